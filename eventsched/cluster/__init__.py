@@ -1,0 +1,1 @@
+"""Where nodes and pods come from: manifests, traces, generated loads, API objects."""

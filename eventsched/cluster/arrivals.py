@@ -1,0 +1,19 @@
+"""What a load is made of: pods with the time they arrive and the time they run."""
+
+from dataclasses import dataclass
+
+from eventsched.domain.objects import Pod
+
+
+@dataclass(frozen=True, slots=True)
+class TracePod:
+    """A pod of a trace or of a generated load.
+
+    ``arrives_at`` is in microseconds since the trace's second 0, None where the source names no
+    times (such pods arrive together). ``runs_for`` is in microseconds from the moment the pod is
+    placed, None for a pod that runs for ever.
+    """
+
+    pod: Pod
+    arrives_at: int | None = None
+    runs_for: int | None = None

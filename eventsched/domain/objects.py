@@ -1,0 +1,187 @@
+"""Kubernetes objects as scheduling reads them: frozen, and only the parts that matter.
+
+Made by eventsched.cluster.translate from API objects; stored inside the stimuli. Quantities are
+integers: cpu in millicores, memory and ephemeral-storage in bytes, everything else a count.
+"""
+
+from functools import cached_property
+from typing import Any
+
+import msgspec
+
+CPU = "cpu"
+MEMORY = "memory"
+EPHEMERAL_STORAGE = "ephemeral-storage"
+PODS = "pods"
+
+Resources = dict[str, int]
+
+
+class Frozen(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """Base of all stored values: immutable; defaults are left out of the stored bytes, so a field
+    added later does not change the bytes of older records."""
+
+
+class Taint(Frozen, frozen=True):
+    """A node's taint (core/v1 Taint); effect is NoSchedule, PreferNoSchedule or NoExecute."""
+
+    key: str
+    value: str = ""
+    effect: str = ""
+
+
+class Toleration(Frozen, frozen=True):
+    """A pod's toleration (core/v1 Toleration); an empty operator means Equal."""
+
+    key: str = ""
+    operator: str = ""
+    value: str = ""
+    effect: str = ""
+
+
+class Requirement(Frozen, frozen=True):
+    """One expression of a node selector term (core/v1 NodeSelectorRequirement)."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+
+
+class NodeSelectorTerm(Frozen, frozen=True):
+    """Expressions over labels and fields, all of which must hold; an empty term matches nothing."""
+
+    expressions: tuple[Requirement, ...] = ()
+    fields: tuple[Requirement, ...] = ()
+
+
+class PreferredTerm(Frozen, frozen=True):
+    """A node selector term with the weight (1..100) that a matching node gets."""
+
+    weight: int
+    term: NodeSelectorTerm
+
+
+class HostPort(Frozen, frozen=True):
+    """A port that a container opens on its node; ip is never empty (0.0.0.0 means all)."""
+
+    port: int
+    protocol: str = "TCP"
+    ip: str = "0.0.0.0"
+
+
+class Container(Frozen, frozen=True):
+    """What scheduling reads of a container; ``restarts`` marks an init container as a sidecar."""
+
+    image: str = ""
+    requests: Resources = {}
+    ports: tuple[HostPort, ...] = ()
+    restarts: bool = False
+
+
+class PodSpec(Frozen, frozen=True, dict=True):
+    """The part of a pod that its placement depends on, shared by all pods that are alike.
+
+    ``requests`` are the pod-level ones, None where the pod has none. ``image_volumes`` are the
+    references of volumes of type image.
+    """
+
+    containers: tuple[Container, ...] = ()
+    init_containers: tuple[Container, ...] = ()
+    overhead: Resources = {}
+    requests: Resources | None = None
+    node_selector: dict[str, str] = {}
+    required_node_terms: tuple[NodeSelectorTerm, ...] | None = None
+    preferred_node_terms: tuple[PreferredTerm, ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+    image_volumes: tuple[str, ...] = ()
+
+    @cached_property
+    def key(self) -> bytes:
+        """The spec's canonical bytes: equal exactly for pods that are alike. Plugins that read
+        nothing else of a pod return it from ``sign``."""
+        return msgspec.json.encode(self, order="deterministic")
+
+    @cached_property
+    def host_ports(self) -> tuple[HostPort, ...]:
+        """Host ports of sidecars and containers (upstream: pkg/scheduler/util GetHostPorts)."""
+        sidecars = tuple(c for c in self.init_containers if c.restarts)
+        return tuple(p for c in sidecars + self.containers for p in c.ports)
+
+
+class Owner(Frozen, frozen=True):
+    """The controller that owns a pod."""
+
+    kind: str
+    name: str
+    uid: str = ""
+
+
+class Pod(Frozen, frozen=True):
+    """A pod. ``uid`` identifies it; ``priority`` is the resolved number; ``created_at`` is in
+    microseconds; ``gates`` are the names in spec.schedulingGates."""
+
+    uid: str
+    name: str
+    namespace: str = "default"
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    owner: Owner | None = None
+    priority: int = 0
+    scheduler_name: str = "default-scheduler"
+    node_name: str = ""
+    gates: tuple[str, ...] = ()
+    deleting: bool = False
+    created_at: int = 0
+    spec: PodSpec = PodSpec()
+
+    @property
+    def full_name(self) -> str:
+        """``namespace/name``, as people and upstream's messages write it."""
+        return f"{self.namespace}/{self.name}"
+
+
+class Image(Frozen, frozen=True):
+    """A container image that a node holds, under all its names; size in bytes."""
+
+    names: tuple[str, ...]
+    size: int
+
+
+class Node(Frozen, frozen=True):
+    """A node. ``allocatable`` includes ``pods``, the number of pods it takes."""
+
+    name: str
+    uid: str = ""
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    taints: tuple[Taint, ...] = ()
+    unschedulable: bool = False
+    allocatable: Resources = {}
+    images: tuple[Image, ...] = ()
+
+
+def is_scalar(name: str) -> bool:
+    """Whether a resource is counted apart from cpu, memory, ephemeral-storage and pods (upstream:
+    pkg/scheduler/util IsScalarResourceName): extended, hugepages, attachable volumes or any
+    kubernetes.io/ resource."""
+    return (
+        "kubernetes.io/" in name
+        or name.startswith(("hugepages-", "attachable-volumes-"))
+        or is_extended(name)
+    )
+
+
+def is_extended(name: str) -> bool:
+    """Whether a resource is an extended one such as example.com/gpu (upstream:
+    pkg/apis/core/v1/helper IsExtendedResourceName)."""
+    return "/" in name and "kubernetes.io/" not in name and not name.startswith("requests.")
+
+
+def canonical(value: Any) -> bytes:
+    """Canonical JSON bytes: fields in declared order, map keys sorted, no white space."""
+    return msgspec.json.encode(value, order="deterministic")
+
+
+def intern(spec: PodSpec, known: dict[bytes, PodSpec]) -> PodSpec:
+    """The one PodSpec object for this content, so that derived values are computed once a shape."""
+    return known.setdefault(spec.key, spec)

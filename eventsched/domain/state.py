@@ -1,0 +1,256 @@
+"""The scheduler's state and ``apply``, the only code that changes it.
+
+Live runs apply each record as it is made; a restart or a replay applies the same records as they
+are read. Heaps, caches and column digests are derived elsewhere and hold nothing of their own.
+"""
+
+from collections.abc import Callable
+from hashlib import blake2b
+from typing import Any
+
+import msgspec
+
+from eventsched.domain import records
+from eventsched.domain.columns import NodeTable
+from eventsched.domain.objects import Pod, PodSpec, canonical, intern
+from eventsched.domain.records import Outcome, Queue, Record
+from eventsched.domain.verdicts import Verdict
+
+
+class PodState:
+    """A pod and where it stands. ``row`` is the node row that its requests are booked on, -1 for
+    none; ``queue`` None means that it is placed, reserved, or not ours to place."""
+
+    __slots__ = (
+        "attempts", "bound", "entered", "errors", "failures", "home", "order", "pending", "pod",
+        "queue", "rejectors", "row", "since", "until",
+    )  # fmt: skip
+
+    def __init__(self, pod: Pod) -> None:
+        self.pod = pod
+        self.row = -1
+        self.home = ""
+        """The node its requests belong to, "" for none; booked there while the node is known."""
+        self.bound = bool(pod.node_name)
+        self.queue: Queue | None = None
+        self.order = 0
+        """Rises with each move: what came first among equals."""
+        self.since = 0
+        """When it was added or last failed (µs): what PrioritySort orders by."""
+        self.entered = 0
+        """When it came into its present queue (µs): what the flush counts from."""
+        self.until = 0
+        self.attempts = 0
+        self.failures = 0
+        self.errors = 0
+        self.rejectors: tuple[str, ...] = ()
+        self.pending: tuple[str, ...] = ()
+
+
+class Reservation:
+    """A node held for a pod between the decision and the outcome of its bind. ``waits`` are the
+    permit deadlines (µs) by plugin that are still open; ``intended`` whether the bind may leave."""
+
+    __slots__ = ("attempt", "carry", "intended", "node", "row", "waits")
+
+    def __init__(self, decided: records.PodDecided) -> None:
+        self.node = decided.node
+        self.row = decided.row
+        self.attempt = decided.attempt
+        self.carry: dict[str, Any] = dict(decided.carry)
+        self.waits: dict[str, int] = dict(decided.deadlines)
+        self.intended = decided.outcome is Outcome.SCHEDULED
+
+
+class SchedulerState:
+    """Everything that decisions depend on, folded from the log."""
+
+    def __init__(self) -> None:
+        self.now = 0
+        self.seed = ""
+        self.nodes = NodeTable()
+        self.pods: dict[str, PodState] = {}
+        self.reservations: dict[str, Reservation] = {}
+        self.memory: dict[str, dict[str, Any]] = {}
+        self.verdicts: list[Verdict | None] = [None]
+        self.verdict_numbers: dict[Verdict, int] = {}
+        self._order = 0
+        self._specs: dict[bytes, PodSpec] = {}
+        self._homeless: dict[str, dict[str, None]] = {}
+        self._branches: dict[type[Record], Callable[[Any], None]] = {
+            records.StreamStarted: self._stream_started,
+            records.NodeAdded: self._node_added,
+            records.NodeUpdated: self._node_updated,
+            records.NodeDeleted: self._node_deleted,
+            records.PodAdded: self._pod_added,
+            records.PodUpdated: self._pod_updated,
+            records.PodDeleted: self._pod_deleted,
+            records.BindSucceeded: self._nothing,
+            records.BindFailed: self._nothing,
+            records.TimePassed: self._nothing,
+            records.VerdictDefined: self._verdict_defined,
+            records.PodQueued: self._pod_queued,
+            records.PodDecided: self._pod_decided,
+            records.PermitGranted: self._permit_granted,
+            records.BindIntended: self._bind_intended,
+            records.PodUnreserved: self._pod_unreserved,
+            records.PodBound: self._pod_bound,
+            records.MemoryChanged: self._memory_changed,
+        }
+
+    def apply(self, record: Record, at: int) -> None:
+        """Makes one record's change. ``at`` is its time in microseconds; time never goes back.
+        Raises KeyError for a record that does not fit the state: the log is not what it says."""
+        if at > self.now:
+            self.now = at
+        self._branches[type(record)](record)
+
+    # --- what happened outside ---------------------------------------------------------------------
+
+    def _nothing(self, record: Record) -> None:
+        """Facts whose consequences are events of their own."""
+
+    def _stream_started(self, started: records.StreamStarted) -> None:
+        self.seed = started.seed
+
+    def _node_added(self, added: records.NodeAdded) -> None:
+        self.nodes.add(added.node)
+        for uid in self._homeless.pop(added.node.name, {}):
+            self._lodge(self.pods[uid])
+
+    def _node_updated(self, updated: records.NodeUpdated) -> None:
+        self.nodes.update(updated.node)
+
+    def _node_deleted(self, deleted: records.NodeDeleted) -> None:
+        row = self.nodes.remove(deleted.name)
+        if not self.nodes.pods[row]:
+            return
+        for uid, state in self.pods.items():
+            if state.row == row:
+                self.nodes.place(row, state.pod.spec, -1)
+                state.row = -1
+                self._homeless.setdefault(deleted.name, {})[uid] = None
+
+    def _pod_added(self, added: records.PodAdded) -> None:
+        state = self.pods[added.pod.uid] = PodState(self._interned(added.pod))
+        self._house(state, state.pod.node_name)
+
+    def _pod_updated(self, updated: records.PodUpdated) -> None:
+        state = self.pods[updated.pod.uid]
+        held = self.reservations.get(updated.pod.uid)
+        self._house(state, "")
+        state.pod = self._interned(updated.pod)
+        if state.pod.node_name:
+            state.bound, state.queue = True, None
+            self.reservations.pop(updated.pod.uid, None)
+            held = None
+        self._house(state, state.pod.node_name or (held.node if held else ""))
+
+    def _pod_deleted(self, deleted: records.PodDeleted) -> None:
+        self._house(self.pods[deleted.uid], "")
+        del self.pods[deleted.uid]
+        self.reservations.pop(deleted.uid, None)
+
+    # --- what was decided ------------------------------------------------------------------------------
+
+    def _verdict_defined(self, defined: records.VerdictDefined) -> None:
+        assert defined.number == len(self.verdicts)
+        self.verdicts.append(defined.verdict)
+        self.verdict_numbers[defined.verdict] = defined.number
+
+    def _pod_queued(self, queued: records.PodQueued) -> None:
+        state = self.pods[queued.uid]
+        if state.queue is None:
+            state.since = self.now
+        self._order += 1
+        state.order = self._order
+        state.queue = queued.queue
+        state.entered = self.now
+        state.until = queued.until
+        state.rejectors = queued.rejectors
+        state.pending = queued.pending
+        state.failures = queued.failures
+        state.errors = queued.errors
+
+    def _pod_decided(self, decided: records.PodDecided) -> None:
+        state = self.pods[decided.uid]
+        state.attempts = decided.attempt
+        state.queue = None
+        if decided.outcome in (Outcome.SCHEDULED, Outcome.WAITING):
+            state.until = state.failures = state.errors = 0
+            state.rejectors = state.pending = ()
+            self.reservations[decided.uid] = Reservation(decided)
+            self._house(state, decided.node)
+
+    def _permit_granted(self, granted: records.PermitGranted) -> None:
+        del self.reservations[granted.uid].waits[granted.plugin]
+
+    def _bind_intended(self, intended: records.BindIntended) -> None:
+        self.reservations[intended.uid].intended = True
+
+    def _pod_unreserved(self, unreserved: records.PodUnreserved) -> None:
+        del self.reservations[unreserved.uid]
+        self._house(self.pods[unreserved.uid], "")
+
+    def _pod_bound(self, bound: records.PodBound) -> None:
+        state = self.pods[bound.uid]
+        del self.reservations[bound.uid]
+        state.bound = True
+        state.pod = msgspec.structs.replace(state.pod, node_name=bound.node)
+
+    def _memory_changed(self, changed: records.MemoryChanged) -> None:
+        memory = self.memory.setdefault(changed.plugin, {})
+        if changed.value is None:
+            memory.pop(changed.key, None)
+        else:
+            memory[changed.key] = changed.value
+
+    # --- books -------------------------------------------------------------------------------------------
+
+    def _interned(self, pod: Pod) -> Pod:
+        spec = intern(pod.spec, self._specs)
+        return pod if spec is pod.spec else msgspec.structs.replace(pod, spec=spec)
+
+    def _house(self, state: PodState, node: str) -> None:
+        """Moves a pod's bookings to a node, from wherever they were; "" takes them off. A pod whose
+        node is not known (yet, or any more) is booked as soon as a node of that name is there."""
+        if state.row >= 0:
+            self.nodes.place(state.row, state.pod.spec, -1)
+            state.row = -1
+        elif state.home:
+            del self._homeless[state.home][state.pod.uid]
+        state.home = node
+        if node:
+            self._lodge(state)
+
+    def _lodge(self, state: PodState) -> None:
+        row = self.nodes.rows.get(state.home)
+        if row is None:
+            self._homeless.setdefault(state.home, {})[state.pod.uid] = None
+        else:
+            state.row = row
+            self.nodes.place(row, state.pod.spec)
+
+    # --- digest --------------------------------------------------------------------------------------------
+
+    def digest(self) -> str:
+        """32 hex digits over nodes, pods, queues, reservations and plugin memory with their times;
+        not over positions, batches or caches (design 9.5)."""
+        digest = blake2b(digest_size=16)
+        for node in self.nodes.nodes:
+            digest.update(canonical(node) + b"\n")
+        for uid in sorted(self.pods):
+            digest.update(canonical(self._pod_summary(uid)) + b"\n")
+        queued = [(s.order, uid) for uid, s in self.pods.items() if s.queue is not None]
+        digest.update(canonical([uid for _, uid in sorted(queued)]))
+        digest.update(canonical({name: kept for name, kept in self.memory.items() if kept}))
+        return digest.hexdigest()
+
+    def _pod_summary(self, uid: str) -> list[Any]:
+        state = self.pods[uid]
+        held = self.reservations.get(uid)
+        return [
+            state.pod, state.row, state.bound, state.queue, state.since, state.entered, state.until,
+            state.attempts, state.failures, state.errors, state.rejectors, state.pending,
+            held and [held.node, held.attempt, held.carry, held.waits, held.intended],
+        ]  # fmt: skip

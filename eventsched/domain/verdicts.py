@@ -1,0 +1,144 @@
+"""What was said of each node: the words a code stands for, and the vectors kept beside an event.
+
+An event holds counts, scores of the few nodes that matter and a digest; the vectors themselves
+(one code and one raw score a plugin for every row) are a Detail, kept apart so that thinning old
+detail never touches the events (design 9.14). A Detail is either whole or a delta to the class's
+previous decision; its digest is always that of the whole.
+"""
+
+from enum import StrEnum
+from hashlib import blake2b
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from eventsched.domain.objects import Frozen
+
+Codes = NDArray[np.uint16]
+
+PASSES = 0
+EXCLUDED = 65_533
+"""PreFilter narrowed the nodes and this one was not among them."""
+NOT_EVALUATED = 65_534
+"""The search ended before this node."""
+NO_NODE = 65_535
+"""The row's node is gone."""
+
+
+class Code(StrEnum):
+    """Upstream's seven status codes (kube-scheduler framework/interface.go)."""
+
+    SUCCESS = "Success"
+    ERROR = "Error"
+    UNSCHEDULABLE = "Unschedulable"
+    UNRESOLVABLE = "UnschedulableAndUnresolvable"
+    WAIT = "Wait"
+    SKIP = "Skip"
+    PENDING = "Pending"
+
+
+class Verdict(Frozen, frozen=True):
+    """One entry of the stream's dictionary: which plugin refused a node, how, and why."""
+
+    plugin: str
+    code: Code
+    reasons: tuple[str, ...]
+
+
+class Normalization(StrEnum):
+    """How raw scores become 0..100; ``parameters`` in ScoreColumn are what it needs beside them.
+
+    IDENTITY: as they are. DEFAULT: raw * 100 // largest. REVERSED: 100 - that. MIN_MAX:
+    (raw - smallest) * 100 // (largest - smallest), 0 where all are equal. OWN: by the plugin's own
+    code, and then the normalised column is stored as well.
+    """
+
+    IDENTITY = "identity"
+    DEFAULT = "default"
+    REVERSED = "reversed"
+    MIN_MAX = "min-max"
+    OWN = "own"
+
+
+class ScoreColumn(Frozen, frozen=True):
+    """One plugin's scores in a decision: the raw vector is in the detail under the same position;
+    weighted = normalised * weight; the total is the sum over the columns."""
+
+    plugin: str
+    weight: int
+    normalization: Normalization = Normalization.IDENTITY
+    parameters: tuple[int, ...] = ()
+
+
+MAX_NODE_SCORE = 100
+
+
+def normalized(column: ScoreColumn, raw: NDArray[Any]) -> NDArray[np.int64]:
+    """int64[n] of 0..100 from raw scores and the column's parameters alone, for every kind but OWN
+    (upstream: helper/normalize_score.go)."""
+    raw = raw.astype(np.int64)
+    if column.normalization is Normalization.IDENTITY:
+        return raw
+    if column.normalization is Normalization.MIN_MAX:
+        low, high = column.parameters
+        return np.zeros_like(raw) if low == high else (raw - low) * MAX_NODE_SCORE // (high - low)
+    (largest,) = column.parameters
+    if largest:
+        raw = raw * MAX_NODE_SCORE // largest
+    return MAX_NODE_SCORE - raw if column.normalization is Normalization.REVERSED else raw
+
+
+class Detail(msgspec.Struct, frozen=True):
+    """The vectors of one decision.
+
+    ``base`` is None for a whole record: then ``codes`` (uint16) and each of ``scores`` (int64 or
+    uint8) has one element a row. Otherwise they hold only ``rows`` (int32), the ones that differ
+    from the decision at position ``base`` of the stream. Scores of nodes that were not feasible
+    are 0. ``normalized`` has a column for each score column of normalisation OWN, None elsewhere.
+    """
+
+    size: int
+    base: int | None
+    rows: NDArray[np.int32] | None
+    codes: Codes
+    scores: tuple[NDArray[Any], ...]
+    normalized: tuple[NDArray[np.int64] | None, ...] = ()
+
+    def expand(self, before: "Detail | None" = None) -> "Detail":
+        """The whole record, given the (whole) one that this delta refers to."""
+        if self.base is None:
+            return self
+        assert before is not None and before.base is None and self.rows is not None
+        codes = _patched(before.codes, self.size, self.rows, self.codes)
+        scores = tuple(
+            _patched(old, self.size, self.rows, new)
+            for old, new in zip(before.scores, self.scores, strict=True)
+        )
+        return Detail(self.size, None, None, codes, scores, self.normalized)
+
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes of all arrays, as they are kept."""
+        arrays = [self.codes, *self.scores, *(n for n in self.normalized if n is not None)]
+        return sum(a.nbytes for a in arrays) + (0 if self.rows is None else self.rows.nbytes)
+
+
+def _patched(
+    old: NDArray[Any], size: int, rows: NDArray[np.int32], values: NDArray[Any]
+) -> NDArray[Any]:
+    new = np.zeros(size, dtype=old.dtype)
+    new[: len(old)] = old
+    new[rows] = values
+    return new
+
+
+def column_digest(column: NDArray[Any]) -> bytes:
+    """16 bytes for a vector's content, little-endian, independent of how it was stored."""
+    return blake2b(np.ascontiguousarray(column), digest_size=16).digest()
+
+
+def detail_digest(codes: bytes, scores: list[bytes]) -> str:
+    """The digest an event carries for its vectors, from their column digests."""
+    return blake2b(codes + b"".join(scores), digest_size=16).hexdigest()

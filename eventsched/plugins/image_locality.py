@@ -1,0 +1,45 @@
+"""ImageLocality: nodes that already hold a pod's large images score more.
+
+Upstream: plugins/imagelocality/image_locality.go.
+"""
+
+from collections.abc import Hashable
+
+import numpy as np
+
+from eventsched.domain.objects import Pod
+from eventsched.scheduling.framework import Cycle, DependsOn, IntColumn, NodeView
+
+_MB = 1024 * 1024
+_SMALLEST = 23 * _MB
+_LARGEST = 1000 * _MB
+
+
+class ImageLocality:
+    """Score by the bytes of the pod's images that are there, scaled by how far each has spread."""
+
+    name = "ImageLocality"
+    depends_on = DependsOn.NODE | DependsOn.IMAGES
+
+    def sign(self, pod: Pod) -> Hashable:
+        """The pod's shape."""
+        return pod.spec.key
+
+    def score(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> IntColumn:
+        """0 for less than 23 MiB, 100 for 1000 MiB a container and more."""
+        containers = pod.spec.init_containers + pod.spec.containers
+        total = np.zeros(len(nodes), dtype=np.int64)
+        for image in [c.image for c in containers] + list(pod.spec.image_volumes):
+            sizes, holders = nodes.image_sizes(_normalized(image))
+            if holders:
+                # Go truncates the product of size and spread, as astype does.
+                spread = holders / nodes.total_nodes
+                total += (sizes.astype(np.float64) * spread).astype(np.int64)
+        largest = _LARGEST * len(containers)
+        clipped = np.clip(total, _SMALLEST, largest)
+        return 100 * (clipped - _SMALLEST) // (largest - _SMALLEST)
+
+
+def _normalized(name: str) -> str:
+    """With ``:latest`` where the name has neither tag nor digest."""
+    return name if name.rfind(":") > name.rfind("/") else f"{name}:latest"

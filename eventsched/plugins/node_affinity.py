@@ -1,0 +1,183 @@
+"""NodeAffinity: nodeSelector, required and preferred node affinity, and the profile's addedAffinity.
+
+Upstream: plugins/nodeaffinity/node_affinity.go.
+"""
+
+from collections.abc import Hashable
+
+import msgspec
+import numpy as np
+
+from eventsched.domain.objects import NodeSelectorTerm, Pod, PreferredTerm, Requirement
+from eventsched.scheduling.framework import (
+    Change,
+    ClusterEvent,
+    Cycle,
+    DependsOn,
+    IntColumn,
+    NodeView,
+    Normalization,
+    PreFilterResult,
+    Status,
+)
+from eventsched.scheduling.selection import (
+    NAME_FIELD,
+    Bools,
+    SelectorError,
+    check,
+    matches,
+    matches_any,
+    question,
+)
+
+_POD, _ENFORCED = 1, 2
+
+
+class _Expression(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True):
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+
+
+class _Term(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True):
+    match_expressions: tuple[_Expression, ...] = ()
+    match_fields: tuple[_Expression, ...] = ()
+
+    def __post_init__(self) -> None:
+        check(self.term)
+
+    @property
+    def term(self) -> NodeSelectorTerm:
+        """The term as scheduling reads it."""
+        return NodeSelectorTerm(
+            expressions=tuple(_requirement(each) for each in self.match_expressions),
+            fields=tuple(_requirement(each) for each in self.match_fields),
+        )
+
+
+class _Preferred(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True):
+    weight: int
+    preference: _Term
+
+
+class _Required(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True):
+    node_selector_terms: tuple[_Term, ...]
+
+
+class _AddedAffinity(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    required: _Required | None = msgspec.field(
+        default=None, name="requiredDuringSchedulingIgnoredDuringExecution"
+    )
+    preferred: tuple[_Preferred, ...] = msgspec.field(
+        default=(), name="preferredDuringSchedulingIgnoredDuringExecution"
+    )
+
+
+class NodeAffinityArgs(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True):
+    """addedAffinity is applied to all pods of the profile beside their own."""
+
+    added_affinity: _AddedAffinity | None = None
+
+
+class NodeAffinity:
+    """PreFilter by required node names, Filter by selector and terms, Score by preferred terms."""
+
+    name = "NodeAffinity"
+    depends_on = DependsOn.NODE
+    normalization = Normalization.DEFAULT
+    wakes_on = (
+        ClusterEvent.NODE_ADD,
+        ClusterEvent.NODE_UPDATE_LABEL,
+        ClusterEvent.POD_UPDATE,
+    )
+    Args = NodeAffinityArgs
+
+    def __init__(self, args: NodeAffinityArgs | None = None) -> None:
+        added = args.added_affinity if args else None
+        self._enforced: tuple[NodeSelectorTerm, ...] | None = None
+        if added is not None and added.required is not None:
+            self._enforced = tuple(each.term for each in added.required.node_selector_terms)
+        self._preferred = tuple(
+            PreferredTerm(weight=each.weight, term=each.preference.term)
+            for each in (added.preferred if added else ())
+        )
+
+    def sign(self, pod: Pod) -> Hashable:
+        """The pod's shape."""
+        return pod.spec.key
+
+    def pre_filter(
+        self, cycle: Cycle, pod: Pod, nodes: NodeView
+    ) -> PreFilterResult | Status | None:
+        """The nodes that the terms name, where every term names some."""
+        terms = pod.spec.required_node_terms
+        if terms is None and self._enforced is None and not pod.spec.node_selector:
+            return Status.skip()
+        if not terms:
+            return None
+        names: set[str] = set()
+        for term in terms:
+            named = [set(e.values) for e in term.fields if _is_name_in(e)]
+            if not named:
+                return None
+            names |= set.intersection(*named)
+        if not names:
+            return Status.unresolvable("pod affinity terms conflict")
+        return PreFilterResult(frozenset(names))
+
+    def filter(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> IntColumn:
+        """1 where the pod's own rules, 2 where the profile's are not met."""
+        codes = np.where(self._own(pod, nodes), 0, _POD)
+        if self._enforced is not None:
+            codes[~matches_any(nodes, self._enforced)] = _ENFORCED
+        return codes
+
+    def explain(self, cycle: Cycle, pod: Pod, code: int) -> Status:
+        """Upstream's words."""
+        if code == _ENFORCED:
+            return Status.unresolvable("node(s) didn't match scheduler-enforced node affinity")
+        return Status.unresolvable("node(s) didn't match Pod's node affinity/selector")
+
+    def pre_score(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> Status | None:
+        """Nothing to score without preferences; an error for preferences that are malformed."""
+        if not pod.spec.preferred_node_terms and not self._preferred:
+            return Status.skip()
+        try:
+            for each in pod.spec.preferred_node_terms:
+                check(each.term)
+        except SelectorError as problem:
+            return Status.error(str(problem))
+        return None
+
+    def score(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> IntColumn:
+        """The sum of the weights of the preferred terms that match."""
+        total = np.zeros(len(nodes), dtype=np.int64)
+        for each in self._preferred + pod.spec.preferred_node_terms:
+            if each.weight:
+                total += matches(nodes, each.term) * each.weight
+        return total
+
+    def hint(self, cycle: Cycle, pod: Pod, change: Change) -> bool:
+        """A node that meets the rules now (upstream also asks that it did not before; a node that
+        did would have let the pod pass)."""
+        return change.event is ClusterEvent.POD_UPDATE or not self.filter(
+            cycle, pod, change.nodes
+        ).any()
+
+    def _own(self, pod: Pod, nodes: NodeView) -> Bools:
+        """bool[n]: whether nodeSelector and required terms hold."""
+        found = np.ones(len(nodes), dtype=bool)
+        for key, value in pod.spec.node_selector.items():
+            wanted = Requirement(key=key, operator="In", values=(value,))
+            found &= nodes.label(key, question(wanted)).astype(bool)
+        if pod.spec.required_node_terms is not None:
+            found &= matches_any(nodes, pod.spec.required_node_terms)
+        return found
+
+
+def _requirement(each: _Expression) -> Requirement:
+    return Requirement(key=each.key, operator=each.operator, values=each.values)
+
+
+def _is_name_in(each: Requirement) -> bool:
+    return each.key == NAME_FIELD and each.operator == "In"

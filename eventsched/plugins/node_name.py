@@ -1,0 +1,40 @@
+"""NodeName: a pod that names its node goes there or nowhere.
+
+Upstream: plugins/nodename/node_name.go.
+"""
+
+from collections.abc import Hashable
+
+import numpy as np
+
+from eventsched.domain.objects import Pod
+from eventsched.scheduling.framework import (
+    ClusterEvent,
+    Cycle,
+    DependsOn,
+    IntColumn,
+    NodeView,
+    Status,
+)
+
+
+class NodeName:
+    """Filter by spec.nodeName."""
+
+    name = "NodeName"
+    depends_on = DependsOn.NODE
+    wakes_on = (ClusterEvent.NODE_ADD,)
+
+    def sign(self, pod: Pod) -> Hashable:
+        """The named node."""
+        return pod.node_name
+
+    def filter(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> IntColumn:
+        """1 where the pod names another node."""
+        if not pod.node_name:
+            return np.zeros(len(nodes), dtype=np.int64)
+        return np.logical_not(nodes.is_named(pod.node_name))
+
+    def explain(self, cycle: Cycle, pod: Pod, code: int) -> Status:
+        """Upstream's words."""
+        return Status.unresolvable("node(s) didn't match the requested node name")

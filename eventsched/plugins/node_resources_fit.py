@@ -1,0 +1,226 @@
+"""NodeResourcesFit: what a pod requests must be free, and how much stays free scores.
+
+Upstream: plugins/noderesources/fit.go and its three scorers.
+"""
+
+from collections.abc import Callable, Hashable
+from typing import Literal
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from eventsched.domain.objects import CPU, EPHEMERAL_STORAGE, MEMORY, Pod, is_extended, is_scalar
+from eventsched.domain.requests import of as requests_of
+from eventsched.scheduling.framework import (
+    Change,
+    ClusterEvent,
+    Cycle,
+    IntColumn,
+    NodeView,
+    Status,
+)
+from eventsched.scheduling.utilization import ResourceSpec, checked_label, scored_columns
+
+Int64s = NDArray[np.int64]
+Strategy = Callable[[Int64s, Int64s], Int64s]
+"""(requested with the pod, allocatable), int64[k, n] each → int64[k, n] scores of 0..100."""
+
+_CORE = (CPU, MEMORY, EPHEMERAL_STORAGE)
+
+
+class ShapePoint(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True):
+    """A point of a broken line from utilization (percent) to score (0..10)."""
+
+    utilization: int
+    score: int
+
+
+class RatioParameters(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True):
+    """Parameters of RequestedToCapacityRatio."""
+
+    shape: tuple[ShapePoint, ...] = ()
+
+
+class ScoringStrategy(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True):
+    """How free or full nodes score, over which resources."""
+
+    type: Literal["LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"] = "LeastAllocated"
+    resources: tuple[ResourceSpec, ...] = ()
+    requested_to_capacity_ratio: RatioParameters | None = None
+
+
+class NodeResourcesFitArgs(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True):
+    """Typed args; checked as upstream's validation_pluginargs.go does."""
+
+    ignored_resources: tuple[str, ...] = ()
+    ignored_resource_groups: tuple[str, ...] = ()
+    scoring_strategy: ScoringStrategy = ScoringStrategy()
+
+    def __post_init__(self) -> None:
+        for name in self.ignored_resources:
+            checked_label("ignoredResources", name)
+        for group in self.ignored_resource_groups:
+            if "/" in group:
+                raise ValueError(f"ignoredResourceGroups: {group!r} must not contain '/'")
+            checked_label("ignoredResourceGroups", group)
+        strategy = self.scoring_strategy
+        for resource in strategy.resources:
+            if not 0 <= resource.weight <= 100:
+                raise ValueError(
+                    f"scoringStrategy.resources: weight {resource.weight} of {resource.name} is "
+                    "not in (0, 100]"
+                )
+        if strategy.type == "RequestedToCapacityRatio":
+            ratio = strategy.requested_to_capacity_ratio
+            if ratio is None:
+                raise ValueError("scoringStrategy.requestedToCapacityRatio must be specified")
+            _check_shape(ratio.shape)
+        elif strategy.requested_to_capacity_ratio is not None:
+            raise ValueError(
+                "scoringStrategy.requestedToCapacityRatio is only for that strategy type"
+            )
+
+
+class NodeResourcesFit:
+    """Filter by free resources (a code is a set of bits, see ``_bits``), Score by strategy."""
+
+    name = "NodeResourcesFit"
+    wakes_on = (
+        ClusterEvent.ASSIGNED_POD_DELETE,
+        ClusterEvent.ASSIGNED_POD_UPDATE,
+        ClusterEvent.NODE_ADD,
+        ClusterEvent.NODE_UPDATE_ALLOCATABLE,
+        ClusterEvent.POD_UPDATE,
+    )
+    Args = NodeResourcesFitArgs
+
+    def __init__(self, args: NodeResourcesFitArgs | None = None) -> None:
+        args = args or NodeResourcesFitArgs()
+        self._ignored = frozenset(args.ignored_resources)
+        self._ignored_groups = frozenset(args.ignored_resource_groups)
+        strategy = args.scoring_strategy
+        self._resources = ResourceSpec.defaulted(strategy.resources)
+        self._strategy = _strategies(strategy)
+        self._counts_zero = strategy.type != "RequestedToCapacityRatio"
+
+    def sign(self, pod: Pod) -> Hashable:
+        """The pod's shape."""
+        return pod.spec.key
+
+    def filter(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> IntColumn:
+        """Bit 0: too many pods; bit 1: some request is larger than the whole node; then one bit for
+        each resource asked for, in the order of ``_checked``, where it does not fit."""
+        codes = (nodes.pods >= nodes.allowed_pods).astype(np.int64)
+        wanted = self._checked(pod)
+        if not wanted:
+            return codes
+        names, amounts = tuple(wanted), np.array(list(wanted.values()), dtype=np.int64)[:, None]
+        allocatable = nodes.allocatable(names)
+        short = amounts > allocatable - nodes.requested(names)
+        if short.any():
+            never = (short & (amounts > allocatable)).any(axis=0)
+            codes |= never.astype(np.int64) << 1
+            for index in range(len(names)):
+                codes |= short[index].astype(np.int64) << (2 + index)
+        return codes
+
+    def explain(self, cycle: Cycle, pod: Pod, code: int) -> Status:
+        """All that does not fit, in upstream's order and words; scalar resources by name."""
+        reasons = ["Too many pods"] if code & 1 else []
+        for index, name in enumerate(self._checked(pod)):
+            if code >> (2 + index) & 1:
+                reasons.append(f"Insufficient {name}")
+        return Status.unresolvable(*reasons) if code & 2 else Status.unschedulable(*reasons)
+
+    def score(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> IntColumn:
+        """The weighted mean of the strategy's scores over the resources that a node has."""
+        columns = scored_columns(
+            self._resources, requests_of(pod.spec).scored, nodes, nodes.nonzero_requested
+        )
+        if columns is None:
+            return np.zeros(len(nodes), dtype=np.int64)
+        scores = self._strategy(columns.with_pod, columns.allocatable)
+        counted = columns.present if self._counts_zero else columns.present & (scores > 0)
+        weights = np.where(counted, columns.weights[:, None], 0)
+        total, weight = (scores * weights).sum(axis=0), weights.sum(axis=0)
+        if self._counts_zero:
+            return total // np.maximum(weight, 1)
+        # math.Round: halves away from zero, on the float quotient.
+        return np.floor(total / np.maximum(weight, 1) + 0.5).astype(np.int64)
+
+    def hint(self, cycle: Cycle, pod: Pod, change: Change) -> bool:
+        """A node where the pod fits now. (Upstream wakes it for every pod deleted anywhere.)"""
+        if change.event is ClusterEvent.POD_UPDATE:
+            return True
+        return not len(change.nodes) or not self.filter(cycle, pod, change.nodes).all()
+
+    def _checked(self, pod: Pod) -> dict[str, int]:
+        """The requests that Filter compares: cpu, memory, ephemeral-storage, then scalars by name;
+        neither zeros nor ignored ones."""
+        effective = requests_of(pod.spec).effective
+        scalars = sorted(name for name in effective if is_scalar(name) and not self._skips(name))
+        return {name: effective[name] for name in (*_CORE, *scalars) if effective.get(name, 0) > 0}
+
+    def _skips(self, name: str) -> bool:
+        return is_extended(name) and (
+            name in self._ignored or name.split("/")[0] in self._ignored_groups
+        )
+
+
+def _strategies(strategy: ScoringStrategy) -> Strategy:
+    if strategy.type == "LeastAllocated":
+        return _least
+    if strategy.type == "MostAllocated":
+        return _most
+    assert strategy.requested_to_capacity_ratio is not None
+    return _ratio(strategy.requested_to_capacity_ratio.shape)
+
+
+def _least(requested: Int64s, allocatable: Int64s) -> Int64s:
+    """100 for an empty node, 0 for a full one (upstream: least_allocated.go)."""
+    free = np.maximum(allocatable - requested, 0)
+    return free * 100 // np.maximum(allocatable, 1)
+
+
+def _most(requested: Int64s, allocatable: Int64s) -> Int64s:
+    """0 for an empty node, 100 for a full one (upstream: most_allocated.go)."""
+    return np.minimum(requested, allocatable) * 100 // np.maximum(allocatable, 1)
+
+
+def _ratio(shape: tuple[ShapePoint, ...]) -> Strategy:
+    """The broken line at the utilization in whole percent; beyond capacity counts as 100 (upstream:
+    requested_to_capacity_ratio.go, helper/shape_score.go). Integer division truncates there."""
+    line = np.array([_on_line(shape, percent) for percent in range(101)], dtype=np.int64)
+
+    def scores(requested: Int64s, allocatable: Int64s) -> Int64s:
+        percent = np.where(
+            requested > allocatable, 100, requested * 100 // np.maximum(allocatable, 1)
+        )
+        return line[np.where(allocatable > 0, percent, 100)]
+
+    return scores
+
+
+def _on_line(shape: tuple[ShapePoint, ...], percent: int) -> int:
+    if percent <= shape[0].utilization:
+        return shape[0].score * 10
+    for low, high in zip(shape, shape[1:], strict=False):
+        if percent <= high.utilization:
+            rise = (high.score - low.score) * 10 * (percent - low.utilization)
+            run = high.utilization - low.utilization
+            return low.score * 10 + (abs(rise) // run) * (1 if rise > 0 else -1)
+    return shape[-1].score * 10
+
+
+def _check_shape(shape: tuple[ShapePoint, ...]) -> None:
+    where = "scoringStrategy.requestedToCapacityRatio.shape"
+    if not shape:
+        raise ValueError(f"{where}: at least one point must be specified")
+    for point in shape:
+        if not 0 <= point.utilization <= 100:
+            raise ValueError(f"{where}: utilization {point.utilization} is not in [0, 100]")
+        if not 0 <= point.score <= 10:
+            raise ValueError(f"{where}: score {point.score} is not in [0, 10]")
+    if any(a.utilization >= b.utilization for a, b in zip(shape, shape[1:], strict=False)):
+        raise ValueError(f"{where}: utilization values must be sorted in increasing order")

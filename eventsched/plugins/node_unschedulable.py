@@ -1,0 +1,56 @@
+"""NodeUnschedulable: a cordoned node takes no pod that does not tolerate that.
+
+Upstream: plugins/nodeunschedulable/node_unschedulable.go.
+"""
+
+from collections.abc import Hashable
+
+import numpy as np
+
+from eventsched.domain.objects import Pod, Taint
+from eventsched.scheduling.framework import (
+    Change,
+    ClusterEvent,
+    Cycle,
+    DependsOn,
+    IntColumn,
+    NodeView,
+    Status,
+)
+from eventsched.scheduling.tolerance import tolerates
+
+_CORDON = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+
+
+class NodeUnschedulable:
+    """Filter by spec.unschedulable."""
+
+    name = "NodeUnschedulable"
+    depends_on = DependsOn.NODE
+    wakes_on = (
+        ClusterEvent.NODE_ADD,
+        ClusterEvent.NODE_UPDATE_TAINT,
+        ClusterEvent.POD_UPDATE,
+    )
+
+    def sign(self, pod: Pod) -> Hashable:
+        """The pod's shape."""
+        return pod.spec.key
+
+    def filter(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> IntColumn:
+        """1 where the node is cordoned and the pod minds."""
+        cordoned = nodes.unschedulable
+        if not cordoned.any() or tolerates(pod.spec.tolerations, _CORDON):
+            return np.zeros(len(nodes), dtype=np.int64)
+        return cordoned
+
+    def explain(self, cycle: Cycle, pod: Pod, code: int) -> Status:
+        """Upstream's words."""
+        return Status.unresolvable("node(s) were unschedulable")
+
+    def hint(self, cycle: Cycle, pod: Pod, change: Change) -> bool:
+        """A node that can be used now, or a pod that tolerates cordons now."""
+        if change.event is ClusterEvent.POD_UPDATE:
+            return tolerates(pod.spec.tolerations, _CORDON)
+        was_open = change.old is not None and not change.old.unschedulable
+        return not was_open and not bool(change.nodes.unschedulable.any())

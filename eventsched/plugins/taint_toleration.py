@@ -1,0 +1,81 @@
+"""TaintToleration: NoSchedule and NoExecute taints keep pods off, PreferNoSchedule ones cost points.
+
+Upstream: plugins/tainttoleration/taint_toleration.go.
+"""
+
+from collections.abc import Callable, Hashable
+
+from eventsched.domain.objects import Node, Pod, Taint
+from eventsched.scheduling.framework import (
+    Change,
+    ClusterEvent,
+    Cycle,
+    DependsOn,
+    IntColumn,
+    NodeView,
+    Normalization,
+    Status,
+)
+from eventsched.scheduling.tolerance import tolerates
+
+Taints = tuple[Taint, ...]
+
+
+def _taints(node: Node) -> Hashable:
+    return node.taints
+
+
+class TaintToleration:
+    """Filter by hard taints; Score by the number of soft taints that are not tolerated."""
+
+    name = "TaintToleration"
+    depends_on = DependsOn.NODE
+    normalization = Normalization.REVERSED
+    wakes_on = (
+        ClusterEvent.NODE_ADD,
+        ClusterEvent.NODE_UPDATE_TAINT,
+        ClusterEvent.POD_UPDATE,
+    )
+
+    def sign(self, pod: Pod) -> Hashable:
+        """The pod's shape."""
+        return pod.spec.key
+
+    def filter(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> IntColumn:
+        """1 where a hard taint is not tolerated; asked once for each distinct set of taints."""
+        return nodes.answer("taints", _taints, _untolerated(pod))
+
+    def explain(self, cycle: Cycle, pod: Pod, code: int) -> Status:
+        """Upstream's words."""
+        return Status.unresolvable("node(s) had untolerated taint(s)")
+
+    def score(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> IntColumn:
+        """How many soft taints the pod does not tolerate, by tolerations of that or any effect."""
+        soft = [t for t in pod.spec.tolerations if t.effect in ("", "PreferNoSchedule")]
+
+        def count(taints: Taints | None) -> int:
+            return sum(
+                taint.effect == "PreferNoSchedule" and not tolerates(soft, taint)
+                for taint in taints or ()
+            )
+
+        return nodes.answer("taints", _taints, count)
+
+    def hint(self, cycle: Cycle, pod: Pod, change: Change) -> bool:
+        """A node whose hard taints the pod tolerates now and did not before."""
+        if change.event is ClusterEvent.POD_UPDATE or change.node is None:
+            return True
+        untolerated = _untolerated(pod)
+        was = change.old is None or bool(untolerated(change.old.taints))
+        return was and not untolerated(change.node.taints)
+
+
+def _untolerated(pod: Pod) -> Callable[[Taints | None], int]:
+    def untolerated(taints: Taints | None) -> int:
+        return any(
+            taint.effect in ("NoSchedule", "NoExecute")
+            and not tolerates(pod.spec.tolerations, taint)
+            for taint in taints or ()
+        )
+
+    return untolerated

@@ -1,0 +1,1 @@
+"""The shell around the engine: finding plugins, the one writer, simulation, evaluation."""

@@ -1,0 +1,164 @@
+"""Puts an engine together: plugins found, configuration resolved, profiles made.
+
+Plugins come from three places: the in-tree list, the entry-point group ``eventsched.plugins`` of
+installed packages, and files named on the command line. Two of one name are refused.
+"""
+
+import importlib.util
+import inspect
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+from importlib.metadata import entry_points
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from eventsched.domain.errors import InputError
+from eventsched.plugins import IN_TREE
+from eventsched.scheduling import configuration, resolution
+from eventsched.scheduling.configuration import Configuration
+from eventsched.scheduling.engine import Engine
+from eventsched.scheduling.framework import points_of
+from eventsched.scheduling.profile import Profile
+from eventsched.scheduling.queue import Backoff
+
+ENTRY_POINTS = "eventsched.plugins"
+
+
+@dataclass(frozen=True)
+class Assembly:
+    """What a run is made of: ``profiles`` by schedulerName, the configuration behind them, digests
+    of the configuration and of each plugin's source, and warnings for the user."""
+
+    configuration: Configuration
+    profiles: dict[str, Profile]
+    sources: dict[str, str]
+    digest: str
+    warnings: tuple[str, ...]
+
+    def engine(self, *, with_detail: bool = True) -> Engine:
+        """A new engine with these profiles."""
+        backoff = Backoff(
+            self.configuration.pod_initial_backoff_seconds or 0,
+            self.configuration.pod_max_backoff_seconds or 0,
+        )
+        return Engine(self.profiles, backoff, with_detail=with_detail)
+
+
+def assemble(config: Path | None = None, plugin_files: Iterable[Path] = ()) -> Assembly:
+    """Reads a KubeSchedulerConfiguration (None: the default one) and makes its profiles. Raises
+    InputError for whatever is wrong with the file or with a plugin."""
+    text = "" if config is None else _read(config)
+    loaded = configuration.default() if config is None else configuration.load(text, str(config))
+    return assembled(loaded, str(config or "the default configuration"), registry(plugin_files))
+
+
+def assembled(
+    loaded: Configuration, source: str, known: Mapping[str, type[Any]]
+) -> Assembly:
+    """The profiles of a configuration, with the plugins of a registry."""
+    configuration.refuse_unsupported(loaded, source)
+    profiles: dict[str, Profile] = {}
+    sources: dict[str, str] = {}
+    for resolved in resolution.resolve_all(loaded, known, source):
+        instances: dict[str, Any] = {}
+        for name in dict.fromkeys(name for names in resolved.points.values() for name in names):
+            instances[name] = _instance(known[name], resolved.typed.get(name), source)
+            sources[name] = _source_digest(known[name])
+        points = {
+            point: [instances[name] for name in names] for point, names in resolved.points.items()
+        }
+        profiles[resolved.name] = Profile(resolved.name, points, resolved.weights)
+    digest = blake2b(repr(loaded).encode(), digest_size=16).hexdigest()
+    return Assembly(loaded, profiles, sources, digest, loaded.warnings)
+
+
+def registry(plugin_files: Iterable[Path] = ()) -> dict[str, type[Any]]:
+    """Plugin name → class, of all plugins that can be found. Raises InputError for a file that
+    cannot be imported or holds no plugin, and for a name that is taken."""
+    known: dict[str, type[Any]] = dict(IN_TREE)
+    for entry in entry_points(group=ENTRY_POINTS):
+        if entry.value.partition(":")[0].startswith("eventsched.plugins."):
+            continue
+        where = f"entry point {entry.name} = {entry.value}"
+        try:
+            plugin = entry.load()
+        except Exception as problem:  # noqa: BLE001 - somebody's package; any failure is bad input
+            raise InputError(
+                where, f"does not import: {problem}", "mend or uninstall the package"
+            ) from problem
+        _add(known, plugin, where)
+    for path in plugin_files:
+        found = _plugins_in(_imported(path))
+        if not found:
+            raise InputError(
+                str(path),
+                "holds no plugin",
+                "define a class with a name and a method of an extension point",
+            )
+        for plugin in found:
+            _add(known, plugin, str(path))
+    return known
+
+
+def _add(known: dict[str, type[Any]], plugin: type[Any], where: str) -> None:
+    name = getattr(plugin, "name", None)
+    if not isinstance(name, str) or not name:
+        raise InputError(where, "the plugin has no name", "give its class the attribute name")
+    if name in known and known[name] is not plugin:
+        raise InputError(where, f"a plugin named {name} exists already", "choose another name")
+    known[name] = plugin
+
+
+def _plugins_in(module: ModuleType) -> list[type[Any]]:
+    classes = [c for c in vars(module).values() if inspect.isclass(c)]
+    return [
+        each
+        for each in classes
+        if each.__module__ == module.__name__
+        and isinstance(getattr(each, "name", None), str)
+        and points_of(each)
+    ]
+
+
+def _imported(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"eventsched_plugin_{path.stem}", path)
+    if not path.is_file() or spec is None or spec.loader is None:
+        raise InputError(str(path), "is no Python file", "name a .py file that holds a plugin")
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as problem:  # noqa: BLE001 - somebody's file; whatever it raises is bad input
+        raise InputError(
+            str(path), f"does not import: {type(problem).__name__}: {problem}", "mend the file"
+        ) from problem
+    return module
+
+
+def _instance(plugin: type[Any], typed: object | None, source: str) -> Any:
+    try:
+        return plugin(typed) if hasattr(plugin, "Args") else plugin()
+    except InputError:
+        raise
+    except Exception as problem:  # noqa: BLE001 - somebody's constructor; any failure is bad input
+        raise InputError(
+            f"{source}: plugin {plugin.name}",
+            f"cannot be made: {type(problem).__name__}: {problem}",
+            "mend its constructor: it takes no argument, or its typed Args",
+        ) from problem
+
+
+def _source_digest(plugin: type[Any]) -> str:
+    try:
+        text = inspect.getsource(inspect.getmodule(plugin) or plugin)
+    except (OSError, TypeError):
+        text = plugin.__qualname__  # made at run time: it has no file to hash
+    return blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as problem:
+        raise InputError(str(path), f"cannot be read: {problem}", "name a readable file") from problem

@@ -1,0 +1,119 @@
+"""A simulation: the engine, a log and a simulated cluster, run in virtual time to the end.
+
+Only virtual time exists here. At each instant everything that happens is observed, then attempts
+are made until the active queue is empty; the clock moves on when all of that is committed. A run
+ends when nothing but the flush of unschedulable pods could still happen (design 9.21 and 9.23).
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from eventsched import __version__
+from eventsched.cluster.port import Cluster
+from eventsched.domain import records
+from eventsched.domain.records import FORMAT, Outcome, PodBound, PodDecided, Queue, Stimulus
+from eventsched.eventlog.port import EventLog
+from eventsched.runtime.assembly import Assembly
+from eventsched.runtime.utilization import Meter
+from eventsched.runtime.writer import Writer
+from eventsched.scheduling.engine import Engine
+from eventsched.scheduling.ledger import Logged
+
+DEFAULT_SEED = "eventsched"
+
+
+@dataclass
+class Tally:
+    """What has happened so far; ``messages`` are the last words said of each pod that waits."""
+
+    placed: int = 0
+    attempts: int = 0
+    arrived: int = 0
+    now: int = 0
+    queues: Mapping[Queue, int] = field(default_factory=dict)
+    messages: dict[str, str] = field(default_factory=dict)
+
+
+class Simulation:
+    """One run. ``tally`` and ``meter`` tell how it goes; ``engine`` holds the state at the end."""
+
+    def __init__(
+        self,
+        assembly: Assembly,
+        cluster: Cluster,
+        log: EventLog | None,
+        *,
+        seed: str = DEFAULT_SEED,
+        inputs: Mapping[str, str] | None = None,
+        batch_size: int = 256,
+    ) -> None:
+        """``inputs`` are digests of what the run is made of, by name, for the stream's first
+        record. Without a log nothing is recorded (for measuring)."""
+        self.engine: Engine = assembly.engine(with_detail=log is not None)
+        self.tally = Tally(queues=self.engine.queue_lengths)
+        self.meter = Meter(self.engine.state.nodes)
+        self._cluster = cluster
+        self._writer = Writer(log, self.engine.state, cluster.execute, batch_size=batch_size)
+        self._observe(
+            records.StreamStarted(
+                format=FORMAT,
+                engine=__version__,
+                seed=seed,
+                inputs={**(inputs or {}), "configuration": assembly.digest},
+                plugins=assembly.sources,
+            ),
+            0,
+        )
+
+    def run(
+        self, until: int | None = None, progress: Callable[[Tally], None] | None = None
+    ) -> Tally:
+        """Runs to the end, or to a virtual time (µs) that is not passed. ``progress`` is called
+        often and should return soon."""
+        while (now := self._next_instant()) is not None and (until is None or now <= until):
+            self.meter.advance(now)
+            self._instant(now, progress)
+        self._writer.commit()
+        return self.tally
+
+    def _next_instant(self) -> int | None:
+        awaited = [self._cluster.next_at, self.engine.due]
+        times = [time for time in awaited if time is not None]
+        if not times:
+            return None
+        flush = self.engine.flush_due
+        return max(self.engine.state.now, min(times if flush is None else [*times, flush]))
+
+    def _instant(self, now: int, progress: Callable[[Tally], None] | None) -> None:
+        self.tally.now = now
+        for number, stimulus in enumerate(self._cluster.take(now)):
+            self._observe(stimulus, now)
+            if progress is not None and number % 256 == 255:
+                progress(self.tally)
+        timers = (self.engine.due, self.engine.flush_due)
+        if any(due is not None and due <= now for due in timers):
+            self._observe(records.TimePassed(), now)
+        while logged := self.engine.schedule_next():
+            self._write(logged)
+            if progress is not None:
+                progress(self.tally)
+        self._writer.commit()
+
+    def _observe(self, stimulus: Stimulus, at: int) -> None:
+        if isinstance(stimulus, records.PodAdded) and not stimulus.pod.node_name:
+            self.tally.arrived += 1
+        self._write(self.engine.observe(stimulus, at))
+
+    def _write(self, logged: list[Logged]) -> None:
+        for each in logged:
+            record = each.record
+            if isinstance(record, PodDecided):
+                self.tally.attempts += 1
+                if record.outcome in (Outcome.UNSCHEDULABLE, Outcome.ERROR):
+                    self.tally.messages[record.uid] = record.message
+            elif isinstance(record, PodBound):
+                self.tally.placed += 1
+                self.tally.messages.pop(record.uid, None)
+            elif isinstance(record, records.PodDeleted):
+                self.tally.messages.pop(record.uid, None)
+        self._writer.add(logged)

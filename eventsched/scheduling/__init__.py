@@ -1,0 +1,1 @@
+"""The framework, the scheduling cycle, the queue and the profiles: decisions, made purely."""

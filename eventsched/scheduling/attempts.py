@@ -1,0 +1,175 @@
+"""One attempt to place the pod at the head of the queue, as records.
+
+Upstream: pkg/scheduler/schedule_one.go. The common path is one fused record: pop, verdicts, scores,
+choice, reserve, permit and the intent to bind.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from eventsched.domain.records import Outcome, PodDecided
+from eventsched.domain.state import PodState
+from eventsched.domain.verdicts import Code, Detail
+from eventsched.scheduling import placement, recording
+from eventsched.scheduling.binding import Binding
+from eventsched.scheduling.classes import ClassCache
+from eventsched.scheduling.framework import Cycle, PluginError, Status
+from eventsched.scheduling.judgement import Choice, Judgement, choose, fit_error, judge
+from eventsched.scheduling.ledger import Ledger
+from eventsched.scheduling.profile import Profile, guarded
+from eventsched.scheduling.queue import SECOND
+from eventsched.scheduling.requeueing import Requeueing
+
+
+@dataclass
+class Attempt:
+    """An attempt under way: what its record will say, and the vectors that go with it."""
+
+    state: PodState
+    profile: Profile
+    cycle: Cycle
+    fields: dict[str, Any]
+    detail: Detail | None = None
+
+    @property
+    def node(self) -> str:
+        """The node chosen."""
+        return str(self.fields["node"])
+
+    def decided(self, outcome: Outcome, **more: Any) -> PodDecided:
+        """The attempt's record."""
+        return PodDecided(
+            uid=self.state.pod.uid,
+            attempt=self.cycle.attempt,
+            profile=self.profile.name,
+            outcome=outcome,
+            **self.fields,
+            **more,
+        )
+
+
+class Attempts:
+    """Makes attempts."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        requeueing: Requeueing,
+        binding: Binding,
+        classes: ClassCache,
+        *,
+        with_detail: bool,
+    ) -> None:
+        self._ledger = ledger
+        self._requeueing = requeueing
+        self._binding = binding
+        self._classes = classes
+        self._with_detail = with_detail
+
+    def make(self, uid: str) -> None:
+        """One attempt, from the verdicts to the intent to bind or back to a queue."""
+        state = self._ledger.state.pods[uid]
+        profile = self._ledger.profiles[state.pod.scheduler_name]
+        cycle = self._ledger.cycle(state.attempts + 1)
+        attempt = Attempt(state, profile, cycle, {})
+        try:
+            judged = judge(self._ledger.state.nodes, self._classes, profile, state.pod, cycle)
+            self._take_verdicts(judged, attempt)
+        except PluginError as broken:
+            self._broken(attempt, broken.plugin, str(broken))
+            return
+        if judged.feasible:
+            self._place(judged, attempt)
+        else:
+            self._no_node(judged, attempt)
+
+    def _take_verdicts(self, judged: Judgement, attempt: Attempt) -> None:
+        attempt.fields.update(feasible=judged.feasible, evaluated=judged.evaluated)
+        if not self._with_detail:
+            return
+        recorded = recording.record(self._ledger.state, judged, self._ledger.position)
+        for definition in recorded.definitions:
+            self._ledger.emit(definition)
+        if judged.feasible:
+            attempt.fields["scores"] = tuple(each.column for each in judged.scores)
+        attempt.fields.update(counts=recorded.counts, digest=recorded.digest)
+        attempt.detail = recorded.detail
+
+    def _place(self, judged: Judgement, attempt: Attempt) -> None:
+        pod, cycle = attempt.state.pod, attempt.cycle
+        attempt.fields.update(_chosen(choose(judged, cycle), self._ledger.state.nodes.names))
+        placed = placement.reserve(attempt.profile, pod, attempt.node, cycle)
+        if placed.refusal is None and not placed.waits:
+            placed = placement.bind(attempt.profile, pod, attempt.node, cycle)
+        if placed.refusal is None:
+            outcome = Outcome.WAITING if placed.waits else Outcome.SCHEDULED
+            now = self._ledger.state.now
+            deadlines = {name: now + round(seconds * SECOND) for name, seconds in placed.waits}
+            decided = attempt.decided(outcome, carry=dict(cycle.data), deadlines=deadlines)
+            self._ledger.emit(decided, attempt.detail)
+            self._binding.aftermath(attempt.state.pod.uid, cycle)
+            return
+        name, status = placed.refusal
+        message = ", ".join(status.reasons)
+        if status.rejected:
+            pending = (name,) if status.code is Code.PENDING else ()
+            self._refused(attempt, name, message, (name,), pending)
+        else:
+            self._broken(attempt, name, message)
+
+    def _no_node(self, judged: Judgement, attempt: Attempt) -> None:
+        nodes = self._ledger.state.nodes.live
+        message = fit_error(judged, nodes, self._post_filter(judged, attempt))
+        if judged.refusal is not None and not judged.refusal[1].rejected:
+            name, status = judged.refusal
+            self._broken(attempt, name, ", ".join(status.reasons))
+            return
+        rejectors, pending = judged.rejectors()
+        name = judged.refusal[0] if judged.refusal else ""
+        self._refused(attempt, name, message, rejectors, pending)
+
+    def _post_filter(self, judged: Judgement, attempt: Attempt) -> str:
+        """What the PostFilter plugins say, until one of them has found a way."""
+        said = ""
+        for plugin in attempt.profile.points["postFilter"]:
+            attempt.cycle.plugin = plugin.name
+            try:
+                answer = guarded(plugin, "post_filter", attempt.cycle, attempt.state.pod, judged)
+            except PluginError as broken:
+                answer = Status.error(str(broken))
+            if isinstance(answer, Status):
+                said = ", ".join(answer.reasons)
+                if answer.code is Code.SUCCESS:
+                    break
+        return said
+
+    def _refused(
+        self,
+        attempt: Attempt,
+        plugin: str,
+        message: str,
+        rejectors: tuple[str, ...],
+        pending: tuple[str, ...],
+    ) -> None:
+        decided = attempt.decided(Outcome.UNSCHEDULABLE, plugin=plugin, message=message)
+        self._ledger.emit(decided, attempt.detail)
+        self._requeueing.refused(attempt.state, "AttemptFailed", plugin, rejectors, pending)
+        self._binding.aftermath(attempt.state.pod.uid, attempt.cycle)
+
+    def _broken(self, attempt: Attempt, plugin: str, message: str) -> None:
+        decided = attempt.decided(Outcome.ERROR, plugin=plugin, message=message)
+        self._ledger.emit(decided, attempt.detail)
+        self._requeueing.failed(attempt.state, "AttemptFailed", plugin)
+        self._binding.aftermath(attempt.state.pod.uid, attempt.cycle)
+
+
+def _chosen(choice: Choice, names: list[str]) -> dict[str, Any]:
+    return {
+        "node": names[choice.row],
+        "row": choice.row,
+        "score": choice.score,
+        "ties": choice.ties,
+        "draw": choice.draw,
+        "runner_up": names[choice.runner_up] if choice.runner_up >= 0 else "",
+        "runner_up_score": choice.runner_up_score,
+    }

@@ -1,0 +1,310 @@
+"""Columns of a class of pods, kept up to date row by row: the reason a cycle is cheap.
+
+Pods of equal signature get equal verdicts and raw scores, so these are kept per class, and only the
+rows that the node table's journals name are computed again. A cache: it can be dropped at any time,
+and a fresh one holds the same vectors (tests/properties hold it to that).
+
+A row's key is its first refusal, as filter position * 65536 + code: the smallest key among the
+filters is the one that upstream would have stopped at.
+"""
+
+from collections import OrderedDict
+from collections.abc import Hashable, Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eventsched.domain.columns import NodeTable, NodeView
+from eventsched.domain.journal import Rows
+from eventsched.domain.objects import Pod
+from eventsched.domain.verdicts import Code, Normalization, column_digest, normalized
+from eventsched.scheduling.framework import (
+    Cycle,
+    PreFilterResult,
+    Status,
+)
+from eventsched.scheduling.profile import Filter, Profile, Score, guarded
+
+PASSES = 2**31 - 1
+NO_NODE = -1
+NOT_FEASIBLE = -1
+"""In a column of totals."""
+
+Keys = NDArray[np.int32]
+Totals = NDArray[np.int64]
+
+
+class ScoreCache:
+    """One plugin's raw scores over all rows; 0 where a node is not feasible."""
+
+    __slots__ = ("_digest", "column", "raw", "score")
+
+    def __init__(self, score: Score) -> None:
+        self.score = score
+        self.raw: NDArray[Any] = np.zeros(0, dtype=score.width)
+        self.column = score.column(() if score.normalization is Normalization.IDENTITY else (0,))
+        self._digest: bytes | None = None
+
+    def grow(self, size: int) -> None:
+        """Makes room for new rows, with 0."""
+        if len(self.raw) != size:
+            self.raw = _longer(self.raw, size, 0)
+            self._digest = None
+
+    def put(self, rows: Rows, values: NDArray[Any]) -> NDArray[np.bool_]:
+        """Stores raw scores; bool[n] says which rows had another one."""
+        changed: NDArray[np.bool_] = self.raw[rows] != values
+        if changed.any():
+            self.raw[rows] = values
+            self._digest = None
+        return changed
+
+    def rescale(self) -> bool:
+        """Looks for the largest raw score again; whether it is another one."""
+        if self.score.normalization is Normalization.IDENTITY or self._digest is not None:
+            return False
+        largest = int(self.raw.max()) if len(self.raw) else 0
+        if self.column.parameters == (largest,):
+            return False
+        self.column = self.score.column((largest,))
+        return True
+
+    def weighted(self, rows: Rows) -> NDArray[np.int64]:
+        """int64[n]: normalised score times weight."""
+        return normalized(self.column, self.raw[rows]) * self.score.weight
+
+    @property
+    def digest(self) -> bytes:
+        """The column's digest, computed again only after a change."""
+        if self._digest is None:
+            self._digest = column_digest(self.raw)
+        return self._digest
+
+
+INCREMENTAL = (Normalization.IDENTITY, Normalization.DEFAULT, Normalization.REVERSED)
+
+
+class ClassColumns:
+    """Verdict keys, raw scores and totals of one class over all rows, for the signed plugins."""
+
+    def __init__(self, profile: Profile, pod: Pod, unsigned: frozenset[str], cycle: Cycle) -> None:
+        """Asks PreFilter and PreScore once: for a signed plugin they depend on the pod alone.
+        Raises PluginError."""
+        self.unsigned = unsigned
+        self.refusal: tuple[str, Status] | None = None
+        self.narrowed: list[tuple[str, frozenset[str]]] = []
+        skipped = self._pre_filter(profile, pod, unsigned, cycle)
+        filters = [f for f in profile.filters if f.name not in skipped]
+        self.filters = [f for f in filters if f.name not in unsigned]
+        self.late_filters = [f for f in filters if f.name in unsigned]
+        skipped = _pre_score(profile, pod, unsigned, cycle)
+        scores = [s for s in profile.scores if s.name not in skipped]
+        self.late_scores = [
+            s for s in scores if s.name in unsigned or s.normalization not in INCREMENTAL
+        ]
+        self.caches = [ScoreCache(s) for s in scores if s not in self.late_scores]
+        self.keys: Keys = np.zeros(0, dtype=np.int32)
+        self.totals: Totals = np.zeros(0, dtype=np.int64)
+        self.counts: dict[int, int] = {}
+        self.unrecorded: list[Rows] | None = None
+        """Rows that differ from what was last recorded; None where nothing was, or too much."""
+        self.recorded: Any = None
+        """What the recorder keeps of the class between decisions (see recording.py)."""
+        self._static: Keys = np.zeros(0, dtype=np.int32)
+        self._cursors = (-1, -1, -1)
+
+    def _pre_filter(
+        self, profile: Profile, pod: Pod, unsigned: frozenset[str], cycle: Cycle
+    ) -> set[str]:
+        skipped = set()
+        for plugin in profile.points["preFilter"]:
+            if plugin.name in unsigned:
+                continue
+            cycle.plugin = plugin.name
+            answer = guarded(plugin, "pre_filter", cycle, pod, None)
+            if isinstance(answer, PreFilterResult):
+                self.narrowed.append((plugin.name, answer.node_names))
+            elif isinstance(answer, Status) and answer.code is Code.SKIP:
+                skipped.add(plugin.name)
+            elif isinstance(answer, Status) and answer.code is not Code.SUCCESS:
+                self.refusal = graver(self.refusal, (plugin.name, answer))
+        return skipped
+
+    @property
+    def feasible(self) -> int:
+        """Nodes that all signed filters let pass."""
+        return self.counts.get(PASSES, 0)
+
+    @property
+    def bytes(self) -> int:
+        """Memory held by the columns."""
+        raws = sum(cache.raw.nbytes for cache in self.caches)
+        return self.keys.nbytes * 2 + self.totals.nbytes + raws
+
+    def refresh(self, table: NodeTable, cycle: Cycle, pod: Pod) -> None:
+        """Brings all columns up to the table's present. Raises PluginError; the columns are then
+        as if never computed."""
+        seen, now = self._cursors, (table.node_journal.end, table.usage_journal.end)
+        images = table.image_version if self._reads_images else 0
+        if seen == (*now, images):
+            return
+        self._cursors = (-1, -1, -1)
+        nodes, usage = table.node_journal.since(seen[0]), table.usage_journal.since(seen[1])
+        if seen[0] < 0 or nodes is None or usage is None or images != seen[2]:
+            self._grow(table.size)
+            everything = np.arange(table.size, dtype=np.intp)
+            self._compute(table, cycle, pod, everything, everything)
+            self.unrecorded = None
+        else:
+            self._grow(table.size)
+            rows = np.union1d(nodes, usage) if len(nodes) else usage
+            self._compute(table, cycle, pod, nodes, rows)
+        self._cursors = (*now, images)
+
+    @property
+    def _reads_images(self) -> bool:
+        return any(f.reads_images for f in self.filters) or any(
+            cache.score.reads_images for cache in self.caches
+        )
+
+    def _grow(self, size: int) -> None:
+        if len(self.keys) == size:
+            return
+        self._static = _longer(self._static, size, NO_NODE)
+        self.counts[NO_NODE] = self.counts.get(NO_NODE, 0) + size - len(self.keys)
+        self.keys = _longer(self.keys, size, NO_NODE)
+        self.totals = _longer(self.totals, size, NOT_FEASIBLE)
+        for cache in self.caches:
+            cache.grow(size)
+
+    def _compute(
+        self, table: NodeTable, cycle: Cycle, pod: Pod, changed_nodes: Rows, rows: Rows
+    ) -> None:
+        """``changed_nodes``: rows to ask every plugin about; ``rows`` (a superset): rows to ask
+        those that depend on usage."""
+        view = NodeView(table, rows)
+        if len(changed_nodes):
+            nodes = view if changed_nodes is rows else NodeView(table, changed_nodes)
+            static = np.where(table.alive[changed_nodes], PASSES, NO_NODE).astype(np.int32)
+            _lower(static, (f for f in self.filters if not f.dynamic), cycle, pod, nodes)
+            self._static[changed_nodes] = static
+        keys = self._static[rows]
+        _lower(keys, (f for f in self.filters if f.dynamic), cycle, pod, view)
+        before = self.keys[rows]
+        differs = keys != before
+        if differs.any():
+            self.keys[rows] = keys
+            self._count(before[differs], -1)
+            self._count(keys[differs], 1)
+        differs |= self._score(table, cycle, pod, changed_nodes, rows, keys, before)
+        self._total(rows, differs)
+
+    def _score(
+        self, table: NodeTable, cycle: Cycle, pod: Pod, changed_nodes: Rows, rows: Rows,
+        keys: Keys, before: Keys,
+    ) -> NDArray[np.bool_]:  # fmt: skip
+        """Raw scores of the rows that are feasible, 0 for the others; bool[n]: which differ."""
+        feasible = keys == PASSES
+        stale = feasible & (before != PASSES)
+        if len(changed_nodes):
+            stale |= feasible & np.isin(rows, changed_nodes, assume_unique=True)
+        views: dict[bool, tuple[NDArray[np.bool_], NodeView]] = {}
+        for dynamic, wanted in ((True, feasible), (False, stale)):
+            views[dynamic] = (wanted, NodeView(table, rows if wanted.all() else rows[wanted]))
+        differs = np.zeros(len(rows), dtype=bool)
+        for cache in self.caches:
+            wanted, view = views[cache.score.dynamic]
+            values = cache.raw[rows]
+            values[~feasible] = 0
+            if len(view):
+                values[wanted] = cache.score(cycle, pod, view)
+            differs |= cache.put(rows, values)
+        return differs
+
+    def _total(self, rows: Rows, differs: NDArray[np.bool_]) -> None:
+        rescaled = [cache.rescale() for cache in self.caches]
+        changed = rows[differs]
+        again = np.arange(len(self.keys), dtype=np.intp) if any(rescaled) else changed
+        if len(again):
+            totals = np.zeros(len(again), dtype=np.int64)
+            for cache in self.caches:
+                totals += cache.weighted(again)
+            totals[self.keys[again] != PASSES] = NOT_FEASIBLE
+            self.totals[again] = totals
+        if self.unrecorded is not None and len(changed):
+            self.unrecorded.append(changed)
+
+    def _count(self, keys: Keys, sign: int) -> None:
+        if len(keys) == 1:
+            found = [(int(keys[0]), 1)]
+        else:
+            values, numbers = np.unique(keys, return_counts=True)
+            found = list(zip(values.tolist(), numbers.tolist(), strict=True))
+        for key, number in found:
+            left = self.counts.get(key, 0) + sign * number
+            if left:
+                self.counts[key] = left
+            else:
+                del self.counts[key]
+
+
+class ClassCache:
+    """The columns of the classes seen lately, within a bound of memory."""
+
+    def __init__(self, limit_bytes: int = 512 * 2**20) -> None:
+        self._limit = limit_bytes
+        self._classes: OrderedDict[Hashable, ClassColumns] = OrderedDict()
+
+    def columns(self, profile: Profile, pod: Pod, cycle: Cycle) -> ClassColumns:
+        """The pod's class, not yet refreshed. Raises PluginError."""
+        signatures = profile.signatures(pod)
+        key = (profile.name, signatures)
+        found = self._classes.get(key)
+        if found is None:
+            found = ClassColumns(profile, pod, profile.unsigned(signatures), cycle)
+            self._classes[key] = found
+            held = sum(columns.bytes for columns in self._classes.values())
+            while held > self._limit and len(self._classes) > 1:
+                held -= self._classes.popitem(last=False)[1].bytes
+        else:
+            self._classes.move_to_end(key)
+        return found
+
+
+def graver(
+    one: tuple[str, Status] | None, other: tuple[str, Status]
+) -> tuple[str, Status]:
+    """Which of two PreFilter refusals counts: the first that preemption cannot help, else the last
+    (upstream: framework/runtime RunPreFilterPlugins)."""
+    return other if one is None or one[1].code is Code.UNSCHEDULABLE else one
+
+
+def _pre_score(profile: Profile, pod: Pod, unsigned: frozenset[str], cycle: Cycle) -> set[str]:
+    skipped = set()
+    for plugin in profile.points["preScore"]:
+        if plugin.name in unsigned:
+            continue
+        cycle.plugin = plugin.name
+        answer = guarded(plugin, "pre_score", cycle, pod, None)
+        if isinstance(answer, Status) and answer.code is Code.SKIP:
+            skipped.add(plugin.name)
+    return skipped
+
+
+def _lower(
+    keys: Keys, filters: Iterable[Filter], cycle: Cycle, pod: Pod, nodes: NodeView
+) -> None:
+    """Lowers the keys of rows that a filter refuses earlier than what they have."""
+    for each in filters:
+        codes = each(cycle, pod, nodes)
+        refused = codes > 0
+        if refused.any():
+            found = (codes[refused] + each.position * 65_536).astype(np.int32)
+            keys[refused] = np.minimum(keys[refused], found)
+
+
+def _longer(column: NDArray[Any], size: int, fill: int) -> NDArray[Any]:
+    longer = np.full(size, fill, dtype=column.dtype)
+    longer[: len(column)] = column
+    return longer

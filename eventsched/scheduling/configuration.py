@@ -1,0 +1,450 @@
+"""KubeSchedulerConfiguration: text in, validated data out.
+
+The fields, their defaults and the rules are those of kubescheduler.config.k8s.io/v1 as upstream
+v1.36 has them (kube-scheduler/config/v1/types.go, pkg/scheduler/apis/config/v1/defaults.go and
+validation/validation.go). Which plugins a profile ends up with is resolution.py's business.
+``parallelism``, ``delayCacheUntilActive`` and the profiling switches tune upstream's process and
+change nothing here; they are checked all the same.
+"""
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any
+
+import msgspec
+
+from eventsched.domain.errors import InputError
+from eventsched.domain.objects import is_extended
+from eventsched.scheduling.decoding import converted, mapping, nanoseconds
+
+KIND = "KubeSchedulerConfiguration"
+API_GROUP = "kubescheduler.config.k8s.io"
+API_VERSION = f"{API_GROUP}/v1"
+DEPRECATED_VERSIONS = tuple(f"{API_GROUP}/v1beta{n}" for n in (1, 2, 3))
+DEFAULT_SCHEDULER_NAME = "default-scheduler"
+
+REMOVED_PLUGINS = frozenset({"AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"})
+"""In-tree plugins that v1 no longer knows (upstream: validation.go invalidPluginsByVersion)."""
+
+Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
+Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+
+
+class Section(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, rename="camel"
+):
+    """Base of all parts of the file. Durations stay in Go's notation; see decoding.nanoseconds."""
+
+
+class PluginEntry(Section, frozen=True):
+    """A plugin in an enabled or disabled list; the weight counts only where it scores."""
+
+    name: str
+    weight: Int32 | None = None
+
+
+class PluginSet(Section, frozen=True):
+    """What is enabled in addition to the defaults at a point, and which defaults are disabled."""
+
+    enabled: tuple[PluginEntry, ...] = ()
+    disabled: tuple[PluginEntry, ...] = ()
+
+
+class Plugins(Section, frozen=True):
+    """A profile's plugin sets by extension point."""
+
+    pre_enqueue: PluginSet = PluginSet()
+    queue_sort: PluginSet = PluginSet()
+    pre_filter: PluginSet = PluginSet()
+    filter: PluginSet = PluginSet()
+    post_filter: PluginSet = PluginSet()
+    pre_score: PluginSet = PluginSet()
+    score: PluginSet = PluginSet()
+    reserve: PluginSet = PluginSet()
+    permit: PluginSet = PluginSet()
+    pre_bind: PluginSet = PluginSet()
+    bind: PluginSet = PluginSet()
+    post_bind: PluginSet = PluginSet()
+    multi_point: PluginSet = PluginSet()
+    placement_generate: PluginSet = PluginSet()
+    placement_score: PluginSet = PluginSet()
+
+    def by_point(self) -> dict[str, PluginSet]:
+        """The sets under upstream's camelCase names, ``multiPoint`` left out."""
+        fields = msgspec.structs.fields(self)
+        return {f.encode_name: getattr(self, f.name) for f in fields if f.name != "multi_point"}
+
+
+class PluginConfig(Section, frozen=True):
+    """Arguments for a plugin, not yet held against the plugin's own type."""
+
+    name: str
+    args: dict[str, Any] | None = None
+
+
+class ProfileConfig(Section, frozen=True):
+    """A profile as written. The name is empty only where several profiles leave it out, which
+    ``problems`` reports."""
+
+    scheduler_name: str = ""
+    percentage_of_nodes_to_score: Int32 | None = None
+    plugins: Plugins = Plugins()
+    plugin_config: tuple[PluginConfig, ...] = ()
+
+
+class ManagedResource(Section, frozen=True):
+    """An extended resource that an extender looks after."""
+
+    name: str
+    ignored_by_scheduler: bool = False
+
+
+class ExtenderTLS(Section, frozen=True):
+    """How to talk TLS to an extender; the data fields are base64 in the file."""
+
+    insecure: bool = False
+    server_name: str = ""
+    cert_file: str = ""
+    key_file: str = ""
+    ca_file: str = ""
+    cert_data: bytes = b""
+    key_data: bytes = b""
+    ca_data: bytes = b""
+
+
+class Extender(Section, frozen=True):
+    """A scheduler extender. A timeout of zero means upstream's five seconds."""
+
+    url_prefix: str = ""
+    filter_verb: str = ""
+    preempt_verb: str = ""
+    prioritize_verb: str = ""
+    weight: Int64 = 0
+    bind_verb: str = ""
+    enable_https: bool = msgspec.field(name="enableHTTPS", default=False)
+    tls_config: ExtenderTLS | None = None
+    http_timeout: str = msgspec.field(name="httpTimeout", default="0s")
+    node_cache_capable: bool = False
+    managed_resources: tuple[ManagedResource, ...] = ()
+    ignorable: bool = False
+
+    def __post_init__(self) -> None:
+        nanoseconds(self.http_timeout, "httpTimeout")
+
+
+_ELECTION_DURATIONS = {
+    "lease_duration": "leaseDuration",
+    "renew_deadline": "renewDeadline",
+    "retry_period": "retryPeriod",
+}
+
+
+class LeaderElection(Section, frozen=True):
+    """Leader election by Lease (component-base LeaderElectionConfiguration)."""
+
+    leader_elect: bool = True
+    lease_duration: str = "15s"
+    renew_deadline: str = "10s"
+    retry_period: str = "2s"
+    resource_lock: str = "leases"
+    resource_name: str = "kube-scheduler"
+    resource_namespace: str = "kube-system"
+
+    def __post_init__(self) -> None:
+        for attribute, field in _ELECTION_DURATIONS.items():
+            nanoseconds(getattr(self, attribute), field)
+
+
+class ClientConnection(Section, frozen=True):
+    """The API client. JSON is the default content type, where upstream's is protobuf."""
+
+    kubeconfig: str = ""
+    accept_content_types: str = ""
+    content_type: str = "application/json"
+    qps: float = 50.0
+    burst: Int32 = 100
+
+
+class Document(Section, frozen=True):
+    """The file's own fields, apiVersion and kind apart."""
+
+    parallelism: Int32 = 16
+    leader_election: LeaderElection = LeaderElection()
+    client_connection: ClientConnection = ClientConnection()
+    enable_profiling: bool = True
+    enable_contention_profiling: bool | None = None
+    percentage_of_nodes_to_score: Int32 = 0
+    pod_initial_backoff_seconds: Int64 = 1
+    pod_max_backoff_seconds: Int64 = 10
+    profiles: tuple[ProfileConfig, ...] = ()
+    extenders: tuple[Extender, ...] = ()
+    delay_cache_until_active: bool = False
+
+
+class Configuration(Document, frozen=True):
+    """A valid configuration with all defaults filled in, and what its reader should be told."""
+
+    warnings: tuple[str, ...] = ()
+
+
+def default() -> Configuration:
+    """What an empty configuration means."""
+    return load(f"apiVersion: {API_VERSION}\nkind: {KIND}\n", "default configuration")
+
+
+def load(text: str, source: str) -> Configuration:
+    """Reads a configuration, YAML or JSON; ``source`` is the file's name, for messages.
+
+    Strict as upstream's scheme.Codecs: unknown fields, repeated keys and wrong types are refused.
+    Raises InputError for the first thing that is wrong.
+    """
+    try:
+        raw = mapping(text)
+        warnings = _accepted_version(raw.pop("apiVersion", None), raw.pop("kind", None))
+        configuration = _with_defaults(converted(_with_profile(raw), Document), warnings)
+        for problem in problems(configuration):
+            raise problem
+    except InputError as problem:
+        if not problem.where:
+            raise InputError(source, problem.problem, problem.remedy) from None
+        raise problem.within(source) from None
+    except RecursionError:
+        raise InputError(source, "nested too deeply", "write it with fewer levels") from None
+    return configuration
+
+
+def refuse_unsupported(configuration: Configuration, source: str = "configuration") -> None:
+    """Raises InputError for what upstream has and this version would have to ignore."""
+    if configuration.extenders:
+        raise InputError(f"{source}: extenders", "extenders are not supported yet", "remove them")
+    shares = {"percentageOfNodesToScore": configuration.percentage_of_nodes_to_score}
+    for i, profile in enumerate(configuration.profiles):
+        share = profile.percentage_of_nodes_to_score
+        shares[f"profiles[{i}].percentageOfNodesToScore"] = 0 if share is None else share
+    for where, share in shares.items():
+        if share not in (0, 100):
+            raise InputError(
+                f"{source}: {where}",
+                f"scoring {share} % of the nodes is not supported yet",
+                "remove it, or set 100: all nodes are scored",
+            )
+
+
+def problems(configuration: Configuration) -> Iterator[InputError]:
+    """All that upstream's ValidateKubeSchedulerConfiguration finds wrong, in its order; plugin
+    arguments apart. ``where`` is the path of the field, without the file."""
+    if configuration.client_connection.burst < 0:
+        yield _out("clientConnection.burst", configuration.client_connection.burst, "0 or more")
+    if not math.isfinite(configuration.client_connection.qps):
+        yield _out("clientConnection.qps", configuration.client_connection.qps, "a finite number")
+    yield from _election_problems(configuration.leader_election)
+    if configuration.parallelism <= 0:
+        yield _out("parallelism", configuration.parallelism, "1 or more")
+    yield from _profile_problems(configuration.profiles)
+    if configuration.profiles:
+        yield from _queue_sort_problems(configuration.profiles)
+    yield from _share_problems(
+        "percentageOfNodesToScore", configuration.percentage_of_nodes_to_score
+    )
+    first, last = configuration.pod_initial_backoff_seconds, configuration.pod_max_backoff_seconds
+    if first <= 0:
+        yield _out("podInitialBackoffSeconds", first, "1 or more")
+    if last < first:
+        yield _out("podMaxBackoffSeconds", last, f"podInitialBackoffSeconds ({first}) or more")
+    yield from _extender_problems(configuration.extenders)
+
+
+def _out(where: str, value: object, allowed: str) -> InputError:
+    return InputError(where, f"{value} is out of range", f"use {allowed}")
+
+
+def _share_problems(where: str, share: int | None) -> Iterator[InputError]:
+    if share is not None and not 0 <= share <= 100:
+        yield _out(where, share, "0 to 100")
+
+
+def _election_problems(election: LeaderElection) -> Iterator[InputError]:
+    """Nothing is checked where election is off (component-base config/validation)."""
+    if not election.leader_elect:
+        return
+    for attribute, field in _ELECTION_DURATIONS.items():
+        text = getattr(election, attribute)
+        if nanoseconds(text) <= 0:
+            yield _out(f"leaderElection.{field}", text, "a duration above zero")
+    if nanoseconds(election.lease_duration) <= nanoseconds(election.renew_deadline):
+        yield InputError(
+            "leaderElection.leaseDuration",
+            f"{election.lease_duration} is not above renewDeadline ({election.renew_deadline})",
+            "make the lease longer than the renew deadline",
+        )
+    if election.resource_lock != "leases":
+        yield InputError(
+            "leaderElection.resourceLock",
+            f"lock {election.resource_lock!r} does not exist",
+            "use leases",
+        )
+
+
+def _profile_problems(profiles: Sequence[ProfileConfig]) -> Iterator[InputError]:
+    names: dict[str, int] = {}
+    for i, profile in enumerate(profiles):
+        where = f"profiles[{i}]"
+        name = profile.scheduler_name
+        if not name:
+            yield InputError(
+                f"{where}.schedulerName", "the profile has no name", "give each profile a name"
+            )
+        yield from _share_problems(
+            f"{where}.percentageOfNodesToScore", profile.percentage_of_nodes_to_score
+        )
+        for point, plugins in profile.plugins.by_point().items():
+            yield from _removed_problems(f"{where}.plugins.{point}.enabled", plugins.enabled)
+        yield from _removed_problems(f"{where}.pluginConfig", profile.plugin_config)
+        configured: set[str] = set()
+        for j, plugin in enumerate(profile.plugin_config):
+            if plugin.name in configured:
+                yield InputError(
+                    f"{where}.pluginConfig[{j}].name",
+                    f"{plugin.name} is configured twice",
+                    "merge the two entries",
+                )
+            configured.add(plugin.name)
+        if name in names:
+            yield InputError(
+                f"{where}.schedulerName",
+                f"{name!r} is also the name of profiles[{names[name]}]",
+                "give each profile a name of its own",
+            )
+        names[name] = i
+
+
+def _removed_problems(
+    where: str, plugins: Sequence[PluginEntry | PluginConfig]
+) -> Iterator[InputError]:
+    for i, plugin in enumerate(plugins):
+        if plugin.name in REMOVED_PLUGINS:
+            yield InputError(
+                f"{where}[{i}].name",
+                f"plugin {plugin.name} was removed in {API_VERSION}",
+                "use NodeVolumeLimits",
+            )
+
+
+def _queue_sort_problems(profiles: Sequence[ProfileConfig]) -> Iterator[InputError]:
+    """One queue serves all profiles, so they must sort it alike (upstream: validation.go
+    validateCommonQueueSort). What multiPoint adds to it is seen by resolution.py only."""
+    first = profiles[0].plugins.queue_sort
+    if len(first.enabled) > 1:
+        yield InputError(
+            "profiles[0].plugins.queueSort.enabled",
+            f"{len(first.enabled)} queueSort plugins are enabled",
+            "enable one",
+        )
+    name = first.enabled[0].name if first.enabled else ""
+    args = [plugin.args for plugin in profiles[0].plugin_config if plugin.name == name]
+    for i, profile in enumerate(profiles[1:], start=1):
+        if _comparable(profile.plugins.queue_sort) != _comparable(first):
+            yield InputError(
+                f"profiles[{i}].plugins.queueSort",
+                "queueSort differs from profiles[0]",
+                "make it the same in all profiles: they share one queue",
+            )
+        for j, plugin in enumerate(profile.plugin_config):
+            if name and plugin.name == name and plugin.args != (args[0] if args else None):
+                yield InputError(
+                    f"profiles[{i}].pluginConfig[{j}].args",
+                    f"the arguments of queueSort plugin {name} differ from profiles[0]",
+                    "make them the same in all profiles: they share one queue",
+                )
+
+
+def _comparable(plugins: PluginSet) -> tuple[list[tuple[str, int]], list[str]]:
+    # An unset weight and 0 are the same, and the weight of a disabled plugin means nothing.
+    enabled = [(plugin.name, plugin.weight or 0) for plugin in plugins.enabled]
+    return enabled, [plugin.name for plugin in plugins.disabled]
+
+
+def _extender_problems(extenders: Sequence[Extender]) -> Iterator[InputError]:
+    managed: set[str] = set()
+    for i, extender in enumerate(extenders):
+        if extender.prioritize_verb and extender.weight <= 0:
+            yield _out(f"extenders[{i}].weight", extender.weight, "1 or more, for prioritizeVerb")
+        for j, resource in enumerate(extender.managed_resources):
+            where = f"extenders[{i}].managedResources[{j}].name"
+            if not _is_extended_name(resource.name):
+                yield InputError(
+                    where,
+                    f"{resource.name!r} is not the name of an extended resource",
+                    "write it as example.com/name",
+                )
+            if resource.name in managed:
+                yield InputError(
+                    where, f"{resource.name} is managed twice", "leave it to one extender"
+                )
+            managed.add(resource.name)
+    if sum(bool(extender.bind_verb) for extender in extenders) > 1:
+        yield InputError("extenders", "more than one has a bindVerb", "let one extender bind")
+
+
+_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_PREFIX = re.compile(rf"{_LABEL}(\.{_LABEL})*")
+_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+
+
+def _is_extended_name(name: str) -> bool:
+    prefix, _, rest = name.partition("/")
+    # With "requests." before it, the prefix must still be a DNS name of at most 253 characters.
+    qualified = len(prefix) <= 253 - len("requests.") and _PREFIX.fullmatch(prefix)
+    return bool(qualified and _NAME.fullmatch(rest)) and is_extended(name)
+
+
+def _accepted_version(version: object, kind: object) -> tuple[str, ...]:
+    """Checks apiVersion and kind; the warnings that follow from them."""
+    expected = {"kind": (kind, KIND), "apiVersion": (version, API_VERSION)}
+    for field, (found, wanted) in expected.items():
+        if found is None:
+            raise InputError(field, f"{field} is missing", f"add {field}: {wanted}")
+        if found != wanted and found not in (DEPRECATED_VERSIONS if field != "kind" else ()):
+            raise InputError(field, f"{found!r} is not supported", f"use {wanted}")
+    if version == API_VERSION:
+        return ()
+    return (f"apiVersion {version} is deprecated and read as {API_VERSION}: write that instead",)
+
+
+def _with_profile(raw: dict[str, Any]) -> dict[str, Any]:
+    """The default name goes to a single profile without one; '' is not "without" (defaults.go)."""
+    profiles = raw.get("profiles")
+    if profiles is None or profiles == []:
+        profiles = [{}]
+    if isinstance(profiles, list) and len(profiles) == 1 and isinstance(profiles[0], dict):
+        [profile] = profiles
+        if profile.get("schedulerName") is None:
+            profiles = [{**profile, "schedulerName": DEFAULT_SCHEDULER_NAME}]
+    return {**raw, "profiles": profiles}
+
+
+def _with_defaults(document: Document, warnings: tuple[str, ...]) -> Configuration:
+    """Zero values become the defaults, where upstream cannot tell them from unset ones."""
+    election, client = document.leader_election, document.client_connection
+    zero = [field for field in _ELECTION_DURATIONS if nanoseconds(getattr(election, field)) == 0]
+    values = msgspec.structs.asdict(document) | {
+        "leader_election": _reset(
+            election,
+            *zero,
+            *_falsy(election, "resource_lock", "resource_name", "resource_namespace"),
+        ),
+        "client_connection": _reset(client, *_falsy(client, "content_type", "qps", "burst")),
+    }
+    if values["enable_contention_profiling"] is None:
+        values["enable_contention_profiling"] = document.enable_profiling
+    return Configuration(**values, warnings=warnings)
+
+
+def _falsy(section: Section, *fields: str) -> list[str]:
+    return [field for field in fields if not getattr(section, field)]
+
+
+def _reset(section: Section, *fields: str) -> Section:
+    defaults = type(section)()
+    return msgspec.structs.replace(section, **{field: getattr(defaults, field) for field in fields})

@@ -1,0 +1,181 @@
+"""The engine: stimuli in, events out, state in between; pure, deterministic, seeded.
+
+Called by the runtime's one writer and by whatever replays. ``observe`` takes in what happened,
+``schedule_next`` makes one attempt for the head of the queue; both apply what they decide at once
+and return the records to be logged, in order. Nothing here waits, sleeps, or knows what time it is.
+"""
+
+from collections.abc import Mapping
+
+from eventsched.domain import records
+from eventsched.domain.records import Queue
+from eventsched.domain.objects import Pod
+from eventsched.domain.state import SchedulerState
+from eventsched.scheduling.attempts import Attempts
+from eventsched.scheduling.binding import Binding
+from eventsched.scheduling.classes import ClassCache
+from eventsched.scheduling.framework import ClusterEvent
+from eventsched.scheduling.judgement import Judgement, judge
+from eventsched.scheduling.ledger import Ledger, Logged
+from eventsched.scheduling.profile import Profile
+from eventsched.scheduling.queue import Backoff
+from eventsched.scheduling.requeueing import Requeueing, node_events
+
+
+class Engine:
+    """A scheduler's mind. One a stream; all profiles share its queue and its state."""
+
+    def __init__(
+        self,
+        profiles: Mapping[str, Profile],
+        backoff: Backoff | None = None,
+        *,
+        with_detail: bool = True,
+        classes: ClassCache | None = None,
+    ) -> None:
+        """``profiles`` by schedulerName; all have the same QueueSort. Without detail decisions carry
+        neither vectors nor digests: for measuring what recording costs."""
+        self._ledger = Ledger(profiles)
+        self._classes = classes or ClassCache()
+        self._requeueing = Requeueing(self._ledger, backoff or Backoff())
+        self._binding = Binding(self._ledger, self._requeueing)
+        self._attempts = Attempts(
+            self._ledger, self._requeueing, self._binding, self._classes, with_detail=with_detail
+        )
+
+    @property
+    def state(self) -> SchedulerState:
+        """The state, to be read."""
+        return self._ledger.state
+
+    @property
+    def position(self) -> int:
+        """The position of the next record."""
+        return self._ledger.position
+
+    def observe(self, stimulus: records.Stimulus, at: int) -> list[Logged]:
+        """Takes in what happened at a time (µs, never before that of an earlier stimulus) and
+        returns the stimulus' record and the events that follow. An update that changes nothing
+        scheduling reads gives no record at all. Raises ValueError when time goes back."""
+        if at < self.state.now:
+            raise ValueError(f"stimulus at {at} µs after one at {self.state.now} µs")
+        if self._is_no_change(stimulus):
+            return []
+        self._ledger.begin()
+        match stimulus:
+            case records.PodAdded():
+                self._pod_added(stimulus, at)
+            case records.PodUpdated():
+                self._pod_updated(stimulus, at)
+            case records.PodDeleted():
+                self._pod_deleted(stimulus, at)
+            case records.NodeAdded() | records.NodeUpdated() | records.NodeDeleted():
+                self._node_changed(stimulus, at)
+            case records.BindSucceeded() | records.BindFailed():
+                self._ledger.commit(stimulus, at)
+                self._binding.ended(stimulus)
+            case records.TimePassed():
+                self._ledger.commit(stimulus, at)
+                self._binding.overdue()
+                self._requeueing.time_passed()
+            case _:
+                self._ledger.commit(stimulus, at)
+        return self._ledger.take()
+
+    def schedule_next(self) -> list[Logged]:
+        """One attempt for the pod at the head of the active queue; nothing where it is empty."""
+        uid = self._ledger.queue.head()
+        if uid is None:
+            return []
+        self._ledger.begin()
+        self._attempts.make(uid)
+        return self._ledger.take()
+
+    def judge(self, pod: Pod) -> Judgement:
+        """What every node would be told now; nothing is placed or logged. Raises PluginError, and
+        KeyError where no profile has the pod's schedulerName."""
+        profile = self._ledger.profiles[pod.scheduler_name]
+        return judge(self.state.nodes, self._classes, profile, pod, self._ledger.cycle(1))
+
+    def apply(self, logged: Logged) -> None:
+        """Takes in a record from the log: restart and replay."""
+        self._ledger.position = logged.position
+        self._ledger.commit(logged.record, logged.at)
+        self._ledger.take()
+
+    @property
+    def due(self) -> int | None:
+        """When (µs) TimePassed has to be observed next, the flush apart."""
+        queue = self._ledger.queue
+        times = [t for t in (queue.next_deadline(), queue.next_backoff()) if t is not None]
+        return min(times, default=None)
+
+    @property
+    def flush_due(self) -> int | None:
+        """When (µs) the next pod has been unschedulable for too long."""
+        return self._ledger.queue.next_flush()
+
+    @property
+    def queue_lengths(self) -> Mapping[Queue, int]:
+        """Pods in each queue."""
+        return self._ledger.queue.lengths
+
+    @property
+    def idle(self) -> bool:
+        """Whether there is no pod to be tried now."""
+        return self._ledger.queue.head() is None
+
+    # --- stimuli ---------------------------------------------------------------------------------------------
+
+    def _is_no_change(self, stimulus: records.Stimulus) -> bool:
+        match stimulus:
+            case records.PodUpdated():
+                return self.state.pods[stimulus.pod.uid].pod == stimulus.pod
+            case records.NodeUpdated():
+                nodes = self.state.nodes
+                return nodes.nodes[nodes.rows[stimulus.node.name]] == stimulus.node
+        return False
+
+    def _pod_added(self, added: records.PodAdded, at: int) -> None:
+        self._ledger.commit(added, at)
+        state = self.state.pods[added.pod.uid]
+        if state.bound:
+            self._assigned_pod_changed(ClusterEvent.ASSIGNED_POD_ADD, added.pod)
+        elif self._ledger.profile(state) is not None:
+            self._requeueing.enter(state, "PodAdd")
+
+    def _pod_updated(self, updated: records.PodUpdated, at: int) -> None:
+        state = self.state.pods[updated.pod.uid]
+        was_bound = state.bound
+        self._ledger.commit(updated, at)
+        self._ledger.queue.note(updated.pod.uid, self._ledger.signatures)
+        if state.bound:
+            event = ClusterEvent.ASSIGNED_POD_UPDATE if was_bound else ClusterEvent.ASSIGNED_POD_ADD
+            self._assigned_pod_changed(event, updated.pod)
+        elif state.queue is not None:
+            self._requeueing.pod_updated(state)
+
+    def _pod_deleted(self, deleted: records.PodDeleted, at: int) -> None:
+        state = self.state.pods[deleted.uid]
+        row = state.row
+        held = self.state.reservations.get(deleted.uid)
+        self._ledger.commit(deleted, at)
+        if held is not None:
+            self._binding.dropped(state, held)
+        if row >= 0:
+            self._requeueing.wake([ClusterEvent.ASSIGNED_POD_DELETE], row=row, pod=state.pod)
+
+    def _assigned_pod_changed(self, event: ClusterEvent, pod: Pod) -> None:
+        self._requeueing.wake([event], row=self.state.nodes.rows.get(pod.node_name), pod=pod)
+
+    def _node_changed(
+        self, stimulus: records.NodeAdded | records.NodeUpdated | records.NodeDeleted, at: int
+    ) -> None:
+        nodes = self.state.nodes
+        node = None if isinstance(stimulus, records.NodeDeleted) else stimulus.node
+        name = stimulus.name if isinstance(stimulus, records.NodeDeleted) else stimulus.node.name
+        row = nodes.rows.get(name)
+        old = None if row is None else nodes.nodes[row]
+        events = node_events(old, stimulus)
+        self._ledger.commit(stimulus, at)
+        self._requeueing.wake(events, row=nodes.rows.get(name), node=node, old=old)

@@ -1,0 +1,290 @@
+"""What a plugin is: the extension points, the status codes and what a cycle lets it do.
+
+A plugin is any object with a ``name`` and a method for each extension point it serves (upstream's
+names in snake case). It gets no client and no clock: it reads its arguments and its own memory, and
+returns what it thinks. Points, in the order in which they run:
+
+    pre_enqueue(pod) -> Status | None                       may the pod enter the active queue?
+    sort_key(queued) -> tuple                               QueueSort; smaller goes first
+    pre_filter(cycle, pod, nodes) -> PreFilterResult | Status | None
+    filter(cycle, pod, nodes) -> integer codes, 0 = passes  (or filter_node(pod, node), see adapter)
+    explain(cycle, pod, code) -> Status                     what a code of filter means
+    post_filter(cycle, pod, refused) -> Status | None       only when no node is left
+    pre_score(cycle, pod, nodes) -> Status | None           Skip leaves out this plugin's score
+    score(cycle, pod, nodes) -> int64 array                 (or score_node(pod, node))
+    normalization = Normalization.…  or  normalize_score(cycle, pod, scores) -> int64 array 0..100
+    reserve(cycle, pod, node) / unreserve(cycle, pod, node)
+    permit(cycle, pod, node) -> Status | Wait | None
+    pre_bind(cycle, pod, node) -> Status | None
+    bind(cycle, pod, node) -> Status | None                 Skip leaves it to the next one
+    post_bind(cycle, pod, node) -> None
+
+``sign(pod)`` (upstream's SignPlugin) returns what of a pod the plugin's filter and score depend on,
+as a hashable value: pods of equal signature share their columns. Without it, or for None, they are
+computed anew for every pod. ``depends_on`` says what of a node they depend on.
+"""
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field
+from enum import Flag, StrEnum, auto
+from typing import Any, ClassVar, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eventsched.domain.columns import NodeView
+from eventsched.domain.objects import Node, Pod
+from eventsched.domain.verdicts import MAX_NODE_SCORE, Code, Normalization
+
+__all__ = [
+    "Change",
+    "ClusterEvent",
+    "Code",
+    "Cycle",
+    "DependsOn",
+    "Hint",
+    "NodeView",
+    "Normalization",
+    "Plugin",
+    "PluginError",
+    "PreFilterResult",
+    "QueuedPod",
+    "Status",
+    "Wait",
+    "points_of",
+]
+
+IntColumn = NDArray[Any]
+
+
+class Status(NamedTuple):
+    """A plugin's answer: one of upstream's seven codes and its reasons."""
+
+    code: Code
+    reasons: tuple[str, ...] = ()
+
+    @classmethod
+    def unschedulable(cls, *reasons: str) -> "Status":
+        """Not now; evicting pods or waiting may help."""
+        return cls(Code.UNSCHEDULABLE, reasons)
+
+    @classmethod
+    def unresolvable(cls, *reasons: str) -> "Status":
+        """Not there, and evicting pods would not change that."""
+        return cls(Code.UNRESOLVABLE, reasons)
+
+    @classmethod
+    def error(cls, *reasons: str) -> "Status":
+        """Something is broken; the attempt ends."""
+        return cls(Code.ERROR, reasons)
+
+    @classmethod
+    def pending(cls, *reasons: str) -> "Status":
+        """Not now; the plugin itself will wake the pod, without backoff."""
+        return cls(Code.PENDING, reasons)
+
+    @classmethod
+    def skip(cls) -> "Status":
+        """This plugin has nothing to say about this pod."""
+        return cls(Code.SKIP)
+
+    @property
+    def rejected(self) -> bool:
+        """Whether the pod was refused (rather than let through, or broken)."""
+        return self.code in (Code.UNSCHEDULABLE, Code.UNRESOLVABLE, Code.PENDING)
+
+
+@dataclass(frozen=True)
+class Wait:
+    """Permit's answer: hold the pod for so many seconds at most; then it is refused."""
+
+    seconds: float
+
+
+@dataclass(frozen=True)
+class PreFilterResult:
+    """PreFilter's answer that only these nodes need to be looked at."""
+
+    node_names: frozenset[str]
+
+
+class DependsOn(Flag):
+    """What of a node, besides the pod's signature, a plugin's filter and score depend on."""
+
+    NODE = auto()
+    """The node object: labels, taints, allocatable…"""
+    USAGE = auto()
+    """What its pods hold: requests, ports, their number."""
+    IMAGES = auto()
+    """Which images are on which nodes, and how many nodes there are."""
+
+
+class ClusterEvent(StrEnum):
+    """Changes that can make a refused pod schedulable (upstream: framework/events.go)."""
+
+    NODE_ADD = "NodeAdd"
+    NODE_UPDATE_ALLOCATABLE = "NodeUpdateAllocatable"
+    NODE_UPDATE_LABEL = "NodeUpdateLabel"
+    NODE_UPDATE_TAINT = "NodeUpdateTaint"
+    NODE_UPDATE_OTHER = "NodeUpdateOther"
+    NODE_DELETE = "NodeDelete"
+    ASSIGNED_POD_ADD = "AssignedPodAdd"
+    ASSIGNED_POD_UPDATE = "AssignedPodUpdate"
+    ASSIGNED_POD_DELETE = "AssignedPodDelete"
+    POD_UPDATE = "PodUpdate"
+    """The waiting pod itself has changed."""
+    MEMORY_CHANGE = "MemoryChange"
+    """The plugin's own memory has changed."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """What happened, for a hint to look at. ``nodes`` is the one row concerned, after the change
+    (empty where no node is); ``old`` is the node before an update, ``pod`` the other pod."""
+
+    event: ClusterEvent
+    nodes: NodeView
+    node: Node | None = None
+    old: Node | None = None
+    pod: Pod | None = None
+
+
+Hint = Callable[["Cycle", Pod, Change], bool]
+"""Whether the change may let the refused pod pass (upstream's QueueingHintFn)."""
+
+
+@dataclass(frozen=True)
+class QueuedPod:
+    """What QueueSort sees: the pod, and when (µs) it was added or last failed."""
+
+    pod: Pod
+    since: int
+    attempts: int
+
+
+@dataclass
+class Cycle:
+    """What a plugin may know and say beyond its arguments, during one attempt of one pod.
+
+    ``now`` is in microseconds. ``data`` is shared between the plugins of this attempt; what is in
+    it after Permit is stored with the decision and is there again at PreBind, also after a restart,
+    so it must be JSON values under string keys.
+    """
+
+    now: int
+    seed: str
+    attempt: int = 0
+    data: dict[str, Any] = field(default_factory=dict)
+    memories: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    waits: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    plugin: str = ""
+    remembered: list[tuple[str, str, Any]] = field(default_factory=list)
+    released: list[tuple[str, str, str | None]] = field(default_factory=list)
+
+    @property
+    def memory(self) -> Mapping[str, Any]:
+        """The calling plugin's memory, to be read; ``remember`` changes it."""
+        return self.memories.get(self.plugin, _NOTHING)
+
+    @property
+    def waiting(self) -> Mapping[str, str]:
+        """Pod uid → node, of the pods that wait at the calling plugin's Permit."""
+        return self.waits.get(self.plugin, _NOTHING)
+
+    def remember(self, key: str, value: Any) -> None:
+        """Sets a key of the calling plugin's memory, through an event; None forgets it."""
+        self.remembered.append((self.plugin, key, value))
+
+    def allow(self, uid: str) -> None:
+        """Lets a pod that waits at the calling plugin's Permit go on."""
+        self.released.append((self.plugin, uid, None))
+
+    def reject(self, uid: str, message: str) -> None:
+        """Refuses a pod that waits at the calling plugin's Permit."""
+        self.released.append((self.plugin, uid, message))
+
+
+_NOTHING: Mapping[str, Any] = {}
+
+
+class Plugin(Protocol):
+    """The least a plugin is; the methods of its extension points come on top."""
+
+    name: ClassVar[str]
+
+
+class PluginError(Exception):
+    """A plugin raised, or returned what its extension point does not allow."""
+
+    def __init__(self, plugin: str, point: str, problem: str) -> None:
+        self.plugin = plugin
+        self.point = point
+        super().__init__(f"plugin {plugin} failed in {point}: {problem}")
+
+
+POINTS: dict[str, tuple[str, ...]] = {
+    "preEnqueue": ("pre_enqueue",),
+    "queueSort": ("sort_key",),
+    "preFilter": ("pre_filter",),
+    "filter": ("filter",),
+    "postFilter": ("post_filter",),
+    "preScore": ("pre_score",),
+    "score": ("score",),
+    "reserve": ("reserve", "unreserve"),
+    "permit": ("permit",),
+    "preBind": ("pre_bind",),
+    "bind": ("bind",),
+    "postBind": ("post_bind",),
+}
+"""Upstream's extension points in the order in which they run, and the methods that serve them."""
+
+
+def points_of(plugin: object) -> list[str]:
+    """The extension points that a plugin serves."""
+    return [
+        point
+        for point, methods in POINTS.items()
+        if any(callable(getattr(plugin, method, None)) for method in methods)
+    ]
+
+
+def signature(plugin: object, pod: Pod) -> Hashable | None:
+    """What the plugin says its columns depend on of the pod; None for "everything"."""
+    sign = getattr(plugin, "sign", None)
+    return None if sign is None else sign(pod)  # type: ignore[no-any-return]
+
+
+def depends_on(plugin: object) -> DependsOn:
+    """What of a node the plugin's columns depend on; the node and its usage if it does not say."""
+    declared: DependsOn = getattr(plugin, "depends_on", DependsOn.NODE | DependsOn.USAGE)
+    return declared
+
+
+def checked_codes(plugin: str, codes: Any, rows: int) -> NDArray[np.int64]:
+    """Filter's answer as int64, or PluginError where its shape or type is not what is asked."""
+    return _checked(plugin, "filter", codes, rows, minimum=0, maximum=65_535)
+
+
+def checked_scores(plugin: str, scores: Any, rows: int, *, normalized: bool) -> NDArray[np.int64]:
+    """Score's answer as int64; one that is used as it is must be within 0..100."""
+    if normalized:
+        return _checked(plugin, "score", scores, rows, minimum=0, maximum=MAX_NODE_SCORE)
+    return _checked(plugin, "score", scores, rows, minimum=-(2**53), maximum=2**53)
+
+
+def _checked(
+    plugin: str, point: str, values: Any, rows: int, *, minimum: int, maximum: int
+) -> NDArray[np.int64]:
+    array = np.asarray(values)
+    if array.shape != (rows,):
+        raise PluginError(
+            plugin, point, f"returned shape {array.shape}; one value a node, ({rows},), is needed"
+        )
+    if array.dtype.kind not in "biu":
+        raise PluginError(plugin, point, f"returned {array.dtype} values; integers are needed")
+    if rows and (array.min() < minimum or array.max() > maximum):
+        raise PluginError(
+            plugin, point, f"returned a value outside [{minimum}, {maximum}]: "
+            f"{int(array.min())} to {int(array.max())}",
+        )  # fmt: skip
+    return array.astype(np.int64, copy=False)

@@ -1,0 +1,86 @@
+"""The engine's hand: a record is applied to the state and put on the list to be logged, at once.
+
+Shared by the parts of the engine (attempts, requeueing, binding); each of them decides, and says so
+through ``emit``. There is no other way to change anything.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from eventsched.domain.records import Event, Record
+from eventsched.domain.state import PodState, SchedulerState
+from eventsched.domain.verdicts import Detail
+from eventsched.scheduling.framework import Cycle
+from eventsched.scheduling.profile import Profile
+from eventsched.scheduling.queue import QueueIndex
+
+
+class Logged(NamedTuple):
+    """A record with its place: position in the stream, time (µs), the position of the first record
+    of the step that it belongs to, and the vectors that go with a decision."""
+
+    position: int
+    at: int
+    cause: int
+    record: Record
+    detail: Detail | None = None
+
+
+class Ledger:
+    """State, queue and the records made since they were last taken."""
+
+    def __init__(self, profiles: Mapping[str, Profile]) -> None:
+        self.state = SchedulerState()
+        self.profiles = profiles
+        self.queue = QueueIndex(self.state, next(iter(profiles.values())).sort_key)
+        self.position = 0
+        self._cause = 0
+        self._out: list[Logged] = []
+
+    def begin(self) -> None:
+        """Starts a step: what follows has the next record as its cause."""
+        self._cause = self.position
+
+    def commit(self, record: Record, at: int, detail: Detail | None = None) -> None:
+        """Applies a record and puts it on the list."""
+        self.state.apply(record, at)
+        self._out.append(Logged(self.position, at, self._cause, record, detail))
+        self.position += 1
+        uid = getattr(record, "uid", None)
+        if uid is not None:
+            self.queue.note(uid, self.signatures)
+
+    def emit(self, event: Event, detail: Detail | None = None) -> None:
+        """Commits an event at the present time."""
+        self.commit(event, self.state.now, detail)
+
+    def take(self) -> list[Logged]:
+        """The records since the last call."""
+        taken, self._out = self._out, []
+        return taken
+
+    def profile(self, state: PodState) -> Profile | None:
+        """The profile that schedules a pod; None where it is not ours."""
+        return self.profiles.get(state.pod.scheduler_name)
+
+    def signatures(self, state: PodState) -> tuple[Any, ...]:
+        """The profile and what its plugins read of the pod; of an unsigned pod, the pod itself."""
+        profile = self.profiles[state.pod.scheduler_name]
+        signatures = profile.signatures(state.pod)
+        return (profile.name, signatures, state.pod.uid if None in signatures else "")
+
+    def cycle(self, attempt: int, carry: Mapping[str, Any] | None = None) -> Cycle:
+        """A cycle for one step of one pod, with what was carried over from its attempt."""
+        waits: dict[str, dict[str, str]] = {}
+        for uid in self.queue.waiting:
+            held = self.state.reservations[uid]
+            for plugin in held.waits:
+                waits.setdefault(plugin, {})[uid] = held.node
+        return Cycle(
+            now=self.state.now,
+            seed=self.state.seed,
+            attempt=attempt,
+            data=dict(carry) if carry else {},
+            memories=self.state.memory,
+            waits=waits,
+        )

@@ -1,0 +1,152 @@
+"""A profile with its plugins instantiated, and guarded calls into them."""
+
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any
+
+import numpy as np
+
+from eventsched.domain.columns import NodeView
+from eventsched.domain.objects import Pod
+from eventsched.domain.verdicts import Code, Normalization, ScoreColumn, Verdict
+from eventsched.scheduling.adapter import adapted
+from eventsched.scheduling.framework import (
+    POINTS,
+    Cycle,
+    DependsOn,
+    IntColumn,
+    PluginError,
+    Status,
+    checked_codes,
+    checked_scores,
+    depends_on,
+)
+
+
+class Filter:
+    """A plugin's Filter, with its place in the order."""
+
+    def __init__(self, position: int, plugin: Any) -> None:
+        self.position = position
+        self.plugin = plugin
+        self.name: str = plugin.name
+        self.dynamic = DependsOn.USAGE in depends_on(plugin)
+        self.reads_images = DependsOn.IMAGES in depends_on(plugin)
+
+    def __call__(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> IntColumn:
+        """int64[n] codes, 0 = passes. Raises PluginError."""
+        cycle.plugin = self.name
+        codes = guarded(self.plugin, "filter", cycle, pod, nodes)
+        return checked_codes(self.name, codes, len(nodes))
+
+    def verdict(self, cycle: Cycle, pod: Pod, code: int) -> Verdict:
+        """What a code means. Raises PluginError where the plugin says that it is no refusal."""
+        if hasattr(self.plugin, "explain"):
+            status = guarded(self.plugin, "explain", cycle, pod, code)
+        else:
+            status = Status.unschedulable(f"node(s) were refused by {self.name}")
+        if not isinstance(status, Status) or not status.rejected:
+            if isinstance(status, Status) and status.code is Code.ERROR:
+                raise PluginError(self.name, "filter", ", ".join(status.reasons))
+            raise PluginError(self.name, "explain", f"returned {status!r} for code {code}")
+        return Verdict(plugin=self.name, code=status.code, reasons=status.reasons)
+
+
+class Score:
+    """A plugin's Score, with its weight and how its raw scores become 0..100."""
+
+    def __init__(self, plugin: Any, weight: int) -> None:
+        self.plugin = plugin
+        self.name: str = plugin.name
+        self.weight = weight
+        self.dynamic = DependsOn.USAGE in depends_on(plugin)
+        self.reads_images = DependsOn.IMAGES in depends_on(plugin)
+        self.normalization = Normalization(
+            Normalization.OWN
+            if hasattr(plugin, "normalize_score")
+            else getattr(plugin, "normalization", Normalization.IDENTITY)
+        )
+
+    def __call__(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> IntColumn:
+        """int64[n] raw scores. Raises PluginError."""
+        cycle.plugin = self.name
+        scores = guarded(self.plugin, "score", cycle, pod, nodes)
+        identity = self.normalization is Normalization.IDENTITY
+        return checked_scores(self.name, scores, len(nodes), normalized=identity)
+
+    @property
+    def width(self) -> Any:
+        """The dtype its raw scores are kept and hashed in."""
+        return np.uint8 if self.normalization is Normalization.IDENTITY else np.int64
+
+    def column(self, parameters: tuple[int, ...]) -> ScoreColumn:
+        """Its description in a decision."""
+        return ScoreColumn(
+            plugin=self.name,
+            weight=self.weight,
+            normalization=self.normalization,
+            parameters=parameters,
+        )
+
+    def normalize(self, cycle: Cycle, pod: Pod, scores: IntColumn) -> IntColumn:
+        """int64[n] of 0..100 from the raw scores of the feasible nodes, by the plugin's own code."""
+        cycle.plugin = self.name
+        normalized = guarded(self.plugin, "normalize_score", cycle, pod, scores)
+        return checked_scores(self.name, normalized, len(scores), normalized=True)
+
+
+class Profile:
+    """A schedulerName and its plugins at each extension point, in order."""
+
+    def __init__(
+        self, name: str, points: Mapping[str, list[Any]], weights: Mapping[str, int]
+    ) -> None:
+        """``points`` maps upstream's point names to plugin instances, ``weights`` names to score
+        weights; a plugin that stands at several points is one instance."""
+        self.name = name
+        wrapped: dict[int, Any] = {}
+        for plugins in points.values():
+            for plugin in plugins:
+                wrapped.setdefault(id(plugin), adapted(plugin))
+        self.points: dict[str, list[Any]] = {
+            point: [wrapped[id(plugin)] for plugin in points.get(point, [])] for point in POINTS
+        }
+        self.filters = [Filter(i, p) for i, p in enumerate(self.points["filter"])]
+        self.scores = [Score(p, weights.get(p.name, 1)) for p in self.points["score"]]
+        self.sort_key: Callable[[Any], tuple[Any, ...]] = self.points["queueSort"][0].sort_key
+        self._signs = [
+            (plugin.name, getattr(plugin, "sign", None))
+            for plugin in self._of("preFilter", "filter", "preScore", "score")
+        ]
+
+    def _of(self, *points: str) -> list[Any]:
+        found = {plugin.name: plugin for point in points for plugin in self.points[point]}
+        return list(found.values())
+
+    def signatures(self, pod: Pod) -> tuple[Hashable, ...]:
+        """What each plugin of the cycle depends on of the pod; None where it does not say."""
+        return tuple([None if sign is None else sign(pod) for _, sign in self._signs])
+
+    def unsigned(self, signatures: tuple[Hashable, ...]) -> frozenset[str]:
+        """The plugins that must be asked anew for every pod."""
+        return frozenset(
+            name
+            for (name, _), signature in zip(self._signs, signatures, strict=True)
+            if signature is None
+        )
+
+    @property
+    def plugins(self) -> list[Any]:
+        """All plugins, each once."""
+        return self._of(*POINTS)
+
+
+def guarded(plugin: Any, method: str, *arguments: Any) -> Any:
+    """Calls a plugin's method; whatever it raises becomes a PluginError with its name."""
+    try:
+        return getattr(plugin, method)(*arguments)
+    except PluginError:
+        raise
+    except Exception as problem:  # noqa: BLE001 - plugins are other people's code: one attempt fails
+        raise PluginError(
+            plugin.name, method, f"raised {type(problem).__name__}: {problem}"
+        ) from problem

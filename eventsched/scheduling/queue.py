@@ -1,0 +1,164 @@
+"""The queue's order, timers and wake-ups: heaps and groups derived from the state.
+
+    PodAdd ─▶ active ─▶ (attempt) ─▶ placed            gated: PreEnqueue holds it, until an update
+                ▲   ╲ refused ─▶ unschedulable ─┐      flush: after 5 minutes in unschedulable
+                │   ╲ error ───▶ backoff        │ a plugin's hint (or the flush)
+                └── backoff over ◀── backoff ◀──┴─▶ active, where its backoff is already over
+
+Entries of a heap are never removed, only passed over once the pod has moved on; the move's order
+number tells. Upstream: pkg/scheduler/backend/queue.
+"""
+
+from collections.abc import Callable, Iterator
+from heapq import heappop, heappush
+from typing import Any
+
+from eventsched.domain.records import Queue
+from eventsched.domain.state import PodState, SchedulerState
+from eventsched.scheduling.framework import QueuedPod
+
+SECOND = 1_000_000
+FLUSH_AFTER = 300 * SECOND
+"""Microseconds in the unschedulable queue before a pod is tried again without a reason (upstream:
+DefaultPodMaxInUnschedulablePodsDuration)."""
+
+_WAKEABLE = (Queue.UNSCHEDULABLE, Queue.GATED)
+
+Group = tuple[tuple[str, ...], tuple[Any, ...]]
+
+
+class Backoff:
+    """How long a pod waits after a failure: ``initial`` seconds, doubled with each further one, at
+    most ``longest`` (upstream: backend/queue/backoff_queue.go calculateBackoffDuration)."""
+
+    def __init__(self, initial: int = 1, longest: int = 10) -> None:
+        self.initial = initial * SECOND
+        self.longest = longest * SECOND
+
+    def until(self, now: int, failures: int) -> int:
+        """The end (µs) of the backoff after so many failures; 0 where there is none."""
+        if not failures or not self.longest:
+            return 0
+        return now + min(self.longest, self.initial << min(failures - 1, 40))
+
+
+class QueueIndex:
+    """Who is next, what comes due, and whom a change concerns."""
+
+    def __init__(self, state: SchedulerState, sort_key: Callable[[QueuedPod], Any]) -> None:
+        self._state = state
+        self._sort_key = sort_key
+        self._active: list[tuple[Any, int, str]] = []
+        self._due: list[tuple[int, int, str]] = []
+        self._flush: list[tuple[int, int, str]] = []
+        self._groups: dict[Group, dict[str, int]] = {}
+        self.lengths: dict[Queue, int] = dict.fromkeys(Queue, 0)
+        self._counted: dict[str, Queue] = {}
+        self.waiting: dict[str, None] = {}
+        """The pods that wait at Permit."""
+
+    def note(self, uid: str, signatures: Callable[[PodState], tuple[Any, ...]]) -> None:
+        """Takes in where the pod is now; called after each record that moved it."""
+        held = self._state.reservations.get(uid)
+        if held is not None and held.waits:
+            self.waiting[uid] = None
+        else:
+            self.waiting.pop(uid, None)
+        state = self._state.pods.get(uid)
+        queue = state.queue if state else None
+        before = self._counted.pop(uid, None)
+        if before is not None:
+            self.lengths[before] -= 1
+        if state is None or queue is None:
+            return
+        self._counted[uid] = queue
+        self.lengths[queue] += 1
+        if queue is Queue.ACTIVE:
+            queued = QueuedPod(state.pod, state.since, state.attempts)
+            heappush(self._active, (self._sort_key(queued), state.order, uid))
+        elif queue is Queue.BACKOFF:
+            heappush(self._due, (state.until, state.order, uid))
+        else:
+            if queue is Queue.UNSCHEDULABLE:
+                heappush(self._flush, (state.entered + FLUSH_AFTER, state.order, uid))
+            group = (state.rejectors, signatures(state))
+            self._groups.setdefault(group, {})[uid] = state.order
+
+    def rebuild(self, signatures: Callable[[PodState], tuple[Any, ...]]) -> None:
+        """Derives everything from the state, in the order of the moves."""
+        for _, uid in sorted((state.order, uid) for uid, state in self._state.pods.items()):
+            self.note(uid, signatures)
+
+    def head(self) -> str | None:
+        """The pod that is next to be scheduled."""
+        while self._active:
+            _, order, uid = self._active[0]
+            if self._is(uid, order, Queue.ACTIVE):
+                return uid
+            heappop(self._active)
+        return None
+
+    def next_backoff(self) -> int | None:
+        """When (µs) the next backoff ends."""
+        return self._next(self._due, Queue.BACKOFF)
+
+    def next_flush(self) -> int | None:
+        """When (µs) the next pod has been unschedulable for too long."""
+        return self._next(self._flush, Queue.UNSCHEDULABLE)
+
+    def next_deadline(self) -> int | None:
+        """When (µs) the next wait at Permit has lasted too long."""
+        waits = [self._state.reservations[uid].waits.values() for uid in self.waiting]
+        return min((min(deadlines) for deadlines in waits), default=None)
+
+    def overdue(self, now: int) -> list[tuple[int, str, str]]:
+        """The waits at Permit that have lasted too long: (deadline, uid, plugin), sorted; the
+        earliest of each pod."""
+        found = []
+        for uid in self.waiting:
+            plugin, deadline = min(
+                self._state.reservations[uid].waits.items(), key=lambda item: (item[1], item[0])
+            )
+            if deadline <= now:
+                found.append((deadline, uid, plugin))
+        return sorted(found)
+
+    def backed_off(self, now: int) -> Iterator[str]:
+        """The pods whose backoff is over, in the order in which it ended."""
+        while (due := self.next_backoff()) is not None and due <= now:
+            yield heappop(self._due)[2]
+
+    def stale(self, now: int) -> Iterator[str]:
+        """The pods that have been unschedulable for too long."""
+        while (due := self.next_flush()) is not None and due <= now:
+            yield heappop(self._flush)[2]
+
+    def groups(self) -> Iterator[tuple[Group, str]]:
+        """The unschedulable and gated pods, grouped by who refused them and by what the plugins
+        read of them, and one pod of each: what a change means for one, it means for its group."""
+        for group, members in list(self._groups.items()):
+            while members:
+                uid, order = next(iter(members.items()))
+                if self._is(uid, order, *_WAKEABLE):
+                    yield group, uid
+                    break
+                del members[uid]
+            else:
+                del self._groups[group]
+
+    def members(self, group: Group) -> list[str]:
+        """All pods of a group, in the order in which they came."""
+        found = self._groups.get(group, {})
+        return [uid for uid, order in found.items() if self._is(uid, order, *_WAKEABLE)]
+
+    def _next(self, heap: list[tuple[int, int, str]], queue: Queue) -> int | None:
+        while heap:
+            due, order, uid = heap[0]
+            if self._is(uid, order, queue):
+                return due
+            heappop(heap)
+        return None
+
+    def _is(self, uid: str, order: int, *queues: Queue) -> bool:
+        state = self._state.pods.get(uid)
+        return state is not None and state.order == order and state.queue in queues

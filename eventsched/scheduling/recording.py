@@ -1,0 +1,178 @@
+"""A judgement as it is logged: dictionary numbers for the words, vectors as whole or delta.
+
+What goes into the event (counts, columns, digest) depends on the state alone; whether the detail is
+whole or a delta depends on what this process has recorded before, so it is no part of the digest.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eventsched.domain.records import VerdictDefined
+from eventsched.domain.state import SchedulerState
+from eventsched.domain.verdicts import (
+    EXCLUDED,
+    NO_NODE,
+    PASSES,
+    Codes,
+    Detail,
+    Verdict,
+    column_digest,
+    detail_digest,
+)
+from eventsched.scheduling import classes, judgement
+from eventsched.scheduling.classes import ClassColumns
+from eventsched.scheduling.judgement import Judgement
+
+LONGEST_CHAIN = 64
+"""Deltas between two whole records of a class."""
+
+_FIXED = {
+    classes.PASSES: PASSES,
+    classes.NO_NODE: NO_NODE,
+    judgement.EXCLUDED: EXCLUDED,
+}
+
+
+class Recorded(NamedTuple):
+    """What a decision carries of its judgement; ``definitions`` stand before it in the log."""
+
+    definitions: list[VerdictDefined]
+    counts: tuple[tuple[int, int], ...]
+    digest: str
+    detail: Detail
+
+
+class ClassRecord:
+    """What is remembered of a class between its decisions, to write the next one as a delta."""
+
+    __slots__ = ("base", "chain", "codes", "digest", "numbers")
+
+    def __init__(self) -> None:
+        self.codes: Codes = np.zeros(0, dtype=np.uint16)
+        self.digest = b""
+        self.numbers: dict[int, int] = dict(_FIXED)
+        self.base: int | None = None
+        self.chain = 0
+
+
+def record(state: SchedulerState, judged: Judgement, position: int) -> Recorded:
+    """Numbers, digest and detail of a judgement. ``position`` is where the next record goes; the
+    decision itself stands there plus the number of definitions."""
+    if judged.columns is None:
+        return _apart(state, judged)
+    columns = judged.columns
+    kept: ClassRecord = columns.recorded or ClassRecord()
+    columns.recorded = kept
+    definitions = _define(state, judged, kept.numbers)
+    rows = _changed_rows(columns, kept)
+    if rows is None:
+        kept.codes = _encode(columns.keys, kept.numbers)
+        kept.digest = b""
+    elif len(rows):
+        _patch(kept, columns, rows)
+    kept.digest = kept.digest or column_digest(kept.codes)
+    size = len(columns.keys)
+    scored = judged.scores if judged.feasible else []
+    if rows is None or kept.base is None or kept.chain >= LONGEST_CHAIN or not scored:
+        detail = Detail(size, None, None, kept.codes.copy(), tuple(s.raw.copy() for s in scored))
+        kept.chain = 0
+    else:
+        raws = tuple(each.raw[rows] for each in scored)
+        detail = Detail(size, kept.base, rows.astype(np.int32), kept.codes[rows], raws)
+        kept.chain += 1
+    kept.base = position + len(definitions) if scored else None
+    columns.unrecorded = []
+    digests = [each.digest for each in columns.caches] if scored else []
+    return Recorded(
+        definitions,
+        _counts(judged, kept.numbers),
+        detail_digest(kept.digest, digests),
+        detail,
+    )
+
+
+def _changed_rows(columns: ClassColumns, kept: ClassRecord) -> NDArray[np.intp] | None:
+    """The rows that differ from the class's last decision; None for "all"."""
+    changed = columns.unrecorded
+    if changed is None or not len(kept.codes):
+        return None
+    if not changed:
+        return np.zeros(0, dtype=np.intp)
+    rows = changed[0] if len(changed) == 1 else np.unique(np.concatenate(changed))
+    return None if len(rows) * 2 > len(columns.keys) else rows
+
+
+def _patch(kept: ClassRecord, columns: ClassColumns, rows: NDArray[np.intp]) -> None:
+    if len(kept.codes) != len(columns.keys):
+        longer = np.zeros(len(columns.keys), dtype=np.uint16)
+        longer[: len(kept.codes)] = kept.codes
+        kept.codes, kept.digest = longer, b""
+    codes = _encode(columns.keys[rows], kept.numbers)
+    if (kept.codes[rows] != codes).any():
+        kept.codes[rows] = codes
+        kept.digest = b""
+
+
+def _apart(state: SchedulerState, judged: Judgement) -> Recorded:
+    numbers = dict(_FIXED)
+    definitions = _define(state, judged, numbers)
+    codes = _encode(judged.keys, numbers)
+    scores = judged.scores if judged.feasible else []
+    detail = Detail(
+        len(codes),
+        None,
+        None,
+        codes,
+        tuple(each.raw for each in scores),
+        tuple(each.normalized for each in scores),
+    )
+    digests = [column_digest(each.raw) for each in scores]
+    digests += [column_digest(n.normalized) for n in scores if n.normalized is not None]
+    digest = detail_digest(column_digest(codes), digests)
+    return Recorded(definitions, _counts(judged, numbers), digest, detail)
+
+
+def _define(
+    state: SchedulerState, judged: Judgement, numbers: dict[int, int]
+) -> list[VerdictDefined]:
+    """Fills in the stream's number for each key; new words are sorted by filter and text, so that
+    their numbers do not depend on how a plugin happens to number its codes."""
+    unknown: list[tuple[int, Verdict, int]] = []
+    for key in judged.counts:
+        if key not in numbers:
+            verdict = judged.verdict(key)
+            number = state.verdict_numbers.get(verdict)
+            if number is None:
+                unknown.append((key // 65_536, verdict, key))
+            else:
+                numbers[key] = number
+    definitions: list[VerdictDefined] = []
+    fresh: dict[Verdict, int] = {}
+    unknown.sort(key=lambda each: (each[0], each[1].reasons, each[1].code))
+    for _, verdict, key in unknown:
+        if verdict not in fresh:
+            fresh[verdict] = len(state.verdicts) + len(fresh)
+            definitions.append(VerdictDefined(number=fresh[verdict], verdict=verdict))
+        numbers[key] = fresh[verdict]
+    return definitions
+
+
+def _counts(judged: Judgement, numbers: dict[int, int]) -> tuple[tuple[int, int], ...]:
+    """(number, nodes) of the refused nodes, ascending."""
+    counts: dict[int, int] = {}
+    for key, nodes in judged.counts.items():
+        number = numbers[key]
+        if number not in (PASSES, NO_NODE):
+            counts[number] = counts.get(number, 0) + nodes
+    return tuple(sorted(counts.items()))
+
+
+def _encode(keys: classes.Keys, numbers: dict[int, int]) -> Codes:
+    """uint16[n]: the stream's numbers for keys."""
+    if len(keys) == 1:
+        return np.array([numbers[int(keys[0])]], dtype=np.uint16)
+    distinct, where = np.unique(keys, return_inverse=True)
+    found = np.array([numbers[int(key)] for key in distinct], dtype=np.uint16)
+    return found[where]

@@ -1,0 +1,251 @@
+"""A pod's moves between queues: in, back after a failure, and up again when a plugin's hint, the end
+of its backoff or the flush says so. Every move is an event with its cause.
+
+Upstream: pkg/scheduler/backend/queue/scheduling_queue.go.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from eventsched.domain import records
+from eventsched.domain.columns import NodeView
+from eventsched.domain.journal import Rows
+from eventsched.domain.objects import Node, Pod
+from eventsched.domain.records import PodQueued, Queue
+from eventsched.domain.state import PodState
+from eventsched.scheduling.framework import Change, ClusterEvent, Cycle, PluginError, Status
+from eventsched.scheduling.ledger import Ledger
+from eventsched.scheduling.profile import Profile, guarded
+from eventsched.scheduling.queue import Backoff
+
+
+class Requeueing:
+    """Moves pods between the queues."""
+
+    def __init__(self, ledger: Ledger, backoff: Backoff) -> None:
+        self._ledger = ledger
+        self._backoff = backoff
+        self._by_name = {
+            profile.name: {plugin.name: plugin for plugin in profile.plugins}
+            for profile in ledger.profiles.values()
+        }
+        self._listened = {
+            event
+            for plugins in self._by_name.values()
+            for plugin in plugins.values()
+            for event in getattr(plugin, "wakes_on", tuple(ClusterEvent))
+        }
+
+    # --- into a queue ----------------------------------------------------------------------------------
+
+    def enter(self, state: PodState, cause: str) -> None:
+        """Puts a pod that is to be scheduled into the active queue, or holds it at a gate."""
+        self._activate(state, cause, "")
+
+    def failed(self, state: PodState, cause: str, plugin: str, message: str = "") -> None:
+        """Backs a pod off after an error: it is tried again without waiting for a change."""
+        errors = state.errors + 1
+        self._emit(
+            PodQueued(
+                uid=state.pod.uid,
+                queue=Queue.BACKOFF,
+                cause=cause,
+                plugin=plugin,
+                until=self._backoff.until(self._ledger.state.now, errors),
+                failures=state.failures,
+                errors=errors,
+                message=message,
+            )
+        )
+
+    def refused(
+        self,
+        state: PodState,
+        cause: str,
+        plugin: str,
+        rejectors: tuple[str, ...],
+        pending: tuple[str, ...] = (),
+    ) -> None:
+        """Parks a pod until something changes that may let it pass those who refused it."""
+        failures = state.failures + 1
+        self._emit(
+            PodQueued(
+                uid=state.pod.uid,
+                queue=Queue.UNSCHEDULABLE,
+                cause=cause,
+                plugin=plugin,
+                rejectors=rejectors,
+                pending=pending,
+                until=self._backoff.until(self._ledger.state.now, failures),
+                failures=failures,
+            )
+        )
+
+    # --- up again ----------------------------------------------------------------------------------------
+
+    def time_passed(self) -> None:
+        """Moves the pods whose backoff is over, and those that have waited for too long."""
+        now = self._ledger.state.now
+        for uid in list(self._ledger.queue.backed_off(now)):
+            self._activate(self._ledger.state.pods[uid], "BackoffComplete", "")
+        for uid in list(self._ledger.queue.stale(now)):
+            self._up(self._ledger.state.pods[uid], "Flush", "")
+
+    def pod_updated(self, state: PodState) -> None:
+        """A waiting pod has itself changed: its gates are looked at, or its plugins are asked."""
+        if state.queue is Queue.GATED:
+            self._activate(state, ClusterEvent.POD_UPDATE, "")
+        elif state.queue is Queue.UNSCHEDULABLE:
+            change = Change(ClusterEvent.POD_UPDATE, self._view(None), pod=state.pod)
+            plugin = self._woken_by(state, change)
+            if plugin is not None:
+                self._up(state, change.event, plugin)
+
+    def wake(
+        self,
+        events: Sequence[ClusterEvent],
+        row: int | None = None,
+        node: Node | None = None,
+        old: Node | None = None,
+        pod: Pod | None = None,
+    ) -> None:
+        """Asks the plugins that refused each waiting pod whether a change concerns it."""
+        queue = self._ledger.queue
+        heard = [event for event in events if event in self._listened]
+        if not heard or not queue.lengths[Queue.UNSCHEDULABLE] + queue.lengths[Queue.GATED]:
+            return
+        changes = [Change(event, self._view(row), node, old, pod) for event in heard]
+        woken: list[tuple[int, str, ClusterEvent, str]] = []
+        for group, first in queue.groups():
+            state = self._ledger.state.pods[first]
+            for change in changes:
+                plugin = self._woken_by(state, change)
+                if plugin is not None:
+                    woken += [
+                        (self._ledger.state.pods[uid].order, uid, change.event, plugin)
+                        for uid in queue.members(group)
+                    ]
+                    break
+        for order, uid, event, plugin in sorted(woken):
+            state = self._ledger.state.pods[uid]
+            if state.order == order:
+                self._up(state, event, plugin)
+
+    def memory_changed(self, plugin: str) -> None:
+        """A plugin's memory has changed: what it refused may pass now."""
+        if ClusterEvent.MEMORY_CHANGE not in self._listened:
+            return
+        change = Change(ClusterEvent.MEMORY_CHANGE, self._view(None))
+        for group, first in list(self._ledger.queue.groups()):
+            state = self._ledger.state.pods[first]
+            if plugin in state.rejectors and self._woken_by(state, change) is not None:
+                for uid in self._ledger.queue.members(group):
+                    self._up(self._ledger.state.pods[uid], change.event, plugin)
+
+    def _view(self, row: int | None) -> NodeView:
+        rows: Rows = np.array([] if row is None else [row], dtype=np.intp)
+        return NodeView(self._ledger.state.nodes, rows)
+
+    def _woken_by(self, state: PodState, change: Change) -> str | None:
+        """The first of the plugins that refused the pod for which the change may matter. One
+        without a hint wakes it, and so does a hint that raises: a try too many harms nothing."""
+        profile = self._ledger.profile(state)
+        assert profile is not None
+        for name in state.rejectors:
+            plugin = self._by_name[profile.name].get(name)
+            if plugin is None or change.event not in getattr(
+                plugin, "wakes_on", tuple(ClusterEvent)
+            ):
+                continue
+            if not hasattr(plugin, "hint"):
+                return name
+            cycle = self._ledger.cycle(state.attempts)
+            cycle.plugin = name
+            try:
+                if guarded(plugin, "hint", cycle, state.pod, change):
+                    return name
+            except PluginError:
+                return name
+        return None
+
+    def _up(self, state: PodState, cause: str, plugin: str) -> None:
+        """Active, or backoff where that is not over yet. A plugin that had said Pending wakes its
+        pod at once."""
+        backs_off = state.until > self._ledger.state.now and plugin not in state.pending
+        if backs_off and state.queue is not Queue.GATED:
+            self._emit(_moved(state, Queue.BACKOFF, cause, plugin))
+        else:
+            self._activate(state, cause, plugin)
+
+    def _activate(self, state: PodState, cause: str, plugin: str) -> None:
+        profile = self._ledger.profile(state)
+        assert profile is not None
+        gate = self._gate(profile, state)
+        if gate is None:
+            self._emit(_moved(state, Queue.ACTIVE, cause, plugin))
+        elif state.queue is not Queue.GATED or state.rejectors != (gate[0],):
+            name, status = gate
+            message = ", ".join(status.reasons)
+            self._emit(
+                _moved(state, Queue.GATED, cause, name, rejectors=(name,), message=message)
+            )
+
+    def _gate(self, profile: Profile, state: PodState) -> tuple[str, Status] | None:
+        for plugin in profile.points["preEnqueue"]:
+            try:
+                answer = guarded(plugin, "pre_enqueue", state.pod)
+            except PluginError as broken:
+                return plugin.name, Status.error(str(broken))
+            if isinstance(answer, Status) and answer.code != "Success":
+                return plugin.name, answer
+        return None
+
+    def _emit(self, queued: PodQueued) -> None:
+        self._ledger.emit(queued)
+
+
+def node_events(old: Node | None, stimulus: records.Stimulus) -> list[ClusterEvent]:
+    """What a node's stimulus changes, in upstream's terms (backend/queue events:
+    framework/events.go nodeSchedulingPropertiesChange)."""
+    if isinstance(stimulus, records.NodeAdded):
+        return [ClusterEvent.NODE_ADD]
+    if not isinstance(stimulus, records.NodeUpdated) or old is None:
+        return [ClusterEvent.NODE_DELETE]
+    new, events = stimulus.node, []
+    if old.allocatable != new.allocatable:
+        events.append(ClusterEvent.NODE_UPDATE_ALLOCATABLE)
+    if old.labels != new.labels:
+        events.append(ClusterEvent.NODE_UPDATE_LABEL)
+    if (old.taints, old.unschedulable) != (new.taints, new.unschedulable):
+        events.append(ClusterEvent.NODE_UPDATE_TAINT)
+    return events or [ClusterEvent.NODE_UPDATE_OTHER]
+
+
+def wakes_where_it_passes(plugin: object, cycle: Cycle, pod: Pod, change: Change) -> bool:
+    """A hint for a filter that looks at one node at a time: whether the pod would pass it on the
+    node that changed."""
+    codes = plugin.filter(cycle, pod, change.nodes)  # type: ignore[attr-defined]
+    return not len(codes) or bool((codes == 0).any())
+
+
+def _moved(
+    state: PodState,
+    queue: Queue,
+    cause: str,
+    plugin: str,
+    rejectors: tuple[str, ...] | None = None,
+    message: str = "",
+) -> PodQueued:
+    return PodQueued(
+        uid=state.pod.uid,
+        queue=queue,
+        cause=cause,
+        plugin=plugin,
+        rejectors=state.rejectors if rejectors is None else rejectors,
+        pending=state.pending,
+        until=state.until,
+        failures=state.failures,
+        errors=state.errors,
+        message=message,
+    )

@@ -1,0 +1,541 @@
+"""KubeSchedulerConfiguration: what is refused and where, and which plugins a profile ends up with.
+
+The last part holds both against what kube-scheduler itself says of 83 documents.
+"""
+
+import json
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+import pytest
+
+from eventsched.domain.errors import InputError
+from eventsched.scheduling.configuration import (
+    PluginEntry,
+    Plugins,
+    PluginSet,
+    ProfileConfig,
+    default,
+    load,
+    problems,
+    refuse_unsupported,
+)
+from eventsched.scheduling.decoding import nanoseconds
+from eventsched.scheduling.framework import POINTS
+from eventsched.scheduling.resolution import (
+    DEFAULT_PLUGINS,
+    ResolvedProfile,
+    resolve,
+    resolve_all,
+    typed_args,
+)
+
+HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+CONFORMANCE = Path(__file__).parent.parent / "conformance"
+
+
+def lines(name: str) -> dict[str, dict[str, Any]]:
+    rows = map(json.loads, (CONFORMANCE / name).read_text().splitlines())
+    return {row["id"]: row for row in rows}
+
+
+DOCUMENTS = {id_: row["config"] for id_, row in lines("configs.jsonl").items()}
+GOLDENS = lines("configs-golden.jsonl")
+
+
+class AnyArgs(msgspec.Struct):
+    """Takes whatever it is given: the plugins' own rules are tested with the plugins."""
+
+
+def stub(name: str, *points: str, **attributes: Any) -> type:
+    methods = {POINTS[point][0]: lambda self: None for point in points}
+    return type(name, (), {"name": name, "Args": AnyArgs, **methods, **attributes})
+
+
+def upstream_registry() -> dict[str, type]:
+    """A stub for each in-tree plugin, with the points at which the empty golden shows it."""
+    points: dict[str, list[str]] = {}
+    for point, names in GOLDENS["empty"]["profiles"]["default-scheduler"].items():
+        for name in names:
+            points.setdefault(name.partition("=")[0], []).append(point)
+    return {name: stub(name, *points[name]) for name in points}
+
+
+REGISTRY = upstream_registry()
+
+
+def refusal(text: str, registry: dict[str, type] = REGISTRY) -> InputError:
+    with pytest.raises(InputError) as caught:
+        resolve_all(load(HEAD + text, "sched.yaml"), registry, "sched.yaml")
+    return caught.value
+
+
+def profile(plugins: str, registry: dict[str, type] = REGISTRY) -> ResolvedProfile:
+    text = f"{HEAD}profiles:\n- plugins: {{{plugins}}}\n"
+    [resolved] = resolve_all(load(text, "sched.yaml"), registry, "sched.yaml")
+    return resolved
+
+
+# --- reading ------------------------------------------------------------------------------------
+
+
+def test_an_empty_configuration_has_upstreams_defaults():
+    configuration = load(HEAD, "sched.yaml")
+    assert configuration == default()
+    assert configuration.parallelism == 16
+    assert configuration.percentage_of_nodes_to_score == 0
+    assert configuration.pod_initial_backoff_seconds == 1
+    assert configuration.pod_max_backoff_seconds == 10
+    assert configuration.enable_profiling
+    assert configuration.enable_contention_profiling
+    assert configuration.leader_election.leader_elect
+    assert configuration.leader_election.lease_duration == "15s"
+    assert configuration.leader_election.resource_name == "kube-scheduler"
+    assert configuration.client_connection.qps == 50
+    assert configuration.client_connection.burst == 100
+    assert [p.scheduler_name for p in configuration.profiles] == ["default-scheduler"]
+    assert configuration.warnings == ()
+
+
+def test_zero_values_and_nulls_mean_the_default():
+    text = """
+parallelism: null
+profiles: null
+leaderElection: {leaseDuration: 0s, renewDeadline: "0", resourceName: '', resourceLock: ''}
+clientConnection: {qps: 0, burst: 0, contentType: ''}
+"""
+    assert load(HEAD + text, "sched.yaml") == default()
+
+
+def test_contention_profiling_follows_profiling():
+    configuration = load(HEAD + "enableProfiling: false\n", "sched.yaml")
+    assert configuration.enable_contention_profiling is False
+
+
+def test_json_is_read_also_when_tabs_indent_it():
+    text = (
+        '{\n\t"apiVersion": "kubescheduler.config.k8s.io/v1",\n'
+        '\t"kind": "KubeSchedulerConfiguration",\n\t"parallelism": 3\n}'
+    )
+    assert load(text, "sched.json").parallelism == 3
+
+
+def test_yaml_may_use_flow_style_and_aliases():
+    text = (
+        "{apiVersion: kubescheduler.config.k8s.io/v1, kind: KubeSchedulerConfiguration,"
+        " profiles: [{schedulerName: a, plugins: &p {filter: {disabled: [{name: NodeName}]}}},"
+        " {schedulerName: b, plugins: *p}]}"
+    )
+    first, second = load(text, "sched.yaml").profiles
+    assert first.plugins == second.plugins
+
+
+def test_a_date_stays_text():
+    text = "profiles:\n- pluginConfig: [{name: Mine, args: {since: 2026-01-01}}]\n"
+    [read] = load(HEAD + text, "sched.yaml").profiles
+    assert read.plugin_config[0].args == {"since": "2026-01-01"}
+
+
+@pytest.mark.parametrize("version", ["v1beta1", "v1beta2", "v1beta3"])
+def test_older_versions_are_read_with_a_warning(version: str):
+    configuration = load(HEAD.replace("/v1\n", f"/{version}\n"), "sched.yaml")
+    assert configuration.profiles == default().profiles
+    [warning] = configuration.warnings
+    assert f"{version} is deprecated" in warning
+
+
+@pytest.mark.parametrize(
+    ("text", "where", "problem"),
+    [
+        ("parallelism: four\n", "parallelism", "a string where an integer is due"),
+        ("parallelism: 2147483648\n", "parallelism", "Expected int <= 2147483647"),
+        ("parallelism: 0\n", "parallelism", "0 is out of range"),
+        ("parallelism: 4\nparallelism: 5\n", "parallelism", "written twice, in lines 3 and 4"),
+        ("profilez: []\n", "profilez", "unknown field 'profilez'"),
+        ("profilez: null\n", "profilez", "unknown field 'profilez'"),
+        ("profiles: 0\n", "profiles", "an integer where a list is due"),
+        ("profiles: {}\n", "profiles", "a mapping where a list is due"),
+        (
+            "profiles:\n- plugins:\n    score:\n      enabled:\n      - name: A\n"
+            "      - {name: B, weight: heavy}\n",
+            "profiles[0].plugins.score.enabled[1].weight",
+            "a string where an integer is due",
+        ),
+        (
+            "profiles:\n- plugins: {score: {enabled: [{weight: 2}]}}\n",
+            "profiles[0].plugins.score.enabled[0].name",
+            "name is missing",
+        ),
+        (
+            "profiles:\n- plugins: {score: {enabled: [{name: A, name: B}]}}\n",
+            "profiles[0].plugins.score.enabled[0].name",
+            "written twice, in lines 4 and 4",
+        ),
+        ("profiles: [\n", "line 4", "not YAML"),
+        ("extenders: &e [*e]\n", "extenders[0]", "contains itself"),
+        ("parallelism: !!int x\n", "", "does not fit its tag"),
+        ("? [a]\n: b\n", "line 3", "unhashable key"),
+        ("leaderElection: {leaseDuration: 15}\n", "leaderElection.leaseDuration", "an integer"),
+        ("leaderElection: {retryPeriod: soon}\n", "leaderElection.retryPeriod", "not a duration"),
+        ("leaderElection: {retryPeriod: -2s}\n", "leaderElection.retryPeriod", "out of range"),
+        (
+            "leaderElection: {leaseDuration: 10s}\n",
+            "leaderElection.leaseDuration",
+            "10s is not above renewDeadline (10s)",
+        ),
+        ("leaderElection: {resourceLock: leases2}\n", "leaderElection.resourceLock", "lock"),
+        ("clientConnection: {burst: -1}\n", "clientConnection.burst", "-1 is out of range"),
+        ("clientConnection: {qps: .inf}\n", "clientConnection.qps", "inf is out of range"),
+        ("percentageOfNodesToScore: 101\n", "percentageOfNodesToScore", "101 is out of range"),
+        (
+            "profiles:\n- percentageOfNodesToScore: -1\n",
+            "profiles[0].percentageOfNodesToScore",
+            "-1 is out of range",
+        ),
+        ("podInitialBackoffSeconds: 0\n", "podInitialBackoffSeconds", "0 is out of range"),
+        ("podMaxBackoffSeconds: 0\n", "podMaxBackoffSeconds", "0 is out of range"),
+        ("profiles: [{}, {schedulerName: b}]\n", "profiles[0].schedulerName", "no name"),
+        ("profiles: [{schedulerName: ''}]\n", "profiles[0].schedulerName", "no name"),
+        (
+            "profiles: [{schedulerName: a}, {schedulerName: a}]\n",
+            "profiles[1].schedulerName",
+            "'a' is also the name of profiles[0]",
+        ),
+        (
+            "profiles:\n- pluginConfig: [{name: A}, {name: A}]\n",
+            "profiles[0].pluginConfig[1].name",
+            "A is configured twice",
+        ),
+        (
+            "profiles:\n- plugins: {filter: {enabled: [{name: EBSLimits}]}}\n",
+            "profiles[0].plugins.filter.enabled[0].name",
+            "was removed",
+        ),
+        (
+            "profiles:\n- plugins: {queueSort: {enabled: [{name: A}, {name: B}]}}\n",
+            "profiles[0].plugins.queueSort.enabled",
+            "2 queueSort plugins",
+        ),
+        (
+            "profiles:\n- {schedulerName: a}\n"
+            "- {schedulerName: b, plugins: {queueSort: {enabled: [{name: A}]}}}\n",
+            "profiles[1].plugins.queueSort",
+            "differs from profiles[0]",
+        ),
+        (
+            "extenders: [{urlPrefix: x, tlsConfig: {caData: '!'}}]\n",
+            "extenders[0].tlsConfig.caData",
+            "base64",
+        ),
+        ("extenders: [{httpTimeout: 5}]\n", "extenders[0].httpTimeout", "an integer where"),
+        ("extenders: [{httpTimeout: 5 s}]\n", "extenders[0].httpTimeout", "not a duration"),
+        (
+            "extenders: [{managedResources: [{name: cpu}]}]\n",
+            "extenders[0].managedResources[0].name",
+            "'cpu' is not the name of an extended resource",
+        ),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_refused_at_its_place(text: str, where: str, problem: str):
+    error = refusal(text)
+    assert error.where == f"sched.yaml: {where}".removesuffix(": ")
+    assert problem in error.problem
+    assert error.remedy
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        ("", "sched.yaml"),
+        ("- a\n", "sched.yaml"),
+        ("kind: KubeSchedulerConfiguration\n", "sched.yaml: apiVersion"),
+        ("apiVersion: kubescheduler.config.k8s.io/v1\n", "sched.yaml: kind"),
+        (HEAD.replace("/v1\n", "/v2\n"), "sched.yaml: apiVersion"),
+        ("apiVersion: [v1]\nkind: KubeSchedulerConfiguration\n", "sched.yaml: apiVersion"),
+        ('{"kind": "a", "kind": "b"}', "sched.yaml: kind"),
+        ("[" * 100_000, "sched.yaml"),
+        ("{" + '"a":[' * 100_000, "sched.yaml"),
+    ],
+)
+def test_what_is_no_configuration_is_refused(text: str, where: str):
+    with pytest.raises(InputError) as caught:
+        load(text, "sched.yaml")
+    assert caught.value.where == where
+
+
+def test_a_misspelt_field_is_guessed():
+    assert refusal("paralellism: 4\n").remedy == "did you mean 'parallelism'?"
+
+
+def test_all_problems_can_be_collected():
+    bad = msgspec.structs.replace(default(), parallelism=0, pod_initial_backoff_seconds=0)
+    assert [p.where for p in problems(bad)] == ["parallelism", "podInitialBackoffSeconds"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("0", 0), ("15s", 15e9), ("1m30.5s", 90.5e9), ("-2ms", -2e6), ("+.5h", 1800e9), ("3µs", 3e3)],
+)
+def test_durations_are_in_gos_notation(text: str, expected: float):
+    assert nanoseconds(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "5", "s", "1 s", "1d", ".s", "٣s", "9999999h"])
+def test_other_durations_are_refused(text: str):
+    with pytest.raises(InputError):
+        nanoseconds(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        (DOCUMENTS["ext-ok"], "extenders"),
+        (DOCUMENTS["pct-50"], "percentageOfNodesToScore"),
+        (
+            HEAD + "profiles: [{percentageOfNodesToScore: 5}]\n",
+            "profiles[0].percentageOfNodesToScore",
+        ),
+    ],
+)
+def test_what_is_not_honoured_yet_is_refused_not_ignored(text: str, where: str):
+    configuration = load(text, "sched.yaml")
+    with pytest.raises(InputError) as caught:
+        refuse_unsupported(configuration, "sched.yaml")
+    assert caught.value.where == f"sched.yaml: {where}"
+
+
+@pytest.mark.parametrize("share", [0, 100])
+def test_scoring_all_nodes_is_honoured(share: int):
+    refuse_unsupported(load(f"{HEAD}percentageOfNodesToScore: {share}\n", "sched.yaml"))
+
+
+# --- which plugins run --------------------------------------------------------------------------
+
+
+def test_defaults_that_do_not_exist_here_are_left_out_and_named():
+    registry = {name: REGISTRY[name] for name in ("PrioritySort", "NodeName", "DefaultBinder")}
+    resolved = profile("multiPoint: {disabled: [{name: ImageLocality}]}", registry)
+    assert {p: n for p, n in resolved.points.items() if n} == {
+        "queueSort": ("PrioritySort",), "filter": ("NodeName",), "bind": ("DefaultBinder",),
+    }  # fmt: skip
+    default_names = [plugin.name for plugin in DEFAULT_PLUGINS]
+    assert list(resolved.missing) == [
+        name for name in default_names if name not in registry and name != "ImageLocality"
+    ]
+
+
+def test_enabling_again_keeps_the_place_in_multi_point_but_not_the_weight():
+    resolved = profile("multiPoint: {enabled: [{name: TaintToleration}]}")
+    assert resolved.points["score"][0] == "TaintToleration"
+    assert resolved.weights["TaintToleration"] == 1
+
+
+def test_a_points_own_overrides_come_first_and_its_other_plugins_last():
+    registry = REGISTRY | {"Mine": stub("Mine", "score"), "Late": stub("Late", "score")}
+    resolved = profile(
+        "multiPoint: {enabled: [{name: Mine, weight: 4}]},"
+        "score: {enabled: [{name: Late, weight: 6}, {name: ImageLocality, weight: 5}]}",
+        registry,
+    )
+    assert resolved.points["score"][0] == "ImageLocality"
+    assert resolved.points["score"][-2:] == ("Mine", "Late")
+    assert [resolved.weights[name] for name in ("ImageLocality", "Mine", "Late")] == [5, 4, 6]
+
+
+def test_a_point_without_defaults_keeps_its_own():
+    resolved = profile("filter: {disabled: [{name: '*'}], enabled: [{name: NodeName}]}")
+    assert resolved.points["filter"] == ("NodeName",)
+    assert "NodeAffinity" in resolved.points["preFilter"]
+
+
+def test_a_per_node_plugin_serves_filter_and_score():
+    mine = stub("Mine", filter_node=lambda *_: None, score_node=lambda *_: 1)
+    resolved = profile("multiPoint: {enabled: [{name: Mine}]}", REGISTRY | {"Mine": mine})
+    assert resolved.points["filter"][-1] == resolved.points["score"][-1] == "Mine"
+
+
+@pytest.mark.parametrize(
+    ("plugins", "where", "problem", "remedy"),
+    [
+        ("filter: {enabled: [{name: NodeNam}]}", "filter.enabled[0].name",
+         "unknown plugin 'NodeNam'", "did you mean 'NodeName'"),
+        ("multiPoint: {enabled: [{name: Xyz}]}", "multiPoint.enabled[0].name",
+         "unknown plugin 'Xyz'", "--plugin FILE"),
+        ("filter: {enabled: [{name: GangScheduling}]}", "filter.enabled[0].name",
+         "plugin GangScheduling is not available in this version", "remove"),
+        ("permit: {enabled: [{name: ImageLocality}]}", "permit.enabled[0].name",
+         "plugin ImageLocality does not serve permit", "enable it at score"),
+        ("placementScore: {enabled: [{name: ImageLocality}]}", "placementScore.enabled[0].name",
+         "does not serve placementScore", "enable it at score"),
+        ("filter: {enabled: [{name: NodeName}, {name: NodeName}]}", "filter.enabled[1].name",
+         "registered twice at filter", "once"),
+        ("multiPoint: {enabled: [{name: NodeName}, {name: NodeName}]}",
+         "multiPoint.enabled[0].name", "registered twice at filter", "once"),
+        ("score: {enabled: [{name: ImageLocality, weight: -1}]}", "score.enabled[0].weight",
+         "weight -1 is below zero", "use 1 or more"),
+        ("queueSort: {disabled: [{name: '*'}]}", "queueSort", "found none", "PrioritySort"),
+        ("bind: {disabled: [{name: DefaultBinder}]}", "bind", "no bind", "DefaultBinder"),
+    ],
+)  # fmt: skip
+def test_plugins_that_cannot_run_are_refused(plugins: str, where: str, problem: str, remedy: str):
+    error = refusal(f"profiles:\n- plugins: {{{plugins}}}\n")
+    assert error.where == f"sched.yaml: profiles[0].plugins.{where}"
+    assert problem in error.problem
+    assert remedy in error.remedy
+
+
+def test_a_default_that_is_missing_here_cannot_be_enabled():
+    registry = {name: cls for name, cls in REGISTRY.items() if name != "InterPodAffinity"}
+    error = refusal(
+        "profiles:\n- plugins: {score: {enabled: [{name: InterPodAffinity}]}}", registry
+    )
+    assert error.problem == "plugin InterPodAffinity is not available in this version"
+
+
+def test_the_total_score_must_fit_in_64_bits():
+    heavy = PluginSet(enabled=(PluginEntry("ImageLocality", 2**60),))
+    with pytest.raises(InputError, match="overflow"):
+        resolve(ProfileConfig(plugins=Plugins(score=heavy)), REGISTRY, "sched.yaml")
+
+
+def test_the_queue_is_sorted_alike_also_through_multi_point():
+    other = "multiPoint: {disabled: [{name: PrioritySort}], enabled: [{name: Mine}]}"
+    error = refusal(
+        f"profiles:\n- {{schedulerName: a}}\n- {{schedulerName: b, plugins: {{{other}}}}}\n",
+        REGISTRY | {"Mine": stub("Mine", "queueSort")},
+    )
+    assert error.where == "sched.yaml: profiles[1].plugins.queueSort"
+
+
+# --- arguments ----------------------------------------------------------------------------------
+
+
+class Resource(msgspec.Struct, forbid_unknown_fields=True):
+    name: str
+    weight: int = 1
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.weight <= 100:
+            raise InputError("weight", f"{self.weight} is not in 1..100", "use 1 to 100")
+
+
+class FitArgs(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
+    strategy_type: Literal["Least", "Most"] = "Least"
+    resources: list[Resource] = []
+
+    def __post_init__(self) -> None:
+        if len(self.resources) > 2:
+            raise ValueError("too many resources")
+
+
+FIT = stub("Fit", "score", Args=FitArgs)
+
+
+def test_arguments_become_the_plugins_own_struct():
+    raw = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "FitArgs",
+           "strategyType": "Most", "resources": [{"name": "cpu", "weight": None}]}  # fmt: skip
+    expected = FitArgs(strategy_type="Most", resources=[Resource("cpu")])
+    assert typed_args(FIT, raw, "here") == expected
+    assert typed_args(FIT, None, "here") == FitArgs()
+    assert typed_args(stub("Bare", Args=None), None, "here") is None
+
+
+@pytest.mark.parametrize(
+    ("raw", "where", "problem", "remedy"),
+    [
+        ({"strategyTyp": 1}, "here.strategyTyp", "unknown field", "'strategyType'"),
+        ({"strategyType": "Best"}, "here.strategyType", "Invalid enum value 'Best'", "Least, Most"),
+        ({"resources": [{"name": "cpu", "weight": "1"}]}, "here.resources[0].weight",
+         "a string where an integer is due", "write an integer"),
+        ({"resources": [{"name": "cpu", "weight": 0}]}, "here.resources[0].weight",
+         "0 is not in 1..100", "use 1 to 100"),
+        ({"resources": [{"name": n} for n in "abc"]}, "here", "too many resources", "correct"),
+        ({"kind": "OtherArgs"}, "here.kind", "'OtherArgs' is not FitArgs", "remove"),
+        ({"apiVersion": "v2"}, "here.apiVersion", "'v2' is not supported", "remove"),
+    ],
+)  # fmt: skip
+def test_wrong_arguments_are_refused_at_their_place(
+    raw: dict[str, Any], where: str, problem: str, remedy: str
+):
+    with pytest.raises(InputError) as caught:
+        typed_args(FIT, raw, "here")
+    assert caught.value.where == where
+    assert problem in caught.value.problem
+    assert remedy in caught.value.remedy
+
+
+def test_arguments_are_checked_also_for_a_plugin_that_does_not_run():
+    registry = REGISTRY | {"Fit": FIT, "Bare": stub("Bare", "score", Args=None)}
+    error = refusal("profiles:\n- pluginConfig: [{name: Fit, args: {x: 1}}]\n", registry)
+    assert error.where == "sched.yaml: profiles[0].pluginConfig[0].args.x"
+    error = refusal("profiles:\n- pluginConfig: [{name: Bare, args: {x: 1}}]\n", registry)
+    assert error.problem == "plugin Bare takes no arguments"
+
+
+def test_arguments_of_running_plugins_are_typed_and_those_of_unknown_ones_kept_raw():
+    text = """
+profiles:
+- plugins: {multiPoint: {enabled: [{name: Fit}]}}
+  pluginConfig:
+  - {name: Fit, args: {strategyType: Most}}
+  - {name: NoSuchPlugin, args: {x: 1}}
+"""
+    registry = REGISTRY | {"Fit": FIT, "Idle": FIT}
+    [resolved] = resolve_all(load(HEAD + text, "sched.yaml"), registry, "sched.yaml")
+    assert resolved.args == {"Fit": {"strategyType": "Most"}, "NoSuchPlugin": {"x": 1}}
+    assert resolved.typed["Fit"] == FitArgs(strategy_type="Most")
+    assert resolved.typed["NodeName"] == AnyArgs()
+    assert "Idle" not in resolved.typed
+
+
+# --- upstream's word on 83 documents ------------------------------------------------------------
+
+REFUSED_BY_A_PLUGINS_OWN_RULE = {
+    "args-bad-strategy": "NodeResourcesFit",
+    "args-weight-101": "NodeResourcesFit",
+    "args-shape-empty": "NodeResourcesFit",
+    "args-shape-unsorted": "NodeResourcesFit",
+    "args-shape-score-11": "NodeResourcesFit",
+    "args-unknown-field": "InterPodAffinity",
+    "args-hard-101": "InterPodAffinity",
+    "args-spread-system-with-list": "PodTopologySpread",
+    "args-spread-selector": "PodTopologySpread",
+    "args-preemption-101": "DefaultPreemption",
+    "args-volumebinding-neg": "VolumeBinding",
+    "args-nodeaffinity-bad": "NodeAffinity",
+    "args-balanced-dup": "NodeResourcesBalancedAllocation",
+}
+"""Documents that hinge on a plugin's Args, which the stubs do not have."""
+
+READ_HERE_ON_PURPOSE = {"v1beta2", "v1beta3"}
+"""Versions that upstream has dropped; here they are read, with a warning."""
+
+
+def shown(resolved: ResolvedProfile) -> dict[str, list[str]]:
+    """A profile in the golden's form."""
+    points = {point: list(names) for point, names in resolved.points.items() if names}
+    if "score" in points:
+        points["score"] = [f"{name}={resolved.weights[name]}" for name in points["score"]]
+    return points
+
+
+def test_the_goldens_are_all_here():
+    assert len(GOLDENS) == 83
+    assert GOLDENS.keys() == DOCUMENTS.keys()
+    assert not [id_ for id_ in REFUSED_BY_A_PLUGINS_OWN_RULE if GOLDENS[id_]["accepted"]]
+
+
+@pytest.mark.parametrize("id_", sorted(DOCUMENTS.keys() - REFUSED_BY_A_PLUGINS_OWN_RULE.keys()))
+def test_a_document_is_taken_as_upstream_takes_it(id_: str):
+    golden = GOLDENS[id_]
+    if not golden["accepted"] and id_ not in READ_HERE_ON_PURPOSE:
+        with pytest.raises(InputError) as caught:
+            resolve_all(load(DOCUMENTS[id_], id_), REGISTRY, id_)
+        assert caught.value.where.startswith(id_)
+        return
+    configuration = load(DOCUMENTS[id_], id_)
+    expected = golden.get("profiles", GOLDENS["empty"]["profiles"])
+    resolved = resolve_all(configuration, REGISTRY, id_)
+    assert {profile.name: shown(profile) for profile in resolved} == expected
+    assert bool(configuration.warnings) is (id_ in READ_HERE_ON_PURPOSE)
