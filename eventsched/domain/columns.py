@@ -29,6 +29,11 @@ Bools = NDArray[np.bool_]
 
 _FIRST_CAPACITY = 64
 
+ALLOCATABLE, REQUESTED, NONZERO = range(3)
+"""The books of a NodeTable: what nodes offer; what their pods request; the same, but for cpu and
+memory a container that asks for nothing counts with the default (upstream:
+NodeInfo.NonZeroRequested)."""
+
 
 class Vocabulary:
     """A column of hashable values stored as small numbers: a question about a value is answered
@@ -58,8 +63,8 @@ class Vocabulary:
 
 
 class NodeTable:
-    """All nodes as columns. Resources are rows of ``allocatable`` and ``requested`` (int64,
-    [resource, node]; millicores, bytes, counts), found through ``resource_index``."""
+    """All nodes as columns. ``books`` is int64[book, resource, row] in millicores, bytes and counts
+    (pods count as a resource); ``resource_index`` finds a resource in it."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
@@ -68,15 +73,13 @@ class NodeTable:
         self.usage_journal = Journal()
         self.node_journal = Journal()
         self.image_version = 0
-        self.resource_index: dict[str, int] = {CPU: 0, MEMORY: 1, EPHEMERAL_STORAGE: 2}
+        self.resource_index: dict[str, int] = {CPU: 0, MEMORY: 1, EPHEMERAL_STORAGE: 2, PODS: 3}
         self._capacity = _FIRST_CAPACITY
         self.alive: Bools = np.zeros(self._capacity, dtype=bool)
         self.unschedulable: Bools = np.zeros(self._capacity, dtype=bool)
-        self.allowed_pods: Int64s = np.zeros(self._capacity, dtype=np.int64)
-        self.pods: Int64s = np.zeros(self._capacity, dtype=np.int64)
-        self.nonzero: Int64s = np.zeros((2, self._capacity), dtype=np.int64)
-        self.allocatable: Int64s = np.zeros((3, self._capacity), dtype=np.int64)
-        self.requested: Int64s = np.zeros((3, self._capacity), dtype=np.int64)
+        self.books: Int64s = np.zeros((3, 4, self._capacity), dtype=np.int64)
+        self._loads: dict[bytes, Int64s] = {}
+        self._selections: dict[tuple[str, ...], slice | Rows] = {}
         self._ports: dict[tuple[str, int], dict[str, Int64s]] = {}
         self._derived: dict[Hashable, Vocabulary] = {}
         self._readers: dict[Hashable, Callable[[Node], Hashable]] = {}
@@ -125,14 +128,10 @@ class NodeTable:
 
     def place(self, row: int, spec: PodSpec, sign: int = 1) -> None:
         """Books a pod's requests and host ports on a row, or takes them off (``sign`` -1)."""
-        requests = requests_of(spec)
-        for name, amount in requests.effective.items():
-            if amount:
-                index = self.resource(name)
-                self.requested[index, row] += sign * amount
-        self.nonzero[0, row] += sign * requests.nonzero_cpu
-        self.nonzero[1, row] += sign * requests.nonzero_memory
-        self.pods[row] += sign
+        load = self._loads.get(spec.key)
+        if load is None:
+            load = self._loads[spec.key] = self._load(spec)
+        self.books[REQUESTED:, : load.shape[1], row] += load if sign > 0 else -load
         for port in spec.host_ports:
             self._port_column(port)[row] += sign
         self.usage_journal.touch(row)
@@ -142,18 +141,40 @@ class NodeTable:
         index = self.resource_index.get(name)
         if index is None:
             index = self.resource_index[name] = len(self.resource_index)
-            grown = np.zeros((1, self._capacity), dtype=np.int64)
-            self.allocatable = np.concatenate([self.allocatable, grown])
-            self.requested = np.concatenate([self.requested, grown])
+            grown = np.zeros((3, 1, self._capacity), dtype=np.int64)
+            self.books = np.concatenate([self.books, grown], axis=1)
         return index
 
+    def selection(self, resources: tuple[str, ...]) -> slice | Rows | None:
+        """How to find resources along an axis of ``books``; None where one is unknown."""
+        found = self._selections.get(resources)
+        if found is None and all(name in self.resource_index for name in resources):
+            index = [self.resource_index[name] for name in resources]
+            if index == list(range(index[0], index[0] + len(index))):
+                found = slice(index[0], index[-1] + 1)
+            else:
+                found = np.array(index, dtype=np.intp)
+            self._selections[resources] = found
+        return found
+
+    def _load(self, spec: PodSpec) -> Int64s:
+        """int64[2, resource]: what a pod adds to the books REQUESTED and NONZERO."""
+        requests = requests_of(spec)
+        amounts = {self.resource(name): amount for name, amount in requests.effective.items()}
+        load = np.zeros((2, len(self.resource_index)), dtype=np.int64)
+        for index, amount in amounts.items():
+            load[:, index] = amount
+        load[1, self.resource_index[CPU]] = requests.nonzero_cpu
+        load[1, self.resource_index[MEMORY]] = requests.nonzero_memory
+        load[:, self.resource_index[PODS]] = 1
+        return load
+
     def _write(self, row: int, node: Node) -> None:
-        self.allocatable[:, row] = 0
+        self.books[ALLOCATABLE, :, row] = 0
         for name, amount in node.allocatable.items():
-            if name in (CPU, MEMORY, EPHEMERAL_STORAGE) or is_scalar(name):
+            if name in (CPU, MEMORY, EPHEMERAL_STORAGE, PODS) or is_scalar(name):
                 index = self.resource(name)
-                self.allocatable[index, row] = amount
-        self.allowed_pods[row] = node.allocatable.get(PODS, 0)
+                self.books[ALLOCATABLE, index, row] = amount
         self.unschedulable[row] = node.unschedulable
         self._put_images(row, node)
         self.nodes[row] = node
@@ -187,10 +208,8 @@ class NodeTable:
             new[..., : old.shape[-1]] = old
             return new
 
-        for name in (
-            "alive", "unschedulable", "allowed_pods", "pods", "nonzero", "allocatable", "requested",
-        ):  # fmt: skip
-            setattr(self, name, wider(getattr(self, name)))
+        self.alive, self.unschedulable = wider(self.alive), wider(self.unschedulable)
+        self.books = wider(self.books)
         for by_ip in self._ports.values():
             for ip in by_ip:
                 by_ip[ip] = wider(by_ip[ip])
@@ -227,12 +246,12 @@ class NodeView:
     """The rows a plugin is asked about: all of a table's, or some. Arrays have one element a row,
     in the order of ``rows``; they are copies or must not be written to."""
 
-    __slots__ = ("_kept", "_table", "rows")
+    __slots__ = ("_books", "_table", "rows")
 
     def __init__(self, table: NodeTable, rows: Rows | None = None) -> None:
         self._table = table
         self.rows: Rows = np.arange(table.size, dtype=np.intp) if rows is None else rows
-        self._kept: dict[Hashable, NDArray[Any]] = {}
+        self._books: Int64s | None = None
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -265,32 +284,26 @@ class NodeView:
     @property
     def pods(self) -> Int64s:
         """int64[n]: pods on the node, assumed ones included."""
-        return self._table.pods[self.rows]
+        return self.requested((PODS,))[0]
 
     @property
     def allowed_pods(self) -> Int64s:
         """int64[n]: pods that the node takes at most."""
-        return self._table.allowed_pods[self.rows]
+        return self.allocatable((PODS,))[0]
 
     def allocatable(self, resources: tuple[str, ...]) -> Int64s:
-        """int64[k, n]: what the nodes offer of each resource (millicores, bytes, counts)."""
-        return self._gather("allocatable", self._table.allocatable, resources)
+        """int64[k, n]: what the nodes offer of each resource (millicores, bytes, counts; ``pods``
+        is a resource here)."""
+        return self._book(ALLOCATABLE, resources)
 
     def requested(self, resources: tuple[str, ...]) -> Int64s:
         """int64[k, n]: what the pods on the nodes request of each resource."""
-        return self._gather("requested", self._table.requested, resources)
+        return self._book(REQUESTED, resources)
 
     def nonzero_requested(self, resources: tuple[str, ...]) -> Int64s:
-        """int64[k, n]: like ``requested``, but for cpu and memory a container that asks for nothing
-        counts with the default (upstream: NodeInfo.NonZeroRequested)."""
-        found = self._kept.get(("nonzero", resources))
-        if found is None:
-            found = self.requested(resources).copy()
-            for index, name in enumerate(resources):
-                if name in (CPU, MEMORY):
-                    found[index] = self._table.nonzero[0 if name == CPU else 1][self.rows]
-            self._kept["nonzero", resources] = found
-        return found
+        """int64[k, n]: like ``requested``, with the defaults of cpu and memory for containers that
+        ask for none."""
+        return self._book(NONZERO, resources)
 
     def ports_in_use(self, port: HostPort) -> Bools:
         """bool[n]: whether the host port collides with one in use on the node."""
@@ -324,13 +337,15 @@ class NodeView:
         """int64[n]: ``question(value of the label)``, with None where a node does not have it."""
         return self.answer(("label", name), lambda node: node.labels.get(name), question)
 
-    def _gather(self, kind: str, table: Int64s, resources: tuple[str, ...]) -> Int64s:
-        found = self._kept.get((kind, resources))
-        if found is None:
-            known = self._table.resource_index
-            found = np.zeros((len(resources), len(self.rows)), dtype=np.int64)
-            for position, name in enumerate(resources):
-                if name in known:
-                    found[position] = table[known[name], self.rows]
-            self._kept[kind, resources] = found
+    def _book(self, book: int, resources: tuple[str, ...]) -> Int64s:
+        if self._books is None:
+            self._books = self._table.books[:, :, self.rows]
+        selection = self._table.selection(resources)
+        if selection is not None:
+            return self._books[book, selection]
+        known = self._table.resource_index
+        found = np.zeros((len(resources), len(self.rows)), dtype=np.int64)
+        for position, name in enumerate(resources):
+            if name in known:
+                found[position] = self._books[book, known[name]]
         return found

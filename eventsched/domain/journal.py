@@ -6,6 +6,9 @@ from numpy.typing import NDArray
 Rows = NDArray[np.intp]
 
 
+_NONE: Rows = np.zeros(0, dtype=np.intp)
+
+
 class Journal:
     """An append-only list of touched rows that forgets its oldest half when it grows long.
 
@@ -37,6 +40,8 @@ class Journal:
         """The distinct rows touched after the cursor, ascending; None where that is forgotten."""
         if cursor < self._base:
             return None
+        if cursor == self._base + len(self._rows):
+            return _NONE
         touched = self._rows[cursor - self._base :]
         if len(touched) > 1:
             touched = sorted(set(touched))

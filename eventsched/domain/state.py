@@ -123,8 +123,6 @@ class SchedulerState:
 
     def _node_deleted(self, deleted: records.NodeDeleted) -> None:
         row = self.nodes.remove(deleted.name)
-        if not self.nodes.pods[row]:
-            return
         for uid, state in self.pods.items():
             if state.row == row:
                 self.nodes.place(row, state.pod.spec, -1)

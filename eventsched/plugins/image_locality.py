@@ -3,12 +3,10 @@
 Upstream: plugins/imagelocality/image_locality.go.
 """
 
-from collections.abc import Hashable
-
 import numpy as np
 
 from eventsched.domain.objects import Pod
-from eventsched.scheduling.framework import Cycle, DependsOn, IntColumn, NodeView
+from eventsched.scheduling.framework import Cycle, DependsOn, IntColumn, NodeView, signed_by_spec
 
 _MB = 1024 * 1024
 _SMALLEST = 23 * _MB
@@ -21,9 +19,7 @@ class ImageLocality:
     name = "ImageLocality"
     depends_on = DependsOn.NODE | DependsOn.IMAGES
 
-    def sign(self, pod: Pod) -> Hashable:
-        """The pod's shape."""
-        return pod.spec.key
+    sign = staticmethod(signed_by_spec)
 
     def score(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> IntColumn:
         """0 for less than 23 MiB, 100 for 1000 MiB a container and more."""

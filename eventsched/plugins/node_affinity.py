@@ -3,8 +3,6 @@
 Upstream: plugins/nodeaffinity/node_affinity.go.
 """
 
-from collections.abc import Hashable
-
 import msgspec
 import numpy as np
 
@@ -19,6 +17,7 @@ from eventsched.scheduling.framework import (
     Normalization,
     PreFilterResult,
     Status,
+    signed_by_spec,
 )
 from eventsched.scheduling.selection import (
     NAME_FIELD,
@@ -102,9 +101,7 @@ class NodeAffinity:
             for each in (added.preferred if added else ())
         )
 
-    def sign(self, pod: Pod) -> Hashable:
-        """The pod's shape."""
-        return pod.spec.key
+    sign = staticmethod(signed_by_spec)
 
     def pre_filter(
         self, cycle: Cycle, pod: Pod, nodes: NodeView

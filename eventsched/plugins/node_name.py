@@ -29,10 +29,10 @@ class NodeName:
         """The named node."""
         return pod.node_name
 
-    def filter(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> IntColumn:
+    def filter(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> IntColumn | None:
         """1 where the pod names another node."""
         if not pod.node_name:
-            return np.zeros(len(nodes), dtype=np.int64)
+            return None
         return np.logical_not(nodes.is_named(pod.node_name))
 
     def explain(self, cycle: Cycle, pod: Pod, code: int) -> Status:

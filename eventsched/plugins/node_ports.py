@@ -3,8 +3,6 @@
 Upstream: plugins/nodeports/node_ports.go.
 """
 
-from collections.abc import Hashable
-
 import numpy as np
 
 from eventsched.domain.objects import Pod
@@ -16,6 +14,7 @@ from eventsched.scheduling.framework import (
     IntColumn,
     NodeView,
     Status,
+    signed_by_spec,
 )
 
 
@@ -26,9 +25,7 @@ class NodePorts:
     depends_on = DependsOn.USAGE
     wakes_on = (ClusterEvent.ASSIGNED_POD_DELETE, ClusterEvent.NODE_ADD)
 
-    def sign(self, pod: Pod) -> Hashable:
-        """The pod's shape."""
-        return pod.spec.key
+    sign = staticmethod(signed_by_spec)
 
     def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> Status | None:
         """Nothing to do for a pod without host ports."""

@@ -3,17 +3,14 @@
 Upstream: plugins/noderesources/balanced_allocation.go.
 """
 
-from collections.abc import Hashable
-
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from eventsched.domain.objects import Pod
-from eventsched.domain.requests import PodRequests
 from eventsched.domain.requests import of as requests_of
-from eventsched.scheduling.framework import Cycle, IntColumn, NodeView, Status
-from eventsched.scheduling.utilization import ResourceSpec, scored_columns
+from eventsched.scheduling.framework import Cycle, IntColumn, NodeView, Status, signed_by_spec
+from eventsched.scheduling.utilization import ByShape, ResourceSpec, asked
 
 
 class NodeResourcesBalancedAllocationArgs(
@@ -39,41 +36,38 @@ class NodeResourcesBalancedAllocation:
     Args = NodeResourcesBalancedAllocationArgs
 
     def __init__(self, args: NodeResourcesBalancedAllocationArgs | None = None) -> None:
-        self._resources = ResourceSpec.defaulted(args.resources if args else ())
+        resources = ResourceSpec.defaulted(args.resources if args else ())
+        self._scored = ByShape(lambda pod: asked(resources, requests_of(pod.spec).effective))
 
-    def sign(self, pod: Pod) -> Hashable:
-        """The pod's shape."""
-        return pod.spec.key
+    sign = staticmethod(signed_by_spec)
 
     def pre_score(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> Status | None:
         """A pod that requests none of the resources is not scored: it would pile up on one node."""
-        requests = self._requests(pod).effective
-        if any(requests.get(each.name, 0) for each in self._resources):
-            return None
-        return Status.skip()
+        return None if self._scored(pod).amounts.any() else Status.skip()
 
     def score(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> IntColumn:
         """75 where the pod changes nothing, towards 100 where it evens out, towards 50 where not."""
-        columns = scored_columns(
-            self._resources, self._requests(pod).effective, nodes, nodes.requested
-        )
-        if columns is None:
-            return np.full(len(nodes), 75, dtype=np.int64)
-        capacity = np.where(columns.present, columns.allocatable, 1).astype(np.float64)
-        after = _evenness(columns.with_pod / capacity, columns.present)
-        before = _evenness(columns.without_pod / capacity, columns.present)
-        return 50 + (50 + after - before) // 2
+        scored = self._scored(pod)
+        allocatable = nodes.allocatable(scored.names)
+        everywhere = np.count_nonzero(allocatable) == allocatable.size
+        requested = nodes.requested(scored.names)
+        fractions = np.stack((requested + scored.amounts, requested))
+        fractions = fractions / (allocatable if everywhere else np.maximum(allocatable, 1))
+        np.minimum(fractions, 1.0, out=fractions)
+        if everywhere and len(scored.names) == 2:
+            deviation = np.abs(fractions[:, 0] - fractions[:, 1]) / 2
+        else:
+            present = allocatable != 0
+            deviation = np.stack([_deviation(each, present) for each in fractions])
+        evenness = ((1 - deviation) * 100).astype(np.int64)
+        return 50 + (50 + evenness[0] - evenness[1]) // 2
 
-    def _requests(self, pod: Pod) -> PodRequests:
-        return requests_of(pod.spec)
 
-
-def _evenness(fractions: NDArray[np.float64], present: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """(1 - standard deviation) * 100, truncated, over the resources that a node has. Computed in
-    upstream's order of operations, so that no last bit differs."""
-    fractions = np.minimum(fractions, 1.0)
-    if len(fractions) == 2 and present.all():
-        return ((1 - np.abs((fractions[0] - fractions[1]) / 2)) * 100).astype(np.int64)
+def _deviation(
+    fractions: NDArray[np.float64], present: NDArray[np.bool_]
+) -> NDArray[np.float64]:
+    """The standard deviation over the resources that a node has, in upstream's order of operations,
+    so that no last bit differs; half the distance where there are two, 0 where there are fewer."""
     number = present.sum(axis=0)
     total = np.zeros(fractions.shape[1])
     for index in range(len(fractions)):
@@ -87,5 +81,4 @@ def _evenness(fractions: NDArray[np.float64], present: NDArray[np.bool_]) -> NDA
     highest = np.where(present, fractions, -1.0).max(axis=0)
     lowest = np.where(present, fractions, 2.0).min(axis=0)
     deviation = np.where(number == 2, (highest - lowest) / 2, deviation)
-    deviation = np.where(number < 2, 0.0, deviation)
-    return ((1 - deviation) * 100).astype(np.int64)
+    return np.where(number < 2, 0.0, deviation)

@@ -3,14 +3,22 @@
 Upstream: plugins/noderesources/fit.go and its three scorers.
 """
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from typing import Literal
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from eventsched.domain.objects import CPU, EPHEMERAL_STORAGE, MEMORY, Pod, is_extended, is_scalar
+from eventsched.domain.objects import (
+    CPU,
+    EPHEMERAL_STORAGE,
+    MEMORY,
+    PODS,
+    Pod,
+    is_extended,
+    is_scalar,
+)
 from eventsched.domain.requests import of as requests_of
 from eventsched.scheduling.framework import (
     Change,
@@ -19,14 +27,19 @@ from eventsched.scheduling.framework import (
     IntColumn,
     NodeView,
     Status,
+    signed_by_spec,
 )
-from eventsched.scheduling.utilization import ResourceSpec, checked_label, scored_columns
+from eventsched.scheduling.utilization import (
+    Asked,
+    ByShape,
+    ResourceSpec,
+    asked,
+    checked_label,
+)
 
 Int64s = NDArray[np.int64]
 Strategy = Callable[[Int64s, Int64s], Int64s]
 """(requested with the pod, allocatable), int64[k, n] each → int64[k, n] scores of 0..100."""
-
-_CORE = (CPU, MEMORY, EPHEMERAL_STORAGE)
 
 
 class ShapePoint(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True):
@@ -83,7 +96,7 @@ class NodeResourcesFitArgs(msgspec.Struct, rename="camel", forbid_unknown_fields
 
 
 class NodeResourcesFit:
-    """Filter by free resources (a code is a set of bits, see ``_bits``), Score by strategy."""
+    """Filter by free resources (a code is a set of bits), Score by strategy."""
 
     name = "NodeResourcesFit"
     wakes_on = (
@@ -100,67 +113,69 @@ class NodeResourcesFit:
         self._ignored = frozenset(args.ignored_resources)
         self._ignored_groups = frozenset(args.ignored_resource_groups)
         strategy = args.scoring_strategy
-        self._resources = ResourceSpec.defaulted(strategy.resources)
+        resources = ResourceSpec.defaulted(strategy.resources)
+        self._scored = ByShape(lambda pod: asked(resources, requests_of(pod.spec).scored))
+        self._wanted = ByShape(self._compared)
         self._strategy = _strategies(strategy)
         self._counts_zero = strategy.type != "RequestedToCapacityRatio"
 
-    def sign(self, pod: Pod) -> Hashable:
-        """The pod's shape."""
-        return pod.spec.key
+    sign = staticmethod(signed_by_spec)
 
-    def filter(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> IntColumn:
-        """Bit 0: too many pods; bit 1: some request is larger than the whole node; then one bit for
-        each resource asked for, in the order of ``_checked``, where it does not fit."""
-        codes = (nodes.pods >= nodes.allowed_pods).astype(np.int64)
-        wanted = self._checked(pod)
-        if not wanted:
-            return codes
-        names, amounts = tuple(wanted), np.array(list(wanted.values()), dtype=np.int64)[:, None]
-        allocatable = nodes.allocatable(names)
-        short = amounts > allocatable - nodes.requested(names)
-        if short.any():
-            never = (short & (amounts > allocatable)).any(axis=0)
-            codes |= never.astype(np.int64) << 1
-            for index in range(len(names)):
-                codes |= short[index].astype(np.int64) << (2 + index)
+    def filter(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> IntColumn | None:
+        """Bit 0: some request is larger than the whole node; then one bit for each of what is
+        compared (see ``_compared``), set where it does not fit."""
+        wanted = self._wanted(pod)
+        allocatable = nodes.allocatable(wanted.names)
+        short = wanted.amounts > allocatable - nodes.requested(wanted.names)
+        if not np.count_nonzero(short):
+            return None
+        codes = np.zeros(len(nodes), dtype=np.int64)
+        codes |= (short[1:] & (wanted.amounts[1:] > allocatable[1:])).any(axis=0)
+        for index in range(len(short)):
+            codes |= short[index].astype(np.int64) << (1 + index)
         return codes
 
     def explain(self, cycle: Cycle, pod: Pod, code: int) -> Status:
-        """All that does not fit, in upstream's order and words; scalar resources by name."""
-        reasons = ["Too many pods"] if code & 1 else []
-        for index, name in enumerate(self._checked(pod)):
-            if code >> (2 + index) & 1:
-                reasons.append(f"Insufficient {name}")
-        return Status.unresolvable(*reasons) if code & 2 else Status.unschedulable(*reasons)
+        """All that does not fit, in upstream's order and words."""
+        names = self._wanted(pod).names
+        short = [name for index, name in enumerate(names) if code >> (1 + index) & 1]
+        reasons = ["Too many pods" if name == PODS else f"Insufficient {name}" for name in short]
+        return Status.unresolvable(*reasons) if code & 1 else Status.unschedulable(*reasons)
 
     def score(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> IntColumn:
         """The weighted mean of the strategy's scores over the resources that a node has."""
-        columns = scored_columns(
-            self._resources, requests_of(pod.spec).scored, nodes, nodes.nonzero_requested
-        )
-        if columns is None:
+        scored = self._scored(pod)
+        if not scored.names:
             return np.zeros(len(nodes), dtype=np.int64)
-        scores = self._strategy(columns.with_pod, columns.allocatable)
-        counted = columns.present if self._counts_zero else columns.present & (scores > 0)
-        weights = np.where(counted, columns.weights[:, None], 0)
-        total, weight = (scores * weights).sum(axis=0), weights.sum(axis=0)
+        allocatable = nodes.allocatable(scored.names)
+        requested = nodes.nonzero_requested(scored.names) + scored.amounts
+        scores = self._strategy(requested, allocatable)
+        counted = allocatable if self._counts_zero else allocatable * scores
+        if np.count_nonzero(counted) == counted.size:
+            total, weight = scored.weights @ scores, scored.weight
+        else:
+            weights = np.where(counted != 0, scored.weights[:, None], 0)
+            total, weight = (scores * weights).sum(axis=0), np.maximum(weights.sum(axis=0), 1)
         if self._counts_zero:
-            return total // np.maximum(weight, 1)
+            return np.asarray(total // weight)
         # math.Round: halves away from zero, on the float quotient.
-        return np.floor(total / np.maximum(weight, 1) + 0.5).astype(np.int64)
+        return np.floor(total / weight + 0.5).astype(np.int64)
 
     def hint(self, cycle: Cycle, pod: Pod, change: Change) -> bool:
         """A node where the pod fits now. (Upstream wakes it for every pod deleted anywhere.)"""
         if change.event is ClusterEvent.POD_UPDATE:
             return True
-        return not len(change.nodes) or not self.filter(cycle, pod, change.nodes).all()
+        codes = self.filter(cycle, pod, change.nodes)
+        return codes is None or not codes.all()
 
-    def _checked(self, pod: Pod) -> dict[str, int]:
-        """The requests that Filter compares: cpu, memory, ephemeral-storage, then scalars by name;
-        neither zeros nor ignored ones."""
+    def _compared(self, pod: Pod) -> Asked:
+        """What Filter compares: the number of pods, cpu, memory, ephemeral-storage, then scalars
+        by name; neither zeros nor ignored ones."""
         effective = requests_of(pod.spec).effective
         scalars = sorted(name for name in effective if is_scalar(name) and not self._skips(name))
-        return {name: effective[name] for name in (*_CORE, *scalars) if effective.get(name, 0) > 0}
+        names = [n for n in (CPU, MEMORY, EPHEMERAL_STORAGE, *scalars) if effective.get(n, 0) > 0]
+        resources = tuple(ResourceSpec(name, 1) for name in (PODS, *names))
+        return asked(resources, {**effective, PODS: 1})
 
     def _skips(self, name: str) -> bool:
         return is_extended(name) and (

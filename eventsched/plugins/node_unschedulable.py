@@ -3,9 +3,6 @@
 Upstream: plugins/nodeunschedulable/node_unschedulable.go.
 """
 
-from collections.abc import Hashable
-
-import numpy as np
 
 from eventsched.domain.objects import Pod, Taint
 from eventsched.scheduling.framework import (
@@ -16,6 +13,7 @@ from eventsched.scheduling.framework import (
     IntColumn,
     NodeView,
     Status,
+    signed_by_spec,
 )
 from eventsched.scheduling.tolerance import tolerates
 
@@ -33,15 +31,13 @@ class NodeUnschedulable:
         ClusterEvent.POD_UPDATE,
     )
 
-    def sign(self, pod: Pod) -> Hashable:
-        """The pod's shape."""
-        return pod.spec.key
+    sign = staticmethod(signed_by_spec)
 
-    def filter(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> IntColumn:
+    def filter(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> IntColumn | None:
         """1 where the node is cordoned and the pod minds."""
         cordoned = nodes.unschedulable
         if not cordoned.any() or tolerates(pod.spec.tolerations, _CORDON):
-            return np.zeros(len(nodes), dtype=np.int64)
+            return None
         return cordoned
 
     def explain(self, cycle: Cycle, pod: Pod, code: int) -> Status:

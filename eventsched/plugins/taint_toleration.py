@@ -15,6 +15,7 @@ from eventsched.scheduling.framework import (
     NodeView,
     Normalization,
     Status,
+    signed_by_spec,
 )
 from eventsched.scheduling.tolerance import tolerates
 
@@ -37,9 +38,7 @@ class TaintToleration:
         ClusterEvent.POD_UPDATE,
     )
 
-    def sign(self, pod: Pod) -> Hashable:
-        """The pod's shape."""
-        return pod.spec.key
+    sign = staticmethod(signed_by_spec)
 
     def filter(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> IntColumn:
         """1 where a hard taint is not tolerated; asked once for each distinct set of taints."""

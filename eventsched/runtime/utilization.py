@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from eventsched.domain.columns import NodeTable
+from eventsched.domain.columns import ALLOCATABLE, REQUESTED, NodeTable
 
 
 class Utilization(NamedTuple):
@@ -56,8 +56,8 @@ class Meter:
     def _totals(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         size = self._nodes.size
         alive = self._nodes.alive[:size]
-        requested = self._nodes.requested[:, :size].sum(axis=1, where=alive)
-        allocatable = self._nodes.allocatable[:, :size].sum(axis=1, where=alive)
+        requested = self._nodes.books[REQUESTED, :, :size].sum(axis=1, where=alive)
+        allocatable = self._nodes.books[ALLOCATABLE, :, :size].sum(axis=1, where=alive)
         return requested.astype(np.float64), allocatable.astype(np.float64)
 
 

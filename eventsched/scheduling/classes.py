@@ -55,10 +55,18 @@ class ScoreCache:
     def put(self, rows: Rows, values: NDArray[Any]) -> NDArray[np.bool_]:
         """Stores raw scores; bool[n] says which rows had another one."""
         changed: NDArray[np.bool_] = self.raw[rows] != values
-        if changed.any():
+        if np.count_nonzero(changed):
             self.raw[rows] = values
             self._digest = None
         return changed
+
+    def change(self, rows: Rows, values: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Stores raw scores that are used as they are; int64[n]: what that adds to the totals."""
+        more: NDArray[np.int64] = values - self.raw[rows]
+        if np.count_nonzero(more):
+            self.raw[rows] = values
+            self._digest = None
+        return more * self.score.weight
 
     def rescale(self) -> bool:
         """Looks for the largest raw score again; whether it is another one."""
@@ -104,11 +112,19 @@ class ClassColumns:
             s for s in scores if s.name in unsigned or s.normalization not in INCREMENTAL
         ]
         self.caches = [ScoreCache(s) for s in scores if s not in self.late_scores]
+        self._dynamic_filters = [f for f in self.filters if f.dynamic]
+        self._static_filters = [f for f in self.filters if not f.dynamic]
+        self._dynamic_caches = [cache for cache in self.caches if cache.score.dynamic]
+        self._reads_images = any(
+            each.reads_images for each in (*self.filters, *(c.score for c in self.caches))
+        )
         self.keys: Keys = np.zeros(0, dtype=np.int32)
         self.totals: Totals = np.zeros(0, dtype=np.int64)
         self.counts: dict[int, int] = {}
         self.unrecorded: list[Rows] | None = None
         """Rows that differ from what was last recorded; None where nothing was, or too much."""
+        self.keys_changed = True
+        """Whether any key does."""
         self.recorded: Any = None
         """What the recorder keeps of the class between decisions (see recording.py)."""
         self._static: Keys = np.zeros(0, dtype=np.int32)
@@ -156,17 +172,11 @@ class ClassColumns:
             everything = np.arange(table.size, dtype=np.intp)
             self._compute(table, cycle, pod, everything, everything)
             self.unrecorded = None
-        else:
+        elif len(nodes) or not self._rescore(table, cycle, pod, usage):
             self._grow(table.size)
             rows = np.union1d(nodes, usage) if len(nodes) else usage
             self._compute(table, cycle, pod, nodes, rows)
         self._cursors = (*now, images)
-
-    @property
-    def _reads_images(self) -> bool:
-        return any(f.reads_images for f in self.filters) or any(
-            cache.score.reads_images for cache in self.caches
-        )
 
     def _grow(self, size: int) -> None:
         if len(self.keys) == size:
@@ -187,18 +197,46 @@ class ClassColumns:
         if len(changed_nodes):
             nodes = view if changed_nodes is rows else NodeView(table, changed_nodes)
             static = np.where(table.alive[changed_nodes], PASSES, NO_NODE).astype(np.int32)
-            _lower(static, (f for f in self.filters if not f.dynamic), cycle, pod, nodes)
+            _lower(static, self._static_filters, cycle, pod, nodes)
             self._static[changed_nodes] = static
         keys = self._static[rows]
-        _lower(keys, (f for f in self.filters if f.dynamic), cycle, pod, view)
+        _lower(keys, self._dynamic_filters, cycle, pod, view)
         before = self.keys[rows]
         differs = keys != before
-        if differs.any():
+        if np.count_nonzero(differs):
             self.keys[rows] = keys
+            self.keys_changed = True
             self._count(before[differs], -1)
             self._count(keys[differs], 1)
         differs |= self._score(table, cycle, pod, changed_nodes, rows, keys, before)
         self._total(rows, differs)
+
+    def _rescore(self, table: NodeTable, cycle: Cycle, pod: Pod, rows: Rows) -> bool:
+        """The common case, after pods were placed or ended: only what depends on usage can have
+        changed on these rows. False, with nothing done, where a verdict has changed as well or a
+        normalisation might."""
+        if any(c.score.normalization is not Normalization.IDENTITY for c in self._dynamic_caches):
+            return False
+        if not len(rows):
+            return True
+        view = NodeView(table, rows)
+        keys = self._static[rows]
+        _lower(keys, self._dynamic_filters, cycle, pod, view)
+        if np.count_nonzero(keys != self.keys[rows]):
+            return False
+        feasible = keys == PASSES
+        if np.count_nonzero(feasible) < len(rows):
+            rows = rows[feasible]
+            if not len(rows):
+                return True
+            view = NodeView(table, rows)
+        totals = self.totals[rows]
+        for cache in self._dynamic_caches:
+            totals += cache.change(rows, cache.score(cycle, pod, view))
+        self.totals[rows] = totals
+        if self.unrecorded is not None:
+            self.unrecorded.append(rows)
+        return True
 
     def _score(
         self, table: NodeTable, cycle: Cycle, pod: Pod, changed_nodes: Rows, rows: Rows,
@@ -298,8 +336,8 @@ def _lower(
     """Lowers the keys of rows that a filter refuses earlier than what they have."""
     for each in filters:
         codes = each(cycle, pod, nodes)
-        refused = codes > 0
-        if refused.any():
+        if codes is not None and np.count_nonzero(codes):
+            refused = codes > 0
             found = (codes[refused] + each.position * 65_536).astype(np.int32)
             keys[refused] = np.minimum(keys[refused], found)
 

@@ -8,8 +8,8 @@ and return the records to be logged, in order. Nothing here waits, sleeps, or kn
 from collections.abc import Mapping
 
 from eventsched.domain import records
-from eventsched.domain.records import Queue
 from eventsched.domain.objects import Pod
+from eventsched.domain.records import Queue
 from eventsched.domain.state import SchedulerState
 from eventsched.scheduling.attempts import Attempts
 from eventsched.scheduling.binding import Binding

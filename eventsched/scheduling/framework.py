@@ -7,7 +7,8 @@ returns what it thinks. Points, in the order in which they run:
     pre_enqueue(pod) -> Status | None                       may the pod enter the active queue?
     sort_key(queued) -> tuple                               QueueSort; smaller goes first
     pre_filter(cycle, pod, nodes) -> PreFilterResult | Status | None
-    filter(cycle, pod, nodes) -> integer codes, 0 = passes  (or filter_node(pod, node), see adapter)
+    filter(cycle, pod, nodes) -> integer codes, 0 = passes; None = all pass
+                                                            (or filter_node(pod, node), see adapter)
     explain(cycle, pod, code) -> Status                     what a code of filter means
     post_filter(cycle, pod, refused) -> Status | None       only when no node is left
     pre_score(cycle, pod, nodes) -> Status | None           Skip leaves out this plugin's score
@@ -52,6 +53,7 @@ __all__ = [
     "Status",
     "Wait",
     "points_of",
+    "signed_by_spec",
 ]
 
 IntColumn = NDArray[Any]
@@ -248,12 +250,6 @@ def points_of(plugin: object) -> list[str]:
     ]
 
 
-def signature(plugin: object, pod: Pod) -> Hashable | None:
-    """What the plugin says its columns depend on of the pod; None for "everything"."""
-    sign = getattr(plugin, "sign", None)
-    return None if sign is None else sign(pod)  # type: ignore[no-any-return]
-
-
 def depends_on(plugin: object) -> DependsOn:
     """What of a node the plugin's columns depend on; the node and its usage if it does not say."""
     declared: DependsOn = getattr(plugin, "depends_on", DependsOn.NODE | DependsOn.USAGE)
@@ -282,9 +278,18 @@ def _checked(
         )
     if array.dtype.kind not in "biu":
         raise PluginError(plugin, point, f"returned {array.dtype} values; integers are needed")
-    if rows and (array.min() < minimum or array.max() > maximum):
+    array = array.astype(np.int64, copy=False)
+    # Shifted to start at 0 and read as unsigned, one comparison finds both kinds of outliers.
+    shifted = array if minimum == 0 else array - minimum
+    if rows and int(shifted.view(np.uint64).max()) > maximum - minimum:
         raise PluginError(
-            plugin, point, f"returned a value outside [{minimum}, {maximum}]: "
-            f"{int(array.min())} to {int(array.max())}",
-        )  # fmt: skip
-    return array.astype(np.int64, copy=False)
+            plugin,
+            point,
+            f"returned a value outside [{minimum}, {maximum}]: {array.min()} to {array.max()}",
+        )
+    return array
+
+
+def signed_by_spec(pod: Pod) -> Hashable:
+    """A ``sign`` for plugins that read nothing of a pod but its spec."""
+    return pod.spec.key

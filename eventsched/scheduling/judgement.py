@@ -198,6 +198,8 @@ def _apart(
         rows = np.flatnonzero((keys != NO_NODE) & (keys != EXCLUDED))
         rows = rows[keys[rows] // 65_536 > each.position]
         codes = each(cycle, pod, NodeView(table, rows))
+        if codes is None:
+            continue
         refused = codes > 0
         keys[rows[refused]] = codes[refused] + each.position * 65_536
     counts = _counted(keys)

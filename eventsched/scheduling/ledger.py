@@ -7,12 +7,24 @@ through ``emit``. There is no other way to change anything.
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from eventsched.domain import records
 from eventsched.domain.records import Event, Record
 from eventsched.domain.state import PodState, SchedulerState
 from eventsched.domain.verdicts import Detail
 from eventsched.scheduling.framework import Cycle
 from eventsched.scheduling.profile import Profile
 from eventsched.scheduling.queue import QueueIndex
+
+_MOVES = frozenset(
+    {
+        records.PodDeleted,
+        records.PodQueued,
+        records.PodDecided,
+        records.PermitGranted,
+        records.PodUnreserved,
+    }
+)
+"""Records after which a pod waits elsewhere, or no longer."""
 
 
 class Logged(NamedTuple):
@@ -46,9 +58,8 @@ class Ledger:
         self.state.apply(record, at)
         self._out.append(Logged(self.position, at, self._cause, record, detail))
         self.position += 1
-        uid = getattr(record, "uid", None)
-        if uid is not None:
-            self.queue.note(uid, self.signatures)
+        if type(record) in _MOVES:
+            self.queue.note(record.uid, self.signatures)  # type: ignore[attr-defined]
 
     def emit(self, event: Event, detail: Detail | None = None) -> None:
         """Commits an event at the present time."""

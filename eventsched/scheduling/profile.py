@@ -32,11 +32,11 @@ class Filter:
         self.dynamic = DependsOn.USAGE in depends_on(plugin)
         self.reads_images = DependsOn.IMAGES in depends_on(plugin)
 
-    def __call__(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> IntColumn:
-        """int64[n] codes, 0 = passes. Raises PluginError."""
+    def __call__(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> IntColumn | None:
+        """int64[n] codes, 0 = passes; None where all pass. Raises PluginError."""
         cycle.plugin = self.name
         codes = guarded(self.plugin, "filter", cycle, pod, nodes)
-        return checked_codes(self.name, codes, len(nodes))
+        return None if codes is None else checked_codes(self.name, codes, len(nodes))
 
     def verdict(self, cycle: Cycle, pod: Pod, code: int) -> Verdict:
         """What a code means. Raises PluginError where the plugin says that it is no refusal."""
@@ -113,26 +113,23 @@ class Profile:
         self.filters = [Filter(i, p) for i, p in enumerate(self.points["filter"])]
         self.scores = [Score(p, weights.get(p.name, 1)) for p in self.points["score"]]
         self.sort_key: Callable[[Any], tuple[Any, ...]] = self.points["queueSort"][0].sort_key
-        self._signs = [
-            (plugin.name, getattr(plugin, "sign", None))
-            for plugin in self._of("preFilter", "filter", "preScore", "score")
-        ]
+        self._signs: dict[Any, list[str]] = {}
+        for plugin in self._of("preFilter", "filter", "preScore", "score"):
+            self._signs.setdefault(getattr(plugin, "sign", None), []).append(plugin.name)
 
     def _of(self, *points: str) -> list[Any]:
         found = {plugin.name: plugin for point in points for plugin in self.points[point]}
         return list(found.values())
 
     def signatures(self, pod: Pod) -> tuple[Hashable, ...]:
-        """What each plugin of the cycle depends on of the pod; None where it does not say."""
-        return tuple([None if sign is None else sign(pod) for _, sign in self._signs])
+        """What the plugins of the cycle depend on of the pod, each way of signing once; None where
+        one does not say."""
+        return tuple([None if sign is None else sign(pod) for sign in self._signs])
 
     def unsigned(self, signatures: tuple[Hashable, ...]) -> frozenset[str]:
         """The plugins that must be asked anew for every pod."""
-        return frozenset(
-            name
-            for (name, _), signature in zip(self._signs, signatures, strict=True)
-            if signature is None
-        )
+        names = zip(self._signs.values(), signatures, strict=True)
+        return frozenset(name for group, signed in names if signed is None for name in group)
 
     @property
     def plugins(self) -> list[Any]:
@@ -146,7 +143,7 @@ def guarded(plugin: Any, method: str, *arguments: Any) -> Any:
         return getattr(plugin, method)(*arguments)
     except PluginError:
         raise
-    except Exception as problem:  # noqa: BLE001 - plugins are other people's code: one attempt fails
+    except Exception as problem:
         raise PluginError(
             plugin.name, method, f"raised {type(problem).__name__}: {problem}"
         ) from problem

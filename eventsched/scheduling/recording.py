@@ -70,7 +70,7 @@ def record(state: SchedulerState, judged: Judgement, position: int) -> Recorded:
     if rows is None:
         kept.codes = _encode(columns.keys, kept.numbers)
         kept.digest = b""
-    elif len(rows):
+    elif columns.keys_changed and len(rows):
         _patch(kept, columns, rows)
     kept.digest = kept.digest or column_digest(kept.codes)
     size = len(columns.keys)
@@ -83,7 +83,7 @@ def record(state: SchedulerState, judged: Judgement, position: int) -> Recorded:
         detail = Detail(size, kept.base, rows.astype(np.int32), kept.codes[rows], raws)
         kept.chain += 1
     kept.base = position + len(definitions) if scored else None
-    columns.unrecorded = []
+    columns.unrecorded, columns.keys_changed = [], False
     digests = [each.digest for each in columns.caches] if scored else []
     return Recorded(
         definitions,
@@ -110,7 +110,7 @@ def _patch(kept: ClassRecord, columns: ClassColumns, rows: NDArray[np.intp]) -> 
         longer[: len(kept.codes)] = kept.codes
         kept.codes, kept.digest = longer, b""
     codes = _encode(columns.keys[rows], kept.numbers)
-    if (kept.codes[rows] != codes).any():
+    if np.count_nonzero(kept.codes[rows] != codes):
         kept.codes[rows] = codes
         kept.digest = b""
 

@@ -6,16 +6,16 @@ plugins/noderesources/resource_allocation.go.
 
 import re
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from eventsched.domain.columns import NodeView
-from eventsched.domain.objects import CPU, MEMORY, Resources, is_scalar
+from eventsched.domain.objects import CPU, MEMORY, Pod, Resources, is_scalar
 
 Int64s = NDArray[np.int64]
+T = TypeVar("T")
 
 _LABEL_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _PREFIX = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
@@ -34,40 +34,45 @@ class ResourceSpec(msgspec.Struct, rename="camel", forbid_unknown_fields=True, f
         return tuple(ResourceSpec(each.name, each.weight or 1) for each in named)
 
 
-class ScoredColumns(NamedTuple):
-    """int64[k, n] columns of the resources that count for a pod, in the order of the args.
-    ``present`` says where a node has the resource at all; elsewhere the other columns are 0."""
+class Asked(NamedTuple):
+    """Resources and what a pod asks of each: ``amounts`` int64[k, 1], ``weights`` int64[k] and
+    their sum."""
 
+    names: tuple[str, ...]
+    amounts: Int64s
     weights: Int64s
-    allocatable: Int64s
-    without_pod: Int64s
-    with_pod: Int64s
-    present: NDArray[np.bool_]
+    weight: int
 
 
-def scored_columns(
-    resources: tuple[ResourceSpec, ...],
-    requests: Resources,
-    nodes: NodeView,
-    requested: Callable[[tuple[str, ...]], Int64s],
-) -> ScoredColumns | None:
-    """The columns to score, None where there are none: a scalar resource that the pod does not
-    request is passed over. ``requested`` is which of a view's books to read."""
+def asked(resources: tuple[ResourceSpec, ...], requests: Resources) -> Asked:
+    """The resources to score for a pod, in the order of the args: a scalar one that the pod does
+    not request is passed over."""
     used = [r for r in resources if requests.get(r.name, 0) or not is_scalar(r.name)]
-    if not used:
-        return None
-    names = tuple(each.name for each in used)
-    allocatable = nodes.allocatable(names)
-    present = allocatable != 0
-    without_pod = np.where(present, requested(names), 0)
-    amounts = np.array([requests.get(name, 0) for name in names], dtype=np.int64)[:, None]
-    return ScoredColumns(
+    amounts = [requests.get(each.name, 0) for each in used]
+    return Asked(
+        names=tuple(each.name for each in used),
+        amounts=np.array(amounts, dtype=np.int64)[:, None],
         weights=np.array([each.weight for each in used], dtype=np.int64),
-        allocatable=allocatable,
-        without_pod=without_pod,
-        with_pod=np.where(present, without_pod + amounts, 0),
-        present=present,
+        weight=sum(each.weight for each in used),
     )
+
+
+class ByShape(Generic[T]):
+    """What a plugin works out once for each shape of pod; a bounded cache."""
+
+    def __init__(self, work_out: Callable[[Pod], T], limit: int = 4096) -> None:
+        self._work_out = work_out
+        self._limit = limit
+        self._known: dict[bytes, T] = {}
+
+    def __call__(self, pod: Pod) -> T:
+        """The pod's."""
+        found = self._known.get(pod.spec.key)
+        if found is None:
+            if len(self._known) >= self._limit:
+                self._known.clear()
+            found = self._known[pod.spec.key] = self._work_out(pod)
+        return found
 
 
 def checked_label(where: str, name: str) -> None:
