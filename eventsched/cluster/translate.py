@@ -9,8 +9,9 @@ manifest was never seen by an API server, ``defaults`` applies that server's def
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from hashlib import sha1
 from typing import Any
-from uuid import UUID, uuid5
+from uuid import UUID
 
 from eventsched.cluster.fields import Field
 from eventsched.domain import requests
@@ -58,8 +59,22 @@ _INT32 = 2**31
 
 
 def pod_uid(namespace: str, name: str) -> str:
-    """The uid of a pod that was given none: the same for the same namespace and name, always."""
-    return str(uuid5(_PODS_WITHOUT_UID, f"{namespace}/{name}"))
+    """The uid of a pod that was given none, or no UUID: a version 5 UUID of namespace and name."""
+    # uuid.uuid5 written out: a third of its time, which counts in loads of 100,000 pods.
+    text = _PODS_WITHOUT_UID.bytes + f"{namespace}/{name}".encode()
+    digest = bytearray(sha1(text, usedforsecurity=False).digest()[:16])
+    digest[6] = digest[6] & 0x0F | 0x50
+    digest[8] = digest[8] & 0x3F | 0x80
+    found = digest.hex()
+    return f"{found[:8]}-{found[8:12]}-{found[12:16]}-{found[16:20]}-{found[20:]}"
+
+
+def _uid(given: str, namespace: str, name: str) -> str:
+    """The pod's uid where that is a UUID; the log's columns hold nothing else (design 9.18)."""
+    try:
+        return str(UUID(given))
+    except ValueError:
+        return pod_uid(namespace, name)
 
 
 def node(obj: Mapping[str, Any], where: str) -> Node:
@@ -110,7 +125,7 @@ def pod(obj: Mapping[str, Any], where: str, *, defaults: bool) -> Pod:
     name = meta.get("name").needed_text()
     namespace = meta.get("namespace").text() or "default"
     return Pod(
-        uid=meta.get("uid").text() or pod_uid(namespace, name),
+        uid=_uid(meta.get("uid").text(), namespace, name),
         name=name,
         namespace=namespace,
         labels=meta.get("labels").text_map(),

@@ -78,6 +78,8 @@ class NodeTable:
         self.alive: Bools = np.zeros(self._capacity, dtype=bool)
         self.unschedulable: Bools = np.zeros(self._capacity, dtype=bool)
         self.books: Int64s = np.zeros((3, 4, self._capacity), dtype=np.int64)
+        self.totals: Int64s = np.zeros((2, 4), dtype=np.int64)
+        """int64[book, resource]: the sums of the books ALLOCATABLE and REQUESTED over all rows."""
         self._loads: dict[bytes, Int64s] = {}
         self._selections: dict[tuple[str, ...], slice | Rows] = {}
         self._ports: dict[tuple[str, int], dict[str, Int64s]] = {}
@@ -121,6 +123,8 @@ class NodeTable:
         """Takes a node out; its row stays, dead. Returns the row."""
         row = self.rows.pop(name)
         self._put_images(row, None)
+        self._offer(row, -1)
+        self.books[ALLOCATABLE, :, row] = 0
         self.nodes[row] = None
         self.alive[row] = False
         self.node_journal.touch(row)
@@ -131,7 +135,10 @@ class NodeTable:
         load = self._loads.get(spec.key)
         if load is None:
             load = self._loads[spec.key] = self._load(spec)
-        self.books[REQUESTED:, : load.shape[1], row] += load if sign > 0 else -load
+        if sign < 0:
+            load = -load
+        self.books[REQUESTED:, : load.shape[1], row] += load
+        self.totals[REQUESTED, : load.shape[1]] += load[0]
         for port in spec.host_ports:
             self._port_column(port)[row] += sign
         self.usage_journal.touch(row)
@@ -143,6 +150,7 @@ class NodeTable:
             index = self.resource_index[name] = len(self.resource_index)
             grown = np.zeros((3, 1, self._capacity), dtype=np.int64)
             self.books = np.concatenate([self.books, grown], axis=1)
+            self.totals = np.concatenate([self.totals, np.zeros((2, 1), dtype=np.int64)], axis=1)
         return index
 
     def selection(self, resources: tuple[str, ...]) -> slice | Rows | None:
@@ -170,17 +178,22 @@ class NodeTable:
         return load
 
     def _write(self, row: int, node: Node) -> None:
+        self._offer(row, -1)
         self.books[ALLOCATABLE, :, row] = 0
         for name, amount in node.allocatable.items():
             if name in (CPU, MEMORY, EPHEMERAL_STORAGE, PODS) or is_scalar(name):
                 index = self.resource(name)
                 self.books[ALLOCATABLE, index, row] = amount
+        self._offer(row, 1)
         self.unschedulable[row] = node.unschedulable
         self._put_images(row, node)
         self.nodes[row] = node
         for key, vocabulary in self._derived.items():
             vocabulary.put(row, self._readers[key](node))
         self.node_journal.touch(row)
+
+    def _offer(self, row: int, sign: int) -> None:
+        self.totals[ALLOCATABLE] += sign * self.books[ALLOCATABLE, :, row]
 
     def _put_images(self, row: int, node: Node | None) -> None:
         before = self.nodes[row]
@@ -284,12 +297,12 @@ class NodeView:
     @property
     def pods(self) -> Int64s:
         """int64[n]: pods on the node, assumed ones included."""
-        return self.requested((PODS,))[0]
+        return np.asarray(self.requested((PODS,))[0])
 
     @property
     def allowed_pods(self) -> Int64s:
         """int64[n]: pods that the node takes at most."""
-        return self.allocatable((PODS,))[0]
+        return np.asarray(self.allocatable((PODS,))[0])
 
     def allocatable(self, resources: tuple[str, ...]) -> Int64s:
         """int64[k, n]: what the nodes offer of each resource (millicores, bytes, counts; ``pods``

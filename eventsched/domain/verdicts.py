@@ -136,7 +136,7 @@ def _patched(
 
 def column_digest(column: NDArray[Any]) -> bytes:
     """16 bytes for a vector's content, little-endian, independent of how it was stored."""
-    return blake2b(np.ascontiguousarray(column), digest_size=16).digest()
+    return blake2b(np.ascontiguousarray(column).data, digest_size=16).digest()
 
 
 def detail_digest(codes: bytes, scores: list[bytes]) -> str:

@@ -157,9 +157,10 @@ class NodeAffinity:
     def hint(self, cycle: Cycle, pod: Pod, change: Change) -> bool:
         """A node that meets the rules now (upstream also asks that it did not before; a node that
         did would have let the pod pass)."""
-        return change.event is ClusterEvent.POD_UPDATE or not self.filter(
-            cycle, pod, change.nodes
-        ).any()
+        return (
+            change.event is ClusterEvent.POD_UPDATE
+            or not self.filter(cycle, pod, change.nodes).any()
+        )
 
     def _own(self, pod: Pod, nodes: NodeView) -> Bools:
         """bool[n]: whether nodeSelector and required terms hold."""

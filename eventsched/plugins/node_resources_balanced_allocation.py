@@ -60,12 +60,10 @@ class NodeResourcesBalancedAllocation:
             present = allocatable != 0
             deviation = np.stack([_deviation(each, present) for each in fractions])
         evenness = ((1 - deviation) * 100).astype(np.int64)
-        return 50 + (50 + evenness[0] - evenness[1]) // 2
+        return np.asarray(50 + (50 + evenness[0] - evenness[1]) // 2)
 
 
-def _deviation(
-    fractions: NDArray[np.float64], present: NDArray[np.bool_]
-) -> NDArray[np.float64]:
+def _deviation(fractions: NDArray[np.float64], present: NDArray[np.bool_]) -> NDArray[np.float64]:
     """The standard deviation over the resources that a node has, in upstream's order of operations,
     so that no last bit differs; half the distance where there are two, 0 where there are fewer."""
     number = present.sum(axis=0)

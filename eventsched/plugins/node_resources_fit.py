@@ -195,7 +195,8 @@ def _strategies(strategy: ScoringStrategy) -> Strategy:
 def _least(requested: Int64s, allocatable: Int64s) -> Int64s:
     """100 for an empty node, 0 for a full one (upstream: least_allocated.go)."""
     free = np.maximum(allocatable - requested, 0)
-    return free * 100 // np.maximum(allocatable, 1)
+    scores: Int64s = free * 100 // np.maximum(allocatable, 1)
+    return scores
 
 
 def _most(requested: Int64s, allocatable: Int64s) -> Int64s:

@@ -3,7 +3,6 @@
 Upstream: plugins/nodeunschedulable/node_unschedulable.go.
 """
 
-
 from eventsched.domain.objects import Pod, Taint
 from eventsched.scheduling.framework import (
     Change,

@@ -17,11 +17,11 @@ from typing import Any
 from eventsched.domain.errors import InputError
 from eventsched.plugins import IN_TREE
 from eventsched.scheduling import configuration, resolution
-from eventsched.scheduling.configuration import Configuration
 from eventsched.scheduling.engine import Engine
 from eventsched.scheduling.framework import points_of
 from eventsched.scheduling.profile import Profile
 from eventsched.scheduling.queue import Backoff
+from eventsched.scheduling.sections import Configuration
 
 ENTRY_POINTS = "eventsched.plugins"
 
@@ -54,9 +54,7 @@ def assemble(config: Path | None = None, plugin_files: Iterable[Path] = ()) -> A
     return assembled(loaded, str(config or "the default configuration"), registry(plugin_files))
 
 
-def assembled(
-    loaded: Configuration, source: str, known: Mapping[str, type[Any]]
-) -> Assembly:
+def assembled(loaded: Configuration, source: str, known: Mapping[str, type[Any]]) -> Assembly:
     """The profiles of a configuration, with the plugins of a registry."""
     configuration.refuse_unsupported(loaded, source)
     profiles: dict[str, Profile] = {}
@@ -161,4 +159,6 @@ def _read(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as problem:
-        raise InputError(str(path), f"cannot be read: {problem}", "name a readable file") from problem
+        raise InputError(
+            str(path), f"cannot be read: {problem}", "name a readable file"
+        ) from problem

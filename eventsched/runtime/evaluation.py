@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 
 from eventsched.cluster import translate
+from eventsched.cluster.files import read_text
 from eventsched.domain import records
 from eventsched.domain.errors import InputError
 from eventsched.domain.objects import Pod
@@ -41,7 +42,9 @@ def evaluate(line: bytes, where: str, known: Mapping[str, type[Any]]) -> dict[st
     try:
         scenario = msgspec.json.decode(line, type=Scenario)
     except msgspec.DecodeError as problem:
-        raise InputError(where, f"is no scenario: {problem}", "write one JSON object a line") from None
+        raise InputError(
+            where, f"is no scenario: {problem}", "write one JSON object a line"
+        ) from None
     try:
         engine = _engine(scenario, where, known)
     except InputError as problem:
@@ -58,9 +61,7 @@ def evaluate(line: bytes, where: str, known: Mapping[str, type[Any]]) -> dict[st
 def _engine(scenario: Scenario, where: str, known: Mapping[str, type[Any]]) -> Engine:
     source = f"{where}: config"
     loaded = (
-        configuration.load(scenario.config, source)
-        if scenario.config
-        else configuration.default()
+        configuration.load(scenario.config, source) if scenario.config else configuration.default()
     )
     return assembled(loaded, source, known).engine(with_detail=False)
 
@@ -90,7 +91,9 @@ def _answer(engine: Engine, pod: Pod) -> dict[str, Any]:
     names = engine.state.nodes.names
     if judged.refusal is not None:
         plugin, status = judged.refusal
-        answer["prefilter"] = _verdict(Verdict(plugin=plugin, code=status.code, reasons=status.reasons))
+        answer["prefilter"] = _verdict(
+            Verdict(plugin=plugin, code=status.code, reasons=status.reasons)
+        )
     else:
         answer |= _filtered(judged, names)
     feasible = np.flatnonzero(judged.keys == PASSES)
@@ -141,6 +144,4 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
 
 def lines(path: Path) -> list[bytes]:
     """The lines of a .jsonl or .jsonl.gz file, empty ones left out. Raises InputError."""
-    from eventsched.cluster.files import read_text
-
     return [line.encode() for line in read_text(path).splitlines() if line.strip()]

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from eventsched.domain.columns import ALLOCATABLE, REQUESTED, NodeTable
+from eventsched.domain.columns import NodeTable
 
 
 class Utilization(NamedTuple):
@@ -27,9 +27,14 @@ class Meter:
 
     def advance(self, now: int) -> None:
         """Counts the time (µs) since the last call with what is requested up to now."""
-        requested, allocatable = self._totals()
         elapsed = 0 if self._last is None else now - self._last
+        if self._last is not None and not elapsed:
+            return
         self._last = now
+        self._count(elapsed)
+
+    def _count(self, elapsed: int) -> None:
+        requested, allocatable = self._totals()
         self._held = _plus(self._held, requested * elapsed)
         self._offered = _plus(self._offered, allocatable * elapsed)
         shares = np.divide(
@@ -41,9 +46,8 @@ class Meter:
     def report(self) -> dict[str, Utilization]:
         """Resource → utilization, of the resources that the cluster offers; where no time has
         passed the mean is the present share."""
+        self._count(0)
         requested, allocatable = self._totals()
-        if self._last is not None:
-            self.advance(self._last)
         found = {}
         for name, index in self._nodes.resource_index.items():
             if allocatable[index] <= 0:
@@ -54,14 +58,13 @@ class Meter:
         return found
 
     def _totals(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        size = self._nodes.size
-        alive = self._nodes.alive[:size]
-        requested = self._nodes.books[REQUESTED, :, :size].sum(axis=1, where=alive)
-        allocatable = self._nodes.books[ALLOCATABLE, :, :size].sum(axis=1, where=alive)
-        return requested.astype(np.float64), allocatable.astype(np.float64)
+        allocatable, requested = self._nodes.totals.astype(np.float64)
+        return requested, allocatable
 
 
 def _padded(values: NDArray[np.float64], length: int) -> NDArray[np.float64]:
+    if len(values) == length:
+        return values
     return np.pad(values, (0, length - len(values)))
 
 

@@ -65,9 +65,7 @@ class Binding:
         cycle = self._ledger.cycle(held.attempt, held.carry)
         profile = self._ledger.profiles[state.pod.scheduler_name]
         placement.post_bind(profile, state.pod, held.node, cycle)
-        self._ledger.emit(
-            records.PodBound(uid=outcome.uid, node=held.node, attempt=held.attempt)
-        )
+        self._ledger.emit(records.PodBound(uid=outcome.uid, node=held.node, attempt=held.attempt))
         self.aftermath(outcome.uid, cycle)
         self._requeueing.wake(
             [ClusterEvent.ASSIGNED_POD_ADD], row=state.row if state.row >= 0 else None,
@@ -93,9 +91,7 @@ class Binding:
         cycle = self._ledger.cycle(held.attempt, held.carry)
         placed = placement.bind(profile, state.pod, held.node, cycle)
         if placed.refusal is None:
-            self._ledger.emit(
-                records.BindIntended(uid=uid, node=held.node, attempt=held.attempt)
-            )
+            self._ledger.emit(records.BindIntended(uid=uid, node=held.node, attempt=held.attempt))
         else:
             self._back(state, *placed.refusal, "PreBindFailed")
         self.aftermath(uid, cycle)
@@ -115,9 +111,7 @@ class Binding:
         row = state.row
         held = self._ledger.state.reservations[state.pod.uid]
         self._ledger.emit(
-            records.PodUnreserved(
-                uid=state.pod.uid, node=held.node, plugin=plugin, message=message
-            )
+            records.PodUnreserved(uid=state.pod.uid, node=held.node, plugin=plugin, message=message)
         )
         self._requeueing.wake(
             [ClusterEvent.ASSIGNED_POD_DELETE], row=row if row >= 0 else None, pod=state.pod

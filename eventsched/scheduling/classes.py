@@ -115,8 +115,8 @@ class ClassColumns:
         self._dynamic_filters = [f for f in self.filters if f.dynamic]
         self._static_filters = [f for f in self.filters if not f.dynamic]
         self._dynamic_caches = [cache for cache in self.caches if cache.score.dynamic]
-        self._reads_images = any(
-            each.reads_images for each in (*self.filters, *(c.score for c in self.caches))
+        self._reads_images = any(f.reads_images for f in self.filters) or any(
+            cache.score.reads_images for cache in self.caches
         )
         self.keys: Keys = np.zeros(0, dtype=np.int32)
         self.totals: Totals = np.zeros(0, dtype=np.int64)
@@ -310,9 +310,7 @@ class ClassCache:
         return found
 
 
-def graver(
-    one: tuple[str, Status] | None, other: tuple[str, Status]
-) -> tuple[str, Status]:
+def graver(one: tuple[str, Status] | None, other: tuple[str, Status]) -> tuple[str, Status]:
     """Which of two PreFilter refusals counts: the first that preemption cannot help, else the last
     (upstream: framework/runtime RunPreFilterPlugins)."""
     return other if one is None or one[1].code is Code.UNSCHEDULABLE else one
@@ -330,9 +328,7 @@ def _pre_score(profile: Profile, pod: Pod, unsigned: frozenset[str], cycle: Cycl
     return skipped
 
 
-def _lower(
-    keys: Keys, filters: Iterable[Filter], cycle: Cycle, pod: Pod, nodes: NodeView
-) -> None:
+def _lower(keys: Keys, filters: Iterable[Filter], cycle: Cycle, pod: Pod, nodes: NodeView) -> None:
     """Lowers the keys of rows that a filter refuses earlier than what they have."""
     for each in filters:
         codes = each(cycle, pod, nodes)

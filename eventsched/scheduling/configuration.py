@@ -10,13 +10,25 @@ change nothing here; they are checked all the same.
 import math
 import re
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 
 from eventsched.domain.errors import InputError
 from eventsched.domain.objects import is_extended
 from eventsched.scheduling.decoding import converted, mapping, nanoseconds
+from eventsched.scheduling.sections import (
+    ELECTION_DURATIONS,
+    Configuration,
+    Document,
+    Extender,
+    LeaderElection,
+    PluginConfig,
+    PluginEntry,
+    PluginSet,
+    ProfileConfig,
+    Section,
+)
 
 KIND = "KubeSchedulerConfiguration"
 API_GROUP = "kubescheduler.config.k8s.io"
@@ -26,166 +38,6 @@ DEFAULT_SCHEDULER_NAME = "default-scheduler"
 
 REMOVED_PLUGINS = frozenset({"AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"})
 """In-tree plugins that v1 no longer knows (upstream: validation.go invalidPluginsByVersion)."""
-
-Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
-Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
-
-
-class Section(
-    msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, rename="camel"
-):
-    """Base of all parts of the file. Durations stay in Go's notation; see decoding.nanoseconds."""
-
-
-class PluginEntry(Section, frozen=True):
-    """A plugin in an enabled or disabled list; the weight counts only where it scores."""
-
-    name: str
-    weight: Int32 | None = None
-
-
-class PluginSet(Section, frozen=True):
-    """What is enabled in addition to the defaults at a point, and which defaults are disabled."""
-
-    enabled: tuple[PluginEntry, ...] = ()
-    disabled: tuple[PluginEntry, ...] = ()
-
-
-class Plugins(Section, frozen=True):
-    """A profile's plugin sets by extension point."""
-
-    pre_enqueue: PluginSet = PluginSet()
-    queue_sort: PluginSet = PluginSet()
-    pre_filter: PluginSet = PluginSet()
-    filter: PluginSet = PluginSet()
-    post_filter: PluginSet = PluginSet()
-    pre_score: PluginSet = PluginSet()
-    score: PluginSet = PluginSet()
-    reserve: PluginSet = PluginSet()
-    permit: PluginSet = PluginSet()
-    pre_bind: PluginSet = PluginSet()
-    bind: PluginSet = PluginSet()
-    post_bind: PluginSet = PluginSet()
-    multi_point: PluginSet = PluginSet()
-    placement_generate: PluginSet = PluginSet()
-    placement_score: PluginSet = PluginSet()
-
-    def by_point(self) -> dict[str, PluginSet]:
-        """The sets under upstream's camelCase names, ``multiPoint`` left out."""
-        fields = msgspec.structs.fields(self)
-        return {f.encode_name: getattr(self, f.name) for f in fields if f.name != "multi_point"}
-
-
-class PluginConfig(Section, frozen=True):
-    """Arguments for a plugin, not yet held against the plugin's own type."""
-
-    name: str
-    args: dict[str, Any] | None = None
-
-
-class ProfileConfig(Section, frozen=True):
-    """A profile as written. The name is empty only where several profiles leave it out, which
-    ``problems`` reports."""
-
-    scheduler_name: str = ""
-    percentage_of_nodes_to_score: Int32 | None = None
-    plugins: Plugins = Plugins()
-    plugin_config: tuple[PluginConfig, ...] = ()
-
-
-class ManagedResource(Section, frozen=True):
-    """An extended resource that an extender looks after."""
-
-    name: str
-    ignored_by_scheduler: bool = False
-
-
-class ExtenderTLS(Section, frozen=True):
-    """How to talk TLS to an extender; the data fields are base64 in the file."""
-
-    insecure: bool = False
-    server_name: str = ""
-    cert_file: str = ""
-    key_file: str = ""
-    ca_file: str = ""
-    cert_data: bytes = b""
-    key_data: bytes = b""
-    ca_data: bytes = b""
-
-
-class Extender(Section, frozen=True):
-    """A scheduler extender. A timeout of zero means upstream's five seconds."""
-
-    url_prefix: str = ""
-    filter_verb: str = ""
-    preempt_verb: str = ""
-    prioritize_verb: str = ""
-    weight: Int64 = 0
-    bind_verb: str = ""
-    enable_https: bool = msgspec.field(name="enableHTTPS", default=False)
-    tls_config: ExtenderTLS | None = None
-    http_timeout: str = msgspec.field(name="httpTimeout", default="0s")
-    node_cache_capable: bool = False
-    managed_resources: tuple[ManagedResource, ...] = ()
-    ignorable: bool = False
-
-    def __post_init__(self) -> None:
-        nanoseconds(self.http_timeout, "httpTimeout")
-
-
-_ELECTION_DURATIONS = {
-    "lease_duration": "leaseDuration",
-    "renew_deadline": "renewDeadline",
-    "retry_period": "retryPeriod",
-}
-
-
-class LeaderElection(Section, frozen=True):
-    """Leader election by Lease (component-base LeaderElectionConfiguration)."""
-
-    leader_elect: bool = True
-    lease_duration: str = "15s"
-    renew_deadline: str = "10s"
-    retry_period: str = "2s"
-    resource_lock: str = "leases"
-    resource_name: str = "kube-scheduler"
-    resource_namespace: str = "kube-system"
-
-    def __post_init__(self) -> None:
-        for attribute, field in _ELECTION_DURATIONS.items():
-            nanoseconds(getattr(self, attribute), field)
-
-
-class ClientConnection(Section, frozen=True):
-    """The API client. JSON is the default content type, where upstream's is protobuf."""
-
-    kubeconfig: str = ""
-    accept_content_types: str = ""
-    content_type: str = "application/json"
-    qps: float = 50.0
-    burst: Int32 = 100
-
-
-class Document(Section, frozen=True):
-    """The file's own fields, apiVersion and kind apart."""
-
-    parallelism: Int32 = 16
-    leader_election: LeaderElection = LeaderElection()
-    client_connection: ClientConnection = ClientConnection()
-    enable_profiling: bool = True
-    enable_contention_profiling: bool | None = None
-    percentage_of_nodes_to_score: Int32 = 0
-    pod_initial_backoff_seconds: Int64 = 1
-    pod_max_backoff_seconds: Int64 = 10
-    profiles: tuple[ProfileConfig, ...] = ()
-    extenders: tuple[Extender, ...] = ()
-    delay_cache_until_active: bool = False
-
-
-class Configuration(Document, frozen=True):
-    """A valid configuration with all defaults filled in, and what its reader should be told."""
-
-    warnings: tuple[str, ...] = ()
 
 
 def default() -> Configuration:
@@ -268,7 +120,7 @@ def _election_problems(election: LeaderElection) -> Iterator[InputError]:
     """Nothing is checked where election is off (component-base config/validation)."""
     if not election.leader_elect:
         return
-    for attribute, field in _ELECTION_DURATIONS.items():
+    for attribute, field in ELECTION_DURATIONS.items():
         text = getattr(election, attribute)
         if nanoseconds(text) <= 0:
             yield _out(f"leaderElection.{field}", text, "a duration above zero")
@@ -427,7 +279,7 @@ def _with_profile(raw: dict[str, Any]) -> dict[str, Any]:
 def _with_defaults(document: Document, warnings: tuple[str, ...]) -> Configuration:
     """Zero values become the defaults, where upstream cannot tell them from unset ones."""
     election, client = document.leader_election, document.client_connection
-    zero = [field for field in _ELECTION_DURATIONS if nanoseconds(getattr(election, field)) == 0]
+    zero = [field for field in ELECTION_DURATIONS if nanoseconds(getattr(election, field)) == 0]
     values = msgspec.structs.asdict(document) | {
         "leader_election": _reset(
             election,

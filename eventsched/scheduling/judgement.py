@@ -298,9 +298,7 @@ def choose(judgement: Judgement, cycle: Cycle) -> Choice:
     number = draw(cycle.seed, judgement.pod.uid, cycle.attempt, "tie-break")
     rows = np.flatnonzero(equal)
     picked = number % ties
-    return Choice(
-        int(rows[picked]), best, ties, number, int(rows[1 if picked == 0 else 0]), best
-    )
+    return Choice(int(rows[picked]), best, ties, number, int(rows[1 if picked == 0 else 0]), best)
 
 
 def fit_error(judgement: Judgement, nodes: int, post_filter: str = "") -> str:

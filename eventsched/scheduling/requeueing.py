@@ -187,9 +187,7 @@ class Requeueing:
         elif state.queue is not Queue.GATED or state.rejectors != (gate[0],):
             name, status = gate
             message = ", ".join(status.reasons)
-            self._emit(
-                _moved(state, Queue.GATED, cause, name, rejectors=(name,), message=message)
-            )
+            self._emit(_moved(state, Queue.GATED, cause, name, rejectors=(name,), message=message))
 
     def _gate(self, profile: Profile, state: PodState) -> tuple[str, Status] | None:
         for plugin in profile.points["preEnqueue"]:

@@ -12,16 +12,10 @@ from typing import Any, NamedTuple
 
 from eventsched.domain.errors import InputError
 from eventsched.domain.verdicts import MAX_NODE_SCORE
-from eventsched.scheduling.configuration import (
-    API_VERSION,
-    DEPRECATED_VERSIONS,
-    Configuration,
-    PluginEntry,
-    PluginSet,
-    ProfileConfig,
-)
+from eventsched.scheduling.configuration import API_VERSION, DEPRECATED_VERSIONS
 from eventsched.scheduling.decoding import converted
 from eventsched.scheduling.framework import POINTS, points_of
+from eventsched.scheduling.sections import Configuration, PluginEntry, PluginSet, ProfileConfig
 
 DEFAULT_PLUGINS = (
     PluginEntry("SchedulingGates"),

@@ -11,16 +11,7 @@ import msgspec
 import pytest
 
 from eventsched.domain.errors import InputError
-from eventsched.scheduling.configuration import (
-    PluginEntry,
-    Plugins,
-    PluginSet,
-    ProfileConfig,
-    default,
-    load,
-    problems,
-    refuse_unsupported,
-)
+from eventsched.scheduling.configuration import default, load, problems, refuse_unsupported
 from eventsched.scheduling.decoding import nanoseconds
 from eventsched.scheduling.framework import POINTS
 from eventsched.scheduling.resolution import (
@@ -30,6 +21,7 @@ from eventsched.scheduling.resolution import (
     resolve_all,
     typed_args,
 )
+from eventsched.scheduling.sections import PluginEntry, Plugins, PluginSet, ProfileConfig
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 CONFORMANCE = Path(__file__).parent.parent / "conformance"

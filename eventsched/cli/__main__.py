@@ -1,0 +1,7 @@
+"""``python -m eventsched.cli``."""
+
+import sys
+
+from eventsched.cli.main import main
+
+sys.exit(main())

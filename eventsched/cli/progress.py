@@ -1,0 +1,51 @@
+"""A line on the terminal that says how a run goes; nothing where standard error is no terminal."""
+
+import sys
+import time
+
+from eventsched.cli.tables import duration
+from eventsched.domain.records import Queue
+from eventsched.runtime.simulation import Tally
+
+EVERY = 0.2
+"""Seconds between two updates."""
+
+
+class Progress:
+    """Called for every step; writes a few times a second."""
+
+    def __init__(self, total: int) -> None:
+        self._total = total
+        self._terminal = sys.stderr.isatty()
+        self._started = self._next = time.monotonic()
+        self._width = 0
+
+    def __call__(self, tally: Tally) -> None:
+        """Says how it goes, when it is time to."""
+        now = time.monotonic()
+        if not self._terminal or now < self._next:
+            return
+        self._next = now + EVERY
+        self._write(self.line(tally, now - self._started))
+
+    def done(self) -> None:
+        """Takes the line away."""
+        if self._terminal and self._width:
+            self._write("")
+            sys.stderr.write("\r")
+
+    def line(self, tally: Tally, elapsed: float) -> str:
+        """What is shown after so many seconds."""
+        rate = tally.attempts / elapsed if elapsed > 0 else 0.0
+        share = min(1.0, tally.placed / self._total) if self._total else 1.0
+        filled = int(share * 20)
+        queues = "  ".join(f"{queue.value} {tally.queues.get(queue, 0)}" for queue in Queue)
+        return (
+            f"[{'#' * filled}{'.' * (20 - filled)}] {tally.placed}/{self._total} pods placed  "
+            f"{rate:,.0f} attempts/s  {queues}  t={duration(tally.now)}"
+        )
+
+    def _write(self, line: str) -> None:
+        sys.stderr.write("\r" + line.ljust(self._width))
+        sys.stderr.flush()
+        self._width = len(line)

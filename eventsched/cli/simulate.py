@@ -1,0 +1,130 @@
+"""``eventsched simulate``: a cluster in virtual time, from a trace, manifests or a generator."""
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from eventsched.cli.progress import Progress
+from eventsched.cli.summary import summary_text
+from eventsched.cluster import sources
+from eventsched.cluster.simulated import SimulatedCluster
+from eventsched.eventlog.memory import MemoryEventLog
+from eventsched.runtime import memory
+from eventsched.runtime.assembly import assemble
+from eventsched.runtime.report import Report
+from eventsched.runtime.simulation import DEFAULT_SEED, Simulation
+
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+
+def add_to(commands: Any) -> None:
+    """Adds the command to the parser."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "simulate",
+        help="schedule a simulated cluster and say what was decided",
+        description="Runs the scheduler over a simulated cluster in virtual time. The cluster comes "
+        "from files (--nodes and --pods, --manifests) or from a generator (--generate).",
+    )
+    source = parser.add_argument_group("the cluster")
+    source.add_argument(
+        "--nodes", type=Path, metavar="FILE", help="openb CSV or manifests, plain or .gz"
+    )
+    source.add_argument("--pods", type=Path, metavar="FILE", help="openb CSV or manifests")
+    source.add_argument(
+        "--manifests",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="nodes and pods as `kubectl get nodes,pods -A -o yaml` prints them; may be repeated",
+    )
+    source.add_argument(
+        "--generate",
+        metavar="nodes=N,pods=N,shape=S,seed=N",
+        help="a generated load; shapes: plain, mixed, tight; also rate=PODS_PER_SECOND, "
+        "runtime=SECONDS",
+    )
+    source.add_argument(
+        "--arrivals",
+        choices=("trace", "together"),
+        default="trace",
+        help="together: all pods arrive at 0 in file order and stay",
+    )
+    source.add_argument("--limit", type=_count, metavar="N", help="only the first N pods")
+    run_group = parser.add_argument_group("the run")
+    run_group.add_argument(
+        "--config", type=Path, metavar="FILE", help="a KubeSchedulerConfiguration"
+    )
+    run_group.add_argument(
+        "--plugin", type=Path, action="append", default=[], metavar="FILE.py",
+        help="a file with plugins that the configuration names; may be repeated",
+    )  # fmt: skip
+    run_group.add_argument(
+        "--until", type=_until, metavar="TIME", help="stop at a virtual time: 90, 15m, 2h, 30d"
+    )
+    run_group.add_argument(
+        "--seed", default=DEFAULT_SEED, help="what draws among equal nodes depend on"
+    )
+    parser.add_argument("-o", dest="output", choices=("table", "json"), default="table")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Runs the simulation and prints its summary."""
+    assembly = assemble(options.config, options.plugin)
+    source = sources.read(
+        nodes=options.nodes,
+        pods=options.pods,
+        objects=options.manifests,
+        generate=options.generate,
+    )
+    if options.arrivals == "together":
+        source = source.together()
+    if options.limit is not None:
+        source = source.limited(options.limit)
+    source.check_profiles(assembly.profiles)
+    for warning in (*assembly.warnings, *source.warnings):
+        _warn(warning)
+    cluster = SimulatedCluster(source.nodes, source.arrivals, source.bound)
+    simulation = Simulation(
+        assembly, cluster, MemoryEventLog(), seed=options.seed, inputs=source.digests
+    )
+    progress = Progress(len(source.arrivals))
+    memory.settle()
+    started = time.perf_counter()
+    simulation.run(options.until, progress)
+    seconds = time.perf_counter() - started
+    progress.done()
+    report = Report.of(simulation, seconds)
+    if options.output == "json":
+        print(json.dumps(report.as_json()))
+    else:
+        print(summary_text(report))
+    return 0
+
+
+def _warn(text: str) -> None:
+    print(f"warning: {text}", file=sys.stderr)
+
+
+def _count(text: str) -> int:
+    if not text.isascii() or not text.isdigit():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of pods; write 0 or more")
+    return int(text)
+
+
+def _until(text: str) -> int:
+    """Microseconds."""
+    number, unit = (text[:-1], text[-1]) if text[-1:] in _UNITS else (text, "s")
+    try:
+        seconds = float(number)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < 2**42:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a time; write seconds, or a number with s, m, h or d"
+        )
+    return round(seconds * _UNITS[unit] * 1_000_000)

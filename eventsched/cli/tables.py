@@ -1,0 +1,24 @@
+"""Plain tables and numbers, as kubectl prints them."""
+
+from collections.abc import Iterable, Sequence
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Columns as wide as their longest cell, three spaces apart, header in capitals."""
+    cells = [[title.upper() for title in header], *([str(cell) for cell in row] for row in rows)]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(header))]
+    lines = ("   ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)) for row in cells)
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def duration(microseconds: int) -> str:
+    """A virtual time: ``12.345s``, ``3m05s``, ``149d08h``."""
+    seconds = microseconds / 1_000_000
+    if seconds < 60:
+        return f"{seconds:.3f}s"
+    minutes, hours, days = int(seconds // 60), int(seconds // 3600), int(seconds // 86_400)
+    if hours < 1:
+        return f"{minutes}m{int(seconds) % 60:02}s"
+    if days < 1:
+        return f"{hours}h{minutes % 60:02}m"
+    return f"{days}d{hours % 24:02}h"

@@ -1,0 +1,117 @@
+"""Where a simulated cluster comes from: openb lists, manifests, or a generator."""
+
+from collections.abc import Container, Sequence
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from pathlib import Path
+from typing import TypeVar
+
+from eventsched.cluster import generated, manifests, openb
+from eventsched.cluster.arrivals import TracePod
+from eventsched.domain.errors import InputError
+from eventsched.domain.objects import Node, Pod
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Source:
+    """Nodes, the pods that are on them from the start, and those that arrive. ``digests`` tell, by
+    name, what it was made from; ``together`` and ``limited`` give variants."""
+
+    nodes: Sequence[Node]
+    arrivals: Sequence[TracePod]
+    bound: Sequence[Pod] = ()
+    warnings: tuple[str, ...] = ()
+    digests: dict[str, str] | None = None
+
+    def together(self) -> "Source":
+        """All pods arrive at 0 in their order, and stay."""
+        return self._varied("together", [TracePod(each.pod) for each in self.arrivals])
+
+    def limited(self, number: int) -> "Source":
+        """The first so many pods only."""
+        return self._varied(f"limit {number}", self.arrivals[:number])
+
+    def check_profiles(self, profiles: Container[str]) -> None:
+        """Raises InputError for a pod that no profile would schedule."""
+        for each in self.arrivals:
+            if each.pod.scheduler_name not in profiles:
+                raise InputError(
+                    f"pod {each.pod.full_name}: spec.schedulerName",
+                    f"no profile is named {each.pod.scheduler_name!r}",
+                    "add a profile of that schedulerName to --config, or change the pod",
+                )
+
+    def _varied(self, how: str, arrivals: Sequence[TracePod]) -> "Source":
+        return replace(self, arrivals=arrivals, digests={**(self.digests or {}), "variant": how})
+
+
+def read(
+    *,
+    nodes: Path | None,
+    pods: Path | None,
+    objects: Sequence[Path],
+    generate: str | None,
+) -> Source:
+    """The source that the options name. Raises InputError where they name none, or several."""
+    ways = [bool(nodes or pods), bool(objects), generate is not None]
+    if sum(ways) != 1:
+        raise InputError(
+            "options",
+            "no cluster is named" if not any(ways) else "more than one cluster is named",
+            "give --nodes and --pods, or --manifests, or --generate",
+        )
+    if generate is not None:
+        load = generated.parse(generate)
+        return Source(load.nodes(), load.pods(), digests={"generate": str(load)})
+    if objects:
+        return _from_manifests(objects)
+    if nodes is None or pods is None:
+        raise InputError(
+            "options", "--nodes and --pods go together", "name a file for each of them"
+        )
+    if _is_csv(nodes) != _is_csv(pods):
+        raise InputError(
+            f"{nodes} and {pods}", "one is CSV and the other is not", "name two of a kind"
+        )
+    if not _is_csv(nodes):
+        return _from_manifests([nodes, pods] if nodes != pods else [nodes])
+    digests = {path.name: _digest(path) for path in (nodes, pods)}
+    return Source(openb.read_nodes(nodes), openb.read_pods(pods), digests=digests)
+
+
+def _from_manifests(paths: Sequence[Path]) -> Source:
+    found = [manifests.read(path) for path in paths]
+    nodes = _distinct("node", [(node.name, node) for each in found for node in each.nodes], paths)
+    pods = _distinct("pod", [(pod.uid, pod) for each in found for pod in each.pods], paths)
+    pending = [pod for pod in pods if not pod.node_name]
+    pending.sort(key=lambda pod: pod.created_at)
+    return Source(
+        nodes,
+        [TracePod(pod) for pod in pending],
+        [pod for pod in pods if pod.node_name],
+        tuple(warning for each in found for warning in each.warnings),
+        {path.name: _digest(path) for path in paths},
+    )
+
+
+def _distinct(what: str, named: list[tuple[str, T]], paths: Sequence[Path]) -> list[T]:
+    found: dict[str, T] = {}
+    for name, each in named:
+        if name in found:
+            raise InputError(
+                ", ".join(str(path) for path in paths),
+                f"{what} {name} is there twice",
+                "name each object in one file only",
+            )
+        found[name] = each
+    return list(found.values())
+
+
+def _is_csv(path: Path) -> bool:
+    return path.name.removesuffix(".gz").endswith(".csv")
+
+
+def _digest(path: Path) -> str:
+    return blake2b(path.read_bytes(), digest_size=16).hexdigest()

@@ -1,0 +1,82 @@
+"""What a simulation came to."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from eventsched.domain.records import Queue
+from eventsched.runtime.simulation import Simulation
+from eventsched.runtime.utilization import Utilization
+
+
+@dataclass(frozen=True)
+class Report:
+    """A run's outcome. ``seconds`` are real ones, of the run alone; ``reasons`` maps the last
+    message of the pods that wait to their number; ``virtual`` is the virtual time at the end (µs).
+    ``placed`` counts pods that were bound at some time, ``pending`` those that wait at the end."""
+
+    nodes: int
+    pods: int
+    placed: int
+    pending: int
+    attempts: int
+    seconds: float
+    virtual: int
+    queues: dict[str, int]
+    reasons: dict[str, int]
+    utilization: dict[str, Utilization]
+    state_digest: str
+    records: int
+
+    @classmethod
+    def of(cls, simulation: Simulation, seconds: float) -> "Report":
+        """The report of a run that has ended."""
+        state, tally = simulation.engine.state, simulation.tally
+        reasons: dict[str, int] = {}
+        waiting = [(s.order, uid) for uid, s in state.pods.items() if s.queue is not None]
+        for _, uid in sorted(waiting):
+            queued = state.pods[uid]
+            said = tally.messages.get(uid)
+            if said is None:
+                gates = queued.queue is Queue.GATED
+                said = f"waiting for gates: {', '.join(queued.pod.gates)}" if gates else "not tried"
+            reasons[said] = reasons.get(said, 0) + 1
+        return cls(
+            nodes=state.nodes.live,
+            pods=tally.arrived,
+            placed=tally.placed,
+            pending=len(waiting) + len(state.reservations),
+            attempts=tally.attempts,
+            seconds=seconds,
+            virtual=tally.now,
+            queues={queue.value: n for queue, n in simulation.engine.queue_lengths.items()},
+            reasons=reasons,
+            utilization=simulation.meter.report(),
+            state_digest=state.digest(),
+            records=simulation.engine.position,
+        )
+
+    @property
+    def pods_per_second(self) -> float:
+        """Pods placed for each real second."""
+        return self.placed / self.seconds if self.seconds else 0.0
+
+    def as_json(self) -> dict[str, Any]:
+        """The machine-readable summary."""
+        return {
+            "nodes": self.nodes,
+            "pods": self.pods,
+            "placed": self.placed,
+            "pending": self.pending,
+            "attempts": self.attempts,
+            "pods_per_second": round(self.pods_per_second, 1),
+            "seconds": round(self.seconds, 3),
+            "virtual_seconds": self.virtual / 1_000_000,
+            "queues": self.queues,
+            "pending_reasons": self.reasons,
+            "utilization": {
+                name: {"mean": round(used.mean, 4), "peak": round(used.peak, 4)}
+                for name, used in self.utilization.items()
+            },
+            "records": self.records,
+            "state_digest": self.state_digest,
+        }
