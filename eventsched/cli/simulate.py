@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from eventsched.cli.progress import Progress
+from eventsched.cli.story import story_text
 from eventsched.cli.summary import summary_text
 from eventsched.cluster import sources
 from eventsched.cluster.simulated import SimulatedCluster
@@ -16,6 +17,7 @@ from eventsched.runtime import memory
 from eventsched.runtime.assembly import assemble
 from eventsched.runtime.report import Report
 from eventsched.runtime.simulation import DEFAULT_SEED, Simulation
+from eventsched.runtime.story import tell
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
@@ -25,7 +27,7 @@ def add_to(commands: Any) -> None:
     parser: argparse.ArgumentParser = commands.add_parser(
         "simulate",
         help="schedule a simulated cluster and say what was decided",
-        description="Runs the scheduler over a simulated cluster in virtual time. The cluster comes "
+        description="Runs the scheduler over a simulated cluster in virtual time. It comes "
         "from files (--nodes and --pods, --manifests) or from a generator (--generate).",
     )
     source = parser.add_argument_group("the cluster")
@@ -68,6 +70,9 @@ def add_to(commands: Any) -> None:
     run_group.add_argument(
         "--seed", default=DEFAULT_SEED, help="what draws among equal nodes depend on"
     )
+    parser.add_argument(
+        "--why", metavar="NAMESPACE/NAME", help="tell how that pod's placement was decided"
+    )
     parser.add_argument("-o", dest="output", choices=("table", "json"), default="table")
     parser.set_defaults(run=run)
 
@@ -88,10 +93,11 @@ def run(options: argparse.Namespace) -> int:
     source.check_profiles(assembly.profiles)
     for warning in (*assembly.warnings, *source.warnings):
         _warn(warning)
+    if options.why is not None:
+        source.check_pod(options.why)
     cluster = SimulatedCluster(source.nodes, source.arrivals, source.bound)
-    simulation = Simulation(
-        assembly, cluster, MemoryEventLog(), seed=options.seed, inputs=source.digests
-    )
+    log = MemoryEventLog()
+    simulation = Simulation(assembly, cluster, log, seed=options.seed, inputs=source.digests)
     progress = Progress(len(source.arrivals))
     memory.settle()
     started = time.perf_counter()
@@ -103,6 +109,10 @@ def run(options: argparse.Namespace) -> int:
         print(json.dumps(report.as_json()))
     else:
         print(summary_text(report))
+    if options.why is not None:
+        story = tell(log, options.why)
+        told = story_text(story) if story else f"{options.why} has not arrived by then"
+        print(f"\n{told}", file=sys.stderr if options.output == "json" else sys.stdout)
     return 0
 
 

@@ -43,6 +43,17 @@ class Source:
                     "add a profile of that schedulerName to --config, or change the pod",
                 )
 
+    def check_pod(self, full_name: str) -> None:
+        """Raises InputError for a pod that will not arrive."""
+        names = [each.pod.full_name for each in self.arrivals]
+        if full_name not in names:
+            example = f" such as {names[0]}" if names else ""
+            raise InputError(
+                f"pod {full_name}",
+                "is not among the pods that arrive",
+                f"name one as namespace/name{example}",
+            )
+
     def _varied(self, how: str, arrivals: Sequence[TracePod]) -> "Source":
         return replace(self, arrivals=arrivals, digests={**(self.digests or {}), "variant": how})
 

@@ -63,8 +63,9 @@ class Vocabulary:
 
 
 class NodeTable:
-    """All nodes as columns. ``books`` is int64[book, resource, row] in millicores, bytes and counts
-    (pods count as a resource); ``resource_index`` finds a resource in it."""
+    """All nodes as columns. ``books`` is int64[row, book, resource] in millicores, bytes and counts
+    (pods count as a resource); ``resource_index`` finds a resource in it. A row's numbers lie
+    together, because most questions are about the few rows that changed."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
@@ -77,7 +78,7 @@ class NodeTable:
         self._capacity = _FIRST_CAPACITY
         self.alive: Bools = np.zeros(self._capacity, dtype=bool)
         self.unschedulable: Bools = np.zeros(self._capacity, dtype=bool)
-        self.books: Int64s = np.zeros((3, 4, self._capacity), dtype=np.int64)
+        self.books: Int64s = np.zeros((self._capacity, 3, 4), dtype=np.int64)
         self.totals: Int64s = np.zeros((2, 4), dtype=np.int64)
         """int64[book, resource]: the sums of the books ALLOCATABLE and REQUESTED over all rows."""
         self._loads: dict[bytes, Int64s] = {}
@@ -97,7 +98,7 @@ class NodeTable:
         """Nodes that exist."""
         return len(self.rows)
 
-    # --- changes, called by SchedulerState.apply only -------------------------------------------
+    # --- changes, called by SchedulerState.apply only -------------------------------------
 
     def add(self, node: Node) -> int:
         """Gives the node a new row and returns it. Raises KeyError if its name is in use."""
@@ -124,7 +125,7 @@ class NodeTable:
         row = self.rows.pop(name)
         self._put_images(row, None)
         self._offer(row, -1)
-        self.books[ALLOCATABLE, :, row] = 0
+        self.books[row, ALLOCATABLE] = 0
         self.nodes[row] = None
         self.alive[row] = False
         self.node_journal.touch(row)
@@ -137,7 +138,7 @@ class NodeTable:
             load = self._loads[spec.key] = self._load(spec)
         if sign < 0:
             load = -load
-        self.books[REQUESTED:, : load.shape[1], row] += load
+        self.books[row, REQUESTED:, : load.shape[1]] += load
         self.totals[REQUESTED, : load.shape[1]] += load[0]
         for port in spec.host_ports:
             self._port_column(port)[row] += sign
@@ -148,8 +149,8 @@ class NodeTable:
         index = self.resource_index.get(name)
         if index is None:
             index = self.resource_index[name] = len(self.resource_index)
-            grown = np.zeros((3, 1, self._capacity), dtype=np.int64)
-            self.books = np.concatenate([self.books, grown], axis=1)
+            grown = np.zeros((self._capacity, 3, 1), dtype=np.int64)
+            self.books = np.concatenate([self.books, grown], axis=2)
             self.totals = np.concatenate([self.totals, np.zeros((2, 1), dtype=np.int64)], axis=1)
         return index
 
@@ -179,11 +180,11 @@ class NodeTable:
 
     def _write(self, row: int, node: Node) -> None:
         self._offer(row, -1)
-        self.books[ALLOCATABLE, :, row] = 0
+        self.books[row, ALLOCATABLE] = 0
         for name, amount in node.allocatable.items():
             if name in (CPU, MEMORY, EPHEMERAL_STORAGE, PODS) or is_scalar(name):
                 index = self.resource(name)
-                self.books[ALLOCATABLE, index, row] = amount
+                self.books[row, ALLOCATABLE, index] = amount
         self._offer(row, 1)
         self.unschedulable[row] = node.unschedulable
         self._put_images(row, node)
@@ -193,7 +194,7 @@ class NodeTable:
         self.node_journal.touch(row)
 
     def _offer(self, row: int, sign: int) -> None:
-        self.totals[ALLOCATABLE] += sign * self.books[ALLOCATABLE, :, row]
+        self.totals[ALLOCATABLE] += sign * self.books[row, ALLOCATABLE]
 
     def _put_images(self, row: int, node: Node | None) -> None:
         before = self.nodes[row]
@@ -222,7 +223,9 @@ class NodeTable:
             return new
 
         self.alive, self.unschedulable = wider(self.alive), wider(self.unschedulable)
-        self.books = wider(self.books)
+        books = np.zeros((capacity, *self.books.shape[1:]), dtype=np.int64)
+        books[: len(self.books)] = self.books
+        self.books = books
         for by_ip in self._ports.values():
             for ip in by_ip:
                 by_ip[ip] = wider(by_ip[ip])
@@ -230,7 +233,7 @@ class NodeTable:
             vocabulary.ids = wider(vocabulary.ids)
         self._capacity = capacity
 
-    # --- questions -------------------------------------------------------------------------------
+    # --- questions ------------------------------------------------------------------------
 
     def ports_in_use(self, port: HostPort) -> list[Int64s]:
         """The columns of counts that a host port would collide with (upstream: framework
@@ -352,13 +355,13 @@ class NodeView:
 
     def _book(self, book: int, resources: tuple[str, ...]) -> Int64s:
         if self._books is None:
-            self._books = self._table.books[:, :, self.rows]
+            self._books = self._table.books[self.rows]
         selection = self._table.selection(resources)
         if selection is not None:
-            return self._books[book, selection]
+            return self._books[:, book, selection].T
         known = self._table.resource_index
         found = np.zeros((len(resources), len(self.rows)), dtype=np.int64)
         for position, name in enumerate(resources):
             if name in known:
-                found[position] = self._books[book, known[name]]
+                found[position] = self._books[:, book, known[name]]
         return found

@@ -5,7 +5,7 @@ MilliValue(), a fraction is rounded up (away from zero).
 """
 
 import re
-from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from functools import lru_cache
 
 from eventsched.domain.errors import InputError
@@ -18,6 +18,9 @@ _PATTERN = re.compile(
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4, "Pi": 5, "Ei": 6}
 _LARGEST = 2**63 - 1
+_LARGEST_EXPONENT = 9_999
+_EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
+"""Python's default rounds products to 28 digits."""
 
 
 @lru_cache(maxsize=4096)
@@ -38,11 +41,12 @@ def parse(text: str | int | float, scale: int = 1) -> int:
     number = Decimal(found["number"])
     suffix = found["suffix"] or ""
     if suffix in _BINARY:
-        number *= 1024 ** _BINARY[suffix]
+        number = _EXACT.multiply(number, 1024 ** _BINARY[suffix])
     elif suffix in _DECIMAL:
-        number = number.scaleb(_DECIMAL[suffix])
+        number = number.scaleb(_DECIMAL[suffix], _EXACT)
     elif suffix:
-        number = number.scaleb(max(-64, min(64, int(suffix[1:]))))
-    number *= scale
+        exponent = max(-_LARGEST_EXPONENT, min(_LARGEST_EXPONENT, Decimal(suffix[1:])))
+        number = number.scaleb(int(exponent), _EXACT)
+    number = _EXACT.multiply(number, scale)
     whole = number.to_integral_value(ROUND_CEILING if number > 0 else ROUND_FLOOR)
     return max(-_LARGEST, min(_LARGEST, int(whole)))

@@ -49,7 +49,7 @@ class Event(Record, frozen=True):
     """Something that the engine decided."""
 
 
-# --- stimuli -----------------------------------------------------------------------------------
+# --- stimuli ------------------------------------------------------------------------------
 
 
 class StreamStarted(Stimulus, frozen=True, tag=True):
@@ -122,7 +122,7 @@ class TimePassed(Stimulus, frozen=True, tag=True):
     """A timer that the engine asked for (backoff, permit deadline, flush) came due."""
 
 
-# --- events ------------------------------------------------------------------------------------
+# --- events -------------------------------------------------------------------------------
 
 
 class VerdictDefined(Event, frozen=True, tag=True):
@@ -266,7 +266,7 @@ def decode(body: bytes) -> AnyRecord:
     return _decoder.decode(body)
 
 
-# --- effects: what the world is asked to do, once the record that says so is committed -----------
+# --- effects: what the world is asked to do, once the record that says so is committed ----
 
 
 class Bind(Frozen, frozen=True):

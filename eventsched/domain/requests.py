@@ -27,7 +27,7 @@ _ASSUMED: Resources = {CPU: DEFAULT_MILLI_CPU, MEMORY: DEFAULT_MEMORY}
 class PodRequests(NamedTuple):
     """``effective``: what Filter compares and a node's books hold. ``nonzero_cpu`` (millicores) and
     ``nonzero_memory`` (bytes): the books that scoring reads, where silence counts as the default.
-    ``scored``: what NodeResourcesFit scores (defaults assumed, pod-level requests not looked at)."""
+    ``scored``: what NodeResourcesFit scores, with defaults and without pod-level requests."""
 
     effective: Resources
     nonzero_cpu: int

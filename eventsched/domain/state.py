@@ -105,7 +105,7 @@ class SchedulerState:
             self.now = at
         self._branches[type(record)](record)
 
-    # --- what happened outside ---------------------------------------------------------------------
+    # --- what happened outside ------------------------------------------------------------
 
     def _nothing(self, record: Record) -> None:
         """Facts whose consequences are events of their own."""
@@ -149,7 +149,7 @@ class SchedulerState:
         del self.pods[deleted.uid]
         self.reservations.pop(deleted.uid, None)
 
-    # --- what was decided ------------------------------------------------------------------------------
+    # --- what was decided -----------------------------------------------------------------
 
     def _verdict_defined(self, defined: records.VerdictDefined) -> None:
         assert defined.number == len(self.verdicts)
@@ -175,7 +175,7 @@ class SchedulerState:
         state.attempts = decided.attempt
         state.queue = None
         if decided.outcome in (Outcome.SCHEDULED, Outcome.WAITING):
-            state.until = state.failures = state.errors = 0
+            state.until = 0  # failures and errors count on until the bind has succeeded
             state.rejectors = state.pending = ()
             self.reservations[decided.uid] = Reservation(decided)
             self._house(state, decided.node)
@@ -194,6 +194,7 @@ class SchedulerState:
         state = self.pods[bound.uid]
         del self.reservations[bound.uid]
         state.bound = True
+        state.failures = state.errors = 0
         state.pod = msgspec.structs.replace(state.pod, node_name=bound.node)
 
     def _memory_changed(self, changed: records.MemoryChanged) -> None:
@@ -203,7 +204,7 @@ class SchedulerState:
         else:
             memory[changed.key] = changed.value
 
-    # --- books -------------------------------------------------------------------------------------------
+    # --- books ----------------------------------------------------------------------------
 
     def _interned(self, pod: Pod) -> Pod:
         spec = intern(pod.spec, self._specs)
@@ -229,7 +230,7 @@ class SchedulerState:
             state.row = row
             self.nodes.place(row, state.pod.spec)
 
-    # --- digest --------------------------------------------------------------------------------------------
+    # --- digest ---------------------------------------------------------------------------
 
     def digest(self) -> str:
         """32 hex digits over nodes, pods, queues, reservations and plugin memory with their times;

@@ -110,7 +110,8 @@ class Detail(msgspec.Struct, frozen=True):
         """The whole record, given the (whole) one that this delta refers to."""
         if self.base is None:
             return self
-        assert before is not None and before.base is None and self.rows is not None
+        assert before is not None
+        assert self.rows is not None
         codes = _patched(before.codes, self.size, self.rows, self.codes)
         scores = tuple(
             _patched(old, self.size, self.rows, new)

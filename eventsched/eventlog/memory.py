@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from eventsched.domain.verdicts import Detail
-from eventsched.eventlog.port import Batch, Conflict, Stored
+from eventsched.eventlog.port import Batch, ConflictError, Stored
 
 
 class MemoryEventLog:
@@ -27,7 +27,7 @@ class MemoryEventLog:
         if not positions or positions != list(range(positions[0], positions[0] + len(positions))):
             raise ValueError(f"positions of a batch must be consecutive, these are {positions}")
         if batch.first != self.head:
-            raise Conflict(batch.first, self.head)
+            raise ConflictError(batch.first, self.head)
         self._batches.add(batch.id)
         self._records.extend(batch.records)
         self._details.update(batch.details)

@@ -62,7 +62,7 @@ class Batch(NamedTuple):
         return self.records[0].position
 
 
-class Conflict(Exception):
+class ConflictError(Exception):
     """The log's head is not where the batch begins: somebody else has written."""
 
     def __init__(self, expected: int, head: int) -> None:
@@ -80,8 +80,8 @@ class EventLog(Protocol):
 
     def append(self, batch: Batch) -> None:
         """Commits a batch, whole or not at all; it is durable when this returns. A batch that is in
-        the log already (by id) is passed over. Raises Conflict where it does not begin at the head,
-        and ValueError for positions with gaps or an empty batch."""
+        the log already (by id) is passed over. Raises ConflictError where it does not begin at the
+        head, and ValueError for positions with gaps or an empty batch."""
 
     def read(self, first: int = 0) -> Iterator[Stored]:
         """The records from a position on, in order."""

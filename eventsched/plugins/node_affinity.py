@@ -1,4 +1,4 @@
-"""NodeAffinity: nodeSelector, required and preferred node affinity, and the profile's addedAffinity.
+"""NodeAffinity: nodeSelector, required and preferred node affinity, the profile's addedAffinity.
 
 Upstream: plugins/nodeaffinity/node_affinity.go.
 """

@@ -46,21 +46,30 @@ class NodeResourcesBalancedAllocation:
         return None if self._scored(pod).amounts.any() else Status.skip()
 
     def score(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> IntColumn:
-        """75 where the pod changes nothing, towards 100 where it evens out, towards 50 where not."""
+        """75 where the pod changes nothing, up to 100 where it evens out, down to 50 where not."""
         scored = self._scored(pod)
         allocatable = nodes.allocatable(scored.names)
         everywhere = np.count_nonzero(allocatable) == allocatable.size
-        requested = nodes.requested(scored.names)
-        fractions = np.stack((requested + scored.amounts, requested))
-        fractions = fractions / (allocatable if everywhere else np.maximum(allocatable, 1))
+        # With and without the pod; as floats at once, which are exact up to 2**53.
+        fractions = np.empty((2, *allocatable.shape))
+        fractions[1] = nodes.requested(scored.names)
+        np.add(fractions[1], scored.amounts.astype(np.float64), out=fractions[0])
+        fractions /= (allocatable if everywhere else np.maximum(allocatable, 1)).astype(np.float64)
         np.minimum(fractions, 1.0, out=fractions)
         if everywhere and len(scored.names) == 2:
-            deviation = np.abs(fractions[:, 0] - fractions[:, 1]) / 2
+            deviation = fractions[:, 0] - fractions[:, 1]
+            np.abs(deviation, out=deviation)
+            deviation /= 2
         else:
             present = allocatable != 0
             deviation = np.stack([_deviation(each, present) for each in fractions])
         evenness = ((1 - deviation) * 100).astype(np.int64)
-        return np.asarray(50 + (50 + evenness[0] - evenness[1]) // 2)
+        scores: NDArray[np.int64] = evenness[0]
+        scores -= evenness[1]
+        scores += 50
+        scores //= 2
+        scores += 50
+        return scores
 
 
 def _deviation(fractions: NDArray[np.float64], present: NDArray[np.bool_]) -> NDArray[np.float64]:

@@ -4,6 +4,7 @@ Upstream: plugins/noderesources/fit.go and its three scorers.
 """
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Literal
 
 import msgspec
@@ -152,9 +153,9 @@ class NodeResourcesFit:
         scores = self._strategy(requested, allocatable)
         counted = allocatable if self._counts_zero else allocatable * scores
         if np.count_nonzero(counted) == counted.size:
-            total, weight = scored.weights @ scores, scored.weight
+            total, weight = _weighted_sum(scores, scored.weights), scored.weight
         else:
-            weights = np.where(counted != 0, scored.weights[:, None], 0)
+            weights = np.where(counted != 0, np.array(scored.weights)[:, None], 0)
             total, weight = (scores * weights).sum(axis=0), np.maximum(weights.sum(axis=0), 1)
         if self._counts_zero:
             return np.asarray(total // weight)
@@ -192,16 +193,30 @@ def _strategies(strategy: ScoringStrategy) -> Strategy:
     return _ratio(strategy.requested_to_capacity_ratio.shape)
 
 
+def _weighted_sum(scores: Int64s, weights: tuple[int, ...]) -> Int64s:
+    total: Int64s = scores[0] * weights[0]
+    for index in range(1, len(weights)):
+        total += scores[index] * weights[index]
+    return total
+
+
 def _least(requested: Int64s, allocatable: Int64s) -> Int64s:
     """100 for an empty node, 0 for a full one (upstream: least_allocated.go)."""
-    free = np.maximum(allocatable - requested, 0)
-    scores: Int64s = free * 100 // np.maximum(allocatable, 1)
-    return scores
+    scores = allocatable - requested
+    np.maximum(scores, 0, out=scores)
+    return _percent(scores, allocatable)
 
 
 def _most(requested: Int64s, allocatable: Int64s) -> Int64s:
     """0 for an empty node, 100 for a full one (upstream: most_allocated.go)."""
-    return np.minimum(requested, allocatable) * 100 // np.maximum(allocatable, 1)
+    return _percent(np.minimum(requested, allocatable), allocatable)
+
+
+def _percent(part: Int64s, whole: Int64s) -> Int64s:
+    """Whole percent, in place; 0 where the whole is 0, and so is the part."""
+    part *= 100
+    part //= np.maximum(whole, 1)
+    return part
 
 
 def _ratio(shape: tuple[ShapePoint, ...]) -> Strategy:
@@ -221,7 +236,7 @@ def _ratio(shape: tuple[ShapePoint, ...]) -> Strategy:
 def _on_line(shape: tuple[ShapePoint, ...], percent: int) -> int:
     if percent <= shape[0].utilization:
         return shape[0].score * 10
-    for low, high in zip(shape, shape[1:], strict=False):
+    for low, high in pairwise(shape):
         if percent <= high.utilization:
             rise = (high.score - low.score) * 10 * (percent - low.utilization)
             run = high.utilization - low.utilization
@@ -238,5 +253,5 @@ def _check_shape(shape: tuple[ShapePoint, ...]) -> None:
             raise ValueError(f"{where}: utilization {point.utilization} is not in [0, 100]")
         if not 0 <= point.score <= 10:
             raise ValueError(f"{where}: score {point.score} is not in [0, 10]")
-    if any(a.utilization >= b.utilization for a, b in zip(shape, shape[1:], strict=False)):
+    if any(a.utilization >= b.utilization for a, b in pairwise(shape)):
         raise ValueError(f"{where}: utilization values must be sorted in increasing order")

@@ -1,4 +1,4 @@
-"""TaintToleration: NoSchedule and NoExecute taints keep pods off, PreferNoSchedule ones cost points.
+"""TaintToleration: NoSchedule and NoExecute taints keep pods off, PreferNoSchedule costs points.
 
 Upstream: plugins/tainttoleration/taint_toleration.go.
 """

@@ -82,7 +82,7 @@ def registry(plugin_files: Iterable[Path] = ()) -> dict[str, type[Any]]:
         where = f"entry point {entry.name} = {entry.value}"
         try:
             plugin = entry.load()
-        except Exception as problem:  # noqa: BLE001 - somebody's package; any failure is bad input
+        except Exception as problem:
             raise InputError(
                 where, f"does not import: {problem}", "mend or uninstall the package"
             ) from problem
@@ -127,7 +127,7 @@ def _imported(path: Path) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
-    except Exception as problem:  # noqa: BLE001 - somebody's file; whatever it raises is bad input
+    except Exception as problem:
         raise InputError(
             str(path), f"does not import: {type(problem).__name__}: {problem}", "mend the file"
         ) from problem
@@ -139,7 +139,7 @@ def _instance(plugin: type[Any], typed: object | None, source: str) -> Any:
         return plugin(typed) if hasattr(plugin, "Args") else plugin()
     except InputError:
         raise
-    except Exception as problem:  # noqa: BLE001 - somebody's constructor; any failure is bad input
+    except Exception as problem:
         raise InputError(
             f"{source}: plugin {plugin.name}",
             f"cannot be made: {type(problem).__name__}: {problem}",

@@ -1,4 +1,4 @@
-"""The garbage collector, told what a scheduler is like: much that lives long, little that cycles."""
+"""The garbage collector, told what a scheduler is like: much lives long, little is cyclic."""
 
 import gc
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from eventsched import __version__
 from eventsched.cluster.port import Cluster
 from eventsched.domain import records
-from eventsched.domain.records import FORMAT, Outcome, PodBound, PodDecided, Queue, Stimulus
+from eventsched.domain.records import FORMAT, Outcome, PodBound, PodDecided, Queue, Record, Stimulus
 from eventsched.eventlog.port import EventLog
 from eventsched.runtime.assembly import Assembly
 from eventsched.runtime.utilization import Meter
@@ -32,6 +32,19 @@ class Tally:
     now: int = 0
     queues: Mapping[Queue, int] = field(default_factory=dict)
     messages: dict[str, str] = field(default_factory=dict)
+
+    def count(self, record: Record) -> None:
+        """Takes in a record."""
+        match record:
+            case PodDecided():
+                self.attempts += 1
+                if record.outcome in (Outcome.UNSCHEDULABLE, Outcome.ERROR):
+                    self.messages[record.uid] = record.message
+            case PodBound():
+                self.placed += 1
+                self.messages.pop(record.uid, None)
+            case records.PodDeleted():
+                self.messages.pop(record.uid, None)
 
 
 class Simulation:
@@ -106,14 +119,5 @@ class Simulation:
 
     def _write(self, logged: list[Logged]) -> None:
         for each in logged:
-            record = each.record
-            if isinstance(record, PodDecided):
-                self.tally.attempts += 1
-                if record.outcome in (Outcome.UNSCHEDULABLE, Outcome.ERROR):
-                    self.tally.messages[record.uid] = record.message
-            elif isinstance(record, PodBound):
-                self.tally.placed += 1
-                self.tally.messages.pop(record.uid, None)
-            elif isinstance(record, records.PodDeleted):
-                self.tally.messages.pop(record.uid, None)
+            self.tally.count(each.record)
         self._writer.add(logged)

@@ -21,6 +21,7 @@ from eventsched.domain.objects import Pod
 from eventsched.domain.verdicts import Code, Normalization, column_digest, normalized
 from eventsched.scheduling.framework import (
     Cycle,
+    PluginError,
     PreFilterResult,
     Status,
 )
@@ -321,11 +322,20 @@ def _pre_score(profile: Profile, pod: Pod, unsigned: frozenset[str], cycle: Cycl
     for plugin in profile.points["preScore"]:
         if plugin.name in unsigned:
             continue
-        cycle.plugin = plugin.name
-        answer = guarded(plugin, "pre_score", cycle, pod, None)
-        if isinstance(answer, Status) and answer.code is Code.SKIP:
+        if skips_score(plugin, cycle, pod, None):
             skipped.add(plugin.name)
     return skipped
+
+
+def skips_score(plugin: Any, cycle: Cycle, pod: Pod, nodes: NodeView | None) -> bool:
+    """What PreScore says; any refusal is an error, as upstream (RunPreScorePlugins)."""
+    cycle.plugin = plugin.name
+    answer = guarded(plugin, "pre_score", cycle, pod, nodes)
+    if answer is None or answer.code is Code.SUCCESS:
+        return False
+    if answer.code is Code.SKIP:
+        return True
+    raise PluginError(plugin.name, "pre_score", ", ".join(answer.reasons))
 
 
 def _lower(keys: Keys, filters: Iterable[Filter], cycle: Cycle, pod: Pod, nodes: NodeView) -> None:

@@ -21,7 +21,7 @@ T = TypeVar("T")
 class _StrictLoader(yaml.SafeLoader):
     """YAML as Go's decoder reads it: no key twice, and dates are text."""
 
-    yaml_implicit_resolvers = {  # noqa: RUF012 - PyYAML's own name and form
+    yaml_implicit_resolvers = {
         first: [r for r in resolvers if r[0] != "tag:yaml.org,2002:timestamp"]
         for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }

@@ -33,8 +33,8 @@ class Engine:
         with_detail: bool = True,
         classes: ClassCache | None = None,
     ) -> None:
-        """``profiles`` by schedulerName; all have the same QueueSort. Without detail decisions carry
-        neither vectors nor digests: for measuring what recording costs."""
+        """``profiles`` by schedulerName; all have the same QueueSort. Without detail decisions
+        carry neither vectors nor digests: for measuring what recording costs."""
         self._ledger = Ledger(profiles)
         self._classes = classes or ClassCache()
         self._requeueing = Requeueing(self._ledger, backoff or Backoff())
@@ -125,7 +125,7 @@ class Engine:
         """Whether there is no pod to be tried now."""
         return self._ledger.queue.head() is None
 
-    # --- stimuli ---------------------------------------------------------------------------------------------
+    # --- stimuli --------------------------------------------------------------------------
 
     def _is_no_change(self, stimulus: records.Stimulus) -> bool:
         match stimulus:
@@ -148,7 +148,6 @@ class Engine:
         state = self.state.pods[updated.pod.uid]
         was_bound = state.bound
         self._ledger.commit(updated, at)
-        self._ledger.queue.note(updated.pod.uid, self._ledger.signatures)
         if state.bound:
             event = ClusterEvent.ASSIGNED_POD_UPDATE if was_bound else ClusterEvent.ASSIGNED_POD_ADD
             self._assigned_pod_changed(event, updated.pod)

@@ -98,9 +98,14 @@ class Status(NamedTuple):
 
 @dataclass(frozen=True)
 class Wait:
-    """Permit's answer: hold the pod for so many seconds at most; then it is refused."""
+    """Permit's answer: hold the pod for so many seconds at most; then it is refused. Raises
+    ValueError for what is no length of time."""
 
     seconds: float
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.seconds < 2**40:
+            raise ValueError(f"a wait of {self.seconds} seconds")
 
 
 @dataclass(frozen=True)
@@ -281,7 +286,7 @@ def _checked(
     array = array.astype(np.int64, copy=False)
     # Shifted to start at 0 and read as unsigned, one comparison finds both kinds of outliers.
     shifted = array if minimum == 0 else array - minimum
-    if rows and int(shifted.view(np.uint64).max()) > maximum - minimum:
+    if rows and np.maximum.reduce(shifted.view(np.uint64)) > maximum - minimum:
         raise PluginError(
             plugin,
             point,

@@ -24,6 +24,7 @@ from eventsched.scheduling.classes import (
     Keys,
     Totals,
     graver,
+    skips_score,
 )
 from eventsched.scheduling.framework import (
     Cycle,
@@ -249,11 +250,8 @@ def _skipped_late(
 ) -> set[str]:  # fmt: skip
     skipped = set()
     for plugin in profile.points["preScore"]:
-        if plugin.name in late:
-            cycle.plugin = plugin.name
-            answer = guarded(plugin, "pre_score", cycle, pod, NodeView(table, rows))
-            if isinstance(answer, Status) and answer.code is Code.SKIP:
-                skipped.add(plugin.name)
+        if plugin.name in late and skips_score(plugin, cycle, pod, NodeView(table, rows)):
+            skipped.add(plugin.name)
     return skipped
 
 

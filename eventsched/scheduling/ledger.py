@@ -60,6 +60,8 @@ class Ledger:
         self.position += 1
         if type(record) in _MOVES:
             self.queue.note(record.uid, self.signatures)  # type: ignore[attr-defined]
+        elif isinstance(record, records.PodUpdated):
+            self.queue.note(record.pod.uid, self.signatures)
 
     def emit(self, event: Event, detail: Detail | None = None) -> None:
         """Commits an event at the present time."""

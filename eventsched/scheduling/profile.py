@@ -15,7 +15,9 @@ from eventsched.scheduling.framework import (
     DependsOn,
     IntColumn,
     PluginError,
+    PreFilterResult,
     Status,
+    Wait,
     checked_codes,
     checked_scores,
     depends_on,
@@ -88,7 +90,7 @@ class Score:
         )
 
     def normalize(self, cycle: Cycle, pod: Pod, scores: IntColumn) -> IntColumn:
-        """int64[n] of 0..100 from the raw scores of the feasible nodes, by the plugin's own code."""
+        """int64[n] of 0..100 from the raw scores of feasible nodes, by the plugin's own code."""
         cycle.plugin = self.name
         normalized = guarded(self.plugin, "normalize_score", cycle, pod, scores)
         return checked_scores(self.name, normalized, len(scores), normalized=True)
@@ -123,8 +125,8 @@ class Profile:
 
     def signatures(self, pod: Pod) -> tuple[Hashable, ...]:
         """What the plugins of the cycle depend on of the pod, each way of signing once; None where
-        one does not say."""
-        return tuple([None if sign is None else sign(pod) for sign in self._signs])
+        one does not say, or fails to."""
+        return tuple([None if sign is None else _signed(sign, pod) for sign in self._signs])
 
     def unsigned(self, signatures: tuple[Hashable, ...]) -> frozenset[str]:
         """The plugins that must be asked anew for every pod."""
@@ -138,12 +140,40 @@ class Profile:
 
 
 def guarded(plugin: Any, method: str, *arguments: Any) -> Any:
-    """Calls a plugin's method; whatever it raises becomes a PluginError with its name."""
+    """Calls a plugin's method; whatever it raises becomes a PluginError with its name, and so does
+    an answer of a type that the method must not give."""
     try:
-        return getattr(plugin, method)(*arguments)
+        answer = getattr(plugin, method)(*arguments)
     except PluginError:
         raise
     except Exception as problem:
         raise PluginError(
             plugin.name, method, f"raised {type(problem).__name__}: {problem}"
         ) from problem
+    if answer is not None and method in _ANSWERS and not isinstance(answer, _ANSWERS[method]):
+        due = " or a ".join(kind.__name__ for kind in _ANSWERS[method])
+        raise PluginError(plugin.name, method, f"returned {answer!r}; None or a {due} is due")
+    return answer
+
+
+_ANSWERS: dict[str, tuple[type, ...]] = {
+    "pre_enqueue": (Status,),
+    "pre_filter": (Status, PreFilterResult),
+    "post_filter": (Status,),
+    "pre_score": (Status,),
+    "reserve": (Status,),
+    "permit": (Status, Wait),
+    "pre_bind": (Status,),
+    "bind": (Status,),
+}
+"""What the methods may answer besides None; columns are checked apart."""
+
+
+def _signed(sign: Callable[[Pod], Hashable], pod: Pod) -> Hashable:
+    """None where the plugin's sign raises or its answer cannot be a key: it is as if not signed."""
+    try:
+        signature = sign(pod)
+        hash(signature)
+    except Exception:  # noqa: BLE001 - somebody's plugin; without a signature it is only slower
+        return None
+    return signature

@@ -52,6 +52,7 @@ class QueueIndex:
         self._due: list[tuple[int, int, str]] = []
         self._flush: list[tuple[int, int, str]] = []
         self._groups: dict[Group, dict[str, int]] = {}
+        self._group_of: dict[str, Group] = {}
         self.lengths: dict[Queue, int] = dict.fromkeys(Queue, 0)
         self._counted: dict[str, Queue] = {}
         self.waiting: dict[str, None] = {}
@@ -69,6 +70,8 @@ class QueueIndex:
         before = self._counted.pop(uid, None)
         if before is not None:
             self.lengths[before] -= 1
+        if (left := self._group_of.pop(uid, None)) is not None:
+            self._groups.get(left, {}).pop(uid, None)
         if state is None or queue is None:
             return
         self._counted[uid] = queue
@@ -83,6 +86,7 @@ class QueueIndex:
                 heappush(self._flush, (state.entered + FLUSH_AFTER, state.order, uid))
             group = (state.rejectors, signatures(state))
             self._groups.setdefault(group, {})[uid] = state.order
+            self._group_of[uid] = group
 
     def rebuild(self, signatures: Callable[[PodState], tuple[Any, ...]]) -> None:
         """Derives everything from the state, in the order of the moves."""

@@ -1,5 +1,5 @@
-"""A pod's moves between queues: in, back after a failure, and up again when a plugin's hint, the end
-of its backoff or the flush says so. Every move is an event with its cause.
+"""A pod's moves between queues: in, back after a failure, and up again when a plugin's hint, the
+end of its backoff or the flush says so. Every move is an event with its cause.
 
 Upstream: pkg/scheduler/backend/queue/scheduling_queue.go.
 """
@@ -37,7 +37,7 @@ class Requeueing:
             for event in getattr(plugin, "wakes_on", tuple(ClusterEvent))
         }
 
-    # --- into a queue ----------------------------------------------------------------------------------
+    # --- into a queue ---------------------------------------------------------------------
 
     def enter(self, state: PodState, cause: str) -> None:
         """Puts a pod that is to be scheduled into the active queue, or holds it at a gate."""
@@ -82,14 +82,15 @@ class Requeueing:
             )
         )
 
-    # --- up again ----------------------------------------------------------------------------------------
+    # --- up again -------------------------------------------------------------------------
 
     def time_passed(self) -> None:
         """Moves the pods whose backoff is over, and those that have waited for too long."""
         now = self._ledger.state.now
-        for uid in list(self._ledger.queue.backed_off(now)):
+        # Taken one by one: a pod that was updated meanwhile stands there twice, and has moved then.
+        for uid in self._ledger.queue.backed_off(now):
             self._activate(self._ledger.state.pods[uid], "BackoffComplete", "")
-        for uid in list(self._ledger.queue.stale(now)):
+        for uid in self._ledger.queue.stale(now):
             self._up(self._ledger.state.pods[uid], "Flush", "")
 
     def pod_updated(self, state: PodState) -> None:
@@ -115,12 +116,21 @@ class Requeueing:
         heard = [event for event in events if event in self._listened]
         if not heard or not queue.lengths[Queue.UNSCHEDULABLE] + queue.lengths[Queue.GATED]:
             return
-        changes = [Change(event, self._view(row), node, old, pod) for event in heard]
+        self._wake([Change(event, self._view(row), node, old, pod) for event in heard])
+
+    def memory_changed(self, plugin: str) -> None:
+        """A plugin's memory has changed: what it refused may pass now."""
+        if ClusterEvent.MEMORY_CHANGE in self._listened:
+            self._wake([Change(ClusterEvent.MEMORY_CHANGE, self._view(None))], only=plugin)
+
+    def _wake(self, changes: Sequence[Change], only: str = "") -> None:
+        """In the order in which the pods came, so that the groups' history does not matter."""
+        queue = self._ledger.queue
         woken: list[tuple[int, str, ClusterEvent, str]] = []
         for group, first in queue.groups():
             state = self._ledger.state.pods[first]
             for change in changes:
-                plugin = self._woken_by(state, change)
+                plugin = self._woken_by(state, change, only)
                 if plugin is not None:
                     woken += [
                         (self._ledger.state.pods[uid].order, uid, change.event, plugin)
@@ -132,27 +142,22 @@ class Requeueing:
             if state.order == order:
                 self._up(state, event, plugin)
 
-    def memory_changed(self, plugin: str) -> None:
-        """A plugin's memory has changed: what it refused may pass now."""
-        if ClusterEvent.MEMORY_CHANGE not in self._listened:
-            return
-        change = Change(ClusterEvent.MEMORY_CHANGE, self._view(None))
-        for group, first in list(self._ledger.queue.groups()):
-            state = self._ledger.state.pods[first]
-            if plugin in state.rejectors and self._woken_by(state, change) is not None:
-                for uid in self._ledger.queue.members(group):
-                    self._up(self._ledger.state.pods[uid], change.event, plugin)
-
     def _view(self, row: int | None) -> NodeView:
         rows: Rows = np.array([] if row is None else [row], dtype=np.intp)
         return NodeView(self._ledger.state.nodes, rows)
 
-    def _woken_by(self, state: PodState, change: Change) -> str | None:
-        """The first of the plugins that refused the pod for which the change may matter. One
-        without a hint wakes it, and so does a hint that raises: a try too many harms nothing."""
+    def _woken_by(self, state: PodState, change: Change, only: str = "") -> str | None:
+        """The first of the plugins that refused the pod (``only`` that one, where it is named) for
+        which the change may matter. One without a hint wakes it, and so does a hint that raises: a
+        try too many harms nothing. A pod that no plugin refused (there was no node) wakes by any
+        change of the cluster (upstream: isPodWorthRequeuing)."""
         profile = self._ledger.profile(state)
         assert profile is not None
+        if not state.rejectors and not only:
+            return ""
         for name in state.rejectors:
+            if only and name != only:
+                continue
             plugin = self._by_name[profile.name].get(name)
             if plugin is None or change.event not in getattr(
                 plugin, "wakes_on", tuple(ClusterEvent)

@@ -35,12 +35,12 @@ class ResourceSpec(msgspec.Struct, rename="camel", forbid_unknown_fields=True, f
 
 
 class Asked(NamedTuple):
-    """Resources and what a pod asks of each: ``amounts`` int64[k, 1], ``weights`` int64[k] and
+    """Resources and what a pod asks of each: ``amounts`` int64[k, 1], the k weights and
     their sum."""
 
     names: tuple[str, ...]
     amounts: Int64s
-    weights: Int64s
+    weights: tuple[int, ...]
     weight: int
 
 
@@ -52,7 +52,7 @@ def asked(resources: tuple[ResourceSpec, ...], requests: Resources) -> Asked:
     return Asked(
         names=tuple(each.name for each in used),
         amounts=np.array(amounts, dtype=np.int64)[:, None],
-        weights=np.array([each.weight for each in used], dtype=np.int64),
+        weights=tuple(each.weight for each in used),
         weight=sum(each.weight for each in used),
     )
 

@@ -1,0 +1,115 @@
+"""``make bench``: pods a second, what recording costs, and where the time goes.
+
+Every figure stands beside one of the same run: the run without a log, the smallest cluster, and a
+node-by-node loop in plain Python. Results go to benchmarks/results/ as JSON and to standard output.
+"""
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from benchmarks import runs
+from benchmarks.runs import Load
+from eventsched import __version__
+from eventsched.cli.tables import table
+
+RESULTS = Path(__file__).parent / "results"
+SIZES = (1_000, 5_000, 15_000)
+
+
+def main() -> int:
+    """Runs all, or the loads whose name contains a word given."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("only", nargs="?", default="", help="a word of the loads' names")
+    parser.add_argument("--runs", type=int, default=3, help="of each load; medians are shown")
+    parser.add_argument("--pods", type=int, default=15_000, help="of each generated load")
+    options = parser.parse_args()
+    measured = []
+    for load in _loads(options.pods):
+        if options.only in load.name:
+            measured.append(_measure(load, options.runs))
+            print(f"{load.name}: {measured[-1]['with_log']:,.0f} pods/s", file=sys.stderr)
+    print(_report(measured))
+    RESULTS.mkdir(exist_ok=True)
+    where = RESULTS / "engine.json"
+    machine = {"python": platform.python_version(), "cpus": os.cpu_count(), "version": __version__}
+    where.write_text(json.dumps({"machine": machine, "loads": measured}, indent=1) + "\n")
+    return 0
+
+
+def _loads(pods: int) -> Iterator[Load]:
+    for shape in ("plain", "mixed"):
+        for size in SIZES:
+            yield runs.generated_load(shape, size, pods)
+    folder = os.environ.get("EVENTSCHED_TRACES")
+    if folder:
+        yield runs.openb_load(Path(folder))
+    else:
+        print("openb: skipped; set EVENTSCHED_TRACES to the folder of its lists", file=sys.stderr)
+
+
+def _measure(load: Load, times: int) -> dict[str, Any]:
+    """Pairs of runs without and with the log, interleaved so that both see the same machine."""
+    without, with_log = [], []
+    for _ in range(times):
+        without.append(runs.run(load, logged=False))
+        with_log.append(runs.run(load, logged=True))
+    assert len({result.digest for result in without + with_log}) == 1
+    timed = runs.run(load, logged=True, timed=True)
+    fast = statistics.median(result.pods_per_second for result in with_log)
+    bare = statistics.median(result.pods_per_second for result in without)
+    return {
+        "load": load.name,
+        "pods": len(load.pods),
+        "placed": timed.placed,
+        "attempts": timed.attempts,
+        "without_log": round(bare, 1),
+        "with_log": round(fast, 1),
+        "with_log_runs": [round(result.pods_per_second, 1) for result in with_log],
+        "log_cost": round(1 - fast / bare, 3),
+        "bytes_per_pod": round(timed.bytes_per_pod),
+        "microseconds": {name: round(value, 1) for name, value in timed.phases.items()},
+        "per_node_loop_microseconds": round(runs.per_node_microseconds(load), 1),
+    }
+
+
+def _report(measured: list[dict[str, Any]]) -> str:
+    smallest = {each["load"].split()[0]: each["with_log"] for each in reversed(measured)}
+    rows = [
+        (
+            each["load"],
+            f"{each['without_log']:,.0f}",
+            f"{each['with_log']:,.0f}",
+            f"{each['log_cost']:.0%}",
+            f"{smallest[each['load'].split()[0]] / each['with_log']:.2f}",
+            f"{each['per_node_loop_microseconds'] * each['with_log'] / 1e6:.1f}",
+            each["bytes_per_pod"],
+        )
+        for each in measured
+    ]
+    header = (
+        "load", "pods/s no log", "pods/s logged", "log costs", "cost / smallest",
+        "python loop / attempt", "bytes/pod",
+    )  # fmt: skip
+    phases = list(measured[0]["microseconds"]) if measured else []
+    times = [
+        (each["load"], *(f"{each['microseconds'].get(name, 0):.0f}" for name in phases))
+        for each in measured
+    ]
+    return "\n\n".join(
+        [
+            table(header, rows),
+            "microseconds an attempt, by phase (with timers, which cost some themselves)",
+            table(("load", *phases), times),
+        ]
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,156 @@
+"""What is measured: a load, scheduled once, with or without a log, with or without phase timers."""
+
+import gc
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+from eventsched.cluster import generated, openb
+from eventsched.cluster.arrivals import TracePod
+from eventsched.cluster.simulated import SimulatedCluster
+from eventsched.domain.objects import Node
+from eventsched.domain.requests import of as requests_of
+from eventsched.eventlog.memory import MemoryEventLog
+from eventsched.runtime import writer
+from eventsched.runtime.assembly import assemble
+from eventsched.runtime.simulation import Simulation
+from eventsched.scheduling import attempts, engine, recording
+
+
+@dataclass(frozen=True)
+class Load:
+    """A named load; its nodes and pods are made once and used for all of its runs."""
+
+    name: str
+    nodes: list[Node]
+    pods: list[TracePod]
+
+
+@dataclass(frozen=True)
+class Result:
+    """One run. ``phases`` are microseconds for each attempt, by phase."""
+
+    placed: int
+    attempts: int
+    seconds: float
+    bytes_per_pod: float
+    digest: str
+    phases: dict[str, float]
+
+    @property
+    def pods_per_second(self) -> float:
+        """Pods placed for each second of the run."""
+        return self.placed / self.seconds
+
+
+def generated_load(shape: str, nodes: int, pods: int) -> Load:
+    """The generator's load of that shape, seed 1."""
+    load = generated.parse(f"nodes={nodes},pods={pods},shape={shape},seed=1")
+    return Load(f"{shape} {nodes:,} nodes", load.nodes(), load.pods())
+
+
+def openb_load(folder: Path) -> Load:
+    """The openb trace at its own times."""
+    nodes = openb.read_nodes(folder / "openb_node_list_all_node.csv.gz")
+    pods = openb.read_pods(folder / "openb_pod_list_default.csv.gz")
+    return Load("openb 1,523 nodes", nodes, pods)
+
+
+def run(load: Load, *, logged: bool, timed: bool = False) -> Result:
+    """Schedules a load. The time is that of the run alone, from the first stimulus to the end."""
+    cluster = SimulatedCluster(load.nodes, load.pods)
+    log = MemoryEventLog() if logged else None
+    simulation = Simulation(assemble(), cluster, log)
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(100_000, 50, 100)
+    phases: dict[str, float] = {}
+    with _timers(phases) if timed else _nothing():
+        started = time.perf_counter()
+        simulation.run()
+        seconds = time.perf_counter() - started
+    gc.unfreeze()
+    tally = simulation.tally
+    per = {name: total / tally.attempts * 1e6 for name, total in phases.items()}
+    per["the rest"] = seconds / tally.attempts * 1e6 - sum(per.values())
+    return Result(
+        placed=tally.placed,
+        attempts=tally.attempts,
+        seconds=seconds,
+        bytes_per_pod=log.stored_bytes / max(1, tally.placed) if log else 0.0,
+        digest=simulation.engine.state.digest(),
+        phases=per if timed else {},
+    )
+
+
+def per_node_microseconds(load: Load) -> float:
+    """The reference: resources filter and LeastAllocated for one pod, node by node in plain Python,
+    over the load's nodes; what columns are held against."""
+    request = requests_of(load.pods[0].pod.spec).scored
+    nodes = [(dict(node.allocatable), dict.fromkeys(request, 0)) for node in load.nodes]
+    wanted = [(name, request[name]) for name in ("cpu", "memory")]
+    best = float("inf")
+    for _ in range(5):
+        started = time.perf_counter()
+        scores = []
+        for allocatable, used in nodes:
+            score = 0
+            for name, amount in wanted:
+                free = allocatable[name] - used[name] - amount
+                if free < 0:
+                    break
+                score += free * 100 // allocatable[name]
+            else:
+                scores.append(score // 2)
+        max(scores, default=0)
+        best = min(best, time.perf_counter() - started)
+    return best * 1e6
+
+
+@contextmanager
+def _nothing() -> Iterator[None]:
+    yield
+
+
+@contextmanager
+def _timers(phases: dict[str, float]) -> Iterator[None]:
+    """Times the phases of a run from outside; nested phases are taken out of the outer one."""
+    points: list[tuple[Any, str, str]] = [
+        (engine.Engine, "observe", "observe"),
+        (attempts, "judge", "verdicts and scores"),
+        (recording, "record", "vectors and digest"),
+        (attempts, "choose", "choice"),
+        (writer.Writer, "commit", "encode and commit"),
+    ]
+    before = [(owner, name, getattr(owner, name)) for owner, name, _ in points]
+    stack: list[float] = []
+    for owner, name, phase in points:
+        setattr(owner, name, _timed(getattr(owner, name), phase, phases, stack))
+    try:
+        yield
+    finally:
+        for owner, name, function in before:
+            setattr(owner, name, function)
+
+
+def _timed(
+    function: Callable[..., Any], phase: str, phases: dict[str, float], stack: list[float]
+) -> Callable[..., Any]:
+    @wraps(function)
+    def timed(*arguments: Any, **named: Any) -> Any:
+        stack.append(0.0)
+        started = time.perf_counter()
+        try:
+            return function(*arguments, **named)
+        finally:
+            elapsed = time.perf_counter() - started
+            inner = stack.pop()
+            phases[phase] = phases.get(phase, 0.0) + elapsed - inner
+            if stack:
+                stack[-1] += elapsed
+
+    return timed

@@ -1,0 +1,425 @@
+"""Queues: who goes first, who waits, and what moves a pod up again."""
+
+import msgspec
+import pytest
+
+from eventsched.domain import records
+from eventsched.domain.objects import Node, NodeSelectorTerm, Requirement, Taint, Toleration
+from eventsched.domain.records import PodQueued, Queue, Record, Stimulus
+from eventsched.scheduling.engine import Engine
+from eventsched.scheduling.framework import ClusterEvent, Status
+from tests.builders import (
+    SECOND,
+    active,
+    added,
+    attempted,
+    backing_off,
+    engine_of,
+    engine_with,
+    make_node,
+    make_pod,
+    observed,
+    parked,
+    refused,
+)
+
+TICK = records.TimePassed()
+TAINT = Taint(key="k", effect="NoSchedule")
+CORDON = Toleration(key="node.kubernetes.io/unschedulable", operator="Exists")
+
+
+def waiting(node: Node, **pod: object) -> Engine:
+    """An engine with the default profile whose only pod, p1, was refused at 0."""
+    engine = engine_with()
+    observed(engine, *added(node, make_pod(**pod)))  # type: ignore[arg-type]
+    *_, decided, queued = attempted(engine)
+    assert decided.outcome == "unschedulable"  # type: ignore[attr-defined]
+    assert queued.queue is Queue.UNSCHEDULABLE  # type: ignore[attr-defined]
+    return engine
+
+
+def woken(cause: str, plugin: str, queue: Queue = Queue.ACTIVE, **fields: object) -> PodQueued:
+    """p1's move up, which still names who refused it and when its backoff ends or ended."""
+    filled = {"rejectors": (plugin,), "until": SECOND, "failures": 1, **fields}
+    return PodQueued(uid="p1", queue=queue, cause=cause, plugin=plugin, **filled)  # type: ignore[arg-type]
+
+
+def updated(node: Node, **fields: object) -> Stimulus:
+    """The update of a node."""
+    return records.NodeUpdated(node=msgspec.structs.replace(node, **fields))
+
+
+FULL = make_node(cpu=500)
+ROOMY = make_node("n2")
+BOUND = make_pod("bound", cpu=4000, node_name="n1")
+SELECTING = {"spec": {"node_selector": {"disk": "ssd"}}}
+
+
+@pytest.mark.parametrize(
+    ("node", "pod", "stimulus", "moves"),
+    [
+        pytest.param(
+            FULL, {}, added(ROOMY)[0], [woken("NodeAdd", "NodeResourcesFit")], id="a node that fits"
+        ),
+        pytest.param(FULL, {}, added(make_node("n2", cpu=500))[0], [], id="a node as small"),
+        pytest.param(
+            FULL, {}, added(make_node("n2", taints=(TAINT,)))[0],
+            [woken("NodeAdd", "NodeResourcesFit")], id="a hint looks at its own plugin only",
+        ),
+        pytest.param(
+            FULL, {}, updated(FULL, allocatable=make_node().allocatable),
+            [woken("NodeUpdateAllocatable", "NodeResourcesFit")], id="the node grows",
+        ),
+        pytest.param(FULL, {}, updated(FULL, labels={"a": "b"}), [], id="a label nobody reads"),
+        pytest.param(FULL, {}, records.NodeDeleted(name="n1"), [], id="a node goes"),
+        pytest.param(
+            make_node(taints=(TAINT,)), {}, updated(make_node()),
+            [woken("NodeUpdateTaint", "TaintToleration")], id="the taint is removed",
+        ),
+        pytest.param(
+            make_node(taints=(TAINT,)), {}, updated(make_node(taints=(TAINT,), labels={"a": "b"})),
+            [], id="the taint stays",
+        ),
+        pytest.param(
+            make_node(taints=(TAINT,)), {},
+            updated(make_node(taints=(TAINT, Taint(key="soft", effect="PreferNoSchedule")))),
+            [], id="another taint comes",
+        ),
+        pytest.param(
+            make_node(unschedulable=True), {}, updated(make_node()),
+            [woken("NodeUpdateTaint", "NodeUnschedulable")], id="uncordoned",
+        ),
+        pytest.param(
+            make_node(), SELECTING, updated(make_node(labels={"disk": "ssd"})),
+            [woken("NodeUpdateLabel", "NodeAffinity")], id="the label is added",
+        ),
+        pytest.param(
+            make_node(), SELECTING, updated(make_node(labels={"disk": "hdd"})), [],
+            id="another value",
+        ),
+        pytest.param(
+            make_node(), SELECTING, updated(make_node(cpu=8000)), [], id="room does not help",
+        ),
+    ],
+)  # fmt: skip
+def test_wake_up_by_nodes(
+    node: Node, pod: dict[str, object], stimulus: Stimulus, moves: list[Record]
+) -> None:
+    """A pod wakes when the plugin that refused it says that the change may help it."""
+    assert observed(waiting(node, **pod), stimulus, at=2 * SECOND) == [stimulus, *moves]
+
+
+def test_a_deleted_pod_makes_room() -> None:
+    """On its node, others fit now."""
+    engine = engine_with()
+    observed(engine, *added(make_node(), BOUND, make_pod()))
+    attempted(engine)
+    gone = records.PodDeleted(uid="bound")
+    move = woken("AssignedPodDelete", "NodeResourcesFit")
+    assert observed(engine, gone, at=2 * SECOND) == [gone, move]
+
+
+def test_a_pod_deleted_elsewhere_does_not_make_room() -> None:
+    """A node too small for the pod gets emptier: nobody wakes."""
+    engine = engine_with()
+    elsewhere = make_pod("elsewhere", cpu=100, node_name="n2")
+    observed(engine, *added(make_node(), BOUND, make_node("n2", cpu=900), elsewhere, make_pod()))
+    attempted(engine)
+    gone = records.PodDeleted(uid="elsewhere")
+    assert observed(engine, gone, at=2 * SECOND) == [gone]
+
+
+def test_a_freed_host_port_wakes() -> None:
+    """NodePorts' hint."""
+    engine = engine_with()
+    holder = make_pod("holder", ports=[80], node_name="n1")
+    observed(engine, *added(make_node(), holder, make_pod(ports=[80])))
+    *_, decided, _ = attempted(engine)
+    reason = "1 node(s) didn't have free ports for the requested pod ports"
+    assert decided == refused(
+        message=f"0/1 nodes are available: {reason}.", counts=((1, 1),)
+    )
+    gone = records.PodDeleted(uid="holder")
+    move = woken("AssignedPodDelete", "NodePorts")
+    assert observed(engine, gone, at=2 * SECOND) == [gone, move]
+
+
+def test_a_pod_wakes_by_its_own_update() -> None:
+    """It requests less now."""
+    update = records.PodUpdated(pod=make_pod(cpu=100))
+    move = woken("PodUpdate", "NodeResourcesFit")
+    assert observed(waiting(FULL), update, at=2 * SECOND) == [update, move]
+
+
+def test_a_pods_own_update_that_does_not_help() -> None:
+    """NodeUnschedulable asks for the toleration of a cordon."""
+    cordoned = make_node(unschedulable=True)
+    update = records.PodUpdated(pod=make_pod(labels={"a": "b"}))
+    assert observed(waiting(cordoned), update, at=2 * SECOND) == [update]
+    update = records.PodUpdated(pod=make_pod(spec={"tolerations": (CORDON,)}))
+    move = woken("PodUpdate", "NodeUnschedulable")
+    assert observed(waiting(cordoned), update, at=2 * SECOND) == [update, move]
+
+
+def test_a_pod_without_any_node_wakes_when_one_comes() -> None:
+    """No plugin refused it, so there is none to ask."""
+    engine = engine_with()
+    observed(engine, *added(make_pod()))
+    assert attempted(engine) == [
+        refused(message="0/0 nodes are available:", evaluated=0),
+        parked("p1"),
+    ]
+    move = active(cause="NodeAdd", until=SECOND, failures=1)
+    assert observed(engine, *added(make_node()), at=SECOND) == [*added(make_node()), move]
+
+
+def test_woken_too_early_it_waits_for_the_end_of_its_backoff() -> None:
+    """Half a second after the failure; BackoffComplete comes with the time."""
+    engine = waiting(FULL)
+    early = woken("NodeAdd", "NodeResourcesFit", Queue.BACKOFF)
+    assert observed(engine, *added(ROOMY), at=SECOND // 2) == [*added(ROOMY), early]
+    assert engine.due == SECOND
+    assert observed(engine, TICK, at=SECOND - 1) == [TICK]
+    late = active(
+        cause="BackoffComplete", rejectors=("NodeResourcesFit",), until=SECOND, failures=1
+    )
+    assert observed(engine, TICK, at=SECOND) == [TICK, late]
+    assert engine.due is None
+    assert observed(engine, TICK, at=SECOND) == [TICK]
+
+
+def test_an_update_during_backoff_does_not_end_it_twice() -> None:
+    """One BackoffComplete, whatever the pod's labels did meanwhile."""
+    engine = waiting(FULL)
+    observed(engine, *added(ROOMY), at=10)
+    update = records.PodUpdated(pod=make_pod(labels={"a": "b"}))
+    assert observed(engine, update, at=20) == [update]
+    late = active(
+        cause="BackoffComplete", rejectors=("NodeResourcesFit",), until=SECOND, failures=1
+    )
+    assert observed(engine, TICK, at=SECOND) == [TICK, late]
+
+
+def test_an_update_does_not_flush_twice() -> None:
+    """One Flush."""
+    engine = waiting(make_node(unschedulable=True))
+    observed(engine, records.PodUpdated(pod=make_pod(labels={"a": "b"})), at=20)
+    flush = woken("Flush", "", rejectors=("NodeUnschedulable",))
+    assert observed(engine, TICK, at=300 * SECOND) == [TICK, flush]
+
+
+def test_an_update_of_one_pod_does_not_hide_its_like() -> None:
+    """Two pods wait alike; the first is updated so that the change does not concern it any more."""
+
+    class Picky:
+        """Takes pods labelled red on nodes labelled hot; reads the pod's labels."""
+
+        name = "Picky"
+        wakes_on = (ClusterEvent.NODE_ADD,)
+
+        def sign(self, pod):
+            return pod.labels["colour"]
+
+        def filter_node(self, pod, node):
+            return None if (pod.labels["colour"], "hot") == ("red", node.uid) else "picky"
+
+        def hint(self, cycle, pod, change):
+            return pod.labels["colour"] == "red"
+
+    engine = engine_of(Picky())
+    red = {"labels": {"colour": "red"}}
+    observed(engine, *added(make_node(), make_pod("p0", **red), make_pod("p1", **red)))
+    attempted(engine), attempted(engine)
+    blue = records.PodUpdated(pod=make_pod("p0", labels={"colour": "blue"}))
+    assert observed(engine, blue) == [blue]
+    hot = make_node("n2", uid="hot")
+    assert observed(engine, *added(hot), at=2 * SECOND) == [*added(hot), woken("NodeAdd", "Picky")]
+
+
+def test_flush_after_five_minutes() -> None:
+    """Without any reason, a pod is tried again; not a microsecond earlier."""
+    engine = waiting(FULL)
+    assert (engine.due, engine.flush_due) == (None, 300 * SECOND)
+    assert observed(engine, TICK, at=300 * SECOND - 1) == [TICK]
+    flush = woken("Flush", "", rejectors=("NodeResourcesFit",))
+    assert observed(engine, TICK, at=300 * SECOND) == [TICK, flush]
+    assert engine.flush_due is None
+
+
+def test_backoff_doubles_up_to_ten_seconds() -> None:
+    """1, 2, 4, 8, 10, 10 seconds, counted from each failure."""
+    engine = waiting(FULL)
+    now, lengths = 0, []
+    for _ in range(6):
+        now += 300 * SECOND
+        observed(engine, TICK, at=now)
+        _, queued = attempted(engine)
+        lengths.append((queued.until - now) // SECOND)  # type: ignore[attr-defined]
+    assert lengths == [2, 4, 8, 10, 10, 10]
+
+
+def test_backoff_is_configurable() -> None:
+    """podInitialBackoffSeconds and podMaxBackoffSeconds."""
+    engine = engine_with(
+        config="apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+        "podInitialBackoffSeconds: 3\npodMaxBackoffSeconds: 5\n"
+    )
+    observed(engine, *added(FULL, make_pod()))
+    *_, queued = attempted(engine)
+    assert queued == parked("p1", "NodeResourcesFit", until=3 * SECOND)
+    observed(engine, TICK, at=300 * SECOND)
+    *_, queued = attempted(engine)
+    assert queued == parked("p1", "NodeResourcesFit", until=305 * SECOND, failures=2)
+
+
+def test_attempts_rise_and_errors_are_counted_apart_from_failures() -> None:
+    """The backoff goes by the errors where there are any (upstream: ConsecutiveErrorsCount)."""
+    engine = waiting(FULL)
+    observed(engine, *added(ROOMY), at=SECOND)
+    decided = attempted(engine)[0]
+    assert (decided.attempt, decided.node) == (2, "n2")  # type: ignore[attr-defined]
+    lost = records.BindFailed(uid="p1", node="n2", message="no")
+    *_, queued = observed(engine, lost, at=SECOND)
+    assert queued == backing_off(cause="BindFailed", until=2 * SECOND, failures=1, message="no")
+
+
+def test_gates_hold_a_pod_until_the_last_is_removed() -> None:
+    """Gated, an update that leaves a gate, an update that leaves none."""
+    engine = engine_with()
+    gated = make_pod(gates=("a", "b"))
+    assert observed(engine, *added(make_node(), gated)) == [
+        *added(make_node(), gated),
+        PodQueued(
+            uid="p1",
+            queue=Queue.GATED,
+            cause="PodAdd",
+            plugin="SchedulingGates",
+            rejectors=("SchedulingGates",),
+            message="waiting for scheduling gates: [a b]",
+        ),
+    ]
+    assert attempted(engine) == []
+    update = records.PodUpdated(pod=make_pod(gates=("b",)))
+    assert observed(engine, update, at=1) == [update]
+    assert observed(engine, TICK, at=1000 * SECOND) == [TICK]
+    update = records.PodUpdated(pod=make_pod())
+    assert observed(engine, update, at=1000 * SECOND) == [
+        update, active(cause="PodUpdate", rejectors=("SchedulingGates",)),
+    ]  # fmt: skip
+    assert attempted(engine)[0].node == "n1"  # type: ignore[attr-defined]
+
+
+def test_a_gated_pod_does_not_wake_by_nodes() -> None:
+    """SchedulingGates listens to the pod alone."""
+    engine = engine_with()
+    observed(engine, *added(make_pod(gates=("a",))))
+    assert observed(engine, *added(make_node()), at=SECOND) == added(make_node())
+
+
+def test_higher_priority_first_then_who_came_first() -> None:
+    """PrioritySort."""
+    engine = engine_with()
+    observed(engine, *added(make_node(), make_pod("old"), make_pod("older")))
+    observed(engine, *added(make_pod("high", priority=10)), at=5)
+    observed(engine, *added(make_pod("low", priority=-1), make_pod("young")), at=6)
+    order = [attempted(engine)[0].uid for _ in range(4)]  # type: ignore[attr-defined]
+    assert order == ["high", "old", "older", "young"]
+
+
+def test_pods_of_one_group_wake_in_the_order_of_their_moves() -> None:
+    """And those of several groups among each other, too."""
+    engine = engine_with()
+    pods = [make_pod(f"p{i}", cpu=1000 + 100 * (i % 2)) for i in range(4)]
+    observed(engine, *added(FULL, *pods))
+    for _ in pods:
+        attempted(engine)
+    _, *moves = observed(engine, *added(ROOMY), at=2 * SECOND)
+    assert [move.uid for move in moves] == ["p0", "p1", "p2", "p3"]  # type: ignore[attr-defined]
+
+
+def test_required_affinity_wakes_on_the_named_label_only() -> None:
+    """Expressions of node affinity, by NodeAffinity's hint."""
+    zone = Requirement(key="zone", operator="In", values=("a", "b"))
+    terms = (NodeSelectorTerm(expressions=(zone,)),)
+    engine = waiting(make_node(labels={"zone": "c"}), spec={"required_node_terms": terms})
+    node = records.NodeUpdated(node=make_node(labels={"zone": "b"}))
+    move = woken("NodeUpdateLabel", "NodeAffinity")
+    assert observed(engine, node, at=2 * SECOND) == [node, move]
+
+
+class Barrier:
+    """Refuses every pod by Pending, and wakes them when a node comes."""
+
+    name = "Barrier"
+    wakes_on = (ClusterEvent.NODE_ADD,)
+
+    def __init__(self, status: Status) -> None:
+        self.status = status
+
+    def pre_filter(self, cycle, pod, nodes):
+        return self.status
+
+
+@pytest.mark.parametrize(
+    ("status", "queue"),
+    [(Status.unschedulable("full"), Queue.BACKOFF), (Status.pending("soon"), Queue.ACTIVE)],
+)
+def test_pending_wakes_without_backoff(status: Status, queue: Queue) -> None:
+    """Other refusals do not."""
+    engine = engine_of(Barrier(status))
+    observed(engine, *added(make_node(), make_pod()))
+    attempted(engine)
+    pending = ("Barrier",) if status.code == "Pending" else ()
+    move = woken("NodeAdd", "Barrier", queue, pending=pending)
+    assert observed(engine, *added(ROOMY), at=1) == [*added(ROOMY), move]
+
+
+def test_a_hint_that_raises_wakes() -> None:
+    """A try too many harms nothing."""
+
+    class Broken(Barrier):
+        name = "Broken"
+
+        def hint(self, cycle, pod, change):
+            raise RuntimeError("no idea")
+
+    engine = engine_of(Broken(Status.unschedulable("full")))
+    observed(engine, *added(make_node(), make_pod()))
+    attempted(engine)
+    move = woken("NodeAdd", "Broken")
+    assert observed(engine, *added(ROOMY), at=SECOND) == [*added(ROOMY), move]
+
+
+def test_memory_wakes_the_pods_its_plugin_refused_in_their_order() -> None:
+    """By a MemoryChanged event, whatever the history of the groups that they wait in."""
+
+    class Club:
+        """Lets in who is on its list; a pod named doorman opens it to all."""
+
+        name = "Club"
+        wakes_on = (ClusterEvent.MEMORY_CHANGE, ClusterEvent.NODE_UPDATE_LABEL)
+
+        def pre_filter(self, cycle, pod, nodes):
+            if pod.name == "doorman":
+                cycle.remember("open", True)
+            elif not cycle.memory.get("open"):
+                return Status.unschedulable("closed")
+            return None
+
+        def hint(self, cycle, pod, change):
+            return change.event is ClusterEvent.MEMORY_CHANGE or pod.name == "p1"
+
+    def refuse_all(engine: Engine) -> None:
+        while not engine.idle:
+            attempted(engine)
+
+    engine = engine_of(Club())
+    observed(engine, *added(make_node(), make_pod("p1"), make_pod("p2")))
+    refuse_all(engine)
+    observed(engine, records.NodeUpdated(node=make_node(labels={"a": "b"})), at=SECOND)
+    refuse_all(engine)
+    observed(engine, *added(make_pod("doorman")), at=9 * SECOND)
+    *_, changed, one, two = attempted(engine)
+    assert changed == records.MemoryChanged(plugin="Club", key="open", value=True)
+    assert [one.uid, two.uid] == ["p2", "p1"]  # type: ignore[attr-defined]
+    assert {one.cause, two.cause} == {"MemoryChange"}  # type: ignore[attr-defined]
