@@ -119,6 +119,9 @@ class ClassColumns:
         self._reads_images = any(f.reads_images for f in self.filters) or any(
             cache.score.reads_images for cache in self.caches
         )
+        self._rescorable = all(
+            cache.score.normalization is Normalization.IDENTITY for cache in self._dynamic_caches
+        )
         self.keys: Keys = np.zeros(0, dtype=np.int32)
         self.totals: Totals = np.zeros(0, dtype=np.int64)
         self.counts: dict[int, int] = {}
@@ -216,7 +219,7 @@ class ClassColumns:
         """The common case, after pods were placed or ended: only what depends on usage can have
         changed on these rows. False, with nothing done, where a verdict has changed as well or a
         normalisation might."""
-        if any(c.score.normalization is not Normalization.IDENTITY for c in self._dynamic_caches):
+        if not self._rescorable:
             return False
         if not len(rows):
             return True

@@ -57,6 +57,7 @@ __all__ = [
 ]
 
 IntColumn = NDArray[Any]
+_INT64 = np.dtype(np.int64)
 
 
 class Status(NamedTuple):
@@ -281,9 +282,10 @@ def _checked(
         raise PluginError(
             plugin, point, f"returned shape {array.shape}; one value a node, ({rows},), is needed"
         )
-    if array.dtype.kind not in "biu":
-        raise PluginError(plugin, point, f"returned {array.dtype} values; integers are needed")
-    array = array.astype(np.int64, copy=False)
+    if array.dtype is not _INT64:
+        if array.dtype.kind not in "biu":
+            raise PluginError(plugin, point, f"returned {array.dtype} values; integers are needed")
+        array = array.astype(np.int64, copy=False)
     # Shifted to start at 0 and read as unsigned, one comparison finds both kinds of outliers.
     shifted = array if minimum == 0 else array - minimum
     if rows and np.maximum.reduce(shifted.view(np.uint64)) > maximum - minimum:
