@@ -19,9 +19,9 @@ $(READY): pyproject.toml
 
 demo: $(READY)  ## a cluster under load, with progress and a summary
 	@echo 'A cluster of 300 nodes, and 3,000 pods that ask for more than it has at a time:'
-	@echo '  eventsched simulate --generate nodes=300,pods=3000,shape=tight,seed=1 --why default/pod-001234'
+	@echo '  eventsched simulate --generate nodes=300,pods=3000,shape=tight,seed=1 --why default/pod-001059'
 	@echo
-	@$(BIN)/eventsched simulate --generate nodes=300,pods=3000,shape=tight,seed=1 --why default/pod-001234
+	@$(BIN)/eventsched simulate --generate nodes=300,pods=3000,shape=tight,seed=1 --why default/pod-001059
 	@echo
 	@echo 'Ask about any other pod with --why; run it on your own cluster with'
 	@echo '  kubectl get nodes,pods -A -o yaml > cluster.yaml'

@@ -1,4 +1,5 @@
-"""A line on the terminal that says how a run goes; nothing where standard error is no terminal."""
+"""A line on standard error that says how a run goes: rewritten in place on a terminal, a new one
+now and then elsewhere."""
 
 import sys
 import time
@@ -8,7 +9,9 @@ from eventsched.domain.records import Queue
 from eventsched.runtime.simulation import Tally
 
 EVERY = 0.2
-"""Seconds between two updates."""
+"""Seconds between two updates on a terminal."""
+SELDOM = 2.0
+"""Seconds between two lines elsewhere."""
 
 
 class Progress:
@@ -17,15 +20,17 @@ class Progress:
     def __init__(self, total: int) -> None:
         self._total = total
         self._terminal = sys.stderr.isatty()
-        self._started = self._next = time.monotonic()
+        self._every = EVERY if self._terminal else SELDOM
+        self._started = time.monotonic()
+        self._next = self._started + self._every
         self._width = 0
 
     def __call__(self, tally: Tally) -> None:
         """Says how it goes, when it is time to."""
         now = time.monotonic()
-        if not self._terminal or now < self._next:
+        if now < self._next:
             return
-        self._next = now + EVERY
+        self._next = now + self._every
         self._write(self.line(tally, now - self._started))
 
     def done(self) -> None:
@@ -46,6 +51,9 @@ class Progress:
         )
 
     def _write(self, line: str) -> None:
-        sys.stderr.write("\r" + line.ljust(self._width))
+        if self._terminal:
+            sys.stderr.write("\r" + line.ljust(self._width))
+        else:
+            sys.stderr.write(line + "\n")
         sys.stderr.flush()
         self._width = len(line)

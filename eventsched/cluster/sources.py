@@ -88,8 +88,9 @@ def read(
         )
     if not _is_csv(nodes):
         return _from_manifests([nodes, pods] if nodes != pods else [nodes])
+    read_nodes, read_pods = openb.read_nodes(nodes), openb.read_pods(pods)
     digests = {path.name: _digest(path) for path in (nodes, pods)}
-    return Source(openb.read_nodes(nodes), openb.read_pods(pods), digests=digests)
+    return Source(read_nodes, read_pods, digests=digests)
 
 
 def _from_manifests(paths: Sequence[Path]) -> Source:

@@ -73,7 +73,7 @@ class ScoreCache:
         """Looks for the largest raw score again; whether it is another one."""
         if self.score.normalization is Normalization.IDENTITY or self._digest is not None:
             return False
-        largest = int(self.raw.max()) if len(self.raw) else 0
+        largest = max(0, int(self.raw.max())) if len(self.raw) else 0
         if self.column.parameters == (largest,):
             return False
         self.column = self.score.column((largest,))
@@ -185,6 +185,10 @@ class ClassColumns:
     def _grow(self, size: int) -> None:
         if len(self.keys) == size:
             return
+        if self.unrecorded is not None:
+            # A node may have come and gone again: its row is then computed, but no key changes.
+            self.unrecorded.append(np.arange(len(self.keys), size, dtype=np.intp))
+            self.keys_changed = True
         self._static = _longer(self._static, size, NO_NODE)
         self.counts[NO_NODE] = self.counts.get(NO_NODE, 0) + size - len(self.keys)
         self.keys = _longer(self.keys, size, NO_NODE)
@@ -213,6 +217,9 @@ class ClassColumns:
             self._count(before[differs], -1)
             self._count(keys[differs], 1)
         differs |= self._score(table, cycle, pod, changed_nodes, rows, keys, before)
+        if changed_nodes is rows:
+            # Keys and scores may be newer than the totals, where a plugin failed half-way.
+            differs[:] = True
         self._total(rows, differs)
 
     def _rescore(self, table: NodeTable, cycle: Cycle, pod: Pod, rows: Rows) -> bool:

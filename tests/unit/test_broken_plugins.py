@@ -123,7 +123,7 @@ def test_the_attempt_fails_and_the_next_pod_is_placed(
     assert decided.message == f"plugin Broken failed in {problem}"
     assert queued == backing_off(plugin="Broken")
     healthy = attempted(engine)[0]
-    assert (healthy.uid, healthy.outcome) == ("p2", Outcome.SCHEDULED)  # type: ignore[attr-defined]
+    assert (healthy.uid, healthy.outcome) == ("p2", Outcome.SCHEDULED)
 
 
 def test_an_error_of_pre_filter_is_no_refusal() -> None:
@@ -131,7 +131,7 @@ def test_an_error_of_pre_filter_is_no_refusal() -> None:
     engine = engine_of(plugin(pre_filter=lambda *_: Status.error("cannot read")))
     observed(engine, *added(make_node(), make_pod("p1")))
     decided, queued = attempted(engine)
-    assert (decided.outcome, decided.message) == (Outcome.ERROR, "cannot read")  # type: ignore[attr-defined]
+    assert (decided.outcome, decided.message) == (Outcome.ERROR, "cannot read")
     assert queued == backing_off(plugin="Broken")
 
 
@@ -142,8 +142,8 @@ def test_errors_double_the_backoff() -> None:
     now, lengths = 0, []
     for _ in range(3):
         _, queued = attempted(engine)
-        lengths.append((queued.until - now) // SECOND)  # type: ignore[attr-defined]
-        now = queued.until  # type: ignore[attr-defined]
+        lengths.append((queued.until - now) // SECOND)
+        now = queued.until
         observed(engine, records.TimePassed(), at=now)
     assert lengths == [1, 2, 4]
 
@@ -153,7 +153,7 @@ def test_a_gate_that_raises_holds_the_pod() -> None:
     gate = type("Gate", (), {"name": "Gate", "pre_enqueue": lambda self, pod: boom()})()
     *_, queued = observed(engine_of(gate), *added(make_pod()))
     message = f"plugin Gate failed in pre_enqueue: {RAISED}"
-    assert (queued.queue, queued.plugin, queued.message) == ("gated", "Gate", message)  # type: ignore[attr-defined]
+    assert (queued.queue, queued.plugin, queued.message) == ("gated", "Gate", message)
 
 
 def test_a_post_filter_that_raises_is_quoted() -> None:
@@ -161,7 +161,7 @@ def test_a_post_filter_that_raises_is_quoted() -> None:
     engine = engine_of(plugin(filter=array([1]), post_filter=boom))
     observed(engine, *added(make_node(), make_pod("p1")))
     *_, decided, _ = attempted(engine)
-    assert decided.message == (  # type: ignore[attr-defined]
+    assert decided.message == (
         "0/1 nodes are available: 1 node(s) were refused by Broken. "
         f"plugin Broken failed in post_filter: {RAISED}"
     )
@@ -183,4 +183,4 @@ def test_a_sign_that_raises_means_unsigned() -> None:
     made.sign = boom
     engine = engine_of(made)
     observed(engine, *added(make_node(), make_pod("p1")))
-    assert attempted(engine)[0].node == "n1"  # type: ignore[attr-defined]
+    assert attempted(engine)[0].node == "n1"

@@ -270,7 +270,7 @@ def test_the_seed_decides_between_equals() -> None:
         start = records.StreamStarted(format=1, engine="test", seed=seed)
         pods = [make_pod(f"p{i}", cpu=0, memory=0) for i in range(8)]
         observed(engine, start, *added(*(make_node(f"n{i}") for i in range(5)), *pods))
-        return [attempted(engine)[0].node for _ in pods]  # type: ignore[attr-defined]
+        return [attempted(engine)[0].node for _ in pods]
 
     assert chosen("one") == chosen("one")
     assert chosen("one") != chosen("two")

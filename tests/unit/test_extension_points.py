@@ -226,7 +226,7 @@ def test_per_node_plugins_through_the_adapter() -> None:
     uids = {"a": "red", "b": "dark", "c": "40", "d": "50"}
     engine = waiting(Colours(), nodes=[make_node(name, uid=uid) for name, uid in uids.items()])
     *definitions, decided = attempted(engine)
-    assert [each.verdict for each in definitions] == [  # type: ignore[attr-defined]
+    assert [each.verdict for each in definitions] == [
         Verdict(plugin="Colours", code=Code.UNRESOLVABLE, reasons=("too dark",)),
         Verdict(plugin="Colours", code=Code.UNSCHEDULABLE, reasons=("too red",)),
     ]
@@ -340,6 +340,17 @@ def test_an_error_after_the_choice(point: str) -> None:
     ]
 
 
+def test_filter_says_pending_or_error_through_explain() -> None:
+    """Pending is a refusal whose plugin wakes the pod at once; Error ends the attempt."""
+    said = {1: Status.pending("soon"), 2: Status.error("cannot read")}
+    for code, kind, pending in ((1, "unschedulable", ("Says",)), (2, "error", ())):
+        explain = {"explain": lambda cycle, pod, code: said[code]}
+        engine = waiting(Scripted("Says", filter=everywhere(code), **explain))
+        *_, decided, queued = attempted(engine)
+        assert (decided.outcome, queued.pending) == (kind, pending)
+    assert decided.message == "plugin Says failed in filter: cannot read"
+
+
 def test_bind_skip_leaves_it_to_the_next_one() -> None:
     """The first that does not skip binds; later ones are not asked."""
     trace: list[str] = []
@@ -355,7 +366,7 @@ def test_no_bind_plugin_takes_the_pod() -> None:
     """An error that names them all."""
     binders = [Scripted(name, bind=Status.skip()) for name in ("A", "B")]
     decided, queued = attempted(waiting(*binders, nodes=[make_node()]))
-    assert decided.message == (  # type: ignore[attr-defined]
+    assert decided.message == (
         "no bind plugin took the pod: all of A, B skipped it"
     )
     assert queued == backing_off(plugin="A, B")

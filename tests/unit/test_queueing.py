@@ -1,26 +1,24 @@
 """Queues: who goes first, who waits, and what moves a pod up again."""
 
-import msgspec
 import pytest
 
 from eventsched.domain import records
 from eventsched.domain.objects import Node, NodeSelectorTerm, Requirement, Taint, Toleration
 from eventsched.domain.records import PodQueued, Queue, Record, Stimulus
 from eventsched.scheduling.engine import Engine
-from eventsched.scheduling.framework import ClusterEvent, Status
 from tests.builders import (
     SECOND,
     active,
     added,
     attempted,
     backing_off,
-    engine_of,
     engine_with,
     make_node,
     make_pod,
     observed,
     parked,
     refused,
+    woken,
 )
 
 TICK = records.TimePassed()
@@ -31,22 +29,11 @@ CORDON = Toleration(key="node.kubernetes.io/unschedulable", operator="Exists")
 def waiting(node: Node, **pod: object) -> Engine:
     """An engine with the default profile whose only pod, p1, was refused at 0."""
     engine = engine_with()
-    observed(engine, *added(node, make_pod(**pod)))  # type: ignore[arg-type]
+    observed(engine, *added(node, make_pod(**pod)))
     *_, decided, queued = attempted(engine)
-    assert decided.outcome == "unschedulable"  # type: ignore[attr-defined]
-    assert queued.queue is Queue.UNSCHEDULABLE  # type: ignore[attr-defined]
+    assert decided.outcome == "unschedulable"
+    assert queued.queue is Queue.UNSCHEDULABLE
     return engine
-
-
-def woken(cause: str, plugin: str, queue: Queue = Queue.ACTIVE, **fields: object) -> PodQueued:
-    """p1's move up, which still names who refused it and when its backoff ends or ended."""
-    filled = {"rejectors": (plugin,), "until": SECOND, "failures": 1, **fields}
-    return PodQueued(uid="p1", queue=queue, cause=cause, plugin=plugin, **filled)  # type: ignore[arg-type]
-
-
-def updated(node: Node, **fields: object) -> Stimulus:
-    """The update of a node."""
-    return records.NodeUpdated(node=msgspec.structs.replace(node, **fields))
 
 
 FULL = make_node(cpu=500)
@@ -208,34 +195,6 @@ def test_an_update_does_not_flush_twice() -> None:
     assert observed(engine, TICK, at=300 * SECOND) == [TICK, flush]
 
 
-def test_an_update_of_one_pod_does_not_hide_its_like() -> None:
-    """Two pods wait alike; the first is updated so that the change does not concern it any more."""
-
-    class Picky:
-        """Takes pods labelled red on nodes labelled hot; reads the pod's labels."""
-
-        name = "Picky"
-        wakes_on = (ClusterEvent.NODE_ADD,)
-
-        def sign(self, pod):
-            return pod.labels["colour"]
-
-        def filter_node(self, pod, node):
-            return None if (pod.labels["colour"], "hot") == ("red", node.uid) else "picky"
-
-        def hint(self, cycle, pod, change):
-            return pod.labels["colour"] == "red"
-
-    engine = engine_of(Picky())
-    red = {"labels": {"colour": "red"}}
-    observed(engine, *added(make_node(), make_pod("p0", **red), make_pod("p1", **red)))
-    attempted(engine), attempted(engine)
-    blue = records.PodUpdated(pod=make_pod("p0", labels={"colour": "blue"}))
-    assert observed(engine, blue) == [blue]
-    hot = make_node("n2", uid="hot")
-    assert observed(engine, *added(hot), at=2 * SECOND) == [*added(hot), woken("NodeAdd", "Picky")]
-
-
 def test_flush_after_five_minutes() -> None:
     """Without any reason, a pod is tried again; not a microsecond earlier."""
     engine = waiting(FULL)
@@ -254,7 +213,7 @@ def test_backoff_doubles_up_to_ten_seconds() -> None:
         now += 300 * SECOND
         observed(engine, TICK, at=now)
         _, queued = attempted(engine)
-        lengths.append((queued.until - now) // SECOND)  # type: ignore[attr-defined]
+        lengths.append((queued.until - now) // SECOND)
     assert lengths == [2, 4, 8, 10, 10, 10]
 
 
@@ -277,7 +236,7 @@ def test_attempts_rise_and_errors_are_counted_apart_from_failures() -> None:
     engine = waiting(FULL)
     observed(engine, *added(ROOMY), at=SECOND)
     decided = attempted(engine)[0]
-    assert (decided.attempt, decided.node) == (2, "n2")  # type: ignore[attr-defined]
+    assert (decided.attempt, decided.node) == (2, "n2")
     lost = records.BindFailed(uid="p1", node="n2", message="no")
     *_, queued = observed(engine, lost, at=SECOND)
     assert queued == backing_off(cause="BindFailed", until=2 * SECOND, failures=1, message="no")
@@ -306,7 +265,7 @@ def test_gates_hold_a_pod_until_the_last_is_removed() -> None:
     assert observed(engine, update, at=1000 * SECOND) == [
         update, active(cause="PodUpdate", rejectors=("SchedulingGates",)),
     ]  # fmt: skip
-    assert attempted(engine)[0].node == "n1"  # type: ignore[attr-defined]
+    assert attempted(engine)[0].node == "n1"
 
 
 def test_a_gated_pod_does_not_wake_by_nodes() -> None:
@@ -322,7 +281,7 @@ def test_higher_priority_first_then_who_came_first() -> None:
     observed(engine, *added(make_node(), make_pod("old"), make_pod("older")))
     observed(engine, *added(make_pod("high", priority=10)), at=5)
     observed(engine, *added(make_pod("low", priority=-1), make_pod("young")), at=6)
-    order = [attempted(engine)[0].uid for _ in range(4)]  # type: ignore[attr-defined]
+    order = [attempted(engine)[0].uid for _ in range(4)]
     assert order == ["high", "old", "older", "young"]
 
 
@@ -334,7 +293,7 @@ def test_pods_of_one_group_wake_in_the_order_of_their_moves() -> None:
     for _ in pods:
         attempted(engine)
     _, *moves = observed(engine, *added(ROOMY), at=2 * SECOND)
-    assert [move.uid for move in moves] == ["p0", "p1", "p2", "p3"]  # type: ignore[attr-defined]
+    assert [move.uid for move in moves] == ["p0", "p1", "p2", "p3"]
 
 
 def test_required_affinity_wakes_on_the_named_label_only() -> None:
@@ -345,81 +304,3 @@ def test_required_affinity_wakes_on_the_named_label_only() -> None:
     node = records.NodeUpdated(node=make_node(labels={"zone": "b"}))
     move = woken("NodeUpdateLabel", "NodeAffinity")
     assert observed(engine, node, at=2 * SECOND) == [node, move]
-
-
-class Barrier:
-    """Refuses every pod by Pending, and wakes them when a node comes."""
-
-    name = "Barrier"
-    wakes_on = (ClusterEvent.NODE_ADD,)
-
-    def __init__(self, status: Status) -> None:
-        self.status = status
-
-    def pre_filter(self, cycle, pod, nodes):
-        return self.status
-
-
-@pytest.mark.parametrize(
-    ("status", "queue"),
-    [(Status.unschedulable("full"), Queue.BACKOFF), (Status.pending("soon"), Queue.ACTIVE)],
-)
-def test_pending_wakes_without_backoff(status: Status, queue: Queue) -> None:
-    """Other refusals do not."""
-    engine = engine_of(Barrier(status))
-    observed(engine, *added(make_node(), make_pod()))
-    attempted(engine)
-    pending = ("Barrier",) if status.code == "Pending" else ()
-    move = woken("NodeAdd", "Barrier", queue, pending=pending)
-    assert observed(engine, *added(ROOMY), at=1) == [*added(ROOMY), move]
-
-
-def test_a_hint_that_raises_wakes() -> None:
-    """A try too many harms nothing."""
-
-    class Broken(Barrier):
-        name = "Broken"
-
-        def hint(self, cycle, pod, change):
-            raise RuntimeError("no idea")
-
-    engine = engine_of(Broken(Status.unschedulable("full")))
-    observed(engine, *added(make_node(), make_pod()))
-    attempted(engine)
-    move = woken("NodeAdd", "Broken")
-    assert observed(engine, *added(ROOMY), at=SECOND) == [*added(ROOMY), move]
-
-
-def test_memory_wakes_the_pods_its_plugin_refused_in_their_order() -> None:
-    """By a MemoryChanged event, whatever the history of the groups that they wait in."""
-
-    class Club:
-        """Lets in who is on its list; a pod named doorman opens it to all."""
-
-        name = "Club"
-        wakes_on = (ClusterEvent.MEMORY_CHANGE, ClusterEvent.NODE_UPDATE_LABEL)
-
-        def pre_filter(self, cycle, pod, nodes):
-            if pod.name == "doorman":
-                cycle.remember("open", True)
-            elif not cycle.memory.get("open"):
-                return Status.unschedulable("closed")
-            return None
-
-        def hint(self, cycle, pod, change):
-            return change.event is ClusterEvent.MEMORY_CHANGE or pod.name == "p1"
-
-    def refuse_all(engine: Engine) -> None:
-        while not engine.idle:
-            attempted(engine)
-
-    engine = engine_of(Club())
-    observed(engine, *added(make_node(), make_pod("p1"), make_pod("p2")))
-    refuse_all(engine)
-    observed(engine, records.NodeUpdated(node=make_node(labels={"a": "b"})), at=SECOND)
-    refuse_all(engine)
-    observed(engine, *added(make_pod("doorman")), at=9 * SECOND)
-    *_, changed, one, two = attempted(engine)
-    assert changed == records.MemoryChanged(plugin="Club", key="open", value=True)
-    assert [one.uid, two.uid] == ["p2", "p1"]  # type: ignore[attr-defined]
-    assert {one.cause, two.cause} == {"MemoryChange"}  # type: ignore[attr-defined]

@@ -1,0 +1,126 @@
+"""What plugins of one's own can do about their pods' waking: hints, Pending and memory."""
+
+import pytest
+
+from eventsched.domain import records
+from eventsched.domain.records import Queue
+from eventsched.scheduling.engine import Engine
+from eventsched.scheduling.framework import ClusterEvent, Status
+from tests.builders import (
+    SECOND,
+    added,
+    attempted,
+    engine_of,
+    make_node,
+    make_pod,
+    observed,
+    woken,
+)
+
+ROOMY = make_node("n2")
+
+
+def test_an_update_of_one_pod_does_not_hide_its_like() -> None:
+    """Two pods wait alike; the first is updated so that the change does not concern it any more."""
+
+    class Picky:
+        """Takes pods labelled red on nodes labelled hot; reads the pod's labels."""
+
+        name = "Picky"
+        wakes_on = (ClusterEvent.NODE_ADD,)
+
+        def sign(self, pod):
+            return pod.labels["colour"]
+
+        def filter_node(self, pod, node):
+            return None if (pod.labels["colour"], "hot") == ("red", node.uid) else "picky"
+
+        def hint(self, cycle, pod, change):
+            return pod.labels["colour"] == "red"
+
+    engine = engine_of(Picky())
+    red = {"labels": {"colour": "red"}}
+    observed(engine, *added(make_node(), make_pod("p0", **red), make_pod("p1", **red)))
+    attempted(engine), attempted(engine)
+    blue = records.PodUpdated(pod=make_pod("p0", labels={"colour": "blue"}))
+    assert observed(engine, blue) == [blue]
+    hot = make_node("n2", uid="hot")
+    assert observed(engine, *added(hot), at=2 * SECOND) == [*added(hot), woken("NodeAdd", "Picky")]
+
+
+class Barrier:
+    """Refuses every pod by Pending, and wakes them when a node comes."""
+
+    name = "Barrier"
+    wakes_on = (ClusterEvent.NODE_ADD,)
+
+    def __init__(self, status: Status) -> None:
+        self.status = status
+
+    def pre_filter(self, cycle, pod, nodes):
+        return self.status
+
+
+@pytest.mark.parametrize(
+    ("status", "queue"),
+    [(Status.unschedulable("full"), Queue.BACKOFF), (Status.pending("soon"), Queue.ACTIVE)],
+)
+def test_pending_wakes_without_backoff(status: Status, queue: Queue) -> None:
+    """Other refusals do not."""
+    engine = engine_of(Barrier(status))
+    observed(engine, *added(make_node(), make_pod()))
+    attempted(engine)
+    pending = ("Barrier",) if status.code == "Pending" else ()
+    move = woken("NodeAdd", "Barrier", queue, pending=pending)
+    assert observed(engine, *added(ROOMY), at=1) == [*added(ROOMY), move]
+
+
+def test_a_hint_that_raises_wakes() -> None:
+    """A try too many harms nothing."""
+
+    class Broken(Barrier):
+        name = "Broken"
+
+        def hint(self, cycle, pod, change):
+            raise RuntimeError("no idea")
+
+    engine = engine_of(Broken(Status.unschedulable("full")))
+    observed(engine, *added(make_node(), make_pod()))
+    attempted(engine)
+    move = woken("NodeAdd", "Broken")
+    assert observed(engine, *added(ROOMY), at=SECOND) == [*added(ROOMY), move]
+
+
+def test_memory_wakes_the_pods_its_plugin_refused_in_their_order() -> None:
+    """By a MemoryChanged event, whatever the history of the groups that they wait in."""
+
+    class Club:
+        """Lets in who is on its list; a pod named doorman opens it to all."""
+
+        name = "Club"
+        wakes_on = (ClusterEvent.MEMORY_CHANGE, ClusterEvent.NODE_UPDATE_LABEL)
+
+        def pre_filter(self, cycle, pod, nodes):
+            if pod.name == "doorman":
+                cycle.remember("open", True)
+            elif not cycle.memory.get("open"):
+                return Status.unschedulable("closed")
+            return None
+
+        def hint(self, cycle, pod, change):
+            return change.event is ClusterEvent.MEMORY_CHANGE or pod.name == "p1"
+
+    def refuse_all(engine: Engine) -> None:
+        while not engine.idle:
+            attempted(engine)
+
+    engine = engine_of(Club())
+    observed(engine, *added(make_node(), make_pod("p1"), make_pod("p2")))
+    refuse_all(engine)
+    observed(engine, records.NodeUpdated(node=make_node(labels={"a": "b"})), at=SECOND)
+    refuse_all(engine)
+    observed(engine, *added(make_pod("doorman")), at=9 * SECOND)
+    *_, changed, one, two = attempted(engine)
+    assert changed == records.MemoryChanged(plugin="Club", key="open", value=True)
+    assert [one.uid, two.uid] == ["p2", "p1"]
+    assert {one.cause, two.cause} == {"MemoryChange"}
