@@ -150,11 +150,6 @@ def woken(cause: str, plugin: str, queue: Queue = Queue.ACTIVE, **fields: Any) -
     return PodQueued(uid="p1", queue=queue, cause=cause, plugin=plugin, **filled)
 
 
-def updated(node: Node, **fields: Any) -> Stimulus:
-    """The update of a node."""
-    return records.NodeUpdated(node=msgspec.structs.replace(node, **fields))
-
-
 def backing_off(uid: str = "p1", until: int = SECOND, **fields: Any) -> PodQueued:
     """A move to the backoff queue, after a first error at time 0 where nothing else is said."""
     filled = {"cause": "AttemptFailed", "errors": 1, **fields}

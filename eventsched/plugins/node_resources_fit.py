@@ -40,7 +40,7 @@ from eventsched.scheduling.utilization import (
 
 Int64s = NDArray[np.int64]
 Strategy = Callable[[Int64s, Int64s], Int64s]
-"""(requested with the pod, allocatable), int64[k, n] each → int64[k, n] scores of 0..100."""
+"""(requested with the pod, allocatable, never 0), int64[k, n] each → int64[k, n] of 0..100."""
 
 
 class ShapePoint(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True):
@@ -150,12 +150,15 @@ class NodeResourcesFit:
             return np.zeros(len(nodes), dtype=np.int64)
         allocatable = nodes.allocatable(scored.names)
         requested = nodes.nonzero_requested(scored.names) + scored.amounts
-        scores = self._strategy(requested, allocatable)
-        counted = allocatable if self._counts_zero else allocatable * scores
-        if np.count_nonzero(counted) == counted.size:
+        everywhere = np.count_nonzero(allocatable) == allocatable.size
+        scores = self._strategy(requested, allocatable if everywhere else np.maximum(allocatable, 1))
+        if everywhere and (self._counts_zero or np.count_nonzero(scores) == scores.size):
             total, weight = _weighted_sum(scores, scored.weights), scored.weight
         else:
-            weights = np.where(counted != 0, np.array(scored.weights)[:, None], 0)
+            counted = allocatable != 0
+            if not self._counts_zero:
+                counted &= scores > 0
+            weights = np.where(counted, np.array(scored.weights)[:, None], 0)
             total, weight = (scores * weights).sum(axis=0), np.maximum(weights.sum(axis=0), 1)
         if self._counts_zero:
             return np.asarray(total // weight)
@@ -196,7 +199,7 @@ def _strategies(strategy: ScoringStrategy) -> Strategy:
 def _weighted_sum(scores: Int64s, weights: tuple[int, ...]) -> Int64s:
     total: Int64s = scores[0] * weights[0]
     for index in range(1, len(weights)):
-        total += scores[index] * weights[index]
+        total += scores[index] if weights[index] == 1 else scores[index] * weights[index]
     return total
 
 
@@ -213,9 +216,9 @@ def _most(requested: Int64s, allocatable: Int64s) -> Int64s:
 
 
 def _percent(part: Int64s, whole: Int64s) -> Int64s:
-    """Whole percent, in place; 0 where the whole is 0, and so is the part."""
+    """Whole percent, in place."""
     part *= 100
-    part //= np.maximum(whole, 1)
+    part //= whole
     return part
 
 
@@ -225,10 +228,8 @@ def _ratio(shape: tuple[ShapePoint, ...]) -> Strategy:
     line = np.array([_on_line(shape, percent) for percent in range(101)], dtype=np.int64)
 
     def scores(requested: Int64s, allocatable: Int64s) -> Int64s:
-        percent = np.where(
-            requested > allocatable, 100, requested * 100 // np.maximum(allocatable, 1)
-        )
-        return line[np.where(allocatable > 0, percent, 100)]
+        percent = np.where(requested > allocatable, 100, requested * 100 // allocatable)
+        return np.asarray(line[percent])
 
     return scores
 

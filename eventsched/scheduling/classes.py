@@ -232,15 +232,17 @@ class ClassColumns:
             return True
         view = NodeView(table, rows)
         keys = self._static[rows]
-        _lower(keys, self._dynamic_filters, cycle, pod, view)
-        if np.count_nonzero(keys != self.keys[rows]):
-            return False
-        feasible = keys == PASSES
-        if np.count_nonzero(feasible) < len(rows):
-            rows = rows[feasible]
-            if not len(rows):
-                return True
-            view = NodeView(table, rows)
+        lowered = _lower(keys, self._dynamic_filters, cycle, pod, view)
+        # Where every node passes and still does, there is nothing to compare.
+        if lowered or len(self.counts) > 1:
+            if np.count_nonzero(keys != self.keys[rows]):
+                return False
+            feasible = keys == PASSES
+            if np.count_nonzero(feasible) < len(rows):
+                rows = rows[feasible]
+                if not len(rows):
+                    return True
+                view = NodeView(table, rows)
         totals = self.totals[rows]
         for cache in self._dynamic_caches:
             totals += cache.change(rows, cache.score(cycle, pod, view))
@@ -348,14 +350,20 @@ def skips_score(plugin: Any, cycle: Cycle, pod: Pod, nodes: NodeView | None) -> 
     raise PluginError(plugin.name, "pre_score", ", ".join(answer.reasons))
 
 
-def _lower(keys: Keys, filters: Iterable[Filter], cycle: Cycle, pod: Pod, nodes: NodeView) -> None:
-    """Lowers the keys of rows that a filter refuses earlier than what they have."""
+def _lower(
+    keys: Keys, filters: Iterable[Filter], cycle: Cycle, pod: Pod, nodes: NodeView
+) -> bool:
+    """Lowers the keys of rows that a filter refuses earlier than what they have; whether any filter
+    refused any."""
+    lowered = False
     for each in filters:
         codes = each(cycle, pod, nodes)
         if codes is not None and np.count_nonzero(codes):
             refused = codes > 0
             found = (codes[refused] + each.position * 65_536).astype(np.int32)
             keys[refused] = np.minimum(keys[refused], found)
+            lowered = True
+    return lowered
 
 
 def _longer(column: NDArray[Any], size: int, fill: int) -> NDArray[Any]:

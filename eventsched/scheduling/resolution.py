@@ -180,18 +180,12 @@ def _require_known(plugin: _Enabled, registry: Mapping[str, type]) -> None:
     )
 
 
-def _serves(plugin: type, point: str) -> bool:
-    # The adapter makes points of the per-node methods, once the plugin is instantiated.
-    per_node = {"filter": "filter_node", "score": "score_node"}.get(point, "")
-    return point in points_of(plugin) or callable(getattr(plugin, per_node, None))
-
-
 def _check_explicit(explicit: Sequence[_Enabled], point: str, registry: Mapping[str, type]) -> None:
     seen: set[str] = set()
     for plugin in explicit:
         _require_known(plugin, registry)
-        if not _serves(registry[plugin.name], point):
-            served = [p for p in POINTS if _serves(registry[plugin.name], p)]
+        if point not in points_of(registry[plugin.name]):
+            served = points_of(registry[plugin.name])
             raise InputError(
                 f"{plugin.where}.name",
                 f"plugin {plugin.name} does not serve {point}",
@@ -226,7 +220,7 @@ def _expanded(
     spread: list[str] = []
     for plugin in multi:
         name = plugin.name
-        if name in disabled or not _serves(registry[name], point):
+        if name in disabled or point not in points_of(registry[name]):
             continue
         if name in own:
             overriding.add(name)
@@ -259,7 +253,7 @@ def _weights(
     getValidScoreWeights, which refuses a weight below zero by an overflow of its sum)."""
     weights: dict[str, int] = {}
     for plugin in enabled:
-        if plugin.name in weights or not _serves(registry[plugin.name], "score"):
+        if plugin.name in weights or "score" not in points_of(registry[plugin.name]):
             continue
         weight = plugin.weight or 1
         if weight < 0:

@@ -211,7 +211,7 @@ class Decisions:
 
 
 @pytest.mark.parametrize("kind", PROFILES)
-@deterministic(45)
+@deterministic(40)
 @given(
     shapes, operations, st.integers(1, 4), st.sampled_from([2, 3, 6, 65_536]), st.data(),
     st.sampled_from([0, 400, 2**20]),
@@ -234,7 +234,7 @@ def test_columns_are_those_of_a_fresh_computation(
 
 
 @pytest.mark.parametrize("kind", PROFILES)
-@deterministic(35)
+@deterministic(25)
 @given(
     shapes,
     st.lists(
@@ -255,6 +255,8 @@ def test_decisions_do_not_depend_on_the_cache(
         assert all(other == kept for other in others)
     digests = {driver.engine.state.digest() for driver in drivers}
     assert len(digests) == 1
+    table = drivers[0].engine.state.nodes
+    assert table.totals.tolist() == table.books[:, :2].sum(axis=0).tolist()
 
 
 # --- cases worth a name ---------------------------------------------------------------------------

@@ -158,7 +158,7 @@ def _fit(kind: str, weights: naive.Weights, shape: list[tuple[int, int]] | None 
     return NodeResourcesFit(NodeResourcesFitArgs(scoring_strategy=strategy))
 
 
-@deterministic(120)
+@deterministic(110)
 @given(clusters(), pending, st.data())
 def test_filters(cluster: Cluster, pod: Pod, data: st.DataObject) -> None:
     check_filter(cluster, pod, NodeUnschedulable(), naive.node_unschedulable)
@@ -177,7 +177,7 @@ def test_filters(cluster: Cluster, pod: Pod, data: st.DataObject) -> None:
     check_filter(cluster, pod, fit, lambda p, at: naive.fit(p, at, ignored, groups))
 
 
-@deterministic(120)
+@deterministic(110)
 @given(clusters(), pending, resource_weights, shapes)
 def test_scores(
     cluster: Cluster, pod: Pod, weights: naive.Weights, shape: list[tuple[int, int]]

@@ -1,5 +1,6 @@
 """Queues: who goes first, who waits, and what moves a pod up again."""
 
+import msgspec
 import pytest
 
 from eventsched.domain import records
@@ -34,6 +35,11 @@ def waiting(node: Node, **pod: object) -> Engine:
     assert decided.outcome == "unschedulable"
     assert queued.queue is Queue.UNSCHEDULABLE
     return engine
+
+
+def updated(node: Node, **fields: object) -> Stimulus:
+    """The update of a node."""
+    return records.NodeUpdated(node=msgspec.structs.replace(node, **fields))
 
 
 FULL = make_node(cpu=500)
