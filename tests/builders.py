@@ -123,14 +123,6 @@ def refused(uid: str = "p1", message: str = "", **fields: Any) -> PodDecided:
     )
 
 
-def failed(uid: str = "p1", plugin: str = "", message: str = "", **fields: Any) -> PodDecided:
-    """A decision that ended in an error, at the first attempt."""
-    return PodDecided(
-        **{"uid": uid, "profile": PROFILE, "attempt": 1, "outcome": Outcome.ERROR,
-           "plugin": plugin, "message": message, **fields}
-    )  # fmt: skip
-
-
 def active(uid: str = "p1", cause: str = "PodAdd", **fields: Any) -> PodQueued:
     """A move to the active queue."""
     return PodQueued(uid=uid, queue=Queue.ACTIVE, cause=cause, **fields)
@@ -139,9 +131,7 @@ def active(uid: str = "p1", cause: str = "PodAdd", **fields: Any) -> PodQueued:
 def parked(uid: str = "p1", *rejectors: str, until: int = SECOND, **fields: Any) -> PodQueued:
     """A move to the unschedulable queue after a first failed attempt at time 0."""
     filled = {"cause": "AttemptFailed", "failures": 1, **fields}
-    return PodQueued(
-        uid=uid, queue=Queue.UNSCHEDULABLE, rejectors=rejectors, until=until, **filled
-    )
+    return PodQueued(uid=uid, queue=Queue.UNSCHEDULABLE, rejectors=rejectors, until=until, **filled)
 
 
 def woken(cause: str, plugin: str, queue: Queue = Queue.ACTIVE, **fields: Any) -> PodQueued:

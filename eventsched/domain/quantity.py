@@ -18,7 +18,7 @@ _PATTERN = re.compile(
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4, "Pi": 5, "Ei": 6}
 _LARGEST = 2**63 - 1
-_LARGEST_EXPONENT = 9_999
+_LARGEST_EXPONENT = Decimal(9_999)
 _EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
 """Python's default rounds products to 28 digits."""
 

@@ -214,11 +214,12 @@ class PodUnreserved(Event, frozen=True, tag=True):
 
 
 class PodBound(Event, frozen=True, tag=True):
-    """A pod that we placed is on its node; PostBind ran."""
+    """A pod that we placed is on its node; ``message`` is what went wrong in PostBind."""
 
     uid: str
     node: str
     attempt: int
+    message: str = ""
 
 
 class MemoryChanged(Event, frozen=True, tag=True):

@@ -140,8 +140,8 @@ class SchedulerState:
         state.pod = self._interned(updated.pod)
         if state.pod.node_name:
             state.bound, state.queue = True, None
-            self.reservations.pop(updated.pod.uid, None)
-            held = None
+            if held is not None and (held.node != state.pod.node_name or not held.intended):
+                del self.reservations[updated.pod.uid]
         self._house(state, state.pod.node_name or (held.node if held else ""))
 
     def _pod_deleted(self, deleted: records.PodDeleted) -> None:

@@ -151,7 +151,9 @@ class NodeResourcesFit:
         allocatable = nodes.allocatable(scored.names)
         requested = nodes.nonzero_requested(scored.names) + scored.amounts
         everywhere = np.count_nonzero(allocatable) == allocatable.size
-        scores = self._strategy(requested, allocatable if everywhere else np.maximum(allocatable, 1))
+        scores = self._strategy(
+            requested, allocatable if everywhere else np.maximum(allocatable, 1)
+        )
         if everywhere and (self._counts_zero or np.count_nonzero(scores) == scores.size):
             total, weight = _weighted_sum(scores, scored.weights), scored.weight
         else:

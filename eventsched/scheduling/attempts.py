@@ -20,6 +20,9 @@ from eventsched.scheduling.profile import Profile, guarded
 from eventsched.scheduling.queue import SECOND
 from eventsched.scheduling.requeueing import Requeueing
 
+LONGEST_WAIT = 900
+"""Seconds that a pod waits at Permit at most (upstream: framework/runtime maxTimeout)."""
+
 
 @dataclass
 class Attempt:
@@ -72,6 +75,11 @@ class Attempts:
         profile = self._ledger.profiles[state.pod.scheduler_name]
         cycle = self._ledger.cycle(state.attempts + 1)
         attempt = Attempt(state, profile, cycle, {})
+        if state.pod.deleting:
+            # It leaves the queue for good; upstream: schedule_one.go skipPodSchedule.
+            message = f"skip schedule deleting pod: {state.pod.full_name}"
+            self._ledger.emit(attempt.decided(Outcome.ERROR, message=message))
+            return
         try:
             judged = judge(self._ledger.state.nodes, self._classes, profile, state.pod, cycle)
             self._take_verdicts(judged, attempt)
@@ -104,7 +112,10 @@ class Attempts:
         if placed.refusal is None:
             outcome = Outcome.WAITING if placed.waits else Outcome.SCHEDULED
             now = self._ledger.state.now
-            deadlines = {name: now + round(seconds * SECOND) for name, seconds in placed.waits}
+            deadlines = {
+                name: now + round(min(seconds, LONGEST_WAIT) * SECOND)
+                for name, seconds in placed.waits
+            }
             decided = attempt.decided(outcome, carry=dict(cycle.data), deadlines=deadlines)
             self._ledger.emit(decided, attempt.detail)
             self._binding.aftermath(attempt.state.pod.uid, cycle)
@@ -119,7 +130,10 @@ class Attempts:
 
     def _no_node(self, judged: Judgement, attempt: Attempt) -> None:
         nodes = self._ledger.state.nodes.live
-        message = fit_error(judged, nodes, self._post_filter(judged, attempt))
+        if nodes:
+            message = fit_error(judged, nodes, self._post_filter(judged, attempt))
+        else:
+            message = "no nodes available to schedule pods"
         if judged.refusal is not None and not judged.refusal[1].rejected:
             name, status = judged.refusal
             self._broken(attempt, name, ", ".join(status.reasons))

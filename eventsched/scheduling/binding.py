@@ -64,8 +64,12 @@ class Binding:
         state = self._ledger.state.pods[outcome.uid]
         cycle = self._ledger.cycle(held.attempt, held.carry)
         profile = self._ledger.profiles[state.pod.scheduler_name]
-        placement.post_bind(profile, state.pod, held.node, cycle)
-        self._ledger.emit(records.PodBound(uid=outcome.uid, node=held.node, attempt=held.attempt))
+        problems = placement.post_bind(profile, state.pod, held.node, cycle)
+        self._ledger.emit(
+            records.PodBound(
+                uid=outcome.uid, node=held.node, attempt=held.attempt, message=", ".join(problems)
+            )
+        )
         self.aftermath(outcome.uid, cycle)
         self._requeueing.wake(
             [ClusterEvent.ASSIGNED_POD_ADD], row=state.row if state.row >= 0 else None,
@@ -101,8 +105,8 @@ class Binding:
         state = self._ledger.state.pods[uid]
         cycle = self._ledger.cycle(held.attempt, held.carry)
         profile = self._ledger.profiles[state.pod.scheduler_name]
-        placement.unreserve(profile, state.pod, held.node, cycle)
-        self._back(state, plugin, status, cause)
+        problems = placement.unreserve(profile, state.pod, held.node, cycle)
+        self._back(state, plugin, Status(status.code, status.reasons + problems), cause)
         self.aftermath(uid, cycle)
 
     def _back(self, state: PodState, plugin: str, status: Status, cause: str) -> None:

@@ -350,9 +350,7 @@ def skips_score(plugin: Any, cycle: Cycle, pod: Pod, nodes: NodeView | None) -> 
     raise PluginError(plugin.name, "pre_score", ", ".join(answer.reasons))
 
 
-def _lower(
-    keys: Keys, filters: Iterable[Filter], cycle: Cycle, pod: Pod, nodes: NodeView
-) -> bool:
+def _lower(keys: Keys, filters: Iterable[Filter], cycle: Cycle, pod: Pod, nodes: NodeView) -> bool:
     """Lowers the keys of rows that a filter refuses earlier than what they have; whether any filter
     refused any."""
     lowered = False

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from eventsched.domain import records
 from eventsched.domain.objects import Pod
 from eventsched.domain.records import Queue
-from eventsched.domain.state import SchedulerState
+from eventsched.domain.state import PodState, Reservation, SchedulerState
 from eventsched.scheduling.attempts import Attempts
 from eventsched.scheduling.binding import Binding
 from eventsched.scheduling.classes import ClassCache
@@ -146,13 +146,23 @@ class Engine:
 
     def _pod_updated(self, updated: records.PodUpdated, at: int) -> None:
         state = self.state.pods[updated.pod.uid]
-        was_bound = state.bound
+        was_bound, held = state.bound, self.state.reservations.get(updated.pod.uid)
         self._ledger.commit(updated, at)
+        if held is not None and state.bound:
+            self._reserved_pod_bound(state, held)
         if state.bound:
             event = ClusterEvent.ASSIGNED_POD_UPDATE if was_bound else ClusterEvent.ASSIGNED_POD_ADD
             self._assigned_pod_changed(event, updated.pod)
         elif state.queue is not None:
             self._requeueing.pod_updated(state)
+
+    def _reserved_pod_bound(self, state: PodState, held: Reservation) -> None:
+        """The cluster shows a pod on a node before the outcome of our bind is known: it is that
+        outcome, or somebody else was faster."""
+        if held.node == state.pod.node_name and held.intended:
+            self._binding.ended(records.BindSucceeded(uid=state.pod.uid, node=held.node))
+        else:
+            self._binding.dropped(state, held)
 
     def _pod_deleted(self, deleted: records.PodDeleted, at: int) -> None:
         state = self.state.pods[deleted.uid]

@@ -34,7 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eventsched.domain.columns import NodeView
-from eventsched.domain.objects import Node, Pod
+from eventsched.domain.objects import Node, Pod, canonical
 from eventsched.domain.verdicts import MAX_NODE_SCORE, Code, Normalization
 
 __all__ = [
@@ -200,7 +200,9 @@ class Cycle:
         return self.waits.get(self.plugin, _NOTHING)
 
     def remember(self, key: str, value: Any) -> None:
-        """Sets a key of the calling plugin's memory, through an event; None forgets it."""
+        """Sets a key of the calling plugin's memory to a JSON value, through an event; None forgets
+        it. Raises TypeError for what is no JSON."""
+        canonical(value)
         self.remembered.append((self.plugin, key, value))
 
     def allow(self, uid: str) -> None:

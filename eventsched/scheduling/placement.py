@@ -1,8 +1,9 @@
 """From the chosen node to the intent to bind: Reserve, Permit, PreBind, Bind, and the way back."""
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from eventsched.domain.objects import Pod
+from eventsched.domain.objects import Pod, canonical
 from eventsched.domain.verdicts import Code
 from eventsched.scheduling.framework import Cycle, PluginError, Status, Wait
 from eventsched.scheduling.profile import Profile, guarded
@@ -10,7 +11,7 @@ from eventsched.scheduling.profile import Profile, guarded
 
 class Placement(NamedTuple):
     """How it ended: ``refusal`` None means that the bind may go out, or, with ``waits`` (plugin →
-    seconds), that the pod waits at Permit. ``reserved`` says whether Unreserve has to run."""
+    seconds), that the pod waits at Permit. Where there is a refusal, Unreserve has run."""
 
     refusal: tuple[str, Status] | None = None
     waits: tuple[tuple[str, float], ...] = ()
@@ -34,6 +35,9 @@ def reserve(profile: Profile, pod: Pod, node: str, cycle: Cycle) -> Placement:
             waits.append((plugin.name, answer.seconds))
         elif isinstance(answer, Status) and answer.code is not Code.SUCCESS:
             return _back(profile, pod, node, cycle, (plugin.name, answer))
+    broken_data = _not_json(cycle)
+    if broken_data is not None:
+        return _back(profile, pod, node, cycle, broken_data)
     return Placement(waits=tuple(waits))
 
 
@@ -59,26 +63,39 @@ def bind(profile: Profile, pod: Pod, node: str, cycle: Cycle) -> Placement:
     return _back(profile, pod, node, cycle, refusal)
 
 
-def unreserve(profile: Profile, pod: Pod, node: str, cycle: Cycle) -> None:
-    """Unreserve of all Reserve plugins, in reverse order. One that raises does not stop the others:
-    upstream asks that Unreserve never fails."""
-    for plugin in reversed(profile.points["reserve"]):
-        if hasattr(plugin, "unreserve"):
-            cycle.plugin = plugin.name
-            try:
-                guarded(plugin, "unreserve", cycle, pod, node)
-            except PluginError as broken:
-                cycle.data[f"unreserve failed: {plugin.name}"] = str(broken)
+def unreserve(profile: Profile, pod: Pod, node: str, cycle: Cycle) -> tuple[str, ...]:
+    """Unreserve of all Reserve plugins, in reverse order. One that raises does not stop the others
+    (upstream asks that Unreserve never fails); returns what such plugins raised."""
+    reserved = [each for each in profile.points["reserve"] if hasattr(each, "unreserve")]
+    return _all(reversed(reserved), "unreserve", pod, node, cycle)
 
 
-def post_bind(profile: Profile, pod: Pod, node: str, cycle: Cycle) -> None:
-    """PostBind in order. The pod is bound: one that raises cannot change that."""
-    for plugin in profile.points["postBind"]:
+def post_bind(profile: Profile, pod: Pod, node: str, cycle: Cycle) -> tuple[str, ...]:
+    """PostBind in order. The pod is bound: a plugin that raises cannot change that; returns what
+    such plugins raised."""
+    return _all(profile.points["postBind"], "post_bind", pod, node, cycle)
+
+
+def _all(plugins: Iterable[Any], method: str, pod: Pod, node: str, cycle: Cycle) -> tuple[str, ...]:
+    problems = []
+    for plugin in plugins:
         cycle.plugin = plugin.name
         try:
-            guarded(plugin, "post_bind", cycle, pod, node)
+            guarded(plugin, method, cycle, pod, node)
         except PluginError as broken:
-            cycle.data[f"post_bind failed: {plugin.name}"] = str(broken)
+            problems.append(str(broken))
+    return tuple(problems)
+
+
+def _not_json(cycle: Cycle) -> tuple[str, Status] | None:
+    """A refusal where what the plugins left for PreBind cannot be stored with the decision."""
+    if not cycle.data:
+        return None
+    try:
+        canonical(cycle.data)
+    except (TypeError, ValueError, OverflowError) as problem:
+        return "", Status.error(f"cycle.data cannot be stored as JSON: {problem}")
+    return None
 
 
 def _ask(plugin: Any, method: str, cycle: Cycle, pod: Pod, node: str) -> tuple[str, Status] | None:
@@ -101,5 +118,6 @@ def _broken(problem: PluginError) -> tuple[str, Status]:
 def _back(
     profile: Profile, pod: Pod, node: str, cycle: Cycle, refusal: tuple[str, Status]
 ) -> Placement:
-    unreserve(profile, pod, node, cycle)
-    return Placement(refusal=refusal)
+    name, status = refusal
+    problems = unreserve(profile, pod, node, cycle)
+    return Placement(refusal=(name, Status(status.code, status.reasons + problems)))

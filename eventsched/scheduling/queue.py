@@ -49,6 +49,7 @@ class QueueIndex:
         self._state = state
         self._sort_key = sort_key
         self._active: list[tuple[Any, int, str]] = []
+        self._keys: dict[str, Any] = {}
         self._due: list[tuple[int, int, str]] = []
         self._flush: list[tuple[int, int, str]] = []
         self._groups: dict[Group, dict[str, int]] = {}
@@ -72,13 +73,15 @@ class QueueIndex:
             self.lengths[before] -= 1
         if (left := self._group_of.pop(uid, None)) is not None:
             self._groups.get(left, {}).pop(uid, None)
+        self._keys.pop(uid, None)
         if state is None or queue is None:
             return
         self._counted[uid] = queue
         self.lengths[queue] += 1
         if queue is Queue.ACTIVE:
             queued = QueuedPod(state.pod, state.since, state.attempts)
-            heappush(self._active, (self._sort_key(queued), state.order, uid))
+            key = self._keys[uid] = self._sort_key(queued)
+            heappush(self._active, (key, state.order, uid))
         elif queue is Queue.BACKOFF:
             heappush(self._due, (state.until, state.order, uid))
         else:
@@ -96,8 +99,8 @@ class QueueIndex:
     def head(self) -> str | None:
         """The pod that is next to be scheduled."""
         while self._active:
-            _, order, uid = self._active[0]
-            if self._is(uid, order, Queue.ACTIVE):
+            key, order, uid = self._active[0]
+            if self._is(uid, order, Queue.ACTIVE) and self._keys[uid] == key:
                 return uid
             heappop(self._active)
         return None

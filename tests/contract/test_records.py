@@ -135,7 +135,7 @@ EXAMPLES: list[AnyRecord] = [
     records.PermitGranted(uid="p1", plugin="Gang", by="p2"),
     records.BindIntended(uid="p1", node="n1", attempt=3),
     records.PodUnreserved(uid="p1", node="n1", plugin="Gang", message="timeout"),
-    records.PodBound(uid="p1", node="n1", attempt=3),
+    records.PodBound(uid="p1", node="n1", attempt=3, message="m"),
     records.MemoryChanged(plugin="First", key="shop/web-0", value="n1"),
 ]
 GOLDEN = Path(__file__).with_name("records-golden.jsonl").read_bytes().splitlines()

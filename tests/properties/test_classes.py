@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from eventsched.domain import columns as table_columns
 from eventsched.domain import records
-from eventsched.domain.objects import CPU, MEMORY, Container, Node, Pod, PodSpec
+from eventsched.domain.objects import CPU, MEMORY, Container, Image, Node, Pod, PodSpec, Taint
 from eventsched.domain.verdicts import Detail, Normalization, column_digest, detail_digest
 from eventsched.plugins import IN_TREE
 from eventsched.runtime.assembly import assembled
@@ -338,6 +338,55 @@ def test_columns_recover_from_a_plugin_that_failed_half_way(change: str) -> None
         decisions.judge(simple(), decisions.kept)
     flaky.broken = False
     decisions.make(simple())
+    decisions.make(simple())
+
+
+SOFT = Taint(key="old", effect="PreferNoSchedule")
+ROOM = {CPU: 4000, MEMORY: 4096 * MIB, "pods": 9}
+
+
+def test_a_row_that_is_free_again_has_its_static_scores_again() -> None:
+    engine, decisions = cluster(with_plugins())
+    engine.observe(records.NodeUpdated(node=Node(name="n1", taints=(SOFT,), allocatable=ROOM)), 0)
+    put(engine, "a", "n1", cpu=4000)
+    decisions.make(simple())
+    engine.observe(records.PodDeleted(uid="a"), 0)
+    decisions.make(simple())
+    taints = {each.column.plugin: each.raw for each in decisions.judge(
+        simple(), decisions.kept).scores}["TaintToleration"]  # fmt: skip
+    assert taints.tolist() == [0, 1, 0, 0, 0, 0, 0, 0]
+
+
+def test_a_node_update_changes_static_scores() -> None:
+    engine, decisions = cluster(with_plugins())
+    for taints in ((SOFT,), (SOFT, Taint(key="older", effect="PreferNoSchedule")), ()):
+        decisions.make(simple())
+        node = Node(name="n1", taints=taints, allocatable=ROOM)
+        engine.observe(records.NodeUpdated(node=node), 0)
+    decisions.make(simple())
+
+
+def test_an_image_that_spreads_changes_the_scores_of_other_nodes() -> None:
+    engine, decisions = cluster(in_tree())
+    held = (Image(names=("app:v1",), size=900 * MIB),)
+    spec = PodSpec(containers=(Container(image="app:v1", requests={CPU: 10}),))
+    for name in ("n0", "n4", "n5"):
+        engine.observe(records.NodeUpdated(node=Node(name=name, images=held, allocatable=ROOM)), 0)
+        decisions.make(Pod(uid="p", name="p", spec=spec))
+    engine.observe(records.NodeDeleted(name="n4"), 0)
+    decisions.make(Pod(uid="p", name="p", spec=spec))
+
+
+@pytest.mark.parametrize("journal", ["usage_journal", "node_journal"])
+def test_a_journal_that_has_forgotten_means_everything(journal: str) -> None:
+    engine, decisions = cluster(with_plugins())
+    decisions.make(simple())
+    getattr(engine.state.nodes, journal).limit = 2
+    for number, name in enumerate(("n0", "n1", "n2", "n2", "n2", "n2")):
+        put(engine, f"a{number}", name, cpu=900)
+        node = Node(name=name, taints=(SOFT,) if number < 3 else (), allocatable=ROOM)
+        if journal == "node_journal":
+            engine.observe(records.NodeUpdated(node=node), 0)
     decisions.make(simple())
 
 

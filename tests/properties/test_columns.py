@@ -124,9 +124,7 @@ def check_filter(
         assert plugin.explain(CYCLE, pod, codes[name]) == Status(code, tuple(reasons)), name
 
 
-def check_score(
-    cluster: Cluster, pod: Pod, plugin: Any, rule: Callable[[Pod, Place], int]
-) -> None:
+def check_score(cluster: Cluster, pod: Pod, plugin: Any, rule: Callable[[Pod, Place], int]) -> None:
     scores = by_name(cluster, lambda nodes: plugin.score(CYCLE, pod, nodes))
     assert scores == {name: rule(pod, place) for name, place in cluster.places.items()}
 

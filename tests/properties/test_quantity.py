@@ -43,8 +43,10 @@ def rounded(exact: Fraction) -> int:
 @deterministic(400)
 @given(signs, plain, st.sampled_from(sorted(SUFFIXES)), st.sampled_from([1, 1000]))
 def test_suffixes(sign: str, number: str, suffix: str, scale: int) -> None:
-    exact = Fraction(f"{sign}0{number}0") * SUFFIXES[suffix] if "." in number else (
-        Fraction(f"{sign}{number}") * SUFFIXES[suffix]
+    exact = (
+        Fraction(f"{sign}0{number}0") * SUFFIXES[suffix]
+        if "." in number
+        else (Fraction(f"{sign}{number}") * SUFFIXES[suffix])
     )
     assert parse(f"{sign}{number}{suffix}", scale) == rounded(exact * scale)
 

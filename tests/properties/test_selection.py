@@ -69,8 +69,6 @@ def test_terms_are_alternatives(
 def test_each_operator(operator: str, values: tuple[str, ...], holds: list[Any]) -> None:
     values_of = ["a", "7", "007", "x", "", None]
     _, view = nodes_of([{} if value is None else {"key": value} for value in values_of])
-    term = NodeSelectorTerm(
-        expressions=(Requirement(key="key", operator=operator, values=values),)
-    )
+    term = NodeSelectorTerm(expressions=(Requirement(key="key", operator=operator, values=values),))
     found = [v for v, hit in zip(values_of, matches(view, term).tolist(), strict=True) if hit]
     assert found == holds

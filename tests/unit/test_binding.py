@@ -147,3 +147,46 @@ def test_a_pod_deleted_while_reserved_is_unreserved() -> None:
 def test_an_attempt_is_in_no_queue() -> None:
     """While reserved, a pod is counted nowhere."""
     assert reserved().queue_lengths == dict.fromkeys(Queue, 0)
+
+
+def test_a_pod_shown_on_our_node_before_the_outcome_is_bound() -> None:
+    """A watch can be faster than the answer to the bind; the answer then changes nothing."""
+    engine = engine_of()
+    observed(engine, *added(make_node(), make_pod("p1")))
+    attempted(engine)
+    shown = records.PodUpdated(pod=make_pod("p1", node_name="n1"))
+    bound = records.PodBound(uid="p1", node="n1", attempt=1)
+    assert observed(engine, shown, at=1) == [shown, bound]
+    late = records.BindSucceeded(uid="p1", node="n1")
+    assert observed(engine, late, at=2) == [late]
+    assert engine.state.nodes.totals[1].tolist()[:1] == [1000]
+
+
+def test_a_pod_that_is_being_deleted_is_not_placed() -> None:
+    """It leaves the queue for good, with a record that says so."""
+    engine = engine_of()
+    observed(engine, *added(make_node(), make_pod("p1", deleting=True)))
+    [decided] = attempted(engine)
+    assert isinstance(decided, records.PodDecided)
+    assert decided.message == "skip schedule deleting pod: default/p1"
+    assert attempted(engine) == []
+    assert engine.due is None
+
+
+def test_data_that_cannot_be_stored_fails_the_attempt() -> None:
+    """The log must be able to give it back at PreBind."""
+
+    class Odd:
+        name = "Odd"
+
+        def reserve(self, cycle, pod, node):
+            cycle.data["odd"] = object()
+
+    engine = engine_of(Odd())
+    observed(engine, *added(make_node(), make_pod("p1")))
+    decided, queued = attempted(engine)
+    assert isinstance(decided, records.PodDecided)
+    assert decided.outcome is records.Outcome.ERROR
+    assert decided.message.startswith("cycle.data cannot be stored as JSON")
+    assert isinstance(queued, records.PodQueued)
+    assert engine.state.reservations == {}

@@ -168,13 +168,15 @@ def test_a_post_filter_that_raises_is_quoted() -> None:
 
 
 def test_post_bind_that_raises_changes_nothing() -> None:
-    """The pod is bound."""
+    """The pod is bound, and the record says what went wrong."""
     engine = engine_of(plugin(post_bind=boom))
     observed(engine, *added(make_node(), make_pod("p1")))
     attempted(engine)
     outcome = records.BindSucceeded(uid="p1", node="n1")
-    bound = records.PodBound(uid="p1", node="n1", attempt=1)
-    assert observed(engine, outcome) == [outcome, bound]
+    [first, bound] = observed(engine, outcome)
+    assert first == outcome
+    assert isinstance(bound, records.PodBound)
+    assert bound.message.startswith("plugin Broken failed in post_bind: raised ")
 
 
 def test_a_sign_that_raises_means_unsigned() -> None:

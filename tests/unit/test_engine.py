@@ -28,9 +28,7 @@ from tests.builders import (
 )
 
 FIT = (identity("NodeResourcesFit"),)
-NO_CPU = Verdict(
-    plugin="NodeResourcesFit", code=Code.UNSCHEDULABLE, reasons=("Insufficient cpu",)
-)
+NO_CPU = Verdict(plugin="NodeResourcesFit", code=Code.UNSCHEDULABLE, reasons=("Insufficient cpu",))
 
 
 @pytest.fixture

@@ -203,9 +203,7 @@ def test_post_filter_runs_only_when_nothing_fits() -> None:
     assert trace == []
     decided = decision(waiting(*after, Scripted("No", filter=everywhere(1))))
     assert decided.outcome is Outcome.UNSCHEDULABLE
-    assert decided.message == (
-        "0/3 nodes are available: 3 node(s) were refused by No. evicted one"
-    )
+    assert decided.message == ("0/3 nodes are available: 3 node(s) were refused by No. evicted one")
     assert trace == ["A.post_filter", "B.post_filter"]
 
 
@@ -275,9 +273,7 @@ def test_own_normalization_is_kept_beside_the_raw_scores() -> None:
     assert isinstance(decided, PodDecided)
     assert detail is not None
     assert (decided.node, decided.score, decided.runner_up) == ("a", 100, "c")
-    assert decided.scores == (
-        ScoreColumn(plugin="Own", weight=1, normalization=Normalization.OWN),
-    )
+    assert decided.scores == (ScoreColumn(plugin="Own", weight=1, normalization=Normalization.OWN),)
     assert detail.scores[0].tolist() == [-5, 0, 5]
     assert [None if n is None else n.tolist() for n in detail.normalized] == [[100, 0, 0]]
 
@@ -366,9 +362,7 @@ def test_no_bind_plugin_takes_the_pod() -> None:
     """An error that names them all."""
     binders = [Scripted(name, bind=Status.skip()) for name in ("A", "B")]
     decided, queued = attempted(waiting(*binders, nodes=[make_node()]))
-    assert decided.message == (
-        "no bind plugin took the pod: all of A, B skipped it"
-    )
+    assert decided.message == ("no bind plugin took the pod: all of A, B skipped it")
     assert queued == backing_off(plugin="A, B")
 
 

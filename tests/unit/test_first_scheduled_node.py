@@ -117,9 +117,7 @@ def test_a_pod_of_another_namespace_has_another_memory() -> None:
 
 def test_memory_survives_the_fold() -> None:
     """A fresh engine that reads the log back knows the first node; forgetting is a record, too."""
-    engines = [
-        engine_of(NodeResourcesFit(), FirstScheduledNode()) for _ in range(2)
-    ]
+    engines = [engine_of(NodeResourcesFit(), FirstScheduledNode()) for _ in range(2)]
     live, again = engines
     logged = []
     for stimulus in added(make_node(), make_pod()):

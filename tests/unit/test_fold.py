@@ -26,8 +26,7 @@ STICKY = "profiles:\n- plugins: {multiPoint: {enabled: [{name: FirstScheduledNod
 PROFILES = {
     "default": "",
     "required": STICKY,
-    "preferred": STICKY
-    + "  pluginConfig: [{name: FirstScheduledNode, args: {mode: preferred}}]\n",
+    "preferred": STICKY + "  pluginConfig: [{name: FirstScheduledNode, args: {mode: preferred}}]\n",
 }
 HEADER = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 

@@ -50,9 +50,7 @@ def test_permit_wait_then_allowed_by_another_pod() -> None:
     """The intent is a record of its own, after the other pod's decision."""
     engine = gang()
     assert attempted(engine) == [
-        scheduled(
-            outcome=Outcome.WAITING, carry={"first": ["p1"]}, deadlines={"Gang": 10 * SECOND}
-        )
+        scheduled(outcome=Outcome.WAITING, carry={"first": ["p1"]}, deadlines={"Gang": 10 * SECOND})
     ]
     assert engine.due == 10 * SECOND
     assert observed(engine, OK, at=1) == [OK]  # nothing was sent yet

@@ -129,9 +129,7 @@ def test_a_freed_host_port_wakes() -> None:
     observed(engine, *added(make_node(), holder, make_pod(ports=[80])))
     *_, decided, _ = attempted(engine)
     reason = "1 node(s) didn't have free ports for the requested pod ports"
-    assert decided == refused(
-        message=f"0/1 nodes are available: {reason}.", counts=((1, 1),)
-    )
+    assert decided == refused(message=f"0/1 nodes are available: {reason}.", counts=((1, 1),))
     gone = records.PodDeleted(uid="holder")
     move = woken("AssignedPodDelete", "NodePorts")
     assert observed(engine, gone, at=2 * SECOND) == [gone, move]
@@ -159,7 +157,7 @@ def test_a_pod_without_any_node_wakes_when_one_comes() -> None:
     engine = engine_with()
     observed(engine, *added(make_pod()))
     assert attempted(engine) == [
-        refused(message="0/0 nodes are available:", evaluated=0),
+        refused(message="no nodes available to schedule pods", evaluated=0),
         parked("p1"),
     ]
     move = active(cause="NodeAdd", until=SECOND, failures=1)
