@@ -137,7 +137,11 @@ class SchedulerState:
         state = self.pods[updated.pod.uid]
         held = self.reservations.get(updated.pod.uid)
         self._house(state, "")
+        node = state.pod.node_name
         state.pod = self._interned(updated.pod)
+        if state.bound and not state.pod.node_name:
+            # Older than the bind: a pod never leaves its node (a watch may be behind our outcome).
+            state.pod = msgspec.structs.replace(state.pod, node_name=node)
         if state.pod.node_name:
             state.bound, state.queue = True, None
             if held is not None and (held.node != state.pod.node_name or not held.intended):

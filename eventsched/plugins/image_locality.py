@@ -32,7 +32,8 @@ class ImageLocality:
                 spread = holders / nodes.total_nodes
                 total += (sizes.astype(np.float64) * spread).astype(np.int64)
         largest = _LARGEST * len(containers)
-        clipped = np.clip(total, _SMALLEST, largest)
+        # Not np.clip: without containers the upper bound is 0, and the lower one counts first.
+        clipped = np.where(total < _SMALLEST, _SMALLEST, np.minimum(total, largest))
         return 100 * (clipped - _SMALLEST) // (largest - _SMALLEST)
 
 

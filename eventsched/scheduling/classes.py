@@ -107,8 +107,9 @@ class ClassColumns:
         filters = [f for f in profile.filters if f.name not in skipped]
         self.filters = [f for f in filters if f.name not in unsigned]
         self.late_filters = [f for f in filters if f.name in unsigned]
-        skipped = _pre_score(profile, pod, unsigned, cycle)
-        scores = [s for s in profile.scores if s.name not in skipped]
+        self.score_problem: PluginError | None = None
+        """What PreScore raised: of interest only where a node is left to be scored."""
+        scores = self._scored(profile, pod, unsigned, cycle)
         self.late_scores = [
             s for s in scores if s.name in unsigned or s.normalization not in INCREMENTAL
         ]
@@ -150,6 +151,20 @@ class ClassColumns:
             elif isinstance(answer, Status) and answer.code is not Code.SUCCESS:
                 self.refusal = graver(self.refusal, (plugin.name, answer))
         return skipped
+
+    def _scored(
+        self, profile: Profile, pod: Pod, unsigned: frozenset[str], cycle: Cycle
+    ) -> list[Score]:
+        """The Score plugins that PreScore does not skip."""
+        skipped = set()
+        try:
+            for plugin in profile.points["preScore"]:
+                if plugin.name not in unsigned and skips_score(plugin, cycle, pod, None):
+                    skipped.add(plugin.name)
+        except PluginError as problem:
+            self.score_problem = problem
+            return []
+        return [score for score in profile.scores if score.name not in skipped]
 
     @property
     def feasible(self) -> int:
@@ -327,16 +342,6 @@ def graver(one: tuple[str, Status] | None, other: tuple[str, Status]) -> tuple[s
     """Which of two PreFilter refusals counts: the first that preemption cannot help, else the last
     (upstream: framework/runtime RunPreFilterPlugins)."""
     return other if one is None or one[1].code is Code.UNSCHEDULABLE else one
-
-
-def _pre_score(profile: Profile, pod: Pod, unsigned: frozenset[str], cycle: Cycle) -> set[str]:
-    skipped = set()
-    for plugin in profile.points["preScore"]:
-        if plugin.name in unsigned:
-            continue
-        if skips_score(plugin, cycle, pod, None):
-            skipped.add(plugin.name)
-    return skipped
 
 
 def skips_score(plugin: Any, cycle: Cycle, pod: Pod, nodes: NodeView | None) -> bool:

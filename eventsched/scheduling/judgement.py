@@ -132,6 +132,8 @@ def judge(
     columns.refresh(table, cycle, pod)
     late_filters = [f for f in columns.late_filters if f.name not in skipped]
     if not narrowed and not late_filters and not columns.late_scores:
+        if columns.score_problem is not None and columns.feasible:
+            raise columns.score_problem
         scores = [Scored(each.column, each.raw) for each in columns.caches]
         return Judgement(
             profile, pod, cycle, columns, None, (), columns.keys, columns.counts,
@@ -207,6 +209,8 @@ def _apart(
     totals = np.full(table.size, NOT_FEASIBLE, dtype=np.int64)
     scores: list[Scored] = []
     if counts.get(PASSES):
+        if columns.score_problem is not None:
+            raise columns.score_problem
         rows = np.flatnonzero(keys == PASSES)
         scores = _scores(table, profile, pod, cycle, columns, rows)
         totals[rows] = 0

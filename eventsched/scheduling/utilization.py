@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from eventsched.domain.objects import CPU, MEMORY, Pod, Resources, is_scalar
+from eventsched.domain.objects import CPU, MEMORY, PODS, Pod, Resources, is_scalar
 
 Int64s = NDArray[np.int64]
 T = TypeVar("T")
@@ -29,9 +29,10 @@ class ResourceSpec(msgspec.Struct, rename="camel", forbid_unknown_fields=True, f
 
     @staticmethod
     def defaulted(resources: tuple["ResourceSpec", ...]) -> tuple["ResourceSpec", ...]:
-        """cpu and memory where none are named; weight 1 where none is given."""
+        """cpu and memory where none are named; weight 1 where none is given. The number of pods is
+        never scored, also where it is named (upstream finds no such scalar resource)."""
         named = resources or (ResourceSpec(CPU), ResourceSpec(MEMORY))
-        return tuple(ResourceSpec(each.name, each.weight or 1) for each in named)
+        return tuple(ResourceSpec(r.name, r.weight or 1) for r in named if r.name != PODS)
 
 
 class Asked(NamedTuple):
