@@ -28,5 +28,7 @@ def summary_text(report: Report) -> str:
         lines += ["", table(("pending", "why"), [(n, said) for said, n in ranked[:SHOWN]])]
         if len(ranked) > SHOWN:
             lines.append(f"and {len(ranked) - SHOWN} more reasons; -o json has them all")
+    if report.stopped:
+        lines += ["", f"given up: {report.stopped}"]
     lines += ["", f"state digest {report.state_digest}"]
     return "\n".join(lines)

@@ -12,7 +12,8 @@ from eventsched.runtime.utilization import Utilization
 class Report:
     """A run's outcome. ``seconds`` are real ones, of the run alone; ``reasons`` maps the last
     message of the pods that wait to their number; ``virtual`` is the virtual time at the end (µs).
-    ``placed`` counts pods that were bound at some time, ``pending`` those that wait at the end."""
+    ``stopped`` says why a run was given up, "" for one that went to its end. ``placed`` counts pods
+    that were bound at some time, ``pending`` those that wait at the end."""
 
     nodes: int
     pods: int
@@ -26,6 +27,7 @@ class Report:
     utilization: dict[str, Utilization]
     state_digest: str
     records: int
+    stopped: str
 
     @classmethod
     def of(cls, simulation: Simulation, seconds: float) -> "Report":
@@ -53,6 +55,7 @@ class Report:
             utilization=simulation.meter.report(),
             state_digest=state.digest(),
             records=simulation.engine.position,
+            stopped=_stopped(simulation),
         )
 
     @property
@@ -78,5 +81,13 @@ class Report:
                 for name, used in self.utilization.items()
             },
             "records": self.records,
+            "stopped": self.stopped,
             "state_digest": self.state_digest,
         }
+
+
+def _stopped(simulation: Simulation) -> str:
+    if not simulation.hopeless:
+        return ""
+    last = next(reversed(simulation.tally.messages.values()), "")
+    return f"the last {simulation.tally.errors_in_a_row} attempts all failed; the last one: {last}"

@@ -2,7 +2,8 @@
 
 Only virtual time exists here. At each instant everything that happens is observed, then attempts
 are made until the active queue is empty; the clock moves on when all of that is committed. A run
-ends when nothing but the flush of unschedulable pods could still happen (design 9.21 and 9.23).
+ends when nothing but the flush of unschedulable pods could still happen, or when attempts do
+nothing but fail with errors.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,6 +21,8 @@ from eventsched.scheduling.engine import Engine
 from eventsched.scheduling.ledger import Logged
 
 DEFAULT_SEED = "eventsched"
+HOPELESS_AFTER = 1_000
+"""Attempts in a row that ended in errors (or three for each waiting pod) before a run gives up."""
 
 
 @dataclass
@@ -29,6 +32,7 @@ class Tally:
     placed: int = 0
     attempts: int = 0
     arrived: int = 0
+    errors_in_a_row: int = 0
     now: int = 0
     queues: Mapping[Queue, int] = field(default_factory=dict)
     messages: dict[str, str] = field(default_factory=dict)
@@ -38,6 +42,8 @@ class Tally:
         match record:
             case PodDecided():
                 self.attempts += 1
+                broken = record.outcome is Outcome.ERROR
+                self.errors_in_a_row = self.errors_in_a_row + 1 if broken else 0
                 if record.outcome in (Outcome.UNSCHEDULABLE, Outcome.ERROR):
                     self.messages[record.uid] = record.message
             case PodBound():
@@ -86,8 +92,18 @@ class Simulation:
         while (now := self._next_instant()) is not None and (until is None or now <= until):
             self.meter.advance(now)
             self._instant(now, progress)
+            if self.hopeless:
+                break
         self._writer.commit()
         return self.tally
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether attempts only end in errors: pods that fail so are tried again and again, for as
+        long as virtual time goes on, and a broken plugin would keep a run from ever ending."""
+        queues = self.engine.queue_lengths
+        waiting = queues[Queue.ACTIVE] + queues[Queue.BACKOFF]
+        return self.tally.errors_in_a_row >= max(HOPELESS_AFTER, 3 * waiting)
 
     def _next_instant(self) -> int | None:
         awaited = [self._cluster.next_at, self.engine.due]

@@ -141,11 +141,11 @@ def test_a_plugin_that_fails_fails_its_attempts_and_is_named(
     config.write_text(
         f"{HEAD}profiles: [{{plugins: {{filter: {{enabled: [{{name: Sharp}}]}}}}}}]\n"
     )
-    options = ("--plugin", str(plugin), "--config", str(config), "--until", "3")
-    found = answer(capsys, *GENERATED, *options)
+    found = answer(capsys, *GENERATED, "--plugin", str(plugin), "--config", str(config))
     assert (found["placed"], found["pending"]) == (0, 8)
     [reason] = found["pending_reasons"]  # type: ignore[misc]
     assert reason.startswith("plugin Sharp failed in filter: returned shape (1,)")
+    assert str(found["stopped"]).startswith("the last 1000 attempts all failed")
 
 
 @pytest.mark.parametrize(
