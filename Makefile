@@ -13,6 +13,7 @@ help:           ## these lines
 
 $(READY): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "eventsched needs Python 3.11 or newer; set PYTHON=")'
+	@echo 'Setting up $(VENV) from the package index (about a minute, once)'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
 	touch $@

@@ -1,9 +1,4 @@
-"""``eventsched``: the commands, and what their exit codes mean.
-
-0: fine. 1: the answer is no (differences, not schedulable). 2: bad input, said in one line that
-names place, problem and remedy. 3: the environment (a database, a cluster) is away. 130: stopped by
-Ctrl-C.
-"""
+"""``eventsched``: the commands. What their exit codes mean is in exits.py."""
 
 import argparse
 import os
@@ -12,9 +7,8 @@ from collections.abc import Sequence
 
 from eventsched import __version__
 from eventsched.cli import evaluate, simulate
+from eventsched.cli.exits import BAD_INPUT, STOPPED
 from eventsched.domain.errors import InputError
-
-BAD_INPUT = 2
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -38,5 +32,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except KeyboardInterrupt:
-        return 130
+        return STOPPED
     return code

@@ -42,11 +42,11 @@ class Progress:
     def line(self, tally: Tally, elapsed: float) -> str:
         """What is shown after so many seconds."""
         rate = tally.attempts / elapsed if elapsed > 0 else 0.0
-        share = min(1.0, tally.placed / self._total) if self._total else 1.0
+        share = min(1.0, tally.decided / self._total) if self._total else 1.0
         filled = int(share * 20)
         queues = "  ".join(f"{queue.value} {tally.queues.get(queue, 0)}" for queue in Queue)
         return (
-            f"[{'#' * filled}{'.' * (20 - filled)}] {tally.placed}/{self._total} pods placed  "
+            f"[{'#' * filled}{'.' * (20 - filled)}] {tally.decided}/{self._total} pods decided  "
             f"{rate:,.0f} attempts/s  {queues}  t={duration(tally.now)}"
         )
 

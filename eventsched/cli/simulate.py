@@ -7,13 +7,16 @@ import time
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from eventsched.cli.exits import BAD_INPUT
 from eventsched.cli.progress import Progress
 from eventsched.cli.story import story_text
 from eventsched.cli.summary import summary_text
 from eventsched.cluster import sources
 from eventsched.cluster.simulated import SimulatedCluster
 from eventsched.eventlog.memory import MemoryEventLog
-from eventsched.runtime import memory
+from eventsched.runtime import collector
 from eventsched.runtime.assembly import assemble
 from eventsched.runtime.report import Report
 from eventsched.runtime.simulation import DEFAULT_SEED, Simulation
@@ -99,21 +102,25 @@ def run(options: argparse.Namespace) -> int:
     log = MemoryEventLog()
     simulation = Simulation(assembly, cluster, log, seed=options.seed, inputs=source.digests)
     progress = Progress(len(source.arrivals))
-    memory.settle()
+    collector.settle()
     started = time.perf_counter()
     simulation.run(options.until, progress)
     seconds = time.perf_counter() - started
     progress.done()
     report = Report.of(simulation, seconds)
+    story = None if options.why is None else tell(log, options.why)
     if options.output == "json":
-        print(json.dumps(report.as_json()))
+        why = {} if options.why is None else {"why": msgspec.to_builtins(story)}
+        print(json.dumps({**report.as_json(), **why}))
     else:
         print(summary_text(report))
-    if options.why is not None:
-        story = tell(log, options.why)
-        told = story_text(story) if story else f"{options.why} has not arrived by then"
-        print(f"\n{told}", file=sys.stderr if options.output == "json" else sys.stdout)
-    return 0
+        if options.why is not None:
+            told = story_text(story) if story else f"{options.why} has not arrived by then"
+            print(f"\n{told}")
+    for plugin, message in report.failures.items():
+        where = assembly.files.get(plugin, plugin)
+        print(f"eventsched simulate: {where}: {message}; mend the plugin", file=sys.stderr)
+    return BAD_INPUT if report.failures else 0
 
 
 def _warn(text: str) -> None:

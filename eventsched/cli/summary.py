@@ -25,7 +25,13 @@ def summary_text(report: Report) -> str:
     ]
     if report.reasons:
         ranked = sorted(report.reasons.items(), key=lambda item: -item[1])
-        lines += ["", table(("pending", "why"), [(n, said) for said, n in ranked[:SHOWN]])]
+        lines += [
+            "",
+            table(
+                ("pending", "such as", "why"),
+                [(n, report.examples[said], said) for said, n in ranked[:SHOWN]],
+            ),
+        ]
         if len(ranked) > SHOWN:
             lines.append(f"and {len(ranked) - SHOWN} more reasons; -o json has them all")
     if report.stopped:

@@ -3,10 +3,14 @@
 from collections.abc import Iterable, Sequence
 
 
-def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Columns as wide as their longest cell, three spaces apart, header in capitals."""
-    cells = [[title.upper() for title in header], *([str(cell) for cell in row] for row in rows)]
-    widths = [max(len(row[column]) for row in cells) for column in range(len(header))]
+def table(
+    header: Sequence[str], rows: Iterable[Sequence[object]], names: Sequence[str] = ()
+) -> str:
+    """Columns as wide as their longest cell, three spaces apart, header in capitals; ``names`` are
+    further headings, as they are."""
+    titles = [*(title.upper() for title in header), *names]
+    cells = [titles, *([str(cell) for cell in row] for row in rows)]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(titles))]
     lines = ("   ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)) for row in cells)
     return "\n".join(line.rstrip() for line in lines)
 

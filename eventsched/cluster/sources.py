@@ -46,6 +46,13 @@ class Source:
     def check_pod(self, full_name: str) -> None:
         """Raises InputError for a pod that will not arrive."""
         names = [each.pod.full_name for each in self.arrivals]
+        for pod in self.bound:
+            if pod.full_name == full_name:
+                raise InputError(
+                    f"pod {full_name}",
+                    f"was on {pod.node_name} before the start",
+                    "name a pod that is pending",
+                )
         if full_name not in names:
             example = f" such as {names[0]}" if names else ""
             raise InputError(
@@ -97,13 +104,25 @@ def _from_manifests(paths: Sequence[Path]) -> Source:
     found = [manifests.read(path) for path in paths]
     nodes = _distinct("node", [(node.name, node) for each in found for node in each.nodes], paths)
     pods = _distinct("pod", [(pod.uid, pod) for each in found for pod in each.pods], paths)
+    if not nodes:
+        raise InputError(
+            ", ".join(str(path) for path in paths), "no Node is there", "add the nodes to the files"
+        )
+    warnings = [warning for each in found for warning in each.warnings]
+    known = {node.name for node in nodes}
+    lost = [pod for pod in pods if pod.node_name and pod.node_name not in known]
+    if lost:
+        warnings.append(
+            f"{len(lost)} bound pods are on nodes that are not there, such as "
+            f"{lost[0].full_name} on {lost[0].node_name}: they take no room"
+        )
     pending = [pod for pod in pods if not pod.node_name]
     pending.sort(key=lambda pod: pod.created_at)
     return Source(
         nodes,
         [TracePod(pod) for pod in pending],
         [pod for pod in pods if pod.node_name],
-        tuple(warning for each in found for warning in each.warnings),
+        tuple(warnings),
         {path.name: _digest(path) for path in paths},
     )
 

@@ -354,6 +354,8 @@ class NodeView:
         return self.answer(("label", name), lambda node: node.labels.get(name), question)
 
     def _book(self, book: int, resources: tuple[str, ...]) -> Int64s:
+        if isinstance(resources, str):
+            raise TypeError(f"resources are named in a tuple: ({resources!r},)")
         if self._books is None:
             self._books = self._table.books[self.rows]
         selection = self._table.selection(resources)

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from eventsched.domain.objects import Pod
 from eventsched.domain.requests import of as requests_of
+from eventsched.scheduling.demand import ByShape, ResourceSpec, asked
 from eventsched.scheduling.framework import Cycle, IntColumn, NodeView, Status, signed_by_spec
-from eventsched.scheduling.utilization import ByShape, ResourceSpec, asked
 
 
 class NodeResourcesBalancedAllocationArgs(

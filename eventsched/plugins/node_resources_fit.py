@@ -21,6 +21,13 @@ from eventsched.domain.objects import (
     is_scalar,
 )
 from eventsched.domain.requests import of as requests_of
+from eventsched.scheduling.demand import (
+    Asked,
+    ByShape,
+    ResourceSpec,
+    asked,
+    checked_label,
+)
 from eventsched.scheduling.framework import (
     Change,
     ClusterEvent,
@@ -29,13 +36,6 @@ from eventsched.scheduling.framework import (
     NodeView,
     Status,
     signed_by_spec,
-)
-from eventsched.scheduling.utilization import (
-    Asked,
-    ByShape,
-    ResourceSpec,
-    asked,
-    checked_label,
 )
 
 Int64s = NDArray[np.int64]

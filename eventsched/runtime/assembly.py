@@ -6,19 +6,22 @@ installed packages, and files named on the command line. Two of one name are ref
 
 import importlib.util
 import inspect
+import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from hashlib import blake2b
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from eventsched.cluster.files import read_text
 from eventsched.domain.errors import InputError
 from eventsched.plugins import IN_TREE
 from eventsched.scheduling import configuration, resolution
 from eventsched.scheduling.engine import Engine
-from eventsched.scheduling.framework import points_of
+from eventsched.scheduling.framework import POINTS, points_of
 from eventsched.scheduling.profile import Profile
 from eventsched.scheduling.queue import Backoff
 from eventsched.scheduling.sections import Configuration
@@ -29,13 +32,15 @@ ENTRY_POINTS = "eventsched.plugins"
 @dataclass(frozen=True)
 class Assembly:
     """What a run is made of: ``profiles`` by schedulerName, the configuration behind them, digests
-    of the configuration and of each plugin's source, and warnings for the user."""
+    of the configuration and of each plugin's source, warnings for the user, and the ``files`` that
+    plugins come from, by name."""
 
     configuration: Configuration
     profiles: dict[str, Profile]
     sources: dict[str, str]
     digest: str
     warnings: tuple[str, ...]
+    files: dict[str, str] = field(default_factory=dict)
 
     def engine(self, *, with_detail: bool = True) -> Engine:
         """A new engine with these profiles."""
@@ -49,9 +54,15 @@ class Assembly:
 def assemble(config: Path | None = None, plugin_files: Iterable[Path] = ()) -> Assembly:
     """Reads a KubeSchedulerConfiguration (None: the default one) and makes its profiles. Raises
     InputError for whatever is wrong with the file or with a plugin."""
-    text = "" if config is None else _read(config)
-    loaded = configuration.default() if config is None else configuration.load(text, str(config))
-    return assembled(loaded, str(config or "the default configuration"), registry(plugin_files))
+    known = registry(plugin_files)
+    if config is None:
+        loaded = configuration.default()
+    else:
+        loaded = configuration.load(read_text(config), str(config))
+    made = assembled(loaded, str(config or "the default configuration"), known)
+    idle = [known[name] for name in known if name not in IN_TREE and name not in made.sources]
+    unused = [f"plugin {each.name} is enabled in no profile; name it in --config" for each in idle]
+    return replace(made, warnings=(*made.warnings, *_misspelt(known), *unused))
 
 
 def assembled(loaded: Configuration, source: str, known: Mapping[str, type[Any]]) -> Assembly:
@@ -69,7 +80,8 @@ def assembled(loaded: Configuration, source: str, known: Mapping[str, type[Any]]
         }
         profiles[resolved.name] = Profile(resolved.name, points, resolved.weights)
     digest = blake2b(repr(loaded).encode(), digest_size=16).hexdigest()
-    return Assembly(loaded, profiles, sources, digest, loaded.warnings)
+    files = {name: _file(known[name]) for name in sources}
+    return Assembly(loaded, profiles, sources, digest, loaded.warnings, files)
 
 
 def registry(plugin_files: Iterable[Path] = ()) -> dict[str, type[Any]]:
@@ -93,11 +105,23 @@ def registry(plugin_files: Iterable[Path] = ()) -> dict[str, type[Any]]:
             raise InputError(
                 str(path),
                 "holds no plugin",
-                "define a class with a name and a method of an extension point",
+                "define a class with a name and a method of an extension point (filter_node…)",
             )
         for plugin in found:
             _add(known, plugin, str(path))
     return known
+
+
+def _misspelt(known: Mapping[str, type[Any]]) -> list[str]:
+    """Warnings about methods that are nearly those of an extension point."""
+    methods = [method for names in POINTS.values() for method in names]
+    found = []
+    for name, plugin in known.items():
+        for attribute in vars(plugin) if name not in IN_TREE else ():
+            close = get_close_matches(attribute, methods, n=1, cutoff=0.85)
+            if close and attribute not in methods:
+                found.append(f"plugin {name}: method {attribute}: did you mean {close[0]}?")
+    return found
 
 
 def _add(known: dict[str, type[Any]], plugin: type[Any], where: str) -> None:
@@ -125,6 +149,7 @@ def _imported(path: Path) -> ModuleType:
     if not path.is_file() or spec is None or spec.loader is None:
         raise InputError(str(path), "is no Python file", "name a .py file that holds a plugin")
     module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # where typed Args and inspect look for it
     try:
         spec.loader.exec_module(module)
     except Exception as problem:
@@ -147,18 +172,13 @@ def _instance(plugin: type[Any], typed: object | None, source: str) -> Any:
         ) from problem
 
 
+def _file(plugin: type[Any]) -> str:
+    return getattr(sys.modules.get(plugin.__module__), "__file__", None) or str(plugin.name)
+
+
 def _source_digest(plugin: type[Any]) -> str:
     try:
         text = inspect.getsource(inspect.getmodule(plugin) or plugin)
     except (OSError, TypeError):
         text = plugin.__qualname__  # made at run time: it has no file to hash
     return blake2b(text.encode(), digest_size=16).hexdigest()
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as problem:
-        raise InputError(
-            str(path), f"cannot be read: {problem}", "name a readable file"
-        ) from problem

@@ -4,16 +4,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from eventsched.domain.records import Queue
+from eventsched.runtime.meter import Utilization
 from eventsched.runtime.simulation import Simulation
-from eventsched.runtime.utilization import Utilization
 
 
 @dataclass(frozen=True)
 class Report:
-    """A run's outcome. ``seconds`` are real ones, of the run alone; ``reasons`` maps the last
-    message of the pods that wait to their number; ``virtual`` is the virtual time at the end (µs).
-    ``stopped`` says why a run was given up, "" for one that went to its end. ``placed`` counts pods
-    that were bound at some time, ``pending`` those that wait at the end."""
+    """A run's outcome.
+
+    ``seconds`` are real ones, of the run alone; ``virtual`` is the virtual time at the end (µs).
+    ``placed`` counts pods that were bound at some time, ``pending`` those that wait at the end.
+    ``reasons`` maps the last message of waiting pods to their number, ``examples`` to one of them.
+    ``errors`` are attempts that failed, ``failures`` the first message of each plugin that did it.
+    ``stopped`` says why a run was given up, "" for one that went to its end.
+    """
 
     nodes: int
     pods: int
@@ -28,12 +32,16 @@ class Report:
     state_digest: str
     records: int
     stopped: str
+    errors: int
+    failures: dict[str, str]
+    examples: dict[str, str]
 
     @classmethod
     def of(cls, simulation: Simulation, seconds: float) -> "Report":
         """The report of a run that has ended."""
         state, tally = simulation.engine.state, simulation.tally
         reasons: dict[str, int] = {}
+        examples: dict[str, str] = {}
         waiting = [(s.order, uid) for uid, s in state.pods.items() if s.queue is not None]
         for _, uid in sorted(waiting):
             queued = state.pods[uid]
@@ -42,6 +50,7 @@ class Report:
                 gates = queued.queue is Queue.GATED
                 said = f"waiting for gates: {', '.join(queued.pod.gates)}" if gates else "not tried"
             reasons[said] = reasons.get(said, 0) + 1
+            examples.setdefault(said, queued.pod.full_name)
         return cls(
             nodes=state.nodes.live,
             pods=tally.arrived,
@@ -56,6 +65,9 @@ class Report:
             state_digest=state.digest(),
             records=simulation.engine.position,
             stopped=_stopped(simulation),
+            errors=tally.errors,
+            failures=tally.failures,
+            examples=examples,
         )
 
     @property
@@ -81,6 +93,7 @@ class Report:
                 for name, used in self.utilization.items()
             },
             "records": self.records,
+            "errors": self.errors,
             "stopped": self.stopped,
             "state_digest": self.state_digest,
         }

@@ -15,7 +15,7 @@ from eventsched.domain import records
 from eventsched.domain.records import FORMAT, Outcome, PodBound, PodDecided, Queue, Record, Stimulus
 from eventsched.eventlog.port import EventLog
 from eventsched.runtime.assembly import Assembly
-from eventsched.runtime.utilization import Meter
+from eventsched.runtime.meter import Meter
 from eventsched.runtime.writer import Writer
 from eventsched.scheduling.engine import Engine
 from eventsched.scheduling.ledger import Logged
@@ -27,15 +27,19 @@ HOPELESS_AFTER = 1_000
 
 @dataclass
 class Tally:
-    """What has happened so far; ``messages`` are the last words said of each pod that waits."""
+    """What has happened so far; ``messages`` are the last words said of each pod that waits,
+    ``failures`` the first ones of each plugin that failed."""
 
     placed: int = 0
     attempts: int = 0
+    decided: int = 0
     arrived: int = 0
+    errors: int = 0
     errors_in_a_row: int = 0
     now: int = 0
     queues: Mapping[Queue, int] = field(default_factory=dict)
     messages: dict[str, str] = field(default_factory=dict)
+    failures: dict[str, str] = field(default_factory=dict)
 
     def count(self, record: Record) -> None:
         """Takes in a record."""
@@ -43,6 +47,10 @@ class Tally:
             case PodDecided():
                 self.attempts += 1
                 broken = record.outcome is Outcome.ERROR
+                self.errors += broken
+                self.decided += record.outcome is Outcome.SCHEDULED
+                if broken and record.plugin:
+                    self.failures.setdefault(record.plugin, record.message)
                 self.errors_in_a_row = self.errors_in_a_row + 1 if broken else 0
                 if record.outcome in (Outcome.UNSCHEDULABLE, Outcome.ERROR):
                     self.messages[record.uid] = record.message

@@ -12,6 +12,9 @@ from eventsched.domain.records import Outcome, PodDecided, PodQueued
 from eventsched.domain.verdicts import Detail, ScoreColumn, Verdict, normalized
 from eventsched.eventlog.port import EventLog
 
+NAMED = 3
+"""Nodes named for each refusal; the rest are counted."""
+
 
 @dataclass(frozen=True)
 class NodeScore:
@@ -23,24 +26,36 @@ class NodeScore:
 
 
 @dataclass(frozen=True)
-class Attempt:
-    """One attempt: its record, what the refused nodes were told with their numbers, and the scores
-    of the chosen node and of the one that came next."""
+class Refusal:
+    """What so many nodes were told, and the names of the first of them."""
 
-    at: int
+    verdict: Verdict
+    nodes: int
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """An attempt: its record, what the refused nodes were told, and the scores of the chosen node
+    and of the one that came next."""
+
     decided: PodDecided
-    refusals: tuple[tuple[Verdict, int], ...]
+    refusals: tuple[Refusal, ...]
     compared: tuple[NodeScore, ...]
 
 
 @dataclass
 class Story:
-    """What the log says of one pod, in order; ``moves`` are (time in µs, record)."""
+    """What the log says of one pod: its moves, attempts and bind in order, each with its time
+    (µs)."""
 
     name: str
-    moves: list[tuple[int, PodQueued]] = field(default_factory=list)
-    attempts: list[Attempt] = field(default_factory=list)
-    bound_at: int | None = None
+    steps: list[tuple[int, PodQueued | Attempt | records.PodBound]] = field(default_factory=list)
+
+    @property
+    def last_attempt(self) -> Attempt | None:
+        """The last attempt, where there was one."""
+        return next((step for _, step in self.steps[::-1] if isinstance(step, Attempt)), None)
 
 
 def tell(log: EventLog, full_name: str) -> Story | None:
@@ -58,31 +73,33 @@ def tell(log: EventLog, full_name: str) -> Story | None:
                 verdicts[record.number] = record.verdict
             case records.PodAdded() if record.pod.full_name == full_name:
                 story, uid = Story(full_name), record.pod.uid
-            case PodQueued() if story is not None and record.uid == uid:
-                story.moves.append((stored.at, record))
+            case PodQueued() | records.PodBound() if story is not None and record.uid == uid:
+                story.steps.append((stored.at, record))
             case PodDecided() if story is not None and record.uid == uid:
                 detail = log.detail(stored.position)
-                story.attempts.append(_attempt(stored.at, record, verdicts, detail, names))
-            case records.PodBound() if story is not None and record.uid == uid:
-                story.bound_at = stored.at
+                story.steps.append((stored.at, _attempt(record, verdicts, detail, names)))
     return story
 
 
 def _attempt(
-    at: int,
-    decided: PodDecided,
-    verdicts: dict[int, Verdict],
-    detail: Detail | None,
-    names: list[str],
+    decided: PodDecided, verdicts: dict[int, Verdict], detail: Detail | None, names: list[str]
 ) -> Attempt:
     refusals = tuple(
-        (verdicts[number], nodes) for number, nodes in decided.counts if number in verdicts
+        Refusal(verdicts[number], nodes, _refused(number, detail, names))
+        for number, nodes in decided.counts
+        if number in verdicts
     )
     compared: tuple[NodeScore, ...] = ()
     if detail is not None and decided.outcome in (Outcome.SCHEDULED, Outcome.WAITING):
         wanted = [name for name in (decided.node, decided.runner_up) if name]
         compared = tuple(_scores(name, names, decided.scores, detail) for name in wanted)
-    return Attempt(at, decided, refusals, compared)
+    return Attempt(decided, refusals, compared)
+
+
+def _refused(number: int, detail: Detail | None, names: list[str]) -> tuple[str, ...]:
+    if detail is None:
+        return ()
+    return tuple(names[row] for row in np.flatnonzero(detail.codes == number)[:NAMED])
 
 
 def _scores(

@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import msgspec
+
 from eventsched.domain.errors import InputError
 from eventsched.domain.verdicts import MAX_NODE_SCORE
 from eventsched.scheduling.configuration import API_VERSION, DEPRECATED_VERSIONS
@@ -304,5 +306,12 @@ def typed_args(plugin_class: type, raw: Mapping[str, Any] | None, where: str) ->
     version = raw.pop("apiVersion", None)
     if version is not None and version not in (API_VERSION, *DEPRECATED_VERSIONS):
         raise InputError(f"{where}.apiVersion", f"{version!r} is not supported", "remove it")
+    fields = {each.encode_name for each in msgspec.structs.fields(kind)}
+    strict = kind.__struct_config__.forbid_unknown_fields
+    for unknown in raw.keys() - fields if fields and not strict else ():
+        # Also where the plugin's Args would let them pass: a typo would be a default.
+        close = difflib.get_close_matches(unknown, fields, n=1)
+        remedy = f"did you mean {close[0]}?" if close else f"known are {', '.join(sorted(fields))}"
+        raise InputError(f"{where}.{unknown}", f"plugin {name} has no such argument", remedy)
     arguments: object = converted(raw, kind, where)
     return arguments

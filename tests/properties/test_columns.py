@@ -35,8 +35,8 @@ from eventsched.plugins.node_resources_fit import (
 )
 from eventsched.plugins.node_unschedulable import NodeUnschedulable
 from eventsched.plugins.taint_toleration import TaintToleration
+from eventsched.scheduling.demand import ResourceSpec
 from eventsched.scheduling.framework import Cycle, PreFilterResult, Status
-from eventsched.scheduling.utilization import ResourceSpec
 
 from . import naive, strategies
 from .naive import Place

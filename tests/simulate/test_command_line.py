@@ -141,11 +141,41 @@ def test_a_plugin_that_fails_fails_its_attempts_and_is_named(
     config.write_text(
         f"{HEAD}profiles: [{{plugins: {{filter: {{enabled: [{{name: Sharp}}]}}}}}}]\n"
     )
-    found = answer(capsys, *GENERATED, "--plugin", str(plugin), "--config", str(config))
-    assert (found["placed"], found["pending"]) == (0, 8)
-    [reason] = found["pending_reasons"]  # type: ignore[misc]
+    options = ("--plugin", str(plugin), "--config", str(config), "-o", "json")
+    assert main([*GENERATED, *options]) == 2
+    printed = capsys.readouterr()
+    found = json.loads(printed.out)
+    assert (found["placed"], found["pending"], found["errors"]) == (0, 8, found["attempts"])
+    [reason] = found["pending_reasons"]
     assert reason.startswith("plugin Sharp failed in filter: returned shape (1,)")
-    assert str(found["stopped"]).startswith("the last 1000 attempts all failed")
+    assert found["stopped"].startswith("the last 1000 attempts all failed")
+    [said] = printed.err.splitlines()
+    assert all(word in said for word in ("sharp.py", "Sharp", "mend the plugin")), said
+
+
+def test_warnings_about_methods_that_are_nearly_right_and_plugins_nobody_uses(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    plugin = tmp_path / "blunt.py"
+    plugin.write_text(
+        "class Blunt:\n"
+        "    name = 'Blunt'\n"
+        "    def post_bind(self, cycle, pod, node): ...\n"
+        "    def filter_nodes(self, pod, node): ...\n"
+    )
+    assert main([*GENERATED, "--plugin", str(plugin)]) == 0
+    said = capsys.readouterr().err
+    assert "method filter_nodes: did you mean filter_node?" in said
+    assert "plugin Blunt is enabled in no profile" in said
+
+
+def test_bound_pods_on_nodes_that_are_not_there_are_warned_about(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "cluster.yaml"
+    path.write_text(MANIFESTS.replace("nodeName: n1", "nodeName: n9"))
+    assert main(["simulate", "--manifests", str(path)]) == 0
+    assert "1 bound pods are on nodes that are not there" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -164,6 +194,10 @@ def test_a_plugin_that_fails_fails_its_attempts_and_is_named(
         (
             "profiles: [{plugins: {filter: {enabled: [{name: InterPodAffinity}]}}}]\n",
             ("InterPodAffinity", "not available"),
+        ),
+        (
+            "profiles: [{pluginConfig: [{name: NodeResourcesFit, args: {ignoredResource: []}}]}]\n",
+            ("args.ignoredResource", "did you mean 'ignoredResources'?"),
         ),
         (
             "profiles: [{pluginConfig: [{name: NodeResourcesFit, args: {strategy: 1}}]}]\n",
@@ -221,6 +255,7 @@ def test_a_wrong_trace_is_refused(
             ("default/fits", "spec.schedulerName", "mine", "--config"),
         ),
         ("items:", "items: [", ("cluster.yaml", "line")),
+        ("kind: Node", "kind: Nod", ("cluster.yaml", "no Node is there")),
     ],
 )
 def test_wrong_manifests_are_refused(

@@ -2,7 +2,7 @@
 
 from eventsched.domain.columns import NodeTable
 from eventsched.domain.objects import Container, Node, PodSpec
-from eventsched.runtime.utilization import Meter, Utilization
+from eventsched.runtime.meter import Meter, Utilization
 
 
 def node(name: str, cpu: int) -> Node:

@@ -1,0 +1,6 @@
+"""Exit codes. 0: fine. 1: the answer is no (differences, not schedulable). 2: bad input, said in
+one line that names place, problem and remedy. 3: the environment (database, cluster) is away."""
+
+BAD_INPUT = 2
+STOPPED = 130
+"""By Ctrl-C, as shells expect."""

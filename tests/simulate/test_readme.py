@@ -1,0 +1,34 @@
+"""The README's plugins and configurations, as they stand there, in simulations."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from eventsched.cli.main import main
+
+README = (Path(__file__).parent.parent.parent / "README.md").read_text()
+LOAD = ("simulate", "--generate", "nodes=50,pods=200,shape=mixed,seed=1", "-o", "json")
+
+
+@pytest.mark.parametrize("name", ["fast_disk", "free_cpu"])
+def test_the_readmes_plugins_work_as_they_stand(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str
+) -> None:
+    for language, suffix in (("python", "py"), ("yaml", "yaml")):
+        [text] = re.findall(rf"```{language}\n(# {name}\.{suffix}\n.*?)```", README, re.DOTALL)
+        (tmp_path / f"{name}.{suffix}").write_text(text)
+    files = ("--plugin", str(tmp_path / f"{name}.py"), "--config", str(tmp_path / f"{name}.yaml"))
+    assert main([*LOAD, *files, "--why", "default/pod-000001"]) == 0
+    with_plugin = json.loads(capsys.readouterr().out)
+    assert main([*LOAD]) == 0
+    without = json.loads(capsys.readouterr().out)
+    assert with_plugin["placed"] == without["placed"] == 200
+    assert with_plugin["state_digest"] != without["state_digest"]
+    attempts = [step for _, step in with_plugin["why"]["steps"] if "decided" in step]
+    plugin = name.title().replace("_", "")
+    columns = [column["plugin"] for column in attempts[-1]["decided"]["scores"]]
+    assert plugin in columns
+    position = columns.index(plugin)
+    assert any(each["parts"][position][2] for each in attempts[-1]["compared"])
