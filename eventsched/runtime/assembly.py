@@ -95,6 +95,7 @@ def registry(plugin_files: Iterable[Path] = ()) -> dict[str, type[Any]]:
         try:
             plugin = entry.load()
         except Exception as problem:
+            # Somebody's package: whatever keeps it from loading is bad input.
             raise InputError(
                 where, f"does not import: {problem}", "mend or uninstall the package"
             ) from problem
@@ -153,6 +154,7 @@ def _imported(path: Path) -> ModuleType:
     try:
         spec.loader.exec_module(module)
     except Exception as problem:
+        # Somebody's file: whatever it raises is bad input.
         raise InputError(
             str(path), f"does not import: {type(problem).__name__}: {problem}", "mend the file"
         ) from problem
@@ -165,6 +167,7 @@ def _instance(plugin: type[Any], typed: object | None, source: str) -> Any:
     except InputError:
         raise
     except Exception as problem:
+        # Somebody's constructor: whatever it raises is bad input.
         raise InputError(
             f"{source}: plugin {plugin.name}",
             f"cannot be made: {type(problem).__name__}: {problem}",

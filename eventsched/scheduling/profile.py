@@ -147,6 +147,7 @@ def guarded(plugin: Any, method: str, *arguments: Any) -> Any:
     except PluginError:
         raise
     except Exception as problem:
+        # Plugins are other people's code: whatever one raises fails its attempt and nothing else.
         raise PluginError(
             plugin.name, method, f"raised {type(problem).__name__}: {problem}"
         ) from problem

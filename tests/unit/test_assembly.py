@@ -1,5 +1,6 @@
 """How plugins are found and profiles made."""
 
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
@@ -59,3 +60,34 @@ def test_the_digest_is_that_of_the_configuration_and_sources_cover_each_plugin()
     first, second = assembly.assemble(), assembly.assemble()
     assert first.digest == second.digest
     assert set(first.sources) == set(IN_TREE) - {"FirstScheduledNode"}
+
+
+class _EntryPoint:
+    """What importlib.metadata gives for an installed package."""
+
+    name, value = "Mine", "somewhere:Mine"
+
+    def __init__(self, plugin: object) -> None:
+        self._plugin = plugin
+
+    def load(self) -> object:
+        if isinstance(self._plugin, Exception):
+            raise self._plugin
+        return self._plugin
+
+
+def test_plugins_are_found_through_entry_points(monkeypatch: pytest.MonkeyPatch) -> None:
+    mine = type("Mine", (), {"name": "Mine", "score_node": lambda self, pod, node: 1})
+    monkeypatch.setattr(assembly, "entry_points", lambda group: [_EntryPoint(mine)])
+    assert assembly.registry()["Mine"] is mine
+    broken = _EntryPoint(RuntimeError("no such library"))
+    monkeypatch.setattr(assembly, "entry_points", lambda group: [broken])
+    with pytest.raises(InputError, match=r"entry point Mine = somewhere:Mine: does not import"):
+        assembly.registry()
+
+
+def test_our_own_entry_points_are_the_in_tree_plugins() -> None:
+    ours = [
+        each for each in entry_points(group=assembly.ENTRY_POINTS) if "eventsched" in each.value
+    ]
+    assert all(each.load() is IN_TREE[each.name] for each in ours)
