@@ -66,9 +66,8 @@ class NodeResourcesBalancedAllocation:
         evenness = ((1 - deviation) * 100).astype(np.int64)
         scores: NDArray[np.int64] = evenness[0]
         scores -= evenness[1]
-        scores += 50
-        scores //= 2
-        scores += 50
+        scores += 150  # 50 + (50 + difference) / 2, in one division
+        scores >>= 1
         return scores
 
 

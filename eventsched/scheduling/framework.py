@@ -290,7 +290,9 @@ def _checked(
         array = array.astype(np.int64, copy=False)
     # Shifted to start at 0 and read as unsigned, one comparison finds both kinds of outliers.
     shifted = array if minimum == 0 else array - minimum
-    if rows and np.maximum.reduce(shifted.view(np.uint64)) > maximum - minimum:
+    unsigned = shifted.view(np.uint64)
+    largest = max(unsigned.tolist(), default=0) if rows < 16 else np.maximum.reduce(unsigned)
+    if largest > maximum - minimum:
         raise PluginError(
             plugin,
             point,

@@ -298,7 +298,7 @@ def choose(judgement: Judgement, cycle: Cycle) -> Choice:
             second, second_score = -1, 0
         return Choice(first, best, 1, 0, second, second_score)
     number = draw(cycle.seed, judgement.pod.uid, cycle.attempt, "tie-break")
-    rows = np.flatnonzero(equal)
+    rows = equal.nonzero()[0]
     picked = number % ties
     return Choice(int(rows[picked]), best, ties, number, int(rows[1 if picked == 0 else 0]), best)
 

@@ -91,11 +91,6 @@ class QueueIndex:
             self._groups.setdefault(group, {})[uid] = state.order
             self._group_of[uid] = group
 
-    def rebuild(self, signatures: Callable[[PodState], tuple[Any, ...]]) -> None:
-        """Derives everything from the state, in the order of the moves."""
-        for _, uid in sorted((state.order, uid) for uid, state in self._state.pods.items()):
-            self.note(uid, signatures)
-
     def head(self) -> str | None:
         """The pod that is next to be scheduled."""
         while self._active:

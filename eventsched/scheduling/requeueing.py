@@ -14,7 +14,7 @@ from eventsched.domain.journal import Rows
 from eventsched.domain.objects import Node, Pod
 from eventsched.domain.records import PodQueued, Queue
 from eventsched.domain.state import PodState
-from eventsched.scheduling.framework import Change, ClusterEvent, Cycle, PluginError, Status
+from eventsched.scheduling.framework import Change, ClusterEvent, PluginError, Status
 from eventsched.scheduling.ledger import Ledger
 from eventsched.scheduling.profile import Profile, guarded
 from eventsched.scheduling.queue import Backoff
@@ -223,13 +223,6 @@ def node_events(old: Node | None, stimulus: records.Stimulus) -> list[ClusterEve
     if (old.taints, old.unschedulable) != (new.taints, new.unschedulable):
         events.append(ClusterEvent.NODE_UPDATE_TAINT)
     return events or [ClusterEvent.NODE_UPDATE_OTHER]
-
-
-def wakes_where_it_passes(plugin: object, cycle: Cycle, pod: Pod, change: Change) -> bool:
-    """A hint for a filter that looks at one node at a time: whether the pod would pass it on the
-    node that changed."""
-    codes = plugin.filter(cycle, pod, change.nodes)  # type: ignore[attr-defined]
-    return not len(codes) or bool((codes == 0).any())
 
 
 def _moved(
