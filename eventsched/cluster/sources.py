@@ -116,7 +116,10 @@ def _from_manifests(paths: Sequence[Path]) -> Source:
             f"{len(lost)} bound pods are on nodes that are not there, such as "
             f"{lost[0].full_name} on {lost[0].node_name}: they take no room"
         )
-    pending = [pod for pod in pods if not pod.node_name]
+    pending = [pod for pod in pods if not pod.node_name and not pod.deleting]
+    leaving = sum(pod.deleting and not pod.node_name for pod in pods)
+    if leaving:
+        warnings.append(f"{leaving} pending pods are being deleted and left out")
     pending.sort(key=lambda pod: pod.created_at)
     return Source(
         nodes,

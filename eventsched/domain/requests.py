@@ -21,6 +21,7 @@ DEFAULT_MILLI_CPU = 100
 """Assumed for scoring where a container names no cpu (upstream: util.DefaultMilliCPURequest)."""
 DEFAULT_MEMORY = 200 * 1024 * 1024
 """Assumed for scoring where a container names no memory (upstream: util.DefaultMemoryRequest)."""
+_LARGEST = 2**63 - 1
 _ASSUMED: Resources = {CPU: DEFAULT_MILLI_CPU, MEMORY: DEFAULT_MEMORY}
 
 
@@ -105,7 +106,7 @@ def _plus(one: Resources, other: Resources) -> Resources:
 
 def _add(total: Resources, more: Resources) -> None:
     for name, value in more.items():
-        total[name] = total.get(name, 0) + value
+        total[name] = min(_LARGEST, total.get(name, 0) + value)
 
 
 def _raise_to(total: Resources, floor: Resources) -> None:

@@ -51,11 +51,10 @@ class Reservation:
     """A node held for a pod between the decision and the outcome of its bind. ``waits`` are the
     permit deadlines (µs) by plugin that are still open; ``intended`` whether the bind may leave."""
 
-    __slots__ = ("attempt", "carry", "intended", "node", "row", "waits")
+    __slots__ = ("attempt", "carry", "intended", "node", "waits")
 
     def __init__(self, decided: records.PodDecided) -> None:
         self.node = decided.node
-        self.row = decided.row
         self.attempt = decided.attempt
         self.carry: dict[str, Any] = dict(decided.carry)
         self.waits: dict[str, int] = dict(decided.deadlines)

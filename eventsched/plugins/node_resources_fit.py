@@ -43,6 +43,10 @@ Strategy = Callable[[Int64s, Int64s], Int64s]
 """(requested with the pod, allocatable, never 0), int64[k, n] each → int64[k, n] of 0..100."""
 
 
+_BITS = 14
+"""Resources that have a bit of their own in a code."""
+
+
 class ShapePoint(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True):
     """A point of a broken line from utilization (percent) to score (0..10)."""
 
@@ -118,6 +122,8 @@ class NodeResourcesFit:
         self._scored = ByShape(lambda pod: asked(resources, requests_of(pod.spec).scored))
         self._wanted = ByShape(self._compared)
         self._strategy = _strategies(strategy)
+        self._patterns: list[int] = []
+        self._numbers: dict[int, int] = {}
         self._counts_zero = strategy.type != "RequestedToCapacityRatio"
 
     sign = staticmethod(signed_by_spec)
@@ -133,12 +139,14 @@ class NodeResourcesFit:
         codes = np.zeros(len(nodes), dtype=np.int64)
         codes |= (short[1:] & (wanted.amounts[1:] > allocatable[1:])).any(axis=0)
         for index in range(len(short)):
-            codes |= short[index].astype(np.int64) << (1 + index)
-        return codes
+            codes |= short[index].astype(np.int64) << min(1 + index, 62)
+        return codes if len(short) <= _BITS else self._numbered(codes)
 
     def explain(self, cycle: Cycle, pod: Pod, code: int) -> Status:
         """All that does not fit, in upstream's order and words."""
         names = self._wanted(pod).names
+        if len(names) > _BITS:
+            code = self._patterns[code - 1]
         short = [name for index, name in enumerate(names) if code >> (1 + index) & 1]
         reasons = ["Too many pods" if name == PODS else f"Insufficient {name}" for name in short]
         return Status.unresolvable(*reasons) if code & 1 else Status.unschedulable(*reasons)
@@ -173,6 +181,17 @@ class NodeResourcesFit:
             return True
         codes = self.filter(cycle, pod, change.nodes)
         return codes is None or not codes.all()
+
+    def _numbered(self, patterns: Int64s) -> Int64s:
+        """A number for each set of bits: of a pod with many resources the bits are too many."""
+        distinct, where = np.unique(patterns, return_inverse=True)
+        numbers = np.zeros(len(distinct), dtype=np.int64)
+        for index, pattern in enumerate(distinct.tolist()):
+            if pattern and pattern not in self._numbers:
+                self._patterns.append(pattern)
+                self._numbers[pattern] = len(self._patterns)
+            numbers[index] = self._numbers.get(pattern, 0)
+        return numbers[where]
 
     def _compared(self, pod: Pod) -> Asked:
         """What Filter compares: the number of pods, cpu, memory, ephemeral-storage, then scalars

@@ -69,25 +69,40 @@ def _engine(scenario: Scenario, where: str, known: Mapping[str, type[Any]]) -> E
 def _cluster(scenario: Scenario, where: str) -> list[records.Stimulus]:
     nodes: list[records.Stimulus] = []
     pods: list[records.Stimulus] = []
+    seen: set[tuple[str, str]] = set()
     for index, obj in enumerate(scenario.objects):
         place = f"{where}: objects[{index}]"
         if obj.get("kind") == "Node":
-            nodes.append(records.NodeAdded(node=translate.node(obj, place)))
+            node = translate.node(obj, place)
+            _once(("node", node.name), seen, place)
+            nodes.append(records.NodeAdded(node=node))
         elif obj.get("kind") == "Pod":
             pod = translate.pod(obj, place, defaults=False)
+            _once(("pod", pod.uid), seen, place)
             if pod.node_name:
                 pods.append(records.PodAdded(pod=pod))
     return nodes + pods
 
 
+def _once(named: tuple[str, str], seen: set[tuple[str, str]], place: str) -> None:
+    if named in seen:
+        raise InputError(place, f"{named[0]} {named[1]} is there twice", "name each object once")
+    seen.add(named)
+
+
 def _answer(engine: Engine, pod: Pod) -> dict[str, Any]:
     answer: dict[str, Any] = {"pod": pod.full_name}
     try:
-        judged = engine.judge(pod)
+        return {**answer, **_judged(engine, pod)}
     except KeyError:
         return {**answer, "error": f"no profile {pod.scheduler_name}", "feasible": []}
     except PluginError as broken:
         return {**answer, "error": str(broken), "feasible": []}
+
+
+def _judged(engine: Engine, pod: Pod) -> dict[str, Any]:
+    answer: dict[str, Any] = {}
+    judged = engine.judge(pod)
     names = engine.state.nodes.names
     if judged.refusal is not None:
         plugin, status = judged.refusal
@@ -144,4 +159,4 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
 
 def lines(path: Path) -> list[bytes]:
     """The lines of a .jsonl or .jsonl.gz file, empty ones left out. Raises InputError."""
-    return [line.encode() for line in read_text(path).splitlines() if line.strip()]
+    return [line.encode() for line in read_text(path).split("\n") if line.strip()]

@@ -102,6 +102,10 @@ class Simulation:
             self._instant(now, progress)
             if self.hopeless:
                 break
+        else:
+            if now is not None and until is not None:
+                self.meter.advance(until)
+                self.tally.now = until
         self._writer.commit()
         return self.tally
 

@@ -27,45 +27,44 @@ class Writer:
         self._execute = execute
         self._batch_size = batch_size
         self._open: list[Logged] = []
+        self._effects: list[tuple[Effect, int]] = []
 
     def add(self, logged: Sequence[Logged]) -> None:
         """Takes the records of a step; commits when the batch is full."""
         self._open += logged
+        for each in logged:
+            # Made now, from the state that the record was decided in: a batch's edge changes none.
+            effect = self._effect(each)
+            if effect is not None:
+                self._effects.append((effect, each.at))
         if len(self._open) >= self._batch_size:
             self.commit()
 
     def commit(self) -> None:
         """Commits what is open, then lets its effects go. Raises what the log raises; the batch
         stays open then and is offered again, unchanged, by the next call."""
-        batch, self._open = self._open, []
-        if not batch:
+        if not self._open:
             return
         if self._log is not None:
-            try:
-                self._log.append(_batch(batch))
-            except BaseException:
-                self._open = batch + self._open
-                raise
-        for logged in batch:
-            effect = self._effect(logged)
-            if effect is not None:
-                self._execute(effect, logged.at)
+            self._log.append(_batch(self._open))
+        effects, self._effects = self._effects, []
+        self._open = []
+        for effect, at in effects:
+            self._execute(effect, at)
 
     def _effect(self, logged: Logged) -> Effect | None:
-        """What a committed record asks of the world."""
+        """What a record asks of the world, once it is committed."""
         record = logged.record
         if isinstance(record, PodDecided):
             if record.outcome is not Outcome.SCHEDULED:
                 return None
         elif not isinstance(record, BindIntended):
             return None
-        state = self._state.pods.get(record.uid)
-        if state is None:
-            return None
+        pod = self._state.pods[record.uid].pod
         return Bind(
             uid=record.uid,
-            namespace=state.pod.namespace,
-            name=state.pod.name,
+            namespace=pod.namespace,
+            name=pod.name,
             node=record.node,
             attempt=record.attempt,
             decision=logged.position,

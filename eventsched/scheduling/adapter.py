@@ -5,6 +5,7 @@ clusters that is asked often should sign its pods or work on columns. Done once,
 made; the rest of the scheduler knows columns only.
 """
 
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,9 @@ import numpy as np
 from eventsched.domain.columns import NodeView
 from eventsched.domain.objects import Node, Pod
 from eventsched.scheduling.framework import Cycle, IntColumn, PluginError, Status
+
+MOST_REASONS = 65_000
+"""Different answers of one filter_node: a code has 16 bits."""
 
 
 class PerNode:
@@ -48,6 +52,13 @@ class _Filtering(PerNode):
                 self.name, "filter_node", f"returned {answer!r}; None, a reason or a Status is due"
             )
         number = self._numbers.setdefault(status, len(self._numbers) + 1)
+        if number > MOST_REASONS:
+            raise PluginError(
+                self.name,
+                "filter_node",
+                f"gave more than {MOST_REASONS} different reasons; leave names and measured values "
+                "out of them",
+            )
         if number > len(self._statuses):
             self._statuses.append(status)
         return number
@@ -58,7 +69,7 @@ class _Scoring(PerNode):
         """score_node for each node."""
         scores = [0 if node is None else self._inner.score_node(pod, node) for node in nodes.nodes]
         for score in scores:
-            if not isinstance(score, int):
+            if not isinstance(score, Integral):
                 raise PluginError(self.name, "score_node", f"returned {score!r}; an int is due")
         return np.array(scores, dtype=np.int64)
 

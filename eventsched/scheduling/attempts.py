@@ -13,13 +13,15 @@ from eventsched.domain.verdicts import Code, Detail
 from eventsched.scheduling import placement, recording
 from eventsched.scheduling.binding import Binding
 from eventsched.scheduling.classes import ClassCache
-from eventsched.scheduling.framework import Cycle, PluginError, Status
+from eventsched.scheduling.framework import Cycle, PluginError, Status, plain
 from eventsched.scheduling.judgement import Choice, Judgement, choose, fit_error, judge
 from eventsched.scheduling.ledger import Ledger
 from eventsched.scheduling.profile import Profile, guarded
 from eventsched.scheduling.queue import SECOND
 from eventsched.scheduling.requeueing import Requeueing
 
+NO_NODES = "no nodes available to schedule pods"
+"""Upstream: schedule_one.go ErrNoNodesAvailable."""
 LONGEST_WAIT = 900
 """Seconds that a pod waits at Permit at most (upstream: framework/runtime maxTimeout)."""
 
@@ -83,13 +85,13 @@ class Attempts:
         try:
             judged = judge(self._ledger.state.nodes, self._classes, profile, state.pod, cycle)
             self._take_verdicts(judged, attempt)
+            if not judged.feasible:
+                self._no_node(judged, attempt)
         except PluginError as broken:
             self._broken(attempt, broken.plugin, str(broken))
             return
         if judged.feasible:
             self._place(judged, attempt)
-        else:
-            self._no_node(judged, attempt)
 
     def _take_verdicts(self, judged: Judgement, attempt: Attempt) -> None:
         attempt.fields.update(feasible=judged.feasible, evaluated=judged.evaluated)
@@ -107,7 +109,8 @@ class Attempts:
         pod, cycle = attempt.state.pod, attempt.cycle
         attempt.fields.update(_chosen(choose(judged, cycle), self._ledger.state.nodes.names))
         placed = placement.reserve(attempt.profile, pod, attempt.node, cycle)
-        if placed.refusal is None and not placed.waits:
+        binding = placed.refusal is None and not placed.waits
+        if binding:
             placed = placement.bind(attempt.profile, pod, attempt.node, cycle)
         if placed.refusal is None:
             outcome = Outcome.WAITING if placed.waits else Outcome.SCHEDULED
@@ -116,29 +119,33 @@ class Attempts:
                 name: now + round(min(seconds, LONGEST_WAIT) * SECOND)
                 for name, seconds in placed.waits
             }
-            decided = attempt.decided(outcome, carry=dict(cycle.data), deadlines=deadlines)
+            decided = attempt.decided(
+                outcome, carry=plain(cycle.data) if cycle.data else {}, deadlines=deadlines
+            )
             self._ledger.emit(decided, attempt.detail)
             self._binding.aftermath(attempt.state.pod.uid, cycle)
             return
         name, status = placed.refusal
         message = ", ".join(status.reasons)
-        if status.rejected:
+        if not status.rejected:
+            self._broken(attempt, name, message)
+        elif binding:
+            # Upstream: a pod that fails on PreBind or Bind goes to the backoff queue.
+            self._broken(attempt, name, message, Outcome.UNSCHEDULABLE)
+        else:
             pending = (name,) if status.code is Code.PENDING else ()
             self._refused(attempt, name, message, (name,), pending)
-        else:
-            self._broken(attempt, name, message)
 
     def _no_node(self, judged: Judgement, attempt: Attempt) -> None:
-        nodes = self._ledger.state.nodes.live
-        if nodes:
-            message = fit_error(judged, nodes, self._post_filter(judged, attempt))
-        else:
-            message = "no nodes available to schedule pods"
         if judged.refusal is not None and not judged.refusal[1].rejected:
             name, status = judged.refusal
             self._broken(attempt, name, ", ".join(status.reasons))
             return
+        nodes = self._ledger.state.nodes.live
         rejectors, pending = judged.rejectors()
+        fit_error(judged, nodes)  # whatever a plugin cannot explain shows before PostFilter acts
+        said = self._post_filter(judged, attempt) if nodes else ""
+        message = fit_error(judged, nodes, said) if nodes else NO_NODES
         name = judged.refusal[0] if judged.refusal else ""
         self._refused(attempt, name, message, rejectors, pending)
 
@@ -170,8 +177,10 @@ class Attempts:
         self._requeueing.refused(attempt.state, "AttemptFailed", plugin, rejectors, pending)
         self._binding.aftermath(attempt.state.pod.uid, attempt.cycle)
 
-    def _broken(self, attempt: Attempt, plugin: str, message: str) -> None:
-        decided = attempt.decided(Outcome.ERROR, plugin=plugin, message=message)
+    def _broken(
+        self, attempt: Attempt, plugin: str, message: str, outcome: Outcome = Outcome.ERROR
+    ) -> None:
+        decided = attempt.decided(outcome, plugin=plugin, message=message)
         self._ledger.emit(decided, attempt.detail)
         self._requeueing.failed(attempt.state, "AttemptFailed", plugin)
         self._binding.aftermath(attempt.state.pod.uid, attempt.cycle)

@@ -97,7 +97,7 @@ class Binding:
         if placed.refusal is None:
             self._ledger.emit(records.BindIntended(uid=uid, node=held.node, attempt=held.attempt))
         else:
-            self._back(state, *placed.refusal, "PreBindFailed")
+            self._back(state, *placed.refusal, "BindingFailed")
         self.aftermath(uid, cycle)
 
     def _give_up(self, uid: str, plugin: str, status: Status, cause: str = "PermitDenied") -> None:
@@ -120,7 +120,7 @@ class Binding:
         self._requeueing.wake(
             [ClusterEvent.ASSIGNED_POD_DELETE], row=row if row >= 0 else None, pod=state.pod
         )
-        if status.rejected:
+        if status.rejected and cause == "PermitDenied":
             self._requeueing.refused(state, cause, plugin, (plugin,))
         else:
             self._requeueing.failed(state, cause, plugin, message)

@@ -167,6 +167,12 @@ class ClassColumns:
         return [score for score in profile.scores if score.name not in skipped]
 
     @property
+    def broken(self) -> bool:
+        """Whether PreFilter or PreScore ended in an error."""
+        refused = self.refusal is not None and not self.refusal[1].rejected
+        return refused or self.score_problem is not None
+
+    @property
     def feasible(self) -> int:
         """Nodes that all signed filters let pass."""
         return self.counts.get(PASSES, 0)
@@ -329,6 +335,8 @@ class ClassCache:
         found = self._classes.get(key)
         if found is None:
             found = ClassColumns(profile, pod, profile.unsigned(signatures), cycle)
+            if found.broken:
+                return found  # not kept: the next pod asks the plugins again
             self._classes[key] = found
             held = sum(columns.bytes for columns in self._classes.values())
             while held > self._limit and len(self._classes) > 1:

@@ -4,7 +4,6 @@ Shared by NodeResourcesFit and NodeResourcesBalancedAllocation; upstream:
 plugins/noderesources/resource_allocation.go.
 """
 
-import re
 from collections.abc import Callable
 from typing import Generic, NamedTuple, TypeVar
 
@@ -13,12 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eventsched.domain.objects import CPU, MEMORY, PODS, Pod, Resources, is_scalar
+from eventsched.scheduling import labels
 
 Int64s = NDArray[np.int64]
 T = TypeVar("T")
-
-_LABEL_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
-_PREFIX = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
 
 class ResourceSpec(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True):
@@ -78,6 +75,5 @@ class ByShape(Generic[T]):
 
 def checked_label(where: str, name: str) -> None:
     """Raises ValueError for what is no qualified name (upstream: ValidateLabelName)."""
-    prefix, slash, rest = name.rpartition("/")
-    if not _LABEL_NAME.fullmatch(rest) or (slash and not _PREFIX.fullmatch(prefix)):
+    if not labels.is_key(name):
         raise ValueError(f"{where}: {name!r} is not a qualified name such as example.com/gpu")

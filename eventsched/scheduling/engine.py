@@ -55,12 +55,17 @@ class Engine:
 
     def observe(self, stimulus: records.Stimulus, at: int) -> list[Logged]:
         """Takes in what happened at a time (µs, never before that of an earlier stimulus) and
-        returns the stimulus' record and the events that follow. An update that changes nothing
-        scheduling reads gives no record at all. Raises ValueError when time goes back."""
+        returns the stimulus' record and the events that follow.
+
+        What changes nothing that scheduling reads gives no record at all; an addition of what is
+        known is taken as an update, and the other way round. Raises ValueError when time goes back.
+        """
         if at < self.state.now:
             raise ValueError(f"stimulus at {at} µs after one at {self.state.now} µs")
-        if self._is_no_change(stimulus):
+        seen = self._as_seen(stimulus)
+        if seen is None or self._is_no_change(seen):
             return []
+        stimulus = seen
         self._ledger.begin()
         match stimulus:
             case records.PodAdded():
@@ -126,6 +131,25 @@ class Engine:
         return self._ledger.queue.head() is None
 
     # --- stimuli --------------------------------------------------------------------------
+
+    def _as_seen(self, stimulus: records.Stimulus) -> records.Stimulus | None:
+        """The stimulus as it is for one who knows what we know (a watch that starts over repeats
+        and leaves out); None for the end of something unknown."""
+        pods, nodes = self.state.pods, self.state.nodes.rows
+        match stimulus:
+            case records.PodAdded() if stimulus.pod.uid in pods:
+                return records.PodUpdated(pod=stimulus.pod)
+            case records.PodUpdated() if stimulus.pod.uid not in pods:
+                return records.PodAdded(pod=stimulus.pod)
+            case records.PodDeleted() if stimulus.uid not in pods:
+                return None
+            case records.NodeAdded() if stimulus.node.name in nodes:
+                return records.NodeUpdated(node=stimulus.node)
+            case records.NodeUpdated() if stimulus.node.name not in nodes:
+                return records.NodeAdded(node=stimulus.node)
+            case records.NodeDeleted() if stimulus.name not in nodes:
+                return None
+        return stimulus
 
     def _is_no_change(self, stimulus: records.Stimulus) -> bool:
         match stimulus:

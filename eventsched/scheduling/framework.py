@@ -25,11 +25,12 @@ as a hashable value: pods of equal signature share their columns. Without it, or
 computed anew for every pod. ``depends_on`` says what of a node they depend on.
 """
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Flag, StrEnum, auto
 from typing import Any, ClassVar, NamedTuple, Protocol
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -43,7 +44,6 @@ __all__ = [
     "Code",
     "Cycle",
     "DependsOn",
-    "Hint",
     "NodeView",
     "Normalization",
     "Plugin",
@@ -115,6 +115,11 @@ class PreFilterResult:
 
     node_names: frozenset[str]
 
+    def __post_init__(self) -> None:
+        if isinstance(self.node_names, str):
+            raise TypeError("node_names is one name; a set of names is due")
+        object.__setattr__(self, "node_names", frozenset(self.node_names))
+
 
 class DependsOn(Flag):
     """What of a node, besides the pod's signature, a plugin's filter and score depend on."""
@@ -157,10 +162,6 @@ class Change:
     pod: Pod | None = None
 
 
-Hint = Callable[["Cycle", Pod, Change], bool]
-"""Whether the change may let the refused pod pass (upstream's QueueingHintFn)."""
-
-
 @dataclass(frozen=True)
 class QueuedPod:
     """What QueueSort sees: the pod, and when (µs) it was added or last failed."""
@@ -168,6 +169,31 @@ class QueuedPod:
     pod: Pod
     since: int
     attempts: int
+
+
+class Memory(Mapping[str, Any]):
+    """A plugin's memory, which changes through events only: what is taken out is a copy."""
+
+    __slots__ = ("_kept",)
+
+    def __init__(self, kept: Mapping[str, Any]) -> None:
+        self._kept = kept
+
+    def __getitem__(self, key: str) -> Any:
+        return plain(self._kept[key])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._kept)
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+
+def plain(value: Any) -> Any:
+    """A copy of a JSON value that shares nothing with it. Raises TypeError for what is none."""
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    return msgspec.json.decode(canonical(value))
 
 
 @dataclass
@@ -191,8 +217,10 @@ class Cycle:
 
     @property
     def memory(self) -> Mapping[str, Any]:
-        """The calling plugin's memory, to be read; ``remember`` changes it."""
-        return self.memories.get(self.plugin, _NOTHING)
+        """The calling plugin's memory, to be read; ``remember`` changes it. Lists and maps in it
+        are copies."""
+        kept = self.memories.get(self.plugin)
+        return _NOTHING if kept is None else Memory(kept)
 
     @property
     def waiting(self) -> Mapping[str, str]:
@@ -202,8 +230,7 @@ class Cycle:
     def remember(self, key: str, value: Any) -> None:
         """Sets a key of the calling plugin's memory to a JSON value, through an event; None forgets
         it. Raises TypeError for what is no JSON."""
-        canonical(value)
-        self.remembered.append((self.plugin, key, value))
+        self.remembered.append((self.plugin, key, plain(value)))
 
     def allow(self, uid: str) -> None:
         """Lets a pod that waits at the calling plugin's Permit go on."""
@@ -269,17 +296,24 @@ def checked_codes(plugin: str, codes: Any, rows: int) -> NDArray[np.int64]:
     return _checked(plugin, "filter", codes, rows, minimum=0, maximum=65_535)
 
 
-def checked_scores(plugin: str, scores: Any, rows: int, *, normalized: bool) -> NDArray[np.int64]:
-    """Score's answer as int64; one that is used as it is must be within 0..100."""
-    if normalized:
-        return _checked(plugin, "score", scores, rows, minimum=0, maximum=MAX_NODE_SCORE)
-    return _checked(plugin, "score", scores, rows, minimum=-(2**53), maximum=2**53)
+def checked_scores(
+    plugin: str, scores: Any, rows: int, normalization: Normalization = Normalization.IDENTITY
+) -> NDArray[np.int64]:
+    """Score's answer as int64: within 0..100 where it is used as it is, not below 0 where it is
+    scaled by the largest (upstream finds out after NormalizeScore)."""
+    scaled = normalization in (Normalization.DEFAULT, Normalization.REVERSED)
+    minimum = 0 if scaled or normalization is Normalization.IDENTITY else -(2**53)
+    maximum = MAX_NODE_SCORE if normalization is Normalization.IDENTITY else 2**53
+    return _checked(plugin, "score", scores, rows, minimum=minimum, maximum=maximum)
 
 
 def _checked(
     plugin: str, point: str, values: Any, rows: int, *, minimum: int, maximum: int
 ) -> NDArray[np.int64]:
-    array = np.asarray(values)
+    try:
+        array = np.asarray(values)
+    except (TypeError, ValueError) as problem:
+        raise PluginError(plugin, point, f"returned what is no array: {problem}") from problem
     if array.shape != (rows,):
         raise PluginError(
             plugin, point, f"returned shape {array.shape}; one value a node, ({rows},), is needed"

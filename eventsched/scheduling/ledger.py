@@ -11,7 +11,7 @@ from eventsched.domain import records
 from eventsched.domain.records import Event, Record
 from eventsched.domain.state import PodState, SchedulerState
 from eventsched.domain.verdicts import Detail
-from eventsched.scheduling.framework import Cycle
+from eventsched.scheduling.framework import Cycle, plain
 from eventsched.scheduling.profile import Profile
 from eventsched.scheduling.queue import QueueIndex
 
@@ -77,10 +77,10 @@ class Ledger:
         return self.profiles.get(state.pod.scheduler_name)
 
     def signatures(self, state: PodState) -> tuple[Any, ...]:
-        """The profile and what its plugins read of the pod; of an unsigned pod, the pod itself."""
+        """The profile, and what of the pod the hints of those who refused it may read: what they
+        sign, nothing where they have no hint, the pod itself where they do not sign."""
         profile = self.profiles[state.pod.scheduler_name]
-        signatures = profile.signatures(state.pod)
-        return (profile.name, signatures, state.pod.uid if None in signatures else "")
+        return (profile.name, *(profile.hint_key(name, state.pod) for name in state.rejectors))
 
     def cycle(self, attempt: int, carry: Mapping[str, Any] | None = None) -> Cycle:
         """A cycle for one step of one pod, with what was carried over from its attempt."""
@@ -93,7 +93,7 @@ class Ledger:
             now=self.state.now,
             seed=self.state.seed,
             attempt=attempt,
-            data=dict(carry) if carry else {},
+            data=plain(dict(carry)) if carry else {},
             memories=self.state.memory,
             waits=waits,
         )

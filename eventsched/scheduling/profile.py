@@ -72,8 +72,7 @@ class Score:
         """int64[n] raw scores. Raises PluginError."""
         cycle.plugin = self.name
         scores = guarded(self.plugin, "score", cycle, pod, nodes)
-        identity = self.normalization is Normalization.IDENTITY
-        return checked_scores(self.name, scores, len(nodes), normalized=identity)
+        return checked_scores(self.name, scores, len(nodes), self.normalization)
 
     @property
     def width(self) -> Any:
@@ -93,7 +92,7 @@ class Score:
         """int64[n] of 0..100 from the raw scores of feasible nodes, by the plugin's own code."""
         cycle.plugin = self.name
         normalized = guarded(self.plugin, "normalize_score", cycle, pod, scores)
-        return checked_scores(self.name, normalized, len(scores), normalized=True)
+        return checked_scores(self.name, normalized, len(scores))
 
 
 class Profile:
@@ -119,6 +118,8 @@ class Profile:
         for plugin in self._of("preFilter", "filter", "preScore", "score"):
             self._signs.setdefault(getattr(plugin, "sign", None), []).append(plugin.name)
 
+        self._by_name = {plugin.name: plugin for plugin in self.plugins}
+
     def _of(self, *points: str) -> list[Any]:
         found = {plugin.name: plugin for point in points for plugin in self.points[point]}
         return list(found.values())
@@ -127,6 +128,14 @@ class Profile:
         """What the plugins of the cycle depend on of the pod, each way of signing once; None where
         one does not say, or fails to."""
         return tuple([None if sign is None else _signed(sign, pod) for sign in self._signs])
+
+    def hint_key(self, name: str, pod: Pod) -> Hashable:
+        """What of a pod a plugin's hint may read: pods for which it is equal wake together."""
+        plugin = self._by_name.get(name)
+        if plugin is None or not hasattr(plugin, "hint"):
+            return None
+        signature = _signed(plugin.sign, pod) if hasattr(plugin, "sign") else None
+        return pod.uid if signature is None else signature
 
     def unsigned(self, signatures: tuple[Hashable, ...]) -> frozenset[str]:
         """The plugins that must be asked anew for every pod."""
@@ -154,6 +163,8 @@ def guarded(plugin: Any, method: str, *arguments: Any) -> Any:
     if answer is not None and method in _ANSWERS and not isinstance(answer, _ANSWERS[method]):
         due = " or a ".join(kind.__name__ for kind in _ANSWERS[method])
         raise PluginError(plugin.name, method, f"returned {answer!r}; None or a {due} is due")
+    if isinstance(answer, Status) and not all(isinstance(r, str) for r in answer.reasons):
+        raise PluginError(plugin.name, method, f"returned {answer!r}; reasons must be texts")
     return answer
 
 

@@ -80,7 +80,7 @@ class QueueIndex:
         self.lengths[queue] += 1
         if queue is Queue.ACTIVE:
             queued = QueuedPod(state.pod, state.since, state.attempts)
-            key = self._keys[uid] = self._sort_key(queued)
+            key = self._keys[uid] = self._key(queued)
             heappush(self._active, (key, state.order, uid))
         elif queue is Queue.BACKOFF:
             heappush(self._due, (state.until, state.order, uid))
@@ -90,6 +90,12 @@ class QueueIndex:
             group = (state.rejectors, signatures(state))
             self._groups.setdefault(group, {})[uid] = state.order
             self._group_of[uid] = group
+
+    def _key(self, queued: QueuedPod) -> tuple[int, Any]:
+        try:
+            return 0, self._sort_key(queued)
+        except Exception:  # noqa: BLE001 - somebody's QueueSort: such a pod goes last, by age
+            return 1, queued.since
 
     def head(self) -> str | None:
         """The pod that is next to be scheduled."""

@@ -23,10 +23,16 @@ from eventsched.domain.verdicts import (
 )
 from eventsched.scheduling import classes, judgement
 from eventsched.scheduling.classes import ClassColumns
+from eventsched.scheduling.framework import PluginError
 from eventsched.scheduling.judgement import Judgement
 
 LONGEST_CHAIN = 64
 """Deltas between two whole records of a class."""
+
+_TOO_MANY = (
+    f"gave one reason too many: a stream has room for {EXCLUDED - 1} different ones; leave names "
+    "and measured values out of them"
+)
 
 _FIXED = {
     classes.PASSES: PASSES,
@@ -154,6 +160,8 @@ def _define(
     for _, verdict, key in unknown:
         if verdict not in fresh:
             fresh[verdict] = len(state.verdicts) + len(fresh)
+            if fresh[verdict] >= EXCLUDED:
+                raise PluginError(verdict.plugin, "filter", _TOO_MANY)
             definitions.append(VerdictDefined(number=fresh[verdict], verdict=verdict))
         numbers[key] = fresh[verdict]
     return definitions

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from eventsched.domain.columns import NodeView
 from eventsched.domain.objects import NodeSelectorTerm, Requirement
+from eventsched.scheduling import labels
 
 Bools = NDArray[np.bool_]
 
@@ -82,6 +83,11 @@ def _check_label(each: Requirement) -> None:
     what = f"matchExpressions: {each.key} {each.operator}"
     if each.operator not in LABEL_OPERATORS:
         raise SelectorError(f"{what}: operator is none of {', '.join(LABEL_OPERATORS)}")
+    if not labels.is_key(each.key):
+        raise SelectorError(f"{what}: the key is no label key")
+    for value in each.values:
+        if not labels.is_value(value):
+            raise SelectorError(f"{what}: {value!r} is no label value")
     if each.operator in ("In", "NotIn") and not each.values:
         raise SelectorError(f"{what}: values must not be empty")
     if each.operator in ("Exists", "DoesNotExist") and each.values:

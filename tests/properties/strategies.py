@@ -76,7 +76,7 @@ allocatable = st.fixed_dictionaries(
 )
 
 KEYS = ["zone", "disk", "gen"]
-VALUES = ["", "a", "b", "1", "2", "+2", "-3", "007", "1.5", str(2**63), str(2**63 - 1)]
+VALUES = ["", "a", "b", "1", "2", "007", "1.5", str(2**63), str(2**63 - 1)]
 labels = st.dictionaries(st.sampled_from(KEYS), st.sampled_from(VALUES), max_size=3)
 NODE_NAMES = [f"n{index}" for index in range(8)]
 
@@ -118,7 +118,7 @@ well_formed = st.one_of(
         Requirement,
         key=st.sampled_from(KEYS),
         operator=st.sampled_from(["Gt", "Lt"]),
-        values=st.sampled_from([("1",), ("+2",), ("-3",), ("007",), (str(2**63 - 1),)]),
+        values=st.sampled_from([("1",), ("2",), ("007",), (str(2**63 - 1),)]),
     ),
 )
 malformed = st.builds(

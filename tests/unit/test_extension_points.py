@@ -301,7 +301,7 @@ def test_weights_come_from_the_configuration() -> None:
 # --- Reserve, Permit, PreBind, Bind --------------------------------------------------------------
 
 
-@pytest.mark.parametrize("point", ["reserve", "permit", "pre_bind", "bind"])
+@pytest.mark.parametrize("point", ["reserve", "permit"])
 @pytest.mark.parametrize(
     ("status", "pending"),
     [
@@ -323,6 +323,17 @@ def test_a_refusal_after_the_choice(point: str, status: Status, pending: tuple[s
     ]
     assert trace == ["A.reserve", "B.reserve", "B.unreserve", "A.unreserve"]
     assert engine.state.nodes.books[1, 0, 0] == 0
+
+
+@pytest.mark.parametrize("point", ["pre_bind", "bind"])
+def test_a_refusal_while_binding(point: str) -> None:
+    """The pod backs off, as upstream: what it failed on is no property of the nodes."""
+    engine = waiting(Scripted("No", **{point: Status.unschedulable("no")}), nodes=[make_node()])
+    placed = {"node": "n1", "row": 0, "ties": 1, "feasible": 1}
+    assert attempted(engine) == [
+        refused(message="no", plugin="No", **placed),
+        backing_off(plugin="No"),
+    ]
 
 
 @pytest.mark.parametrize("point", ["reserve", "permit", "pre_bind", "bind"])

@@ -195,6 +195,6 @@ def test_pre_bind_that_fails_after_a_wait() -> None:
     assert rest == [
         records.PermitGranted(uid="bad", plugin="Gang", by="p2"),
         PodUnreserved(uid="bad", node="n1", plugin="Volumes", message=error),
-        backing_off("bad", cause="PreBindFailed", plugin="Volumes", message=error),
+        backing_off("bad", cause="BindingFailed", plugin="Volumes", message=error),
     ]
     assert volumes.released == [{"name": "for bad", "parts": [1, 2]}]
