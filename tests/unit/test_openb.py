@@ -21,7 +21,7 @@ SECOND = 1_000_000
 def written(folder: Path, text: str, name: str = "list.csv") -> Path:
     path = folder / name
     body = text.encode()
-    path.write_bytes(gzip.compress(body) if name.endswith(".gz") else body)
+    path.write_bytes(gzip.compress(body, mtime=0) if name.endswith(".gz") else body)
     return path
 
 
@@ -154,10 +154,15 @@ def test_a_node_list_is_no_pod_list(tmp_path: Path) -> None:
     [
         ("a.csv", b"", "is empty", "completely"),
         ("a.csv.gz", b"", "is empty", "completely"),
-        ("a.csv.gz", gzip.compress(b"\n"), "is empty", "completely"),
+        ("a.csv.gz", gzip.compress(b"\n", mtime=0), "is empty", "completely"),
         ("a.csv.gz", NODES.encode(), "not valid gzip", ".gz"),
-        ("a.csv.gz", gzip.compress(NODES.encode())[:-9], "middle of the gzip data", "again"),
-        ("a.csv", gzip.compress(NODES.encode()), "is not UTF-8 text", ".gz"),
+        (
+            "a.csv.gz",
+            gzip.compress(NODES.encode(), mtime=0)[:-9],
+            "middle of the gzip data",
+            "again",
+        ),
+        ("a.csv", gzip.compress(NODES.encode(), mtime=0), "is not UTF-8 text", ".gz"),
     ],
 )
 def test_an_unreadable_file_is_named(
@@ -173,7 +178,7 @@ def test_an_unreadable_file_is_named(
 
 
 def test_damaged_gzip_data(tmp_path: Path) -> None:
-    body = bytearray(gzip.compress(NODES.encode() * 50))
+    body = bytearray(gzip.compress(NODES.encode() * 50, mtime=0))
     body[15:20] = b"\xff" * 5
     path = tmp_path / "a.csv.gz"
     path.write_bytes(bytes(body))
