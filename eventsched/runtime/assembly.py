@@ -70,6 +70,7 @@ def assembled(loaded: Configuration, source: str, known: Mapping[str, type[Any]]
     configuration.refuse_unsupported(loaded, source)
     profiles: dict[str, Profile] = {}
     sources: dict[str, str] = {}
+    unchecked: list[str] = []
     for resolved in resolution.resolve_all(loaded, known, source):
         instances: dict[str, Any] = {}
         for name in dict.fromkeys(name for names in resolved.points.values() for name in names):
@@ -78,10 +79,16 @@ def assembled(loaded: Configuration, source: str, known: Mapping[str, type[Any]]
         points = {
             point: [instances[name] for name in names] for point, names in resolved.points.items()
         }
+        unchecked += [
+            f"pluginConfig of {name} is not checked: this version does not have the plugin"
+            for name in resolved.args
+            if name in resolution.UPSTREAM_PLUGINS and name not in known
+        ]
         profiles[resolved.name] = Profile(resolved.name, points, resolved.weights)
     digest = blake2b(repr(loaded).encode(), digest_size=16).hexdigest()
     files = {name: _file(known[name]) for name in sources}
-    return Assembly(loaded, profiles, sources, digest, loaded.warnings, files)
+    warnings = (*loaded.warnings, *unchecked)
+    return Assembly(loaded, profiles, sources, digest, warnings, files)
 
 
 def registry(plugin_files: Iterable[Path] = ()) -> dict[str, type[Any]]:

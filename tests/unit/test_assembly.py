@@ -1,5 +1,6 @@
 """How plugins are found and profiles made."""
 
+import json
 from importlib.metadata import entry_points
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 from eventsched.domain.errors import InputError
 from eventsched.plugins import IN_TREE
 from eventsched.runtime import assembly
+from eventsched.scheduling import configuration, resolution
 
 GOOD = "class Mine:\n    name = 'Mine'\n    def score_node(self, pod, node):\n        return 1\n"
 
@@ -91,3 +93,44 @@ def test_our_own_entry_points_are_the_in_tree_plugins() -> None:
         each for each in entry_points(group=assembly.ENTRY_POINTS) if "eventsched" in each.value
     ]
     assert all(each.load() is IN_TREE[each.name] for each in ours)
+
+
+READ_ON_PURPOSE = {"v1beta2", "v1beta3"}
+WRONG_ARGUMENTS_OF_PLUGINS_TO_COME = {
+    "args-unknown-field",
+    "args-hard-101",
+    "args-spread-system-with-list",
+    "args-spread-selector",
+    "args-preemption-101",
+    "args-volumebinding-neg",
+}
+
+
+def test_with_the_real_plugins_configurations_are_taken_as_upstream_takes_them() -> None:
+    folder = Path(__file__).parent.parent / "conformance"
+    lines = (folder / "configs-golden.jsonl").read_text().splitlines()
+    golden = {each["id"]: each["accepted"] for each in map(json.loads, lines)}
+    differ = set()
+    for line in (folder / "configs.jsonl").read_text().splitlines():
+        document = json.loads(line)
+        try:
+            loaded = configuration.load(document["config"], document["id"])
+            resolution.resolve_all(loaded, IN_TREE, document["id"])
+        except InputError:
+            accepted = False
+        else:
+            accepted = True
+        if accepted != golden[document["id"]]:
+            differ.add(document["id"])
+    assert len(golden) == 83
+    assert differ == READ_ON_PURPOSE | WRONG_ARGUMENTS_OF_PLUGINS_TO_COME
+
+
+def test_arguments_that_nobody_checks_are_warned_about(tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(
+        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+        "profiles: [{pluginConfig: [{name: InterPodAffinity, args: {x: 1}}]}]\n"
+    )
+    [warning] = assembly.assemble(config).warnings
+    assert warning.startswith("pluginConfig of InterPodAffinity is not checked")
