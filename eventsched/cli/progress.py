@@ -41,13 +41,13 @@ class Progress:
 
     def line(self, tally: Tally, elapsed: float) -> str:
         """What is shown after so many seconds."""
-        rate = tally.attempts / elapsed if elapsed > 0 else 0.0
+        rate = tally.decided / elapsed if elapsed > 0 else 0.0
         share = min(1.0, tally.decided / self._total) if self._total else 1.0
         filled = int(share * 20)
         queues = "  ".join(f"{queue.value} {tally.queues.get(queue, 0)}" for queue in Queue)
         return (
             f"[{'#' * filled}{'.' * (20 - filled)}] {tally.decided}/{self._total} pods decided  "
-            f"{rate:,.0f} attempts/s  {queues}  t={duration(tally.now)}"
+            f"{rate:,.0f} pods/s  {queues}  t={duration(tally.now)}"
         )
 
     def _write(self, line: str) -> None:
