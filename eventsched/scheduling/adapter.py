@@ -1,6 +1,6 @@
 """Per-node plugins as column plugins: ``filter_node`` and ``score_node``, called once a node.
 
-For convenience: a filter costs about half a microsecond a node this way, so a plugin for large
+For convenience: a filter costs half a microsecond to one a node this way, so a plugin for large
 clusters that is asked often should sign its pods or work on columns. Done once, when a profile is
 made; the rest of the scheduler knows columns only.
 """

@@ -143,7 +143,6 @@ class Attempts:
             return
         nodes = self._ledger.state.nodes.live
         rejectors, pending = judged.rejectors()
-        fit_error(judged, nodes)  # whatever a plugin cannot explain shows before PostFilter acts
         said = self._post_filter(judged, attempt) if nodes else ""
         message = fit_error(judged, nodes, said) if nodes else NO_NODES
         name = judged.refusal[0] if judged.refusal else ""

@@ -138,18 +138,12 @@ class ClassColumns:
     def _pre_filter(
         self, profile: Profile, pod: Pod, unsigned: frozenset[str], cycle: Cycle
     ) -> set[str]:
-        skipped = set()
+        skipped: set[str] = set()
         for plugin in profile.points["preFilter"]:
-            if plugin.name in unsigned:
-                continue
-            cycle.plugin = plugin.name
-            answer = guarded(plugin, "pre_filter", cycle, pod, None)
-            if isinstance(answer, PreFilterResult):
-                self.narrowed.append((plugin.name, answer.node_names))
-            elif isinstance(answer, Status) and answer.code is Code.SKIP:
-                skipped.add(plugin.name)
-            elif isinstance(answer, Status) and answer.code is not Code.SUCCESS:
-                self.refusal = graver(self.refusal, (plugin.name, answer))
+            if plugin.name not in unsigned:
+                self.refusal = ask_pre_filter(
+                    plugin, cycle, pod, None, self.narrowed, skipped, self.refusal
+                )
         return skipped
 
     def _scored(
@@ -346,10 +340,23 @@ class ClassCache:
         return found
 
 
-def graver(one: tuple[str, Status] | None, other: tuple[str, Status]) -> tuple[str, Status]:
-    """Which of two PreFilter refusals counts: the first that preemption cannot help, else the last
-    (upstream: framework/runtime RunPreFilterPlugins)."""
-    return other if one is None or one[1].code is Code.UNSCHEDULABLE else one
+def ask_pre_filter(
+    plugin: Any, cycle: Cycle, pod: Pod, nodes: NodeView | None,
+    narrowed: list[tuple[str, frozenset[str]]], skipped: set[str],
+    refusal: tuple[str, Status] | None,
+) -> tuple[str, Status] | None:  # fmt: skip
+    """Asks one plugin's PreFilter and notes what it says; returns the refusal that counts so far:
+    the first that preemption cannot help, else the last (upstream: RunPreFilterPlugins)."""
+    cycle.plugin = plugin.name
+    answer = guarded(plugin, "pre_filter", cycle, pod, nodes)
+    if isinstance(answer, PreFilterResult):
+        narrowed.append((plugin.name, answer.node_names))
+    elif answer is not None and answer.code is Code.SKIP:
+        skipped.add(plugin.name)
+    elif answer is not None and answer.code is not Code.SUCCESS:
+        replaces = refusal is None or refusal[1].code is Code.UNSCHEDULABLE
+        return (plugin.name, answer) if replaces else refusal
+    return refusal
 
 
 def skips_score(plugin: Any, cycle: Cycle, pod: Pod, nodes: NodeView | None) -> bool:

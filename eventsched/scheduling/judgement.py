@@ -6,6 +6,7 @@ normalisations over the feasible nodes gets columns of its own.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,15 +24,14 @@ from eventsched.scheduling.classes import (
     ClassColumns,
     Keys,
     Totals,
-    graver,
+    ask_pre_filter,
     skips_score,
 )
 from eventsched.scheduling.framework import (
     Cycle,
-    PreFilterResult,
     Status,
 )
-from eventsched.scheduling.profile import Profile, Score, guarded
+from eventsched.scheduling.profile import Profile, Score
 
 EXCLUDED = PASSES - 1
 """Key of a node that PreFilter left out."""
@@ -61,7 +61,6 @@ class Judgement:
     counts: dict[int, int]
     scores: list[Scored]
     totals: Totals
-    filters: list[Any]
 
     @property
     def feasible(self) -> int:
@@ -83,6 +82,7 @@ class Judgement:
         each = self.profile.filters[key // 65_536]
         return each.verdict(self.cycle, self.pod, key % 65_536)
 
+    @cached_property
     def refusals(self) -> list[tuple[Verdict, int]]:
         """Each verdict with its number of nodes, in the order of filters."""
         return [
@@ -96,7 +96,7 @@ class Judgement:
         if self.refusal is not None:
             name, status = self.refusal
             return (name,), ((name,) if status.code is Code.PENDING else ())
-        refusals = [verdict for verdict, _ in self.refusals() if verdict.plugin]
+        refusals = [verdict for verdict, _ in self.refusals if verdict.plugin]
         excluded = self.narrowed_by if EXCLUDED in self.counts else ()
         return (
             tuple(sorted({verdict.plugin for verdict in refusals} | set(excluded))),
@@ -125,7 +125,9 @@ def judge(
     skipped: set[str] = set()
     for plugin in profile.points["preFilter"]:
         if plugin.name in columns.unsigned:
-            refusal = _pre_filter(table, cycle, pod, plugin, narrowed, skipped, refusal)
+            refusal = ask_pre_filter(
+                plugin, cycle, pod, NodeView(table), narrowed, skipped, refusal
+            )
     refusal = refusal or _unsatisfiable(narrowed)
     if refusal is not None:
         return _refused(table, profile, pod, cycle, refusal)
@@ -137,25 +139,9 @@ def judge(
         scores = [Scored(each.column, each.raw) for each in columns.caches]
         return Judgement(
             profile, pod, cycle, columns, None, (), columns.keys, columns.counts,
-            scores, columns.totals, columns.filters,
+            scores, columns.totals,
         )  # fmt: skip
     return _apart(table, profile, pod, cycle, columns, narrowed, late_filters)
-
-
-def _pre_filter(
-    table: NodeTable, cycle: Cycle, pod: Pod, plugin: Any,
-    narrowed: list[tuple[str, frozenset[str]]], skipped: set[str],
-    refusal: tuple[str, Status] | None,
-) -> tuple[str, Status] | None:  # fmt: skip
-    cycle.plugin = plugin.name
-    answer = guarded(plugin, "pre_filter", cycle, pod, NodeView(table))
-    if isinstance(answer, PreFilterResult):
-        narrowed.append((plugin.name, answer.node_names))
-    elif isinstance(answer, Status) and answer.code is Code.SKIP:
-        skipped.add(plugin.name)
-    elif isinstance(answer, Status) and answer.code is not Code.SUCCESS:
-        return graver(refusal, (plugin.name, answer))
-    return refusal
 
 
 def _unsatisfiable(narrowed: list[tuple[str, frozenset[str]]]) -> tuple[str, Status] | None:
@@ -182,7 +168,7 @@ def _refused(
     keys = np.where(table.alive[: table.size], EXCLUDED, NO_NODE).astype(np.int32)
     counts = _counted(keys)
     totals = np.full(table.size, NOT_FEASIBLE, dtype=np.int64)
-    return Judgement(profile, pod, cycle, None, refusal, (), keys, counts, [], totals, [])
+    return Judgement(profile, pod, cycle, None, refusal, (), keys, counts, [], totals)
 
 
 def _apart(
@@ -217,9 +203,7 @@ def _apart(
         for each in scores:
             totals[rows] += weighted(each, rows)
     by = tuple(sorted(name for name, _ in narrowed))
-    return Judgement(
-        profile, pod, cycle, None, None, by, keys, counts, scores, totals, columns.filters
-    )
+    return Judgement(profile, pod, cycle, None, None, by, keys, counts, scores, totals)
 
 
 def _scores(
@@ -310,7 +294,7 @@ def fit_error(judgement: Judgement, nodes: int, post_filter: str = "") -> str:
         text += f" {', '.join(judgement.refusal[1].reasons)}."
     else:
         reasons: dict[str, int] = {}
-        for verdict, number in judgement.refusals():
+        for verdict, number in judgement.refusals:
             for reason in verdict.reasons:
                 reasons[reason] = reasons.get(reason, 0) + number
         if reasons:

@@ -14,7 +14,7 @@ from eventsched.domain.journal import Rows
 from eventsched.domain.objects import Node, Pod
 from eventsched.domain.records import PodQueued, Queue
 from eventsched.domain.state import PodState
-from eventsched.scheduling.framework import Change, ClusterEvent, PluginError, Status
+from eventsched.scheduling.framework import Change, ClusterEvent, Code, PluginError, Status
 from eventsched.scheduling.ledger import Ledger
 from eventsched.scheduling.profile import Profile, guarded
 from eventsched.scheduling.queue import Backoff
@@ -200,7 +200,7 @@ class Requeueing:
                 answer = guarded(plugin, "pre_enqueue", state.pod)
             except PluginError as broken:
                 return plugin.name, Status.error(str(broken))
-            if isinstance(answer, Status) and answer.code != "Success":
+            if isinstance(answer, Status) and answer.code is not Code.SUCCESS:
                 return plugin.name, answer
         return None
 

@@ -299,7 +299,9 @@ def test_what_is_not_honoured_yet_is_refused_not_ignored(text: str, where: str):
 
 @pytest.mark.parametrize("share", [0, 100])
 def test_scoring_all_nodes_is_honoured(share: int):
-    refuse_unsupported(load(f"{HEAD}percentageOfNodesToScore: {share}\n", "sched.yaml"))
+    loaded = load(f"{HEAD}percentageOfNodesToScore: {share}\n", "sched.yaml")
+    refuse_unsupported(loaded)
+    assert loaded.percentage_of_nodes_to_score == share
 
 
 # --- which plugins run --------------------------------------------------------------------------

@@ -279,7 +279,7 @@ def test_judge_changes_nothing(engine: Engine) -> None:
     observed(engine, *added(make_node("a"), make_node("b", cpu=100)))
     before = engine.position, engine.state.digest()
     judged = engine.judge(make_pod())
-    assert judged.refusals() == [(
+    assert judged.refusals == [(
         Verdict(
             plugin="NodeResourcesFit", code=Code.UNRESOLVABLE, reasons=("Insufficient cpu",)
         ),
