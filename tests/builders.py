@@ -10,7 +10,15 @@ import msgspec
 
 from eventsched.domain import records
 from eventsched.domain.objects import CPU, MEMORY, PODS, Container, HostPort, Node, Pod, PodSpec
-from eventsched.domain.records import Outcome, PodDecided, PodQueued, Queue, Record, Stimulus
+from eventsched.domain.records import (
+    Outcome,
+    PodDecided,
+    PodQueued,
+    Queue,
+    Record,
+    ScoringDefined,
+    Stimulus,
+)
 from eventsched.domain.verdicts import ScoreColumn
 from eventsched.plugins import IN_TREE
 from eventsched.plugins.default_binder import DefaultBinder
@@ -107,9 +115,14 @@ def attempted(engine: Engine) -> list[Record]:
     return records_of(engine.schedule_next())
 
 
-def scheduled(uid: str = "p1", node: str = "n1", **fields: Any) -> PodDecided:
-    """A decision for the only node there is, at the first attempt."""
-    filled = {"attempt": 1, "row": 0, "feasible": 1, "evaluated": 1, "ties": 1, **fields}
+def scheduled(uid: str = "p1", node: str = "n1", *, scores: Iterable[ScoreColumn] = (),
+              **fields: Any) -> PodDecided:  # fmt: skip
+    """A decision for the only node there is, at the first attempt. ``scores`` are the columns that
+    the stream's first ScoringDefined names."""
+    filled: dict[str, Any] = {"attempt": 1, "row": 0, "feasible": 1, "evaluated": 1, "ties": 1}
+    if columns := tuple(scores):
+        filled.update(scoring=1, parameters=tuple(each.parameters for each in columns))
+    filled.update(fields)
     return PodDecided(
         **{"uid": uid, "profile": PROFILE, "outcome": Outcome.SCHEDULED, "node": node, **filled}
     )
@@ -149,3 +162,9 @@ def backing_off(uid: str = "p1", until: int = SECOND, **fields: Any) -> PodQueue
 def identity(plugin: str, weight: int = 1) -> ScoreColumn:
     """A score column whose raw scores are used as they are."""
     return ScoreColumn(plugin=plugin, weight=weight)
+
+
+def defined(*columns: ScoreColumn, number: int = 1) -> ScoringDefined:
+    """The dictionary's entry for score columns, which leaves out their parameters."""
+    bare = (msgspec.structs.replace(each, parameters=()) for each in columns)
+    return ScoringDefined(number=number, columns=tuple(bare))

@@ -321,6 +321,20 @@ class NodeView:
         ask for none."""
         return self._book(NONZERO, resources)
 
+    def books(self, resources: tuple[str, ...]) -> tuple[Int64s, Int64s, Int64s]:
+        """``allocatable``, ``requested`` and ``nonzero_requested`` at once: int64[k, n] each."""
+        selection = self._table.selection(resources)
+        if selection is None:
+            return (
+                self.allocatable(resources),
+                self.requested(resources),
+                self.nonzero_requested(resources),
+            )
+        if self._books is None:
+            self._books = self._table.books[self.rows]
+        chosen = self._books[:, :, selection].T
+        return chosen[:, ALLOCATABLE], chosen[:, REQUESTED], chosen[:, NONZERO]
+
     def ports_in_use(self, port: HostPort) -> Bools:
         """bool[n]: whether the host port collides with one in use on the node."""
         taken = np.zeros(len(self.rows), dtype=bool)

@@ -4,6 +4,7 @@ Made by eventsched.cluster.translate from API objects; stored inside the stimuli
 integers: cpu in millicores, memory and ephemeral-storage in bytes, everything else a count.
 """
 
+import re
 from functools import cached_property
 from typing import Any
 
@@ -15,6 +16,8 @@ EPHEMERAL_STORAGE = "ephemeral-storage"
 PODS = "pods"
 
 Resources = dict[str, int]
+
+_NUL = re.compile(rb"(?<!\\)((?:\\\\)*)\\u0000")
 
 
 class Frozen(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -178,8 +181,11 @@ def is_extended(name: str) -> bool:
 
 
 def canonical(value: Any) -> bytes:
-    """Canonical JSON bytes: fields in declared order, map keys sorted, no white space."""
-    return msgspec.json.encode(value, order="deterministic")
+    """Canonical JSON bytes: fields in declared order, map keys sorted, no white space. U+0000,
+    which Postgres cannot hold in text, becomes U+FFFD. Raises ValueError for half a surrogate
+    pair."""
+    body = msgspec.json.encode(value, order="deterministic")
+    return _NUL.sub(rb"\1\\ufffd", body) if b"\\u0000" in body else body
 
 
 def intern(spec: PodSpec, known: dict[bytes, PodSpec]) -> PodSpec:

@@ -55,16 +55,36 @@ class Event(Record, frozen=True):
 class StreamStarted(Stimulus, frozen=True, tag=True):
     """The first record of a stream: what its decisions depend on besides its other records.
 
-    ``inputs`` are digests by name (configuration, node and pod files); ``flags`` are the numbered
-    behaviours in force; ``plugins`` gives name → version and source digest.
+    ``inputs`` are digests by name (node and pod files); ``configuration`` is the text of the
+    KubeSchedulerConfiguration, "" for the default one; ``flags`` are the numbered behaviours in
+    force; ``plugins`` gives name → source digest; ``timeline`` names the history of the database
+    that the stream began on, where that can change.
     """
 
     format: int
     engine: str
     seed: str
     inputs: dict[str, str] = {}
+    configuration: str = ""
     flags: tuple[int, ...] = ()
     plugins: dict[str, str] = {}
+    timeline: str = ""
+
+
+class TermBegan(Stimulus, frozen=True, tag=True):
+    """A leader took the stream over. ``token`` (8 hex digits of the term's) stands in the ids of
+    the decisions that follow: ``stream/position@token``."""
+
+    epoch: int
+    token: str
+
+
+class HistoryLost(Stimulus, frozen=True, tag=True):
+    """The database is on another history than the log was written on (a failover, a restored
+    backup), so committed records may be missing. Since then no older bind could land any more, what
+    the cluster has was taken in, and all reservations were given up; the log goes on from here."""
+
+    timeline: str
 
 
 class NodeAdded(Stimulus, frozen=True, tag=True):
@@ -118,6 +138,27 @@ class BindFailed(Stimulus, frozen=True, tag=True):
     message: str
 
 
+class BindRetried(Stimulus, frozen=True, tag=True):
+    """An intent goes on with a newer resourceVersion of its pod as precondition: a new leader goes
+    on with it, or the pod has changed. The bind is called so only when this is committed."""
+
+    uid: str
+    node: str
+    attempt: int
+    resource_version: int
+
+
+class BindVoided(Stimulus, frozen=True, tag=True):
+    """An intent was given up: no bind for it can land any more, because the pod was changed after
+    the last one left, to ``resource_version`` (0 where none had left). ``reason`` is for people."""
+
+    uid: str
+    node: str
+    attempt: int
+    reason: str
+    resource_version: int = 0
+
+
 class TimePassed(Stimulus, frozen=True, tag=True):
     """A timer that the engine asked for (backoff, permit deadline, flush) came due."""
 
@@ -130,6 +171,14 @@ class VerdictDefined(Event, frozen=True, tag=True):
 
     number: int
     verdict: Verdict
+
+
+class ScoringDefined(Event, frozen=True, tag=True):
+    """The stream's dictionary got a new entry: ``number`` in a decision means these score columns,
+    in this order (their ``parameters`` are in the decision)."""
+
+    number: int
+    columns: tuple[ScoreColumn, ...]
 
 
 class PodQueued(Event, frozen=True, tag=True):
@@ -158,8 +207,9 @@ class PodQueued(Event, frozen=True, tag=True):
 class PodDecided(Event, frozen=True, tag=True):
     """One attempt, from the queue's head to the intent to bind, as one fused record.
 
-    ``counts`` are (verdict number, nodes) over the refused nodes; ``scores`` the columns whose
-    vectors are in the detail; ``digest`` covers those vectors. Of the best nodes ``ties`` had the
+    ``counts`` are (verdict number, nodes) over the refused nodes; ``scoring`` names the
+    columns whose vectors are in the detail (0: none), ``parameters`` what each needs to be
+    normalised; ``digest`` covers those vectors. Of the best nodes ``ties`` had the
     same total, and ``draw`` (a hash, see domain.draw) chose number draw % ties among them in row
     order. ``carry`` is what Reserve and Permit left for PreBind; ``deadlines`` are the ends, in
     microseconds, of the permit waits by plugin. With outcome scheduled the record is the intent:
@@ -168,8 +218,8 @@ class PodDecided(Event, frozen=True, tag=True):
 
     uid: str
     attempt: int
-    profile: str
     outcome: Outcome
+    profile: str = "default-scheduler"
     node: str = ""
     row: int = -1
     score: int = 0
@@ -180,7 +230,8 @@ class PodDecided(Event, frozen=True, tag=True):
     ties: int = 0
     draw: int = 0
     counts: tuple[tuple[int, int], ...] = ()
-    scores: tuple[ScoreColumn, ...] = ()
+    scoring: int = 0
+    parameters: tuple[tuple[int, ...], ...] = ()
     digest: str = ""
     plugin: str = ""
     message: str = ""
@@ -232,6 +283,8 @@ class MemoryChanged(Event, frozen=True, tag=True):
 
 AnyRecord = (
     StreamStarted
+    | TermBegan
+    | HistoryLost
     | NodeAdded
     | NodeUpdated
     | NodeDeleted
@@ -240,8 +293,11 @@ AnyRecord = (
     | PodDeleted
     | BindSucceeded
     | BindFailed
+    | BindRetried
+    | BindVoided
     | TimePassed
     | VerdictDefined
+    | ScoringDefined
     | PodQueued
     | PodDecided
     | PermitGranted
@@ -271,7 +327,8 @@ def decode(body: bytes) -> AnyRecord:
 
 
 class Bind(Frozen, frozen=True):
-    """Bind a pod to a node; ``decision`` is the position of the intent in the stream."""
+    """Bind a pod to a node; ``decision`` is the position in the stream of the record that says so:
+    the intent, or its retry."""
 
     uid: str
     namespace: str

@@ -14,7 +14,7 @@ from eventsched.domain import records
 from eventsched.domain.columns import NodeTable
 from eventsched.domain.objects import Pod, PodSpec, canonical, intern
 from eventsched.domain.records import Outcome, Queue, Record
-from eventsched.domain.verdicts import Verdict
+from eventsched.domain.verdicts import ScoreColumn, Verdict
 
 
 class PodState:
@@ -67,17 +67,24 @@ class SchedulerState:
     def __init__(self) -> None:
         self.now = 0
         self.seed = ""
+        self.timeline = ""
+        """The database's history that the log goes on with; "" where that cannot change."""
+        self.order = 0
+        """Moves between queues so far."""
         self.nodes = NodeTable()
         self.pods: dict[str, PodState] = {}
         self.reservations: dict[str, Reservation] = {}
         self.memory: dict[str, dict[str, Any]] = {}
         self.verdicts: list[Verdict | None] = [None]
         self.verdict_numbers: dict[Verdict, int] = {}
-        self._order = 0
+        self.scorings: list[tuple[ScoreColumn, ...]] = [()]
+        self.scoring_numbers: dict[tuple[ScoreColumn, ...], int] = {}
         self._specs: dict[bytes, PodSpec] = {}
         self._homeless: dict[str, dict[str, None]] = {}
         self._branches: dict[type[Record], Callable[[Any], None]] = {
             records.StreamStarted: self._stream_started,
+            records.TermBegan: self._nothing,
+            records.HistoryLost: self._history_lost,
             records.NodeAdded: self._node_added,
             records.NodeUpdated: self._node_updated,
             records.NodeDeleted: self._node_deleted,
@@ -86,8 +93,11 @@ class SchedulerState:
             records.PodDeleted: self._pod_deleted,
             records.BindSucceeded: self._nothing,
             records.BindFailed: self._nothing,
+            records.BindRetried: self._nothing,
+            records.BindVoided: self._nothing,
             records.TimePassed: self._nothing,
             records.VerdictDefined: self._verdict_defined,
+            records.ScoringDefined: self._scoring_defined,
             records.PodQueued: self._pod_queued,
             records.PodDecided: self._pod_decided,
             records.PermitGranted: self._permit_granted,
@@ -111,6 +121,10 @@ class SchedulerState:
 
     def _stream_started(self, started: records.StreamStarted) -> None:
         self.seed = started.seed
+        self.timeline = started.timeline
+
+    def _history_lost(self, lost: records.HistoryLost) -> None:
+        self.timeline = lost.timeline
 
     def _node_added(self, added: records.NodeAdded) -> None:
         self.nodes.add(added.node)
@@ -156,15 +170,28 @@ class SchedulerState:
 
     def _verdict_defined(self, defined: records.VerdictDefined) -> None:
         assert defined.number == len(self.verdicts)
-        self.verdicts.append(defined.verdict)
-        self.verdict_numbers[defined.verdict] = defined.number
+        self.define_verdict(defined.verdict)
+
+    def define_verdict(self, verdict: Verdict) -> None:
+        """Gives the verdict the next number of the dictionary."""
+        self.verdict_numbers[verdict] = len(self.verdicts)
+        self.verdicts.append(verdict)
+
+    def _scoring_defined(self, defined: records.ScoringDefined) -> None:
+        assert defined.number == len(self.scorings)
+        self.define_scoring(defined.columns)
+
+    def define_scoring(self, columns: tuple[ScoreColumn, ...]) -> None:
+        """Gives the score columns the next number of the dictionary."""
+        self.scoring_numbers[columns] = len(self.scorings)
+        self.scorings.append(columns)
 
     def _pod_queued(self, queued: records.PodQueued) -> None:
         state = self.pods[queued.uid]
         if state.queue is None:
             state.since = self.now
-        self._order += 1
-        state.order = self._order
+        self.order += 1
+        state.order = self.order
         state.queue = queued.queue
         state.entered = self.now
         state.until = queued.until
@@ -224,6 +251,15 @@ class SchedulerState:
         state.home = node
         if node:
             self._lodge(state)
+
+    def put_back(self, state: PodState) -> None:
+        """Takes in a pod from a snapshot: its bookings are made again where they were."""
+        state.pod = self._interned(state.pod)
+        self.pods[state.pod.uid] = state
+        if state.row >= 0:
+            self.nodes.place(state.row, state.pod.spec)
+        elif state.home:
+            self._homeless.setdefault(state.home, {})[state.pod.uid] = None
 
     def _lodge(self, state: PodState) -> None:
         row = self.nodes.rows.get(state.home)

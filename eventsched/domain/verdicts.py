@@ -63,8 +63,9 @@ class Normalization(StrEnum):
 
 
 class ScoreColumn(Frozen, frozen=True):
-    """One plugin's scores in a decision: the raw vector is in the detail under the same position;
-    weighted = normalised * weight; the total is the sum over the columns."""
+    """One plugin's scores in a decision: the raw vector is in the detail under the same place;
+    weighted = normalised * weight; the total is the sum over the columns. ``parameters`` stand in
+    the decision; they are empty in the stream's dictionary."""
 
     plugin: str
     weight: int
@@ -95,15 +96,17 @@ class Detail(msgspec.Struct, frozen=True):
 
     ``base`` is None for a whole record: then ``codes`` (uint16) and each of ``scores`` (int64 or
     uint8) has one element a row. Otherwise they hold only ``rows`` (int32), the ones that differ
-    from the decision at position ``base`` of the stream. Scores of nodes that were not feasible
-    are 0. ``normalized`` has a column for each score column of normalisation OWN, None elsewhere.
+    from the decision at position ``base`` of the stream; a column that differs nowhere is None, and
+    new rows of such a column are 0. Without a feasible node ``scores`` is empty. Scores of nodes
+    that were not feasible are 0. ``normalized`` has a column for each score column of normalisation
+    OWN, None elsewhere.
     """
 
     size: int
     base: int | None
     rows: NDArray[np.int32] | None
-    codes: Codes
-    scores: tuple[NDArray[Any], ...]
+    codes: Codes | None
+    scores: tuple[NDArray[Any] | None, ...]
     normalized: tuple[NDArray[np.int64] | None, ...] = ()
 
     def expand(self, before: "Detail | None" = None) -> "Detail":
@@ -113,25 +116,25 @@ class Detail(msgspec.Struct, frozen=True):
         assert before is not None
         assert self.rows is not None
         codes = _patched(before.codes, self.size, self.rows, self.codes)
-        scores = tuple(
-            _patched(old, self.size, self.rows, new)
-            for old, new in zip(before.scores, self.scores, strict=True)
-        )
+        pairs = zip(before.scores, self.scores, strict=True) if self.scores else ()
+        scores = tuple(_patched(old, self.size, self.rows, new) for old, new in pairs)
         return Detail(self.size, None, None, codes, scores, self.normalized)
 
     @property
     def stored_bytes(self) -> int:
         """Bytes of all arrays, as they are kept."""
-        arrays = [self.codes, *self.scores, *(n for n in self.normalized if n is not None)]
-        return sum(a.nbytes for a in arrays) + (0 if self.rows is None else self.rows.nbytes)
+        arrays = [self.rows, self.codes, *self.scores, *self.normalized]
+        return sum(array.nbytes for array in arrays if array is not None)
 
 
 def _patched(
-    old: NDArray[Any], size: int, rows: NDArray[np.int32], values: NDArray[Any]
+    old: NDArray[Any] | None, size: int, rows: NDArray[np.int32], values: NDArray[Any] | None
 ) -> NDArray[Any]:
+    assert old is not None
     new = np.zeros(size, dtype=old.dtype)
     new[: len(old)] = old
-    new[rows] = values
+    if values is not None:
+        new[rows] = values
     return new
 
 

@@ -48,11 +48,11 @@ class NodeResourcesBalancedAllocation:
     def score(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> IntColumn:
         """75 where the pod changes nothing, up to 100 where it evens out, down to 50 where not."""
         scored = self._scored(pod)
-        allocatable = nodes.allocatable(scored.names)
+        allocatable, requested, _ = nodes.books(scored.names)
         everywhere = np.count_nonzero(allocatable) == allocatable.size
         # With and without the pod; as floats at once, which are exact up to 2**53.
         fractions = np.empty((2, *allocatable.shape))
-        fractions[1] = nodes.requested(scored.names)
+        fractions[1] = requested
         np.add(fractions[1], scored.amounts.astype(np.float64), out=fractions[0])
         fractions /= (allocatable if everywhere else np.maximum(allocatable, 1)).astype(np.float64)
         np.minimum(fractions, 1.0, out=fractions)

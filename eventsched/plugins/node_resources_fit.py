@@ -132,8 +132,8 @@ class NodeResourcesFit:
         """Bit 0: some request is larger than the whole node; then one bit for each of what is
         compared (see ``_compared``), set where it does not fit."""
         wanted = self._wanted(pod)
-        allocatable = nodes.allocatable(wanted.names)
-        short = wanted.amounts > allocatable - nodes.requested(wanted.names)
+        allocatable, requested, _ = nodes.books(wanted.names)
+        short = wanted.amounts > allocatable - requested
         if not np.count_nonzero(short):
             return None
         codes = np.zeros(len(nodes), dtype=np.int64)
@@ -156,8 +156,8 @@ class NodeResourcesFit:
         scored = self._scored(pod)
         if not scored.names:
             return np.zeros(len(nodes), dtype=np.int64)
-        allocatable = nodes.allocatable(scored.names)
-        requested = nodes.nonzero_requested(scored.names) + scored.amounts
+        allocatable, _, held = nodes.books(scored.names)
+        requested = held + scored.amounts
         everywhere = np.count_nonzero(allocatable) == allocatable.size
         scores = self._strategy(
             requested, allocatable if everywhere else np.maximum(allocatable, 1)

@@ -100,9 +100,12 @@ class Attempts:
         recorded = recording.record(self._ledger.state, judged, self._ledger.position)
         for definition in recorded.definitions:
             self._ledger.emit(definition)
-        if judged.feasible:
-            attempt.fields["scores"] = tuple(each.column for each in judged.scores)
-        attempt.fields.update(counts=recorded.counts, digest=recorded.digest)
+        attempt.fields.update(
+            scoring=recorded.scoring,
+            parameters=recorded.parameters,
+            counts=recorded.counts,
+            digest=recorded.digest,
+        )
         attempt.detail = recorded.detail
 
     def _place(self, judged: Judgement, attempt: Attempt) -> None:

@@ -76,6 +76,12 @@ class Binding:
             pod=state.pod,
         )  # fmt: skip
 
+    def voided(self, voided: records.BindVoided) -> None:
+        """A reservation was given up by the runtime, its intent with it."""
+        held = self._ledger.state.reservations.get(voided.uid)
+        if held is not None and (held.node, held.attempt) == (voided.node, voided.attempt):
+            self._give_up(voided.uid, "", Status.error(voided.reason), "BindVoided")
+
     def dropped(self, state: PodState, held: Reservation) -> None:
         """A pod with a reservation is gone: its plugins' Unreserve runs."""
         profile = self._ledger.profile(state)

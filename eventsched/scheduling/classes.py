@@ -130,6 +130,8 @@ class ClassColumns:
         """Rows that differ from what was last recorded; None where nothing was, or too much."""
         self.keys_changed = True
         """Whether any key does."""
+        self.static_changed = True
+        """Whether a score does that does not depend on usage."""
         self.recorded: Any = None
         """What the recorder keeps of the class between decisions (see recording.py)."""
         self._static: Keys = np.zeros(0, dtype=np.int32)
@@ -203,7 +205,7 @@ class ClassColumns:
         if self.unrecorded is not None:
             # A node may have come and gone again: its row is then computed, but no key changes.
             self.unrecorded.append(np.arange(len(self.keys), size, dtype=np.intp))
-            self.keys_changed = True
+            self.keys_changed = self.static_changed = True
         self._static = _longer(self._static, size, NO_NODE)
         self.counts[NO_NODE] = self.counts.get(NO_NODE, 0) + size - len(self.keys)
         self.keys = _longer(self.keys, size, NO_NODE)
@@ -249,7 +251,7 @@ class ClassColumns:
         keys = self._static[rows]
         lowered = _lower(keys, self._dynamic_filters, cycle, pod, view)
         # Where every node passes and still does, there is nothing to compare.
-        if lowered or len(self.counts) > 1:
+        if lowered or len(self.counts) > 1 or PASSES not in self.counts:
             if np.count_nonzero(keys != self.keys[rows]):
                 return False
             feasible = keys == PASSES
@@ -285,7 +287,10 @@ class ClassColumns:
             values[~feasible] = 0
             if len(view):
                 values[wanted] = cache.score(cycle, pod, view)
-            differs |= cache.put(rows, values)
+            changed = cache.put(rows, values)
+            if not cache.score.dynamic and np.count_nonzero(changed):
+                self.static_changed = True
+            differs |= changed
         return differs
 
     def _total(self, rows: Rows, differs: NDArray[np.bool_]) -> None:

@@ -7,7 +7,7 @@ and return the records to be logged, in order. Nothing here waits, sleeps, or kn
 
 from collections.abc import Mapping
 
-from eventsched.domain import records
+from eventsched.domain import records, snapshot
 from eventsched.domain.objects import Pod
 from eventsched.domain.records import Queue
 from eventsched.domain.state import PodState, Reservation, SchedulerState
@@ -79,6 +79,9 @@ class Engine:
             case records.BindSucceeded() | records.BindFailed():
                 self._ledger.commit(stimulus, at)
                 self._binding.ended(stimulus)
+            case records.BindVoided():
+                self._ledger.commit(stimulus, at)
+                self._binding.voided(stimulus)
             case records.TimePassed():
                 self._ledger.commit(stimulus, at)
                 self._binding.overdue()
@@ -107,6 +110,16 @@ class Engine:
         self._ledger.position = logged.position
         self._ledger.commit(logged.record, logged.at)
         self._ledger.take()
+
+    def snapshot(self) -> bytes:
+        """The state as bytes, for ``restore``."""
+        return snapshot.encode(self.state)
+
+    def restore(self, body: bytes, position: int) -> None:
+        """Takes in the state after the records before a position, in place of these. Only for a
+        new engine. Raises msgspec.ValidationError or DecodeError."""
+        snapshot.restore(self.state, body)
+        self._ledger.restored(position)
 
     @property
     def due(self) -> int | None:
@@ -185,8 +198,14 @@ class Engine:
         outcome, or somebody else was faster."""
         if held.node == state.pod.node_name and held.intended:
             self._binding.ended(records.BindSucceeded(uid=state.pod.uid, node=held.node))
-        else:
-            self._binding.dropped(state, held)
+            return
+        self._binding.dropped(state, held)
+        if held.node != state.pod.node_name:
+            self._requeueing.wake(
+                [ClusterEvent.ASSIGNED_POD_DELETE],
+                row=self.state.nodes.rows.get(held.node),
+                pod=state.pod,
+            )
 
     def _pod_deleted(self, deleted: records.PodDeleted, at: int) -> None:
         state = self.state.pods[deleted.uid]

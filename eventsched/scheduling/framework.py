@@ -229,7 +229,8 @@ class Cycle:
 
     def remember(self, key: str, value: Any) -> None:
         """Sets a key of the calling plugin's memory to a JSON value, through an event; None forgets
-        it. Raises TypeError for what is no JSON."""
+        it. Raises TypeError or ValueError for what is no JSON."""
+        canonical([key, value])
         self.remembered.append((self.plugin, key, plain(value)))
 
     def allow(self, uid: str) -> None:
@@ -237,7 +238,9 @@ class Cycle:
         self.released.append((self.plugin, uid, None))
 
     def reject(self, uid: str, message: str) -> None:
-        """Refuses a pod that waits at the calling plugin's Permit."""
+        """Refuses a pod that waits at the calling plugin's Permit. Raises ValueError for a message
+        that is no text."""
+        canonical(message)
         self.released.append((self.plugin, uid, message))
 
 
@@ -256,7 +259,9 @@ class PluginError(Exception):
     def __init__(self, plugin: str, point: str, problem: str) -> None:
         self.plugin = plugin
         self.point = point
-        super().__init__(f"plugin {plugin} failed in {point}: {problem}")
+        # Half a surrogate pair could not be stored.
+        told = problem.encode(errors="backslashreplace").decode()
+        super().__init__(f"plugin {plugin} failed in {point}: {told}")
 
 
 POINTS: dict[str, tuple[str, ...]] = {

@@ -67,6 +67,12 @@ class Ledger:
         """Commits an event at the present time."""
         self.commit(event, self.state.now, detail)
 
+    def restored(self, position: int) -> None:
+        """Indexes a state that came from a snapshot; the next record stands at ``position``."""
+        self.position = position
+        for uid in self.state.pods:
+            self.queue.note(uid, self.signatures)
+
     def take(self) -> list[Logged]:
         """The records since the last call."""
         taken, self._out = self._out, []

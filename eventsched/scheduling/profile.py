@@ -163,9 +163,20 @@ def guarded(plugin: Any, method: str, *arguments: Any) -> Any:
     if answer is not None and method in _ANSWERS and not isinstance(answer, _ANSWERS[method]):
         due = " or a ".join(kind.__name__ for kind in _ANSWERS[method])
         raise PluginError(plugin.name, method, f"returned {answer!r}; None or a {due} is due")
-    if isinstance(answer, Status) and not all(isinstance(r, str) for r in answer.reasons):
+    if isinstance(answer, Status) and not all(map(_is_text, answer.reasons)):
         raise PluginError(plugin.name, method, f"returned {answer!r}; reasons must be texts")
     return answer
+
+
+def _is_text(reason: object) -> bool:
+    """Whether a reason can be stored: half a surrogate pair cannot."""
+    if not isinstance(reason, str):
+        return False
+    try:
+        reason.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 _ANSWERS: dict[str, tuple[type, ...]] = {

@@ -116,6 +116,8 @@ class QueueIndex:
 
     def next_deadline(self) -> int | None:
         """When (µs) the next wait at Permit has lasted too long."""
+        if not self.waiting:
+            return None
         waits = [self._state.reservations[uid].waits.values() for uid in self.waiting]
         return min((min(deadlines) for deadlines in waits), default=None)
 

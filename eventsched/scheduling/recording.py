@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from eventsched.domain.records import VerdictDefined
+from eventsched.domain.records import ScoringDefined, VerdictDefined
 from eventsched.domain.state import SchedulerState
 from eventsched.domain.verdicts import (
     EXCLUDED,
@@ -17,6 +17,7 @@ from eventsched.domain.verdicts import (
     PASSES,
     Codes,
     Detail,
+    ScoreColumn,
     Verdict,
     column_digest,
     detail_digest,
@@ -24,7 +25,7 @@ from eventsched.domain.verdicts import (
 from eventsched.scheduling import classes, judgement
 from eventsched.scheduling.classes import ClassColumns
 from eventsched.scheduling.framework import PluginError
-from eventsched.scheduling.judgement import Judgement
+from eventsched.scheduling.judgement import Judgement, Scored
 
 LONGEST_CHAIN = 64
 """Deltas between two whole records of a class."""
@@ -44,7 +45,9 @@ _FIXED = {
 class Recorded(NamedTuple):
     """What a decision carries of its judgement; ``definitions`` stand before it in the log."""
 
-    definitions: list[VerdictDefined]
+    definitions: list[VerdictDefined | ScoringDefined]
+    scoring: int
+    parameters: tuple[tuple[int, ...], ...]
     counts: tuple[tuple[int, int], ...]
     digest: str
     detail: Detail
@@ -53,7 +56,7 @@ class Recorded(NamedTuple):
 class ClassRecord:
     """What is remembered of a class between its decisions, to write the next one as a delta."""
 
-    __slots__ = ("base", "chain", "codes", "digest", "numbers")
+    __slots__ = ("base", "chain", "codes", "digest", "numbers", "scored", "scoring")
 
     def __init__(self) -> None:
         self.codes: Codes = np.zeros(0, dtype=np.uint16)
@@ -61,6 +64,8 @@ class ClassRecord:
         self.numbers: dict[int, int] = dict(_FIXED)
         self.base: int | None = None
         self.chain = 0
+        self.scored = False
+        self.scoring = 0
 
 
 def record(state: SchedulerState, judged: Judgement, position: int) -> Recorded:
@@ -72,6 +77,9 @@ def record(state: SchedulerState, judged: Judgement, position: int) -> Recorded:
     kept: ClassRecord = columns.recorded or ClassRecord()
     columns.recorded = kept
     definitions = _define(state, judged, kept.numbers)
+    scored = judged.scores if judged.feasible else []
+    if scored and not kept.scoring:
+        kept.scoring = _scoring(state, scored, definitions)
     rows = _changed_rows(columns, kept)
     if rows is None:
         kept.codes = _encode(columns.keys, kept.numbers)
@@ -80,19 +88,24 @@ def record(state: SchedulerState, judged: Judgement, position: int) -> Recorded:
         _patch(kept, columns, rows)
     kept.digest = kept.digest or column_digest(kept.codes)
     size = len(columns.keys)
-    scored = judged.scores if judged.feasible else []
-    if rows is None or kept.base is None or kept.chain >= LONGEST_CHAIN or not scored:
+    fits = kept.scored or not scored  # scores can be a delta only to scores
+    if rows is None or kept.base is None or kept.chain >= LONGEST_CHAIN or not fits:
         detail = Detail(size, None, None, kept.codes.copy(), tuple(s.raw.copy() for s in scored))
         kept.chain = 0
     else:
-        raws = tuple(each.raw[rows] for each in scored)
-        detail = Detail(size, kept.base, rows.astype(np.int32), kept.codes[rows], raws)
+        every = columns.static_changed
+        caches = columns.caches if scored else []
+        raws = tuple(cache.raw[rows] if every or cache.score.dynamic else None for cache in caches)
+        codes = kept.codes[rows] if columns.keys_changed else None
+        detail = Detail(size, kept.base, rows.astype(np.int32), codes, raws)
         kept.chain += 1
-    kept.base = position + len(definitions) if scored else None
-    columns.unrecorded, columns.keys_changed = [], False
+    kept.base, kept.scored = position + len(definitions), bool(scored)
+    columns.unrecorded, columns.keys_changed, columns.static_changed = [], False, False
     digests = [each.digest for each in columns.caches] if scored else []
     return Recorded(
         definitions,
+        kept.scoring if scored else 0,
+        tuple(each.column.parameters for each in scored),
         _counts(judged, kept.numbers),
         detail_digest(kept.digest, digests),
         detail,
@@ -126,6 +139,7 @@ def _apart(state: SchedulerState, judged: Judgement) -> Recorded:
     definitions = _define(state, judged, numbers)
     codes = _encode(judged.keys, numbers)
     scores = judged.scores if judged.feasible else []
+    scoring = _scoring(state, scores, definitions) if scores else 0
     detail = Detail(
         len(codes),
         None,
@@ -137,12 +151,34 @@ def _apart(state: SchedulerState, judged: Judgement) -> Recorded:
     digests = [column_digest(each.raw) for each in scores]
     digests += [column_digest(n.normalized) for n in scores if n.normalized is not None]
     digest = detail_digest(column_digest(codes), digests)
-    return Recorded(definitions, _counts(judged, numbers), digest, detail)
+    parameters = tuple(each.column.parameters for each in scores)
+    return Recorded(definitions, scoring, parameters, _counts(judged, numbers), digest, detail)
+
+
+def _scoring(
+    state: SchedulerState,
+    scored: list[Scored],
+    definitions: list[VerdictDefined | ScoringDefined],
+) -> int:
+    """The stream's number for these columns; a new one is added to the definitions."""
+    columns = tuple(
+        ScoreColumn(
+            plugin=each.column.plugin,
+            weight=each.column.weight,
+            normalization=each.column.normalization,
+        )
+        for each in scored
+    )
+    number = state.scoring_numbers.get(columns)
+    if number is None:
+        number = len(state.scorings)
+        definitions.append(ScoringDefined(number=number, columns=columns))
+    return number
 
 
 def _define(
     state: SchedulerState, judged: Judgement, numbers: dict[int, int]
-) -> list[VerdictDefined]:
+) -> list[VerdictDefined | ScoringDefined]:
     """Fills in the stream's number for each key; new words are sorted by filter and text, so that
     their numbers do not depend on how a plugin happens to number its codes."""
     unknown: list[tuple[int, Verdict, int]] = []
@@ -154,7 +190,7 @@ def _define(
                 unknown.append((key // 65_536, verdict, key))
             else:
                 numbers[key] = number
-    definitions: list[VerdictDefined] = []
+    definitions: list[VerdictDefined | ScoringDefined] = []
     fresh: dict[Verdict, int] = {}
     unknown.sort(key=lambda each: (each[0], each[1].reasons, each[1].code))
     for _, verdict, key in unknown:

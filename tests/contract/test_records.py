@@ -76,8 +76,17 @@ POD = Pod(
 )
 EXAMPLES: list[AnyRecord] = [
     records.StreamStarted(
-        format=1, engine="0.1.0", seed="s", inputs={"nodes": "d1"}, flags=(1, 2), plugins={"A": "d"}
+        format=1,
+        engine="0.1.0",
+        seed="s",
+        inputs={"nodes": "d1"},
+        configuration="kind: KubeSchedulerConfiguration",
+        flags=(1, 2),
+        plugins={"A": "d"},
+        timeline="7301/1",
     ),
+    records.TermBegan(epoch=7, token="0badcafe"),
+    records.HistoryLost(timeline="7301/2"),
     records.NodeAdded(node=NODE),
     records.NodeUpdated(node=Node(name="n1")),
     records.NodeDeleted(name="n1"),
@@ -86,11 +95,22 @@ EXAMPLES: list[AnyRecord] = [
     records.PodDeleted(uid="p1"),
     records.BindSucceeded(uid="p1", node="n1"),
     records.BindFailed(uid="p1", node="n1", message='409 "conflict"'),
+    records.BindRetried(uid="p1", node="n1", attempt=3, resource_version=4711),
+    records.BindVoided(
+        uid="p1", node="n1", attempt=3, reason="the node is gone", resource_version=4712
+    ),
     records.TimePassed(),
     records.VerdictDefined(
         number=1,
         verdict=Verdict(
             plugin="Fit", code=Code.UNRESOLVABLE, reasons=("Insufficient cpu", "Too many pods")
+        ),
+    ),
+    records.ScoringDefined(
+        number=1,
+        columns=(
+            ScoreColumn(plugin="Fit", weight=1),
+            ScoreColumn(plugin="Taints", weight=3, normalization=Normalization.REVERSED),
         ),
     ),
     records.PodQueued(
@@ -108,8 +128,8 @@ EXAMPLES: list[AnyRecord] = [
     records.PodDecided(
         uid="p1",
         attempt=3,
-        profile="mine",
         outcome=Outcome.WAITING,
+        profile="mine",
         node="n1",
         row=4,
         score=250,
@@ -120,12 +140,8 @@ EXAMPLES: list[AnyRecord] = [
         ties=2,
         draw=2**64 - 1,
         counts=((1, 3), (65_533, 1)),
-        scores=(
-            ScoreColumn(plugin="Fit", weight=1),
-            ScoreColumn(
-                plugin="Taints", weight=3, normalization=Normalization.REVERSED, parameters=(2,)
-            ),
-        ),
+        scoring=1,
+        parameters=((), (2,)),
         digest="00ff",
         plugin="P",
         message="m",

@@ -190,3 +190,34 @@ def test_data_that_cannot_be_stored_fails_the_attempt() -> None:
     assert decided.message.startswith("cycle.data cannot be stored as JSON")
     assert isinstance(queued, records.PodQueued)
     assert engine.state.reservations == {}
+
+
+def test_the_room_of_a_reserved_pod_that_somebody_else_binds_elsewhere_wakes_others() -> None:
+    """It is free again where we had placed it."""
+    engine = engine_of(NodeResourcesFit())
+    observed(engine, *added(make_node(cpu=1000), make_pod(), make_pod("p2")))
+    attempted(engine)
+    attempted(engine)
+    elsewhere = records.PodUpdated(pod=make_pod(node_name="n2"))
+    assert observed(engine, elsewhere, at=2 * SECOND) == [
+        elsewhere,
+        active(
+            "p2", "AssignedPodDelete", plugin="NodeResourcesFit",
+            rejectors=("NodeResourcesFit",), until=SECOND, failures=1,
+        ),
+    ]  # fmt: skip
+
+
+def test_a_reservation_that_is_void_is_given_up() -> None:
+    """Its room is free, and the pod backs off; an older one's end means nothing."""
+    engine = reserved()
+    void = records.BindVoided(uid="p1", node="n1", attempt=1, reason="the node is gone")
+    assert observed(engine, void, at=5) == [
+        void,
+        PodUnreserved(uid="p1", node="n1", message="the node is gone"),
+        backing_off(cause="BindVoided", until=5 + SECOND, message="the node is gone"),
+    ]
+    observed(engine, TICK, at=5 + SECOND)
+    attempted(engine)
+    assert observed(engine, void, at=6 + SECOND) == [void]
+    assert engine.state.reservations["p1"].attempt == 2

@@ -122,7 +122,7 @@ def test_the_attempt_fails_and_the_next_pod_is_placed(
     assert (decided.outcome, decided.plugin) == (Outcome.ERROR, "Broken")
     assert decided.message == f"plugin Broken failed in {problem}"
     assert queued == backing_off(plugin="Broken")
-    healthy = attempted(engine)[0]
+    healthy = attempted(engine)[-1]
     assert (healthy.uid, healthy.outcome) == ("p2", Outcome.SCHEDULED)
 
 

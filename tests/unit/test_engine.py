@@ -15,6 +15,7 @@ from tests.builders import (
     active,
     added,
     attempted,
+    defined,
     engine_of,
     engine_with,
     identity,
@@ -28,6 +29,7 @@ from tests.builders import (
 )
 
 FIT = (identity("NodeResourcesFit"),)
+DEFINED = defined(*FIT)
 NO_CPU = Verdict(plugin="NodeResourcesFit", code=Code.UNSCHEDULABLE, reasons=("Insufficient cpu",))
 
 
@@ -45,6 +47,17 @@ def test_a_decision_says_everything_about_all_nodes() -> None:
     assert observed(engine, *added(make_pod())) == [*added(make_pod()), active()]
     number = draw("", "p1", 1, "tie-break")
     names = ["a", "b"]
+    columns = (
+        ScoreColumn(
+            plugin="TaintToleration",
+            weight=3,
+            normalization=Normalization.REVERSED,
+            parameters=(0,),
+        ),
+        identity("NodeResourcesFit"),
+        identity("NodeResourcesBalancedAllocation"),
+        identity("ImageLocality"),
+    )
     logged = engine.schedule_next()
     assert records_of(logged) == [
         records.VerdictDefined(
@@ -63,6 +76,7 @@ def test_a_decision_says_everything_about_all_nodes() -> None:
                 reasons=("Insufficient cpu",),
             ),
         ),
+        defined(*columns),
         PodDecided(
             uid="p1",
             attempt=1,
@@ -78,17 +92,8 @@ def test_a_decision_says_everything_about_all_nodes() -> None:
             ties=2,
             draw=number,
             counts=((1, 1), (2, 1)),
-            scores=(
-                ScoreColumn(
-                    plugin="TaintToleration",
-                    weight=3,
-                    normalization=Normalization.REVERSED,
-                    parameters=(0,),
-                ),
-                identity("NodeResourcesFit"),
-                identity("NodeResourcesBalancedAllocation"),
-                identity("ImageLocality"),
-            ),
+            scoring=1,
+            parameters=((0,), (), (), ()),
         ),
     ]
     decided = logged[-1]
@@ -107,25 +112,26 @@ def test_positions_are_consecutive_and_a_step_has_one_cause(engine: Engine) -> N
     second = engine.observe(*added(make_pod()), 7)
     third = engine.schedule_next()
     placed = [(each.position, each.cause, each.at) for each in first + second + third]
-    assert placed == [(0, 0, 5), (1, 1, 7), (2, 1, 7), (3, 3, 7)]
-    assert engine.position == 4
+    assert placed == [(0, 0, 5), (1, 1, 7), (2, 1, 7), (3, 3, 7), (4, 3, 7)]
+    assert engine.position == 5
 
 
 def test_the_best_node_wins_and_the_next_best_is_named(engine: Engine) -> None:
     """Without a tie there is no draw."""
     observed(engine, *added(make_node("small", cpu=2000), make_node("large"), make_pod()))
     assert attempted(engine) == [
+        DEFINED,
         scheduled(
             node="large", row=1, score=75, feasible=2, evaluated=2, scores=FIT,
             runner_up="small", runner_up_score=62,
-        )
+        ),
     ]  # fmt: skip
 
 
 def test_a_pod_that_was_placed_counts_for_the_next(engine: Engine) -> None:
     """Reserved room is used room, before any bind."""
     observed(engine, *added(make_node(), make_pod("p1"), make_pod("p2"), make_pod("p3", cpu=2500)))
-    assert attempted(engine) == [scheduled("p1", score=75, scores=FIT)]
+    assert attempted(engine) == [DEFINED, scheduled("p1", score=75, scores=FIT)]
     assert attempted(engine) == [scheduled("p2", score=50, scores=FIT)]
     assert attempted(engine) == [
         records.VerdictDefined(number=1, verdict=NO_CPU),
@@ -178,7 +184,7 @@ def test_a_pod_without_requests_shares_a_row_of_zero_scores() -> None:
     """Even a best total of 0 is a placement."""
     engine = engine_of(NodeResourcesFit())
     observed(engine, *added(make_node(cpu=100, memory=200 * 1024**2), make_pod(cpu=0, memory=0)))
-    assert attempted(engine) == [scheduled(score=0, scores=FIT)]
+    assert attempted(engine) == [DEFINED, scheduled(score=0, scores=FIT)]
 
 
 def test_a_pod_of_another_scheduler_is_not_ours(engine: Engine) -> None:
@@ -215,7 +221,7 @@ def test_a_waiting_pod_that_somebody_else_binds_leaves_the_queue(engine: Engine)
 def test_pods_on_a_node_that_is_not_known_yet_are_booked_when_it_comes(engine: Engine) -> None:
     """The watch of pods may be ahead of that of nodes."""
     observed(engine, *added(make_pod("early", cpu=2000, node_name="n1"), make_node(), make_pod()))
-    assert attempted(engine) == [scheduled(score=(25 + 50) // 2, scores=FIT)]
+    assert attempted(engine) == [DEFINED, scheduled(score=(25 + 50) // 2, scores=FIT)]
 
 
 def test_a_node_that_comes_back_has_its_pods_again(engine: Engine) -> None:
@@ -224,7 +230,7 @@ def test_a_node_that_comes_back_has_its_pods_again(engine: Engine) -> None:
     gone = records.NodeDeleted(name="n1")
     assert observed(engine, gone) == [gone]
     observed(engine, *added(make_node(), make_pod()))
-    assert attempted(engine) == [scheduled(row=1, score=(25 + 50) // 2, scores=FIT)]
+    assert attempted(engine) == [DEFINED, scheduled(row=1, score=(25 + 50) // 2, scores=FIT)]
 
 
 def test_a_pod_deleted_while_its_node_is_away_is_not_booked_again(engine: Engine) -> None:
@@ -232,7 +238,7 @@ def test_a_pod_deleted_while_its_node_is_away_is_not_booked_again(engine: Engine
     observed(engine, *added(make_node(), make_pod("old", node_name="n1")))
     observed(engine, records.NodeDeleted(name="n1"), records.PodDeleted(uid="old"))
     observed(engine, *added(make_node(), make_pod()))
-    assert attempted(engine) == [scheduled(row=1, score=75, scores=FIT)]
+    assert attempted(engine) == [DEFINED, scheduled(row=1, score=75, scores=FIT)]
 
 
 def test_updates_that_change_nothing_give_no_record(engine: Engine) -> None:
@@ -268,7 +274,7 @@ def test_the_seed_decides_between_equals() -> None:
         start = records.StreamStarted(format=1, engine="test", seed=seed)
         pods = [make_pod(f"p{i}", cpu=0, memory=0) for i in range(8)]
         observed(engine, start, *added(*(make_node(f"n{i}") for i in range(5)), *pods))
-        return [attempted(engine)[0].node for _ in pods]
+        return [attempted(engine)[-1].node for _ in pods]
 
     assert chosen("one") == chosen("one")
     assert chosen("one") != chosen("two")
@@ -296,8 +302,9 @@ def test_without_detail_the_decision_is_the_same() -> None:
     stimuli = added(make_node("a"), make_node("b", cpu=2000), make_pod())
     for engine in (first, second):
         observed(engine, *stimuli)
-    whole, bare = first.schedule_next()[0], second.schedule_next()[0]
+    whole, bare = first.schedule_next()[-1], second.schedule_next()[-1]
     assert isinstance(whole.record, PodDecided)
     assert isinstance(bare.record, PodDecided)
     assert (bare.record.node, bare.record.score) == (whole.record.node, whole.record.score)
-    assert (bare.record.scores, bare.record.digest, bare.detail) == ((), "", None)
+    assert (bare.record.scoring, bare.record.parameters) == (0, ())
+    assert (bare.record.digest, bare.detail) == ("", None)

@@ -16,6 +16,7 @@ from tests.builders import (
     added,
     attempted,
     backing_off,
+    defined,
     engine_of,
     engine_with,
     identity,
@@ -223,7 +224,8 @@ def test_per_node_plugins_through_the_adapter() -> None:
     """A word is Unschedulable, a Status what it says; scores are one call a node."""
     uids = {"a": "red", "b": "dark", "c": "40", "d": "50"}
     engine = waiting(Colours(), nodes=[make_node(name, uid=uid) for name, uid in uids.items()])
-    *definitions, decided = attempted(engine)
+    *definitions, scoring, decided = attempted(engine)
+    assert scoring == defined(identity("Colours"))
     assert [each.verdict for each in definitions] == [
         Verdict(plugin="Colours", code=Code.UNRESOLVABLE, reasons=("too dark",)),
         Verdict(plugin="Colours", code=Code.UNSCHEDULABLE, reasons=("too red",)),
@@ -255,10 +257,12 @@ def test_normalizations(
     plugin.normalization = kind
     if signed:
         plugin.sign = lambda pod: pod.spec.key
-    decided = decision(waiting(plugin, weights={"Scores": 2}))
+    engine = waiting(plugin, weights={"Scores": 2})
+    decided = decision(engine)
     assert (decided.node, decided.score) == (winner, total * 2)
-    column = ScoreColumn(plugin="Scores", weight=2, normalization=kind, parameters=parameters)
-    assert decided.scores == (column,)
+    assert decided.parameters == (parameters,)
+    column = ScoreColumn(plugin="Scores", weight=2, normalization=kind)
+    assert engine.state.scorings[decided.scoring] == (column,)
 
 
 def test_own_normalization_is_kept_beside_the_raw_scores() -> None:
@@ -273,7 +277,8 @@ def test_own_normalization_is_kept_beside_the_raw_scores() -> None:
     assert isinstance(decided, PodDecided)
     assert detail is not None
     assert (decided.node, decided.score, decided.runner_up) == ("a", 100, "c")
-    assert decided.scores == (ScoreColumn(plugin="Own", weight=1, normalization=Normalization.OWN),)
+    own = ScoreColumn(plugin="Own", weight=1, normalization=Normalization.OWN)
+    assert (engine.state.scorings[decided.scoring], decided.parameters) == ((own,), ((),))
     assert detail.scores[0].tolist() == [-5, 0, 5]
     assert [None if n is None else n.tolist() for n in detail.normalized] == [[100, 0, 0]]
 
@@ -282,8 +287,10 @@ def test_pre_score_skip_leaves_out_the_score_of_that_plugin_only() -> None:
     """Skip."""
     skips = Scripted("Skips", pre_score=Status.skip(), score=everywhere(50))
     other = Scripted("Other", score=on(a=1, b=2, c=3))
-    decided = decision(waiting(skips, other))
-    assert (decided.node, decided.score, decided.scores) == ("c", 3, (identity("Other"),))
+    engine = waiting(skips, other)
+    decided = decision(engine)
+    assert (decided.node, decided.score) == ("c", 3)
+    assert engine.state.scorings[decided.scoring] == (identity("Other"),)
 
 
 def test_weights_come_from_the_configuration() -> None:
@@ -294,8 +301,8 @@ def test_weights_come_from_the_configuration() -> None:
         "      enabled: [{name: NodeResourcesFit, weight: 7}]\n"
     )
     observed(engine, *added(make_node(), make_pod()))
-    placed = scheduled(score=7 * 75, scores=(identity("NodeResourcesFit", 7),))
-    assert attempted(engine) == [placed]
+    column = identity("NodeResourcesFit", 7)
+    assert attempted(engine) == [defined(column), scheduled(score=7 * 75, scores=[column])]
 
 
 # --- Reserve, Permit, PreBind, Bind --------------------------------------------------------------

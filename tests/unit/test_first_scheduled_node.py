@@ -9,6 +9,7 @@ from tests.builders import (
     SECOND,
     added,
     attempted,
+    defined,
     engine_of,
     identity,
     make_node,
@@ -89,10 +90,11 @@ def test_preferred_scores_the_first_node() -> None:
     observed(engine, *added(AGAIN))
     columns = (*FIT, identity("FirstScheduledNode"))
     assert attempted(engine) == [
+        defined(*columns, number=2),
         scheduled(
-            uid="p1 again", score=162, scores=columns, feasible=2, evaluated=2,
+            uid="p1 again", score=162, scores=columns, scoring=2, feasible=2, evaluated=2,
             runner_up="n2", runner_up_score=81,
-        )
+        ),
     ]  # fmt: skip
 
 

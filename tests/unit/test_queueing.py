@@ -239,7 +239,7 @@ def test_attempts_rise_and_errors_are_counted_apart_from_failures() -> None:
     """The backoff goes by the errors where there are any (upstream: ConsecutiveErrorsCount)."""
     engine = waiting(FULL)
     observed(engine, *added(ROOMY), at=SECOND)
-    decided = attempted(engine)[0]
+    decided = attempted(engine)[-1]
     assert (decided.attempt, decided.node) == (2, "n2")
     lost = records.BindFailed(uid="p1", node="n2", message="no")
     *_, queued = observed(engine, lost, at=SECOND)
@@ -269,7 +269,7 @@ def test_gates_hold_a_pod_until_the_last_is_removed() -> None:
     assert observed(engine, update, at=1000 * SECOND) == [
         update, active(cause="PodUpdate", rejectors=("SchedulingGates",)),
     ]  # fmt: skip
-    assert attempted(engine)[0].node == "n1"
+    assert attempted(engine)[-1].node == "n1"
 
 
 def test_a_gated_pod_does_not_wake_by_nodes() -> None:
@@ -285,7 +285,7 @@ def test_higher_priority_first_then_who_came_first() -> None:
     observed(engine, *added(make_node(), make_pod("old"), make_pod("older")))
     observed(engine, *added(make_pod("high", priority=10)), at=5)
     observed(engine, *added(make_pod("low", priority=-1), make_pod("young")), at=6)
-    order = [attempted(engine)[0].uid for _ in range(4)]
+    order = [attempted(engine)[-1].uid for _ in range(4)]
     assert order == ["high", "old", "older", "young"]
 
 
@@ -308,3 +308,15 @@ def test_required_affinity_wakes_on_the_named_label_only() -> None:
     node = records.NodeUpdated(node=make_node(labels={"zone": "b"}))
     move = woken("NodeUpdateLabel", "NodeAffinity")
     assert observed(engine, node, at=2 * SECOND) == [node, move]
+
+
+def test_a_woken_pod_gets_the_room_where_all_nodes_had_refused_it_alike() -> None:
+    """The columns of its class knew only one verdict, and it was not that it passes."""
+    engine = engine_with()
+    observed(engine, *added(make_node(cpu=1000), make_pod(), make_pod("p2")))
+    attempted(engine)
+    assert isinstance(attempted(engine)[-1], PodQueued)
+    observed(engine, records.PodDeleted(uid="p1"), at=2 * SECOND)
+    [decided] = attempted(engine)
+    assert isinstance(decided, records.PodDecided)
+    assert (decided.uid, decided.node) == ("p2", "n1")

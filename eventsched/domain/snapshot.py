@@ -1,0 +1,118 @@
+"""The scheduler's state as bytes, and back: a cache of the fold, so that a restart need not begin
+at the first record.
+
+A snapshot holds what decisions depend on; columns, books and indexes are built again from it.
+Whoever loads one compares ``SchedulerState.digest`` with the digest that was taken beside it.
+"""
+
+from typing import Any
+
+import msgspec
+
+from eventsched.domain.objects import Node, Pod
+from eventsched.domain.records import Queue
+from eventsched.domain.state import PodState, Reservation, SchedulerState
+from eventsched.domain.verdicts import ScoreColumn, Verdict
+
+
+class KeptPod(msgspec.Struct, frozen=True, array_like=True):
+    """What PodState holds, field by field."""
+
+    pod: Pod
+    row: int
+    home: str
+    bound: bool
+    queue: Queue | None
+    order: int
+    since: int
+    entered: int
+    until: int
+    attempts: int
+    failures: int
+    errors: int
+    rejectors: tuple[str, ...]
+    pending: tuple[str, ...]
+
+
+class KeptReservation(msgspec.Struct, frozen=True, array_like=True):
+    """What Reservation holds, field by field."""
+
+    node: str
+    attempt: int
+    carry: dict[str, Any]
+    waits: dict[str, int]
+    intended: bool
+
+
+class Snapshot(msgspec.Struct, frozen=True):
+    """A whole state. ``nodes`` has a name for every row that there ever was, and the node where it
+    still exists; ``resources`` are in the order of their columns; of ``pods`` those that hold a
+    node come first, in the order in which they came to it: so they wait at Permit."""
+
+    now: int
+    seed: str
+    order: int
+    resources: list[str]
+    nodes: list[tuple[str, Node | None]]
+    pods: list[KeptPod]
+    reservations: dict[str, KeptReservation]
+    memory: dict[str, dict[str, Any]]
+    verdicts: list[Verdict]
+    scorings: list[tuple[ScoreColumn, ...]]
+    timeline: str = ""
+
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(Snapshot)
+
+
+def encode(state: SchedulerState) -> bytes:
+    """The state's bytes (JSON)."""
+    return _encoder.encode(
+        Snapshot(
+            now=state.now,
+            seed=state.seed,
+            order=state.order,
+            resources=list(state.nodes.resource_index),
+            nodes=list(zip(state.nodes.names, state.nodes.nodes, strict=True)),
+            pods=[_kept(KeptPod, state.pods[uid]) for uid in {**state.reservations, **state.pods}],
+            reservations={u: _kept(KeptReservation, r) for u, r in state.reservations.items()},
+            memory=state.memory,
+            verdicts=[verdict for verdict in state.verdicts if verdict is not None],
+            scorings=state.scorings[1:],
+            timeline=state.timeline,
+        )
+    )
+
+
+def restore(state: SchedulerState, body: bytes) -> None:
+    """Fills an empty state. Raises msgspec.ValidationError or DecodeError for bytes of another
+    form."""
+    kept = _decoder.decode(body)
+    for name in kept.resources:
+        state.nodes.resource(name)
+    for name, node in kept.nodes:
+        state.nodes.add(node or Node(name=name))
+        if node is None:
+            state.nodes.remove(name)
+    for each in kept.pods:
+        state.put_back(_filled(PodState.__new__(PodState), each))
+    for uid, held in kept.reservations.items():
+        state.reservations[uid] = _filled(Reservation.__new__(Reservation), held)
+    state.memory.update(kept.memory)
+    state.now, state.seed, state.order = kept.now, kept.seed, kept.order
+    state.timeline = kept.timeline
+    for verdict in kept.verdicts:
+        state.define_verdict(verdict)
+    for columns in kept.scorings:
+        state.define_scoring(columns)
+
+
+def _kept(kind: Any, source: PodState | Reservation) -> Any:
+    return kind(*(getattr(source, name) for name in kind.__struct_fields__))
+
+
+def _filled(target: Any, kept: msgspec.Struct) -> Any:
+    for name in kept.__struct_fields__:
+        setattr(target, name, getattr(kept, name))
+    return target
