@@ -1,10 +1,11 @@
 """What a log is to the rest of the scheduler: batches in, records out, nothing ever changed.
 
-The memory implementation serves tests, what-if and measurement; every implementation passes
+One writer has at most one batch under way: it goes on working while the log commits, and lets
+effects leave when ``finish`` has returned. Every implementation passes
 tests/contract/test_eventlog.py.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from eventsched.domain import records
@@ -49,12 +50,12 @@ class Stored(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Consecutive records that are committed together. ``id`` stays the same when the batch is
-    offered again after an unknown outcome; ``details`` are by position."""
+    """Consecutive records that are committed together; ``details`` are by position. ``mark`` is
+    JSON text: how far the writer had read its sources by then."""
 
-    id: str
     records: Sequence[Stored]
-    details: dict[int, Detail]
+    details: Mapping[int, Detail]
+    mark: bytes = b"null"
 
     @property
     def first(self) -> int:
@@ -62,29 +63,73 @@ class Batch(NamedTuple):
         return self.records[0].position
 
 
-class ConflictError(Exception):
-    """The log's head is not where the batch begins: somebody else has written."""
+class Snapshot(NamedTuple):
+    """State after the records before ``position``; ``hash`` is the stream's head there."""
 
-    def __init__(self, expected: int, head: int) -> None:
-        self.expected = expected
-        self.head = head
-        super().__init__(f"a batch for position {expected} was offered, but the head is at {head}")
+    position: int
+    hash: bytes
+    digest: str
+    version: str
+    body: bytes
 
 
-class EventLog(Protocol):
-    """An append-only log of one stream."""
+class Usage(NamedTuple):
+    """What a log takes on disk. ``nodes`` are the bytes of node inputs, ``pods`` those of all else
+    (the empty schema apart), ``scheduled`` the number of decisions that placed a pod."""
+
+    nodes: int
+    pods: int
+    scheduled: int
 
     @property
-    def head(self) -> int:
-        """The position of the next record."""
+    def bytes_per_pod(self) -> float:
+        """Bytes for each scheduled pod, node inputs apart."""
+        return self.pods / self.scheduled if self.scheduled else 0.0
 
-    def append(self, batch: Batch) -> None:
-        """Commits a batch, whole or not at all; it is durable when this returns. A batch that is in
-        the log already (by id) is passed over. Raises ConflictError where it does not begin at the
-        head, and ValueError for positions with gaps or an empty batch."""
+
+class StoredLog(Protocol):
+    """What can be read of a stream."""
 
     def read(self, first: int = 0) -> Iterator[Stored]:
-        """The records from a position on, in order."""
+        """The committed records from a position on, in order. Raises CorruptLogError."""
 
     def detail(self, position: int) -> Detail | None:
         """The vectors of the decision at a position, whole; None where there are none."""
+
+
+class EventLog(StoredLog, Protocol):
+    """An append-only log of one stream, as its one writer sees it."""
+
+    @property
+    def head(self) -> int:
+        """The position of the next record; a batch that was begun counts."""
+
+    @property
+    def head_hash(self) -> bytes:
+        """The hash of the last batch; of one that was begun, too."""
+
+    def begin(self, batch: Batch) -> None:
+        """Offers a batch and returns before it is known to be committed; at most one can be under
+        way. Raises ValueError for positions with gaps or an empty batch, and ConflictError where it
+        does not begin at the head."""
+
+    def finish(self) -> None:
+        """Waits until the batch under way is durable, whole; nothing where none is. Raises
+        FencedError where another writer has taken over and ConflictError where the stored head is
+        another one: nothing of the batch is in the log then."""
+
+
+def whole(position: int, find: Callable[[int], Detail | None]) -> Detail | None:
+    """The vectors of a decision with every delta expanded; None where a part is missing."""
+    deltas: list[Detail] = []
+    at: int | None = position
+    while at is not None:
+        found = find(at)
+        if found is None:
+            return None
+        deltas.append(found)
+        at = found.base
+    expanded = deltas.pop()
+    while deltas:
+        expanded = deltas.pop().expand(expanded)
+    return expanded

@@ -1,29 +1,28 @@
 """What every implementation of the EventLog port has to do.
 
-To add one: append to FACTORIES a callable that gives an empty log.
+To add one: a subclass of LogContract with a fixture ``log`` that gives an empty log.
 """
 
-from collections.abc import Callable
+from collections.abc import Iterator
+from hashlib import sha256
+from itertools import count
 
 import numpy as np
 import pytest
 
 from eventsched.domain import records
+from eventsched.domain.objects import Pod
+from eventsched.domain.records import PodDecided
 from eventsched.domain.verdicts import Detail, ScoreColumn, column_digest, detail_digest
+from eventsched.eventlog.errors import ConflictError
 from eventsched.eventlog.memory import MemoryEventLog
-from eventsched.eventlog.port import Batch, ConflictError, EventLog, Stored
+from eventsched.eventlog.port import Batch, EventLog, Stored
+from eventsched.eventlog.postgres import PostgresEventLog
 from eventsched.scheduling.engine import Engine
 from eventsched.scheduling.ledger import Logged
 from tests.builders import added, engine_with, make_node, make_pod
 
-FACTORIES: list[Callable[[], EventLog]] = [MemoryEventLog]
-
-
-@pytest.fixture(params=FACTORIES, ids=lambda factory: factory.__name__)
-def log(request: pytest.FixtureRequest) -> EventLog:
-    """An empty log."""
-    made: EventLog = request.param()
-    return made
+_streams = count()
 
 
 def stored(first: int, number: int = 1) -> list[Stored]:
@@ -34,177 +33,261 @@ def stored(first: int, number: int = 1) -> list[Stored]:
     ]
 
 
-def batch(name: str, first: int, number: int = 1) -> Batch:
+def batch(first: int, number: int = 1) -> Batch:
     """A batch without vectors."""
-    return Batch(name, stored(first, number), {})
+    return Batch(stored(first, number), {})
 
 
-def of(logged: list[Logged], name: str) -> Batch:
+def append(log: EventLog, appended: Batch) -> None:
+    """Offers a batch and waits for it."""
+    log.begin(appended)
+    log.finish()
+
+
+def of(logged: list[Logged]) -> Batch:
     """A batch of an engine's records."""
     details = {each.position: each.detail for each in logged if each.detail is not None}
-    return Batch(name, [Stored.of(each) for each in logged], details)
+    return Batch([Stored.of(each) for each in logged], details)
 
 
-def test_an_empty_log(log: EventLog) -> None:
-    """Begins at 0."""
-    assert (log.head, list(log.read()), log.detail(0)) == (0, [], None)
+def nodes(engine: Engine, number: int) -> list[Logged]:
+    """The records of so many nodes that come."""
+    made = added(*(make_node(f"n{index}", cpu=8000 + 100 * index) for index in range(number)))
+    return [each for node in made for each in engine.observe(node, 0)]
 
 
-def test_batches_follow_each_other(log: EventLog) -> None:
-    """What is read is what was appended, with place, time, cause, kind and version."""
-    log.append(batch("a", 0, 2))
-    log.append(batch("b", 2, 3))
-    assert log.head == 5
-    assert list(log.read()) == stored(0, 2) + stored(2, 3)
-    assert next(iter(log.read(3))) == Stored(
-        3, 30, 2, "PodDeleted", 1, b'{"kind":"PodDeleted","uid":"p3"}'
-    )
+def tried(engine: Engine, pod: Pod, at: int) -> list[Logged]:
+    """The records of a pod that comes and is tried."""
+    return [*engine.observe(added(pod)[0], at), *engine.schedule_next()]
 
 
-@pytest.mark.parametrize("first", [0, 1, 2, 4, 5, 9])
-def test_reading_from_a_position(log: EventLog, first: int) -> None:
-    """Inside a batch, at its edge, and beyond the end."""
-    log.append(batch("a", 0, 2))
-    log.append(batch("b", 2, 3))
-    assert list(log.read(first)) == (stored(0, 2) + stored(2, 3))[first:]
-
-
-def test_a_batch_offered_again_is_passed_over(log: EventLog) -> None:
-    """By its id, also after others came: the outcome of its first append was unknown."""
-    log.append(batch("a", 0, 2))
-    log.append(batch("a", 0, 2))
-    log.append(batch("b", 2))
-    log.append(batch("a", 0, 2))
-    assert list(log.read()) == stored(0, 2) + stored(2)
-
-
-@pytest.mark.parametrize("first", [0, 1, 3, 7])
-def test_a_batch_that_does_not_begin_at_the_head(log: EventLog, first: int) -> None:
-    """Somebody else has written, or something is missing: nothing is appended."""
-    log.append(batch("a", 0, 2))
-    with pytest.raises(ConflictError) as refused:
-        log.append(batch("b", first))
-    assert (refused.value.expected, refused.value.head) == (first, 2)
-    assert list(log.read()) == stored(0, 2)
-    log.append(batch("b", 2))
-    assert log.head == 3
-
-
-@pytest.mark.parametrize("positions", [[], [0, 2], [1, 0], [0, 0], [0, 1, 3]])
-def test_gaps_and_empty_batches_are_refused(log: EventLog, positions: list[int]) -> None:
-    """Whole: nothing is appended, and the id stays free."""
-    broken = Batch("a", [stored(at)[0] for at in positions], {})
-    with pytest.raises(ValueError, match="consecutive"):
-        log.append(broken)
-    assert log.head == 0
-    log.append(batch("a", 0))
-    assert log.head == 1
-
-
-def test_a_stored_record_gives_the_record_back(log: EventLog) -> None:
-    """As the engine's apply takes it."""
-    logged = Logged(0, 7, 0, added(make_pod())[0])
-    log.append(of([logged], "a"))
-    (found,) = log.read()
-    assert found.record == logged.record
-    assert found.logged == logged
-
-
-# --- vectors -------------------------------------------------------------------------------------
-
-
-def decisions(engine: Engine, *, names: str, number: int) -> list[Logged]:
-    """The records of so many pods that arrive and are tried."""
-    logged: list[Logged] = []
-    for index in range(number):
-        logged += engine.observe(added(make_pod(f"{names}{index}", cpu=50, memory=0))[0], index)
-        logged += engine.schedule_next()
-    return logged
-
-
-def whole(engine: Engine) -> tuple[list[int], list[list[int]], list[ScoreColumn]]:
+def judged(engine: Engine) -> tuple[list[int], list[list[int]], list[ScoreColumn]]:
     """Codes (0: passes) and raw scores of all nodes as the engine judges them before a decision."""
-    judged = engine.judge(make_pod("probe", cpu=50, memory=0))
-    codes = [0 if each == 2**31 - 1 else 65_535 for each in judged.keys.tolist()]
-    return codes, [s.raw.tolist() for s in judged.scores], [s.column for s in judged.scores]
+    found = engine.judge(make_pod("probe", cpu=50, memory=0))
+    codes = [0 if each == 2**31 - 1 else 65_535 for each in found.keys.tolist()]
+    return codes, [s.raw.tolist() for s in found.scores], [s.column for s in found.scores]
 
 
-def test_deltas_are_expanded_to_the_full_vectors(log: EventLog) -> None:
-    """150 pods of one class, over two whole records, while a node comes and another goes: each
-    decision's vectors are those that the engine had, and give the digest in its record."""
-    engine = engine_with()
-    logged = []
-    for index in range(12):
-        logged += engine.observe(added(make_node(f"n{index}", cpu=8000 + 100 * index))[0], 0)
-    expected = {}
-    for index in range(150):
-        if index == 40:
-            logged += engine.observe(added(make_node("late"))[0], index)
-        if index == 90:
-            logged += engine.observe(records.NodeDeleted(name="n3"), index)
-        logged += engine.observe(added(make_pod(f"p{index}", cpu=50, memory=0))[0], index)
-        expected[engine.position] = whole(engine)
-        logged += engine.schedule_next()
-    for number in range(0, len(logged), 37):
-        log.append(of(logged[number : number + 37], str(number)))
-
-    stored_details = {each.position: each.detail for each in logged if each.detail}
-    assert stored_details.keys() == expected.keys()
-    keyframes = [at for at, each in stored_details.items() if each.base is None]
-    assert 2 < len(keyframes) < 10
-    for stored_record in log.read():
-        decided = stored_record.record
-        if not isinstance(decided, records.PodDecided):
-            assert log.detail(stored_record.position) is None
-            continue
-        detail = log.detail(stored_record.position)
-        assert detail is not None
-        codes, raws, columns = expected[stored_record.position]
-        assert (detail.base, detail.rows, detail.size) == (None, None, len(codes))
-        assert detail.codes.tolist() == codes
-        assert [each.tolist() for each in detail.scores] == raws
-        assert list(decided.scores) == columns
-        digests = [column_digest(each) for each in detail.scores]
-        assert detail_digest(column_digest(detail.codes), digests) == decided.digest
+def digest_of(detail: Detail) -> str:
+    """The digest that a decision with these vectors has."""
+    assert detail.codes is not None
+    columns = [*detail.scores, *(each for each in detail.normalized if each is not None)]
+    return detail_digest(column_digest(detail.codes), [column_digest(each) for each in columns])
 
 
-def test_a_chain_has_at_most_64_deltas(log: EventLog) -> None:
-    """So that no decision is far from a whole record."""
-    engine = engine_with()
-    logged = [each for i in range(8) for each in engine.observe(added(make_node(f"n{i}"))[0], 0)]
-    logged += decisions(engine, names="p", number=140)
-    log.append(of(logged, "a"))
-    details = [each.detail for each in logged if each.detail is not None]
-    wholes = [index for index, each in enumerate(details) if each.base is None]
-    assert wholes == [0, 65, 130]
+class LogContract:
+    """One writer, nobody else, nothing fails."""
+
+    def test_an_empty_log(self, log: EventLog) -> None:
+        """Begins at 0, with a hash that says how the stream is called."""
+        assert (log.head, list(log.read()), log.detail(0)) == (0, [], None)
+        assert log.head_hash == sha256(b"eventsched/1/" + log.stream.encode()).digest()
+
+    def test_batches_follow_each_other(self, log: EventLog) -> None:
+        """What is read is what was appended, with place, time, cause, kind and version."""
+        append(log, batch(0, 2))
+        append(log, batch(2, 3))
+        assert log.head == 5
+        assert list(log.read()) == stored(0, 2) + stored(2, 3)
+        assert next(iter(log.read(3))) == Stored(
+            3, 30, 2, "PodDeleted", 1, b'{"kind":"PodDeleted","uid":"p3"}'
+        )
+
+    def test_what_is_begun_counts_at_once(self, log: EventLog) -> None:
+        """The next batch is made while this one commits."""
+        log.begin(batch(0, 2))
+        assert log.head == 2
+        begun = log.head_hash
+        log.finish()
+        assert (log.head, log.head_hash) == (2, begun)
+        assert list(log.read()) == stored(0, 2)
+
+    def test_nothing_to_finish(self, log: EventLog) -> None:
+        """Neither before the first batch nor twice."""
+        log.finish()
+        append(log, batch(0))
+        log.finish()
+        assert list(log.read()) == stored(0)
+
+    def test_each_batch_has_a_hash_of_its_own(self, log: EventLog) -> None:
+        """32 bytes, whatever is in it."""
+        hashes = [log.head_hash]
+        for at in range(4):
+            append(log, batch(at))
+            hashes.append(log.head_hash)
+        assert len(set(hashes)) == 5
+        assert {len(each) for each in hashes} == {32}
+
+    @pytest.mark.parametrize("first", [0, 1, 2, 4, 5, 9])
+    def test_reading_from_a_position(self, log: EventLog, first: int) -> None:
+        """Inside a batch, at its edge, and beyond the end."""
+        append(log, batch(0, 2))
+        append(log, batch(2, 3))
+        assert list(log.read(first)) == (stored(0, 2) + stored(2, 3))[first:]
+
+    @pytest.mark.parametrize("first", [0, 1, 3, 7])
+    def test_a_batch_that_does_not_begin_at_the_head(self, log: EventLog, first: int) -> None:
+        """Something was written twice, or is missing: nothing is appended."""
+        append(log, batch(0, 2))
+        before = log.head_hash
+        with pytest.raises(ConflictError) as refused:
+            log.begin(batch(first))
+        assert (refused.value.expected, refused.value.head) == (first, 2)
+        assert (log.head, log.head_hash) == (2, before)
+        assert list(log.read()) == stored(0, 2)
+        append(log, batch(2))
+        assert log.head == 3
+
+    @pytest.mark.parametrize("positions", [[], [0, 2], [1, 0], [0, 0], [0, 1, 3]])
+    def test_gaps_and_empty_batches_are_refused(self, log: EventLog, positions: list[int]) -> None:
+        """Whole: nothing is appended."""
+        broken = Batch([stored(at)[0] for at in positions], {})
+        with pytest.raises(ValueError, match="consecutive"):
+            log.begin(broken)
+        assert log.head == 0
+        append(log, batch(0))
+        assert log.head == 1
+
+    def test_a_stored_record_gives_the_record_back(self, log: EventLog) -> None:
+        """As the engine's apply takes it, whatever letters it is made of."""
+        pod = make_pod("grün", annotations={"q": 'a"b\\c\n\t\x7f\u2028', "漢": "😀"})
+        logged = Logged(0, 7, 0, added(pod)[0])
+        append(log, of([logged]))
+        (found,) = log.read()
+        assert found == Stored.of(logged)
+        assert found.record == logged.record
+        assert found.logged == logged
+
+    def test_text_with_a_nul_is_no_harm(self, log: EventLog) -> None:
+        """Of a plugin or an annotation: Postgres cannot read it back from JSON (see records)."""
+        said = PodDecided(
+            uid="p1", attempt=1, outcome=records.Outcome.ERROR, plugin="P", message="a\0b"
+        )
+        pod = make_pod(annotations={"a": "\0"})
+        logged = [Logged(0, 0, 0, added(pod)[0]), Logged(1, 0, 1, said)]
+        append(log, of(logged))
+        found = list(log.read())
+        assert found == [Stored.of(each) for each in logged]
+        assert b"\\u0000" not in b"".join(each.body for each in found)
+
+    def test_deltas_are_expanded_to_the_full_vectors(self, log: EventLog) -> None:
+        """150 pods of one class, over two whole records, while a node comes and another goes: each
+        decision's vectors are those that the engine had, and give the digest in its record."""
+        engine = engine_with()
+        logged = nodes(engine, 12)
+        expected = {}
+        for index in range(150):
+            if index == 40:
+                logged += engine.observe(added(make_node("late"))[0], index)
+            if index == 90:
+                logged += engine.observe(records.NodeDeleted(name="n3"), index)
+            logged += engine.observe(added(make_pod(f"p{index}", cpu=50, memory=0))[0], index)
+            before = judged(engine)
+            decided = engine.schedule_next()
+            expected[decided[-1].position] = before
+            logged += decided
+        for number in range(0, len(logged), 37):
+            append(log, of(logged[number : number + 37]))
+
+        details = {each.position: each.detail for each in logged if each.detail is not None}
+        assert details.keys() == expected.keys()
+        assert 2 < sum(each.base is None for each in details.values()) < 10
+        assert log.detail(0) is None
+        read = list(log.read())
+        for each in [read[at] for at in sorted(expected)[::7]]:
+            decided_now = each.record
+            assert isinstance(decided_now, PodDecided)
+            detail = log.detail(each.position)
+            assert detail is not None
+            assert detail.codes is not None
+            codes, raws, columns = expected[each.position]
+            assert (detail.base, detail.rows, detail.size) == (None, None, len(codes))
+            assert detail.codes.tolist() == codes
+            assert [column.tolist() for column in detail.scores] == raws
+            assert decided_now.parameters == tuple(column.parameters for column in columns)
+            names = [column.plugin for column in engine.state.scorings[decided_now.scoring]]
+            assert names == [column.plugin for column in columns]
+            assert digest_of(detail) == decided_now.digest
+
+    def test_a_chain_has_at_most_64_deltas(self, log: EventLog) -> None:
+        """So that no decision is far from a whole record."""
+        engine = engine_with()
+        logged = nodes(engine, 8)
+        for index in range(140):
+            logged += tried(engine, make_pod(f"p{index}", cpu=50, memory=0), index)
+        append(log, of(logged))
+        details = [each.detail for each in logged if each.detail is not None]
+        wholes = [index for index, each in enumerate(details) if each.base is None]
+        assert wholes == [0, 65, 130]
+        last = logged[-1]
+        found = log.detail(last.position)
+        assert found is not None
+        assert isinstance(last.record, PodDecided)
+        assert digest_of(found) == last.record.digest
+
+    def test_classes_have_chains_of_their_own(self, log: EventLog) -> None:
+        """Two classes in turns, until one of them fits nowhere: each delta goes back to its own
+        class, with scores or without."""
+        engine = engine_with()
+        logged = nodes(engine, 8)
+        for index in range(40):
+            logged += tried(engine, make_pod(f"p{index}", cpu=10 + 5000 * (index % 2)), index)
+        append(log, of(logged))
+        found = [(e.record, log.detail(e.position)) for e in logged if e.detail is not None]
+        assert len(found) == 40
+        scored = set()
+        for decided, detail in found:
+            assert isinstance(decided, PodDecided)
+            assert detail is not None
+            assert digest_of(detail) == decided.digest
+            assert len(detail.scores) == len(decided.parameters)
+            scored.add(bool(detail.scores))
+        assert scored == {True, False}
+        bases = [each.detail.base for each in logged if each.detail is not None]
+        unscored = [at for at, (_, detail) in enumerate(found) if detail and not detail.scores]
+        assert any(bases[at] is not None for at in unscored)
+
+    def test_normalized_columns_are_kept(self, log: EventLog) -> None:
+        """Of a plugin that normalises by its own code."""
+        codes = np.array([0, 65_533], dtype=np.uint16)
+        own = np.array([100, 0], dtype=np.int64)
+        scores = (np.array([-5, 0]), np.array([7, 0], dtype=np.uint8))
+        append(log, Batch(stored(0, 2), {1: Detail(2, None, None, codes, scores, (own, None))}))
+        found = log.detail(1)
+        assert found is not None
+        assert found.codes is not None
+        assert (found.codes.dtype, found.codes.tolist()) == (np.uint16, [0, 65_533])
+        assert [(each.dtype.name, each.tolist()) for each in found.scores] == [
+            ("int64", [-5, 0]),
+            ("uint8", [7, 0]),
+        ]
+        assert [None if n is None else n.tolist() for n in found.normalized] == [[100, 0], None]
+
+    def test_usage_counts_nodes_apart(self, log: EventLog) -> None:
+        """Bytes for each scheduled pod are those of all the rest."""
+        engine = engine_with()
+        logged = nodes(engine, 8)
+        append(log, of(logged))
+        more = [each for index in range(20) for each in tried(engine, make_pod(f"p{index}"), index)]
+        append(log, of(more))
+        used = log.usage()
+        assert used.nodes > 0
+        assert used.pods > 0
+        assert used.scheduled >= 20
+        assert used.bytes_per_pod == used.pods / used.scheduled
 
 
-def test_classes_have_chains_of_their_own(log: EventLog) -> None:
-    """Two classes in turns: each delta goes back to its own class."""
-    engine = engine_with()
-    logged = [each for i in range(8) for each in engine.observe(added(make_node(f"n{i}"))[0], 0)]
-    for index in range(20):
-        logged += engine.observe(added(make_pod(f"p{index}", cpu=10 + index % 2))[0], index)
-        logged += engine.schedule_next()
-    log.append(of(logged, "a"))
-    found = [(e.record, log.detail(e.position)) for e in logged if e.detail is not None]
-    assert len(found) == 20
-    for decided, detail in found:
-        assert isinstance(decided, records.PodDecided)
-        assert detail is not None
-        digests = [column_digest(each) for each in detail.scores]
-        assert detail_digest(column_digest(detail.codes), digests) == decided.digest
+class TestMemory(LogContract):
+    @pytest.fixture
+    def log(self) -> MemoryEventLog:
+        """An empty log."""
+        return MemoryEventLog()
 
 
-def test_normalized_columns_are_kept(log: EventLog) -> None:
-    """Of a plugin that normalises by its own code."""
-    codes = np.array([0, 65_533], dtype=np.uint16)
-    detail = Detail(
-        2, None, None, codes, (np.array([-5, 0]),), (np.array([100, 0], dtype=np.int64),)
-    )
-    log.append(Batch("a", stored(0, 2), {1: detail}))
-    found = log.detail(1)
-    assert found is not None
-    assert (found.codes.dtype, found.codes.tolist()) == (np.uint16, [0, 65_533])
-    assert found.scores[0].tolist() == [-5, 0]
-    assert [None if n is None else n.tolist() for n in found.normalized] == [[100, 0]]
+class TestPostgres(LogContract):
+    @pytest.fixture
+    def log(self, url: str) -> Iterator[PostgresEventLog]:
+        """An empty log, in a stream of its own."""
+        log = PostgresEventLog(url, f"s{next(_streams)}")
+        yield log
+        log.close()

@@ -1,0 +1,36 @@
+"""Addresses of databases: what may be written, and the form that SQLAlchemy wants."""
+
+from sqlalchemy import URL, make_url
+from sqlalchemy.exc import ArgumentError
+
+from eventsched.domain.errors import InputError
+
+_REMEDY = "write postgresql://USER@HOST:PORT/DATABASE, or use --data-dir"
+
+
+def sqlalchemy_url(address: str) -> URL:
+    """The URL with psycopg 3 as its driver. Raises InputError for what is no Postgres URL."""
+    try:
+        url = make_url(address)
+    except (ArgumentError, ValueError) as problem:
+        raise InputError("--database", "is not a URL", _REMEDY) from problem
+    if url.drivername not in ("postgresql", "postgres", "postgresql+psycopg"):
+        raise InputError("--database", f"names {url.drivername}, not Postgres", _REMEDY)
+    return url.set(drivername="postgresql+psycopg")
+
+
+def shown(address: str) -> str:
+    """The address without its password, for messages."""
+    return sqlalchemy_url(address).set(drivername="postgresql").render_as_string()
+
+
+def libpq_url(address: str) -> str:
+    """The address as psql and psycopg take it."""
+    return rendered(sqlalchemy_url(address))
+
+
+def rendered(url: URL) -> str:
+    """The text of a URL for libpq, with its password: libpq knows no ``+`` for a space."""
+    text = url.set(drivername="postgresql").render_as_string(hide_password=False)
+    place, mark, options = text.partition("?")
+    return place + mark + options.replace("+", "%20")

@@ -1,0 +1,102 @@
+"""Which database is meant, and the way into it: a URL, or the embedded one of a folder."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psycopg
+from sqlalchemy import text
+
+from eventsched.domain.errors import InputError
+from eventsched.eventlog import migrating, reading
+from eventsched.eventlog.addresses import libpq_url, rendered, shown, sqlalchemy_url
+from eventsched.eventlog.embedded import EmbeddedPostgres
+from eventsched.eventlog.errors import UnavailableError
+
+WRITER, READER = "eventsched_writer", "eventsched_reader"
+
+_NOT_NAMED = InputError(
+    "options",
+    "no database is named",
+    "give --data-dir FOLDER or --database URL (or set EVENTSCHED_DATABASE)",
+)
+
+
+@contextmanager
+def written(database: str | None, data_dir: Path | None) -> Iterator[str]:
+    """The address for a writer. An embedded database is made, started and brought to this
+    version's schema; a given one is used as it is. Raises InputError and UnavailableError."""
+    _one_of(database, data_dir)
+    if data_dir is None:
+        assert database is not None
+        yield libpq_url(database)
+        return
+    with EmbeddedPostgres(data_dir).open(writer=True) as postgres:
+        _bring_up(postgres)
+        yield postgres.url(WRITER)
+
+
+@contextmanager
+def read(
+    database: str | None, data_dir: Path | None, *, keep_running: bool = False
+) -> Iterator[str]:
+    """The address for a reader, who can change nothing. An embedded database has to exist; it is
+    started where it does not run. Raises InputError and UnavailableError."""
+    _one_of(database, data_dir)
+    if data_dir is None:
+        assert database is not None
+        yield _as_reader(database)
+        return
+    postgres = EmbeddedPostgres(data_dir, keep_running=keep_running)
+    with postgres.open(create=False):
+        yield postgres.url(READER)
+
+
+def _one_of(database: str | None, data_dir: Path | None) -> None:
+    if database is None and data_dir is None:
+        raise _NOT_NAMED
+    if database is not None and data_dir is not None:
+        raise InputError("options", "two databases are named", "give --data-dir or --database")
+
+
+def _bring_up(postgres: EmbeddedPostgres) -> None:
+    address = postgres.superuser_url
+    try:
+        with reading.connected(address).connect() as connection:
+            migrating.check(connection, address)
+    except UnavailableError:
+        migrating.upgrade(address)  # raises where the schema is newer
+        for role in (WRITER, READER):
+            postgres.execute(f"ALTER ROLE {role} LOGIN")
+
+
+def _as_reader(database: str) -> str:
+    """The address, made harmless: read-only, and with the reader role where there is one."""
+    address = libpq_url(database)
+    url = sqlalchemy_url(database).set(drivername="postgresql")
+    options = ["-c default_transaction_read_only=on"]
+    try:
+        with reading.connected(address).connect() as connection:
+            member = connection.scalar(
+                text(
+                    # On a server whose other databases have roles, this one may do without them.
+                    "SELECT bool_or(pg_has_role(r.oid, 'MEMBER')"
+                    " AND has_schema_privilege(r.oid, n.oid, 'USAGE'))"
+                    " FROM pg_roles r, pg_namespace n"
+                    " WHERE r.rolname = :role AND n.nspname = 'eventsched_log'"
+                ),
+                {"role": READER},
+            )
+    except Exception as problem:
+        if isinstance(getattr(problem, "orig", None), psycopg.OperationalError):
+            raise UnavailableError(
+                shown(database),
+                str(problem.orig).strip().splitlines()[0],  # type: ignore[attr-defined]
+                "start the database, or mend its address",
+            ) from problem
+        raise
+    if member:
+        options.append(f"-c role={READER}")
+    given = url.query.get("options", "")
+    joined = " ".join([given if isinstance(given, str) else " ".join(given), *options]).strip()
+    return rendered(url.update_query_dict({"options": joined}))

@@ -1,0 +1,44 @@
+"""What can go wrong with a log, apart from bad input."""
+
+
+class UnavailableError(Exception):
+    """Something outside that we need is away or in the way (exit code 3). ``where`` names it,
+    ``remedy`` says what the user can do."""
+
+    def __init__(self, where: str, problem: str, remedy: str) -> None:
+        self.where, self.problem, self.remedy = where, problem, remedy
+        super().__init__(f"{where}: {problem}; {remedy}")
+
+
+class ConflictError(Exception):
+    """The log's head is not where the batch begins: history is not what the writer takes it to be.
+    Whoever meets it drops its state and folds the log anew."""
+
+    def __init__(self, expected: int, head: int) -> None:
+        self.expected = expected
+        self.head = head
+        super().__init__(f"a batch for position {expected} was offered, but the head is at {head}")
+
+
+class FencedError(Exception):
+    """Another writer has taken the stream over: its epoch is newer than ours. Nothing that we
+    offer will ever be accepted again."""
+
+    def __init__(self, stream: str, epoch: int, now: int) -> None:
+        self.stream, self.epoch, self.now = stream, epoch, now
+        super().__init__(
+            f"stream {stream}: we write in epoch {epoch}, but another writer has begun epoch {now}"
+        )
+
+
+class UnknownOutcomeError(Exception):
+    """The connection went away before the answer came: the batch may have been committed or not.
+    The only right thing to do is to offer the identical batch again (ruling R3)."""
+
+
+class CorruptLogError(Exception):
+    """What is stored at a position is no record of this log: damaged, or edited."""
+
+    def __init__(self, position: int, problem: str) -> None:
+        self.position, self.problem = position, problem
+        super().__init__(f"position {position}: {problem}")

@@ -1,0 +1,154 @@
+"""The schema's version: brought up, taken down, and checked before anything is read or written."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, create_engine
+from sqlalchemy.exc import DBAPIError, ProgrammingError
+from sqlalchemy.pool import NullPool
+
+from eventsched.eventlog.addresses import shown, sqlalchemy_url
+from eventsched.eventlog.errors import UnavailableError
+from eventsched.eventlog.schema import SCHEMA
+
+_DENIED = "42501"
+
+
+def upgrade(address: str, revision: str = "head", *, one_user: bool = False) -> None:
+    """Brings the schema to a revision, in one transaction. With ``one_user`` no roles are made and
+    everything belongs to whoever connects. Raises UnavailableError."""
+    with _connected(address) as connection:
+        found = _current(connection)
+        if found is not None and found not in _known():
+            raise _newer(address, found)
+        try:
+            command.upgrade(_config(connection, one_user=one_user), revision)
+        except ProgrammingError as problem:
+            if getattr(problem.orig, "sqlstate", "") == _DENIED:
+                raise _denied(address, problem) from problem
+            raise
+
+
+def downgrade(address: str, revision: str = "base") -> None:
+    """Takes the schema back to a revision; "base" leaves nothing of it but the roles."""
+    with _connected(address) as connection:
+        command.downgrade(_config(connection), revision)
+
+
+def check(connection: Connection, address: str) -> None:
+    """Raises UnavailableError where the schema is missing, older or newer than this version."""
+    found = _current(connection)
+    newest = _script().get_current_head()
+    if found == newest:
+        return
+    if found is not None and found not in _known():
+        raise _newer(address, found)
+    state = "has no eventsched schema" if found is None else f"has schema {found}, not {newest}"
+    raise UnavailableError(shown(address), state, "run `eventsched db upgrade`")
+
+
+def drift(address: str) -> list[Any]:
+    """How the database differs from the tables in schema.py (what ``alembic check`` says)."""
+    from alembic.autogenerate import compare_metadata
+
+    from eventsched.eventlog.schema import metadata
+
+    with _connected(address) as connection:
+        options = {
+            "include_schemas": True,
+            "include_name": lambda name, kind, _: kind != "schema" or name == SCHEMA,
+            "version_table": "migration",
+            "version_table_schema": SCHEMA,
+            "compare_type": True,
+        }
+        context = MigrationContext.configure(connection, opts=options)
+        found: list[Any] = compare_metadata(context, metadata)
+        return found
+
+
+def _denied(address: str, problem: ProgrammingError) -> UnavailableError:
+    said = _first_line(problem)
+    if "eventsched_owner" not in (problem.statement or ""):
+        return UnavailableError(
+            shown(address), said, "GRANT CREATE ON DATABASE to this user, or be another one"
+        )
+    return UnavailableError(
+        shown(address),
+        f"{said} (the roles eventsched_owner, _writer and _reader)",
+        "run `eventsched db upgrade` as a user who may create roles, or pass "
+        "--one-user to do without them",
+    )
+
+
+def _newer(address: str, found: str) -> UnavailableError:
+    return UnavailableError(
+        shown(address),
+        f"its schema {found} is newer than this version of eventsched knows",
+        "install the version of eventsched that made it, or a newer one",
+    )
+
+
+def _known() -> set[str]:
+    return {script.revision for script in _script().walk_revisions()}
+
+
+def _current(connection: Connection) -> str | None:
+    """The revision, None without a schema. Raises UnavailableError for a schema without one."""
+    found = None
+    if connection.dialect.has_table(connection, "migration", schema=SCHEMA):
+        context = MigrationContext.configure(
+            connection, opts={"version_table": "migration", "version_table_schema": SCHEMA}
+        )
+        found = context.get_current_revision()
+    if found is None and connection.dialect.has_table(connection, "batch", schema=SCHEMA):
+        raise UnavailableError(
+            connection.engine.url.set(drivername="postgresql").render_as_string(),
+            f"its schema has no revision: the row of {SCHEMA}.migration is missing",
+            "restore the database, or put the row back if you know which it was",
+        )
+    return found
+
+
+def _script() -> ScriptDirectory:
+    return ScriptDirectory.from_config(_config())
+
+
+def _config(connection: Connection | None = None, *, one_user: bool = False) -> Config:
+    config = Config()
+    config.set_main_option("script_location", "eventsched.eventlog:migrations")
+    config.attributes.update(connection=connection, one_user=one_user)
+    return config
+
+
+@contextmanager
+def _connected(address: str) -> Iterator[Connection]:
+    engine = create_engine(sqlalchemy_url(address), poolclass=NullPool)
+    try:
+        with engine.begin() as connection:
+            yield connection
+    except DBAPIError as problem:
+        if problem.connection_invalidated or problem.orig is None or _is_away(problem):
+            raise away(address, problem) from problem
+        raise
+    finally:
+        engine.dispose()
+
+
+def away(address: str, problem: DBAPIError) -> UnavailableError:
+    """What to say of a database that does not answer."""
+    return UnavailableError(
+        shown(address), _first_line(problem), "start the database, or mend its address"
+    )
+
+
+def _is_away(problem: DBAPIError) -> bool:
+    return type(problem.orig).__name__ in ("OperationalError", "InterfaceError")
+
+
+def _first_line(problem: DBAPIError) -> str:
+    return str(problem.orig).strip().splitlines()[0]

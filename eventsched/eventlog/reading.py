@@ -1,0 +1,234 @@
+"""Reading a log that is in Postgres: records, vectors, snapshots. Needs the reader role."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection, Engine, RowMapping, create_engine, func, select, text
+from sqlalchemy.exc import OperationalError
+from sqlalchemy.pool import NullPool
+
+from eventsched.domain.errors import InputError
+from eventsched.domain.verdicts import Detail
+from eventsched.eventlog import migrating, schema, vectors
+from eventsched.eventlog.addresses import shown, sqlalchemy_url
+from eventsched.eventlog.chain import Head
+from eventsched.eventlog.errors import CorruptLogError
+from eventsched.eventlog.port import Snapshot, Stored, Usage, whole
+
+_items = msgspec.json.Decoder(list[tuple[int, int, int, msgspec.Raw]])
+_kind = msgspec.json.Decoder(msgspec.defstruct("_Kind", [("kind", str)]))
+
+
+_USAGE = """
+WITH relation AS (
+    SELECT c.oid, c.relkind, c.reltoastrelid FROM pg_class c
+    WHERE c.relnamespace = 'eventsched_log'::regnamespace AND c.relkind IN ('r', 'i')
+), empty AS (  -- an empty index has one page; empty tables have none
+    SELECT 8192 * count(*) FILTER (WHERE relkind = 'i')
+         + 8192 * count(*) FILTER (WHERE reltoastrelid <> 0) AS bytes FROM relation
+)
+SELECT (SELECT sum(pg_total_relation_size(oid)) FROM relation WHERE relkind = 'r')
+       - (SELECT bytes FROM empty) AS all,
+       (SELECT coalesce(sum(pg_column_size(b.*)), 0) FROM eventsched_log.batch b
+        JOIN (SELECT stream, min(seq) AS first FROM eventsched_log.pod GROUP BY stream) AS pods
+        ON pods.stream = b.stream AND b.first + b.count <= pods.first)
+       + pg_total_relation_size('eventsched_log.node') AS nodes,
+       (SELECT count(*) FROM eventsched_log.decision WHERE outcome = 'scheduled') AS scheduled
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredBatch:
+    """A batch as it is in the database; see SealedBatch. ``written_at`` is in µs since 1970."""
+
+    first: int
+    count: int
+    epoch: int
+    written_at: int
+    mark: str
+    hash: bytes
+    body: str
+
+    @property
+    def records(self) -> list[Stored]:
+        """Its records. Raises CorruptLogError for a body of another form."""
+        try:
+            items = _items.decode(self.body)
+            return [
+                Stored(self.first + n, at, cause, _kind.decode(raw).kind, version, bytes(raw))  # type: ignore[attr-defined]
+                for n, (at, cause, version, raw) in enumerate(items)
+            ]
+        except msgspec.MsgspecError as problem:
+            raise CorruptLogError(self.first, str(problem)) from problem
+
+
+def connected(address: str) -> Engine:
+    """An engine that opens a connection for each use."""
+    return create_engine(sqlalchemy_url(address), poolclass=NullPool)
+
+
+class Reader:
+    """A stream's log, to be read."""
+
+    def __init__(self, address: str, stream: str) -> None:
+        """Raises UnavailableError where the database is away or its schema is not ours, and
+        InputError where there is no such stream."""
+        self.address, self.stream = address, stream
+        self._engine = connected(address)
+        with self.connection() as connection:
+            migrating.check(connection, address)
+            number = connection.scalar(
+                select(schema.stream.c.id).where(schema.stream.c.name == stream)
+            )
+            names = connection.scalars(select(schema.stream.c.name)).all()
+        if number is None:
+            known = ", ".join(sorted(names)) or "none"
+            raise InputError("--stream", f"there is no stream {stream}", f"there are: {known}")
+        self.number = int(number)
+
+    @contextmanager
+    def connection(self) -> Iterator[Connection]:
+        """A connection for some reads, all of one moment. Raises UnavailableError."""
+        try:
+            with self._engine.connect() as connection:
+                connection.execution_options(isolation_level="REPEATABLE READ")
+                yield connection
+        except OperationalError as problem:
+            raise migrating.away(self.address, problem) from problem
+
+    @property
+    def head(self) -> Head:
+        """The stream's committed head."""
+        with self.connection() as connection:
+            row = connection.execute(
+                select(schema.head.c.next, schema.head.c.hash).where(
+                    schema.head.c.stream == self.number
+                )
+            ).one()
+        return Head(row.next, bytes(row.hash))
+
+    def batches(self, first: int = 0) -> Iterator[StoredBatch]:
+        """The batches that hold the position, or come after it, in order."""
+        table = schema.batch
+        begin = (
+            select(func.coalesce(func.max(table.c.first), 0))
+            .where(table.c.stream == self.number, table.c.first <= first)
+            .scalar_subquery()
+        )
+        query = (
+            select(
+                table.c.first, table.c.count, table.c.epoch,
+                text("(extract(epoch FROM written_at) * 1000000)::bigint AS written_at"),
+                text("mark::text AS mark"), table.c.hash, text("body::text AS body"),
+            )
+            .where(table.c.stream == self.number, table.c.first >= begin)
+            .order_by(table.c.first)
+        )  # fmt: skip
+        with (
+            self.connection() as connection,
+            # Closed also where the reader stops early: a cursor is open in the server.
+            connection.execution_options(yield_per=64).execute(query) as rows,
+        ):
+            for row in rows:
+                yield StoredBatch(*row)
+
+    def read(self, first: int = 0) -> Iterator[Stored]:
+        """The records from a position on, in order."""
+        for batch in self.batches(first):
+            for record in batch.records:
+                if record.position >= first:
+                    yield record
+
+    def last_batch(self) -> StoredBatch | None:
+        """The newest batch; None in an empty stream."""
+        head = self.head
+        return None if head.next == 0 else next(self.batches(head.next - 1))
+
+    def hash_before(self, position: int) -> bytes | None:
+        """The hash of the batch that ends right before a position; None where none does."""
+        table = schema.batch
+        query = (
+            select(table.c.hash, (table.c.first + table.c.count).label("next"))
+            .where(table.c.stream == self.number, table.c.first < position)
+            .order_by(table.c.first.desc())
+            .limit(1)
+        )
+        with self.connection() as connection:
+            row = connection.execute(query).one_or_none()
+        return bytes(row.hash) if row is not None and row.next == position else None
+
+    def detail(self, position: int) -> Detail | None:
+        """The vectors of a decision, whole; None where there are none (any more)."""
+        chain = text(
+            "WITH RECURSIVE chain AS ("
+            " SELECT seq, base, body FROM eventsched_log.detail WHERE stream = :s AND seq = :p"
+            " UNION ALL SELECT d.seq, d.base, d.body FROM chain c"
+            " JOIN eventsched_log.detail d ON d.stream = :s AND d.seq = c.base"
+            ") SELECT seq, base, body FROM chain"
+        )
+        with self.connection() as connection:
+            rows = connection.execute(chain, {"s": self.number, "p": position}).all()
+        parts = {row.seq: vectors.unpack(bytes(row.body), row.base) for row in rows}
+        return whole(position, parts.get)
+
+    def snapshot(self) -> Snapshot | None:
+        """The newest snapshot."""
+        table = schema.snapshot
+        query = (
+            select(table.c.seq, table.c.hash, table.c.digest, table.c.version, table.c.body)
+            .where(table.c.stream == self.number)
+            .order_by(table.c.seq.desc())
+            .limit(1)
+        )
+        with self.connection() as connection:
+            row = connection.execute(query).one_or_none()
+        if row is None:
+            return None
+        return Snapshot(row.seq, bytes(row.hash), row.digest, row.version, bytes(row.body))
+
+    def usage(self) -> Usage:
+        """What the whole database takes on disk, all streams together (design 9.27)."""
+        row = self.rows(_USAGE)[0]
+        return Usage(int(row["nodes"]), int(row["all"] - row["nodes"]), int(row["scheduled"]))
+
+    def seconds(self) -> float:
+        """Real seconds from the first batch to the last one."""
+        query = (
+            "SELECT extract(epoch FROM max(written_at) - min(written_at)) AS seconds"
+            " FROM eventsched_log.batch WHERE stream = :s"
+        )
+        return float(self.rows(query)[0]["seconds"] or 0.0)
+
+    def rows(self, query: str, **values: Any) -> list[RowMapping]:
+        """The rows of a query with named parameters (``:name``); ``:s`` is the stream's number."""
+        with self.connection() as connection:
+            return list(connection.execute(text(query), {"s": self.number, **values}).mappings())
+
+
+def streams(address: str) -> list[str]:
+    """The names of all streams in a database, the oldest first. Raises UnavailableError."""
+    try:
+        with connected(address).connect() as connection:
+            migrating.check(connection, address)
+            return list(
+                connection.scalars(select(schema.stream.c.name).order_by(schema.stream.c.id))
+            )
+    except OperationalError as problem:
+        raise migrating.away(address, problem) from problem
+
+
+def chosen(address: str, stream: str | None) -> str:
+    """The stream that is meant: the named one, or the only one there is. Raises InputError."""
+    if stream is not None:
+        return stream
+    found = streams(address)
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise InputError(shown(address), "holds no stream", "run a scheduler on it first")
+    raise InputError(
+        "--stream", f"the database holds {len(found)} streams", f"name one: {', '.join(found)}"
+    )

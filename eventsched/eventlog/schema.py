@@ -1,0 +1,187 @@
+"""The tables of schema eventsched_log, as SQLAlchemy sees them; ``alembic check`` holds them
+against the migrations."""
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    CheckConstraint,
+    Column,
+    DateTime,
+    Enum,
+    ForeignKey,
+    Identity,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+    Uuid,
+    text,
+)
+from sqlalchemy.dialects.postgresql import ARRAY
+
+SCHEMA = "eventsched_log"
+PEOPLE = "eventsched"
+
+metadata = MetaData(schema=SCHEMA)
+
+_NOW = text("clock_timestamp()")
+_OUTCOME = Enum(
+    "scheduled", "unschedulable", "waiting", "error", name="outcome", schema=SCHEMA,
+    metadata=metadata,
+)  # fmt: skip
+
+
+def _text(name: str, **more: bool) -> Column[str]:
+    return Column(name, Text, nullable=more.get("nullable", False))
+
+
+def _big(name: str, *, nullable: bool = False, key: bool = False) -> Column[int]:
+    return Column(name, BigInteger, nullable=nullable, primary_key=key, autoincrement=False)
+
+
+def _int(name: str, *, key: bool = False) -> Column[int]:
+    return Column(name, Integer, nullable=False, primary_key=key, autoincrement=False)
+
+
+def _stream(*, key: bool = True) -> Column[int]:
+    column: Column[int] = Column(
+        "stream", Integer, ForeignKey("eventsched_log.stream.id"), primary_key=key,
+        autoincrement=False,
+    )  # fmt: skip
+    return column
+
+
+def _hash(name: str = "hash") -> Column[bytes]:
+    return Column(name, LargeBinary, CheckConstraint(f"octet_length({name}) = 32"), nullable=False)
+
+
+stream = Table(
+    "stream",
+    metadata,
+    Column("id", Integer, Identity(always=True), primary_key=True),
+    Column("name", Text, nullable=False, unique=True),
+    Column("created_at", DateTime(timezone=True), nullable=False, server_default=_NOW),
+)
+
+head = Table(
+    "head", metadata, _big("next"), _big("renewals"), _stream(), _int("epoch"),
+    Column("token", Uuid, nullable=False), _hash(), _text("holder"),
+)  # fmt: skip
+
+epoch = Table(
+    "epoch",
+    metadata,
+    _stream(),
+    _int("epoch", key=True),
+    _big("first"),
+    Column("started_at", DateTime(timezone=True), nullable=False, server_default=_NOW),
+    Column("token", Uuid, nullable=False),
+    _big("system_id", nullable=True),
+    Column("timeline", Integer),
+    _text("holder"),
+    _text("version"),
+)
+
+batch = Table(
+    "batch",
+    metadata,
+    _big("first", key=True),
+    Column("written_at", DateTime(timezone=True), nullable=False),
+    _int("stream", key=True),
+    _int("count"),
+    _int("epoch"),
+    _hash(),
+    Column("mark", JSON, nullable=False),
+    Column("body", JSON, nullable=False),
+)
+
+detail = Table(
+    "detail", metadata, _big("seq", key=True), _big("base", nullable=True),
+    _int("stream", key=True), Column("body", LargeBinary, nullable=False),
+)  # fmt: skip
+
+snapshot = Table(
+    "snapshot", metadata, _big("seq", key=True), _stream(),
+    Column("hash", LargeBinary, nullable=False), _text("digest"), _text("version"),
+    Column("body", LargeBinary, nullable=False),
+)  # fmt: skip
+
+node = Table(
+    "node",
+    metadata,
+    _big("seq"),
+    _int("stream", key=True),
+    _int("ordinal", key=True),
+    _text("name"),
+)
+
+pod = Table(
+    "pod",
+    metadata,
+    Column("uid", Uuid, primary_key=True),
+    _big("seq"),
+    _int("stream", key=True),
+    _text("namespace"),
+    _text("name"),
+    Index("pod_name", "stream", "name"),
+)
+
+decision = Table(
+    "decision",
+    metadata,
+    _big("seq", key=True),
+    *(_big(name) for name in ("at", "draw", "score", "runner_up_score")),
+    Column("pod", Uuid, nullable=False),
+    _int("stream", key=True),
+    *(_int(name) for name in ("attempt", "feasible", "evaluated", "ties")),
+    Column("outcome", _OUTCOME, nullable=False),
+    _text("profile"),
+    _text("node", nullable=True),
+    _text("runner_up", nullable=True),
+    Index("decision_pod", "stream", "pod"),
+)
+
+verdict = Table(
+    "verdict",
+    metadata,
+    _int("stream", key=True),
+    _int("number", key=True),
+    _text("plugin"),
+    _text("code"),
+    Column("reasons", ARRAY(Text), nullable=False),
+)
+
+scoring = Table(
+    "scoring",
+    metadata,
+    _big("weight"),
+    *(_int(name, key=True) for name in ("stream", "number", "place")),
+    _text("plugin"),
+    _text("normalization"),
+)
+
+_COMMENTS = {
+    "stream": "One row a stream: the log of one scheduler identity",
+    "head": "Fence, sequencer and chain head of a stream",
+    "epoch": "Who wrote when: one row for each time a writer took over",
+    "batch": "The log: records that were committed together, as "
+    "[[time in µs, cause, version, record], …]",
+    "detail": "Codes and raw scores of every node for a decision, whole or as a delta to base",
+    "snapshot": "State at a position; a cache",
+    "node": "Derived: the node of each row of the vectors",
+    "pod": "Derived: names of pods",
+    "decision": "Derived: one row an attempt",
+    "verdict": "Derived: the words that a code stands for",
+    "scoring": "Derived: the score columns that a number stands for",
+    "batch.first": "Position of the first record",
+    "batch.mark": "How far the writer had read its sources",
+    "batch.hash": "sha256 over this batch and the one before",
+}
+"""What the migrations say of tables and columns (sql/0001_comments.sql)."""
+
+for _name, _comment in _COMMENTS.items():
+    _table, _, _column = _name.partition(".")
+    _target = metadata.tables[f"{SCHEMA}.{_table}"]
+    (_target.c[_column] if _column else _target).comment = _comment

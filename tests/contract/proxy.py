@@ -1,0 +1,132 @@
+"""A way to a database that loses what it is told to lose."""
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from enum import Enum
+
+from psycopg.conninfo import conninfo_to_dict
+from sqlalchemy import make_url
+
+_READY = 6
+"""Bytes of ReadyForQuery, which ends every answer."""
+_GOODBYE = b"X"
+"""Of a reader that has gone; it may come late."""
+
+
+class Loss(Enum):
+    """What is lost, with the connection, when the client next speaks."""
+
+    REQUEST = "what the client says"
+    ANSWER = "all of the server's answer"
+    READY = "the end of the answer, where the server says that it is ready again"
+
+
+class Proxy:
+    """Passes bytes on, each connection in threads of its own."""
+
+    def __init__(self, url: str) -> None:
+        parts = conninfo_to_dict(url)
+        self._host, self._port = str(parts["host"]), int(parts.get("port") or 5432)
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        made = make_url(url).difference_update_query(["host", "port"])
+        port = self._listener.getsockname()[1]
+        made = made.set(host="127.0.0.1", port=port).update_query_dict({"sslmode": "disable"})
+        self.url = made.render_as_string(hide_password=False)
+        self.away = False
+        """Whether nobody gets an answer."""
+        self.connections = 0
+        """How many there have been."""
+        self.lost = threading.Event()
+        """Set when the loss has happened."""
+        self._loss: Loss | None = None
+        self._pairs: list[tuple[socket.socket, socket.socket]] = []
+        self._threads: list[threading.Thread] = []
+        self._start(self._accept)
+
+    def lose(self, loss: Loss) -> None:
+        """Loses something the next time."""
+        self.lost.clear()
+        self._loss = loss
+
+    def cut(self) -> None:
+        """Ends all connections that there are."""
+        for pair in self._pairs:
+            _end(*pair)
+
+    def close(self) -> None:
+        """Ends everything."""
+        _end(self._listener)
+        self._listener.close()
+        self.cut()
+        for thread in self._threads:
+            thread.join()
+        for pair in self._pairs:
+            for each in pair:
+                each.close()
+
+    def _start(self, target: object, *arguments: object) -> None:
+        thread = threading.Thread(target=target, args=arguments)  # type: ignore[arg-type]
+        self._threads.append(thread)
+        thread.start()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = self._listener.accept()
+                self.connections += 1
+                if self.away:
+                    client.close()
+                    continue
+                server = self._connect()
+                self._pairs.append((client, server))
+                self._start(self._requests, client, server)
+                self._start(self._answers, client, server)
+
+    def _connect(self) -> socket.socket:
+        if not self._host.startswith("/"):
+            return socket.create_connection((self._host, self._port))
+        server = socket.socket(socket.AF_UNIX)
+        server.connect(f"{self._host}/.s.PGSQL.{self._port}")
+        return server
+
+    def _requests(self, client: socket.socket, server: socket.socket) -> None:
+        with suppress(OSError):
+            while said := client.recv(65_536):
+                if self._loss is Loss.REQUEST and not said.startswith(_GOODBYE):
+                    self._lose()
+                    break
+                server.sendall(said)
+        _end(client, server)
+
+    def _answers(self, client: socket.socket, server: socket.socket) -> None:
+        with suppress(OSError):
+            while said := server.recv(65_536):
+                if self._loss in (Loss.ANSWER, Loss.READY):
+                    if self._loss is Loss.READY:
+                        client.sendall(said[:-_READY])
+                    self._lose()
+                    break
+                client.sendall(said)
+        _end(client, server)
+
+    def _lose(self) -> None:
+        self._loss = None
+        self.lost.set()
+
+
+def _end(*sockets: socket.socket) -> None:
+    for each in sockets:
+        with suppress(OSError):
+            each.shutdown(socket.SHUT_RDWR)
+
+
+@contextmanager
+def between(url: str) -> Iterator[Proxy]:
+    """A proxy before a database."""
+    proxy = Proxy(url)
+    try:
+        yield proxy
+    finally:
+        proxy.close()

@@ -1,0 +1,231 @@
+"""The bytes of vectors: what is packed is unpacked, and SQL reads the same from them."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+import psycopg
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+from numpy.typing import NDArray
+
+from eventsched.domain.verdicts import Detail
+from eventsched.eventlog import vectors
+from eventsched.eventlog.port import Batch, whole
+from eventsched.eventlog.postgres import PostgresEventLog
+from tests.contract.test_eventlog import append, stored
+from tests.properties.strategies import deterministic
+
+EDGES = [0, 1, -1, 100, 127, 128, -128, -129, 255, 256, 32_767, 32_768, -32_768, -32_769, 65_535,
+         2**31 - 1, 2**31, -(2**31), -(2**31) - 1, 2**63 - 1, -(2**63)]  # fmt: skip
+SCORES = st.one_of(st.sampled_from(EDGES), st.integers(0, 100), st.integers(-(2**63), 2**63 - 1))
+
+
+@st.composite
+def columns(draw: st.DrawFn, number: int, dtype: Any, values: st.SearchStrategy[int]) -> Any:
+    """A column of so many values: often the same for all, often narrow."""
+    if draw(st.booleans()):
+        return np.full(number, draw(values), dtype=dtype)
+    return np.array(draw(st.lists(values, min_size=number, max_size=number)), dtype=dtype)
+
+
+def codes(number: int) -> st.SearchStrategy[NDArray[np.uint16]]:
+    """Verdict codes."""
+    found = st.one_of(st.integers(0, 65_535), st.sampled_from([0, 1, 127, 128, 32_768, 65_533]))
+    return columns(number, np.uint16, found)
+
+
+def scores(number: int, dtype: Any = None) -> st.SearchStrategy[NDArray[Any]]:
+    """Raw scores: bytes or wide."""
+    kinds = {
+        np.uint8: columns(number, np.uint8, st.integers(0, 255)),
+        np.int64: columns(number, np.int64, SCORES),
+    }
+    return st.one_of(*kinds.values()) if dtype is None else kinds[dtype]
+
+
+@st.composite
+def wholes(draw: st.DrawFn, most: int = 12) -> Detail:
+    """A whole record; with normalised columns, sometimes."""
+    size, number = draw(st.integers(0, most)), draw(st.integers(0, 4))
+    own: tuple[Any, ...] = ()
+    if number and draw(st.booleans()):
+        own = tuple(
+            draw(st.one_of(st.none(), columns(size, np.int64, SCORES))) for _ in range(number)
+        )
+    raws = tuple(draw(scores(size)) for _ in range(number))
+    return Detail(size, None, None, draw(codes(size)), raws, own)
+
+
+@st.composite
+def deltas(draw: st.DrawFn, base: int, before: Detail) -> Detail:
+    """A delta to the detail at a position, which is whole here: rows come, values change, columns
+    stay as they are, or the decision has no scores."""
+    size = before.size + draw(st.integers(0, 3))
+    new = set(range(before.size, size)) if draw(st.booleans()) else set()
+    old = draw(st.sets(st.integers(0, size - 1))) if size else set()
+    rows = np.array(sorted(new | old), dtype=np.int32)
+    number = len(rows)
+    kinds = [] if draw(st.integers(0, 4)) == 0 else [each.dtype.type for each in _all(before)]
+    raws = tuple(draw(st.one_of(st.none(), scores(number, kind))) for kind in kinds)
+    return Detail(size, base, rows, draw(st.one_of(st.none(), codes(number))), raws)
+
+
+def _all(detail: Detail) -> list[NDArray[Any]]:
+    return [each for each in detail.scores if each is not None]
+
+
+@st.composite
+def chains(draw: st.DrawFn) -> list[Detail]:
+    """Whole records and deltas, each to an earlier one that is fit to be its base."""
+    details = [draw(wholes())]
+    expanded = [details[0]]
+    for _ in range(draw(st.integers(0, 6))):
+        bases = [at for at, each in enumerate(expanded) if not each.normalized]
+        base = draw(st.one_of(st.none(), st.sampled_from(bases))) if bases else None
+        made = draw(wholes()) if base is None else draw(deltas(base, expanded[base]))
+        details.append(made)
+        expanded.append(made.expand(None if base is None else expanded[base]))
+    return details
+
+
+def plain(detail: Detail) -> list[object]:
+    """Everything that a detail says, dtypes included."""
+
+    def column(found: NDArray[Any] | None) -> object:
+        return None if found is None else (found.dtype.name, found.tolist())
+
+    columns_found = [column(each) for each in (detail.codes, *detail.scores, *detail.normalized)]
+    rows = None if detail.rows is None else detail.rows.tolist()
+    return [detail.size, detail.base, rows, len(detail.scores), *columns_found]
+
+
+@deterministic(100)
+@given(chain=chains())
+def test_what_is_packed_is_unpacked(chain: list[Detail]) -> None:
+    """Deltas as deltas, columns that are left out as None, bytes as bytes."""
+    for detail in chain:
+        body = vectors.pack(detail)
+        assert plain(vectors.unpack(body, detail.base)) == plain(detail)
+        assert vectors.pack(vectors.unpack(body, detail.base)) == body
+
+
+@pytest.mark.parametrize(
+    ("raw", "size"),
+    [
+        (np.full(5000, 100, dtype=np.uint8), 1 + 1),
+        (np.arange(5000, dtype=np.int64) % 128, 1 + 5000),
+        (np.arange(5000, dtype=np.int64) % 129 - 128, 1 + 5000),
+        (np.arange(5000, dtype=np.int64), 1 + 2 * 5000),
+        (np.arange(5000, dtype=np.int64) * -7, 1 + 4 * 5000),
+        (np.arange(5000, dtype=np.int64) << 32, 1 + 8 * 5000),
+        (np.full(5000, -(2**63), dtype=np.int64), 1 + 8),
+    ],
+)  # fmt: skip
+def test_columns_are_as_narrow_as_they_can_be(raw: NDArray[Any], size: int) -> None:
+    """Or one value, where all are the same."""
+    detail = Detail(5000, None, None, np.zeros(5000, dtype=np.uint16), (raw,))
+    body = vectors.pack(detail)
+    assert len(body) == 12 + 2 + size
+    assert plain(vectors.unpack(body, None)) == plain(detail)
+
+
+@pytest.mark.parametrize(("size", "wide"), [(65_536, 2), (65_537, 4)])
+def test_row_numbers_are_as_wide_as_the_vector_needs(size: int, wide: int) -> None:
+    """Two bytes up to 65,536 rows."""
+    rows = np.array([0, 300, size - 1], dtype=np.int32)
+    detail = Detail(size, 7, rows, None, (np.array([1, -2, 3]),))
+    body = vectors.pack(detail)
+    assert (body[1], len(body)) == (wide, 12 + 3 * wide + 1 + 1 + 3)
+    assert plain(vectors.unpack(body, 7)) == plain(detail)
+
+
+@deterministic(100)
+@given(chain=chains(), data=st.data())
+def test_damaged_bytes_are_refused_or_something_else(
+    chain: list[Detail], data: st.DataObject
+) -> None:
+    """Cut short, or longer: refused. Changed: refused, or read as other values; never any other
+    error."""
+    body = vectors.pack(data.draw(st.sampled_from(chain)))
+    with pytest.raises(ValueError):
+        vectors.unpack(body[: data.draw(st.integers(0, len(body) - 1))], None)
+    with pytest.raises(ValueError):
+        vectors.unpack(body + b"\0", None)
+    at, value = data.draw(st.integers(0, len(body) - 1)), data.draw(st.integers(0, 255))
+    changed = bytearray(body)
+    changed[at] = value
+    with suppress(ValueError):
+        vectors.unpack(bytes(changed), None)
+
+
+@pytest.fixture(scope="module")
+def log(url: str) -> Iterator[PostgresEventLog]:
+    """A log, not empty after the first example."""
+    log = PostgresEventLog(url, "vectors")
+    yield log
+    log.close()
+
+
+@pytest.fixture(scope="module")
+def admin(url: str) -> Iterator[psycopg.Connection]:
+    """A connection to read with."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        yield connection
+
+
+@deterministic(40)
+@given(chain=chains())
+def test_sql_expands_the_same_vectors(
+    log: PostgresEventLog, admin: psycopg.Connection, chain: list[Detail]
+) -> None:
+    """Each column of each decision: codes as signed numbers, scores, normalised ones."""
+    first = log.head
+    details = {
+        first + n: replace(each, base=None if each.base is None else first + each.base)
+        for n, each in enumerate(chain)
+    }
+    append(log, Batch(stored(first, len(chain)), details))
+    last = log.detail(log.head - 1)
+    assert last is not None
+    assert plain(last) == plain(_whole(log.head - 1, details))
+    for at in details:
+        detail = _whole(at, details)
+        assert detail.codes is not None
+        wanted = [detail.codes.view(np.int16), *detail.scores, *detail.normalized]
+        for place, column in enumerate(wanted):
+            query = "SELECT value FROM eventsched_log.vector(%s, %s, %s) ORDER BY ordinal"
+            found = admin.execute(query, [log._number, at, place]).fetchall()
+            values = [0] * detail.size if column is None else column.tolist()
+            assert [value for (value,) in found] == values
+
+
+def _whole(at: int, details: dict[int, Detail]) -> Detail:
+    found = whole(at, details.get)
+    assert found is not None
+    return found
+
+
+def test_sql_reads_wide_row_numbers(log: PostgresEventLog, admin: psycopg.Connection) -> None:
+    """Of more than 65,536 rows."""
+    size = 70_000
+    raw = np.arange(size, dtype=np.int64) - 5
+    base = Detail(size, None, None, np.zeros(size, dtype=np.uint16), (raw,))
+    rows = np.array([1, 66_000, size], dtype=np.int32)
+    first = log.head
+    delta = Detail(size + 1, first, rows, None, (np.array([2**40, -(2**40), 9]),))
+    append(log, Batch(stored(first, 2), {first: base, first + 1: delta}))
+    query = (
+        "SELECT value FROM eventsched_log.vector(%s, %s, 1)"
+        " WHERE ordinal IN (0, 1, 65535, 66000, 69999, 70000) ORDER BY ordinal"
+    )
+    found = [value for (value,) in admin.execute(query, [log._number, first + 1]).fetchall()]
+    assert found == [-5, 2**40, 65_530, -(2**40), 69_994, 9]
+    detail = log.detail(first + 1)
+    assert detail is not None
+    (expanded,) = detail.scores
+    assert expanded is not None
+    assert found == expanded[[0, 1, 65_535, 66_000, 69_999, 70_000]].tolist()

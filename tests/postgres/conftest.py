@@ -1,0 +1,57 @@
+"""Tests that need a real Postgres; where it comes from is in tests/databases.py."""
+
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from eventsched.eventlog.embedded import EmbeddedPostgres
+from tests.databases import (
+    database,
+    each_database,
+    each_server,
+    embedded_programs,
+    one_server,
+    open_place,
+)
+
+__all__ = ["database", "each_database", "each_server", "one_server"]
+
+PROGRAMS = embedded_programs()
+
+
+@pytest.fixture(scope="module", params=PROGRAMS)
+def programs(request: pytest.FixtureRequest) -> Path:
+    """The programs of every version in turn."""
+    return PROGRAMS[request.param]
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """An empty folder that everybody may enter; servers below it are stopped in the end."""
+    folder = Path(tempfile.mkdtemp(prefix="evs-", dir=open_place()))
+    folder.chmod(0o755)
+    yield folder
+    for log in folder.rglob("postgres.log"):
+        EmbeddedPostgres(log.parent).stop_unused()
+    shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="module")
+def made(programs: Path) -> Iterator[Path]:
+    """A folder with a database, at rest."""
+    place = Path(tempfile.mkdtemp(prefix="evs-", dir=open_place()))
+    place.chmod(0o755)
+    EmbeddedPostgres(place / "data", binaries=programs).open().close()
+    yield place / "data"
+    shutil.rmtree(place)
+
+
+@pytest.fixture
+def postgres(made: Path, place: Path, programs: Path) -> Callable[[], EmbeddedPostgres]:
+    """Users of one folder that has a database."""
+    subprocess.run(["cp", "-a", made, place / "data"], check=True)
+    return lambda: EmbeddedPostgres(place / "data", binaries=programs)

@@ -1,0 +1,311 @@
+"""The schema: brought up and taken down, checked before use, by users of few rights, and there in
+what is installed."""
+
+import os
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.resources import files
+from itertools import count
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from eventsched.domain import records
+from eventsched.eventlog import database, migrating, reading
+from eventsched.eventlog.embedded import EmbeddedPostgres
+from eventsched.eventlog.errors import UnavailableError
+from eventsched.eventlog.port import Batch, Stored
+from eventsched.eventlog.postgres import PostgresEventLog
+from eventsched.scheduling.ledger import Logged
+from tests.builders import added, make_node, make_pod
+from tests.databases import ROOT, Server
+
+_numbers = count()
+
+LEFT = """
+SELECT c.relkind::text, c.relname FROM pg_class c WHERE c.relnamespace = ANY (%(schemas)s::oid[])
+UNION ALL SELECT 'f', p.proname FROM pg_proc p WHERE p.pronamespace = ANY (%(schemas)s::oid[])
+UNION ALL SELECT 'e', t.typname FROM pg_type t
+WHERE t.typnamespace = ANY (%(schemas)s::oid[]) AND t.typtype = 'e'
+ORDER BY 2
+"""
+
+
+def nothing(url: str) -> None:
+    """Leaves a new database as it is."""
+
+
+@pytest.fixture
+def empty(one_server: Server) -> Iterator[str]:
+    """The URL of an empty database."""
+    with one_server.fresh(nothing) as url:
+        yield url
+
+
+def ours(url: str) -> list[tuple[str, str]]:
+    """Everything in our schemas: kind and name."""
+    with psycopg.connect(url) as connection:
+        schemas = [
+            oid
+            for (oid,) in connection.execute(
+                "SELECT oid FROM pg_namespace WHERE nspname IN ('eventsched', 'eventsched_log')"
+            )
+        ]
+        return connection.execute(LEFT, {"schemas": schemas}).fetchall()
+
+
+def use(address: str, reader: str | None = None) -> None:
+    """Writes a log of one node and one pod, and reads it back, views included."""
+    log = PostgresEventLog(address, "used")
+    stimuli = [
+        records.StreamStarted(format=1, engine="t", seed="s"),
+        *added(make_node(), make_pod()),
+    ]
+    stored = [Stored.of(Logged(at, 0, at, each)) for at, each in enumerate(stimuli)]
+    log.begin(Batch(stored, {}))
+    log.finish()
+    log.renew()
+    assert list(log.read()) == stored
+    assert log.usage().scheduled == 0
+    log.close()
+    with psycopg.connect(reader or address) as connection:
+        found = connection.execute(
+            "SELECT kind, pod FROM eventsched.events ORDER BY seq"
+        ).fetchall()
+        assert found == [("StreamStarted", None), ("NodeAdded", None), ("PodAdded", "p1")]
+        assert connection.execute("SELECT records FROM eventsched.streams").fetchall() == [(3,)]
+
+
+def problem(url: str) -> UnavailableError:
+    """What is said of a database that is not ready; a reader and a writer say the same."""
+    said = []
+    for use_it in (lambda: PostgresEventLog(url, "s"), lambda: reading.Reader(url, "s")):
+        with pytest.raises(UnavailableError) as told:
+            use_it()
+        said.append(told.value)
+    assert str(said[0]) == str(said[1])
+    assert "\n" not in str(said[0])
+    return said[0]
+
+
+# --- up and down ---------------------------------------------------------------------------------
+
+
+def test_up_down_and_up_again(each_server: Server) -> None:
+    """Down to nothing but the table that says so; the same comes up again."""
+    with each_server.fresh(nothing) as url:
+        assert ours(url) == []
+        migrating.upgrade(url)
+        whole = ours(url)
+        assert ("r", "batch") in whole
+        assert migrating.drift(url) == []
+        use(url)
+        migrating.upgrade(url)
+        assert ours(url) == whole
+        migrating.downgrade(url)
+        assert ours(url) == [("r", "migration"), ("i", "migration_pkc")]
+        migrating.upgrade(url)
+        assert ours(url) == whole
+        assert migrating.drift(url) == []
+        use(url)
+
+
+def test_alembic_finds_nothing_to_do(each_database: str) -> None:
+    """The command as a developer runs it."""
+    done = _alembic(each_database, "check")
+    assert (done.returncode, done.stderr) == (0, done.stderr), done.stderr
+    assert "No new upgrade operations detected." in done.stdout
+    assert _alembic(each_database, "current").stdout.strip() == "0001 (head)"
+
+
+def test_alembic_finds_what_somebody_changed(database: str) -> None:
+    """A column that schema.py does not know of."""
+    with psycopg.connect(database) as connection:
+        connection.execute("ALTER TABLE eventsched_log.head ADD extra integer")
+    done = _alembic(database, "check")
+    assert done.returncode != 0
+    assert "extra" in done.stdout + done.stderr
+    assert len(migrating.drift(database)) == 1
+
+
+# --- checked before use --------------------------------------------------------------------------
+
+
+def test_a_database_without_the_schema(empty: str) -> None:
+    """Nothing is made by the way."""
+    told = problem(empty)
+    assert told.problem == "has no eventsched schema"
+    assert told.remedy == "run `eventsched db upgrade`"
+    assert ours(empty) == []
+
+
+def test_a_newer_schema(database: str) -> None:
+    """It is neither used nor touched."""
+    with psycopg.connect(database) as connection:
+        connection.execute("UPDATE eventsched_log.migration SET version_num = '9999'")
+    told = problem(database)
+    assert "schema 9999 is newer" in told.problem
+    assert told.remedy == "install the version of eventsched that made it, or a newer one"
+    before = ours(database)
+    with pytest.raises(UnavailableError) as refused:
+        migrating.upgrade(database)
+    assert str(refused.value) == str(told)
+    assert ours(database) == before
+
+
+def test_an_older_schema(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a later version will find it."""
+    known = migrating._script()
+    monkeypatch.setattr(migrating, "_script", lambda: known)
+    monkeypatch.setattr(known, "get_current_head", lambda: "0002")
+    told = problem(database)
+    assert told.problem == "has schema 0001, not 0002"
+    assert told.remedy == "run `eventsched db upgrade`"
+
+
+def test_the_schema_taken_down(database: str) -> None:
+    """The table of versions is there, but empty."""
+    migrating.downgrade(database)
+    assert problem(database).problem == "has no eventsched schema"
+
+
+# --- users of few rights -------------------------------------------------------------------------
+
+
+@contextmanager
+def user(superuser: str, attributes: str = "") -> Iterator[str]:
+    """The address of an empty database for a user who may make things in it, and little else."""
+    name = f"eventsched_test_user_{os.getpid()}_{next(_numbers)}"
+    named = sql.Identifier(name)
+    base = psycopg.conninfo.conninfo_to_dict(superuser)["dbname"]
+    statements = [
+        sql.SQL("CREATE ROLE {} LOGIN " + attributes),  # type: ignore[arg-type]
+        sql.SQL("GRANT CREATE ON DATABASE {base} TO {}"),
+    ]
+    with psycopg.connect(superuser, autocommit=True) as admin:
+        for statement in statements:
+            admin.execute(statement.format(named, base=sql.Identifier(str(base))))
+        try:
+            yield superuser.replace("://postgres@", f"://{name}@")
+        finally:
+            admin.execute(sql.SQL("REASSIGN OWNED BY {} TO CURRENT_USER").format(named))
+            admin.execute(sql.SQL("DROP OWNED BY {}").format(named))
+            admin.execute(sql.SQL("DROP ROLE {}").format(named))
+
+
+def test_a_user_who_may_not_make_roles(each_server: Server) -> None:
+    """One line, and nothing half made; as the only user there is, everything works."""
+    with each_server.fresh(nothing) as url, user(url) as address:
+        with pytest.raises(UnavailableError) as told:
+            migrating.upgrade(address)
+        assert "permission denied to create role" in told.value.problem
+        assert "--one-user" in told.value.remedy
+        assert "\n" not in str(told.value)
+        assert ours(url) == []
+        migrating.upgrade(address, one_user=True)
+        assert migrating.drift(address) == []
+        with database.written(address, None) as writing, database.read(address, None) as reader:
+            use(writing, reader)
+        migrating.downgrade(address)
+        assert [name for _, name in ours(url)] == ["migration", "migration_pkc"]
+
+
+@pytest.mark.parametrize("one_user", [False, True])
+def test_a_user_who_may_not_make_anything(empty: str, one_user: bool) -> None:
+    """One line that says what is denied, and does not speak of roles."""
+    with user(empty) as address:
+        name = address.partition("://")[2].partition("@")[0]
+        with psycopg.connect(empty, autocommit=True) as admin:
+            base = psycopg.conninfo.conninfo_to_dict(empty)["dbname"]
+            admin.execute(
+                sql.SQL("REVOKE CREATE ON DATABASE {} FROM {}").format(
+                    sql.Identifier(str(base)), sql.Identifier(name)
+                )
+            )
+        with pytest.raises(UnavailableError) as told:
+            migrating.upgrade(address, one_user=one_user)
+        assert "permission denied for database" in told.value.problem
+        assert "role" not in told.value.problem
+        assert "CREATE ON DATABASE" in told.value.remedy
+        assert "\n" not in str(told.value)
+    assert ours(empty) == []
+
+
+def test_a_user_who_may_make_roles(postgres: Callable[[], EmbeddedPostgres]) -> None:
+    """The administrator of a managed server, who is no superuser, on a server of its own; then
+    writers and readers who were granted the roles."""
+    with postgres().open() as server:
+        url = server.superuser_url
+        with psycopg.connect(url, autocommit=True) as admin:
+            admin.execute("CREATE DATABASE managed")
+        url = psycopg_url(url, "managed")
+        with user(url, "CREATEROLE") as address:
+            migrating.upgrade(address)
+            migrating.upgrade(address)
+            with user(url) as writer, user(url) as reader:
+                with psycopg.connect(address, autocommit=True) as administrator:
+                    for role, member in (("writer", writer), ("reader", reader)):
+                        name = member.partition("://")[2].partition("@")[0]
+                        administrator.execute(f'GRANT eventsched_{role} TO "{name}"')
+                use(writer, reader)
+            migrating.downgrade(address)
+            assert [name for _, name in ours(url)] == ["migration", "migration_pkc"]
+            with psycopg.connect(url, autocommit=True) as admin:
+                admin.execute("DROP SCHEMA eventsched_log CASCADE")
+
+
+def psycopg_url(url: str, name: str) -> str:
+    """The URL of another database of the same server."""
+    base = str(psycopg.conninfo.conninfo_to_dict(url)["dbname"])
+    return url.replace(f"/{base}?", f"/{name}?")
+
+
+def test_two_databases_of_a_server_at_the_same_time(one_server: Server) -> None:
+    """Roles belong to the server: the second finds them made."""
+    with one_server.fresh(nothing) as first, one_server.fresh(nothing) as second:
+        programs = [
+            subprocess.Popen(
+                [sys.executable, "-m", "eventsched", "db", "upgrade", "--database", url],
+                cwd=ROOT,
+                stdout=subprocess.DEVNULL,
+            )
+            for url in (first, second)
+        ]
+        assert [program.wait(120) for program in programs] == [0, 0]
+        assert ours(first) == ours(second) != []
+
+
+# --- what is installed ---------------------------------------------------------------------------
+
+
+def test_scripts_and_migrations_are_packed() -> None:
+    """Every file under eventsched is in a package, or named as its data (which is all that a build
+    looks at; it needs the network itself)."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+    assert settings["packages"]["find"] == {"include": ["eventsched*"]}
+    package = ROOT / "eventsched"
+    data = {
+        path for pattern in settings["package-data"]["eventsched"] for path in package.glob(pattern)
+    }
+    for path in package.rglob("*"):
+        if path.is_file() and "__pycache__" not in path.parts:
+            assert (path.parent / "__init__.py").exists() or path in data, path
+            assert path.suffix == ".py" or path in data, path
+    assert len(data) >= 5
+    for name in ("tables", "append", "views", "comments"):
+        assert files("eventsched.eventlog").joinpath("sql", f"0001_{name}.sql").is_file()
+
+
+def _alembic(url: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-m", "alembic", *arguments],
+        cwd=ROOT,
+        env={**os.environ, "EVENTSCHED_DATABASE": url},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
