@@ -2,5 +2,7 @@
 one line that names place, problem and remedy. 3: the environment (database, cluster) is away."""
 
 BAD_INPUT = 2
+DIFFERS = 1
+ENVIRONMENT = 3
 STOPPED = 130
 """By Ctrl-C, as shells expect."""

@@ -1,14 +1,39 @@
 """``eventsched``: the commands. What their exit codes mean is in exits.py."""
 
 import argparse
+import importlib
 import os
 import sys
 from collections.abc import Sequence
 
 from eventsched import __version__
-from eventsched.cli import evaluate, simulate
-from eventsched.cli.exits import BAD_INPUT, STOPPED
+from eventsched.cli.exits import BAD_INPUT, ENVIRONMENT, STOPPED
 from eventsched.domain.errors import InputError
+from eventsched.eventlog.errors import (
+    ConflictError,
+    CorruptLogError,
+    FencedError,
+    UnavailableError,
+)
+
+COMMANDS = {
+    "simulate": "schedule a simulated cluster and say what was decided",
+    "evaluate": "say what every plugin says of every node, for clusters and pods in a file",
+    "explain": "tell why a pod is where it is, or why it is nowhere",
+    "replay": "rebuild a stream's state, or make its decisions again and compare",
+    "verify": "check a log's hashes, positions, digests and derived tables",
+    "log": "list, follow or export the records of a stream",
+    "sql": "ask a log by SQL, or open psql on it",
+    "db": "the database: its address, its schema, the embedded server",
+}
+"""Each is a module of this package with ``add_to``; only the one that is asked for is imported."""
+
+_REMEDIES = {
+    "25006": "connect to one that may be written, such as the primary",
+    "42501": "GRANT eventsched_writer (to read: eventsched_reader) to this user",
+    "53": "give it more room, and start again",
+}
+"""By what the SQLSTATE begins with."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -19,18 +44,58 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--version", action="version", version=f"eventsched {__version__}")
     commands = parser.add_subparsers(title="commands", dest="command", required=True)
-    for command in (simulate, evaluate):
-        command.add_to(commands)
+    given = sys.argv[1:] if arguments is None else arguments
+    asked = next((word for word in given if not word.startswith("-")), None)
+    for name, told in COMMANDS.items():
+        if name == asked:
+            importlib.import_module(f"eventsched.cli.{name}").add_to(commands)
+        else:
+            commands.add_parser(name, help=told)
     options = parser.parse_args(arguments)
     try:
         code: int = options.run(options)
     except InputError as problem:
         print(f"eventsched {options.command}: {problem}", file=sys.stderr)
         return BAD_INPUT
+    except UnavailableError as problem:
+        line = " ".join(str(problem).split())  # initdb and the server say more than one
+        print(f"eventsched {options.command}: {line}", file=sys.stderr)
+        return ENVIRONMENT
+    except (FencedError, ConflictError) as problem:
+        print(
+            f"eventsched {options.command}: {problem}; see that only one runs, and start it again",
+            file=sys.stderr,
+        )
+        return ENVIRONMENT
+    except CorruptLogError as problem:
+        print(
+            f"eventsched {options.command}: the log is damaged: {problem}; "
+            "see `eventsched verify`, and restore the database from a backup",
+            file=sys.stderr,
+        )
+        return ENVIRONMENT
     except BrokenPipeError:
         # The reader (head, less) has seen enough; nothing may be flushed into the closed pipe.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except KeyboardInterrupt:
         return STOPPED
+    except Exception as problem:
+        said = _said_by_the_database(problem)
+        if said is None:
+            raise
+        print(f"eventsched {options.command}: the database says: {said}", file=sys.stderr)
+        return ENVIRONMENT
     return code
+
+
+def _said_by_the_database(problem: Exception) -> str | None:
+    """What Postgres refused in a place where nobody foresaw it, with a remedy; None for what does
+    not come from there. psycopg is there only where a database is used."""
+    refused = getattr(problem, "orig", problem)
+    psycopg = sys.modules.get("psycopg")
+    if psycopg is None or not isinstance(refused, psycopg.Error):
+        return None
+    state = refused.sqlstate or ""
+    remedy = next((told for begins, told in _REMEDIES.items() if state.startswith(begins)), "")
+    return f"{str(refused).strip().splitlines()[0]}; {remedy or 'read its log'}"

@@ -6,7 +6,7 @@ import time
 
 from eventsched.cli.tables import duration
 from eventsched.domain.records import Queue
-from eventsched.runtime.simulation import Tally
+from eventsched.runtime.tally import Tally
 
 EVERY = 0.2
 """Seconds between two updates on a terminal."""

@@ -2,25 +2,35 @@
 
 import argparse
 import json
+import os
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
-from typing import Any
-
-import msgspec
+from typing import TYPE_CHECKING, Any
 
 from eventsched.cli.exits import BAD_INPUT
+from eventsched.cli.places import add_database_options, database_of
 from eventsched.cli.progress import Progress
-from eventsched.cli.story import story_text
+from eventsched.cli.story import story_json, story_text
 from eventsched.cli.summary import summary_text
 from eventsched.cluster import sources
-from eventsched.cluster.simulated import SimulatedCluster
+from eventsched.cluster.sources import Source
 from eventsched.eventlog.memory import MemoryEventLog
+from eventsched.history.evidence import Evidence, ScannedEvidence
+from eventsched.history.explanation import Explanation, explain
 from eventsched.runtime import collector
-from eventsched.runtime.assembly import assemble
+from eventsched.runtime.assembly import Assembly, assemble
 from eventsched.runtime.report import Report
-from eventsched.runtime.simulation import DEFAULT_SEED, Simulation
-from eventsched.runtime.story import tell
+from eventsched.runtime.resumption import begun
+from eventsched.runtime.simulation import DEFAULT_SEED
+
+if TYPE_CHECKING:
+    from eventsched.eventlog.postgres import PostgresEventLog
+    from eventsched.eventlog.reading import Reader
+
+STREAM = "simulation"
+"""The stream that is written where none is named."""
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
@@ -73,6 +83,7 @@ def add_to(commands: Any) -> None:
     run_group.add_argument(
         "--seed", default=DEFAULT_SEED, help="what draws among equal nodes depend on"
     )
+    add_database_options(parser)
     parser.add_argument(
         "--why", metavar="NAMESPACE/NAME", help="tell how that pod's placement was decided"
     )
@@ -83,6 +94,20 @@ def add_to(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Runs the simulation and prints its summary."""
     assembly = assemble(options.config, options.plugin)
+    source = _source(options, assembly)
+    database, data_dir = database_of(options)
+    if database is None and data_dir is None:
+        return _run(options, assembly, source, MemoryEventLog(options.stream or STREAM))
+    from eventsched.eventlog.database import written  # half a second that only a database needs
+    from eventsched.eventlog.postgres import PostgresEventLog
+
+    with written(database, data_dir) as address:
+        log = PostgresEventLog(address, options.stream or STREAM, holder=f"simulate {os.getpid()}")
+        with closing(log):
+            return _run(options, assembly, source, log, log.reader)
+
+
+def _source(options: argparse.Namespace, assembly: Assembly) -> Source:
     source = sources.read(
         nodes=options.nodes,
         pods=options.pods,
@@ -95,22 +120,34 @@ def run(options: argparse.Namespace) -> int:
         source = source.limited(options.limit)
     source.check_profiles(assembly.profiles)
     for warning in (*assembly.warnings, *source.warnings):
-        _warn(warning)
+        print(f"warning: {warning}", file=sys.stderr)
     if options.why is not None:
         source.check_pod(options.why)
-    cluster = SimulatedCluster(source.nodes, source.arrivals, source.bound)
-    log = MemoryEventLog()
-    simulation = Simulation(assembly, cluster, log, seed=options.seed, inputs=source.digests)
+    return source
+
+
+def _run(
+    options: argparse.Namespace,
+    assembly: Assembly,
+    source: Source,
+    log: "PostgresEventLog | MemoryEventLog",
+    reader: "Reader | None" = None,
+) -> int:
+    keep = getattr(log, "keep", None)
+    simulation = begun(assembly, source, log, options.seed, reader, keep)
     progress = Progress(len(source.arrivals))
     collector.settle()
     started = time.perf_counter()
     simulation.run(options.until, progress)
     seconds = time.perf_counter() - started
     progress.done()
-    report = Report.of(simulation, seconds)
-    story = None if options.why is None else tell(log, options.why)
+    if reader is not None and simulation.tally.resumed == simulation.tally.placed:
+        # Nothing was left to do: the summary is that of the run that did it.
+        simulation.tally.resumed, seconds = 0, reader.seconds()
+    report = Report.of(simulation, log, seconds)
+    story = None if options.why is None else _why(options.why, log, reader)
     if options.output == "json":
-        why = {} if options.why is None else {"why": msgspec.to_builtins(story)}
+        why = {} if options.why is None else {"why": story and story_json(story)}
         print(json.dumps({**report.as_json(), **why}))
     else:
         print(summary_text(report))
@@ -123,8 +160,18 @@ def run(options: argparse.Namespace) -> int:
     return BAD_INPUT if report.failures else 0
 
 
-def _warn(text: str) -> None:
-    print(f"warning: {text}", file=sys.stderr)
+def _why(
+    wanted: str, log: "PostgresEventLog | MemoryEventLog", reader: "Reader | None"
+) -> Explanation | None:
+    """The explanation of a pod; None where it has not arrived by then."""
+    evidence: Evidence
+    if reader is None:
+        evidence = ScannedEvidence(log, log.stream)
+    else:
+        from eventsched.history.stored_evidence import StoredEvidence
+
+        evidence = StoredEvidence(reader)
+    return explain(evidence, wanted) if evidence.pods(wanted) else None
 
 
 def _count(text: str) -> int:

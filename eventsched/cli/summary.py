@@ -13,7 +13,8 @@ def summary_text(report: Report) -> str:
         f"{report.placed} of {report.pods} pods placed on {report.nodes} nodes, "
         f"{report.pending} pending, {report.attempts} attempts",
         f"{report.pods_per_second:,.0f} pods/s over {report.seconds:.2f} s; virtual time "
-        f"{duration(report.virtual)}; {report.records} records",
+        f"{duration(report.virtual)}; {report.records} records in stream {report.stream}, "
+        f"{report.bytes_per_pod:,.0f} bytes a pod",
         "",
         table(
             ("resource", "mean", "peak"),

@@ -6,13 +6,13 @@ pods, arrivals.
 """
 
 from collections.abc import Iterable
-from heapq import heappop, heappush
-from itertools import count
+from heapq import heapify, heappop, heappush
+from typing import Any
 
 from eventsched.cluster.arrivals import TracePod
 from eventsched.domain import records
 from eventsched.domain.objects import Node, Pod
-from eventsched.domain.records import Bind, Stimulus
+from eventsched.domain.records import Bind, Stimulus, decode, encode
 
 BIND_DELAY = 1_000
 """Microseconds from a decision to the outcome of its bind."""
@@ -34,7 +34,7 @@ class SimulatedCluster:
         """``bound`` pods are on their nodes from the start. Arrivals without a time come at 0; all
         times are µs."""
         self._bind_delay = bind_delay
-        self._order = count()
+        self._order = 0
         self._events: list[tuple[int, int, int, Stimulus]] = []
         self._runs_for: dict[str, int] = {}
         for node in nodes:
@@ -59,6 +59,9 @@ class SimulatedCluster:
 
     def take(self, now: int) -> list[Stimulus]:
         """What happens up to ``now``."""
+        return [each[3] for each in self._due(now)]
+
+    def _due(self, now: int) -> list[tuple[int, int, int, Stimulus]]:
         taken: list[tuple[int, int, int, Stimulus]] = []
         while self._events and self._events[0][0] <= now:
             taken.append(heappop(self._events))
@@ -66,7 +69,35 @@ class SimulatedCluster:
             at, order, each = self._arrivals.pop()
             taken.append((at, _ARRIVAL, order, records.PodAdded(pod=each.pod)))
         taken.sort(key=lambda each: each[:3])
-        return [each[3] for each in taken]
+        return taken
+
+    def forget(self, number: int) -> None:
+        """Drops the first so many things that happen: they are in the log already. Effects that
+        were executed before must have been executed again."""
+        while number > 0:
+            now = self.next_at
+            if now is None:
+                raise ValueError("the log says that more was observed than these inputs hold")
+            taken = self._due(now)
+            for late in taken[number:]:
+                heappush(self._events, late)
+            number -= len(taken)
+
+    def snapshot(self) -> list[Any]:
+        """What is to come, as JSON values, for ``restore``."""
+        events = [[at, kind, n, encode(what).decode()] for at, kind, n, what in self._events]
+        return [len(self._arrivals), self._order, events]
+
+    def restore(self, kept: list[Any]) -> None:
+        """Goes on from a snapshot of a cluster of the same inputs."""
+        arrivals, self._order, events = kept
+        del self._arrivals[arrivals:]
+        self._events = []
+        for at, kind, number, what in events:
+            stimulus = decode(what.encode())
+            assert isinstance(stimulus, Stimulus)
+            self._events.append((at, kind, number, stimulus))
+        heapify(self._events)
 
     def execute(self, effect: Bind, at: int) -> None:
         """Binds a pod: it runs from the outcome on, and ends when its time is over."""
@@ -78,4 +109,5 @@ class SimulatedCluster:
             self._push(bound_at + runs_for, _END, records.PodDeleted(uid=effect.uid))
 
     def _push(self, at: int, kind: int, stimulus: Stimulus) -> None:
-        heappush(self._events, (at, kind, next(self._order), stimulus))
+        heappush(self._events, (at, kind, self._order, stimulus))
+        self._order += 1

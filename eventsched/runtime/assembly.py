@@ -32,13 +32,15 @@ ENTRY_POINTS = "eventsched.plugins"
 @dataclass(frozen=True)
 class Assembly:
     """What a run is made of: ``profiles`` by schedulerName, the configuration behind them, digests
-    of the configuration and of each plugin's source, warnings for the user, and the ``files`` that
+    of the configuration and of each plugin's source, the configuration's ``text`` ("" for the
+    default one), warnings for the user, and the ``files`` that
     plugins come from, by name."""
 
     configuration: Configuration
     profiles: dict[str, Profile]
     sources: dict[str, str]
     digest: str
+    text: str
     warnings: tuple[str, ...]
     files: dict[str, str] = field(default_factory=dict)
 
@@ -56,16 +58,25 @@ def assemble(config: Path | None = None, plugin_files: Iterable[Path] = ()) -> A
     InputError for whatever is wrong with the file or with a plugin."""
     known = registry(plugin_files)
     if config is None:
-        loaded = configuration.default()
+        loaded, text = configuration.default(), ""
     else:
-        loaded = configuration.load(read_text(config), str(config))
-    made = assembled(loaded, str(config or "the default configuration"), known)
+        text = read_text(config)
+        loaded = configuration.load(text, str(config))
+    made = assembled(loaded, str(config or "the default configuration"), known, text)
     idle = [known[name] for name in known if name not in IN_TREE and name not in made.sources]
     unused = [f"plugin {each.name} is enabled in no profile; name it in --config" for each in idle]
     return replace(made, warnings=(*made.warnings, *_misspelt(known), *unused))
 
 
-def assembled(loaded: Configuration, source: str, known: Mapping[str, type[Any]]) -> Assembly:
+def assemble_text(text: str, plugin_files: Iterable[Path], source: str) -> Assembly:
+    """Makes the profiles of a configuration's text ("": the default one), as a stream holds it."""
+    loaded = configuration.load(text, source) if text else configuration.default()
+    return assembled(loaded, source, registry(plugin_files), text)
+
+
+def assembled(
+    loaded: Configuration, source: str, known: Mapping[str, type[Any]], text: str = ""
+) -> Assembly:
     """The profiles of a configuration, with the plugins of a registry."""
     configuration.refuse_unsupported(loaded, source)
     profiles: dict[str, Profile] = {}
@@ -88,7 +99,7 @@ def assembled(loaded: Configuration, source: str, known: Mapping[str, type[Any]]
     digest = blake2b(repr(loaded).encode(), digest_size=16).hexdigest()
     files = {name: _file(known[name]) for name in sources}
     warnings = (*loaded.warnings, *unchecked)
-    return Assembly(loaded, profiles, sources, digest, warnings, files)
+    return Assembly(loaded, profiles, sources, digest, text, warnings, files)
 
 
 def registry(plugin_files: Iterable[Path] = ()) -> dict[str, type[Any]]:

@@ -1,11 +1,13 @@
 """How much of a cluster is requested over time: time-weighted mean and peak for each resource."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from eventsched.domain.columns import NodeTable
+from eventsched.domain.columns import ALLOCATABLE, REQUESTED, NodeTable
+
+Floats = NDArray[np.float64]
 
 
 class Utilization(NamedTuple):
@@ -16,14 +18,21 @@ class Utilization(NamedTuple):
 
 
 class Meter:
-    """Reads a node table each time that virtual time moves on."""
+    """Reads a node table each time that virtual time moves on. What nodes offer changes seldom: it
+    is summed up, and shares are taken, only when it has."""
 
     def __init__(self, nodes: NodeTable) -> None:
         self._nodes = nodes
         self._last: int | None = None
-        self._held: NDArray[np.float64] = np.zeros(0)
-        self._offered: NDArray[np.float64] = np.zeros(0)
-        self._peak: NDArray[np.float64] = np.zeros(0)
+        self._seen = -1
+        self._elapsed = 0
+        """Microseconds since what nodes offer last changed."""
+        self._offer: Floats = np.zeros(0)
+        self._most: Floats = np.zeros(0)
+        """The largest sums of requests in that time."""
+        self._held: Floats = np.zeros(0)
+        self._offered: Floats = np.zeros(0)
+        self._peak: Floats = np.zeros(0)
 
     def advance(self, now: int) -> None:
         """Counts the time (µs) since the last call with what is requested up to now."""
@@ -34,20 +43,50 @@ class Meter:
         self._count(elapsed)
 
     def _count(self, elapsed: int) -> None:
-        requested, allocatable = self._totals()
-        self._held = _plus(self._held, requested * elapsed)
-        self._offered = _plus(self._offered, allocatable * elapsed)
-        shares = np.divide(
-            requested, allocatable, out=np.zeros(len(requested)), where=allocatable > 0
+        totals = self._nodes.totals
+        if self._seen != self._nodes.node_journal.end or totals.shape[1] != len(self._held):
+            self._offer_changed(totals)
+        requested = totals[REQUESTED]
+        np.maximum(self._most, requested, out=self._most)
+        self._held += requested * float(elapsed)
+        self._elapsed += elapsed
+
+    def _offer_changed(self, totals: NDArray[np.int64]) -> None:
+        self._sum_up()
+        length = totals.shape[1]
+        self._held, self._offered, self._peak = (
+            _padded(each, length) for each in (self._held, self._offered, self._peak)
         )
-        longer = max(len(shares), len(self._peak))
-        self._peak = np.maximum(_padded(shares, longer), _padded(self._peak, longer))
+        self._seen = self._nodes.node_journal.end
+        self._offer = totals[ALLOCATABLE].astype(np.float64)
+        self._most = np.zeros(length)
+
+    def _sum_up(self) -> None:
+        self._offered += self._offer * float(self._elapsed)
+        shares = np.divide(
+            self._most, self._offer, out=np.zeros(len(self._offer)), where=self._offer > 0
+        )
+        np.maximum(self._peak, shares, out=self._peak)
+        self._elapsed = 0
+
+    def snapshot(self) -> list[Any]:
+        """What was counted, as JSON values, for ``restore``."""
+        self._sum_up()
+        arrays = (self._held, self._offered, self._peak)
+        return [self._last, *(array.tolist() for array in arrays)]
+
+    def restore(self, kept: list[Any]) -> None:
+        """Goes on counting from a snapshot."""
+        self._last = kept[0]
+        self._held, self._offered, self._peak = (np.array(each, dtype=float) for each in kept[1:])
+        self._offer = self._most = np.zeros(len(self._held))
 
     def report(self) -> dict[str, Utilization]:
         """Resource → utilization, of the resources that the cluster offers; where no time has
         passed the mean is the present share."""
         self._count(0)
-        requested, allocatable = self._totals()
+        self._sum_up()
+        requested, allocatable = self._nodes.totals[REQUESTED], self._offer
         found = {}
         for name, index in self._nodes.resource_index.items():
             if allocatable[index] <= 0:
@@ -57,17 +96,6 @@ class Meter:
             found[name] = Utilization(float(mean), float(self._peak[index]))
         return found
 
-    def _totals(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        allocatable, requested = self._nodes.totals.astype(np.float64)
-        return requested, allocatable
 
-
-def _padded(values: NDArray[np.float64], length: int) -> NDArray[np.float64]:
-    if len(values) == length:
-        return values
+def _padded(values: Floats, length: int) -> Floats:
     return np.pad(values, (0, length - len(values)))
-
-
-def _plus(one: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.float64]:
-    longer = max(len(one), len(other))
-    return _padded(one, longer) + _padded(other, longer)

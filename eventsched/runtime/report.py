@@ -1,11 +1,27 @@
 """What a simulation came to."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from eventsched.domain.records import Queue
+from eventsched.eventlog.port import Usage
 from eventsched.runtime.meter import Utilization
 from eventsched.runtime.simulation import Simulation
+
+
+class Measured(Protocol):
+    """A log that tells its name, its head and what it takes."""
+
+    @property
+    def stream(self) -> str:
+        """The stream's name."""
+
+    @property
+    def head_hash(self) -> bytes:
+        """The hash of the last batch."""
+
+    def usage(self) -> Usage:
+        """Bytes."""
 
 
 @dataclass(frozen=True)
@@ -16,7 +32,9 @@ class Report:
     ``placed`` counts pods that were bound at some time, ``pending`` those that wait at the end.
     ``reasons`` maps the last message of waiting pods to their number, ``examples`` to one of them.
     ``errors`` are attempts that failed, ``failures`` the first message of each plugin that did it.
-    ``stopped`` says why a run was given up, "" for one that went to its end.
+    ``bytes_per_pod`` is what the log takes for each scheduled pod, ``node_bytes`` what it takes for
+    the nodes; ``log_head`` is the hash of its last batch. ``stopped`` says why a run was given up,
+    "" for one that went to its end.
     """
 
     nodes: int
@@ -31,13 +49,18 @@ class Report:
     utilization: dict[str, Utilization]
     state_digest: str
     records: int
+    stream: str
+    log_head: str
+    bytes_per_pod: float
+    node_bytes: int
     stopped: str
     errors: int
     failures: dict[str, str]
     examples: dict[str, str]
+    resumed: int
 
     @classmethod
-    def of(cls, simulation: Simulation, seconds: float) -> "Report":
+    def of(cls, simulation: Simulation, log: "Measured", seconds: float) -> "Report":
         """The report of a run that has ended."""
         state, tally = simulation.engine.state, simulation.tally
         reasons: dict[str, int] = {}
@@ -51,6 +74,7 @@ class Report:
                 said = f"waiting for gates: {', '.join(queued.pod.gates)}" if gates else "not tried"
             reasons[said] = reasons.get(said, 0) + 1
             examples.setdefault(said, queued.pod.full_name)
+        usage = log.usage()
         return cls(
             nodes=state.nodes.live,
             pods=tally.arrived,
@@ -64,6 +88,11 @@ class Report:
             utilization=simulation.meter.report(),
             state_digest=state.digest(),
             records=simulation.engine.position,
+            stream=log.stream,
+            log_head=log.head_hash.hex(),
+            bytes_per_pod=usage.bytes_per_pod,
+            node_bytes=usage.nodes,
+            resumed=tally.resumed,
             stopped=_stopped(simulation),
             errors=tally.errors,
             failures=tally.failures,
@@ -72,8 +101,9 @@ class Report:
 
     @property
     def pods_per_second(self) -> float:
-        """Pods placed for each real second."""
-        return self.placed / self.seconds if self.seconds else 0.0
+        """Pods placed for each real second, by this process or, where it found the run finished,
+        by the one that finished it."""
+        return (self.placed - self.resumed) / self.seconds if self.seconds else 0.0
 
     def as_json(self) -> dict[str, Any]:
         """The machine-readable summary."""
@@ -93,6 +123,10 @@ class Report:
                 for name, used in self.utilization.items()
             },
             "records": self.records,
+            "bytes_per_pod": round(self.bytes_per_pod, 1),
+            "node_bytes": self.node_bytes,
+            "stream": self.stream,
+            "log_head": self.log_head,
             "errors": self.errors,
             "stopped": self.stopped,
             "state_digest": self.state_digest,

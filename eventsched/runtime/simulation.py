@@ -1,21 +1,27 @@
 """A simulation: the engine, a log and a simulated cluster, run in virtual time to the end.
 
 Only virtual time exists here. At each instant everything that happens is observed, then attempts
-are made until the active queue is empty; the clock moves on when all of that is committed. A run
-ends when nothing but the flush of unschedulable pods could still happen, or when attempts do
-nothing but fail with errors.
+are made until the active queue is empty; the clock moves on when all that asks something of the
+cluster is committed (what asks nothing may wait for it; docs/adr/0006). A run ends when nothing
+but the flush of unschedulable pods could still happen, or when attempts do nothing but fail with
+errors. Where the log holds a run of the same inputs already, it goes on from there (resumption.py).
 """
 
+import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
 
 from eventsched import __version__
-from eventsched.cluster.port import Cluster
+from eventsched.cluster.simulated import SimulatedCluster
 from eventsched.domain import records
-from eventsched.domain.records import FORMAT, Outcome, PodBound, PodDecided, Queue, Record, Stimulus
-from eventsched.eventlog.port import EventLog
+from eventsched.domain.records import FORMAT, Queue
+from eventsched.eventlog.port import EventLog, Snapshot
 from eventsched.runtime.assembly import Assembly
+from eventsched.runtime.committer import Committer
 from eventsched.runtime.meter import Meter
+from eventsched.runtime.tally import Tally
 from eventsched.runtime.writer import Writer
 from eventsched.scheduling.engine import Engine
 from eventsched.scheduling.ledger import Logged
@@ -25,40 +31,15 @@ HOPELESS_AFTER = 1_000
 """Attempts in a row that ended in errors (or three for each waiting pod) before a run gives up."""
 
 
-@dataclass
-class Tally:
-    """What has happened so far; ``messages`` are the last words said of each pod that waits,
-    ``failures`` the first ones of each plugin that failed."""
+class KeptRun(msgspec.Struct):
+    """A snapshot's body: the engine's state, and where the run was."""
 
-    placed: int = 0
-    attempts: int = 0
-    decided: int = 0
-    arrived: int = 0
-    errors: int = 0
-    errors_in_a_row: int = 0
-    now: int = 0
-    queues: Mapping[Queue, int] = field(default_factory=dict)
-    messages: dict[str, str] = field(default_factory=dict)
-    failures: dict[str, str] = field(default_factory=dict)
-
-    def count(self, record: Record) -> None:
-        """Takes in a record."""
-        match record:
-            case PodDecided():
-                self.attempts += 1
-                broken = record.outcome is Outcome.ERROR
-                self.errors += broken
-                self.decided += record.outcome is Outcome.SCHEDULED
-                if broken and record.plugin:
-                    self.failures.setdefault(record.plugin, record.message)
-                self.errors_in_a_row = self.errors_in_a_row + 1 if broken else 0
-                if record.outcome in (Outcome.UNSCHEDULABLE, Outcome.ERROR):
-                    self.messages[record.uid] = record.message
-            case PodBound():
-                self.placed += 1
-                self.messages.pop(record.uid, None)
-            case records.PodDeleted():
-                self.messages.pop(record.uid, None)
+    engine: msgspec.Raw
+    observed: int
+    scheduling: bool
+    tally: dict[str, Any]
+    meter: list[Any]
+    cluster: list[Any]
 
 
 class Simulation:
@@ -67,47 +48,81 @@ class Simulation:
     def __init__(
         self,
         assembly: Assembly,
-        cluster: Cluster,
+        cluster: SimulatedCluster,
         log: EventLog | None,
         *,
         seed: str = DEFAULT_SEED,
         inputs: Mapping[str, str] | None = None,
         batch_size: int = 256,
+        keep: Callable[[Snapshot], None] | None = None,
+        keep_every: int = 100_000,
     ) -> None:
         """``inputs`` are digests of what the run is made of, by name, for the stream's first
-        record. Without a log nothing is recorded (for measuring)."""
+        record. Without a log nothing is recorded (for measuring). ``keep`` stores a snapshot; one
+        is made after so many records and at the end. A log that is not empty is to be taken in by
+        ``resumption.resume`` before the run."""
         self.engine: Engine = assembly.engine(with_detail=log is not None)
         self.tally = Tally(queues=self.engine.queue_lengths)
         self.meter = Meter(self.engine.state.nodes)
-        self._cluster = cluster
-        self._writer = Writer(log, self.engine.state, cluster.execute, batch_size=batch_size)
-        self._observe(
-            records.StreamStarted(
-                format=FORMAT,
-                engine=__version__,
-                seed=seed,
-                inputs={**(inputs or {}), "configuration": assembly.digest},
-                plugins=assembly.sources,
-            ),
-            0,
+        self.cluster = cluster
+        self.started = records.StreamStarted(
+            format=FORMAT,
+            engine=__version__,
+            seed=seed,
+            inputs={**(inputs or {}), "configuration": assembly.digest},
+            configuration=assembly.text,
+            plugins=assembly.sources,
         )
+        self.writer = Writer(self.engine.state, batch_size=batch_size)
+        self.observed = 0
+        """Things that happened in the cluster and were observed."""
+        self.scheduling = False
+        """Whether the present instant has come to its attempts."""
+        self.kept_at = 0
+        """The position of the newest snapshot."""
+        self._log = log
+        self._committer = Committer(log, cluster.execute)
+        self._keep, self._keep_every = keep, keep_every
+        if log is None or log.head == 0:
+            self._write(self.engine.observe(self.started, 0))
 
     def run(
         self, until: int | None = None, progress: Callable[[Tally], None] | None = None
     ) -> Tally:
         """Runs to the end, or to a virtual time (µs) that is not passed. ``progress`` is called
-        often and should return soon."""
-        while (now := self._next_instant()) is not None and (until is None or now <= until):
-            self.meter.advance(now)
-            self._instant(now, progress)
-            if self.hopeless:
-                break
-        else:
-            if now is not None and until is not None:
+        often and should return soon. Raises what the log raises."""
+        if self._is_cut_off:
+            self._instant(self.engine.state.now, progress)
+        while not self.hopeless and (now := self._next_instant()) is not None:
+            if until is not None and now > until:
                 self.meter.advance(until)
                 self.tally.now = until
-        self._writer.commit()
+                break
+            self.meter.advance(now)
+            self._instant(now, progress)
+        self._commit()
+        self._committer.settle()
+        if self.kept_at < self.engine.position:
+            self._keep_snapshot()
         return self.tally
+
+    def snapshot(self, head_hash: bytes) -> Snapshot:
+        """The run as it is, at a moment when all that was decided is committed."""
+        kept = KeptRun(
+            engine=msgspec.Raw(self.engine.snapshot()),
+            observed=self.observed,
+            scheduling=self.scheduling,
+            tally=self.tally.snapshot(),
+            meter=self.meter.snapshot(),
+            cluster=self.cluster.snapshot(),
+        )
+        return Snapshot(
+            position=self.engine.position,
+            hash=head_hash,
+            digest=self.engine.state.digest(),
+            version=__version__,
+            body=zlib.compress(msgspec.json.encode(kept), 1),
+        )
 
     @property
     def hopeless(self) -> bool:
@@ -117,8 +132,15 @@ class Simulation:
         waiting = queues[Queue.ACTIVE] + queues[Queue.BACKOFF]
         return self.tally.errors_in_a_row >= max(HOPELESS_AFTER, 3 * waiting)
 
+    @property
+    def _is_cut_off(self) -> bool:
+        """Whether the log ends within an instant that cannot be found again by what is to come."""
+        flush = self.engine.flush_due
+        overdue = flush is not None and flush <= self.engine.state.now
+        return self.scheduling or not self.engine.idle or overdue
+
     def _next_instant(self) -> int | None:
-        awaited = [self._cluster.next_at, self.engine.due]
+        awaited = [self.cluster.next_at, self.engine.due]
         times = [time for time in awaited if time is not None]
         if not times:
             return None
@@ -127,25 +149,51 @@ class Simulation:
 
     def _instant(self, now: int, progress: Callable[[Tally], None] | None) -> None:
         self.tally.now = now
-        for number, stimulus in enumerate(self._cluster.take(now)):
-            self._observe(stimulus, now)
-            if progress is not None and number % 256 == 255:
-                progress(self.tally)
-        timers = (self.engine.due, self.engine.flush_due)
-        if any(due is not None and due <= now for due in timers):
-            self._observe(records.TimePassed(), now)
+        if not self.scheduling:
+            self._observe_all(now, progress)
         while logged := self.engine.schedule_next():
             self._write(logged)
             if progress is not None:
                 progress(self.tally)
-        self._writer.commit()
+        if self.writer.has_effects:
+            self._commit()
+        self.scheduling = False
+        # Outcomes of effects are the next things that may happen.
+        self._committer.settle()
+        self._keep_snapshot_when_due()
 
-    def _observe(self, stimulus: Stimulus, at: int) -> None:
-        if isinstance(stimulus, records.PodAdded) and not stimulus.pod.node_name:
-            self.tally.arrived += 1
-        self._write(self.engine.observe(stimulus, at))
+    def _observe_all(self, now: int, progress: Callable[[Tally], None] | None) -> None:
+        for number, stimulus in enumerate(self.cluster.take(now)):
+            self.observed += 1
+            self._write(self.engine.observe(stimulus, now))
+            if progress is not None and number % 256 == 255:
+                progress(self.tally)
+        self.scheduling = True
+        timers = (self.engine.due, self.engine.flush_due)
+        if any(due is not None and due <= now for due in timers):
+            self._write(self.engine.observe(records.TimePassed(), now))
 
     def _write(self, logged: list[Logged]) -> None:
         for each in logged:
             self.tally.count(each.record)
-        self._writer.add(logged)
+        self.writer.add(logged)
+        if self.writer.full:
+            self._commit()
+            if self.scheduling:
+                self._keep_snapshot_when_due()
+
+    def _commit(self) -> None:
+        pending = self.writer.close(b"[%d,%d]" % (self.observed, self.scheduling))
+        if pending is not None:
+            self._committer.offer(pending)
+
+    def _keep_snapshot_when_due(self) -> None:
+        if self._keep is not None and self.engine.position - self.kept_at >= self._keep_every:
+            self._commit()
+            self._committer.settle()
+            self._keep_snapshot()
+
+    def _keep_snapshot(self) -> None:
+        if self._keep is not None and self._log is not None:
+            self._keep(self.snapshot(self._log.head_hash))
+            self.kept_at = self.engine.position

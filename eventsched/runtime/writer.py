@@ -1,64 +1,77 @@
-"""The one writer: records become batches, batches are committed, and only then effects leave."""
+"""From the engine's records to batches: what a batch holds, and which effects wait for it.
 
-from collections.abc import Callable, Sequence
+Pure; ``Committer`` and the leader do the waiting. Where a batch ends changes no decision: the
+engine does not know of batches.
+"""
 
-from eventsched.domain.records import Bind, BindIntended, Effect, Outcome, PodDecided
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from eventsched.domain.records import Bind, BindIntended, BindRetried, Effect, Outcome, PodDecided
 from eventsched.domain.state import SchedulerState
-from eventsched.eventlog.port import Batch, EventLog, Stored
+from eventsched.eventlog.port import Batch, Stored
 from eventsched.scheduling.ledger import Logged
+
+_INTENTS = frozenset({PodDecided, BindIntended, BindRetried})
+"""The kinds of records that may ask something of the world."""
+
+
+class Pending(NamedTuple):
+    """A closed batch, and the effects (each with the time, µs, of its decision) that may leave once
+    it is committed."""
+
+    batch: Batch
+    effects: Sequence[tuple[Effect, int]]
 
 
 class Writer:
-    """Collects the engine's records and hands them to the log. Where a batch ends changes no
-    decision: the engine does not know of batches."""
+    """Collects the engine's records until a batch is closed."""
 
-    def __init__(
-        self,
-        log: EventLog | None,
-        state: SchedulerState,
-        execute: Callable[[Effect, int], None],
-        *,
-        batch_size: int = 256,
-    ) -> None:
-        """``execute`` gets each effect and the time (µs) of its decision, after the commit. Without
-        a log effects leave at the end of a batch all the same: for measuring what logging costs."""
-        self._log = log
+    def __init__(self, state: SchedulerState, *, batch_size: int = 256) -> None:
         self._state = state
-        self._execute = execute
         self._batch_size = batch_size
         self._open: list[Logged] = []
         self._effects: list[tuple[Effect, int]] = []
 
     def add(self, logged: Sequence[Logged]) -> None:
-        """Takes the records of a step; commits when the batch is full."""
+        """Takes the records of a step."""
         self._open += logged
         for each in logged:
             # Made now, from the state that the record was decided in: a batch's edge changes none.
-            effect = self._effect(each)
-            if effect is not None:
+            if type(each.record) in _INTENTS and (effect := self.effect(each)) is not None:
                 self._effects.append((effect, each.at))
-        if len(self._open) >= self._batch_size:
-            self.commit()
 
-    def commit(self) -> None:
-        """Commits what is open, then lets its effects go. Raises what the log raises; the batch
-        stays open then and is offered again, unchanged, by the next call."""
+    @property
+    def has_effects(self) -> bool:
+        """Whether something in the open batch asks anything of the world."""
+        return bool(self._effects)
+
+    @property
+    def full(self) -> bool:
+        """Whether the open batch should be closed."""
+        return len(self._open) >= self._batch_size
+
+    def close(self, mark: bytes = b"null") -> Pending | None:
+        """Closes the open batch; None where nothing is in it. ``mark`` is JSON text that says how
+        far the sources were read."""
         if not self._open:
-            return
-        if self._log is not None:
-            self._log.append(_batch(self._open))
+            return None
+        logged, self._open = self._open, []
         effects, self._effects = self._effects, []
-        self._open = []
-        for effect, at in effects:
-            self._execute(effect, at)
+        batch = Batch(
+            records=[Stored.of(each) for each in logged],
+            details={each.position: each.detail for each in logged if each.detail is not None},
+            mark=mark,
+        )
+        return Pending(batch, effects)
 
-    def _effect(self, logged: Logged) -> Effect | None:
-        """What a record asks of the world, once it is committed."""
+    def effect(self, logged: Logged) -> Effect | None:
+        """What a record that was just applied asks of the world, once it is committed."""
         record = logged.record
         if isinstance(record, PodDecided):
             if record.outcome is not Outcome.SCHEDULED:
                 return None
-        elif not isinstance(record, BindIntended):
+        elif not isinstance(record, BindIntended | BindRetried):
             return None
         pod = self._state.pods[record.uid].pod
         return Bind(
@@ -69,11 +82,3 @@ class Writer:
             attempt=record.attempt,
             decision=logged.position,
         )
-
-
-def _batch(logged: Sequence[Logged]) -> Batch:
-    return Batch(
-        id=f"{logged[0].position}-{logged[-1].position}",
-        records=[Stored.of(each) for each in logged],
-        details={each.position: each.detail for each in logged if each.detail is not None},
-    )

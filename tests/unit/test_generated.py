@@ -1,6 +1,6 @@
 """Generated loads: the text that names them, their shapes, and that they never change."""
 
-import time
+import cProfile
 from collections import Counter
 from hashlib import blake2b
 
@@ -175,10 +175,16 @@ def test_tight_pods_are_bound_only_to_zones_that_have_a_node() -> None:
     assert wanted == zones
 
 
-def test_a_large_load_is_made_quickly() -> None:
-    found = load("nodes=5000,pods=100000,shape=mixed,rate=100,runtime=60")
-    start = time.perf_counter()
-    pods = found.pods()
-    # About a second; the bound leaves room for a busy machine.
-    assert time.perf_counter() - start < 6
-    assert len(pods) == 100_000
+def test_a_pod_of_a_large_load_costs_no_more_than_one_of_a_small_load() -> None:
+    """Measured in calls, not in seconds: neither grows with the number of nodes or pods."""
+
+    def calls(text: str) -> int:
+        profile = cProfile.Profile()
+        assert len(profile.runcall(load(text).pods)) == load(text).pod_count
+        return sum(each.callcount for each in profile.getstats())
+
+    few = calls("nodes=20,pods=1000,shape=mixed,rate=100,runtime=60")
+    more = calls("nodes=20,pods=4000,shape=mixed,rate=100,runtime=60")
+    nodes = calls("nodes=2000,pods=1000,shape=mixed,rate=100,runtime=60")
+    assert more < 4.1 * few
+    assert nodes < 1.1 * few

@@ -2,7 +2,7 @@
 
 from eventsched.cli.progress import Progress
 from eventsched.domain.records import Queue
-from eventsched.runtime.simulation import Tally
+from eventsched.runtime.tally import Tally
 
 
 def test_the_line_has_pods_rate_queues_and_virtual_time() -> None:

@@ -1,0 +1,59 @@
+"""What has happened so far in a run, counted from its records."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from eventsched.domain import records
+from eventsched.domain.records import Outcome, PodBound, PodDecided, Queue, Record
+
+
+@dataclass
+class Tally:
+    """Counts; ``messages`` are the last words said of each pod that waits, ``failures`` the first
+    ones of each plugin that failed, ``now`` is in µs. ``resumed`` counts the pods that had been
+    placed before this process went on with the run."""
+
+    placed: int = 0
+    attempts: int = 0
+    decided: int = 0
+    arrived: int = 0
+    errors: int = 0
+    errors_in_a_row: int = 0
+    resumed: int = 0
+    now: int = 0
+    queues: Mapping[Queue, int] = field(default_factory=dict)
+    messages: dict[str, str] = field(default_factory=dict)
+    failures: dict[str, str] = field(default_factory=dict)
+
+    def count(self, record: Record) -> None:
+        """Takes in a record."""
+        match record:
+            case PodDecided():
+                self.attempts += 1
+                broken = record.outcome is Outcome.ERROR
+                self.errors += broken
+                self.decided += record.outcome is Outcome.SCHEDULED
+                if broken and record.plugin:
+                    self.failures.setdefault(record.plugin, record.message)
+                if broken:
+                    self.errors_in_a_row += 1
+                elif record.outcome is not Outcome.UNSCHEDULABLE:  # which the flush tries again
+                    self.errors_in_a_row = 0
+                if record.outcome in (Outcome.UNSCHEDULABLE, Outcome.ERROR):
+                    self.messages[record.uid] = record.message
+            case PodBound():
+                self.placed += 1
+                self.messages.pop(record.uid, None)
+            case records.PodAdded():
+                self.arrived += not record.pod.node_name
+            case records.PodDeleted():
+                self.messages.pop(record.uid, None)
+
+    def snapshot(self) -> dict[str, Any]:
+        """The counts as JSON values, for ``restore``."""
+        return {name: value for name, value in vars(self).items() if name != "queues"}
+
+    def restore(self, kept: Mapping[str, Any]) -> None:
+        """Goes on counting from a snapshot."""
+        vars(self).update(kept)

@@ -1,0 +1,131 @@
+"""``eventsched simulate`` as a process of its own, and what it has to come to."""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from eventsched.cluster import generated
+from eventsched.cluster.simulated import SimulatedCluster
+from eventsched.eventlog.addresses import libpq_url
+from eventsched.eventlog.memory import MemoryEventLog
+from eventsched.eventlog.port import Stored
+from eventsched.eventlog.postmaster import Postmaster
+from eventsched.eventlog.reading import Reader
+from eventsched.history import replay
+from eventsched.runtime.assembly import assemble
+from eventsched.runtime.report import Report
+from eventsched.runtime.simulation import Simulation
+from tests.databases import ROOT
+
+STREAM = "simulation"
+_OF_THE_PROCESS = {"seconds", "pods_per_second", "bytes_per_pod", "node_bytes", "log_head"}
+"""What may differ from run to run."""
+_CHANGED = """
+import sys
+from eventsched.cli.main import main
+from eventsched.eventlog.postgres import PostgresEventLog
+from eventsched.runtime.simulation import Simulation
+{changes}
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def command(*arguments: object, changes: str = "") -> list[str]:
+    """The command line of a process; ``changes`` are statements that run in it beforehand."""
+    program = ["-c", _CHANGED.format(changes=changes)] if changes else ["-m", "eventsched"]
+    return [sys.executable, *program, *map(str, arguments)]
+
+
+def started(*arguments: object, changes: str = "") -> "subprocess.Popen[str]":
+    """``eventsched`` with these arguments."""
+    return subprocess.Popen(
+        command(*arguments, changes=changes),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+    )
+
+
+def ended(*arguments: object, changes: str = "") -> tuple[int, str, list[str]]:
+    """Runs it to its end: exit code, output, and the lines on standard error but for warnings and
+    progress."""
+    with started(*arguments, changes=changes) as process:
+        output, errors = process.communicate(timeout=180)
+    return process.returncode, output, complaints(errors)
+
+
+def complaints(errors: str) -> list[str]:
+    """The lines that are neither a warning nor the progress of a run."""
+    return [line for line in errors.splitlines() if not line.startswith(("warning: ", "["))]
+
+
+def folder_url(folder: Path, role: str) -> str | None:
+    """The address of a folder's server for a role, without becoming its user; None where none is
+    ready."""
+    running = Postmaster(folder).running()
+    if running is None or running.status != "ready":
+        return None
+    return f"postgresql://{role}@/eventsched?host={running.socket_folder}&port={running.port}"
+
+
+def reaches(
+    process: "subprocess.Popen[str]", url: Callable[[], str | None], position: int, epoch: int
+) -> bool:
+    """Waits until the log's head has passed a position in an epoch; False where the process ended
+    before."""
+    while process.poll() is None:
+        found = url()
+        try:
+            if found is not None:
+                with psycopg.connect(libpq_url(found), autocommit=True) as connection:
+                    while process.poll() is None:
+                        row = connection.execute(
+                            "SELECT next, epoch FROM eventsched_log.head"
+                        ).fetchone()
+                        if row is not None and row[0] >= position and row[1] >= epoch:
+                            return True
+                        time.sleep(0.001)
+        except psycopg.Error:
+            pass  # not there yet, or going away
+        time.sleep(0.005)
+    return False
+
+
+@cache
+def uninterrupted(load: str, config: Path | None = None) -> tuple[list[Stored], dict[str, Any]]:
+    """The records and the summary of a run in one piece, in memory."""
+    found, log = generated.parse(load), MemoryEventLog(STREAM)
+    simulation = Simulation(
+        assemble(config),
+        SimulatedCluster(found.nodes(), found.pods()),
+        log,
+        inputs={"generate": str(found)},
+    )
+    simulation.run()
+    return list(log.read()), lasting(Report.of(simulation, log, 1.0).as_json())
+
+
+def lasting(summary: dict[str, Any]) -> dict[str, Any]:
+    """A summary without what may differ from run to run."""
+    return {name: value for name, value in summary.items() if name not in _OF_THE_PROCESS}
+
+
+def assert_whole(load: str, output: str, address: str) -> None:
+    """The summary and the log are those of a run in one piece, and every decision comes out."""
+    records, summary = uninterrupted(load)
+    assert lasting(json.loads(output)) == summary
+    reader = Reader(address, STREAM)
+    assert list(reader.read()) == records
+    assert json.loads(output)["log_head"] == reader.head.hash.hex()
+    done = replay.verify(assemble().engine, reader)
+    assert done.divergence is None, str(done.divergence)
+    assert done.engine.state.digest() == summary["state_digest"]

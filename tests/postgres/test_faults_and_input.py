@@ -1,0 +1,469 @@
+"""What goes wrong outside, as its user meets it: one line with the remedy, exit code 2 for input
+and 3 for the environment, and nothing half written."""
+
+import json
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import psycopg
+import pytest
+
+from eventsched.cli.main import main
+from eventsched.eventlog import migrating
+from eventsched.eventlog.addresses import libpq_url
+from eventsched.eventlog.database import READER
+from eventsched.eventlog.embedded import EmbeddedPostgres
+from eventsched.eventlog.errors import UnavailableError
+from eventsched.eventlog.postgres import PostgresEventLog
+from eventsched.eventlog.reading import Reader
+from tests.databases import Server, embedded_programs, migrate
+from tests.postgres.processes import child
+from tests.postgres.simulations import (
+    STREAM,
+    assert_whole,
+    complaints,
+    ended,
+    folder_url,
+    reaches,
+    started,
+    uninterrupted,
+)
+
+LOAD = "nodes=3,pods=40,shape=tight,seed=2"
+LONG = "nodes=8,pods=120,shape=tight,seed=1"
+SIMULATE = ("simulate", "--generate", LOAD)
+READING = (("replay",), ("replay", "--verify"), ("verify",))
+Says = Callable[..., str]
+
+
+@pytest.fixture
+def says(capsys: pytest.CaptureFixture[str]) -> Says:
+    """Runs a command that has to end with an exit code and one line, and nothing else; the line."""
+
+    def run(code: int, *arguments: object) -> str:
+        capsys.readouterr()
+        assert main([str(each) for each in arguments]) == code
+        found = capsys.readouterr()
+        (line,) = complaints(found.err)
+        assert found.out == ""
+        assert line.startswith(f"eventsched {arguments[0]}: ")
+        return line
+
+    return run
+
+
+def written(url: str) -> None:
+    """Prepares a database with a log."""
+    migrate(url)
+    assert main([*SIMULATE, "--database", url]) == 0
+
+
+@pytest.fixture
+def log(one_server: Server) -> Iterator[str]:
+    """The address of a database with a finished run."""
+    with one_server.fresh(written) as url:
+        yield url
+
+
+def execute(url: str, *statements: str) -> list[tuple[Any, ...]]:
+    with psycopg.connect(libpq_url(url), autocommit=True) as connection:
+        for statement in statements:
+            cursor = connection.execute(statement.encode())
+        return cursor.fetchall() if cursor.description else []
+
+
+def content(url: str) -> list[Any]:
+    """All that a log holds."""
+    return [
+        execute(url, f"SELECT * FROM eventsched_log.{table} ORDER BY 1, 2")
+        for table in ("stream", "head", "epoch", "batch", "detail", "snapshot", "decision", "pod")
+    ]
+
+
+@contextmanager
+def unchanged(url: str) -> Iterator[None]:
+    """Nothing is written meanwhile, not even half."""
+    before = content(url)
+    yield
+    assert content(url) == before
+
+
+# --- the database is away, or not ours ----------------------------------------------------
+
+
+@pytest.mark.parametrize("command", [SIMULATE, *READING])
+@pytest.mark.parametrize(
+    ("url", "problem"),
+    [
+        ("postgresql://me@127.0.0.1:1/log", "refused"),
+        ("postgresql://me@/log?host=/nowhere", "No such file"),
+        ("postgresql://me:secret@no-such-host.invalid/log", "no-such-host.invalid"),
+    ],
+)
+def test_an_unreachable_database(
+    command: tuple[str, ...], url: str, problem: str, says: Says
+) -> None:
+    line = says(3, *command, "--database", url)
+    assert problem in line
+    assert "secret" not in line
+    assert line.endswith("; start the database, or mend its address")
+
+
+@pytest.mark.parametrize("command", [SIMULATE, *READING])
+def test_a_database_that_does_not_exist(
+    command: tuple[str, ...], one_server: Server, says: Says
+) -> None:
+    line = says(3, *command, "--database", one_server.url("no_such_database"))
+    assert 'database "no_such_database" does not exist' in line
+
+
+@pytest.mark.parametrize("command", [SIMULATE, *READING])
+def test_a_database_without_the_schema(
+    command: tuple[str, ...], one_server: Server, says: Says
+) -> None:
+    with one_server.fresh(nothing) as url:
+        line = says(3, *command, "--database", url)
+        assert line.endswith(": has no eventsched schema; run `eventsched db upgrade`")
+
+
+def nothing(url: str) -> None:
+    """Prepares nothing."""
+
+
+@pytest.mark.parametrize("command", [SIMULATE, *READING])
+def test_a_newer_schema(command: tuple[str, ...], log: str, says: Says) -> None:
+    execute(log, "UPDATE eventsched_log.migration SET version_num = '9999'")
+    with unchanged(log):
+        line = says(3, *command, "--database", log)
+    assert "its schema 9999 is newer than this version of eventsched knows" in line
+    assert line.endswith("; install the version of eventsched that made it, or a newer one")
+
+
+@pytest.mark.parametrize("command", [SIMULATE, *READING])
+@pytest.mark.parametrize(
+    "change", ["DELETE FROM eventsched_log.migration", "DROP TABLE eventsched_log.migration"]
+)
+def test_a_half_migrated_schema(
+    command: tuple[str, ...], change: str, log: str, says: Says
+) -> None:
+    execute(log, change)
+    with unchanged(log):
+        line = says(3, *command, "--database", log)
+    assert "its schema has no revision" in line
+
+
+@pytest.mark.parametrize("version", ["9999", None])
+def test_a_folder_of_another_schema(version: str | None, place: Path, says: Says) -> None:
+    """The embedded database is brought up by itself, but neither taken back nor guessed at."""
+    assert main([*SIMULATE, "--data-dir", str(place / "data")]) == 0
+    with EmbeddedPostgres(place / "data").open() as postgres:
+        address = postgres.superuser_url
+        change = f"UPDATE eventsched_log.migration SET version_num = '{version}'"
+        execute(address, change if version else "DELETE FROM eventsched_log.migration")
+        with unchanged(address):
+            for command in (SIMULATE, *READING):
+                line = says(3, *command, "--data-dir", place / "data")
+                assert "newer" in line if version else "; " in line
+
+
+# --- rights -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def stranger(log: str) -> Iterator[str]:
+    """The address of the database for a user without any rights there."""
+    name = f"stranger_{urlsplit(log).path[1:]}"[:60]
+    execute(log, f'CREATE ROLE "{name}" LOGIN')
+    parts = urlsplit(log)
+    host = parts.netloc.rpartition("@")[2]
+    yield parts._replace(netloc=f"{name}@{host}").geturl()
+    execute(log, f'DROP OWNED BY "{name}"', f'DROP ROLE "{name}"')
+
+
+def grant(log: str, stranger: str, role: str) -> None:
+    execute(log, f'GRANT {role} TO "{urlsplit(stranger).username}"')
+
+
+def test_no_rights(stranger: str, log: str, says: Says) -> None:
+    with unchanged(log):
+        assert "GRANT eventsched_writer" in says(3, *SIMULATE, "--database", stranger)
+        for command in READING:
+            assert "eventsched_reader" in says(3, *command, "--database", stranger)
+
+
+def test_a_reader_cannot_write(stranger: str, log: str, says: Says) -> None:
+    grant(log, stranger, "eventsched_reader")
+    with unchanged(log):
+        line = says(3, *SIMULATE, "--database", stranger)
+        assert line.endswith("; GRANT eventsched_writer to this user")
+        assert "permission denied" in line
+    assert main(["replay", "--verify", "--database", stranger]) == 0
+
+
+def test_a_writer_is_enough(stranger: str, log: str) -> None:
+    grant(log, stranger, "eventsched_writer")
+    assert main([*SIMULATE, "--database", stranger, "--stream", "other"]) == 0
+
+
+def test_no_rights_to_create_roles(one_server: Server) -> None:
+    """As ``eventsched db upgrade`` meets it; tests of that command are elsewhere."""
+    with one_server.fresh(nothing) as url:
+        name = f"owner_{urlsplit(url).path[1:]}"[:60]
+        execute(
+            url,
+            f'CREATE ROLE "{name}" LOGIN',
+            f'GRANT ALL ON DATABASE "{urlsplit(url).path[1:]}" TO "{name}"',
+        )
+        parts = urlsplit(url)
+        mine = parts._replace(netloc=f"{name}@{parts.netloc.rpartition('@')[2]}").geturl()
+        roles = "SELECT count(*) FROM pg_roles WHERE rolname = 'eventsched_owner'"
+        if execute(url, roles) == [(0,)]:
+            with pytest.raises(UnavailableError, match="--one-user"):
+                migrating.upgrade(mine)
+        migrating.upgrade(mine, one_user=True)
+        assert main([*SIMULATE, "--database", mine]) == 0
+        assert main(["replay", "--verify", "--database", mine]) == 0
+        execute(
+            url,
+            f'REASSIGN OWNED BY "{name}" TO CURRENT_USER',
+            f'DROP OWNED BY "{name}"',
+            f'DROP ROLE "{name}"',
+        )
+
+
+def test_a_database_that_may_not_be_written(log: str, says: Says) -> None:
+    """A standby, or one that was set read-only."""
+    name = urlsplit(log).path[1:]
+    execute(log, f'ALTER DATABASE "{name}" SET default_transaction_read_only = on')
+    with unchanged(log):
+        line = says(3, *SIMULATE, "--database", log, "--stream", "other")
+    assert "read-only transaction" in line
+
+
+# --- the stream, the folder and the options -----------------------------------------------
+
+
+def test_other_inputs(log: str, says: Says) -> None:
+    """Named, and refused before anything is written but the epoch that looked."""
+    before = Reader(log, STREAM).head
+    for more, named in (
+        (("--seed", "x"), "seed"),
+        (("--limit", 3), "variant"),
+        (("--arrivals", "together"), "variant"),
+    ):
+        line = says(2, *SIMULATE, *more, "--database", log)
+        assert line == (
+            f"eventsched simulate: stream {STREAM}: holds a run of other inputs ({named}); name "
+            "another --stream or --data-dir, or give the inputs that it was begun with"
+        )
+    line = says(2, "simulate", "--generate", LONG, "--database", log)
+    assert "(generate)" in line
+    assert Reader(log, STREAM).head == before
+    assert main(["replay", "--verify", "--database", log]) == 0
+
+
+def test_a_finished_run_says_the_same_again(log: str, capsys: pytest.CaptureFixture[str]) -> None:
+    said = []
+    for _ in range(2):
+        before = content(log)
+        assert main([*SIMULATE, "--database", log, "-o", "json"]) == 0
+        said.append(json.loads(capsys.readouterr().out.splitlines()[-1]))
+        after = content(log)
+        assert after[3:] == before[3:]
+        assert len(after[2]) == len(before[2]) + 1
+    assert said[0] == said[1]
+
+
+def test_a_folder_in_use(place: Path, says: Says) -> None:
+    assert main([*SIMULATE, "--data-dir", str(place / "data")]) == 0
+    programs = list(embedded_programs().values())[-1]
+    postgres = EmbeddedPostgres(place / "data", binaries=programs)
+    with child(postgres, "writer") as other:
+        line = says(3, *SIMULATE, "--data-dir", place / "data")
+        assert f": another process writes here: pid {other.pid}, " in line
+        assert line.endswith("; wait for its end or end it, or choose another data folder")
+        assert main(["replay", "--data-dir", str(place / "data")]) == 0, "readers may"
+    assert main([*SIMULATE, "--data-dir", str(place / "data")]) == 0
+
+
+def test_folders_that_cannot_be_used(place: Path, says: Says) -> None:
+    (place / "file").write_text("")
+    assert says(3, *SIMULATE, "--data-dir", place / "file")
+    for command in READING:
+        line = says(2, *command, "--data-dir", place / "none")
+        assert line.endswith(": there is no database here; see that the folder is right")
+    assert not (place / "none").exists()
+    assert main([*SIMULATE, "--data-dir", str(place / "data")]) == 0
+    version = place / "data/postgres/PG_VERSION"
+    version.write_text("9.6\n")
+    for command in (SIMULATE, *READING):
+        line = says(2, *command, "--data-dir", place / "data")
+        assert "it was made by Postgres 9.6" in line
+
+
+@pytest.mark.parametrize("command", [SIMULATE, *READING])
+def test_addresses_that_are_none(command: tuple[str, ...], place: Path, says: Says) -> None:
+    for address, problem in (
+        ("nonsense", "is not a URL"),
+        ("mysql://me@host/log", "names mysql, not Postgres"),
+    ):
+        line = says(2, *command, "--database", address)
+        assert line == (
+            f"eventsched {command[0]}: --database: {problem}; "
+            "write postgresql://USER@HOST:PORT/DATABASE, or use --data-dir"
+        )
+    line = says(2, *command, "--database", "postgresql://me@/log", "--data-dir", place)
+    assert line.endswith(": options: two databases are named; give --data-dir or --database")
+
+
+def test_a_port_that_is_none(says: Says) -> None:
+    line = says(2, *SIMULATE, "--database", "postgresql://me@host:port/log")
+    assert ": --database: is not a URL; " in line
+
+
+# --- while it runs ------------------------------------------------------------------------
+
+
+def test_a_second_writer_fences_the_first(database: str) -> None:
+    position = len(uninterrupted(LONG)[0]) // 3
+    arguments = ("simulate", "--generate", LONG, "--database", database, "-o", "json")
+    with started(*arguments) as process:
+        try:
+            assert reaches(process, lambda: database, position, 1)
+            second = PostgresEventLog(database, STREAM, holder="second")
+            head = second.head
+            output, errors = process.communicate(timeout=120)
+        finally:
+            process.kill()
+    assert (process.returncode, output) == (3, "")
+    (line,) = complaints(errors)
+    assert line == (
+        f"eventsched simulate: stream {STREAM}: we write in epoch 1, but another writer has begun "
+        "epoch 2; see that only one runs, and start it again"
+    )
+    assert position <= second.head == head == second.reader.head.next < len(uninterrupted(LONG)[0])
+    second.close()
+    code, output, said = ended(*arguments)
+    assert (code, said) == (0, [])
+    assert_whole(LONG, output, database)
+
+
+def failing(table: str, code: str, after: int = 0) -> str:
+    """A server-side failure of inserts into a table, once it holds so many rows."""
+    return f"""
+        CREATE FUNCTION public.fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+            IF (SELECT count(*) FROM eventsched_log.{table}) >= {after} THEN
+                RAISE EXCEPTION 'could not extend file: No space left on device'
+                USING ERRCODE = '{code}', HINT = 'Check free disk space.';
+            END IF;
+            RETURN NEW;
+        END $$;
+        CREATE TRIGGER fail BEFORE INSERT ON eventsched_log.{table}
+            FOR EACH ROW EXECUTE FUNCTION public.fail()"""
+
+
+@pytest.mark.parametrize(
+    ("table", "after"), [("batch", 0), ("batch", 7), ("decision", 30), ("detail", 50), ("epoch", 0)]
+)
+def test_the_server_refuses_an_append(table: str, after: int, database: str, says: Says) -> None:
+    """Whatever is in a batch, none of it is in the log; and the run goes on from there."""
+    execute(database, failing(table, "53100", after))
+    line = says(3, *SIMULATE, "--database", database)
+    assert "No space left on device" in line
+    batches = execute(database, "SELECT first, count FROM eventsched_log.batch ORDER BY first")
+    ends = [first + count for first, count in batches]
+    assert [first for first, _ in batches] == [0, *ends][: len(batches)]
+    heads = execute(database, "SELECT next FROM eventsched_log.head")
+    assert heads == ([] if table == "epoch" else [(ends[-1] if ends else 0,)])
+    execute(database, "DROP FUNCTION public.fail CASCADE")
+    code, output, said = ended(*SIMULATE, "--database", database, "-o", "json")
+    assert (code, said) == (0, [])
+    assert_whole(LOAD, output, database)
+
+
+def test_a_snapshot_that_cannot_be_kept(database: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is a cache: the run ends as it should."""
+    execute(database, failing("snapshot", "53100"))
+    code = main([*SIMULATE, "--database", database, "-o", "json"])
+    found = capsys.readouterr()
+    assert (code, complaints(found.err)) == (0, [])
+    assert_whole(LOAD, found.out, database)
+
+
+@contextmanager
+def small_disk(folder: Path, megabytes: int) -> Iterator[Path]:
+    """A disk of that size in a folder, where we may mount one."""
+    folder.mkdir()
+    options = f"size={megabytes}m,mode=755"
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", options, "tmpfs", folder], capture_output=True, check=False
+    )
+    if mounted.returncode:
+        pytest.skip("a small disk cannot be mounted here: " + mounted.stderr.decode().strip())
+    try:
+        yield folder
+    finally:
+        EmbeddedPostgres(folder / "data").stop_unused()
+        subprocess.run(["umount", "-l", folder], check=True)
+
+
+def test_a_disk_that_fills_up(place: Path) -> None:
+    """Under load; once there is room again, the same command goes on."""
+    with small_disk(place / "disk", 90) as disk:
+        arguments = ("simulate", "--generate", LONG, "--data-dir", disk / "data", "-o", "json")
+        position = len(uninterrupted(LONG)[0]) // 4
+        with started(*arguments) as process:
+            try:
+                assert reaches(process, lambda: folder_url(disk / "data", READER), position, 1)
+                fill(disk / "ballast")
+                output, errors = process.communicate(timeout=120)
+            finally:
+                process.kill()
+        assert (process.returncode, output) == (3, "")
+        (line,) = complaints(errors)
+        assert "No space left on device" in line or "no answer for 30 s" in line
+        (disk / "ballast").unlink()
+        code, output, said = ended(*arguments)
+        assert (code, said) == (0, [])
+        with EmbeddedPostgres(disk / "data").open(create=False) as postgres:
+            assert_whole(LONG, output, postgres.url(READER))
+
+
+def test_a_disk_that_is_too_small(place: Path, says: Says) -> None:
+    with small_disk(place / "disk", 20) as disk:
+        line = says(3, *SIMULATE, "--data-dir", disk / "data")
+        assert f"; free space on the disk of {disk / 'data'}" in line
+        assert not (disk / "data/postgres").exists()
+
+
+def fill(path: Path) -> None:
+    """Writes until nothing more fits."""
+    with path.open("wb", buffering=0) as file:
+        for size in (2**20, 2**12):
+            with suppress(OSError):
+                while file.write(bytes(size)):
+                    pass
+
+
+def test_a_damaged_log_is_not_gone_on_with(one_server: Server, says: Says) -> None:
+    """A run that was cut off, then a row altered: neither simulate nor replay pass over it."""
+    with one_server.fresh(migrate) as url:
+        assert main([*SIMULATE, "--database", url, "--until", "100"]) == 0
+        first = execute(url, "SELECT first FROM eventsched_log.batch ORDER BY 1")[5][0]
+        execute(
+            url,
+            "ALTER TABLE eventsched_log.batch DISABLE TRIGGER USER",
+            "ALTER TABLE eventsched_log.snapshot DISABLE TRIGGER USER",
+            "DELETE FROM eventsched_log.snapshot",
+            'UPDATE eventsched_log.batch SET body = \'[[0,0,1,{"kind":"What"}]]\''
+            f" WHERE first = {first}",
+        )
+        before = content(url)
+        line = says(3, *SIMULATE, "--database", url)
+        assert f"the log is damaged: position {first}" in line
+        assert "`eventsched verify`" in line
+        assert content(url)[3:] == before[3:]
