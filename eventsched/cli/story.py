@@ -1,60 +1,58 @@
-"""A pod's story for people."""
+"""An explanation for people, and for programs."""
 
-from eventsched.cli.tables import duration, table
-from eventsched.domain.records import Outcome, PodQueued
-from eventsched.runtime.story import Attempt, Refusal, Story
+from typing import Any
+
+from eventsched.cli.moments import iso, moment
+from eventsched.cli.tables import table
+from eventsched.domain.records import Outcome, PodDecided, PodQueued, Queue
+from eventsched.history.explanation import (
+    Attempt,
+    Explanation,
+    NodeAnswer,
+    NodeScore,
+    Refusal,
+    Step,
+)
 
 
-def story_text(story: Story) -> str:
-    """Moves and attempts in order, and for the last attempt why that node and not the others."""
-    lines = [f"{story.name}:"]
-    for at, step in story.steps:
-        if isinstance(step, PodQueued):
-            text = f"queue {step.queue.value}: {_cause(step)}"
-        elif isinstance(step, Attempt):
-            text = _attempt_line(step)
-        else:
-            text = f"bound to {step.node}"
-        lines.append(f"  {duration(at):>10}  {text}")
-    last = story.last_attempt
-    if last is not None:
-        lines += _why_there(last) + _why_not(last)
+def story_text(explained: Explanation) -> str:
+    """Who, what happened in order, and for the attempt that was asked for why that node and not
+    the others."""
+    pod = explained.pod
+    lines = [f"{pod.full_name}: uid {pod.uid}, stream {explained.stream}"]
+    if explained.older:
+        places = ", ".join(f"{each.uid} (position {each.position})" for each in explained.older)
+        lines.append(f"the newest of {len(explained.older) + 1} of that name; before: {places}")
+    rows = [(moment(step.at), step.position, _step(step)) for step in explained.steps]
+    lines += ["", table(("time", "position", "what"), rows)]
+    attempt = explained.explained
+    if attempt is not None:
+        lines += _why_there(attempt) + _why_not(attempt)
     return "\n".join(lines)
 
 
-def _cause(move: PodQueued) -> str:
-    text = f"{move.cause} ({move.plugin})" if move.plugin else move.cause
-    if move.cause == "AttemptFailed" and move.rejectors:
-        text += f", refused by {', '.join(move.rejectors)}"
-    return f"{text}: {move.message}" if move.message else text
-
-
-def _attempt_line(attempt: Attempt) -> str:
-    decided = attempt.decided
-    if decided.outcome in (Outcome.SCHEDULED, Outcome.WAITING):
-        told = f"attempt {decided.attempt}: {decided.node} with {decided.score}"
-        return f"{told}, {decided.feasible} of {decided.evaluated} nodes feasible"
-    return f"attempt {decided.attempt}: {decided.outcome.value}: {decided.message}"
+def _step(step: Step) -> str:
+    record, origin = step.record, step.origin
+    if not isinstance(record, PodQueued):
+        return step.text
+    if origin is None:
+        text = step.text
+    else:
+        plugin = f" ({record.plugin})" if record.plugin else ""
+        text = f"queue {record.queue.value}: woken by {record.cause}{plugin}: {origin.text}"
+        text += f" (position {origin.position})"
+    if record.until > step.at and record.queue in (Queue.BACKOFF, Queue.UNSCHEDULABLE):
+        text += f"; backoff until {moment(record.until)}"
+    return text
 
 
 def _why_there(attempt: Attempt) -> list[str]:
     decided = attempt.decided
     if not attempt.compared:
         return []
-    weights = [each.weight for each in decided.scores]
-    rows = [
-        (
-            each.node,
-            each.total,
-            *(
-                f"{weighted} = {weight} x {norm}" + (f" (raw {raw})" if raw != norm else "")
-                for weight, (raw, norm, weighted) in zip(weights, each.parts, strict=True)
-            ),
-        )
-        for each in attempt.compared
-    ]
-    lines = ["", f"Why {decided.node}, and the next best (weight x normalised score):"]
-    lines.append(table(("node", "total"), rows, [each.plugin for each in decided.scores]))
+    after = "" if decided.outcome in (Outcome.SCHEDULED, Outcome.WAITING) else ", which then failed"
+    lines = ["", f"Why {decided.node} at attempt {decided.attempt}{after}, and the next best:"]
+    lines.append(_scores(attempt.compared))
     if decided.ties > 1:
         lines.append(
             f"{decided.ties} nodes had {decided.score}; the draw {decided.draw} (seed, pod, "
@@ -63,23 +61,164 @@ def _why_there(attempt: Attempt) -> list[str]:
     return lines
 
 
+def _scores(compared: tuple[NodeScore, ...]) -> str:
+    """A row a plugin, a column a node: weight x normalised (raw)."""
+    header = ["plugin", *(each.node for each in compared)]
+    rows = []
+    for parts in zip(*(each.parts for each in compared), strict=True):
+        cells = [
+            f"{part.weighted} = {part.weight} x {part.normalized}"
+            + (f" (raw {part.raw})" if part.raw != part.normalized else "")
+            for part in parts
+        ]
+        rows.append((parts[0].plugin, *cells))
+    rows.append(("total", *(str(each.total) for each in compared)))
+    rows.append(("rank", *(str(each.rank) for each in compared)))
+    return table(header[:1], rows, header[1:])
+
+
 def _why_not(attempt: Attempt) -> list[str]:
+    number = attempt.decided.attempt
+    if attempt.asked is not None:
+        return ["", *_answer(attempt.asked, attempt)]
     if not attempt.refusals:
         return []
+    others = "the others" if attempt.compared else f"any node at attempt {number}"
     rows = [
-        (
-            each.nodes,
-            each.verdict.plugin or "PreFilter",
-            each.verdict.code,
-            "; ".join(each.verdict.reasons),
-            _named(each),
-        )
+        (each.nodes, each.plugin or "PreFilter", each.code, "; ".join(each.reasons), _named(each))
         for each in attempt.refusals
     ]
     header = ("nodes", "plugin", "code", "reasons", "such as")
-    return ["", "Why not the others:", table(header, rows)]
+    return ["", f"Why not {others}:", table(header, rows)]
+
+
+def _answer(asked: NodeAnswer, attempt: Attempt) -> list[str]:
+    number = attempt.decided.attempt
+    if asked.refusal is not None:
+        refused = asked.refusal
+        said = "; ".join(refused.reasons)
+        return [
+            f"{asked.node} at attempt {number}: {refused.plugin or 'PreFilter'} said "
+            f"{refused.code}: {said}"
+        ]
+    score = asked.score
+    assert score is not None
+    feasible = attempt.decided.feasible
+    text = f"{asked.node} at attempt {number}: feasible, rank {score.rank} of {feasible}"
+    if asked.node == attempt.decided.node:
+        return [f"{text}; it was chosen"]
+    behind = f"{asked.behind} behind" if asked.behind else "as good as"
+    if not attempt.compared:
+        return [f"{text}; none was chosen", _scores((score,))]
+    return [f"{text}, {behind} {attempt.decided.node}", _scores((attempt.compared[0], score))]
 
 
 def _named(refusal: Refusal) -> str:
-    more = refusal.nodes - len(refusal.names)
-    return ", ".join(refusal.names) + (f" and {more} more" if more else "")
+    if not refusal.examples:
+        return ""
+    more = refusal.nodes - len(refusal.examples)
+    return ", ".join(refusal.examples) + (f" and {more} more" if more else "")
+
+
+def story_json(explained: Explanation) -> dict[str, Any]:
+    """The object that ``explain -o json`` prints; docs/sql.md has its fields. Times are ISO 8601,
+    what is not there is null or empty."""
+    pod = explained.pod
+    asked = explained.explained
+    return {
+        "stream": explained.stream,
+        "uid": pod.uid,
+        "namespace": pod.namespace,
+        "name": pod.name,
+        "seq": pod.position,
+        "older": [{"uid": each.uid, "seq": each.position} for each in explained.older],
+        "moves": [_move(step) for step in explained.moves],
+        "attempts": [_attempt(each) for each in explained.attempts],
+        "explained": None if asked is None else asked.decided.attempt,
+        "events": [
+            {
+                "seq": step.position,
+                "at": iso(step.at),
+                "kind": type(step.record).__name__,
+                "text": _step(step),
+            }
+            for step in explained.steps
+            if not isinstance(step.record, PodQueued | PodDecided)
+        ],
+    }
+
+
+def _move(step: Step) -> dict[str, Any]:
+    move = step.record
+    assert isinstance(move, PodQueued)
+    origin = step.origin
+    return {
+        "seq": step.position,
+        "at": iso(step.at),
+        "queue": move.queue.value,
+        "cause": move.cause,
+        "plugin": move.plugin or None,
+        "woken_by": None
+        if origin is None
+        else {"seq": origin.position, "kind": origin.kind, "text": origin.text},
+        "rejectors": list(move.rejectors),
+        "pending": list(move.pending),
+        "until": iso(move.until) if move.until else None,
+        "failures": move.failures,
+        "errors": move.errors,
+        "message": move.message or None,
+    }
+
+
+def _attempt(attempt: Attempt) -> dict[str, Any]:
+    decided = attempt.decided
+    placed = decided.row >= 0
+    return {
+        "seq": attempt.position,
+        "at": iso(attempt.at),
+        "attempt": decided.attempt,
+        "profile": decided.profile,
+        "outcome": decided.outcome.value,
+        "node": decided.node or None,
+        "score": decided.score if placed else None,
+        "runner_up": decided.runner_up or None,
+        "runner_up_score": decided.runner_up_score if decided.runner_up else None,
+        "feasible": decided.feasible,
+        "evaluated": decided.evaluated,
+        "ties": decided.ties,
+        "draw": decided.draw,
+        "plugin": decided.plugin or None,
+        "message": decided.message or None,
+        "waits_until": {plugin: iso(end) for plugin, end in decided.deadlines.items()},
+        "refusals": [_refusal(each) for each in attempt.refusals],
+        "scores": [_score(each) for each in attempt.compared],
+        "asked": None if attempt.asked is None else _asked(attempt.asked),
+    }
+
+
+def _refusal(refusal: Refusal) -> dict[str, Any]:
+    return {
+        "plugin": refusal.plugin or None,
+        "code": refusal.code,
+        "reasons": list(refusal.reasons),
+        "nodes": refusal.nodes,
+        "examples": list(refusal.examples),
+    }
+
+
+def _score(score: NodeScore) -> dict[str, Any]:
+    return {
+        "node": score.node,
+        "total": score.total,
+        "rank": score.rank,
+        "plugins": [vars(part) for part in score.parts],
+    }
+
+
+def _asked(asked: NodeAnswer) -> dict[str, Any]:
+    return {
+        "node": asked.node,
+        "refusal": None if asked.refusal is None else _refusal(asked.refusal),
+        "score": None if asked.score is None else _score(asked.score),
+        "behind": asked.behind,
+    }

@@ -26,9 +26,11 @@ def test_the_readmes_plugins_work_as_they_stand(
     without = json.loads(capsys.readouterr().out)
     assert with_plugin["placed"] == without["placed"] == 200
     assert with_plugin["state_digest"] != without["state_digest"]
-    attempts = [step for _, step in with_plugin["why"]["steps"] if "decided" in step]
     plugin = name.title().replace("_", "")
-    columns = [column["plugin"] for column in attempts[-1]["decided"]["scores"]]
-    assert plugin in columns
-    position = columns.index(plugin)
-    assert any(each["parts"][position][2] for each in attempts[-1]["compared"])
+    compared = with_plugin["why"]["attempts"][-1]["scores"]
+    raws = [
+        [score["raw"] for score in node["plugins"] if score["plugin"] == plugin]
+        for node in compared
+    ]
+    assert all(len(each) == 1 for each in raws)
+    assert any(raw for (raw,) in raws)

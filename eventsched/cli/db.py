@@ -1,0 +1,127 @@
+"""``eventsched db``: where the database is, its schema, and the embedded server."""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
+
+from eventsched.cli.places import add_database_options, database_of
+from eventsched.domain.errors import InputError
+from eventsched.eventlog import database, migrating
+from eventsched.eventlog.addresses import shown
+from eventsched.eventlog.embedded import EmbeddedPostgres
+from eventsched.eventlog.errors import UnavailableError
+from eventsched.eventlog.reading import connected
+
+ROLES = {"reader": database.READER, "writer": database.WRITER}
+
+
+def add_to(commands: Any) -> None:
+    """Adds the command to the parser."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "db",
+        help="the database: its address, its schema, the embedded server",
+        description="Where the database is, its schema, and the embedded server.",
+    )
+    actions = parser.add_subparsers(title="actions", dest="action", required=True)
+    url = actions.add_parser(
+        "url",
+        help="print the address for psql, pgAdmin and the like",
+        description="Prints the address for psql, pgAdmin and the like. An embedded server is "
+        "started where it does not run, and left running.",
+    )
+    url.add_argument("--role", choices=tuple(ROLES), default="reader")
+    url.set_defaults(run=_url)
+    upgrade = actions.add_parser(
+        "upgrade",
+        help="bring the schema to this version",
+        description="Brings the schema to this version. An embedded database is brought there by "
+        "whatever writes to it, too.",
+    )
+    upgrade.add_argument(
+        "--one-user",
+        action="store_true",
+        help="make no roles: everything belongs to the user that connects",
+    )
+    upgrade.set_defaults(run=_upgrade)
+    stop = actions.add_parser("stop", help="stop an embedded server that nobody uses")
+    stop.set_defaults(run=_stop)
+    for action in (url, upgrade, stop):
+        add_database_options(action, stream=False)
+
+
+def _url(options: argparse.Namespace) -> int:
+    address, folder = database_of(options)
+    if folder is None or address is not None:
+        if options.role == "reader":
+            with database.read(address, folder) as reading:
+                print(reading)
+        else:
+            with database.written(address, folder) as writing:
+                print(writing)
+        return 0
+    with EmbeddedPostgres(folder, keep_running=True).open(create=False) as postgres:
+        print(postgres.url(ROLES[options.role]))
+    print(
+        f"the server of {folder} is left running; `eventsched db stop --data-dir {folder}` ends it",
+        file=sys.stderr,
+    )
+    return 0
+
+
+def _upgrade(options: argparse.Namespace) -> int:
+    address, folder = database_of(options)
+    if folder is None or address is not None:
+        with database.written(address, folder) as given:
+            before = _revision(given)
+            migrating.upgrade(given, one_user=options.one_user)
+            _print_upgrade(shown(given), before, _revision(given))
+        return 0
+    if options.one_user:
+        raise InputError("--one-user", "an embedded database has its roles", "leave the option out")
+    with EmbeddedPostgres(folder).open(create=False) as postgres:
+        before = _revision(postgres.superuser_url)
+        with database.written(None, folder):
+            _print_upgrade(str(folder), before, _revision(postgres.superuser_url))
+    return 0
+
+
+def _stop(options: argparse.Namespace) -> int:
+    address, folder = database_of(options)
+    if folder is None or address is not None:
+        raise InputError("options", "no folder is named", "give --data-dir FOLDER alone")
+    if not _is_there(folder):
+        raise InputError(str(folder), "there is no database here", "see that the folder is right")
+    if not EmbeddedPostgres(folder).stop_unused():
+        raise UnavailableError(
+            str(folder), "its database is in use", "end the processes that use it first"
+        )
+    print(f"the server of {folder} is stopped")
+    return 0
+
+
+def _is_there(folder: Path) -> bool:
+    return (folder.expanduser() / "postgres").exists()
+
+
+def _print_upgrade(where: str, before: str | None, after: str | None) -> None:
+    said = f"is at {after} already" if before == after else f"{before or 'empty'} → {after}"
+    print(f"{where}: schema {said}")
+
+
+def _revision(address: str) -> str | None:
+    """The schema's revision; None where there is none. Raises UnavailableError."""
+    engine = connected(address)
+    try:
+        with engine.connect() as connection:
+            if connection.scalar(text("SELECT to_regclass('eventsched_log.migration')")) is None:
+                return None
+            found = connection.scalar(text("SELECT version_num FROM eventsched_log.migration"))
+            return None if found is None else str(found)
+    except DBAPIError as problem:
+        raise migrating.away(address, problem) from problem
+    finally:
+        engine.dispose()

@@ -1,0 +1,55 @@
+"""``eventsched explain``: why a pod is where it is, or why it is nowhere."""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from eventsched.cli.places import add_database_options, database_of
+from eventsched.cli.story import story_json, story_text
+from eventsched.eventlog import database, reading
+from eventsched.eventlog.reading import Reader
+from eventsched.history.evidence import Evidence, ScannedEvidence
+from eventsched.history.explanation import explain
+from eventsched.history.filed import FileLog
+from eventsched.history.stored_evidence import StoredEvidence
+
+
+def add_to(commands: Any) -> None:
+    """Adds the command to the parser."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "explain",
+        help="tell why a pod is where it is, or why it is nowhere",
+        description="Tells a pod's history from the log: where it waited and what moved it, each "
+        "attempt, why that node, and why not the others.",
+    )
+    parser.add_argument(
+        "pod", metavar="POD", help="namespace/name, a name that is unique, or a uid"
+    )
+    parser.add_argument(
+        "--attempt", type=int, metavar="N", help="the attempt to explain (default: the last one)"
+    )
+    parser.add_argument("--node", metavar="NODE", help="why not that node, or how it scored")
+    add_database_options(parser)
+    parser.add_argument("--file", type=Path, metavar="FILE", help="an exported log")
+    parser.add_argument("-o", dest="output", choices=("table", "json"), default="table")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Prints the explanation."""
+    if options.file is not None:
+        log = FileLog(options.file)
+        return _explain(options, ScannedEvidence(log, log.stream))
+    with database.read(*database_of(options)) as address:
+        stream = reading.chosen(address, options.stream)
+        return _explain(options, StoredEvidence(Reader(address, stream)))
+
+
+def _explain(options: argparse.Namespace, evidence: Evidence) -> int:
+    explained = explain(evidence, options.pod, options.attempt, options.node)
+    if options.output == "json":
+        print(json.dumps(story_json(explained)))
+    else:
+        print(story_text(explained))
+    return 0

@@ -1,0 +1,233 @@
+"""``eventsched log``: the records of a stream, listed, followed or exported."""
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from difflib import get_close_matches
+from itertools import islice
+from pathlib import Path
+from typing import Any, get_args
+
+import psycopg
+
+from eventsched.cli.moments import iso, moment
+from eventsched.cli.places import add_database_options, database_of
+from eventsched.cli.tables import table
+from eventsched.domain import records
+from eventsched.domain.errors import InputError
+from eventsched.domain.records import AnyRecord
+from eventsched.eventlog import database, reading
+from eventsched.eventlog.addresses import libpq_url, shown
+from eventsched.eventlog.errors import UnavailableError
+from eventsched.eventlog.port import Stored
+from eventsched.eventlog.reading import Reader
+from eventsched.history.evidence import uid_key
+from eventsched.history.explanation import chosen_pod
+from eventsched.history.export import export
+from eventsched.history.stored_evidence import StoredEvidence
+from eventsched.history.words import pod_of, sentence, told
+
+KINDS = sorted(kind.__name__ for kind in get_args(AnyRecord))
+_CHUNK = 256
+"""Records whose pods are looked up together."""
+_POLL = 1.0
+"""Seconds between two looks at a log that is followed."""
+_LINE = "{:>9}  {:<23}  {:<15}  {:<28}  {}"
+
+
+def add_to(commands: Any) -> None:
+    """Adds the command to the parser."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "log",
+        help="list, follow or export the records of a stream",
+        description="The records of a stream: listed, followed or exported.",
+    )
+    actions = parser.add_subparsers(title="actions", dest="action", required=True)
+    listed = actions.add_parser("list", help="records in order, the newest last")
+    listed.add_argument(
+        "--from", dest="first", type=_position, default=0, metavar="POSITION", help="begin here"
+    )
+    listed.add_argument("--to", dest="last", type=_position, metavar="POSITION", help="end here")
+    listed.add_argument("--kind", metavar="KIND", help="records of that kind, such as PodBound")
+    listed.add_argument("--pod", metavar="POD", help="records of that pod: namespace/name or uid")
+    listed.add_argument(
+        "--limit", type=_position, default=50, metavar="N", help="at most N; 0: all (default: 50)"
+    )
+    listed.set_defaults(run=_with_reader(_list))
+    tail = actions.add_parser("tail", help="the last records")
+    tail.add_argument("-n", dest="limit", type=_position, default=20, help="how many (default: 20)")
+    tail.add_argument("-f", dest="follow", action="store_true", help="and those that come")
+    tail.set_defaults(run=_with_reader(_tail))
+    streams = actions.add_parser("streams", help="the streams of a database")
+    streams.set_defaults(run=_streams)
+    exported = actions.add_parser(
+        "export",
+        help="write a stream to a file",
+        description="Writes a stream to a file, in the file form of docs/log-format.md.",
+    )
+    exported.add_argument("file", type=Path, metavar="FILE", help="gzip where it ends in .gz")
+    exported.set_defaults(run=_export)
+    for action in (listed, tail, streams):
+        action.add_argument("-o", dest="output", choices=("table", "json"), default="table")
+    for action in (listed, tail, streams, exported):
+        add_database_options(action, stream=action is not streams)
+
+
+def _position(text: str) -> int:
+    if not text.isascii() or not text.isdigit():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number; write 0 or more")
+    return int(text)
+
+
+def _with_reader(
+    action: Callable[[argparse.Namespace, Reader], int],
+) -> Callable[[argparse.Namespace], int]:
+    def run(options: argparse.Namespace) -> int:
+        with database.read(*database_of(options)) as address:
+            return action(options, Reader(address, reading.chosen(address, options.stream)))
+
+    return run
+
+
+# --- list and tail ------------------------------------------------------------------------
+
+
+def _list(options: argparse.Namespace, reader: Reader) -> int:
+    if options.kind is not None and options.kind not in KINDS:
+        near = get_close_matches(options.kind, KINDS, 3) or KINDS
+        raise InputError("--kind", f"there is no kind {options.kind}", f"did you mean {near[0]}?")
+    found = _wanted(options, reader)
+    if not options.limit:
+        _show(options.output, reader, found, header=True)
+        return 0
+    _show(options.output, reader, islice(found, options.limit), header=True)
+    more = next(found, None)
+    if more is not None:
+        print(
+            f"there are more: --from {more.position} goes on, --limit 0 shows all", file=sys.stderr
+        )
+    return 0
+
+
+def _wanted(options: argparse.Namespace, reader: Reader) -> Iterator[Stored]:
+    if options.pod is None:
+        return _within(options, reader.read(options.first))
+    evidence = StoredEvidence(reader)
+    return _within(options, evidence.records(chosen_pod(evidence, options.pod)[0]))
+
+
+def _within(options: argparse.Namespace, found: Iterator[Stored]) -> Iterator[Stored]:
+    for stored in found:
+        if options.last is not None and stored.position > options.last:
+            return
+        if stored.position >= options.first and options.kind in (None, stored.kind):
+            yield stored
+
+
+def _tail(options: argparse.Namespace, reader: Reader) -> int:
+    end = reader.head.next
+    first = max(0, end - options.limit)
+    _show(options.output, reader, islice(reader.read(first), end - first), header=True)
+    if options.follow:
+        sys.stdout.flush()
+        follow(reader, end, lambda found: _show(options.output, reader, found))
+    return 0
+
+
+def follow(
+    reader: Reader,
+    position: int,
+    show: Callable[[Iterable[Stored]], None],
+    wait: Callable[[], None] = lambda: time.sleep(_POLL),
+) -> None:
+    """Shows the records from a position on as they come, until ``wait`` raises. Raises
+    UnavailableError when the database goes away."""
+    while True:
+        head = reader.head.next
+        if head > position:
+            show(islice(reader.read(position), head - position))
+            sys.stdout.flush()
+            position = head
+        wait()
+
+
+def _show(output: str, reader: Reader, found: Iterable[Stored], *, header: bool = False) -> None:
+    if header and output == "table":
+        print(_LINE.format("POSITION", "TIME", "KIND", "POD", "WHAT"))
+    rest = iter(found)
+    while chunk := list(islice(rest, _CHUNK)):
+        decoded = [(stored, stored.record) for stored in chunk]
+        uids = {uid for _, record in decoded if (uid := pod_of(record)) is not None}
+        uids |= {r.by for _, r in decoded if isinstance(r, records.PermitGranted) and r.by}
+        names = StoredEvidence(reader).names(uids)
+        for stored, record in decoded:
+            print(_row(output, stored, record, names))
+
+
+def _row(output: str, stored: Stored, record: AnyRecord, names: dict[str, str]) -> str:
+    uid = pod_of(record)
+    pod = "" if uid is None else names.get(uid, uid)
+    if output == "json":
+        return _object(stored, uid, names)
+
+    def name(other: str) -> str:
+        return names.get(other, other)
+
+    text = sentence(record, name) if uid is None else told(record, name)
+    line = _LINE.format(stored.position, moment(stored.at), stored.kind, pod, text)
+    return " ".join(line.splitlines())
+
+
+def _object(stored: Stored, uid: str | None, names: dict[str, str]) -> str:
+    """A row as view ``events`` has it; the record is its stored text."""
+    namespace, _, pod = names.get(uid or "", "").partition("/")
+    fields = {
+        "seq": stored.position,
+        "at": iso(stored.at),
+        "cause": stored.cause,
+        "kind": stored.kind,
+        "namespace": namespace or None,
+        "pod": pod or None,
+        "pod_uid": None if uid is None else uid_key(uid),
+    }
+    return f'{json.dumps(fields, ensure_ascii=False)[:-1]}, "record": {stored.body.decode()}}}'
+
+
+# --- streams and export -------------------------------------------------------------------
+
+_STREAMS = (
+    "SELECT stream, records, batches, epoch, holder, head FROM eventsched.streams"
+    " WHERE stream = :name"
+)
+
+
+def _streams(options: argparse.Namespace) -> int:
+    with database.read(*database_of(options)) as address:
+        rows = [
+            dict(row)
+            for name in reading.streams(address)
+            for row in Reader(address, name).rows(_STREAMS, name=name)
+        ]
+    if options.output == "json":
+        print(json.dumps(rows))
+    else:
+        header = ("stream", "records", "batches", "epoch", "holder", "head")
+        print(table(header, [[row[name] for name in header] for row in rows]))
+    return 0
+
+
+def _export(options: argparse.Namespace) -> int:
+    with database.read(*database_of(options)) as address:
+        stream = reading.chosen(address, options.stream)
+        try:
+            with psycopg.connect(libpq_url(address), autocommit=True) as connection:
+                written = export(connection, stream, options.file)
+        except psycopg.Error as problem:
+            said = str(problem).strip().splitlines()[0]
+            raise UnavailableError(
+                shown(address), said, "start the database, or mend its address"
+            ) from problem
+    print(f"{written} records of stream {stream} in {options.file}")
+    return 0

@@ -1,0 +1,126 @@
+"""``eventsched replay``: the state of a stream from its log, or every decision made again."""
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from eventsched.cli.exits import DIFFERS
+from eventsched.cli.places import add_database_options, database_of
+from eventsched.domain.errors import InputError
+from eventsched.domain.records import StreamStarted
+from eventsched.eventlog import database, reading
+from eventsched.eventlog.errors import CorruptLogError
+from eventsched.eventlog.port import StoredLog
+from eventsched.eventlog.reading import Reader
+from eventsched.history import replay
+from eventsched.history.filed import FileLog
+from eventsched.history.replay import Replayed
+from eventsched.runtime import collector
+from eventsched.runtime.assembly import Assembly, assemble_text
+
+
+def add_to(commands: Any) -> None:
+    """Adds the command to the parser."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "replay",
+        help="rebuild a stream's state, or make its decisions again and compare",
+        description="Rebuilds the state of a stream from its log. With --verify every decision is "
+        "made again and compared with what is written; the first difference is named.",
+    )
+    add_database_options(parser)
+    parser.add_argument("--file", type=Path, metavar="FILE", help="an exported log")
+    parser.add_argument("--verify", action="store_true", help="decide again, and compare")
+    parser.add_argument(
+        "--until", type=int, metavar="POSITION", help="stop before the record at that position"
+    )
+    parser.add_argument(
+        "--plugin", type=Path, action="append", default=[], metavar="FILE.py",
+        help="a file with plugins that the stream was written with; may be repeated",
+    )  # fmt: skip
+    parser.add_argument("-o", dest="output", choices=("table", "json"), default="table")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Replays and prints what came of it."""
+    if options.file is not None:
+        if not options.database is options.data_dir is options.stream is None:
+            raise InputError("options", "--file names a whole log", "leave the other places out")
+        return _replay(options, FileLog(options.file), None)
+    with database.read(*database_of(options)) as address:
+        log = Reader(address, reading.chosen(address, options.stream))
+        return _replay(options, log, log)
+
+
+def _replay(options: argparse.Namespace, log: FileLog | Reader, reader: Reader | None) -> int:
+    assembly = _assembly(log, log.stream, options.plugin)
+    collector.settle()
+    started = time.perf_counter()
+    snapshot, end = reader.snapshot() if reader else None, log.head.next
+    if options.verify:
+        done = replay.verify(assembly.engine, log, options.until, snapshot, end=end)
+    else:
+        done = replay.fold(assembly.engine(), log, options.until, snapshot, end=end)
+    seconds = time.perf_counter() - started
+    if options.output == "json":
+        print(json.dumps(_as_json(options, log.stream, done, seconds)))
+    else:
+        print(_as_text(options, log.stream, done, seconds))
+    return 0 if done.divergence is None else DIFFERS
+
+
+def _assembly(log: StoredLog, stream: str, plugins: list[Path]) -> Assembly:
+    """The configuration and the plugins that the stream says it was begun with."""
+    first = next(log.read(), None)
+    try:
+        started = first.record if first else None
+    except msgspec.MsgspecError as problem:
+        raise CorruptLogError(0, str(problem)) from problem
+    if first is not None and (first.position or not isinstance(started, StreamStarted)):
+        raise CorruptLogError(0, "is not there, or does not begin a stream")
+    if not isinstance(started, StreamStarted):
+        raise InputError(f"stream {stream}", "holds no record yet", "run a scheduler on it first")
+    assembly = assemble_text(started.configuration, plugins, f"the configuration of {stream}")
+    for name, digest in started.plugins.items():
+        now = assembly.sources.get(name)
+        if now != digest:
+            changed = "is not here any more" if now is None else "is another version now"
+            print(f"warning: plugin {name} {changed}; decisions may differ", file=sys.stderr)
+    return assembly
+
+
+def _as_text(options: argparse.Namespace, stream: str, done: Replayed, seconds: float) -> str:
+    rate = f"{done.placed / seconds:,.0f} pods/s" if seconds else ""
+    how = "decided again" if options.verify else "applied"
+    lines = [
+        f"stream {stream}: {done.records} records {how}, {done.decisions} decisions, "
+        f"{done.placed} pods placed, {seconds:.2f} s ({rate})",
+        f"state digest {done.engine.state.digest()} before position {done.engine.position}",
+    ]
+    if done.divergence is not None:
+        lines.append(f"DIFFERS at {done.divergence}")
+    elif options.verify:
+        lines.append("every decision came out as it is written")
+    return "\n".join(lines)
+
+
+def _as_json(
+    options: argparse.Namespace, stream: str, done: Replayed, seconds: float
+) -> dict[str, Any]:
+    return {
+        "stream": stream,
+        "verified": options.verify and done.divergence is None,
+        "records": done.records,
+        "decisions": done.decisions,
+        "placed": done.placed,
+        "position": done.engine.position,
+        "state_digest": done.engine.state.digest(),
+        "seconds": round(seconds, 3),
+        "pods_per_second": round(done.placed / seconds, 1) if seconds else 0.0,
+        "divergence": None if done.divergence is None else vars(done.divergence),
+    }

@@ -1,0 +1,185 @@
+"""``eventsched sql``: one query with the reader role, or psql."""
+
+import argparse
+import csv
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import psycopg
+from psycopg import pq
+from psycopg.adapt import AdaptersMap
+from psycopg.types.json import set_json_loads
+from psycopg.types.string import TextLoader
+
+from eventsched.cli.places import add_database_options, database_of
+from eventsched.cli.tables import table
+from eventsched.domain.errors import InputError
+from eventsched.eventlog import binaries, database
+from eventsched.eventlog.addresses import rendered, sqlalchemy_url
+from eventsched.eventlog.errors import UnavailableError
+
+_SESSION = "-c search_path=eventsched -c timezone=UTC"
+_AWAY = ("08", "57P", "53")
+"""Beginnings of SQLSTATEs that mean that the server, not the query, is at fault."""
+_NEAR = 20
+"""Characters of a query that are shown around the place of an error."""
+
+
+def add_to(commands: Any) -> None:
+    """Adds the command to the parser."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "sql",
+        help="ask a log by SQL, or open psql on it",
+        description="Runs one query with the reader role, which can change nothing; without -c it "
+        "opens psql. Views and functions are those of schema eventsched: docs/sql.md.",
+    )
+    parser.add_argument("-c", dest="query", metavar="QUERY", help="the query")
+    parser.add_argument("-o", dest="output", choices=("table", "csv", "json"), default="table")
+    add_database_options(parser, stream=False)
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Prints the rows, or hands over to psql and returns its exit code."""
+    with database.read(*database_of(options)) as address:
+        if options.query is None:
+            return _psql(address)
+        _query(_for_people(address), options.query, options.output)
+    return 0
+
+
+def _for_people(address: str) -> str:
+    """The address with names found in schema eventsched, and times in UTC."""
+    url = sqlalchemy_url(address)
+    given = url.query.get("options", "")
+    options = f"{given if isinstance(given, str) else ' '.join(given)} {_SESSION}".strip()
+    return rendered(url.update_query_dict({"options": options}))
+
+
+def _query(address: str, query: str, output: str) -> None:
+    connection = _connected(address, typed=output == "json")
+    try:
+        with connection, connection.cursor() as cursor:
+            names = _columns(connection, query)
+            if output == "json" and len(set(names)) < len(names):
+                raise InputError("query", "two columns have one name", "give them names with AS")
+            _print(output, names, cursor.stream(query))
+    except psycopg.Error as problem:
+        raise _said(address, query, problem) from problem
+
+
+def _columns(connection: psycopg.Connection[Any], query: str) -> list[str]:
+    """The names of a query's columns. Raises InputError for what gives no rows, and psycopg.Error
+    for what the server refuses."""
+    server = connection.pgconn
+    for answer in (server.prepare(b"", query.encode()), server.describe_prepared(b"")):
+        if answer.status != pq.ExecStatus.COMMAND_OK:
+            raise psycopg.errors.error_from_result(answer, connection.info.encoding)
+    if not answer.nfields:
+        if query.strip():
+            connection.execute(query, prepare=True)  # the server says why it refuses to write
+        raise InputError("query", "gives no rows", "write one that reads: SELECT …")
+    return [(answer.fname(place) or b"").decode() for place in range(answer.nfields)]
+
+
+def _connected(address: str, *, typed: bool) -> psycopg.Connection[Any]:
+    """A connection whose values come as Python's, or as the server writes them."""
+    context = None
+    if not typed:
+        context = AdaptersMap(types=psycopg.adapters.types)
+        context.register_loader(0, TextLoader)
+        context.register_dumper(str, psycopg.types.string.StrDumper)
+    try:
+        connection = psycopg.connect(address, autocommit=True, connect_timeout=10, context=context)
+    except psycopg.OperationalError as problem:
+        raise _away(address, str(problem).strip().splitlines()[0]) from problem
+    if typed:
+        set_json_loads(lambda text: msgspec.Raw(text), connection)
+    return connection
+
+
+def _print(output: str, names: list[str], rows: Iterator[Any]) -> None:
+    if output == "csv":
+        writer = csv.writer(sys.stdout, lineterminator="\n")
+        writer.writerow(names)
+        writer.writerows(rows)
+    elif output == "json":
+        encoder = msgspec.json.Encoder(decimal_format="number", enc_hook=str)
+        out = sys.stdout
+        separator = "["
+        for row in rows:
+            values = dict(zip(names, map(_plain, row), strict=True))
+            out.write(separator + encoder.encode(values).decode())
+            separator = ",\n"
+        out.write("]\n" if separator != "[" else "[]\n")
+    else:
+        print(table((), [["" if v is None else v for v in row] for row in rows], names))
+
+
+def _plain(value: Any) -> Any:
+    """What JSON can say of a value: bytes in hexadecimal, the rest as msgspec does."""
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    return value
+
+
+def _said(address: str, query: str, problem: psycopg.Error) -> Exception:
+    state = problem.sqlstate or ""
+    said = problem.diag.message_primary or str(problem).strip().splitlines()[0]
+    if isinstance(problem, psycopg.OperationalError) and (not state or state.startswith(_AWAY)):
+        return _away(address, said)
+    where = "query"
+    if problem.diag.statement_position:
+        at = int(problem.diag.statement_position)
+        near = " ".join(query[at - 1 : at - 1 + _NEAR].split())
+        where += f", character {at} (at {near!r})"
+    remedy = problem.diag.message_hint or "see docs/sql.md for what there is"
+    if "multiple commands" in said:
+        said, remedy = "holds more than one statement", "pass one, or open psql without -c"
+    if state in ("25006", "42501"):
+        remedy = "only reading is possible here: the log is never changed by hand"
+    return InputError(where, said, remedy.rstrip("."))
+
+
+def _away(address: str, said: str) -> UnavailableError:
+    where = sqlalchemy_url(address).difference_update_query(["options"])
+    return UnavailableError(
+        where.set(drivername="postgresql").render_as_string(),
+        said,
+        "start the database, or mend its address",
+    )
+
+
+def _psql(address: str) -> int:
+    """psql's exit code. We stay: the embedded server runs for as long as we do."""
+    program = shutil.which("psql")
+    if program is None:
+        try:
+            program = str(binaries.wheel() / "psql")
+        except InputError:
+            program = ""
+    if not Path(program).is_file():
+        raise UnavailableError(
+            "psql", "is not on PATH and not among the embedded programs",
+            "install postgresql-client or 'eventsched[embedded]', or pass a query with -c",
+        )  # fmt: skip
+    url = sqlalchemy_url(_for_people(address))
+    environment = dict(os.environ)
+    if isinstance(url.password, str):  # not for everybody to see in the list of processes
+        environment["PGPASSWORD"] = url.password
+        url = url._replace(password=None)
+    before = signal.signal(signal.SIGINT, lambda *_: None)  # Ctrl-C is for psql
+    try:
+        command = [program, "--dbname", rendered(url)]
+        return subprocess.run(command, env=environment, check=False).returncode
+    finally:
+        signal.signal(signal.SIGINT, before)

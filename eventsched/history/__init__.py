@@ -1,0 +1,1 @@
+"""The past of a stream: told, decided again, verified. Reads logs, writes none."""

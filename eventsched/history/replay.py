@@ -1,0 +1,380 @@
+"""A stream again: its state folded from the log, or every decision made anew and compared.
+
+``fold`` applies what is stored. ``verify`` gives a fresh engine the stored stimuli only, has it
+decide, and holds what it says against what is written, byte for byte; the first difference ends it
+and is named down to the plugin and the node.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from eventsched.domain import records
+from eventsched.domain.records import (
+    AnyRecord,
+    Outcome,
+    PodDecided,
+    Stimulus,
+    VerdictDefined,
+)
+from eventsched.domain.verdicts import (
+    EXCLUDED,
+    NO_NODE,
+    NOT_EVALUATED,
+    PASSES,
+    Detail,
+    Verdict,
+)
+from eventsched.eventlog.errors import CorruptLogError
+from eventsched.eventlog.port import Snapshot, Stored, StoredLog
+from eventsched.scheduling.engine import Engine
+from eventsched.scheduling.ledger import Logged
+
+_STIMULI = frozenset(
+    name for name, kind in vars(records).items()
+    if isinstance(kind, type) and issubclass(kind, Stimulus)
+)  # fmt: skip
+ABSENT = "nothing"
+_CODES = {
+    PASSES: "passes",
+    EXCLUDED: "left out by PreFilter",
+    NOT_EVALUATED: "not looked at",
+    NO_NODE: "no node",
+}
+
+
+@dataclass(frozen=True)
+class Divergence:
+    """Where replay and log part: ``what`` names a field, or plugin and column; ``expected`` is what
+    is written, ``came`` what was decided now."""
+
+    position: int
+    kind: str
+    pod: str
+    what: str
+    expected: str
+    came: str
+
+    def __str__(self) -> str:
+        pod = f", pod {self.pod}" if self.pod else ""
+        return (
+            f"position {self.position} ({self.kind}{pod}): {self.what}: "
+            f"expected {self.expected}, came {self.came}"
+        )
+
+
+@dataclass
+class Replayed:
+    """How far a replay came; ``engine`` holds the state there."""
+
+    engine: Engine
+    records: int = 0
+    decisions: int = 0
+    placed: int = 0
+    divergence: Divergence | None = None
+
+    def count(self, stored: Stored) -> None:
+        """Takes in a record."""
+        self.records += 1
+        self.decisions += stored.kind == "PodDecided"
+        self.placed += stored.kind == "PodBound"
+
+
+Progress = Callable[[Replayed], None]
+Difference = tuple[str, str, str]
+"""What differs, what was expected, what came."""
+
+
+def fold(
+    engine: Engine,
+    log: StoredLog,
+    until: int | None = None,
+    snapshot: Snapshot | None = None,
+    progress: Progress | None = None,
+    *,
+    end: int = 0,
+) -> Replayed:
+    """The state after the records before ``until`` (all, for None), by applying them to a new
+    engine. A snapshot on the way is held against it. The log has to reach to ``end``."""
+    done = Replayed(engine)
+    try:
+        for stored in _in_order(log, end):
+            if _is_told_apart(snapshot, done, stored.position):
+                return done
+            if until is not None and stored.position >= until:
+                return done
+            _apply(engine, stored)
+            done.count(stored)
+            if progress is not None and not done.records % 1_000:
+                progress(done)
+        _is_told_apart(snapshot, done, engine.position)
+    except CorruptLogError as problem:
+        done.divergence = _corrupt(problem)
+    return done
+
+
+def verify(
+    make: Callable[[], Engine],
+    log: StoredLog,
+    until: int | None = None,
+    snapshot: Snapshot | None = None,
+    progress: Progress | None = None,
+    *,
+    end: int = 0,
+) -> Replayed:
+    """Decides everything again; ends at the first difference. ``make`` gives a new engine with the
+    stream's configuration and plugins; the rest is as it is for ``fold``."""
+    done = Replayed(make())
+    try:
+        for step in _steps(_in_order(log, end)):
+            first = step[0].position
+            if _is_told_apart(snapshot, done, first):
+                return done
+            if until is not None and first >= until:
+                return done
+            came = _again(done.engine, step[0])
+            wanted = step if until is None else step[: until - first]
+            if len(wanted) < len(step):
+                came = came[: len(wanted)]
+            index = _first_difference(wanted, came)
+            if index is not None:
+                done.divergence = _explained(wanted, came, index, make, log)
+                return done
+            for stored in wanted:
+                done.count(stored)
+            if len(wanted) < len(step):
+                done.engine = _engine_before(first + len(wanted), make, log)
+                return done
+            if progress is not None:
+                progress(done)
+        _is_told_apart(snapshot, done, done.engine.position)
+    except CorruptLogError as problem:
+        done.divergence = _corrupt(problem)
+    return done
+
+
+# --- reading ------------------------------------------------------------------------------
+
+
+def _in_order(log: StoredLog, end: int) -> Iterator[Stored]:
+    """The records of a log, seen to be without gaps."""
+    expected = 0
+    for stored in log.read():
+        if stored.position != expected:
+            raise CorruptLogError(expected, f"is not there: position {stored.position} follows")
+        yield stored
+        expected += 1
+    if expected < end:
+        raise CorruptLogError(expected, f"is not there: the log should reach to {end}")
+
+
+def _steps(read: Iterator[Stored]) -> Iterator[list[Stored]]:
+    """The records grouped by the step that made them. Where reading ends in an error, what was read
+    of a step comes first: it may be wrong itself."""
+    step: list[Stored] = []
+    try:
+        for stored in read:
+            if step and stored.cause != step[0].position:
+                yield step
+                step = []
+            step.append(stored)
+    except CorruptLogError:
+        if step:
+            yield step
+        raise
+    if step:
+        yield step
+
+
+def _apply(engine: Engine, stored: Stored) -> None:
+    try:
+        engine.apply(stored.logged)
+    except (msgspec.MsgspecError, LookupError, AssertionError) as problem:
+        raise CorruptLogError(stored.position, f"does not fit: {problem!r}") from problem
+
+
+def _again(engine: Engine, first: Stored) -> list[Logged]:
+    """What the engine makes of a step's stimulus, or of its turn to schedule."""
+    if first.kind not in _STIMULI:
+        return engine.schedule_next()
+    try:
+        record: AnyRecord = first.record
+        assert isinstance(record, Stimulus)
+        return engine.observe(record, first.at)
+    except (msgspec.MsgspecError, ValueError, LookupError, AssertionError) as problem:
+        raise CorruptLogError(first.position, f"cannot be taken in: {problem}") from problem
+
+
+def _engine_before(position: int, make: Callable[[], Engine], log: StoredLog) -> Engine:
+    engine = make()
+    for stored in log.read():
+        if stored.position >= position:
+            break
+        _apply(engine, stored)
+    return engine
+
+
+# --- differences --------------------------------------------------------------------------
+
+
+def _first_difference(step: list[Stored], came: list[Logged]) -> int | None:
+    """The index of the first pair that is not equal."""
+    for index in range(max(len(step), len(came))):
+        if index >= min(len(step), len(came)) or Stored.of(came[index]) != step[index]:
+            return index
+    return None
+
+
+def _explained(
+    step: list[Stored],
+    came: list[Logged],
+    index: int,
+    make: Callable[[], Engine],
+    log: StoredLog,
+) -> Divergence:
+    stored = step[index] if index < len(step) else None
+    logged = Stored.of(came[index]) if index < len(came) else None
+    old, new = _fields(stored), _fields(logged)
+    engine = _engine_before(step[0].position, make, log)
+    found = None
+    if step[0].kind not in _STIMULI:
+        found = _in_vectors(step, engine, log)
+    for name in {**old, **new}:
+        if found is None and old.get(name) != new.get(name):
+            found = name, _shown(old, name), _shown(new, name)
+    kind = (stored or logged or step[0]).kind
+    if found is None:
+        found = "the record's bytes", str(stored and stored.body), str(logged and logged.body)
+    return Divergence(
+        step[0].position + index, kind, _pod_of([old, new], step, came, engine), *found
+    )
+
+
+def _fields(stored: Stored | None) -> dict[str, Any]:
+    if stored is None:
+        return {}
+    try:
+        body: dict[str, Any] = msgspec.json.decode(stored.body)
+    except msgspec.MsgspecError as problem:
+        raise CorruptLogError(stored.position, str(problem)) from problem
+    return {"kind": stored.kind, "at": stored.at, "cause": stored.cause, **body}
+
+
+def _shown(fields: dict[str, Any], name: str) -> str:
+    if name not in fields:
+        return ABSENT
+    value = fields[name]
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def _pod_of(
+    fields: list[dict[str, Any]], step: list[Stored], came: list[Logged], engine: Engine
+) -> str:
+    """The pod that a difference is about: of the records that differ, or else of their step."""
+    for each in (*fields, *map(_fields, step), *(_fields(Stored.of(each)) for each in came)):
+        pod = each.get("pod")
+        uid = each.get("uid") or (pod.get("uid") if isinstance(pod, dict) else None)
+        if uid is not None:
+            state = engine.state.pods.get(uid)
+            return state.pod.full_name if state else str(uid)
+    return ""
+
+
+# --- vectors ------------------------------------------------------------------------------
+
+
+def _in_vectors(step: list[Stored], engine: Engine, log: StoredLog) -> Difference | None:
+    """Which plugin's column differs first, and on which node. The engine stands before the step;
+    its caches are cold, so that what it decides comes with whole vectors."""
+    old_words = list(engine.state.verdicts)
+    logged = next((e for e in engine.schedule_next() if isinstance(e.record, PodDecided)), None)
+    try:
+        stored = {each.kind: each for each in step}.get("PodDecided")
+        decided = stored and stored.record
+        written = log.detail(stored.position) if stored else None
+        for each in step:
+            record = each.record if each.kind == "VerdictDefined" else None
+            if isinstance(record, VerdictDefined):
+                old_words.append(record.verdict)
+    except (CorruptLogError, msgspec.MsgspecError, ValueError):
+        return None
+    if logged is None or not isinstance(decided, PodDecided):
+        return None
+    made = logged.record
+    assert isinstance(made, PodDecided)
+    if Outcome.ERROR in (made.outcome, decided.outcome) and made.outcome is not decided.outcome:
+        said = [each.message or each.outcome.value for each in (decided, made)]
+        return f"plugin {made.plugin or decided.plugin}", said[0], said[1]
+    if written is None or logged.detail is None:
+        return None
+    names = engine.state.nodes.names
+    columns = [column.plugin for column in engine.state.scorings[made.scoring]]
+    in_codes = _in_codes(written, logged.detail, old_words, engine.state.verdicts, names)
+    return in_codes or _in_scores(written, logged.detail, columns, names)
+
+
+def _in_codes(
+    written: Detail,
+    made: Detail,
+    old_words: Sequence[Verdict | None],
+    new_words: Sequence[Verdict | None],
+    names: list[str],
+) -> Difference | None:
+    if written.codes is None or made.codes is None:
+        return None
+    for row, codes in enumerate(zip(written.codes.tolist(), made.codes.tolist(), strict=False)):
+        old, new = _meant(codes[0], old_words), _meant(codes[1], new_words)
+        if old != new:
+            plugins = {each.plugin: None for each in (old, new) if isinstance(each, Verdict)}
+            named = f"plugin {' or '.join(plugins)}, " if plugins else ""
+            return f"{named}verdict on node {names[row]}", _said(old), _said(new)
+    return None
+
+
+def _meant(code: int, words: Sequence[Verdict | None]) -> Verdict | int:
+    """What a code stands for; one with a meaning of its own stands for itself."""
+    found = words[code] if code < len(words) else None
+    return code if found is None else found
+
+
+def _said(verdict: Verdict | int) -> str:
+    if isinstance(verdict, Verdict):
+        return f"{verdict.plugin}: {', '.join(verdict.reasons)}"
+    return _CODES.get(verdict, f"code {verdict}")
+
+
+def _in_scores(
+    written: Detail, made: Detail, columns: list[str], names: list[str]
+) -> Difference | None:
+    for what, olds, news in (
+        ("raw score", written.scores, made.scores),
+        ("normalised score", written.normalized, made.normalized),
+    ):
+        for plugin, old, new in zip(columns, olds, news, strict=False):
+            if old is None or new is None:
+                continue
+            for row, (before, now) in enumerate(zip(old.tolist(), new.tolist(), strict=False)):
+                if before != now:
+                    return f"plugin {plugin}, {what} of node {names[row]}", str(before), str(now)
+    return None
+
+
+# --- what else can be wrong ---------------------------------------------------------------
+
+
+def _is_told_apart(snapshot: Snapshot | None, done: Replayed, position: int) -> bool:
+    """Whether the snapshot is of this position and of another state; then that is noted."""
+    if snapshot is None or snapshot.position != position:
+        return False
+    digest = done.engine.state.digest()
+    if digest != snapshot.digest:
+        done.divergence = Divergence(
+            position, "snapshot", "", "state digest", snapshot.digest, digest
+        )
+    return done.divergence is not None
+
+
+def _corrupt(problem: CorruptLogError) -> Divergence:
+    return Divergence(problem.position, "stored", "", "the row", "a record", problem.problem)

@@ -1,0 +1,128 @@
+"""Records in words: one line each, for people. Names come from whoever has looked them up."""
+
+from collections.abc import Callable
+
+from eventsched.domain import records
+from eventsched.domain.records import AnyRecord, Outcome, PodDecided, PodQueued
+
+Namer = Callable[[str], str]
+"""``namespace/name`` of a uid; the uid itself where nobody knows it."""
+
+
+def pod_of(record: AnyRecord) -> str | None:
+    """The uid of the pod that a record is about; None where it is about none."""
+    if isinstance(record, records.PodAdded | records.PodUpdated):
+        return record.pod.uid
+    uid: str | None = getattr(record, "uid", None)
+    return uid
+
+
+def sentence(record: AnyRecord, name: Namer) -> str:
+    """What a record says, with who it is about."""
+    uid = pod_of(record)
+    if uid is None:
+        return _without_pod(record)
+    if isinstance(record, records.PodAdded | records.PodUpdated):
+        return f"{record.pod.full_name} {told(record)}"
+    return f"{name(uid)} {told(record, name)}"
+
+
+def told(record: AnyRecord, name: Namer = str) -> str:
+    """What a record says of its pod, without naming it."""
+    match record:
+        case PodQueued():
+            return move(record)
+        case PodDecided():
+            return attempt(record)
+        case records.PodAdded():
+            return f"arrived on {record.pod.node_name}" if record.pod.node_name else "arrived"
+        case records.PodUpdated():
+            node = record.pod.node_name
+            return f"changed; it is on {node}" if node else "changed"
+        case records.PodDeleted():
+            return "is gone"
+        case records.PermitGranted():
+            by = f" on behalf of {name(record.by)}" if record.by else ""
+            return f"may go on: {record.plugin} at Permit{by}"
+        case _:
+            return _binding(record)
+
+
+def move(queued: PodQueued) -> str:
+    """A move: the queue and its cause, in the records' own words."""
+    text = f"queue {queued.queue.value}: {queued.cause}"
+    if queued.plugin:
+        text += f" ({queued.plugin})"
+    if queued.cause == "AttemptFailed" and queued.rejectors:
+        text += f", refused by {', '.join(queued.rejectors)}"
+    return f"{text}: {queued.message}" if queued.message else text
+
+
+def attempt(decided: PodDecided) -> str:
+    """An attempt and how it ended."""
+    text = f"attempt {decided.attempt}: "
+    if decided.outcome in (Outcome.SCHEDULED, Outcome.WAITING):
+        text += f"{decided.node} with {decided.score}, "
+        text += f"{decided.feasible} of {decided.evaluated} nodes feasible"
+        if decided.outcome is Outcome.WAITING:
+            text += f"; waits at Permit for {', '.join(decided.deadlines)}"
+        return text
+    text += decided.outcome.value
+    if decided.plugin:
+        where = f" on {decided.node}" if decided.node else ""
+        text += f" by {decided.plugin}{where}"
+    return f"{text}: {decided.message}" if decided.message else text
+
+
+def _binding(record: AnyRecord) -> str:
+    match record:
+        case records.BindIntended():
+            return f"is to be bound to {record.node} (attempt {record.attempt})"
+        case records.BindSucceeded():
+            return f"is on {record.node}: the cluster accepted the bind"
+        case records.BindFailed():
+            return f"bind to {record.node} failed: {record.message}"
+        case records.BindRetried():
+            return f"bind to {record.node} goes on (attempt {record.attempt})"
+        case records.BindVoided():
+            return f"bind to {record.node} was given up: {record.reason}"
+        case records.PodBound():
+            text = f"bound to {record.node}"
+            return f"{text}; PostBind: {record.message}" if record.message else text
+        case records.PodUnreserved():
+            by = f" by {record.plugin}" if record.plugin else ""
+            text = f"gives {record.node} up{by}"
+            return f"{text}: {record.message}" if record.message else text
+        case _:
+            return type(record).__name__
+
+
+def _without_pod(record: AnyRecord) -> str:
+    match record:
+        case records.StreamStarted():
+            return f"stream begun by eventsched {record.engine}, seed {record.seed}"
+        case records.TermBegan():
+            return f"epoch {record.epoch} began"
+        case records.HistoryLost():
+            return f"history was lost: the database is on {record.timeline}"
+        case records.NodeAdded():
+            return f"{record.node.name} joined"
+        case records.NodeUpdated():
+            return f"{record.node.name} changed"
+        case records.NodeDeleted():
+            return f"{record.name} left"
+        case records.TimePassed():
+            return "time passed"
+        case records.VerdictDefined():
+            said = record.verdict
+            reasons = ", ".join(said.reasons)
+            return f"verdict {record.number}: {said.plugin or 'PreFilter'} {said.code}: {reasons}"
+        case records.ScoringDefined():
+            columns = ", ".join(f"{each.plugin} x {each.weight}" for each in record.columns)
+            return f"scoring {record.number}: {columns}"
+        case records.MemoryChanged():
+            if record.value is None:
+                return f"{record.plugin} forgets {record.key}"
+            return f"{record.plugin} remembers {record.key} = {record.value}"
+        case _:
+            return type(record).__name__

@@ -1,0 +1,273 @@
+"""``eventsched explain``: what it tells is what the records say, from Postgres as from memory."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from eventsched.cli.main import main
+from eventsched.domain import records
+from eventsched.domain.errors import InputError
+from eventsched.domain.records import PodDecided, PodQueued
+from eventsched.eventlog.reading import Reader, StoredBatch
+from eventsched.history import stored_evidence
+from eventsched.history.evidence import ScannedEvidence, uid_key
+from eventsched.history.explanation import explain
+from eventsched.history.stored_evidence import StoredEvidence
+from eventsched.history.words import pod_of
+from tests.databases import Server, migrate
+from tests.postgres.histories import ODD, TIGHT, odd, simulated
+from tests.postgres.truth import Truth
+
+WEB = "00000000-0000-4000-8000-00000000000"
+
+
+@pytest.fixture(scope="module")
+def address(one_server: Server) -> Iterator[str]:
+    """The URL of a database with both histories."""
+    with one_server.fresh(migrate) as url:
+        odd(url)
+        simulated(url)
+        yield url
+
+
+@pytest.fixture
+def explained(address: str, capsys: pytest.CaptureFixture[str]) -> Any:
+    """Explains a pod; the object that is printed."""
+
+    def run(pod: str, *options: str, stream: str = ODD) -> Any:
+        capsys.readouterr()
+        arguments = ("--database", address, "--stream", stream, "-o", "json")
+        assert main(["explain", pod, *options, *arguments]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    return run
+
+
+@pytest.fixture
+def text(address: str, capsys: pytest.CaptureFixture[str]) -> Any:
+    """Explains a pod; the text that is printed."""
+
+    def run(pod: str, *options: str, stream: str = ODD) -> str:
+        capsys.readouterr()
+        assert main(["explain", pod, *options, "--database", address, "--stream", stream]) == 0
+        return " ".join(capsys.readouterr().out.split())
+
+    return run
+
+
+@pytest.mark.parametrize("stream", [ODD, TIGHT])
+def test_every_attempt_of_every_pod_is_told_as_it_is_in_the_log(
+    address: str, stream: str, explained: Any
+) -> None:
+    """Moves, attempts, counts, examples and scores, of all pods of both histories."""
+    truth = Truth(address, stream)
+    evidence = StoredEvidence(truth.reader)
+    for uid in truth.pods:
+        whole = explain(evidence, uid_key(uid))
+        mine = [(at, r) for at, _, _, r in truth.records if pod_of(r) == uid]
+        assert [(step.position, step.record) for step in whole.steps] == mine
+        for attempt in whole.attempts:
+            told = explain(evidence, uid_key(uid), attempt.decided.attempt).explained
+            assert told is not None
+            verdicts = truth.verdicts_at(told.position)
+            assert [(r.nodes, (r.plugin or None, r.code)) for r in told.refusals] == [
+                (nodes, truth.told(number)[:2]) for number, nodes in told.decided.counts
+            ]
+            for refusal in told.refusals:
+                said = (refusal.plugin or None, refusal.code, ", ".join(refusal.reasons))
+                nodes = [node for node, *rest in verdicts if tuple(rest) == said]
+                assert refusal.nodes == len(nodes)
+                assert list(refusal.examples) == nodes[:3]
+            scores = {row[:2]: row[2:] for row in truth.scores_at(told.position, told.decided)}
+            for compared in told.compared:
+                for part in compared.parts:
+                    found = (part.raw, part.normalized, part.weighted, compared.rank)
+                    assert found == scores[compared.node, part.plugin]
+            names = [told.decided.node, told.decided.runner_up]
+            assert [each.node for each in told.compared] == [name for name in names if name]
+            totals = [told.decided.score, told.decided.runner_up_score]
+            assert [each.total for each in told.compared] == totals[: len(told.compared)]
+
+
+@pytest.mark.parametrize("stream", [ODD, TIGHT])
+def test_a_scan_of_the_log_tells_the_same(address: str, stream: str) -> None:
+    reader = Reader(address, stream)
+    stored, scanned = StoredEvidence(reader), ScannedEvidence(reader, stream)
+    for uid in Truth(address, stream).pods:
+        assert explain(stored, uid_key(uid)) == explain(scanned, uid_key(uid))
+
+
+def test_only_the_pods_batches_are_fetched(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a pod that went early, a small part of the log; nothing after its end."""
+    truth = Truth(address, TIGHT)
+    uid = truth.all(records.PodDeleted)[0][3].uid
+    fetched: list[int] = []
+
+    def counted(first: int, *rest: Any) -> StoredBatch:
+        fetched.append(first)
+        return StoredBatch(first, *rest)
+
+    monkeypatch.setattr(stored_evidence, "StoredBatch", counted)
+    evidence = StoredEvidence(truth.reader)
+    positions = [each.position for each in evidence.records(evidence.pods(uid)[0])]
+    assert positions == [at for at, _, _, r in truth.records if pod_of(r) == uid]
+    batches = list(truth.reader.batches())
+    assert fetched == [batch.first for batch in batches if uid in batch.body]
+    assert len(fetched) < len(batches)
+
+
+def test_the_object(explained: Any) -> None:
+    found = explained("default/huge")
+    assert {name: found[name] for name in ("stream", "uid", "namespace", "name", "explained")} == {
+        "stream": ODD, "uid": str(UUID(uid_key("huge"))), "namespace": "default", "name": "huge",
+        "explained": 2,
+    }  # fmt: skip
+    assert [(move["queue"], move["cause"]) for move in found["moves"]] == [
+        ("active", "PodAdd"), ("unschedulable", "AttemptFailed"), ("active", "NodeAdd"),
+    ]  # fmt: skip
+    woken = found["moves"][-1]
+    assert woken["woken_by"]["text"] == "n6 joined"
+    assert woken["woken_by"]["kind"] == "NodeAdded"
+    assert woken["plugin"] == "NodeResourcesFit"
+    refused, placed = found["attempts"]
+    assert (refused["outcome"], refused["node"], refused["scores"]) == ("unschedulable", None, [])
+    assert sum(each["nodes"] for each in refused["refusals"]) == 5
+    assert (placed["outcome"], placed["node"], placed["runner_up"]) == ("scheduled", "n6", None)
+    assert [score["node"] for score in placed["scores"]] == ["n6"]
+    assert sum(each["weighted"] for each in placed["scores"][0]["plugins"]) == placed["score"]
+    assert [(each["kind"], each["text"]) for each in found["events"]] == [
+        ("PodAdded", "arrived"), ("PodDeleted", "is gone"),
+    ]  # fmt: skip
+    assert found["attempts"][0]["at"] == "1970-01-01T00:00:01+00:00"
+
+
+def test_what_woke_a_pod_is_named_with_its_place(address: str, text: Any) -> None:
+    [(position, *_)] = [
+        each for each in Truth(address, ODD).all(records.NodeAdded) if each[3].node.name == "n6"
+    ]
+    said = text("huge")
+    assert f"woken by NodeAdd (NodeResourcesFit): n6 joined (position {position})" in said
+    said = text("late-1")
+    assert "woken by AssignedPodAdd (Gang): default/gang-2 is on n4" in said
+    assert "rejected due to timeout at plugin Gang" in said
+
+
+def test_a_pod_that_made_room_is_named_with_its_node(address: str) -> None:
+    truth = Truth(address, TIGHT)
+    homes = {r.uid: r.node for *_, r in truth.all(PodDecided) if r.node}
+    told = 0
+    for uid in truth.pods:
+        for step in explain(StoredEvidence(truth.reader), uid_key(uid)).moves:
+            assert isinstance(step.record, PodQueued)
+            if step.record.cause == "AssignedPodDelete":
+                assert step.origin is not None
+                gone = truth.records[step.origin.position][3]
+                assert isinstance(gone, records.PodDeleted)
+                name = "/".join(truth.pods[gone.uid])
+                assert step.origin.text == f"{name} is gone from {homes[gone.uid]}"
+                told += 1
+    assert told > 20
+
+
+def test_permit_and_bind(text: Any) -> None:
+    said = text("gang-1")
+    assert "waits at Permit for Gang" in said
+    assert "may go on: Gang at Permit on behalf of default/gang-2" in said
+    assert "is to be bound to n5 (attempt 1)" in said
+    said = text("b")
+    assert "bind to n5 failed: the node is away" in said
+    assert "gives n5 up: the node is away" in said
+    assert "changed; it is on n4" in said
+
+
+def test_of_several_pods_of_one_name_the_newest(explained: Any, text: Any) -> None:
+    found = explained("prod/web")
+    assert found["uid"] == f"{WEB}2"
+    assert [each["uid"] for each in found["older"]] == [f"{WEB}0", f"{WEB}1"]
+    assert "the newest of 3 of that name" in text("prod/web")
+    assert explained(f"{WEB}1")["uid"] == f"{WEB}1"
+    assert explained("web-of-test")["namespace"] == "test"  # a uid that is no UUID
+
+
+def test_the_attempt_that_was_asked_for(text: Any) -> None:
+    assert "Why not any node at attempt 1:" in text("huge", "--attempt", "1")
+    assert "Why n6 at attempt 2" in text("huge")
+
+
+def test_one_node(text: Any, explained: Any) -> None:
+    said = text("huge", "--attempt", "1", "--node", "n3")
+    assert said.endswith(
+        "n3 at attempt 1: TaintToleration said UnschedulableAndUnresolvable: node(s) had "
+        "untolerated taint(s)"
+    )
+    assert text(f"{WEB}1", "--node", "n1").endswith(
+        "n1 at attempt 1: PreFilter said Excluded: PreFilter left the node out"
+    )
+    found = explained("a", "--node", "n1")
+    [attempt] = found["attempts"]
+    asked = attempt["asked"]
+    assert asked["score"]["total"] + asked["behind"] == attempt["score"]
+    assert 1 < asked["score"]["rank"] <= attempt["feasible"]
+    said = text("a", "--node", "n1")
+    assert f"feasible, rank {asked['score']['rank']} of 4, {asked['behind']} behind n5" in said
+    assert text("a", "--node", "n5").endswith("feasible, rank 1 of 4; it was chosen")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("default/hugh",), ("POD", "default/hugh", "did you mean default/huge")),
+        (("kube-system/huge",), ("kube-system/huge", "did you mean default/huge")),
+        (("zzzzzz",), ("zzzzzz", "there are, among others")),
+        (("web",), ("2 pods", "prod/web, test/web")),
+        (("huge", "--attempt", "7"), ("--attempt", "no attempt 7", "there are 1 to 2")),
+        (("a", "--attempt", "0"), ("--attempt", "no attempt 0", "there is 1")),
+        (("there", "--attempt", "1"), ("--attempt", "no attempt 1", "none was made yet")),
+        (("there", "--node", "n1"), ("--node", "no attempt was made")),
+        (("huge", "--node", "n66"), ("--node", "n66", "did you mean n6")),
+        (("huge", "--attempt", "1", "--node", "n6"), ("--node", "n6 was not there at")),
+        (("huge", "--stream", "nope"), ("--stream", "nope", "odd, tight")),
+    ],
+)
+def test_what_is_not_there_is_refused_in_one_line(
+    address: str, capsys: pytest.CaptureFixture[str], options: tuple[str, ...],
+    words: tuple[str, ...],
+) -> None:  # fmt: skip
+    stream = () if "--stream" in options else ("--stream", ODD)
+    assert main(["explain", *options, *stream, "--database", address]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.count("\n") == 1
+    assert all(word in printed.err for word in words), printed.err
+
+
+def test_without_the_vectors_the_counts_are_told(one_server: Server) -> None:
+    """Old detail may be thinned; records stay."""
+    with one_server.fresh(migrate) as url:
+        odd(url)
+        evidence = StoredEvidence(Reader(url, ODD))
+        with Reader(url, ODD).connection() as connection:
+            connection.exec_driver_sql("DELETE FROM eventsched_log.detail")
+            connection.commit()
+        told = explain(evidence, "huge", 1).explained
+        assert told is not None
+        assert not told.has_vectors
+        assert [refusal.examples for refusal in told.refusals] == [(), (), ()]
+        with pytest.raises(InputError, match="kept no verdicts of single nodes"):
+            explain(evidence, "huge", 1, "n1")
+
+
+def test_an_exported_log_tells_the_same(
+    address: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    where = ("--database", address, "--stream", ODD)
+    assert main(["log", "export", str(tmp_path / "odd.jsonl.gz"), *where]) == 0
+    capsys.readouterr()
+    assert main(["explain", "gang-1", *where]) == 0
+    expected = capsys.readouterr().out
+    assert main(["explain", "gang-1", "--file", str(tmp_path / "odd.jsonl.gz")]) == 0
+    assert capsys.readouterr().out == expected

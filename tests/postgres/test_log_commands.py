@@ -1,0 +1,258 @@
+"""``eventsched log``: records listed, followed and exported, also beside a writer at work."""
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eventsched.cli import log
+from eventsched.cli.main import main
+from eventsched.domain import records
+from eventsched.eventlog.database import read
+from eventsched.eventlog.port import Batch, Stored
+from eventsched.eventlog.postgres import PostgresEventLog
+from eventsched.eventlog.reading import Reader
+from eventsched.history.verification import verify_file
+from eventsched.history.words import pod_of
+from tests.builders import make_node, make_pod
+from tests.databases import Server, migrate
+from tests.postgres.histories import ODD, TIGHT, odd, simulated
+from tests.postgres.truth import Truth
+
+
+@pytest.fixture(scope="module")
+def address(one_server: Server) -> Iterator[str]:
+    """The URL of a database with both histories."""
+    with one_server.fresh(migrate) as url:
+        odd(url)
+        simulated(url)
+        yield url
+
+
+@pytest.fixture
+def listed(address: str, capsys: pytest.CaptureFixture[str]) -> Any:
+    """What a listing prints as JSON, and beside it."""
+
+    def run(*options: str, stream: str = ODD) -> tuple[list[dict[str, Any]], str]:
+        capsys.readouterr()
+        arguments = ("--database", address, "--stream", stream, "-o", "json")
+        assert main(["log", *options, *arguments]) == 0
+        told = capsys.readouterr()
+        return [json.loads(line) for line in told.out.splitlines()], told.err
+
+    return run
+
+
+def test_all_records_as_the_view_has_them(address: str, listed: Any) -> None:
+    found, said = listed("list", "--limit", "0")
+    assert said == ""
+    with Reader(address, ODD).connection() as connection:
+        rows = connection.exec_driver_sql(
+            "SELECT seq, cause, kind, namespace, pod, pod_uid::text, record FROM eventsched.events"
+            " WHERE stream = 'odd' ORDER BY seq"
+        ).all()
+    names = ("seq", "cause", "kind", "namespace", "pod", "pod_uid", "record")
+    assert [tuple(each[name] for name in names) for each in found] == [tuple(row) for row in rows]
+    assert found[0]["at"] == "1970-01-01T00:00:00+00:00"
+
+
+@pytest.mark.parametrize(
+    ("options", "chosen"),
+    [
+        (("--from", "5", "--to", "9"), range(5, 10)),
+        (("--limit", "3"), range(3)),
+        (("--from", "80", "--limit", "3"), range(80, 83)),
+        (("--from", "1000"), ()),
+    ],
+)
+def test_a_part(listed: Any, options: tuple[str, ...], chosen: Any) -> None:
+    found, said = listed("list", *options)
+    assert [each["seq"] for each in found] == list(chosen)
+    assert ("there are more" in said) == ("--limit" in options)
+
+
+def test_fifty_where_nothing_is_said(listed: Any) -> None:
+    found, said = listed("list", stream=TIGHT)
+    assert len(found) == 50
+    assert "there are more: --from 50 goes on" in said
+
+
+def test_one_pod_or_one_kind(address: str, listed: Any) -> None:
+    truth = Truth(address, TIGHT)
+    found, _ = listed("list", "--kind", "PodBound", "--limit", "0", stream=TIGHT)
+    assert [each["seq"] for each in found] == [at for at, *_ in truth.all(records.PodBound)]
+    uid = truth.all(records.PodBound)[10][3].uid
+    name = "/".join(truth.pods[uid])
+    for pod in (name, name.partition("/")[2], uid):
+        found, _ = listed("list", "--pod", pod, "--limit", "0", stream=TIGHT)
+        mine = [at for at, _, _, r in truth.records if pod_of(r) == uid]
+        assert [each["seq"] for each in found] == mine
+    found, _ = listed("list", "--pod", name, "--kind", "PodBound", stream=TIGHT)
+    assert len(found) == 1
+
+
+def test_in_words(address: str, capsys: pytest.CaptureFixture[str]) -> None:
+    where = ("--database", address, "--stream", ODD)
+    assert main(["log", "list", *where, "--limit", "0"]) == 0
+    said = capsys.readouterr().out
+    lines = [" ".join(line.split()) for line in said.splitlines()]
+    assert lines[0] == "POSITION TIME KIND POD WHAT"
+    assert "1 00:00:00.000 NodeAdded n1 joined" in lines
+    assert "7 00:00:01.000 PodAdded default/a arrived" in lines
+    for words in (
+        "stream begun by eventsched test, seed odd",
+        "TaintToleration UnschedulableAndUnresolvable: node(s) had untolerated taint(s)",
+        "attempt 1: unschedulable: 0/5 nodes are available",
+        "FirstScheduledNode remembers default/a = n5",
+        "bind to n5 failed: the node is away",
+        "may go on: Gang at Permit on behalf of default/gang-2",
+        "n2 left",
+        "n1 changed",
+        "prod/web is gone",
+    ):
+        assert any(words in line for line in lines), words
+    assert main(["log", "list", "--kind", "StreamStarted", *where]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 2
+
+
+def test_the_tail(address: str, listed: Any) -> None:
+    end = Reader(address, ODD).head.next
+    assert [each["seq"] for each in listed("tail", "-n", "3")[0]] == [end - 3, end - 2, end - 1]
+    assert len(listed("tail")[0]) == 20
+    assert len(listed("tail", "-n", "9999")[0]) == end
+    assert listed("tail", "-n", "0")[0] == []
+
+
+def test_the_streams(address: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["log", "streams", "--database", address, "-o", "json"]) == 0
+    found = {each["stream"]: each for each in json.loads(capsys.readouterr().out)}
+    assert set(found) == {ODD, TIGHT}
+    reader = Reader(address, ODD)
+    assert found[ODD]["records"] == reader.head.next
+    assert found[ODD]["head"] == reader.head.hash.hex()
+    assert main(["log", "streams", "--database", address]) == 0
+    assert capsys.readouterr().out.splitlines()[0].split()[:3] == ["STREAM", "RECORDS", "BATCHES"]
+
+
+def test_what_comes_is_followed(one_server: Server) -> None:
+    """By positions, each record once, beside the writer; from any position on."""
+    with one_server.fresh(migrate) as url, closing(PostgresEventLog(url, "s", "test")) as writer:
+        steps = iter(range(3))
+        shown: list[int] = []
+
+        def write() -> None:
+            step = next(steps, None)
+            if step is None:
+                raise KeyboardInterrupt
+            first = writer.head
+            added = [records.NodeAdded(node=make_node(f"n{first + n}")) for n in range(step)]
+            if added:
+                stored = [
+                    Stored(first + n, 0, first + n, "NodeAdded", 1, records.encode(record))
+                    for n, record in enumerate(added)
+                ]
+                writer.begin(Batch(stored, {}))
+                writer.finish()
+
+        with read(url, None) as address, pytest.raises(KeyboardInterrupt):
+            log.follow(
+                Reader(address, "s"),
+                0,
+                lambda found: shown.extend(r.position for r in found),
+                write,
+            )
+        assert shown == [0, 1, 2]
+
+
+def test_following_as_users_do_it(one_server: Server) -> None:
+    """Prints what is written meanwhile, at once, until it is interrupted."""
+    with one_server.fresh(migrate) as url, closing(PostgresEventLog(url, "s", "test")) as writer:
+
+        def append(record: Any) -> None:
+            at = writer.head
+            kind = type(record).__name__
+            writer.begin(Batch([Stored(at, 0, at, kind, 1, records.encode(record))], {}))
+            writer.finish()
+
+        append(records.NodeAdded(node=make_node("n0")))
+        command = [sys.executable, "-m", "eventsched", "log", "tail", "-f", "--database", url]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            guard = threading.Timer(60, process.kill)
+            guard.start()
+            assert process.stdout is not None
+            process.stdout.readline()
+            assert "n0 joined" in process.stdout.readline()
+            append(records.PodAdded(pod=make_pod("late")))
+            assert "default/late" in process.stdout.readline()
+            process.send_signal(2)
+            assert process.wait() == 130
+            guard.cancel()
+
+
+def test_an_export_is_a_log(
+    address: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    for name in ("odd.jsonl", "odd.jsonl.gz"):
+        where = ("--database", address, "--stream", ODD)
+        assert main(["log", "export", str(tmp_path / name), *where]) == 0
+        assert f"records of stream odd in {tmp_path / name}" in capsys.readouterr().out
+        result = verify_file(tmp_path / name)
+        assert not result.problems
+    assert (
+        gzip.decompress((tmp_path / "odd.jsonl.gz").read_bytes())
+        == (tmp_path / "odd.jsonl").read_bytes()
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("list", "--kind", "PodBind"), ("--kind", "PodBind", "did you mean PodBound")),
+        (("list", "--pod", "hugh"), ("POD", "hugh", "default/huge")),
+        (("list", "--stream", "evne"), ("--stream", "evne", "odd, tight")),
+        (("export", "/nowhere/at/all.gz"), ("/nowhere/at/all.gz", "cannot be written")),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(
+    address: str, capsys: pytest.CaptureFixture[str], options: tuple[str, ...],
+    words: tuple[str, ...],
+) -> None:  # fmt: skip
+    stream = () if "--stream" in options else ("--stream", ODD)
+    assert main(["log", *options, *stream, "--database", address]) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.count("\n") == 1
+    assert all(word in told.err for word in words), told.err
+
+
+def test_one_of_two_streams_has_to_be_named(
+    address: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["log", "tail", "--database", address]) == 2
+    assert "name one: odd, tight" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", [("--limit", "few"), ("--from", "-1"), ("-o", "xml")])
+def test_malformed_options(capsys: pytest.CaptureFixture[str], option: tuple[str, str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(["log", "list", *option])
+    assert stopped.value.code == 2
+
+
+def test_a_reader_that_has_seen_enough(address: str) -> None:
+    """``| head``: no complaint."""
+    command = f"{sys.executable} -m eventsched log list --limit 0 --stream {TIGHT} | head -n 1"
+    environment = {**os.environ, "EVENTSCHED_DATABASE": address}
+    done = subprocess.run(
+        ["sh", "-c", command], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.stdout.startswith(" POSITION")
+    assert done.stderr == ""

@@ -1,0 +1,369 @@
+"""What the views and functions of schema eventsched say, against the records read by Python."""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+import msgspec
+import psycopg
+import pytest
+
+from eventsched.domain import records
+from eventsched.domain.records import PodDecided, PodQueued
+from eventsched.history.evidence import uid_key
+from eventsched.history.words import pod_of
+from tests.databases import Server, migrate
+from tests.postgres.histories import ODD, TIGHT, odd, simulated
+from tests.postgres.truth import PLACED, Row, Truth, time_of
+
+
+@pytest.fixture(scope="module")
+def address(one_server: Server) -> Iterator[str]:
+    """The URL of a database with both histories."""
+    with one_server.fresh(migrate) as url:
+        odd(url)
+        simulated(url)
+        yield url
+
+
+@pytest.fixture(scope="module", params=[ODD, TIGHT])
+def truth(request: pytest.FixtureRequest, address: str) -> Truth:
+    """Each of the histories."""
+    return Truth(address, request.param)
+
+
+@pytest.fixture
+def ask(address: str) -> Iterator[Callable[..., list[Row]]]:
+    """Asks the database."""
+    with psycopg.connect(address, autocommit=True) as connection:
+        connection.execute("SET search_path = eventsched; SET ROLE eventsched_reader")
+        yield lambda query, *values: connection.execute(query, values).fetchall()
+
+
+Ask = Callable[..., list[Row]]
+
+
+def test_streams(ask: Ask, truth: Truth) -> None:
+    query = "SELECT records, epoch, holder, batches, head FROM streams WHERE stream = %s"
+    [(number, epoch, holder, batches, head)] = ask(query, truth.stream)
+    assert (number, epoch) == (len(truth.records), 1)
+    assert holder.startswith("test" if truth.stream == ODD else "simulate")
+    assert batches == len(list(truth.reader.batches()))
+    assert head == truth.reader.head.hash.hex()
+
+
+def test_every_record_is_an_event(ask: Ask, truth: Truth) -> None:
+    query = (
+        "SELECT seq, at, cause, kind, namespace, pod, pod_uid, record, epoch FROM events"
+        " WHERE stream = %s ORDER BY seq"
+    )
+    expected = []
+    for stored, (position, at, cause, record) in zip(truth.stored, truth.records, strict=True):
+        uid = pod_of(record)
+        who = (None, None, None) if uid is None else truth.who(uid)
+        body = msgspec.json.decode(stored.body)
+        expected.append((position, time_of(at), cause, stored.kind, *who, body, 1))
+    assert ask(query, truth.stream) == expected
+
+
+def test_how_many_of_each_kind(ask: Ask, truth: Truth) -> None:
+    query = "SELECT kind, count(*) FROM events WHERE stream = %s GROUP BY kind"
+    assert dict(ask(query, truth.stream)) == Counter(stored.kind for stored in truth.stored)
+
+
+def test_what_happened_to_one_pod(ask: Ask, truth: Truth) -> None:
+    uid = next(uid for *_, r in truth.all(PodDecided)[-1:] for uid in [r.uid])
+    namespace, name = truth.pods[uid]
+    query = "SELECT seq FROM events WHERE stream = %s AND pod_uid = %s ORDER BY seq"
+    found = [seq for (seq,) in ask(query, truth.stream, UUID(uid_key(uid)))]
+    assert found == [at for at, _, _, r in truth.records if pod_of(r) == uid]
+    query = "SELECT DISTINCT pod_uid FROM events WHERE stream = %s AND namespace = %s AND pod = %s"
+    same = {UUID(uid_key(u)) for u, names in truth.pods.items() if names == (namespace, name)}
+    assert {each for (each,) in ask(query, truth.stream, namespace, name)} == same
+
+
+def test_decisions(ask: Ask, truth: Truth) -> None:
+    query = "SELECT * FROM decisions WHERE stream = %s ORDER BY seq"
+    expected = [
+        (
+            truth.stream, seq, time_of(at), *truth.who(r.uid), r.attempt, r.profile,
+            r.outcome.value, r.node or None, r.score, r.runner_up or None, r.runner_up_score,
+            r.feasible, r.evaluated, r.ties, Decimal(r.draw),
+        )
+        for seq, at, _, r in truth.all(PodDecided)
+    ]  # fmt: skip
+    assert ask(query, truth.stream) == expected
+
+
+def test_the_columns_that_are_promised(ask: Ask) -> None:
+    query = (
+        "SELECT string_agg(column_name, ' ' ORDER BY ordinal_position)"
+        " FROM information_schema.columns WHERE table_schema = 'eventsched' AND table_name = %s"
+    )
+    promised = {
+        "decisions": "stream seq at namespace pod pod_uid attempt profile outcome node score "
+        "runner_up runner_up_score feasible evaluated ties draw",
+        "bindings": "stream namespace pod pod_uid attempt node decided_seq bound_seq decided_at "
+        "bound_at",
+    }
+    for view, columns in promised.items():
+        assert ask(query, view) == [(columns,)]
+
+
+def test_retries_of_each_pod(ask: Ask, truth: Truth) -> None:
+    query = "SELECT pod_uid, max(attempt), count(*) FROM decisions WHERE stream = %s GROUP BY 1"
+    attempts = defaultdict(list)
+    for *_, r in truth.all(PodDecided):
+        attempts[UUID(uid_key(r.uid))].append(r.attempt)
+    expected = {(uid, max(each), len(each)) for uid, each in attempts.items()}
+    assert set(ask(query, truth.stream)) == expected
+
+
+def test_what_was_refused(ask: Ask, truth: Truth) -> None:
+    query = (
+        "SELECT seq, at, namespace, pod, pod_uid, attempt, plugin, code, reason, nodes"
+        " FROM refusals WHERE stream = %s"
+    )
+    expected = [
+        (seq, time_of(at), *truth.who(r.uid), r.attempt, *truth.told(number), nodes)
+        for seq, at, _, r in truth.all(PodDecided)
+        for number, nodes in r.counts
+    ]
+    assert Counter(ask(query, truth.stream)) == Counter(expected)
+
+
+def test_which_plugin_refuses_most(ask: Ask, truth: Truth) -> None:
+    query = "SELECT plugin, sum(nodes) FROM refusals WHERE stream = %s GROUP BY plugin"
+    told: Counter[str | None] = Counter()
+    for *_, r in truth.all(PodDecided):
+        for number, nodes in r.counts:
+            told[truth.told(number)[0]] += nodes
+    assert dict(ask(query, truth.stream)) == told
+
+
+def test_refusals_and_verdicts_agree(ask: Ask, truth: Truth) -> None:
+    """The counts of a record are those of its vectors."""
+    query = """
+        SELECT d.seq, v.plugin, v.code, v.reason, count(*)
+        FROM decisions d, verdicts(d.stream, d.seq) v
+        WHERE d.stream = %s AND v.code <> 'Success' GROUP BY 1, 2, 3, 4
+        EXCEPT SELECT seq, plugin, code, reason, nodes FROM refusals
+    """
+    assert ask(query, truth.stream) == []
+
+
+def test_verdicts_of_every_decision(ask: Ask, truth: Truth) -> None:
+    for seq, *_ in truth.all(PodDecided):
+        found = ask("SELECT * FROM verdicts(%s, %s)", truth.stream, seq)
+        assert found == truth.verdicts_at(seq), seq
+
+
+def test_scores_of_every_decision(ask: Ask, truth: Truth) -> None:
+    """Whole ones and deltas, all normalisations, values of one byte and of eight."""
+    widest = 0
+    for seq, _, _, decided in truth.all(PodDecided):
+        found = ask("SELECT * FROM scores(%s, %s)", truth.stream, seq)
+        assert sorted(found) == sorted(truth.scores_at(seq, decided)), seq
+        assert [row[5] for row in found] == sorted(row[5] for row in found)
+        widest = max([widest, *(abs(row[2]) for row in found)])
+    if truth.stream == ODD:
+        assert widest > 2**50
+        kinds = {column.normalization for each in truth.scorings.values() for column in each}
+        assert len(kinds) == 5
+
+
+def test_nothing_is_said_of_vectors_that_are_gone(address: str, ask: Ask) -> None:
+    """A delta without what it is a delta to would say Success of every node that it leaves out."""
+    query = "SELECT max(seq) FROM eventsched_log.detail WHERE base IS NOT NULL"
+    [(seq,)] = ask(query)
+    stream = next(s for s in (ODD, TIGHT) if ask("SELECT * FROM verdicts(%s, %s)", s, seq))
+    with psycopg.connect(address) as connection:
+        connection.execute("DELETE FROM eventsched_log.detail WHERE base IS NULL")
+        for function in ("verdicts", "scores"):
+            query = f"SELECT * FROM eventsched.{function}(%s, %s)"
+            assert connection.execute(query, (stream, seq)).fetchall() == []  # type: ignore[arg-type]
+        connection.rollback()
+    assert ask("SELECT * FROM verdicts(%s, %s)", "no such stream", seq) == []
+    assert ask("SELECT * FROM scores(%s, %s)", stream, 0) == []
+
+
+def test_bindings(ask: Ask, truth: Truth) -> None:
+    query = "SELECT * FROM bindings WHERE stream = %s ORDER BY bound_seq"
+    decided = {(r.uid, r.attempt): (seq, at) for seq, at, _, r in truth.all(PodDecided)}
+    expected = []
+    for seq, at, _, r in truth.all(records.PodBound):
+        before, earlier = decided[r.uid, r.attempt]
+        expected.append(
+            (truth.stream, *truth.who(r.uid), r.attempt, r.node, before, seq, time_of(earlier),
+             time_of(at))
+        )  # fmt: skip
+    assert ask(query, truth.stream) == expected
+
+
+def test_latency_from_decision_to_bind(ask: Ask, truth: Truth) -> None:
+    query = (
+        "SELECT sum(bound_at - decided_at), max(bound_at - decided_at) FROM bindings"
+        " WHERE stream = %s"
+    )
+    decided = {(r.uid, r.attempt): at for _, at, _, r in truth.all(PodDecided)}
+    took = [at - decided[r.uid, r.attempt] for _, at, _, r in truth.all(records.PodBound)]
+    expected = (timedelta(microseconds=sum(took)), timedelta(microseconds=max(took)))
+    assert ask(query, truth.stream) == [expected]
+
+
+def test_queue_moves(ask: Ask, truth: Truth) -> None:
+    query = "SELECT * FROM queue_moves WHERE stream = %s ORDER BY seq"
+    expected = [
+        (
+            truth.stream, seq, time_of(at), *truth.who(r.uid), r.queue.value, r.cause, cause,
+            r.plugin or None, list(r.rejectors), list(r.pending),
+            time_of(r.until) if r.until else None, r.failures, r.errors, r.message or None,
+        )
+        for seq, at, cause, r in truth.all(PodQueued)
+    ]  # fmt: skip
+    assert ask(query, truth.stream) == expected
+
+
+def test_how_long_pods_waited_by_queue(ask: Ask, truth: Truth) -> None:
+    query = """
+        SELECT queue, sum(until_at - at) FROM (
+            SELECT kind, record ->> 'queue' AS queue, at,
+                   lead(at) OVER (PARTITION BY pod_uid ORDER BY seq) AS until_at
+            FROM events WHERE stream = %s AND kind IN ('PodQueued', 'PodDecided', 'PodDeleted')
+        ) moves WHERE kind = 'PodQueued' GROUP BY queue
+    """
+    waited: dict[str, int | None] = {}
+    since: dict[str, tuple[str, int]] = {}
+    for _, at, _, r in truth.records:
+        if isinstance(r, PodQueued | PodDecided | records.PodDeleted):
+            if r.uid in since:
+                queue, then = since.pop(r.uid)
+                waited[queue] = (waited.get(queue) or 0) + at - then
+            if isinstance(r, PodQueued):
+                since[r.uid] = (r.queue.value, at)
+    expected = {queue: timedelta(microseconds=each or 0) for queue, each in waited.items()}
+    found = {queue: each for queue, each in ask(query, truth.stream) if each is not None}
+    assert found == expected
+
+
+def test_which_event_woke_which_pod(ask: Ask, truth: Truth) -> None:
+    query = """
+        SELECT m.seq, e.kind FROM queue_moves m
+        JOIN events e ON e.stream = m.stream AND e.seq = m.caused_by WHERE m.stream = %s
+    """
+    kinds = [stored.kind for stored in truth.stored]
+    expected = {seq: kinds[cause] for seq, _, cause, _ in truth.all(PodQueued)}
+    assert dict(ask(query, truth.stream)) == expected
+
+
+def test_reservations(ask: Ask, truth: Truth) -> None:
+    """Folded from the records as the state does it."""
+    query = (
+        "SELECT pod_uid, attempt, node, reserved_seq, ended_seq, ended_by FROM reservations"
+        " WHERE stream = %s ORDER BY reserved_seq"
+    )
+    held: dict[str, list[Any]] = {}
+    found = []
+    for seq, _, _, r in truth.records:
+        kind = type(r).__name__
+        if isinstance(r, PodDecided) and r.outcome in PLACED:
+            key = UUID(uid_key(r.uid))
+            held[r.uid] = [key, r.attempt, r.node, seq, None, None]
+            found.append(held[r.uid])
+        ends = isinstance(r, records.PodBound | records.PodUnreserved | records.PodDeleted)
+        if isinstance(r, records.PodUpdated) and r.pod.node_name:
+            ends = r.pod.uid in held and held[r.pod.uid][2] != r.pod.node_name
+        uid = pod_of(r)
+        if ends and uid in held:
+            held.pop(uid)[4:] = [seq, kind]
+    assert ask(query, truth.stream) == [tuple(each) for each in found]
+    if truth.stream == ODD:
+        assert {each[5] for each in found} == {
+            None, "PodBound", "PodUnreserved", "PodDeleted", "PodUpdated"
+        }  # fmt: skip
+
+
+def test_first_nodes(ask: Ask, truth: Truth) -> None:
+    query = "SELECT key, node, seq, at FROM first_nodes WHERE stream = %s"
+    memory = {
+        r.key: (r.value, seq, time_of(at)) for seq, at, _, r in truth.all(records.MemoryChanged)
+    }
+    assert {key: rest for key, *rest in ask(query, truth.stream)} == {
+        key: list(each) for key, each in memory.items()
+    }
+    assert bool(memory) == (truth.stream == ODD)
+
+
+def test_which_nodes_were_runner_up_most_often(ask: Ask, truth: Truth) -> None:
+    query = "SELECT runner_up, count(*) FROM decisions WHERE stream = %s GROUP BY 1"
+    expected = Counter(r.runner_up or None for *_, r in truth.all(PodDecided))
+    assert dict(ask(query, truth.stream)) == expected
+
+
+def test_ties_that_a_draw_decided(ask: Ask, truth: Truth) -> None:
+    """Number draw % ties of the best nodes, in row order, is the one that was chosen."""
+    query = """
+        SELECT d.seq, d.node, b.node FROM decisions d CROSS JOIN LATERAL (
+            SELECT node FROM (SELECT DISTINCT ON (node) node FROM scores(d.stream, d.seq)
+                              WHERE rank = 1) best
+            JOIN eventsched_log.node n ON n.name = node
+            JOIN eventsched_log.stream s ON s.id = n.stream AND s.name = d.stream
+            ORDER BY n.ordinal OFFSET (d.draw %% d.ties)::integer LIMIT 1
+        ) b WHERE d.stream = %s AND d.ties > 1
+    """
+    found = ask(query, truth.stream)
+    assert {seq for seq, *_ in found} == {s for s, _, _, r in truth.all(PodDecided) if r.ties > 1}
+    assert all(chosen == drawn for _, chosen, drawn in found)
+
+
+def test_which_pods_were_on_a_node_at_a_time(ask: Ask, truth: Truth) -> None:
+    """Those that we had bound and that were not gone yet."""
+    query = """
+        SELECT b.pod_uid FROM bindings b LEFT JOIN events e
+            ON e.stream = b.stream AND e.pod_uid = b.pod_uid AND e.kind = 'PodDeleted'
+        WHERE b.stream = %s AND b.node = %s AND b.bound_at <= %s AND (e.at IS NULL OR e.at > %s)
+    """
+    middle = truth.records[len(truth.records) * 3 // 4][1]
+    there: dict[str, str] = {}
+    for _, at, _, r in truth.records:
+        if at <= middle and isinstance(r, records.PodBound):
+            there[r.uid] = r.node
+        elif at <= middle and isinstance(r, records.PodDeleted):
+            there.pop(r.uid, None)
+    for node in set(truth.nodes):
+        found = ask(query, truth.stream, node, time_of(middle), time_of(middle))
+        expected = {UUID(uid_key(uid)) for uid, on in there.items() if on == node}
+        assert {uid for (uid,) in found} == expected
+
+
+def test_why_pods_are_pending(ask: Ask, truth: Truth) -> None:
+    """Each pod that waits, in which queue, and what its last attempt said."""
+    query = """
+        SELECT DISTINCT ON (pod_uid) pod_uid, kind, record ->> 'queue' FROM events
+        WHERE stream = %s AND kind IN ('PodQueued', 'PodDecided', 'PodDeleted')
+        ORDER BY pod_uid, seq DESC
+    """
+    waiting: dict[UUID, str] = {}
+    for *_, r in truth.records:
+        if isinstance(r, PodDecided | records.PodDeleted):
+            waiting.pop(UUID(uid_key(r.uid)), None)
+        elif isinstance(r, PodQueued):
+            waiting[UUID(uid_key(r.uid))] = r.queue.value
+    found = {uid: queue for uid, kind, queue in ask(query, truth.stream) if kind == "PodQueued"}
+    assert found == waiting
+
+
+def test_everything_has_a_comment(ask: Ask) -> None:
+    views = ask(
+        "SELECT c.relname, obj_description(c.oid) FROM pg_class c"
+        " WHERE c.relnamespace = 'eventsched'::regnamespace"
+    )
+    functions = ask(
+        "SELECT p.proname, obj_description(p.oid) FROM pg_proc p"
+        " WHERE p.pronamespace IN ('eventsched'::regnamespace, 'eventsched_log'::regnamespace)"
+    )
+    assert len(views) >= 8
+    assert [name for name, said in (*views, *functions) if not said] == []
