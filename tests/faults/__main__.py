@@ -1,0 +1,51 @@
+"""Any number of seeds, on all cores: ``python -m tests.faults --seeds 5000 --lossy``.
+
+Exits with 1 where an invariant was violated; with ``--mutant`` that is what is to be expected.
+"""
+
+import argparse
+import os
+import sys
+import time
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+
+from . import campaign
+from .mutants import MUTANTS
+
+CHUNK = 25
+SHOWN = 20
+
+
+def main() -> int:
+    """Runs the seeds that the arguments name, and prints what happened."""
+    parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=1000, help="how many (1000)")
+    parser.add_argument("--from", type=int, default=0, dest="first", help="the first one (0)")
+    parser.add_argument("--lossy", action="store_true", help="failovers that lose batches")
+    parser.add_argument("--mutant", choices=sorted(MUTANTS), default="", help="remove a rule")
+    args = parser.parse_args()
+
+    began = time.monotonic()
+    end = args.first + args.seeds
+    chunks = [range(at, min(at + CHUNK, end)) for at in range(args.first, end, CHUNK)]
+    counts: Counter[str] = Counter()
+    violations: list[str] = []
+    with ProcessPoolExecutor(os.cpu_count()) as pool:
+        work = partial(campaign.run, lossy=args.lossy, mutant=args.mutant)
+        for outcome in pool.map(work, chunks):
+            counts.update(outcome.counts)
+            violations += outcome.violations
+    for name in sorted(counts):
+        print(f"{counts[name]:>9}  {name}")
+    for violation in violations[:SHOWN]:
+        print(violation)
+    took = time.monotonic() - began
+    kind = "with failovers" if args.lossy else "clean"
+    print(f"{args.seeds} seeds {kind} in {took:.1f} s: {len(violations)} with a violation")
+    return 1 if violations else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

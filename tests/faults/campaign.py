@@ -1,0 +1,59 @@
+"""Many seeds: each in a world of its own, one in twenty twice, with counts of what was reached."""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from .invariants import ViolationError
+from .mutants import MUTANTS, NONE
+from .world import World
+
+TWICE_EVERY = 20
+
+
+class Outcome(NamedTuple):
+    """What came of some seeds: counts by name, and a line for each that failed."""
+
+    counts: Counter[str]
+    violations: list[str]
+
+
+def command(seed: int, *, lossy: bool = False, mutant: str = "") -> str:
+    """The command that repeats a seed."""
+    options = (" --lossy" if lossy else "") + (f" --mutant {mutant}" if mutant else "")
+    return f"python -m tests.faults --from {seed} --seeds 1{options}"
+
+
+def world_of(seed: int, *, lossy: bool = False, mutant: str = "") -> World:
+    """A seed's world, before it is run."""
+    made = MUTANTS[mutant] if mutant else NONE
+    return World(seed, lossy=lossy, make_leader=made.make_leader, database=made.database)
+
+
+def run(seeds: Iterable[int], *, lossy: bool = False, mutant: str = "") -> Outcome:
+    """Runs seeds one after the other; a violation ends its seed only."""
+    outcome = Outcome(Counter(), [])
+    for seed in seeds:
+        world = world_of(seed, lossy=lossy, mutant=mutant)
+        try:
+            world.run()
+            if seed % TWICE_EVERY == 0:
+                _compare(world, world_of(seed, lossy=lossy, mutant=mutant).run())
+                outcome.counts["run twice"] += 1
+        except ViolationError as violation:
+            repeat = command(seed, lossy=lossy, mutant=mutant)
+            outcome.violations.append(f"{violation}\n    {repeat}")
+        outcome.counts.update(world.counts)
+    return outcome
+
+
+def _compare(one: World, other: World) -> None:
+    """Two runs of a seed are equal, event by event."""
+    for number, (left, right) in enumerate(zip(one.trace, other.trace, strict=False)):
+        if left != right:
+            raise ViolationError(
+                f"seed {one.seed} step {left[0]}: run twice, event {number} differs: "
+                f"{left} and {right}"
+            )
+    if one.database.head != other.database.head or len(one.trace) != len(other.trace):
+        raise ViolationError(f"seed {one.seed} step {one.steps}: run twice, the logs differ")

@@ -1,0 +1,82 @@
+"""The small cluster that is simulated: its nodes, its pods, and the scheduler that they get."""
+
+from functools import cache
+from random import Random
+
+from eventsched import __version__
+from eventsched.domain.objects import Node, Pod
+from eventsched.domain.records import FORMAT, StreamStarted
+from eventsched.plugins.default_binder import DefaultBinder
+from eventsched.plugins.node_resources_fit import NodeResourcesFit
+from eventsched.plugins.priority_sort import PrioritySort
+from eventsched.plugins.scheduling_gates import SchedulingGates
+from eventsched.scheduling.engine import Engine
+from eventsched.scheduling.framework import POINTS, Wait, points_of
+from eventsched.scheduling.profile import Profile
+from eventsched.scheduling.queue import Backoff
+from tests.builders import PROFILE, make_node, make_pod
+
+OPENING = StreamStarted(format=FORMAT, engine=__version__, seed="faults")
+FOREIGN = "somebody-else"
+
+
+class Pairs:
+    """Pods of one pair (pair-1-a, pair-1-b) go together: the first waits at Permit."""
+
+    name = "Pairs"
+    wakes_on = ()
+
+    def permit(self, cycle, pod, node):
+        if "pair" not in pod.labels:
+            return None
+        partners = [uid for uid in cycle.waiting if uid.startswith(f"pair-{pod.labels['pair']}-")]
+        for uid in partners:
+            cycle.allow(uid)
+        return None if partners else Wait(1.5)
+
+
+@cache
+def _profiles() -> dict[str, Profile]:
+    plugins = [PrioritySort(), SchedulingGates(), NodeResourcesFit(), Pairs(), DefaultBinder()]
+    points = {point: [each for each in plugins if point in points_of(each)] for point in POINTS}
+    return {PROFILE: Profile(PROFILE, points, {})}
+
+
+def engine() -> Engine:
+    """A fresh engine."""
+    return Engine(_profiles(), Backoff(1, 4))
+
+
+def node(name: str) -> Node:
+    """A node, always of the same size: 2 or 3 cpu."""
+    return make_node(name, cpu=2000 + 1000 * (int(name[1:]) % 2), pods=20)
+
+
+def pod(rng: Random, number: int) -> list[Pod]:
+    """A pod of 0.5 to 2 cpu, one that is gated, or a pair."""
+    cpu = rng.choice([500, 1000, 1000, 2000])
+    kind = rng.random()
+    if kind < 0.15:
+        return [
+            make_pod(f"pair-{number}-{half}", cpu=500, memory=0, labels={"pair": str(number)})
+            for half in "ab"
+        ]
+    gates = ("wait",) if kind < 0.25 else ()
+    return [make_pod(f"pod-{number}", cpu=cpu, memory=0, gates=gates, priority=rng.randint(0, 2))]
+
+
+def foreign_pod(rng: Random, number: int) -> Pod:
+    """A pod that another scheduler places."""
+    cpu = rng.choice([500, 1000])
+    return make_pod(f"foreign-{number}", cpu=cpu, memory=0, scheduler_name=FOREIGN)
+
+
+def is_to_be_bound(found: Pod) -> bool:
+    """Whether a pod is bound as soon as it fits. (A half of a pair has to wait for the other.)"""
+    return (
+        not found.node_name
+        and not found.gates
+        and not found.deleting
+        and found.scheduler_name == PROFILE
+        and "pair" not in found.labels
+    )

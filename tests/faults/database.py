@@ -1,0 +1,86 @@
+"""A simulated database: one stream's head row and batches, with a linear history.
+
+It does what eventlog/sql does (epochs, tokens, conditional appends, idempotent by hash), and it can
+fail over to a replica that has not got the last batches.
+"""
+
+from random import Random
+
+import msgspec
+
+from eventsched.domain import records
+from eventsched.eventlog import chain
+from eventsched.eventlog.chain import Head, SealedBatch, Term
+from eventsched.eventlog.port import Stored
+from eventsched.runtime.messages import Acquired, Committed, Deposed, Renewed
+
+STREAM = "faults"
+_rows = msgspec.json.Decoder(list[tuple[int, int, int, msgspec.Raw]])
+
+
+def stored_of(batch: SealedBatch) -> list[Stored]:
+    """A batch's records, read back from its bytes."""
+    found = []
+    for position, (at, cause, version, raw) in enumerate(_rows.decode(batch.body), batch.first):
+        body = bytes(raw)
+        kind = type(records.decode(body)).__name__
+        found.append(Stored(position, at, cause, kind, version, body))
+    return found
+
+
+class Database:
+    """The stream as it is stored. Calls take effect one after the other."""
+
+    def __init__(self, rng: Random) -> None:
+        self._rng = rng
+        self.epoch = 0
+        self.token = b""
+        self.timeline = 1
+        self.batches: list[SealedBatch] = []
+        self.records: list[Stored] = []
+
+    @property
+    def head(self) -> Head:
+        """Where the stream ends."""
+        return self.batches[-1].head if self.batches else Head(0, chain.genesis(STREAM))
+
+    def acquire(self) -> Acquired:
+        """Begins an epoch."""
+        self.epoch += 1
+        self.token = self._rng.randbytes(16)
+        term = Term(STREAM, self.epoch, self.token)
+        return Acquired(term, self.head, tuple(self.records), f"timeline {self.timeline}")
+
+    def append(self, batch: SealedBatch) -> Committed | Deposed:
+        """The conditional append; a batch that is there already is committed."""
+        if any(each.hash == batch.hash for each in self.batches):
+            return Committed()
+        if not self.is_current(batch.term):
+            return Deposed("fenced")
+        if (batch.first, batch.previous) != self.head:
+            return Deposed("conflict")
+        self.store(batch)
+        return Committed()
+
+    def store(self, batch: SealedBatch) -> None:
+        """Puts a batch at the end."""
+        self.batches.append(batch)
+        self.records += stored_of(batch)
+
+    def renew(self, term: Term) -> Renewed | Deposed:
+        """The heartbeat."""
+        return Renewed() if self.is_current(term) else Deposed("fenced")
+
+    def is_current(self, term: Term) -> bool:
+        """Whether a term is the newest on this history."""
+        return (term.epoch, term.token) == (self.epoch, self.token)
+
+    def fail_over(self, count: int) -> None:
+        """Goes on as a replica that lacks the last batches. Terms of the old history are void, and
+        its epoch numbers are given out again. The first batch is never lost."""
+        kept = max(1, len(self.batches) - count)
+        del self.batches[kept:]
+        del self.records[self.head.next :]
+        self.epoch = self.batches[-1].term.epoch
+        self.token = b""
+        self.timeline += 1

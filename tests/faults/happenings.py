@@ -1,0 +1,164 @@
+"""What happens in a world that is not the scheduler's doing; each returns whether it could."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from eventsched.runtime.messages import WatchBroken
+
+from . import cluster
+
+if TYPE_CHECKING:
+    from .world import World
+
+SECOND = 1_000_000
+MOST_PODS = 14
+
+
+def _one(world: "World", among: list[Any]) -> Any:
+    return among[world.rng.randrange(len(among))] if among else None
+
+
+def crash_one(world: "World") -> bool:
+    """A process dies."""
+    process = _one(world, list(world.processes.values()))
+    if process is not None:
+        world.crash(process)
+    return process is not None
+
+
+def start_one(world: "World") -> bool:
+    """A process starts, if need be beside another one."""
+    name = world.rng.choice("AB")
+    if name in world.processes:
+        return False
+    world.start(name)
+    return True
+
+
+def pause_one(world: "World") -> bool:
+    """A process is stopped for up to ten seconds."""
+    process = _one(world, list(world.processes.values()))
+    if process is not None:
+        process.paused_until = world.now + world.rng.randint(0, 10 * SECOND)
+    return process is not None
+
+
+def break_watch(world: "World") -> bool:
+    """A watch cannot be resumed."""
+    process = _one(
+        world, [p for p in world.processes.values() if p.watching and p.paused_until <= world.now]
+    )
+    if process is not None:
+        process.watching = False
+        world.tell(process, WatchBroken())
+    return process is not None
+
+
+def create_pods(world: "World") -> bool:
+    """A pod comes, or two that go together."""
+    if len(world.api.pods) >= MOST_PODS:
+        return False
+    world.born += 1
+    for pod in cluster.pod(world.rng, world.born):
+        world.api.put_pod(pod)
+    return True
+
+
+def delete_pod(world: "World") -> bool:
+    """A pod is gone."""
+    uid = _one(world, list(world.api.pods))
+    if uid is not None:
+        world.api.delete_pod(uid)
+    return uid is not None
+
+
+def change_pod(world: "World", want: Callable[[Any], bool], **fields: Any) -> bool:
+    """A pod that has something gets other values in some fields."""
+    pod = _one(world, [seen.pod for seen in world.api.pods.values() if want(seen.pod)])
+    if pod is not None:
+        world.api.put_pod(msgspec.structs.replace(pod, **fields))
+    return pod is not None
+
+
+def label_pod(world: "World") -> bool:
+    """A label changes."""
+    pod = _one(world, [seen.pod for seen in world.api.pods.values()])
+    if pod is not None:
+        labels = {**pod.labels, "seen": str(world.rng.randint(0, 3))}
+        world.api.put_pod(msgspec.structs.replace(pod, labels=labels))
+    return pod is not None
+
+
+def foreign_bind(world: "World") -> bool:
+    """Somebody else binds one of our pods, wherever he likes."""
+    pod = _one(world, [s.pod for s in world.api.pods.values() if not s.pod.node_name])
+    if pod is None or not world.api.nodes or pod.gates or pod.deleting:
+        return False
+    world.api.place(pod.uid, world.rng.choice(sorted(world.api.nodes)))
+    return True
+
+
+def foreign_pod(world: "World") -> bool:
+    """Somebody else's pod is placed."""
+    if len(world.api.pods) >= MOST_PODS or not world.api.nodes:
+        return False
+    world.born += 1
+    pod = cluster.foreign_pod(world.rng, world.born)
+    world.api.put_pod(pod)
+    world.api.place(pod.uid, world.rng.choice(sorted(world.api.nodes)))
+    return True
+
+
+def delete_node(world: "World") -> bool:
+    """A node is lost; its pods stay for now."""
+    if len(world.api.nodes) < 2:
+        return False
+    world.api.delete_node(world.rng.choice(sorted(world.api.nodes)))
+    return True
+
+
+def add_node(world: "World") -> bool:
+    """A node that was lost comes back."""
+    name = _one(world, [name for name in world.node_names if name not in world.api.nodes])
+    if name is not None:
+        world.api.put_node(cluster.node(name))
+    return name is not None
+
+
+def label_node(world: "World") -> bool:
+    """A node changes in a way that does not matter here."""
+    seen = _one(world, list(world.api.nodes.values()))
+    if seen is not None:
+        labels = {"zone": world.rng.choice("ab")}
+        world.api.put_node(msgspec.structs.replace(seen.node, labels=labels))
+    return seen is not None
+
+
+def fail_over(world: "World") -> bool:
+    """The database goes on as a replica that lacks up to three batches."""
+    if len(world.database.batches) < 4:
+        return False
+    world.database.fail_over(world.rng.randint(1, 3))
+    world.auditor.history_changed()
+    return True
+
+
+ACTIONS: dict[str, Callable[["World"], bool]] = {
+    "crash": crash_one,
+    "start": start_one,
+    "pause": pause_one,
+    "break watch": break_watch,
+    "create pods": create_pods,
+    "delete pod": delete_pod,
+    "mark pod deleting": lambda w: change_pod(w, lambda pod: not pod.deleting, deleting=True),
+    "label pod": label_pod,
+    "open gate": lambda w: change_pod(w, lambda pod: pod.gates, gates=()),
+    "foreign bind": foreign_bind,
+    "foreign pod": foreign_pod,
+    "delete node": delete_node,
+    "add node": add_node,
+    "label node": label_node,
+    "fail over": fail_over,
+}

@@ -1,0 +1,172 @@
+"""What must hold after every step, and what must be so in the end.
+
+The auditor reads each batch as it is committed and folds it on its own; it knows the decision ids
+that were ever committed, whatever history was lost since.
+"""
+
+from collections import Counter
+
+from eventsched.domain import records
+from eventsched.domain.columns import ALLOCATABLE, REQUESTED
+from eventsched.domain.records import Outcome
+from eventsched.eventlog import chain
+from eventsched.eventlog.chain import Head, SealedBatch
+from eventsched.runtime.leader import Leader
+from eventsched.runtime.messages import BindPod
+from eventsched.scheduling.engine import Engine
+from eventsched.scheduling.ledger import Logged
+
+from . import cluster
+from .apiserver import ApiServer
+from .database import STREAM, Database, stored_of
+
+
+class ViolationError(AssertionError):
+    """Something that must never happen has happened."""
+
+
+def ensure(holds: bool, message: str) -> None:
+    """Raises ViolationError where something does not hold."""
+    if not holds:
+        raise ViolationError(message)
+
+
+class Auditor:
+    """Watches a database and an API server."""
+
+    def __init__(self, database: Database, api: ApiServer) -> None:
+        self._database = database
+        self._api = api
+        self._committed: dict[str, tuple[str, str]] = {}
+        """Decision id → pod and node: every intent that was ever in the log."""
+        self._compared = 0
+        self.kinds: Counter[str] = Counter()
+        """Records read, by kind."""
+        self._begin()
+
+    def _begin(self) -> None:
+        self.engine: Engine = cluster.engine()
+        self._batches = 0
+        self._head = Head(0, chain.genesis(STREAM))
+        self._epoch = 0
+        self._token = ""
+        self._open: dict[str, str] = {}
+        self._void: set[str] = set()
+
+    # --- after each step ------------------------------------------------------------------
+
+    def history_changed(self) -> None:
+        """The database has failed over: what is left of the log is read again."""
+        self._begin()
+        self.read()
+
+    def read(self) -> None:
+        """Takes in the batches that are new: the chain, the epochs, and every record."""
+        for batch in self._database.batches[self._batches :]:
+            self._check_chain(batch)
+            for stored in stored_of(batch):
+                self._take(stored.logged)
+            self._batches += 1
+
+    def _check_chain(self, batch: SealedBatch) -> None:
+        at = f"batch {self._batches}"
+        ensure(Head(batch.first, batch.previous) == self._head, f"chain: {at} is not at the head")
+        ensure(chain.batch_hash(batch) == batch.hash, f"chain: {at} has another hash")
+        ensure(batch.term.epoch >= self._epoch, f"epochs: {at} is of an older epoch")
+        self._head, self._epoch = batch.head, batch.term.epoch
+
+    def _take(self, logged: Logged) -> None:
+        state, record = self.engine.state, logged.record
+        ensure(logged.at >= state.now, f"time goes back at {logged.position}")
+        match record:
+            case records.TermBegan(token=token):
+                self._token = token
+            case records.PodDecided(outcome=Outcome.SCHEDULED | Outcome.WAITING, uid=uid):
+                pod = state.pods[uid]
+                ensure(
+                    uid not in state.reservations and not pod.bound,
+                    f"two decisions for {uid}, the second at {logged.position}",
+                )
+                if record.outcome is Outcome.SCHEDULED:
+                    self._intended(uid, record.node, logged)
+            case records.BindIntended(uid=uid, node=node):
+                self._intended(uid, node, logged)
+            case records.BindVoided(uid=uid) if uid in self._open:
+                self._void.add(self._open.pop(uid))
+            case records.PodBound(uid=uid, node=node):
+                placed = self._api.placed.get(uid)
+                ensure(
+                    placed is not None and placed.node == node, f"{uid} is not on {node}: PodBound"
+                )
+        self.kinds[type(record).__name__] += 1
+        self.engine.apply(logged)
+        if isinstance(record, records.PodDecided) and record.node:
+            self._check_room(record)
+
+    def _intended(self, uid: str, node: str, logged: Logged) -> None:
+        decision = f"{STREAM}/{logged.position}@{self._token}"
+        self._open[uid] = decision
+        self._committed[decision] = (uid, node)
+
+    def _check_room(self, decided: records.PodDecided) -> None:
+        nodes = self.engine.state.nodes
+        books = nodes.books[nodes.rows[decided.node]]
+        room = bool(books[REQUESTED, 0] <= books[ALLOCATABLE, 0])
+        ensure(room, f"{decided.uid} was decided onto {decided.node}, which was full")
+
+    def bound(self, request: BindPod, barrier: int) -> None:
+        """A bind has landed. ``barrier`` is the API server's resourceVersion when the sender's term
+        began: what others had bound by then, the sender knew."""
+        uid, node, decision = request.uid, request.node, request.decision
+        committed = self._committed.get(decision)
+        ensure(committed is not None, f"{uid} is bound to {node}, but no intent was committed")
+        ensure(committed == (uid, node), f"{uid} is bound to {node}, the intent says {committed}")
+        ensure(decision not in self._void, f"{uid} is bound by {decision}, which is void")
+        seen = self._api.nodes.get(node)
+        if seen is not None:
+            used, room = self._api.cpu_used(node, barrier), seen.node.allocatable["cpu"]
+            ensure(used <= room, f"{node} is over-committed by {uid}: {used} m of {room} m")
+
+    def compare(self, leader: Leader) -> None:
+        """A leader with nothing on its way has the state that the log folds to."""
+        live, folded = leader.engine, self.engine
+        if not leader.settled or live.position != folded.position:
+            return
+        self._compared += 1
+        if self._compared % 3 == 0:
+            same = live.state.digest() == folded.state.digest()
+            ensure(same, f"the live state is not the folded one at {live.position}")
+
+    # --- in the end -----------------------------------------------------------------------
+
+    def converged(self, leader: Leader) -> None:
+        """Nothing is open, the log agrees with the cluster, and pods that fit are bound."""
+        self.compare(leader)
+        self._check_replay()
+        state = self.engine.state
+        ensure(not state.reservations, f"open in the end: {sorted(state.reservations)}")
+        ensure(set(state.nodes.rows) == set(self._api.nodes), "other nodes in the log")
+        ensure(set(state.pods) == set(self._api.pods), "other pods in the log")
+        for uid, seen in self._api.pods.items():
+            known = state.pods[uid].pod
+            ensure(known == seen.pod, f"{uid} is {seen.pod} but the log says {known}")
+            if cluster.is_to_be_bound(seen.pod):
+                self._check_that_it_fits_nowhere(uid)
+
+    def _check_replay(self) -> None:
+        """A fresh engine that is given the stimuli alone decides the same, whoever led."""
+        engine, expected = cluster.engine(), [each.logged for each in self._database.records]
+        while engine.position < len(expected):
+            at = engine.position
+            stimulus = expected[at].record
+            if isinstance(stimulus, records.Stimulus):
+                made = engine.observe(stimulus, expected[at].at)
+            else:
+                made = engine.schedule_next()
+            same = [each._replace(detail=None) for each in made] == expected[at : at + len(made)]
+            ensure(bool(made) and same, f"replayed, the records from {at} on are others")
+
+    def _check_that_it_fits_nowhere(self, uid: str) -> None:
+        for name, seen in self._api.nodes.items():
+            free = seen.node.allocatable["cpu"] - self._api.cpu_used(name, self._api.version)
+            ensure(free < self._api.cpu_of(uid), f"{uid} fits on {name} but is not bound")

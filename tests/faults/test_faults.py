@@ -1,0 +1,75 @@
+"""A thousand seeds, half of them with failovers that lose history: nothing wrong may happen, and
+whatever can go wrong has to have been tried. ``make soak SEEDS=…`` runs any number."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from . import campaign
+from .mutants import MUTANTS
+
+ROOT = Path(__file__).parent.parent.parent
+CHUNK = 250
+REACHED = """
+add node; break watch; delete node; delete pod; foreign bind; foreign pod; label node; label pod;
+mark pod deleting; open gate; pause; deposed: fenced; run twice;
+crash; crash after Acquired; crash after Bound; crash after Committed; crash after Listed;
+crash after NodeGone; crash after NodeSeen; crash after WatchBroken;
+crash after PodGone; crash after PodSeen; crash after PodShown; crash after Renewed;
+crash after Tick; crash after Unknown; crash before Append; crash before BindPod;
+crash before ListCluster; crash before Renew;
+lost Acquire; lost Append; lost BindPod; lost GetPod; lost ListCluster; lost Renew;
+late Acquire; late Append; late BindPod; late GetPod; late ListCluster; late Renew;
+ghost Acquire; ghost Append; ghost BindPod; ghost GetPod; ghost ListCluster; ghost Renew;
+unanswered Acquire; unanswered Append; unanswered BindPod; unanswered GetPod;
+unanswered ListCluster; unanswered Renew;
+record BindIntended; record BindRetried; record BindVoided; record PodUnreserved; record TimePassed
+"""
+"""What happens in every chunk of seeds: each crash, each way for each request to go wrong."""
+REACHED_IF_LOSSY = """
+fail over; acknowledged and lost; record HistoryLost; crash before TouchPod;
+ghost TouchPod; late TouchPod; lost TouchPod; unanswered TouchPod
+"""
+
+
+def names(text: str) -> set[str]:
+    """The names in a list."""
+    return {name.strip() for name in text.split(";")}
+
+
+@pytest.mark.parametrize("lossy", [False, True], ids=["clean", "lossy"])
+@pytest.mark.parametrize("first", [0, CHUNK])
+def test_nothing_wrong_happens(first: int, lossy: bool) -> None:
+    """Whatever fails, and in whatever order."""
+    counts, violations = campaign.run(range(first, first + CHUNK), lossy=lossy)
+    assert not violations, "\n".join(violations)
+    wanted = names(REACHED) | (names(REACHED_IF_LOSSY) if lossy else set())
+    assert not {name for name in wanted if not counts[name]}, "the seeds do not reach this"
+
+
+@pytest.mark.parametrize("mutant", ["bindfirst", "noepoch"])
+def test_seeds_catch_what_is_badly_wrong(mutant: str) -> None:
+    """The others are caught by test_scenarios.py."""
+    assert campaign.run(range(3), mutant=mutant).violations
+
+
+def test_a_violation_names_the_command_that_repeats_it() -> None:
+    """With its seed and step."""
+    [violation, *_] = campaign.run(range(3), mutant="noepoch").violations
+    said, command = violation.split("\n")
+    assert said.startswith("seed ")
+    assert " step " in said
+    assert command.split()[:4] == ["python", "-m", "tests.faults", "--from"]
+    assert set(MUTANTS) >= {command.split()[-1]}
+
+
+@pytest.mark.parametrize(("options", "code"), [([], 0), (["--mutant", "noepoch"], 1)])
+def test_the_command(options: list[str], code: int) -> None:
+    """It counts, and says by its exit code whether something was violated."""
+    command = [sys.executable, "-m", "tests.faults", "--seeds", "3", "--from", "7", *options]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == code, done.stderr
+    assert "3 seeds clean in" in done.stdout
+    assert ("python -m tests.faults --from" in done.stdout) == bool(code)

@@ -1,0 +1,399 @@
+"""A world for leaders to fail in: one seed decides everything that happens.
+
+Processes (at most two at a time) run the real leader and engine. Each of their requests is a
+``Flight``: it is lost, delayed, carried out late, carried out without an answer, or works. Two
+phases, as TigerBeetle's VOPR has them: first anything may fail, and nothing wrong may come of it;
+then nothing fails any more, and one leader has to finish.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+from eventsched.runtime.leader import Leader
+from eventsched.runtime.messages import (
+    Acquire,
+    Acquired,
+    Append,
+    BindPod,
+    Bound,
+    Committed,
+    GetPod,
+    ListCluster,
+    Listed,
+    Message,
+    NodeGone,
+    NodeSeen,
+    PodAbsent,
+    PodGone,
+    PodShown,
+    Renew,
+    Request,
+    Tick,
+    TouchPod,
+    Unknown,
+    WatchBroken,
+)
+
+from . import cluster
+from .apiserver import ApiServer
+from .database import Database
+from .happenings import ACTIONS
+from .invariants import Auditor, ViolationError
+
+MILLISECOND = 1_000
+SECOND = 1_000_000
+CALM_STEPS = 4_000
+HAPPENINGS = {
+    "crash": 0.004, "start": 0.012, "pause": 0.004, "break watch": 0.01,
+    "create pods": 0.06, "delete pod": 0.02, "mark pod deleting": 0.004,
+    "label pod": 0.008, "open gate": 0.01, "foreign bind": 0.008, "foreign pod": 0.006,
+    "delete node": 0.005, "add node": 0.02, "label node": 0.006, "fail over": 0.004,
+}  # fmt: skip
+"""How likely each is in a step."""
+ALWAYS = {"create pods", "start", "fail over"}
+FAILURES = {
+    "lose request": 0.04, "lose answer": 0.05, "give up waiting": 0.06, "lose bind": 0.12,
+    "hold bind": 0.15, "repeat watch": 0.05, "fail over after commit": 0.01,
+    "crash in step": 0.008, "crash when delicate": 0.04,
+}  # fmt: skip
+"""How likely each is where it can happen."""
+DELICATE = (Acquired, Listed, Bound, PodShown, PodAbsent, PodGone, NodeSeen, NodeGone, WatchBroken)
+"""Rare messages after which a crash is worth more."""
+MakeLeader = Callable[[], Leader]
+
+
+def ordinary_leader() -> Leader:
+    """The product's leader with a small engine."""
+    return Leader(cluster.engine(), cluster.OPENING, batch_size=24)
+
+
+class Process:
+    """A leader, its clock, and how far its watches have come (nodes, pods; in the API server's
+    history). ``barrier`` is the API server's resourceVersion when its term began."""
+
+    def __init__(self, name: str, number: int, leader: Leader, skew: int) -> None:
+        self.name = name
+        self.number = number
+        self.leader = leader
+        self.skew = skew
+        self.paused_until = 0
+        self.watching = False
+        self.cursors = [0, 0]
+        self.barrier = 0
+        self.alive = True
+
+
+class Flight:
+    """A request on its way to a server, or its answer on the way back. ``abandoned`` means that
+    the process has stopped to wait; the server may get it all the same."""
+
+    def __init__(self, process: Process, request: Request, held_until: int) -> None:
+        self.process = process
+        self.request = request
+        self.held_until = held_until
+        self.answer: Message | None = None
+        self.abandoned = False
+        self.half: Listed | None = None
+        self.barrier = 0
+        self.cursors = [0, 0]
+
+
+class World:
+    """One run."""
+
+    def __init__(
+        self,
+        seed: int,
+        *,
+        lossy: bool = False,
+        make_leader: MakeLeader = ordinary_leader,
+        database: type[Database] = Database,
+    ) -> None:
+        self.seed = seed
+        self.rng = Random(seed)
+        self.now = 1_700_000_000 * SECOND
+        self.steps = 0
+        self.counts: Counter[str] = Counter()
+        self.trace: list[tuple[Any, ...]] = []
+        self.faults = True
+        self.api = ApiServer()
+        self.database = database(self.rng)
+        self.auditor = Auditor(self.database, self.api)
+        self.processes: dict[str, Process] = {}
+        self.flights: list[Flight] = []
+        self._make_leader = make_leader
+        self.born = 0
+        self.node_names = [f"n{number}" for number in range(self.rng.randint(2, 4))]
+        for name in self.node_names:
+            self.api.put_node(cluster.node(name))
+        self._rates = self._drawn_rates(lossy)
+        self._pace = self.rng.choice([5, 20, 40]) * MILLISECOND
+
+    def _drawn_rates(self, lossy: bool) -> dict[str, float]:
+        """How often each thing happens: some not at all in this run, others much (swarm)."""
+        rates = {
+            name: rate * (1 if name in ALWAYS else self.rng.choice([0, 0.5, 1, 3]))
+            for name, rate in HAPPENINGS.items()
+        }
+        for name, rate in FAILURES.items():
+            rates[name] = rate * self.rng.choice([0, 0.5, 1, 5])
+        if not lossy:
+            rates["fail over"] = rates["fail over after commit"] = 0
+        return rates
+
+    # --- a run ----------------------------------------------------------------------------
+
+    def run(self, steps: int = 500) -> "World":
+        """Both phases. Raises ViolationError, which names seed and step."""
+        try:
+            for _ in range(steps):
+                self.step()
+            self._calm_down()
+            self._until_converged()
+        except ViolationError as violation:
+            raise ViolationError(f"seed {self.seed} step {self.steps}: {violation}") from None
+        except Exception as error:  # whatever the leader or the engine raises is a finding
+            message = f"seed {self.seed} step {self.steps}: {type(error).__name__}: {error}"
+            raise ViolationError(message) from error
+        self.counts["runs"] += 1
+        self.counts["steps"] += self.steps
+        self.counts.update({f"record {kind}": n for kind, n in self.auditor.kinds.items()})
+        return self
+
+    def step(self) -> None:
+        """Lets one thing happen."""
+        self.steps += 1
+        self.now += self.rng.randint(1, self._pace)
+        if self.faults and self._fault():
+            return
+        able = self._able()
+        if not able:
+            self._skip_ahead()
+            return
+        able[self.rng.randrange(len(able))]()
+
+    def _able(self) -> list[Callable[[], None]]:
+        """What can happen now, faults apart."""
+        found: list[Callable[[], None]] = []
+        for flight in self.flights:
+            waits = flight.answer is not None and flight.process.paused_until > self.now
+            if flight.held_until <= self.now and not waits:
+                found.append(lambda flight=flight: self._move(flight))
+        for process in self.processes.values():
+            if process.paused_until > self.now:
+                continue
+            for number, history in enumerate(self.api.histories):
+                if process.watching and process.cursors[number] < len(history):
+                    found.append(
+                        lambda process=process, number=number: self._watch(process, number)
+                    )
+            wake_at = process.leader.wake_at
+            if wake_at is not None and wake_at <= self.now + process.skew:
+                found.append(lambda process=process: self.tell(process, Tick()))
+        return found
+
+    def _skip_ahead(self) -> None:
+        times = [flight.held_until for flight in self.flights]
+        for process in self.processes.values():
+            times.append(process.paused_until)
+            if process.leader.wake_at is not None:
+                times.append(process.leader.wake_at - process.skew)
+        self.now = min((time for time in times if time > self.now), default=self.now)
+
+    def _calm_down(self) -> None:
+        """The second phase: nothing fails, and one process is left."""
+        self.faults = False
+        for name in list(self.processes):
+            self.processes[name].paused_until = 0
+            if name != min(self.processes):
+                self.crash(self.processes[name])
+        for flight in self.flights:
+            flight.held_until = 0
+
+    def _until_converged(self) -> None:
+        for _ in range(CALM_STEPS):
+            if not self.processes:
+                self.start("A")
+            self.step()
+            [process] = self.processes.values() or [None]
+            if process is not None and self._is_done(process):
+                self.auditor.converged(process.leader)
+                return
+        raise ViolationError(f"not converged {CALM_STEPS} steps after the last fault")
+
+    def _is_done(self, process: Process) -> bool:
+        leader = process.leader
+        return (
+            not self.flights
+            and leader.settled
+            and self.database.is_current(leader.term)
+            and process.cursors == [len(history) for history in self.api.histories]
+            and leader.engine.due is None
+            and not leader.engine.state.reservations
+        )
+
+    # --- processes ------------------------------------------------------------------------
+
+    def start(self, name: str) -> Process:
+        """Starts a process, which tries to become the leader."""
+        skew = self.rng.choice([0, 0, -3600, 3600]) * SECOND
+        self.counts["start"] += 1
+        process = Process(name, self.counts["start"], self._make_leader(), skew)
+        self.processes[name] = process
+        self._send(process, process.leader.start())
+        return process
+
+    def crash(self, process: Process) -> None:
+        """A process is no more; what it sent stays on its way."""
+        process.alive = False
+        if self.processes.get(process.name) is process:
+            del self.processes[process.name]
+
+    def tell(self, process: Process, message: Message) -> None:
+        """Gives a process a message, and sends what it asks for. It may die in between."""
+        requests = process.leader.handle(message, self.now + process.skew)
+        said = type(message).__name__
+        self.trace.append((self.steps, self.now, process.number, said, len(requests)))
+        if process.leader.stopped:
+            self.counts[f"deposed: {process.leader.stopped}"] += 1
+            self.crash(process)
+            return
+        if process.leader.leading:
+            self._compare(process)
+        delicate = isinstance(message, DELICATE)
+        if self._happens("crash when delicate" if delicate else "crash in step"):
+            self.counts["crash"] += 1
+            self.counts[f"crash after {said}"] += 1
+            sent = self.rng.randint(0, len(requests))
+            for each in requests[sent:]:
+                self.counts[f"crash before {type(each).__name__}"] += 1
+            self._send(process, requests[:sent])
+            self.crash(process)
+            return
+        self._send(process, requests)
+
+    def _compare(self, process: Process) -> None:
+        if self.database.is_current(process.leader.term):
+            self.auditor.compare(process.leader)
+
+    def _watch(self, process: Process, number: int) -> None:
+        """The next event of one of a process' watches; now and then the last ones come again."""
+        if self._happens("repeat watch"):
+            process.cursors[number] = max(0, process.cursors[number] - self.rng.randint(1, 3))
+        event = self.api.histories[number][process.cursors[number]]
+        process.cursors[number] += 1
+        self.tell(process, event)
+
+    # --- the network ----------------------------------------------------------------------
+
+    def _send(self, process: Process, requests: list[Request]) -> None:
+        for request in requests:
+            held_until = 0
+            if isinstance(request, BindPod) and self._happens("hold bind"):
+                held_until = self.now + self.rng.randint(0, 4 * SECOND)
+            self.flights.append(Flight(process, request, held_until))
+
+    def _move(self, flight: Flight) -> None:
+        if flight.answer is None:
+            self._arrive(flight)
+        else:
+            self._answer(flight)
+
+    def _arrive(self, flight: Flight) -> None:
+        """A request is carried out, unless it is lost; who sent it may give up waiting before."""
+        kind = type(flight.request).__name__
+        is_bind = isinstance(flight.request, BindPod)
+        if self._happens("lose bind" if is_bind else "lose request"):
+            self.counts[f"lost {kind}"] += 1
+            self.flights.remove(flight)
+            self._time_out(flight)
+            return
+        if not flight.abandoned and self._happens("give up waiting"):
+            self.counts[f"late {kind}"] += 1
+            self._time_out(flight)
+            return
+        if flight.abandoned or not flight.process.alive:
+            self.counts[f"ghost {kind}"] += 1
+        flight.answer = self._carry_out(flight)
+        if flight.answer is None:
+            return
+        if flight.abandoned or not flight.process.alive:
+            self.flights.remove(flight)
+        elif self._happens("lose answer"):
+            self.counts[f"unanswered {kind}"] += 1
+            self.flights.remove(flight)
+            self._time_out(flight)
+
+    def _time_out(self, flight: Flight) -> None:
+        if flight.process.alive and not flight.abandoned:
+            flight.abandoned = True
+            silence = Flight(flight.process, flight.request, 0)
+            silence.answer = Unknown(flight.request)
+            self.flights.append(silence)
+
+    def _answer(self, flight: Flight) -> None:
+        self.flights.remove(flight)
+        process, answer = flight.process, flight.answer
+        assert answer is not None
+        if not process.alive:
+            return
+        match answer:
+            case Listed():
+                process.watching, process.cursors = True, flight.cursors
+            case Acquired():
+                process.barrier = flight.barrier
+        self.tell(process, answer)
+        if isinstance(answer, Committed) and self._happens("fail over after commit"):
+            self.counts["acknowledged and lost"] += ACTIONS["fail over"](self)
+
+    def _carry_out(self, flight: Flight) -> Message | None:
+        request = flight.request
+        match request:
+            case Acquire():
+                flight.barrier = self.api.version
+                return self.database.acquire()
+            case Append(batch=batch):
+                answer: Message = self.database.append(batch)
+                self.auditor.read()
+                return answer
+            case Renew(term=term):
+                return self.database.renew(term)
+            case ListCluster():
+                return self._list(flight)
+            case GetPod():
+                return self.api.get(request)
+            case TouchPod():
+                return self.api.touch(request)
+            case BindPod():
+                answer = self.api.bind(request)
+                if isinstance(answer, Bound):
+                    self.auditor.bound(request, flight.process.barrier)
+                return answer
+
+    def _list(self, flight: Flight) -> Message | None:
+        """Nodes first, pods a little later: two requests in one."""
+        if flight.half is None:
+            flight.half = self.api.list_nodes()
+            flight.cursors[0] = len(self.api.node_history)
+            return None
+        flight.cursors[1] = len(self.api.pod_history)
+        return self.api.list_pods(flight.half)
+
+    # --- faults ---------------------------------------------------------------------------
+
+    def _happens(self, name: str) -> bool:
+        return self.faults and self.rng.random() < self._rates[name]
+
+    def _fault(self) -> bool:
+        """Perhaps something happens that is not the scheduler's doing."""
+        drawn = self.rng.random()
+        for name, action in ACTIONS.items():
+            drawn -= self._rates[name]
+            if drawn < 0:
+                if action(self):
+                    self.counts[name] += 1
+                    self.trace.append((self.steps, self.now, name, self.api.version))
+                return True
+        return False
