@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 WORKERS ?= auto
 
-.PHONY: demo test check format bench clean help
+.PHONY: demo test check format bench soak clean help
 
 help:           ## these lines
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:[^#]*##/  /'
@@ -18,15 +18,37 @@ $(READY): pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
 	touch $@
 
-demo: $(READY)  ## a cluster under load, with progress and a summary
+# Postgres does not run as root: its folder has to be where another account can reach it.
+DEMO := $(if $(filter 0,$(shell id -u)),/var/tmp/eventsched-demo,.demo)
+
+demo: $(READY)  ## a cluster under load on an embedded Postgres, then why and SQL
+	@$(BIN)/eventsched db stop --data-dir $(DEMO) >/dev/null 2>&1 || true
+	@rm -rf $(DEMO)
 	@echo 'A cluster of 300 nodes, and 3,000 pods that ask for more than it has at a time:'
-	@echo '  eventsched simulate --generate nodes=300,pods=3000,shape=tight,seed=1 --why default/pod-001059'
+	@echo '$$ eventsched simulate --generate nodes=300,pods=3000,shape=tight,seed=1 --data-dir $(DEMO)'
+	@$(BIN)/eventsched simulate --generate nodes=300,pods=3000,shape=tight,seed=1 --data-dir $(DEMO)
 	@echo
-	@$(BIN)/eventsched simulate --generate nodes=300,pods=3000,shape=tight,seed=1 --why default/pod-001059
+	@echo 'Why is that pod where it is?'
+	@echo '$$ eventsched explain default/pod-001059 --data-dir $(DEMO)'
+	@$(BIN)/eventsched explain default/pod-001059 --data-dir $(DEMO)
 	@echo
-	@echo 'Ask about any other pod with --why; run it on your own cluster with'
+	@echo 'Which pods waited longest, and how often were they tried? In SQL:'
+	@echo '$$ eventsched sql --data-dir $(DEMO) -c "$(QUESTION)"'
+	@$(BIN)/eventsched sql --data-dir $(DEMO) -c "$(QUESTION)"
+	@echo
+	@echo 'All of it is in $(DEMO). Ask more:'
+	@echo '  export PATH=$(CURDIR)/$(BIN):$$PATH EVENTSCHED_DATA_DIR=$(abspath $(DEMO))'
+	@echo '  eventsched explain default/pod-000007 --node node-00042'
+	@echo '  eventsched sql                       # psql; \dv+ eventsched.* lists the views'
+	@echo '  eventsched replay --verify           # decides everything again, and compares'
+	@echo '  eventsched verify                    # has anybody touched the log?'
+	@echo 'and run it on your own cluster:'
 	@echo '  kubectl get nodes,pods -A -o yaml > cluster.yaml'
-	@echo '  $(BIN)/eventsched simulate --manifests cluster.yaml'
+	@echo '  eventsched simulate --manifests cluster.yaml --stream mine'
+
+QUESTION := select pod, attempt as attempts, bound_at - arrived.at as waited \
+from bindings join (select pod_uid, min(at) as at from queue_moves group by 1) arrived using (pod_uid) \
+order by waited desc limit 5
 
 test: $(READY)  ## all tests
 	$(BIN)/pytest -n $(WORKERS)
@@ -44,5 +66,11 @@ format: $(READY) ## put the format right
 bench: $(READY) ## measure; writes benchmarks/results/
 	$(BIN)/python -m benchmarks
 
+SEEDS ?= 5000
+FROM ?= 1000
+soak: $(READY)  ## fault simulation: SEEDS=5000 seeds from FROM=1000, clean and with lost history
+	$(BIN)/python -m tests.faults --seeds $(SEEDS) --from $(FROM)
+	$(BIN)/python -m tests.faults --seeds $(SEEDS) --from $(FROM) --lossy
+
 clean:          ## forget the environment
-	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .demo .mypy_cache .ruff_cache .hypothesis

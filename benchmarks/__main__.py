@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from benchmarks import runs
+from benchmarks import database, runs
 from benchmarks.runs import Load
 from eventsched import __version__
 from eventsched.cli.tables import table
@@ -29,18 +29,40 @@ def main() -> int:
     parser.add_argument("only", nargs="?", default="", help="a word of the loads' names")
     parser.add_argument("--runs", type=int, default=3, help="of each load; medians are shown")
     parser.add_argument("--pods", type=int, default=15_000, help="of each generated load")
+    parser.add_argument("--part", choices=("engine", "database"), help="one half of it only")
     options = parser.parse_args()
+    machine = {"python": platform.python_version(), "cpus": os.cpu_count(), "version": __version__}
+    RESULTS.mkdir(exist_ok=True)
+    for part in ("engine", "database"):
+        if options.part in (None, part):
+            found = _PARTS[part](options)
+            where = RESULTS / f"{part}.json"
+            where.write_text(json.dumps({"machine": machine, **found}, indent=1) + "\n")
+    return 0
+
+
+def _engine(options: argparse.Namespace) -> dict[str, Any]:
     measured = []
     for load in _loads(options.pods):
         if options.only in load.name:
             measured.append(_measure(load, options.runs))
             print(f"{load.name}: {measured[-1]['with_log']:,.0f} pods/s", file=sys.stderr)
     print(_report(measured))
-    RESULTS.mkdir(exist_ok=True)
-    where = RESULTS / "engine.json"
-    machine = {"python": platform.python_version(), "cpus": os.cpu_count(), "version": __version__}
-    where.write_text(json.dumps({"machine": machine, "loads": measured}, indent=1) + "\n")
-    return 0
+    return {"loads": measured}
+
+
+def _database(options: argparse.Namespace) -> dict[str, Any]:
+    measured = []
+    for load in _loads(options.pods):
+        if options.only in load.name:
+            measured.append(database.measure(load, options.runs))
+            print(f"{load.name}: {measured[-1]['postgres']:,.0f} pods/s", file=sys.stderr)
+    waits = [] if options.only else database.latencies()
+    print(_database_report(measured, waits))
+    return {"loads": measured, "append_latency": waits}
+
+
+_PARTS = {"engine": _engine, "database": _database}
 
 
 def _loads(pods: int) -> Iterator[Load]:
@@ -107,6 +129,35 @@ def _report(measured: list[dict[str, Any]]) -> str:
             table(header, rows),
             "microseconds an attempt, by phase (with timers, which cost some themselves)",
             table(("load", *phases), times),
+        ]
+    )
+
+
+def _database_report(measured: list[dict[str, Any]], waits: list[dict[str, Any]]) -> str:
+    rows = [
+        (
+            each["load"],
+            f"{each['memory']:,.0f}",
+            f"{each['postgres']:,.0f}",
+            f"{each['recording_cost']:.0%}",
+            each["bytes_per_pod"],
+            f"{each['replay']:,.0f}",
+            f"{each['replay'] / each['postgres']:.2f}",
+            f"{each['restart']:.2f}",
+            f"{each['restart_with_snapshot']:.2f}",
+        )
+        for each in measured
+    ]
+    header = (
+        "load", "pods/s memory", "pods/s postgres", "recording costs", "bytes/pod",
+        "replay pods/s", "replay / live", "restart s", "with snapshot s",
+    )  # fmt: skip
+    appends = [(each["records"], each["p50_ms"], each["p99_ms"]) for each in waits]
+    return "\n\n".join(
+        [
+            table(header, rows),
+            "append latency",
+            table(("records", "p50 ms", "p99 ms"), appends),
         ]
     )
 

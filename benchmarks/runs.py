@@ -15,7 +15,8 @@ from eventsched.cluster.simulated import SimulatedCluster
 from eventsched.domain.objects import Node
 from eventsched.domain.requests import of as requests_of
 from eventsched.eventlog.memory import MemoryEventLog
-from eventsched.runtime import writer
+from eventsched.eventlog.postgres import PostgresEventLog
+from eventsched.runtime import committer, writer
 from eventsched.runtime.assembly import assemble
 from eventsched.runtime.simulation import Simulation
 from eventsched.scheduling import attempts, engine, recording
@@ -60,10 +61,18 @@ def openb_load(folder: Path) -> Load:
     return Load("openb 1,523 nodes", nodes, pods)
 
 
-def run(load: Load, *, logged: bool, timed: bool = False) -> Result:
-    """Schedules a load. The time is that of the run alone, from the first stimulus to the end."""
+def run(
+    load: Load,
+    *,
+    logged: bool = True,
+    timed: bool = False,
+    log: MemoryEventLog | PostgresEventLog | None = None,
+) -> Result:
+    """Schedules a load, into a log in memory where none is given. The time is that of the run
+    alone, from the first stimulus to the end."""
     cluster = SimulatedCluster(load.nodes, load.pods)
-    log = MemoryEventLog() if logged else None
+    if logged and log is None:
+        log = MemoryEventLog()
     simulation = Simulation(assemble(), cluster, log)
     gc.collect()
     gc.freeze()
@@ -81,7 +90,7 @@ def run(load: Load, *, logged: bool, timed: bool = False) -> Result:
         placed=tally.placed,
         attempts=tally.attempts,
         seconds=seconds,
-        bytes_per_pod=log.stored_bytes / max(1, tally.placed) if log else 0.0,
+        bytes_per_pod=log.usage().bytes_per_pod if log else 0.0,
         digest=simulation.engine.state.digest(),
         phases=per if timed else {},
     )
@@ -124,7 +133,9 @@ def _timers(phases: dict[str, float]) -> Iterator[None]:
         (attempts, "judge", "verdicts and scores"),
         (recording, "record", "vectors and digest"),
         (attempts, "choose", "choice"),
-        (writer.Writer, "commit", "encode and commit"),
+        (writer.Writer, "close", "encoding"),
+        (committer.Committer, "offer", "hashing and sending"),
+        (committer.Committer, "settle", "waiting for commits"),
     ]
     before = [(owner, name, getattr(owner, name)) for owner, name, _ in points]
     stack: list[float] = []
