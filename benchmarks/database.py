@@ -23,7 +23,7 @@ from eventsched.eventlog.memory import MemoryEventLog
 from eventsched.eventlog.port import Batch, Stored
 from eventsched.eventlog.postgres import PostgresEventLog
 from eventsched.history import replay
-from eventsched.runtime import resumption
+from eventsched.runtime import collector, resumption
 from eventsched.runtime.assembly import assemble
 from eventsched.runtime.simulation import DEFAULT_SEED, Simulation
 from eventsched.scheduling.ledger import Logged
@@ -71,10 +71,11 @@ def measure(load: Load, times: int) -> dict[str, Any]:
 
 
 def _replayed(log: PostgresEventLog) -> dict[str, Any]:
-    gc.collect()
+    collector.settle()
     started = time.perf_counter()
     done = replay.verify(assemble().engine, log.reader)
     seconds = time.perf_counter() - started
+    gc.unfreeze()
     assert done.divergence is None, done.divergence
     return {"replay": round(done.placed / seconds, 1), "records": done.records}
 

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from eventsched.cli.places import add_database_options, database_of
 from eventsched.cli.tables import table
 from eventsched.domain.errors import InputError
 from eventsched.eventlog import binaries, database
-from eventsched.eventlog.addresses import rendered, sqlalchemy_url
+from eventsched.eventlog.addresses import rendered, shown, sqlalchemy_url
 from eventsched.eventlog.errors import UnavailableError
 
 _SESSION = "-c search_path=eventsched -c timezone=UTC"
@@ -66,13 +67,26 @@ def _for_people(address: str) -> str:
 def _query(address: str, query: str, output: str) -> None:
     connection = _connected(address, typed=output == "json")
     try:
-        with connection, connection.cursor() as cursor:
+        with connection, _reading_only(connection), connection.cursor() as cursor:
             names = _columns(connection, query)
             if output == "json" and len(set(names)) < len(names):
                 raise InputError("query", "two columns have one name", "give them names with AS")
             _print(output, names, cursor.stream(query))
     except psycopg.Error as problem:
         raise _said(address, query, problem) from problem
+
+
+@contextmanager
+def _reading_only(connection: psycopg.Connection[Any]) -> Iterator[None]:
+    """A transaction that is taken back: no statement in it can end it or lift its being
+    read-only."""
+    connection.execute("BEGIN READ ONLY")
+    connection.execute("SELECT 1")  # from the first snapshot on it cannot become READ WRITE
+    try:
+        yield
+    finally:
+        if not connection.closed:
+            connection.execute("ROLLBACK")
 
 
 def _columns(connection: psycopg.Connection[Any], query: str) -> list[str]:
@@ -153,7 +167,7 @@ def _said(address: str, query: str, problem: psycopg.Error) -> Exception:
 def _away(address: str, said: str) -> UnavailableError:
     where = sqlalchemy_url(address).difference_update_query(["options"])
     return UnavailableError(
-        where.set(drivername="postgresql").render_as_string(),
+        shown(where),
         said,
         "start the database, or mend its address",
     )
@@ -173,6 +187,8 @@ def _psql(address: str) -> int:
             "install postgresql-client or 'eventsched[embedded]', or pass a query with -c",
         )  # fmt: skip
     url = sqlalchemy_url(_for_people(address))
+    if "sslpassword" in url.query:
+        raise InputError("--database", "has an sslpassword, which psql would show", "use -c")
     environment = dict(os.environ)
     if isinstance(url.password, str):  # not for everybody to see in the list of processes
         environment["PGPASSWORD"] = url.password

@@ -16,12 +16,17 @@ def sqlalchemy_url(address: str) -> URL:
         raise InputError("--database", "is not a URL", _REMEDY) from problem
     if url.drivername not in ("postgresql", "postgres", "postgresql+psycopg"):
         raise InputError("--database", f"names {url.drivername}, not Postgres", _REMEDY)
+    password = url.query.get("password")  # libpq takes it there too; it must not be shown
+    if isinstance(password, str):
+        url = url.set(password=password).difference_update_query(["password"])
     return url.set(drivername="postgresql+psycopg")
 
 
-def shown(address: str) -> str:
-    """The address without its password, for messages."""
-    return sqlalchemy_url(address).set(drivername="postgresql").render_as_string()
+def shown(address: str | URL) -> str:
+    """The address without its passwords, for messages."""
+    url = sqlalchemy_url(address) if isinstance(address, str) else address
+    url = url.difference_update_query(["sslpassword"])
+    return url.set(drivername="postgresql").render_as_string()
 
 
 def libpq_url(address: str) -> str:

@@ -107,7 +107,7 @@ def _current(connection: Connection) -> str | None:
         found = context.get_current_revision()
     if found is None and connection.dialect.has_table(connection, "batch", schema=SCHEMA):
         raise UnavailableError(
-            connection.engine.url.set(drivername="postgresql").render_as_string(),
+            shown(connection.engine.url),
             f"its schema has no revision: the row of {SCHEMA}.migration is missing",
             "restore the database, or put the row back if you know which it was",
         )

@@ -146,9 +146,10 @@ class PostgresEventLog:
 
     def keep(self, snapshot: Snapshot) -> None:
         """Stores a snapshot in place of older ones. It is a cache: losing it loses time only."""
-        query = "SELECT eventsched_log.keep_snapshot(%s, %s, %s, %s, %s, %s)"
+        query = "SELECT eventsched_log.keep_snapshot(%s, %s, %s, %s, %s, %s, %s, %s)"
+        term = (self._number, self._term.epoch, UUID(bytes=self._term.token))
         with suppress(psycopg.Error):  # what is wrong shows at the next batch
-            self._connection.execute(query, (self._number, *snapshot))
+            self._connection.execute(query, (*term, *snapshot))
 
     def close(self) -> None:
         """Closes the connections; what was begun and not finished may be committed or not."""
@@ -172,7 +173,6 @@ class PostgresEventLog:
                 str(problem).strip().splitlines()[0],
                 "start the database, or mend its address",
             ) from problem
-        connection.pgconn.nonblocking = 0
         return connection
 
     def _acquire(self, stream: str) -> tuple[Term, int, Head]:
@@ -218,7 +218,9 @@ class PostgresEventLog:
             ),
             _array(_BYTEA, [vectors.pack(detail) for detail in sealed.details.values()]),
         ]
-        self._connection.pgconn.send_query_params(_APPEND, values, _TYPES, _FORMATS)
+        pgconn = self._connection.pgconn
+        pgconn.send_query_params(_APPEND, values, _TYPES, _FORMATS)
+        pgconn.flush()  # what does not go out at once goes while the answer is awaited
 
     def _answer(self, deadline: float) -> None:
         """The answer to what was sent. A result is not enough: only when the server is ready again
@@ -250,9 +252,9 @@ class PostgresEventLog:
         """The next result. get_result() alone would wait in C, holding the interpreter's lock: no
         other thread would go on, and no Ctrl-C would be heard."""
         pgconn = self._connection.pgconn
-        while pgconn.is_busy():
+        while (unsent := pgconn.flush()) or pgconn.is_busy():
             waiting = select.poll()
-            waiting.register(pgconn.socket, select.POLLIN)
+            waiting.register(pgconn.socket, select.POLLIN | (select.POLLOUT if unsent else 0))
             if not waiting.poll(max(0.0, deadline - time.monotonic()) * 1000):
                 raise UnknownOutcomeError("the answer does not come")
             pgconn.consume_input()

@@ -95,8 +95,8 @@ class Simulation:
             self._instant(self.engine.state.now, progress)
         while not self.hopeless and (now := self._next_instant()) is not None:
             if until is not None and now > until:
-                self.meter.advance(until)
-                self.tally.now = until
+                self.meter.advance(max(until, self.engine.state.now))
+                self.tally.now = max(until, self.engine.state.now)
                 break
             self.meter.advance(now)
             self._instant(now, progress)

@@ -191,7 +191,7 @@ class Memory(Mapping[str, Any]):
 
 def plain(value: Any) -> Any:
     """A copy of a JSON value that shares nothing with it. Raises TypeError for what is none."""
-    if value is None or isinstance(value, str | int | float | bool):
+    if value is None or isinstance(value, int):
         return value
     return msgspec.json.decode(canonical(value))
 

@@ -165,6 +165,9 @@ def guarded(plugin: Any, method: str, *arguments: Any) -> Any:
         raise PluginError(plugin.name, method, f"returned {answer!r}; None or a {due} is due")
     if isinstance(answer, Status) and not all(map(_is_text, answer.reasons)):
         raise PluginError(plugin.name, method, f"returned {answer!r}; reasons must be texts")
+    if isinstance(answer, Status) and any("\0" in reason for reason in answer.reasons):
+        # As the log will hold them (domain/objects.canonical).
+        return Status(answer.code, tuple(r.replace("\0", "\ufffd") for r in answer.reasons))
     return answer
 
 

@@ -193,13 +193,14 @@ def _define(
     definitions: list[VerdictDefined | ScoringDefined] = []
     fresh: dict[Verdict, int] = {}
     unknown.sort(key=lambda each: (each[0], each[1].reasons, each[1].code))
-    for _, verdict, key in unknown:
+    for _, verdict, _ in unknown:
         if verdict not in fresh:
             fresh[verdict] = len(state.verdicts) + len(fresh)
             if fresh[verdict] >= EXCLUDED:
                 raise PluginError(verdict.plugin, "filter", _TOO_MANY)
             definitions.append(VerdictDefined(number=fresh[verdict], verdict=verdict))
-        numbers[key] = fresh[verdict]
+    # Not before: where there is no room for all, none of them is defined.
+    numbers.update({key: fresh[verdict] for _, verdict, key in unknown})
     return definitions
 
 

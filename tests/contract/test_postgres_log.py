@@ -15,12 +15,14 @@ import numpy as np
 import psycopg
 import pytest
 
+from eventsched.domain.records import PodDeleted
 from eventsched.domain.verdicts import Detail
 from eventsched.eventlog import chain, database
 from eventsched.eventlog.chain import SealedBatch
 from eventsched.eventlog.errors import ConflictError, FencedError, UnavailableError
-from eventsched.eventlog.port import Batch, Snapshot
+from eventsched.eventlog.port import Batch, Snapshot, Stored
 from eventsched.eventlog.postgres import PostgresEventLog
+from eventsched.scheduling.ledger import Logged
 from tests.contract.proxy import Loss, Proxy, between
 from tests.contract.test_eventlog import append, batch, stored
 
@@ -524,7 +526,10 @@ def test_a_reader_may_read_only(url: str, log: PostgresEventLog) -> None:
             _denied(connection, f"DELETE FROM eventsched_log.{table}")
         _denied(connection, f"SELECT eventsched_log.acquire('s', '{uuid4()}', 'h', 'v')")
         _denied(connection, f"SELECT eventsched_log.renew(1, 1, '{uuid4()}')")
-        _denied(connection, "SELECT eventsched_log.keep_snapshot(1, 0, '', '', '', '')")
+        _denied(
+            connection,
+            "SELECT eventsched_log.keep_snapshot(1, 1, gen_random_uuid(), 0, '', '', '', '')",
+        )
     with pytest.raises(UnavailableError) as told:
         PostgresEventLog(address, log.stream)
     assert told.value.remedy == "GRANT eventsched_writer to this user"
@@ -569,3 +574,27 @@ def _fill(admin: psycopg.Connection, table: str) -> None:
     }
     if table in rows:
         admin.execute(f"INSERT INTO eventsched_log.{table} VALUES {rows[table]}")  # type: ignore[call-overload]
+
+
+def test_a_replaced_writer_keeps_no_snapshot(url: str, log: PostgresEventLog) -> None:
+    """The one that replaced it may have a newer one."""
+    append(log, batch(0, 2))
+    newer = PostgresEventLog(url, log.stream)
+    newer.keep(Snapshot(2, newer.head_hash, "new", "1", b"new"))
+    log.keep(Snapshot(2, log.head_hash, "old", "1", b"old"))
+    found = newer.reader.snapshot()
+    assert found is not None
+    assert found.digest == "new"
+    newer.close()
+
+
+def test_a_large_batch_to_a_server_that_reads_slowly(
+    url: str, log: PostgresEventLog, admin: psycopg.Connection
+) -> None:
+    """Begin does not wait until all of it is sent."""
+    records = [Stored.of(Logged(at, 0, at, PodDeleted(uid="x" * 1000))) for at in range(3000)]
+    with held(url, log.stream):
+        log.begin(Batch(records, {}))
+        assert log.head == 3000
+    log.finish()
+    assert heads(admin, log.stream) == (3000, 1)

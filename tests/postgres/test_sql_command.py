@@ -304,3 +304,22 @@ def test_wrong_places_are_refused_in_one_line(
     told = capsys.readouterr()
     assert told.out == ""
     assert told.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "DO $$ BEGIN SET default_transaction_read_only = off; SET ROLE none; COMMIT; "
+        "PERFORM eventsched_log.acquire('evil', gen_random_uuid(), 'x', 'y'); END $$",
+        "COMMIT",
+        "DO $$ BEGIN SET TRANSACTION READ WRITE; END $$",
+    ],
+)
+def test_no_statement_gets_out_of_reading(
+    capsys: pytest.CaptureFixture[str], address: str, query: str
+) -> None:
+    """Not even with a superuser's address."""
+    before = printed(capsys, address, "select * from streams")
+    assert main(["sql", "--database", address, "-c", query]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1
+    assert printed(capsys, address, "select * from streams") == before

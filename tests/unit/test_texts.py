@@ -7,7 +7,7 @@ import pytest
 from eventsched.domain import records
 from eventsched.domain.objects import canonical
 from eventsched.domain.records import Outcome
-from eventsched.scheduling.framework import Status
+from eventsched.scheduling.framework import Cycle, Status
 from tests.builders import added, attempted, engine_of, make_node, make_pod, observed
 
 HALF = "half \ud800"
@@ -57,3 +57,36 @@ def test_half_a_pair_fails_the_attempt(how: str) -> None:
     assert any("Says" in str(r) for r in made)
     for record in made:
         records.encode(record)
+
+
+class Keeps:
+    """Remembers what it was given, and refuses with a NUL."""
+
+    name = "Keeps"
+
+    def filter_node(self, pod: Any, node: Any) -> str:
+        return "no\0"
+
+    def reserve(self, cycle: Any, pod: Any, node: str) -> None:
+        return None
+
+
+@pytest.mark.parametrize("value", ["a\0b", float("nan"), float("inf"), 1.5, "text", True, 7])
+def test_memory_is_what_the_log_will_hold(value: Any) -> None:
+    """So that a restart remembers the same."""
+    cycle = Cycle(now=0, seed="")
+    cycle.plugin = "Keeps"
+    cycle.remember("key", value)
+    ((_, key, kept),) = cycle.remembered
+    changed = records.MemoryChanged(plugin="Keeps", key=key, value=kept)
+    assert records.decode(records.encode(changed)) == changed
+
+
+def test_a_refusal_with_a_nul_is_defined_once_and_as_stored() -> None:
+    engine = engine_of(Keeps())
+    observed(engine, records.NodeAdded(node=make_node("n1")), *added(make_pod("p1")))
+    made = attempted(engine)
+    (defined,) = [r for r in made if isinstance(r, records.VerdictDefined)]
+    assert defined.verdict.reasons == ("no\ufffd",)
+    for record in made:
+        assert records.decode(records.encode(record)) == record

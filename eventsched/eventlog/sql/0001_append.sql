@@ -113,7 +113,10 @@ BEGIN
     IF NOT FOUND THEN
         PERFORM FROM eventsched_log.batch
         WHERE stream = p_stream AND first = p_first AND hash = p_hash;
-        IF FOUND THEN RETURN; END IF;
+        IF FOUND THEN  -- a write, so that this commit too waits until the log is durable
+            UPDATE eventsched_log.head SET renewals = renewals + 1 WHERE stream = p_stream;
+            RETURN;
+        END IF;
         SELECT * INTO v_head FROM eventsched_log.head WHERE stream = p_stream;
         IF v_head.epoch <> p_epoch OR v_head.token <> p_token THEN
             RAISE EXCEPTION '%', v_head.epoch USING ERRCODE = 'ES001';
@@ -155,14 +158,19 @@ BEGIN
     RETURN v_renewals;
 END $$;
 
--- Keeps the newest snapshots only: they are caches.
+-- Keeps the newest snapshot only: it is a cache. A writer that was replaced keeps none.
 CREATE FUNCTION eventsched_log.keep_snapshot(
-    p_stream integer, p_seq bigint, p_hash bytea, p_digest text, p_version text, p_body bytea
-) RETURNS void LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    p_stream integer, p_epoch integer, p_token uuid,
+    p_seq bigint, p_hash bytea, p_digest text, p_version text, p_body bytea
+) RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM FROM eventsched_log.head
+    WHERE stream = p_stream AND epoch = p_epoch AND token = p_token FOR UPDATE;
+    IF NOT FOUND THEN RETURN; END IF;
     DELETE FROM eventsched_log.snapshot WHERE stream = p_stream;
     INSERT INTO eventsched_log.snapshot (stream, seq, hash, digest, version, body)
     VALUES (p_stream, p_seq, p_hash, p_digest, p_version, p_body);
-$$;
+END $$;
 
 CREATE FUNCTION eventsched_log.deny() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN

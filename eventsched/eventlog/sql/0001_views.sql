@@ -181,7 +181,9 @@ RETURNS TABLE (ordinal integer, value bigint) LANGUAGE sql STABLE AS $$
     ), size AS (
         SELECT get_byte(body, 2) + get_byte(body, 3) * 256 + get_byte(body, 4) * 65536
              + get_byte(body, 5) * 16777216 AS rows
-        FROM chain WHERE depth = 0 AND EXISTS (SELECT FROM chain WHERE base IS NULL)
+        FROM chain
+        WHERE depth = 0 AND p_place < get_byte(body, 10)
+          AND EXISTS (SELECT FROM chain WHERE base IS NULL)
     ), latest AS (
         SELECT DISTINCT ON (e.ordinal) e.ordinal, e.value
         FROM chain c, eventsched_log.entries(c.body, p_place) e

@@ -85,6 +85,7 @@ def _grants() -> None:
         "eventsched_log.acquire(text, uuid, text, text), "
         "eventsched_log.append(integer, integer, uuid, bigint, integer, bigint, json, bytea, "
         "bytea, json, bigint[], bigint[], bytea[]), eventsched_log.renew(integer, integer, uuid), "
-        "eventsched_log.keep_snapshot(integer, bigint, bytea, text, text, bytea)"
+        "eventsched_log.keep_snapshot(integer, integer, uuid, bigint, bytea, text, text, "
+        "bytea)"
     )
     op.execute(f"GRANT EXECUTE ON FUNCTION {writing} TO {_WRITER}")

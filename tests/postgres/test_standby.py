@@ -1,0 +1,45 @@
+"""A synchronous standby that does not confirm: what it has not, must have no effects."""
+
+from contextlib import closing, suppress
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from eventsched.domain.records import PodDeleted
+from eventsched.eventlog.embedded import EmbeddedPostgres
+from eventsched.eventlog.errors import UnavailableError
+from eventsched.eventlog.port import Batch, Stored
+from eventsched.eventlog.postgres import PostgresEventLog
+from eventsched.scheduling.ledger import Logged
+from tests.databases import migrate
+
+
+def only(position: int) -> Batch:
+    """A batch of one record."""
+    return Batch([Stored.of(Logged(position, 0, position, PodDeleted(uid="p")))], {})
+
+
+def test_a_batch_that_is_there_but_not_confirmed(place: Path) -> None:
+    """Its backend is ended while it waits for the standby: the batch can be seen, but the second
+    try has to wait as well, and ends when patience does."""
+    with EmbeddedPostgres(place / "data").open(writer=True) as postgres:
+        migrate(postgres.superuser_url)
+        with closing(PostgresEventLog(postgres.superuser_url, "s", "held", patience=1.0)) as log:
+            log.begin(only(0))
+            log.finish()
+            with psycopg.connect(postgres.superuser_url, autocommit=True) as admin:
+                admin.execute("ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
+                admin.execute("SELECT pg_reload_conf()")
+                log.begin(only(1))
+                waiting = None
+                while waiting is None:
+                    waiting = admin.execute(
+                        "SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
+                    ).fetchone()
+                admin.execute("SELECT pg_terminate_backend(%s)", waiting)
+                with pytest.raises(UnavailableError):
+                    log.finish()
+                admin.execute("ALTER SYSTEM RESET synchronous_standby_names")
+                with suppress(psycopg.Error):
+                    admin.execute("SELECT pg_reload_conf()")
