@@ -19,7 +19,7 @@ $(READY): pyproject.toml
 	touch $@
 
 # Postgres does not run as root: its folder has to be where another account can reach it.
-DEMO := $(if $(filter 0,$(shell id -u)),/var/tmp/eventsched-demo,.demo)
+DEMO := $(if $(filter 0,$(shell id -u)),/var/tmp/eventsched-demo-$(firstword $(shell pwd | cksum)),.demo)
 
 demo: $(READY)  ## a cluster under load on an embedded Postgres, then why and SQL
 	@$(BIN)/eventsched db stop --data-dir $(DEMO) >/dev/null 2>&1 || true
@@ -37,18 +37,16 @@ demo: $(READY)  ## a cluster under load on an embedded Postgres, then why and SQ
 	@$(BIN)/eventsched sql --data-dir $(DEMO) -c "$(QUESTION)"
 	@echo
 	@echo 'All of it is in $(DEMO). Ask more:'
-	@echo '  export PATH=$(CURDIR)/$(BIN):$$PATH EVENTSCHED_DATA_DIR=$(abspath $(DEMO))'
-	@echo '  eventsched explain default/pod-000007 --node node-00042'
-	@echo '  eventsched sql                       # psql; \dv+ eventsched.* lists the views'
-	@echo '  eventsched replay --verify           # decides everything again, and compares'
-	@echo '  eventsched verify                    # has anybody touched the log?'
+	@echo '  $(BIN)/eventsched explain default/pod-000007 --node node-00042 --data-dir $(DEMO)'
+	@echo '  $(BIN)/eventsched sql --data-dir $(DEMO)               # psql; \dv+ lists the views'
+	@echo '  $(BIN)/eventsched replay --verify --data-dir $(DEMO)   # decides all again, and compares'
+	@echo '  $(BIN)/eventsched verify --data-dir $(DEMO)            # has anybody touched the log?'
 	@echo 'and run it on your own cluster:'
 	@echo '  kubectl get nodes,pods -A -o yaml > cluster.yaml'
-	@echo '  eventsched simulate --manifests cluster.yaml --stream mine'
+	@echo '  $(BIN)/eventsched simulate --manifests cluster.yaml'
 
-QUESTION := select pod, attempt as attempts, bound_at - arrived.at as waited \
-from bindings join (select pod_uid, min(at) as at from queue_moves group by 1) arrived using (pod_uid) \
-order by waited desc limit 5
+QUESTION := select pod, count(*) as attempts, max(at) - min(at) as waited, max(node) as node \
+from decisions group by pod order by waited desc limit 5
 
 test: $(READY)  ## all tests
 	$(BIN)/pytest -n $(WORKERS)

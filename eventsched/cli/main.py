@@ -5,6 +5,7 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 from eventsched import __version__
 from eventsched.cli.exits import BAD_INPUT, ENVIRONMENT, STOPPED
@@ -36,9 +37,16 @@ _REMEDIES = {
 """By what the SQLSTATE begins with."""
 
 
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong with a command line in one line, like everything else."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(BAD_INPUT, f"{self.prog}: {message}; see `{self.prog} --help`\n")
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="eventsched",
         description="The Kubernetes scheduler that remembers: every decision is an event.",
     )
@@ -79,6 +87,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except KeyboardInterrupt:
+        kept = options.command == "simulate" and (options.data_dir or options.database)
+        told = "; the same command goes on from here" if kept else ""
+        print(f"\neventsched {options.command}: stopped{told}", file=sys.stderr)
         return STOPPED
     except Exception as problem:
         said = _said_by_the_database(problem)

@@ -100,7 +100,7 @@ def _as_text(options: argparse.Namespace, stream: str, done: Replayed, seconds: 
     lines = [
         f"stream {stream}: {done.records} records {how}, {done.decisions} decisions, "
         f"{done.placed} pods placed, {seconds:.2f} s ({rate})",
-        f"state digest {done.engine.state.digest()} before position {done.engine.position}",
+        f"state digest {done.engine.state.digest()} after {done.engine.position} records",
     ]
     if done.divergence is not None:
         lines.append(f"DIFFERS at {done.divergence}")

@@ -37,5 +37,5 @@ def summary_text(report: Report) -> str:
             lines.append(f"and {len(ranked) - SHOWN} more reasons; -o json has them all")
     if report.stopped:
         lines += ["", f"given up: {report.stopped}"]
-    lines += ["", f"state digest {report.state_digest}"]
+    lines += ["", f"state digest {report.state_digest}; log head {report.log_head}"]
     return "\n".join(lines)

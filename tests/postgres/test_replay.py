@@ -181,7 +181,7 @@ def test_clean_logs(
     code, output, _ = replay(database, "--verify", "--plugin", file)
     assert code == 0
     assert output.splitlines()[-2:] == [
-        f"state digest {summary['state_digest']} before position {summary['records']}",
+        f"state digest {summary['state_digest']} after {summary['records']} records",
         "every decision came out as it is written",
     ]
 
