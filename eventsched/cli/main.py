@@ -9,6 +9,7 @@ from typing import NoReturn
 
 from eventsched import __version__
 from eventsched.cli.exits import BAD_INPUT, ENVIRONMENT, STOPPED
+from eventsched.cli.places import database_of
 from eventsched.domain.errors import InputError
 from eventsched.eventlog.errors import (
     ConflictError,
@@ -87,11 +88,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except KeyboardInterrupt:
-        kept = options.command == "simulate" and (options.data_dir or options.database)
+        kept = options.command == "simulate" and any(database_of(options))
         told = "; the same command goes on from here" if kept else ""
         print(f"\neventsched {options.command}: stopped{told}", file=sys.stderr)
         return STOPPED
     except Exception as problem:
+        # Whatever Postgres refuses is said in one line, foreseen or not; all else is a bug of ours.
         said = _said_by_the_database(problem)
         if said is None:
             raise

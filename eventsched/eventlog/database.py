@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import psycopg
 from sqlalchemy import text
+from sqlalchemy.exc import OperationalError
 
 from eventsched.domain.errors import InputError
 from eventsched.eventlog import migrating, reading
-from eventsched.eventlog.addresses import libpq_url, rendered, shown, sqlalchemy_url
+from eventsched.eventlog.addresses import libpq_url, rendered, sqlalchemy_url
 from eventsched.eventlog.embedded import EmbeddedPostgres
 from eventsched.eventlog.errors import UnavailableError
 
@@ -66,7 +66,10 @@ def _bring_up(postgres: EmbeddedPostgres) -> None:
             migrating.check(connection, address)
     except UnavailableError:
         migrating.upgrade(address)  # raises where the schema is newer
-        for role in (WRITER, READER):
+    # Looked at every time: a process killed right after the upgrade has not come to it.
+    locked_out = "SELECT rolname FROM pg_roles WHERE rolname LIKE 'eventsched%' AND NOT rolcanlogin"
+    for (role,) in postgres.execute(locked_out):
+        if role in (WRITER, READER):
             postgres.execute(f"ALTER ROLE {role} LOGIN")
 
 
@@ -87,14 +90,8 @@ def _as_reader(database: str) -> str:
                 ),
                 {"role": READER},
             )
-    except Exception as problem:
-        if isinstance(getattr(problem, "orig", None), psycopg.OperationalError):
-            raise UnavailableError(
-                shown(database),
-                str(problem.orig).strip().splitlines()[0],  # type: ignore[attr-defined]
-                "start the database, or mend its address",
-            ) from problem
-        raise
+    except OperationalError as problem:
+        raise migrating.away(database, problem) from problem
     if member:
         options.append(f"-c role={READER}")
     given = url.query.get("options", "")
