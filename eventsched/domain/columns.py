@@ -1,8 +1,8 @@
 """Nodes as columns: one row a node, numpy arrays over all rows, derived indexes over their values.
 
-Part of SchedulerState, changed only by its ``apply``. Plugins see it through a NodeView, which is
-either all rows or some of them. A row is never used again after its node is gone, so a row number
-in the log means the same node for ever.
+Part of SchedulerState, changed only by its ``apply``. Plugins see it through a NodeView (views.py):
+all rows or some of them. A row is never used again after its node is gone, so a row number in the
+log means the same node for ever.
 """
 
 from collections.abc import Callable, Hashable
@@ -19,10 +19,12 @@ from eventsched.domain.objects import (
     PODS,
     HostPort,
     Node,
+    Pod,
     PodSpec,
     is_scalar,
 )
 from eventsched.domain.requests import of as requests_of
+from eventsched.domain.tallies import DomainIndex, PodQuery, Tallies, Tally
 
 Int64s = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -87,6 +89,10 @@ class NodeTable:
         self._derived: dict[Hashable, Vocabulary] = {}
         self._readers: dict[Hashable, Callable[[Node], Hashable]] = {}
         self._images: dict[str, dict[int, int]] = {}
+        self.residents: list[dict[str, Pod]] = []
+        """The pods on each row by uid, in the order in which they came."""
+        self.tallies = Tallies()
+        self._domains = DomainIndex()
 
     @property
     def size(self) -> int:
@@ -109,6 +115,7 @@ class NodeTable:
             self._grow(self._capacity * 2)
         self.names.append(node.name)
         self.nodes.append(None)
+        self.residents.append({})
         self.rows[node.name] = row
         self.alive[row] = True
         self._write(row, node)
@@ -131,18 +138,28 @@ class NodeTable:
         self.node_journal.touch(row)
         return row
 
-    def place(self, row: int, spec: PodSpec, sign: int = 1) -> None:
-        """Books a pod's requests and host ports on a row, or takes them off (``sign`` -1)."""
-        load = self._loads.get(spec.key)
-        if load is None:
-            load = self._loads[spec.key] = self._load(spec)
-        if sign < 0:
+    def place(self, row: int, pod: Pod, sign: int = 1) -> None:
+        """Takes a pod in on a row, with what it requests, its host ports and its part in all
+        counts; or takes it off (``sign`` -1)."""
+        load = self.load(pod.spec)
+        if sign > 0:
+            self.residents[row][pod.uid] = pod
+        else:
+            del self.residents[row][pod.uid]
             load = -load
         self.books[row, REQUESTED:, : load.shape[1]] += load
         self.totals[REQUESTED, : load.shape[1]] += load[0]
-        for port in spec.host_ports:
+        for port in pod.spec.host_ports:
             self._port_column(port)[row] += sign
+        self.tallies.place(row, pod, sign, self._capacity)
         self.usage_journal.touch(row)
+
+    def load(self, spec: PodSpec) -> Int64s:
+        """int64[2, resource]: what a pod adds to the books REQUESTED and NONZERO."""
+        load = self._loads.get(spec.key)
+        if load is None:
+            load = self._loads[spec.key] = self._load(spec)
+        return load
 
     def resource(self, name: str) -> int:
         """The index of a resource in ``allocatable`` and ``requested``, made on first use."""
@@ -167,7 +184,6 @@ class NodeTable:
         return found
 
     def _load(self, spec: PodSpec) -> Int64s:
-        """int64[2, resource]: what a pod adds to the books REQUESTED and NONZERO."""
         requests = requests_of(spec)
         amounts = {self.resource(name): amount for name, amount in requests.effective.items()}
         load = np.zeros((2, len(self.resource_index)), dtype=np.int64)
@@ -231,6 +247,7 @@ class NodeTable:
                 by_ip[ip] = wider(by_ip[ip])
         for vocabulary in self._derived.values():
             vocabulary.ids = wider(vocabulary.ids)
+        self.tallies.grow(capacity)
         self._capacity = capacity
 
     # --- questions ------------------------------------------------------------------------
@@ -257,127 +274,23 @@ class NodeTable:
             self._readers[key] = read
         return found
 
+    def count(self, query: PodQuery) -> Tally:
+        """How many of the pods on each row a query selects; made at the first question."""
+        residents = ((row, pods.values()) for row, pods in enumerate(self.residents) if pods)
+        return self.tallies.count(query, residents, self._capacity)
 
-class NodeView:
-    """The rows a plugin is asked about: all of a table's, or some. Arrays have one element a row,
-    in the order of ``rows``; they are copies or must not be written to."""
+    def label(self, name: str) -> Vocabulary:
+        """The column of a label's values, None where a node does not have it."""
+        return self.vocabulary(("label", name), lambda node: node.labels.get(name))
 
-    __slots__ = ("_books", "_table", "rows")
-
-    def __init__(self, table: NodeTable, rows: Rows | None = None) -> None:
-        self._table = table
-        self.rows: Rows = np.arange(table.size, dtype=np.intp) if rows is None else rows
-        self._books: Int64s | None = None
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def is_named(self, name: str) -> Bools:
-        """bool[n]: whether this is the node of that name."""
-        return np.asarray(self.rows == self._table.rows.get(name, -1))
-
-    @property
-    def names(self) -> list[str]:
-        """The nodes' names."""
-        return [self._table.names[row] for row in self.rows]
-
-    @property
-    def nodes(self) -> list[Node | None]:
-        """The nodes themselves, None for one that is gone: for per-node code, not for loops over
-        all rows in a hot path."""
-        return [self._table.nodes[row] for row in self.rows]
-
-    @property
-    def total_nodes(self) -> int:
-        """Nodes in the cluster, whatever rows this view has."""
-        return self._table.live
-
-    @property
-    def unschedulable(self) -> Bools:
-        """bool[n]: cordoned."""
-        return self._table.unschedulable[self.rows]
-
-    @property
-    def pods(self) -> Int64s:
-        """int64[n]: pods on the node, assumed ones included."""
-        return np.asarray(self.requested((PODS,))[0])
-
-    @property
-    def allowed_pods(self) -> Int64s:
-        """int64[n]: pods that the node takes at most."""
-        return np.asarray(self.allocatable((PODS,))[0])
-
-    def allocatable(self, resources: tuple[str, ...]) -> Int64s:
-        """int64[k, n]: what the nodes offer of each resource (millicores, bytes, counts; ``pods``
-        is a resource here)."""
-        return self._book(ALLOCATABLE, resources)
-
-    def requested(self, resources: tuple[str, ...]) -> Int64s:
-        """int64[k, n]: what the pods on the nodes request of each resource."""
-        return self._book(REQUESTED, resources)
-
-    def nonzero_requested(self, resources: tuple[str, ...]) -> Int64s:
-        """int64[k, n]: like ``requested``, with the defaults of cpu and memory for containers that
-        ask for none."""
-        return self._book(NONZERO, resources)
-
-    def books(self, resources: tuple[str, ...]) -> tuple[Int64s, Int64s, Int64s]:
-        """``allocatable``, ``requested`` and ``nonzero_requested`` at once: int64[k, n] each."""
-        selection = self._table.selection(resources)
-        if selection is None:
-            return (
-                self.allocatable(resources),
-                self.requested(resources),
-                self.nonzero_requested(resources),
-            )
-        if self._books is None:
-            self._books = self._table.books[self.rows]
-        chosen = self._books[:, :, selection].T
-        return chosen[:, ALLOCATABLE], chosen[:, REQUESTED], chosen[:, NONZERO]
-
-    def ports_in_use(self, port: HostPort) -> Bools:
-        """bool[n]: whether the host port collides with one in use on the node."""
-        taken = np.zeros(len(self.rows), dtype=bool)
-        for column in self._table.ports_in_use(port):
-            taken |= column[self.rows] > 0
-        return taken
-
-    def image_sizes(self, name: str) -> tuple[Int64s, int]:
-        """int64[n]: size in bytes of an image on each node, 0 where it is not; and the number of
-        nodes in the whole cluster that hold it."""
-        holders = self._table.image_holders(name)
-        sizes = np.zeros(self._table.size, dtype=np.int64)
-        if holders:
-            sizes[list(holders)] = list(holders.values())
-        return sizes[self.rows], len(holders)
-
-    def answer(
-        self,
-        key: Hashable,
-        read: Callable[[Node], Hashable],
-        question: Callable[[Any], int],
+    def domain_sums(
+        self, key: Hashable, tally: Tally, label: str, eligible: Bools | None = None
     ) -> Int64s:
-        """int64[n]: ``question(read(node))`` for each node, asked once for each distinct value.
-        ``key`` names the column ``read`` makes; a node that is gone has the value None."""
-        if not len(self.rows):
-            return np.zeros(0, dtype=np.int64)
-        return self._table.vocabulary(key, read).answer(self.rows, question)
-
-    def label(self, name: str, question: Callable[[str | None], int]) -> Int64s:
-        """int64[n]: ``question(value of the label)``, with None where a node does not have it."""
-        return self.answer(("label", name), lambda node: node.labels.get(name), question)
-
-    def _book(self, book: int, resources: tuple[str, ...]) -> Int64s:
-        if isinstance(resources, str):
-            raise TypeError(f"resources are named in a tuple: ({resources!r},)")
-        if self._books is None:
-            self._books = self._table.books[self.rows]
-        selection = self._table.selection(resources)
-        if selection is not None:
-            return self._books[:, book, selection].T
-        known = self._table.resource_index
-        found = np.zeros((len(resources), len(self.rows)), dtype=np.int64)
-        for position, name in enumerate(resources):
-            if name in known:
-                found[position] = self._books[:, book, known[name]]
-        return found
+        """int64[values of the label]: the tally's sum over the rows of each topology domain, of
+        those only that are ``eligible`` (bool[size]). ``key`` names the tally and what makes a row
+        eligible: the sums are kept under it, and follow each placement while the nodes stay."""
+        domains = self.label(label)
+        return self._domains.sums(
+            (key, label), self.node_journal.end, tally, domains.ids[: self.size],
+            len(domains.values), eligible,
+        )  # fmt: skip

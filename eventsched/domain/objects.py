@@ -64,12 +64,56 @@ class PreferredTerm(Frozen, frozen=True):
     term: NodeSelectorTerm
 
 
+Selector = tuple[Requirement, ...] | None
+"""A label selector (meta/v1 LabelSelector), matchLabels written as In: all of its requirements must
+hold, so that the empty one selects everything; None selects nothing."""
+
+
+class AffinityTerm(Frozen, frozen=True):
+    """Pods to be near to, or away from (core/v1 PodAffinityTerm): those that the selector selects,
+    in the namespaces that are named or selected; where neither is given, in the pod's own.
+    The match_label_keys only say what the selector was completed from (by the API server)."""
+
+    topology_key: str
+    selector: Selector = None
+    namespaces: tuple[str, ...] = ()
+    namespace_selector: Selector = None
+    match_label_keys: tuple[str, ...] = ()
+    mismatch_label_keys: tuple[str, ...] = ()
+
+
+class WeightedAffinityTerm(Frozen, frozen=True):
+    """A preference (core/v1 WeightedPodAffinityTerm) and its weight, 1..100."""
+
+    weight: int
+    term: AffinityTerm
+
+
+class SpreadConstraint(Frozen, frozen=True):
+    """How pods are to be spread over domains (core/v1 TopologySpreadConstraint). Fields that an API
+    object leaves out have upstream's defaults; ``min_domains`` None is none."""
+
+    max_skew: int
+    topology_key: str
+    when_unsatisfiable: str = "DoNotSchedule"
+    selector: Selector = None
+    min_domains: int | None = None
+    node_affinity_policy: str = "Honor"
+    node_taints_policy: str = "Ignore"
+    match_label_keys: tuple[str, ...] = ()
+
+
 class HostPort(Frozen, frozen=True):
     """A port that a container opens on its node; ip is never empty (0.0.0.0 means all)."""
 
     port: int
     protocol: str = "TCP"
     ip: str = "0.0.0.0"
+
+    def collides(self, other: "HostPort") -> bool:
+        """Whether both cannot be open on one node (upstream: HostPortInfo.CheckConflict)."""
+        same = (self.port, self.protocol) == (other.port, other.protocol)
+        return same and (self.ip == other.ip or "0.0.0.0" in (self.ip, other.ip))
 
 
 class Container(Frozen, frozen=True):
@@ -97,12 +141,26 @@ class PodSpec(Frozen, frozen=True, dict=True):
     preferred_node_terms: tuple[PreferredTerm, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
     image_volumes: tuple[str, ...] = ()
+    required_affinity: tuple[AffinityTerm, ...] = ()
+    preferred_affinity: tuple[WeightedAffinityTerm, ...] = ()
+    required_anti_affinity: tuple[AffinityTerm, ...] = ()
+    preferred_anti_affinity: tuple[WeightedAffinityTerm, ...] = ()
+    spread: tuple[SpreadConstraint, ...] = ()
+    os: str = ""
 
     @cached_property
     def key(self) -> bytes:
         """The spec's canonical bytes: equal exactly for pods that are alike. Plugins that read
         nothing else of a pod return it from ``sign``."""
         return msgspec.json.encode(self, order="deterministic")
+
+    @cached_property
+    def has_affinity(self) -> bool:
+        """Whether it has terms about other pods, which these then have to be counted against."""
+        return bool(
+            self.required_affinity or self.preferred_affinity
+            or self.required_anti_affinity or self.preferred_anti_affinity
+        )  # fmt: skip
 
     @cached_property
     def host_ports(self) -> tuple[HostPort, ...]:
@@ -119,9 +177,27 @@ class Owner(Frozen, frozen=True):
     uid: str = ""
 
 
+class PodVolume(Frozen, frozen=True):
+    """A volume of a pod that its placement may depend on. ``claim`` is the name of a claim in its
+    namespace (with ``ephemeral`` one that belongs to the pod), or ``driver`` the CSI driver of an
+    inline volume, or ``source`` the type of an in-tree disk (gcePersistentDisk,
+    awsElasticBlockStore, iscsi, rbd…) and ``identity`` what tells such disks apart."""
+
+    name: str = ""
+    claim: str = ""
+    ephemeral: bool = False
+    read_only: bool = False
+    driver: str = ""
+    source: str = ""
+    identity: tuple[str, ...] = ()
+
+
 class Pod(Frozen, frozen=True):
-    """A pod. ``uid`` identifies it; ``priority`` is the resolved number; ``created_at`` is in
-    microseconds; ``gates`` are the names in spec.schedulingGates."""
+    """A pod. ``uid`` identifies it; ``priority`` is the resolved number; ``created_at`` and
+    ``started_at`` (0 for neither) are in microseconds; ``gates`` are the names in
+    spec.schedulingGates. Its volumes stand here and not in the spec: in a stateful set each pod has
+    its own, and pods of one spec share what is computed of it. ``displaced`` says that it is being
+    deleted to make room (condition DisruptionTarget, reason PreemptionByScheduler)."""
 
     uid: str
     name: str
@@ -136,6 +212,12 @@ class Pod(Frozen, frozen=True):
     deleting: bool = False
     created_at: int = 0
     spec: PodSpec = PodSpec()
+    volumes: tuple[PodVolume, ...] = ()
+    resource_claims: tuple[str, ...] = ()
+    preemption_policy: str = ""
+    nominated_node: str = ""
+    started_at: int = 0
+    displaced: bool = False
 
     @property
     def full_name(self) -> str:
@@ -161,6 +243,7 @@ class Node(Frozen, frozen=True):
     unschedulable: bool = False
     allocatable: Resources = {}
     images: tuple[Image, ...] = ()
+    declared_features: tuple[str, ...] = ()
 
 
 def is_scalar(name: str) -> bool:

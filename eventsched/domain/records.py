@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from eventsched.domain.objects import Frozen, Node, Pod, canonical
+from eventsched.domain.registry import AnyObject
 from eventsched.domain.verdicts import ScoreColumn, Verdict
 
 
@@ -121,6 +122,21 @@ class PodDeleted(Stimulus, frozen=True, tag=True):
     """A pod is gone or has run to its end: what it held is free."""
 
     uid: str
+
+
+class ObjectChanged(Stimulus, frozen=True, tag=True):
+    """An object of the cluster other than a pod or a node (a claim, a service…) appeared or has
+    changed in a part that scheduling reads."""
+
+    object: AnyObject
+
+
+class ObjectDeleted(Stimulus, frozen=True, tag=True):
+    """Such an object is gone; ``type`` is the name of its type (domain/registry.py)."""
+
+    type: str
+    name: str
+    namespace: str = ""
 
 
 class BindSucceeded(Stimulus, frozen=True, tag=True):
@@ -291,6 +307,8 @@ AnyRecord = (
     | PodAdded
     | PodUpdated
     | PodDeleted
+    | ObjectChanged
+    | ObjectDeleted
     | BindSucceeded
     | BindFailed
     | BindRetried

@@ -11,6 +11,7 @@ import msgspec
 
 from eventsched.domain.objects import Node, Pod
 from eventsched.domain.records import Queue
+from eventsched.domain.registry import AnyObject
 from eventsched.domain.state import PodState, Reservation, SchedulerState
 from eventsched.domain.verdicts import ScoreColumn, Verdict
 
@@ -60,6 +61,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     verdicts: list[Verdict]
     scorings: list[tuple[ScoreColumn, ...]]
     timeline: str = ""
+    registry: list[AnyObject] = []
 
 
 _encoder = msgspec.json.Encoder()
@@ -81,6 +83,7 @@ def encode(state: SchedulerState) -> bytes:
             verdicts=[verdict for verdict in state.verdicts if verdict is not None],
             scorings=state.scorings[1:],
             timeline=state.timeline,
+            registry=list(state.registry.everything()),  # type: ignore[arg-type]
         )
     )
 
@@ -95,6 +98,8 @@ def restore(state: SchedulerState, body: bytes) -> None:
         state.nodes.add(node or Node(name=name))
         if node is None:
             state.nodes.remove(name)
+    for kept_object in kept.registry:
+        state.registry.put(kept_object)
     for each in kept.pods:
         state.put_back(_filled(PodState.__new__(PodState), each))
     for uid, held in kept.reservations.items():

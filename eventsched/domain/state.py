@@ -14,6 +14,7 @@ from eventsched.domain import records
 from eventsched.domain.columns import NodeTable
 from eventsched.domain.objects import Pod, PodSpec, canonical, intern
 from eventsched.domain.records import Outcome, Queue, Record
+from eventsched.domain.registry import TYPES, Registry
 from eventsched.domain.verdicts import ScoreColumn, Verdict
 
 
@@ -72,6 +73,7 @@ class SchedulerState:
         self.order = 0
         """Moves between queues so far."""
         self.nodes = NodeTable()
+        self.registry = Registry()
         self.pods: dict[str, PodState] = {}
         self.reservations: dict[str, Reservation] = {}
         self.memory: dict[str, dict[str, Any]] = {}
@@ -91,6 +93,8 @@ class SchedulerState:
             records.PodAdded: self._pod_added,
             records.PodUpdated: self._pod_updated,
             records.PodDeleted: self._pod_deleted,
+            records.ObjectChanged: self._object_changed,
+            records.ObjectDeleted: self._object_deleted,
             records.BindSucceeded: self._nothing,
             records.BindFailed: self._nothing,
             records.BindRetried: self._nothing,
@@ -136,11 +140,10 @@ class SchedulerState:
 
     def _node_deleted(self, deleted: records.NodeDeleted) -> None:
         row = self.nodes.remove(deleted.name)
-        for uid, state in self.pods.items():
-            if state.row == row:
-                self.nodes.place(row, state.pod.spec, -1)
-                state.row = -1
-                self._homeless.setdefault(deleted.name, {})[uid] = None
+        for uid, pod in list(self.nodes.residents[row].items()):
+            self.nodes.place(row, pod, -1)
+            self.pods[uid].row = -1
+            self._homeless.setdefault(deleted.name, {})[uid] = None
 
     def _pod_added(self, added: records.PodAdded) -> None:
         state = self.pods[added.pod.uid] = PodState(self._interned(added.pod))
@@ -165,6 +168,12 @@ class SchedulerState:
         self._house(self.pods[deleted.uid], "")
         del self.pods[deleted.uid]
         self.reservations.pop(deleted.uid, None)
+
+    def _object_changed(self, changed: records.ObjectChanged) -> None:
+        self.registry.put(changed.object)
+
+    def _object_deleted(self, deleted: records.ObjectDeleted) -> None:
+        self.registry.remove(TYPES[deleted.type], deleted.namespace, deleted.name)
 
     # --- what was decided -----------------------------------------------------------------
 
@@ -226,6 +235,8 @@ class SchedulerState:
         state.bound = True
         state.failures = state.errors = 0
         state.pod = msgspec.structs.replace(state.pod, node_name=bound.node)
+        if state.row >= 0:
+            self.nodes.residents[state.row][bound.uid] = state.pod
 
     def _memory_changed(self, changed: records.MemoryChanged) -> None:
         memory = self.memory.setdefault(changed.plugin, {})
@@ -244,7 +255,7 @@ class SchedulerState:
         """Moves a pod's bookings to a node, from wherever they were; "" takes them off. A pod whose
         node is not known (yet, or any more) is booked as soon as a node of that name is there."""
         if state.row >= 0:
-            self.nodes.place(state.row, state.pod.spec, -1)
+            self.nodes.place(state.row, state.pod, -1)
             state.row = -1
         elif state.home:
             del self._homeless[state.home][state.pod.uid]
@@ -257,7 +268,7 @@ class SchedulerState:
         state.pod = self._interned(state.pod)
         self.pods[state.pod.uid] = state
         if state.row >= 0:
-            self.nodes.place(state.row, state.pod.spec)
+            self.nodes.place(state.row, state.pod)
         elif state.home:
             self._homeless.setdefault(state.home, {})[state.pod.uid] = None
 
@@ -267,7 +278,7 @@ class SchedulerState:
             self._homeless.setdefault(state.home, {})[state.pod.uid] = None
         else:
             state.row = row
-            self.nodes.place(row, state.pod.spec)
+            self.nodes.place(row, state.pod)
 
     # --- digest ---------------------------------------------------------------------------
 
@@ -277,6 +288,9 @@ class SchedulerState:
         digest = blake2b(digest_size=16)
         for node in self.nodes.nodes:
             digest.update(canonical(node) + b"\n")
+        objects = [[type(each).__name__, each] for each in self.registry.everything()]
+        if objects:
+            digest.update(canonical(sorted(objects, key=canonical)) + b"\n")
         for uid in sorted(self.pods):
             digest.update(canonical(self._pod_summary(uid)) + b"\n")
         queued = [(s.order, uid) for uid, s in self.pods.items() if s.queue is not None]

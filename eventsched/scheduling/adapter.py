@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from eventsched.domain.columns import NodeView
 from eventsched.domain.objects import Node, Pod
+from eventsched.domain.views import NodeView
 from eventsched.scheduling.framework import Cycle, IntColumn, PluginError, Status
 
 MOST_REASONS = 65_000

@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eventsched.domain.columns import NodeTable, NodeView
+from eventsched.domain.columns import NodeTable
 from eventsched.domain.journal import Rows
 from eventsched.domain.objects import Pod
 from eventsched.domain.verdicts import Code, Normalization, column_digest, normalized
+from eventsched.domain.views import NodeView
 from eventsched.scheduling.framework import (
     Cycle,
     PluginError,

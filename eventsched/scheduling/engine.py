@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from eventsched.domain import records, snapshot
 from eventsched.domain.objects import Pod
 from eventsched.domain.records import Queue
+from eventsched.domain.registry import TYPES, ClusterObject
 from eventsched.domain.state import PodState, Reservation, SchedulerState
 from eventsched.scheduling.attempts import Attempts
 from eventsched.scheduling.binding import Binding
@@ -76,6 +77,8 @@ class Engine:
                 self._pod_deleted(stimulus, at)
             case records.NodeAdded() | records.NodeUpdated() | records.NodeDeleted():
                 self._node_changed(stimulus, at)
+            case records.ObjectChanged() | records.ObjectDeleted():
+                self._object_changed(stimulus, at)
             case records.BindSucceeded() | records.BindFailed():
                 self._ledger.commit(stimulus, at)
                 self._binding.ended(stimulus)
@@ -171,6 +174,8 @@ class Engine:
             case records.NodeUpdated():
                 nodes = self.state.nodes
                 return nodes.nodes[nodes.rows[stimulus.node.name]] == stimulus.node
+            case records.ObjectChanged(object=new):
+                return self.state.registry.get(type(new), new.name, new.namespace) == new
         return False
 
     def _pod_added(self, added: records.PodAdded, at: int) -> None:
@@ -231,3 +236,17 @@ class Engine:
         events = node_events(old, stimulus)
         self._ledger.commit(stimulus, at)
         self._requeueing.wake(events, row=nodes.rows.get(name), node=node, old=old)
+
+    def _object_changed(
+        self, stimulus: records.ObjectChanged | records.ObjectDeleted, at: int
+    ) -> None:
+        old: ClusterObject | None
+        new: ClusterObject | None = None
+        if isinstance(stimulus, records.ObjectChanged):
+            new = stimulus.object
+            old = self.state.registry.get(type(new), new.name, new.namespace)
+        else:
+            kind = TYPES[stimulus.type]
+            old = self.state.registry.get(kind, stimulus.name, stimulus.namespace)
+        self._ledger.commit(stimulus, at)
+        self._requeueing.object_changed(old, new)

@@ -34,9 +34,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from eventsched.domain.columns import NodeView
 from eventsched.domain.objects import Node, Pod, canonical
+from eventsched.domain.registry import ClusterObject, Registry
 from eventsched.domain.verdicts import MAX_NODE_SCORE, Code, Normalization
+from eventsched.domain.views import NodeView
 
 __all__ = [
     "Change",
@@ -144,6 +145,9 @@ class ClusterEvent(StrEnum):
     ASSIGNED_POD_ADD = "AssignedPodAdd"
     ASSIGNED_POD_UPDATE = "AssignedPodUpdate"
     ASSIGNED_POD_DELETE = "AssignedPodDelete"
+    OBJECT_CHANGE = "ObjectChange"
+    """An object other than a pod or a node came, changed or went: a plugin's ``wakes_on_objects``
+    are the types that it wants to know of."""
     POD_UPDATE = "PodUpdate"
     """The waiting pod itself has changed."""
     MEMORY_CHANGE = "MemoryChange"
@@ -153,13 +157,16 @@ class ClusterEvent(StrEnum):
 @dataclass(frozen=True)
 class Change:
     """What happened, for a hint to look at. ``nodes`` is the one row concerned, after the change
-    (empty where no node is); ``old`` is the node before an update, ``pod`` the other pod."""
+    (empty where no node is); ``old`` is the node before an update, ``pod`` the other pod;
+    ``old_object`` and ``new_object`` are the object of another type before and after."""
 
     event: ClusterEvent
     nodes: NodeView
     node: Node | None = None
     old: Node | None = None
     pod: Pod | None = None
+    old_object: ClusterObject | None = None
+    new_object: ClusterObject | None = None
 
 
 @dataclass(frozen=True)
@@ -202,15 +209,19 @@ class Cycle:
 
     ``now`` is in microseconds. ``data`` is shared between the plugins of this attempt; what is in
     it after Permit is stored with the decision and is there again at PreBind, also after a restart,
-    so it must be JSON values under string keys.
+    so it must be JSON values under string keys. ``scratch`` is for the calling plugin's own use
+    between its extension points in the attempt, under its name, and is never stored. ``registry``
+    holds the cluster's other objects, to be read.
     """
 
     now: int
     seed: str
     attempt: int = 0
     data: dict[str, Any] = field(default_factory=dict)
+    registry: Registry = field(default_factory=Registry)
     memories: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     waits: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    scratch: dict[str, Any] = field(default_factory=dict)
     plugin: str = ""
     remembered: list[tuple[str, str, Any]] = field(default_factory=list)
     released: list[tuple[str, str, str | None]] = field(default_factory=list)

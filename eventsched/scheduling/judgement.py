@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from eventsched.domain.columns import NodeTable, NodeView
+from eventsched.domain.columns import NodeTable
 from eventsched.domain.draw import draw
 from eventsched.domain.objects import Pod
 from eventsched.domain.verdicts import Code, Normalization, ScoreColumn, Verdict, normalized
+from eventsched.domain.views import NodeView
 from eventsched.scheduling.classes import (
     NO_NODE,
     NOT_FEASIBLE,

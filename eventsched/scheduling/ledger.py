@@ -100,6 +100,7 @@ class Ledger:
             seed=self.state.seed,
             attempt=attempt,
             data=plain(dict(carry)) if carry else {},
+            registry=self.state.registry,
             memories=self.state.memory,
             waits=waits,
         )

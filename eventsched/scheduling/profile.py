@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from eventsched.domain.columns import NodeView
 from eventsched.domain.objects import Pod
 from eventsched.domain.verdicts import Code, Normalization, ScoreColumn, Verdict
+from eventsched.domain.views import NodeView
 from eventsched.scheduling.adapter import adapted
 from eventsched.scheduling.framework import (
     POINTS,

@@ -4,16 +4,17 @@ end of its backoff or the flush says so. Every move is an event with its cause.
 Upstream: pkg/scheduler/backend/queue/scheduling_queue.go.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
 from eventsched.domain import records
-from eventsched.domain.columns import NodeView
 from eventsched.domain.journal import Rows
 from eventsched.domain.objects import Node, Pod
 from eventsched.domain.records import PodQueued, Queue
+from eventsched.domain.registry import ClusterObject
 from eventsched.domain.state import PodState
+from eventsched.domain.views import NodeView
 from eventsched.scheduling.framework import Change, ClusterEvent, Code, PluginError, Status
 from eventsched.scheduling.ledger import Ledger
 from eventsched.scheduling.profile import Profile, guarded
@@ -118,12 +119,26 @@ class Requeueing:
             return
         self._wake([Change(event, self._view(row), node, old, pod) for event in heard])
 
+    def object_changed(self, old: ClusterObject | None, new: ClusterObject | None) -> None:
+        """An object other than a pod or a node came, changed or went."""
+        concerned = {
+            plugin.name
+            for plugins in self._by_name.values()
+            for plugin in plugins.values()
+            if type(new or old) in getattr(plugin, "wakes_on_objects", ())
+        }
+        if concerned:
+            change = Change(
+                ClusterEvent.OBJECT_CHANGE, self._view(None), old_object=old, new_object=new
+            )
+            self._wake([change], concerned)
+
     def memory_changed(self, plugin: str) -> None:
         """A plugin's memory has changed: what it refused may pass now."""
         if ClusterEvent.MEMORY_CHANGE in self._listened:
-            self._wake([Change(ClusterEvent.MEMORY_CHANGE, self._view(None))], only=plugin)
+            self._wake([Change(ClusterEvent.MEMORY_CHANGE, self._view(None))], {plugin})
 
-    def _wake(self, changes: Sequence[Change], only: str = "") -> None:
+    def _wake(self, changes: Sequence[Change], only: Collection[str] | None = None) -> None:
         """In the order in which the pods came, so that the groups' history does not matter."""
         queue = self._ledger.queue
         woken: list[tuple[int, str, ClusterEvent, str]] = []
@@ -146,8 +161,10 @@ class Requeueing:
         rows: Rows = np.array([] if row is None else [row], dtype=np.intp)
         return NodeView(self._ledger.state.nodes, rows)
 
-    def _woken_by(self, state: PodState, change: Change, only: str = "") -> str | None:
-        """The first of the plugins that refused the pod (``only`` that one, where it is named) for
+    def _woken_by(
+        self, state: PodState, change: Change, only: Collection[str] | None = None
+    ) -> str | None:
+        """The first of the plugins that refused the pod (one of ``only``, where that is given) for
         which the change may matter. One without a hint wakes it, and so does a hint that raises: a
         try too many harms nothing. A pod that no plugin refused (there was no node) wakes by any
         change of the cluster (upstream: isPodWorthRequeuing)."""
@@ -156,11 +173,12 @@ class Requeueing:
         if not state.rejectors and not only:
             return ""
         for name in state.rejectors:
-            if only and name != only:
+            if only is not None and name not in only:
                 continue
             plugin = self._by_name[profile.name].get(name)
-            if plugin is None or change.event not in getattr(
-                plugin, "wakes_on", tuple(ClusterEvent)
+            if plugin is None or (
+                change.event is not ClusterEvent.OBJECT_CHANGE
+                and change.event not in getattr(plugin, "wakes_on", tuple(ClusterEvent))
             ):
                 continue
             if not hasattr(plugin, "hint"):

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from eventsched.domain.columns import NodeView
 from eventsched.domain.objects import NodeSelectorTerm, Requirement
+from eventsched.domain.views import NodeView
 from eventsched.scheduling import labels
 
 Bools = NDArray[np.bool_]

@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eventsched.domain import records
-from eventsched.domain.columns import NodeView
 from eventsched.domain.objects import Node, Pod
 from eventsched.domain.requests import of as requests_of
 from eventsched.domain.state import SchedulerState
 from eventsched.domain.verdicts import Code
+from eventsched.domain.views import NodeView
 from eventsched.plugins.image_locality import ImageLocality
 from eventsched.plugins.node_affinity import NodeAffinity
 from eventsched.plugins.node_name import NodeName

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from eventsched.domain import records
-from eventsched.domain.columns import NodeView
 from eventsched.domain.objects import CPU, PODS, Container, Node, Pod, PodSpec
 from eventsched.domain.records import Outcome, PodDecided, PodQueued, Queue
+from eventsched.domain.views import NodeView
 from eventsched.plugins.default_binder import DefaultBinder
 from eventsched.plugins.node_resources_fit import NodeResourcesFit
 from eventsched.plugins.priority_sort import PrioritySort

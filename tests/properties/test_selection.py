@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eventsched.domain import records
-from eventsched.domain.columns import NodeView
 from eventsched.domain.objects import Node, NodeSelectorTerm, Requirement
 from eventsched.domain.state import SchedulerState
+from eventsched.domain.views import NodeView
 from eventsched.scheduling.selection import SelectorError, check, matches, matches_any
 
 from . import naive, strategies

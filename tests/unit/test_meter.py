@@ -1,7 +1,7 @@
 """Utilization: shares of the allocatable total, weighted by the time they lasted."""
 
 from eventsched.domain.columns import NodeTable
-from eventsched.domain.objects import Container, Node, PodSpec
+from eventsched.domain.objects import Container, Node, Pod, PodSpec
 from eventsched.runtime.meter import Meter, Utilization
 
 
@@ -9,8 +9,8 @@ def node(name: str, cpu: int) -> Node:
     return Node(name=name, allocatable={"cpu": cpu, "pods": 10})
 
 
-def spec(cpu: int) -> PodSpec:
-    return PodSpec(containers=(Container(requests={"cpu": cpu}),))
+def pod(cpu: int) -> Pod:
+    return Pod(uid=str(cpu), name="p", spec=PodSpec(containers=(Container(requests={"cpu": cpu}),)))
 
 
 def test_the_mean_is_weighted_by_time_and_the_peak_is_the_largest_share() -> None:
@@ -18,11 +18,11 @@ def test_the_mean_is_weighted_by_time_and_the_peak_is_the_largest_share() -> Non
     row = table.add(node("n1", 1000))
     meter = Meter(table)
     meter.advance(0)
-    table.place(row, spec(500))
+    table.place(row, pod(500))
     meter.advance(10)
-    table.place(row, spec(400))
+    table.place(row, pod(400))
     meter.advance(20)
-    table.place(row, spec(400), -1)
+    table.place(row, pod(400), -1)
     meter.advance(40)
     assert meter.report()["cpu"] == Utilization((500 * 10 + 900 * 10 + 500 * 20) / 40_000, 0.9)
 
@@ -31,12 +31,12 @@ def test_the_totals_follow_nodes_that_come_change_and_go() -> None:
     table = NodeTable()
     table.add(node("n1", 1000))
     gone = table.add(node("n2", 3000))
-    table.place(gone, spec(1000))
+    table.place(gone, pod(1000))
     meter = Meter(table)
     assert meter.report()["cpu"] == Utilization(0.25, 0.25)
     table.update(node("n1", 5000))
     assert Meter(table).report()["cpu"].mean == 1000 / 8000
-    table.place(gone, spec(1000), -1)
+    table.place(gone, pod(1000), -1)
     table.remove("n2")
     assert Meter(table).report()["cpu"] == Utilization(0.0, 0.0)
 

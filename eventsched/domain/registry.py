@@ -1,0 +1,219 @@
+"""Objects other than nodes and pods that decisions depend on, as scheduling reads them.
+
+Part of SchedulerState, changed only by its ``apply``; plugins read it (``cycle.registry``). What a
+plugin derives from a type of object it keeps for as long as that type's ``version`` stays the same.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
+
+from eventsched.domain.objects import Frozen, NodeSelectorTerm, Requirement, Selector
+
+
+class ClusterObject(Frozen, frozen=True, tag_field="type", tag=True):
+    """Base: an object has a name, and a namespace where its type has any."""
+
+    name: str
+    namespace: str = ""
+
+
+class Namespace(ClusterObject, frozen=True):
+    """A namespace and its labels."""
+
+    labels: dict[str, str] = {}
+
+
+class Service(ClusterObject, frozen=True):
+    """A service; without a selector it has no pods."""
+
+    selector: dict[str, str] = {}
+
+
+class ReplicaSet(ClusterObject, frozen=True):
+    """A replica set and which pods are its own."""
+
+    uid: str = ""
+    selector: Selector = None
+
+
+class StatefulSet(ClusterObject, frozen=True):
+    """A stateful set and which pods are its own."""
+
+    uid: str = ""
+    selector: Selector = None
+
+
+class ReplicationController(ClusterObject, frozen=True):
+    """A replication controller and which pods are its own."""
+
+    uid: str = ""
+    selector: Selector = None
+
+
+class PersistentVolumeClaim(ClusterObject, frozen=True):
+    """A claim. ``storage_class`` None is none given; ``requested`` is in bytes; ``bound`` says that
+    the volume controller has completed the binding to ``volume``; ``selected_node`` is the node
+    that provisioning was asked for; ``owner_uid`` the controller (a pod, for ephemeral volumes)."""
+
+    uid: str = ""
+    storage_class: str | None = None
+    volume: str = ""
+    access_modes: tuple[str, ...] = ()
+    volume_mode: str = "Filesystem"
+    requested: int = 0
+    selector: Selector = ()
+    phase: str = ""
+    bound: bool = False
+    deleting: bool = False
+    selected_node: str = ""
+    owner_uid: str = ""
+    annotations: dict[str, str] = {}
+
+
+class PersistentVolume(ClusterObject, frozen=True):
+    """A volume. ``claim`` is (namespace, name, uid) of the claim it belongs to; ``capacity`` is in
+    bytes; ``node_terms`` None means that every node can reach it; ``driver`` and ``handle`` are
+    those of a CSI volume, ``source`` the type of any other and ``identity`` what tells it apart."""
+
+    uid: str = ""
+    storage_class: str = ""
+    capacity: int = 0
+    access_modes: tuple[str, ...] = ()
+    volume_mode: str = "Filesystem"
+    phase: str = ""
+    claim: tuple[str, str, str] | None = None
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    node_terms: tuple[NodeSelectorTerm, ...] | None = None
+    driver: str = ""
+    handle: str = ""
+    source: str = ""
+    identity: tuple[str, ...] = ()
+    deleting: bool = False
+
+
+class StorageClass(ClusterObject, frozen=True):
+    """How volumes are made. ``topologies`` are alternatives, each a set of In requirements."""
+
+    provisioner: str = ""
+    binding_mode: str = "Immediate"
+    topologies: tuple[tuple[Requirement, ...], ...] = ()
+    default: bool = False
+    created_at: int = 0
+
+
+class NodeDriver(Frozen, frozen=True):
+    """A CSI driver on a node; ``limit`` is how many of its volumes fit there, None any number."""
+
+    name: str
+    node_id: str = ""
+    topology_keys: tuple[str, ...] = ()
+    limit: int | None = None
+
+
+class CSINode(ClusterObject, frozen=True):
+    """The CSI drivers of the node of that name; ``migrated`` are the in-tree plugins that they
+    stand in for."""
+
+    drivers: tuple[NodeDriver, ...] = ()
+    migrated: tuple[str, ...] = ()
+
+
+class CSIDriver(ClusterObject, frozen=True):
+    """A CSI driver; ``capacity`` says that it publishes CSIStorageCapacity objects."""
+
+    capacity: bool = False
+    attach_required: bool = True
+    limit_scaling: bool = False
+
+
+class CSIStorageCapacity(ClusterObject, frozen=True):
+    """Room (bytes) that a driver has for a storage class on the nodes that the selector selects."""
+
+    storage_class: str = ""
+    capacity: int | None = None
+    largest: int | None = None
+    topology: Selector = None
+
+
+class VolumeAttachment(ClusterObject, frozen=True):
+    """A volume that is attached to a node, or is to be."""
+
+    attacher: str = ""
+    node: str = ""
+    volume: str = ""
+
+
+class PodDisruptionBudget(ClusterObject, frozen=True):
+    """How many of the selected pods may be disrupted now; ``disrupted`` are the names of those that
+    have been counted already."""
+
+    selector: Selector = None
+    allowed: int = 0
+    disrupted: tuple[str, ...] = ()
+
+
+AnyObject = (
+    Namespace
+    | Service
+    | ReplicaSet
+    | StatefulSet
+    | ReplicationController
+    | PersistentVolumeClaim
+    | PersistentVolume
+    | StorageClass
+    | CSINode
+    | CSIDriver
+    | CSIStorageCapacity
+    | VolumeAttachment
+    | PodDisruptionBudget
+)
+TYPES: dict[str, type[ClusterObject]] = {kind.__name__: kind for kind in AnyObject.__args__}
+"""Type name → type."""
+
+Kind = TypeVar("Kind", bound=ClusterObject)
+Key = tuple[str, str]
+
+
+class Registry:
+    """All objects, by type and (namespace, name), in the order in which they came."""
+
+    def __init__(self) -> None:
+        self._objects: dict[type[ClusterObject], dict[Key, Any]] = {k: {} for k in TYPES.values()}
+        self._versions: dict[type[ClusterObject], int] = dict.fromkeys(TYPES.values(), 0)
+
+    # --- changes, called by SchedulerState.apply only -------------------------------------
+
+    def put(self, kept: ClusterObject) -> None:
+        """Takes in an object, in place of what was known of it."""
+        self._objects[type(kept)][kept.namespace, kept.name] = kept
+        self._versions[type(kept)] += 1
+
+    def remove(self, kind: type[ClusterObject], namespace: str, name: str) -> None:
+        """Forgets an object. Raises KeyError where it is not known."""
+        del self._objects[kind][namespace, name]
+        self._versions[kind] += 1
+
+    # --- questions ------------------------------------------------------------------------
+
+    def get(self, kind: type[Kind], name: str, namespace: str = "") -> Kind | None:
+        """The object, None where there is none."""
+        found: Kind | None = self._objects[kind].get((namespace, name))
+        return found
+
+    def all(self, kind: type[Kind]) -> Mapping[Key, Kind]:
+        """All objects of a type by (namespace, name)."""
+        return self._objects[kind]
+
+    def version(self, *kinds: type[ClusterObject]) -> tuple[int, ...]:
+        """Another value after each change of an object of these types."""
+        return tuple(self._versions[kind] for kind in kinds)
+
+    def namespace_labels(self, name: str) -> Mapping[str, str]:
+        """A namespace's labels; none where it is not known."""
+        found = self.get(Namespace, name)
+        return {} if found is None else found.labels
+
+    def everything(self) -> Iterable[ClusterObject]:
+        """All objects of all types."""
+        return [each for kept in self._objects.values() for each in kept.values()]

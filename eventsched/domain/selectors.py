@@ -1,0 +1,78 @@
+"""Label selectors: whether they select a set of labels, and an index of many of them.
+
+Upstream: apimachinery pkg/labels (Requirement.Matches). What is malformed selects nothing here;
+whoever has to say so checks first (eventsched.scheduling.selection).
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Generic, TypeVar
+
+from eventsched.domain.objects import Requirement, Selector
+
+Item = TypeVar("Item")
+
+
+def selects(selector: Selector, labels: Mapping[str, str]) -> bool:
+    """Whether all requirements hold; None selects nothing, the empty selector everything."""
+    return selector is not None and all(_holds(each, labels) for each in selector)
+
+
+def _holds(each: Requirement, labels: Mapping[str, str]) -> bool:
+    value = labels.get(each.key)
+    match each.operator:
+        case "In":
+            return value is not None and value in each.values
+        case "NotIn":
+            return value is None or value not in each.values
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+    return False
+
+
+class SelectorIndex(Generic[Item]):
+    """Items by their selectors, so that the few that may select some labels are found without
+    looking at all of them: by the values of the first In requirement, where there is one."""
+
+    def __init__(self, selector_of: Callable[[Item], Selector]) -> None:
+        """Items are hashable; each is in the index once."""
+        self._selector_of = selector_of
+        self._anchored: dict[tuple[str, str], dict[Item, None]] = {}
+        self._others: dict[Item, None] = {}
+        self._length = 0
+
+    def __len__(self) -> int:
+        return self._length
+
+    def add(self, item: Item) -> None:
+        """Takes an item in."""
+        for bucket in self._buckets(item):
+            bucket[item] = None
+        self._length += 1
+
+    def remove(self, item: Item) -> None:
+        """Takes an item out. Raises KeyError where it is not there."""
+        for bucket in self._buckets(item):
+            del bucket[item]
+        self._length -= 1
+
+    def selecting(self, labels: Mapping[str, str]) -> Iterator[Item]:
+        """The items whose selectors select these labels."""
+        for item in self._others:
+            if selects(self._selector_of(item), labels):
+                yield item
+        if not self._anchored:
+            return
+        for label in labels.items():
+            for item in self._anchored.get(label, ()):
+                if selects(self._selector_of(item), labels):
+                    yield item
+
+    def _buckets(self, item: Item) -> Iterator[dict[Item, None]]:
+        for each in self._selector_of(item) or ():
+            if each.operator == "In":
+                for value in dict.fromkeys(each.values):
+                    yield self._anchored.setdefault((each.key, value), {})
+                return
+        yield self._others

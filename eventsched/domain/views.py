@@ -1,0 +1,220 @@
+"""What plugins see of the nodes: all or some; as they are, or as they would be.
+
+Arrays have one element a row, in the order of ``rows``; they are copies or must not be written to.
+"""
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eventsched.domain.columns import ALLOCATABLE, NONZERO, REQUESTED, NodeTable
+from eventsched.domain.journal import Rows
+from eventsched.domain.objects import PODS, HostPort, Node, Pod
+
+Int64s = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+
+class NodeView:
+    """The rows a plugin is asked about: all of a table's, or some."""
+
+    __slots__ = ("_books", "_table", "rows")
+
+    def __init__(self, table: NodeTable, rows: Rows | None = None) -> None:
+        self._table = table
+        self.rows: Rows = np.arange(table.size, dtype=np.intp) if rows is None else rows
+        self._books: Int64s | None = None
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def is_named(self, name: str) -> Bools:
+        """bool[n]: whether this is the node of that name."""
+        return np.asarray(self.rows == self._table.rows.get(name, -1))
+
+    @property
+    def names(self) -> list[str]:
+        """The nodes' names."""
+        return [self._table.names[row] for row in self.rows]
+
+    @property
+    def nodes(self) -> list[Node | None]:
+        """The nodes themselves, None for one that is gone: for per-node code, not for loops over
+        all rows in a hot path."""
+        return [self._table.nodes[row] for row in self.rows]
+
+    @property
+    def total_nodes(self) -> int:
+        """Nodes in the cluster, whatever rows this view has."""
+        return self._table.live
+
+    @property
+    def unschedulable(self) -> Bools:
+        """bool[n]: cordoned."""
+        return self._table.unschedulable[self.rows]
+
+    @property
+    def pods(self) -> Int64s:
+        """int64[n]: pods on the node, assumed ones included."""
+        return np.asarray(self.requested((PODS,))[0])
+
+    @property
+    def allowed_pods(self) -> Int64s:
+        """int64[n]: pods that the node takes at most."""
+        return np.asarray(self.allocatable((PODS,))[0])
+
+    def allocatable(self, resources: tuple[str, ...]) -> Int64s:
+        """int64[k, n]: what the nodes offer of each resource (millicores, bytes, counts; ``pods``
+        is a resource here)."""
+        return self._book(ALLOCATABLE, resources)
+
+    def requested(self, resources: tuple[str, ...]) -> Int64s:
+        """int64[k, n]: what the pods on the nodes request of each resource."""
+        return self._book(REQUESTED, resources)
+
+    def nonzero_requested(self, resources: tuple[str, ...]) -> Int64s:
+        """int64[k, n]: like ``requested``, with the defaults of cpu and memory for containers that
+        ask for none."""
+        return self._book(NONZERO, resources)
+
+    def books(self, resources: tuple[str, ...]) -> tuple[Int64s, Int64s, Int64s]:
+        """``allocatable``, ``requested`` and ``nonzero_requested`` at once: int64[k, n] each."""
+        selection = self._table.selection(resources)
+        if selection is None:
+            return (
+                self.allocatable(resources),
+                self.requested(resources),
+                self.nonzero_requested(resources),
+            )
+        if self._books is None:
+            self._books = self._table.books[self.rows]
+        chosen = self._books[:, :, selection].T
+        return chosen[:, ALLOCATABLE], chosen[:, REQUESTED], chosen[:, NONZERO]
+
+    def ports_in_use(self, port: HostPort) -> Bools:
+        """bool[n]: whether the host port collides with one in use on the node."""
+        taken = np.zeros(len(self.rows), dtype=bool)
+        for column in self._table.ports_in_use(port):
+            taken |= column[self.rows] > 0
+        return taken
+
+    @property
+    def table(self) -> NodeTable:
+        """The whole table, for what depends on more than these rows. It is as it is, also where
+        this view shows the rows as they would be (see ``step``)."""
+        return self._table
+
+    @property
+    def trial(self) -> bool:
+        """Whether this shows rows as they would be."""
+        return False
+
+    def step(self, counts: Callable[[Pod], int]) -> Int64s | None:
+        """int64[n]: how much more than in the table a sum over the row's pods is, ``counts`` being
+        what each adds; None for no difference. Each row is looked at by itself: that other rows may
+        differ as well is no part of it."""
+        return None
+
+    def residents(self, position: int) -> Iterable[Pod]:
+        """The pods on the row at a position of ``rows``, in the order in which they came."""
+        pods: dict[str, Pod] = self._table.residents[self.rows[position]]
+        return pods.values()
+
+    def image_sizes(self, name: str) -> tuple[Int64s, int]:
+        """int64[n]: size in bytes of an image on each node, 0 where it is not; and the number of
+        nodes in the whole cluster that hold it."""
+        holders = self._table.image_holders(name)
+        sizes = np.zeros(self._table.size, dtype=np.int64)
+        if holders:
+            sizes[list(holders)] = list(holders.values())
+        return sizes[self.rows], len(holders)
+
+    def answer(
+        self,
+        key: Hashable,
+        read: Callable[[Node], Hashable],
+        question: Callable[[Any], int],
+    ) -> Int64s:
+        """int64[n]: ``question(read(node))`` for each node, asked once for each distinct value.
+        ``key`` names the column ``read`` makes; a node that is gone has the value None."""
+        if not len(self.rows):
+            return np.zeros(0, dtype=np.int64)
+        return self._table.vocabulary(key, read).answer(self.rows, question)
+
+    def label(self, name: str, question: Callable[[str | None], int]) -> Int64s:
+        """int64[n]: ``question(value of the label)``, with None where a node does not have it."""
+        return self.answer(("label", name), lambda node: node.labels.get(name), question)
+
+    def _book(self, book: int, resources: tuple[str, ...]) -> Int64s:
+        if isinstance(resources, str):
+            raise TypeError(f"resources are named in a tuple: ({resources!r},)")
+        if self._books is None:
+            self._books = self._table.books[self.rows]
+        selection = self._table.selection(resources)
+        if selection is not None:
+            return self._books[:, book, selection].T
+        known = self._table.resource_index
+        found = np.zeros((len(resources), len(self.rows)), dtype=np.int64)
+        for position, name in enumerate(resources):
+            if name in known:
+                found[position] = self._books[:, book, known[name]]
+        return found
+
+
+class PodStep(NamedTuple):
+    """A pod that a trial adds to (1) or takes off (-1) the row at a position."""
+
+    position: int
+    pod: Pod
+    sign: int
+
+
+class TrialView(NodeView):
+    """Rows as they would be with some pods on them and others not, each row by itself: what
+    preemption asks of nodes without their less important pods, and Filter with nominated ones
+    (upstream: RunFilterPluginsWithNominatedPods, SelectVictimsOnNode)."""
+
+    __slots__ = ("steps",)
+
+    def __init__(self, table: NodeTable, rows: Rows, steps: Sequence[PodStep]) -> None:
+        super().__init__(table, rows)
+        self.steps = steps
+        loads = [table.load(each.pod.spec) for each in steps]  # may add columns to the books
+        self._books = table.books[self.rows].copy()
+        for each, load in zip(steps, loads, strict=True):
+            self._books[each.position, REQUESTED:, : load.shape[1]] += load * each.sign
+
+    @property
+    def trial(self) -> bool:
+        """True."""
+        return True
+
+    def ports_in_use(self, port: HostPort) -> Bools:
+        """bool[n]: whether the host port collides with one in use on the node."""
+        taken = np.zeros(len(self.rows), dtype=np.int64)
+        for column in self._table.ports_in_use(port):
+            taken += column[self.rows]
+        for each in self.steps:
+            for held in each.pod.spec.host_ports:
+                if held.collides(port):
+                    taken[each.position] += each.sign
+        return taken > 0
+
+    def step(self, counts: Callable[[Pod], int]) -> Int64s | None:
+        """int64[n]: what the trial's pods add to a sum over each row's pods."""
+        found = np.zeros(len(self.rows), dtype=np.int64)
+        for each in self.steps:
+            found[each.position] += each.sign * counts(each.pod)
+        return found
+
+    def residents(self, position: int) -> Iterable[Pod]:
+        """The pods that would be on the row at a position."""
+        pods = dict(self._table.residents[self.rows[position]])
+        for each in self.steps:
+            if each.position == position and each.sign > 0:
+                pods[each.pod.uid] = each.pod
+            elif each.position == position:
+                pods.pop(each.pod.uid, None)
+        return pods.values()

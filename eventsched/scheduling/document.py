@@ -1,0 +1,171 @@
+"""Strict reading: the text of a configuration, YAML or JSON, to plain data.
+
+Text that begins with ``{`` is JSON and nothing else; all other text is YAML 1.1 in Go's reading
+(upstream: apimachinery serializer/json, sigs.k8s.io/yaml, go.yaml.in/yaml/v2 resolve.go): ``y`` is
+true, ``1:30`` is text, and ``4.0`` is the integer 4, for the data go through JSON there.
+"""
+
+import base64
+import binascii
+import json
+import re
+from typing import Any
+
+import yaml
+
+from eventsched.domain.errors import InputError
+from eventsched.scheduling.decoding import Report, joined, refuse
+
+_TAG = "tag:yaml.org,2002:"
+_WORDS: dict[str, Any] = {
+    **dict.fromkeys(("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"), True),
+    **dict.fromkeys(("n", "N", "no", "No", "NO", "false", "False", "FALSE"), False),
+    **dict.fromkeys(("off", "Off", "OFF"), False),
+    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
+    **{text: float(text[1:]) for text in (".nan", ".NaN", ".NAN", ".inf", ".Inf", ".INF")},
+    **{text: float(text[2:]) for text in ("+.inf", "+.Inf", "+.INF")},
+    **{text: -float(text[2:]) for text in ("-.inf", "-.Inf", "-.INF")},
+}
+_KINDS = {bool: "bool", int: "int", float: "float", type(None): "null"}
+_INTEGER = re.compile(r"[-+]?(0[xX][0-9a-fA-F]+|0[bB][01]+|0[oO]?[0-7]+|[1-9][0-9]*|0)")
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_EXACT = 1e21
+"""Whole floats from here on keep their exponent in Go's JSON, and are no integers."""
+
+
+class _NoValue(Exception):
+    """A scalar that does not fit its explicit tag."""
+
+
+def _value(text: str) -> Any:
+    """What a plain scalar means."""
+    if text in _WORDS:
+        return _WORDS[text]
+    digits = text.replace("_", "")
+    if text[:1] not in "+-.0123456789" or (digits != text and text.startswith(".")):
+        return text
+    if _INTEGER.fullmatch(digits):
+        return _integer(digits)
+    if not _FLOAT.fullmatch(digits) or abs(number := float(digits)) == float("inf"):
+        return text
+    return int(number) if number.is_integer() and abs(number) < _EXACT else number
+
+
+def _integer(digits: str) -> int:
+    unsigned = digits.lstrip("+-").lower()
+    octal = len(unsigned) > 1 and unsigned[0] == "0" and unsigned[1].isdigit()
+    number = int(unsigned, 8) if octal else int(unsigned, 0)
+    return -number if digits[0] == "-" else number
+
+
+class _StrictLoader(yaml.SafeLoader):
+    """YAML as Go's decoder reads it."""
+
+    def resolve(self, kind: type[yaml.Node], value: Any, implicit: Any) -> Any:
+        if kind is not yaml.ScalarNode or not implicit[0]:
+            return super().resolve(kind, value, implicit)
+        if value == "<<":
+            return f"{_TAG}merge"
+        return _TAG + _KINDS.get(type(_value(value)), "str")
+
+    def scalar(self, node: yaml.ScalarNode) -> Any:
+        value = _value(node.value)
+        if _TAG + _KINDS.get(type(value), "str") not in (node.tag, f"{_TAG}int"):
+            raise _NoValue
+        if node.tag == f"{_TAG}int" and not isinstance(value, int):
+            raise _NoValue
+        return value
+
+    def binary(self, node: yaml.ScalarNode) -> str:
+        try:
+            return base64.b64decode(node.value).decode()
+        except (binascii.Error, UnicodeDecodeError):
+            raise _NoValue from None
+
+
+for _kind in _KINDS.values():
+    _StrictLoader.add_constructor(_TAG + _kind, _StrictLoader.scalar)
+_StrictLoader.add_constructor(f"{_TAG}binary", _StrictLoader.binary)
+
+
+def mapping(text: str, report: Report = refuse) -> dict[Any, Any]:
+    """A document of fields as plain data. Raises InputError where it is neither YAML nor JSON or
+    something else than a mapping; ``report`` gets each key that is there twice. ``where`` is the
+    line or the field. Of several YAML documents the first is read, as upstream does."""
+    try:
+        raw = _json(text, report) if text.lstrip().startswith("{") else _yaml(text, report)
+    except yaml.MarkedYAMLError as problem:
+        mark = problem.problem_mark
+        line = f"line {mark.line + 1}" if mark else ""
+        raise InputError(line, f"not YAML: {problem.problem}", "correct the syntax") from None
+    except yaml.YAMLError as problem:
+        raise InputError("", f"not YAML: {problem}", "correct the syntax") from None
+    if not isinstance(raw, dict):
+        raise InputError("", "not a mapping of fields", "write fields and their values")
+    return raw
+
+
+def _json(text: str, report: Report) -> Any:
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                report(InputError(key, "written twice", "keep one of them"))
+            seen.add(key)
+        return dict(pairs)
+
+    def constant(name: str) -> Any:
+        raise InputError("", f"{name} is no JSON", "write a number")
+
+    try:
+        return json.loads(text, object_pairs_hook=unique, parse_constant=constant)
+    except json.JSONDecodeError as problem:
+        raise InputError(
+            f"line {problem.lineno}",
+            f"not JSON: {problem.msg}",
+            "correct the syntax; what begins with { is read as JSON",
+        ) from None
+
+
+def _yaml(text: str, report: Report) -> Any:
+    loader = _StrictLoader(text)
+    try:
+        if not loader.check_node():
+            return None
+        node = loader.get_node()
+        _report_repeated_keys(node, "", {}, report)
+        return loader.construct_document(node)
+    except InputError:
+        raise
+    except (_NoValue, ValueError, TypeError, AttributeError, LookupError):
+        # PyYAML's ways of saying that a value does not fit its explicit tag, as in "!!int x".
+        raise yaml.YAMLError("a value does not fit its tag") from None
+    finally:
+        loader.dispose()
+
+
+def _report_repeated_keys(
+    node: yaml.Node | None, where: str, open_: dict[int, bool], report: Report
+) -> None:
+    if id(node) in open_:  # an alias, checked where it was defined
+        if open_[id(node)]:
+            raise InputError(where, "contains itself", "write it out")
+        return
+    open_[id(node)] = True
+    if isinstance(node, yaml.SequenceNode):
+        for i, item in enumerate(node.value):
+            _report_repeated_keys(item, f"{where}[{i}]", open_, report)
+    elif isinstance(node, yaml.MappingNode):
+        lines: dict[str, int] = {}
+        for key, value in node.value:
+            path = joined(where, str(key.value))
+            line = key.start_mark.line + 1
+            if path in lines:
+                report(
+                    InputError(
+                        path, f"written twice, in lines {lines[path]} and {line}", "keep one"
+                    )
+                )
+            lines[path] = line
+            _report_repeated_keys(value, path, open_, report)
+    open_[id(node)] = False
