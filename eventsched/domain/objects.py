@@ -129,7 +129,8 @@ class PodSpec(Frozen, frozen=True, dict=True):
     """The part of a pod that its placement depends on, shared by all pods that are alike.
 
     ``requests`` are the pod-level ones, None where the pod has none. ``image_volumes`` are the
-    references of volumes of type image.
+    references of volumes of type image. ``needed_features`` are the features that its node's
+    kubelet must declare, sorted by name.
     """
 
     containers: tuple[Container, ...] = ()
@@ -147,6 +148,7 @@ class PodSpec(Frozen, frozen=True, dict=True):
     preferred_anti_affinity: tuple[WeightedAffinityTerm, ...] = ()
     spread: tuple[SpreadConstraint, ...] = ()
     os: str = ""
+    needed_features: tuple[str, ...] = ()
 
     @cached_property
     def key(self) -> bytes:
@@ -181,7 +183,10 @@ class PodVolume(Frozen, frozen=True):
     """A volume of a pod that its placement may depend on. ``claim`` is the name of a claim in its
     namespace (with ``ephemeral`` one that belongs to the pod), or ``driver`` the CSI driver of an
     inline volume, or ``source`` the type of an in-tree disk (gcePersistentDisk,
-    awsElasticBlockStore, iscsi, rbd…) and ``identity`` what tells such disks apart."""
+    awsElasticBlockStore, iscsi, rbd…: the API's field) and ``identity`` what tells such disks
+    apart: (pdName,), (volumeID,), (iqn,), (pool, image, *monitors); of azureDisk (diskURI, kind),
+    of azureFile (shareName, secretName, secretNamespace), of others what their volume is called
+    (volumeID, volumePath), or nothing."""
 
     name: str = ""
     claim: str = ""

@@ -228,7 +228,8 @@ class PodDecided(Event, frozen=True, tag=True):
     normalised; ``digest`` covers those vectors. Of the best nodes ``ties`` had the
     same total, and ``draw`` (a hash, see domain.draw) chose number draw % ties among them in row
     order. ``carry`` is what Reserve and Permit left for PreBind; ``deadlines`` are the ends, in
-    microseconds, of the permit waits by plugin. With outcome scheduled the record is the intent:
+    microseconds, of the permit waits by plugin. ``start`` is the node, counted over those that
+    exist, that a search began with that was allowed to stop early; -1 where all nodes were due. With outcome scheduled the record is the intent:
     the bind leaves when it is committed.
     """
 
@@ -253,6 +254,7 @@ class PodDecided(Event, frozen=True, tag=True):
     message: str = ""
     carry: dict[str, Any] = {}
     deadlines: dict[str, int] = {}
+    start: int = -1
 
 
 class PermitGranted(Event, frozen=True, tag=True):

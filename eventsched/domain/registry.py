@@ -53,7 +53,8 @@ class ReplicationController(ClusterObject, frozen=True):
 class PersistentVolumeClaim(ClusterObject, frozen=True):
     """A claim. ``storage_class`` None is none given; ``requested`` is in bytes; ``bound`` says that
     the volume controller has completed the binding to ``volume``; ``selected_node`` is the node
-    that provisioning was asked for; ``owner_uid`` the controller (a pod, for ephemeral volumes)."""
+    that provisioning was asked for; ``owner_uid`` the controller (a pod, for ephemeral volumes);
+    ``attributes_class`` is spec.volumeAttributesClassName."""
 
     uid: str = ""
     storage_class: str | None = None
@@ -68,12 +69,14 @@ class PersistentVolumeClaim(ClusterObject, frozen=True):
     selected_node: str = ""
     owner_uid: str = ""
     annotations: dict[str, str] = {}
+    attributes_class: str = ""
 
 
 class PersistentVolume(ClusterObject, frozen=True):
     """A volume. ``claim`` is (namespace, name, uid) of the claim it belongs to; ``capacity`` is in
     bytes; ``node_terms`` None means that every node can reach it; ``driver`` and ``handle`` are
-    those of a CSI volume, ``source`` the type of any other and ``identity`` what tells it apart."""
+    those of a CSI volume, ``source`` the type of any other and ``identity`` what tells it apart
+    (both as in objects.PodVolume). ``attributes_class`` is spec.volumeAttributesClassName."""
 
     uid: str = ""
     storage_class: str = ""
@@ -90,6 +93,7 @@ class PersistentVolume(ClusterObject, frozen=True):
     source: str = ""
     identity: tuple[str, ...] = ()
     deleting: bool = False
+    attributes_class: str = ""
 
 
 class StorageClass(ClusterObject, frozen=True):

@@ -62,6 +62,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     scorings: list[tuple[ScoreColumn, ...]]
     timeline: str = ""
     registry: list[AnyObject] = []
+    next_start: int = 0
 
 
 _encoder = msgspec.json.Encoder()
@@ -83,6 +84,7 @@ def encode(state: SchedulerState) -> bytes:
             verdicts=[verdict for verdict in state.verdicts if verdict is not None],
             scorings=state.scorings[1:],
             timeline=state.timeline,
+            next_start=state.next_start,
             registry=list(state.registry.everything()),  # type: ignore[arg-type]
         )
     )
@@ -106,7 +108,7 @@ def restore(state: SchedulerState, body: bytes) -> None:
         state.reservations[uid] = _filled(Reservation.__new__(Reservation), held)
     state.memory.update(kept.memory)
     state.now, state.seed, state.order = kept.now, kept.seed, kept.order
-    state.timeline = kept.timeline
+    state.timeline, state.next_start = kept.timeline, kept.next_start
     for verdict in kept.verdicts:
         state.define_verdict(verdict)
     for columns in kept.scorings:

@@ -72,6 +72,9 @@ class SchedulerState:
         """The database's history that the log goes on with; "" where that cannot change."""
         self.order = 0
         """Moves between queues so far."""
+        self.next_start = 0
+        """The node that the next search begins with that may stop early (upstream:
+        nextStartNodeIndex)."""
         self.nodes = NodeTable()
         self.registry = Registry()
         self.pods: dict[str, PodState] = {}
@@ -213,6 +216,8 @@ class SchedulerState:
         state = self.pods[decided.uid]
         state.attempts = decided.attempt
         state.queue = None
+        if decided.start >= 0 and self.nodes.live:
+            self.next_start = (decided.start + decided.evaluated) % self.nodes.live
         if decided.outcome in (Outcome.SCHEDULED, Outcome.WAITING):
             state.until = 0  # failures and errors count on until the bind has succeeded
             state.rejectors = state.pending = ()
@@ -295,6 +300,8 @@ class SchedulerState:
             digest.update(canonical(self._pod_summary(uid)) + b"\n")
         queued = [(s.order, uid) for uid, s in self.pods.items() if s.queue is not None]
         digest.update(canonical([uid for _, uid in sorted(queued)]))
+        if self.next_start:
+            digest.update(canonical(self.next_start))
         digest.update(canonical({name: kept for name, kept in self.memory.items() if kept}))
         return digest.hexdigest()
 

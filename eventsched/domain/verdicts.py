@@ -51,14 +51,18 @@ class Normalization(StrEnum):
     """How raw scores become 0..100; ``parameters`` in ScoreColumn are what it needs beside them.
 
     IDENTITY: as they are. DEFAULT: raw * 100 // largest. REVERSED: 100 - that. MIN_MAX:
-    (raw - smallest) * 100 // (largest - smallest), 0 where all are equal. OWN: by the plugin's own
-    code, and then the normalised column is stored as well.
+    (raw - smallest) * 100 // (largest - smallest), 0 where all are equal. RATIO: the same, but
+    100 * ((raw - smallest) / (largest - smallest)) in floating point, cut off. SPREAD: (largest +
+    smallest - raw) * 100 // largest, 100 where largest is 0, and 0 for a node that is IGNORED. OWN:
+    by the plugin's own code, and then the normalised column is stored as well.
     """
 
     IDENTITY = "identity"
     DEFAULT = "default"
     REVERSED = "reversed"
     MIN_MAX = "min-max"
+    RATIO = "ratio"
+    SPREAD = "spread"
     OWN = "own"
 
 
@@ -74,17 +78,46 @@ class ScoreColumn(Frozen, frozen=True):
 
 
 MAX_NODE_SCORE = 100
+IGNORED = -1
+"""Raw score, under SPREAD, of a feasible node that the plugin leaves out of account."""
+
+
+def parameters_of(normalization: Normalization, raw: NDArray[Any]) -> tuple[int, ...]:
+    """What a normalisation needs beside a node's own raw score; ``raw`` (integers, n > 0) are those
+    of all feasible nodes."""
+    if normalization in (Normalization.DEFAULT, Normalization.REVERSED):
+        return (max(0, int(raw.max())),)
+    if normalization in (Normalization.MIN_MAX, Normalization.RATIO):
+        return (int(raw.min()), int(raw.max()))
+    if normalization is Normalization.SPREAD:
+        return _spread(raw)
+    return ()
+
+
+def _spread(raw: NDArray[Any]) -> tuple[int, int]:
+    """Smallest and largest raw score of the nodes that are not ignored; (0, 0) without any."""
+    counted = raw[raw != IGNORED]
+    return (int(counted.min()), int(counted.max())) if len(counted) else (0, 0)
 
 
 def normalized(column: ScoreColumn, raw: NDArray[Any]) -> NDArray[np.int64]:
     """int64[n] of 0..100 from raw scores and the column's parameters alone, for every kind but OWN
-    (upstream: helper/normalize_score.go)."""
+    (upstream: helper/normalize_score.go; podtopologyspread/scoring.go for SPREAD,
+    interpodaffinity/scoring.go for RATIO)."""
     raw = raw.astype(np.int64)
     if column.normalization is Normalization.IDENTITY:
         return raw
     if column.normalization is Normalization.MIN_MAX:
         low, high = column.parameters
         return np.zeros_like(raw) if low == high else (raw - low) * MAX_NODE_SCORE // (high - low)
+    if column.normalization is Normalization.RATIO:
+        low, high = column.parameters
+        share = (raw - low) / max(high - low, 1)
+        return (MAX_NODE_SCORE * share).astype(np.int64)
+    if column.normalization is Normalization.SPREAD:
+        low, high = column.parameters
+        found = (high + low - raw) * MAX_NODE_SCORE // high if high else MAX_NODE_SCORE
+        return np.where(raw == IGNORED, 0, found)
     (largest,) = column.parameters
     if largest:
         raw = raw * MAX_NODE_SCORE // largest

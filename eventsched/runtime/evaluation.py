@@ -21,7 +21,8 @@ from eventsched.scheduling import configuration
 from eventsched.scheduling.classes import NO_NODE, PASSES
 from eventsched.scheduling.engine import Engine
 from eventsched.scheduling.framework import PluginError
-from eventsched.scheduling.judgement import EXCLUDED, Judgement, fit_error, weighted
+from eventsched.scheduling.judgement import Judgement, fit_error
+from eventsched.scheduling.supplement import EXCLUDED, weighted
 
 
 class Scenario(msgspec.Struct):
@@ -67,6 +68,8 @@ def _engine(scenario: Scenario, where: str, known: Mapping[str, type[Any]]) -> E
 
 
 def _cluster(scenario: Scenario, where: str) -> list[records.Stimulus]:
+    """What brings the scenario's objects in: nodes and pods after everything else."""
+    others: list[records.Stimulus] = []
     nodes: list[records.Stimulus] = []
     pods: list[records.Stimulus] = []
     seen: set[tuple[str, str]] = set()
@@ -81,7 +84,11 @@ def _cluster(scenario: Scenario, where: str) -> list[records.Stimulus]:
             _once(("pod", pod.uid), seen, place)
             if pod.node_name:
                 pods.append(records.PodAdded(pod=pod))
-    return nodes + pods
+        elif (found := translate.cluster_object(obj, place)) is not None:
+            name = "/".join(filter(None, (found.namespace, found.name)))
+            _once((type(found).__name__, name), seen, place)
+            others.append(records.ObjectChanged(object=found))
+    return others + nodes + pods
 
 
 def _once(named: tuple[str, str], seen: set[tuple[str, str]], place: str) -> None:

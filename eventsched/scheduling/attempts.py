@@ -12,9 +12,10 @@ from eventsched.domain.state import PodState
 from eventsched.domain.verdicts import Code, Detail
 from eventsched.scheduling import placement, recording
 from eventsched.scheduling.binding import Binding
+from eventsched.scheduling.choice import Choice, choose
 from eventsched.scheduling.classes import ClassCache
 from eventsched.scheduling.framework import Cycle, PluginError, Status, plain
-from eventsched.scheduling.judgement import Choice, Judgement, choose, fit_error, judge
+from eventsched.scheduling.judgement import Judgement, fit_error, judge
 from eventsched.scheduling.ledger import Ledger
 from eventsched.scheduling.profile import Profile, guarded
 from eventsched.scheduling.queue import SECOND
@@ -83,7 +84,8 @@ class Attempts:
             self._ledger.emit(attempt.decided(Outcome.ERROR, message=message))
             return
         try:
-            judged = judge(self._ledger.state.nodes, self._classes, profile, state.pod, cycle)
+            now = self._ledger.state
+            judged = judge(now.nodes, self._classes, profile, state.pod, cycle, now.next_start)
             self._take_verdicts(judged, attempt)
             if not judged.feasible:
                 self._no_node(judged, attempt)
@@ -95,6 +97,8 @@ class Attempts:
 
     def _take_verdicts(self, judged: Judgement, attempt: Attempt) -> None:
         attempt.fields.update(feasible=judged.feasible, evaluated=judged.evaluated)
+        if attempt.profile.percentage:
+            attempt.fields.update(start=self._ledger.state.next_start)
         if not self._with_detail:
             return
         recorded = recording.record(self._ledger.state, judged, self._ledger.position)

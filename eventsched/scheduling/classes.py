@@ -18,15 +18,11 @@ from numpy.typing import NDArray
 from eventsched.domain.columns import NodeTable
 from eventsched.domain.journal import Rows
 from eventsched.domain.objects import Pod
-from eventsched.domain.verdicts import Code, Normalization, column_digest, normalized
+from eventsched.domain.verdicts import Normalization, column_digest, normalized
 from eventsched.domain.views import NodeView
-from eventsched.scheduling.framework import (
-    Cycle,
-    PluginError,
-    PreFilterResult,
-    Status,
-)
-from eventsched.scheduling.profile import Filter, Profile, Score, guarded
+from eventsched.scheduling.framework import Cycle, PluginError
+from eventsched.scheduling.prefilter import Narrowed, Refusal, ask_pre_filter, skips_score
+from eventsched.scheduling.profile import Filter, Profile, Score
 
 PASSES = 2**31 - 1
 NO_NODE = -1
@@ -102,8 +98,8 @@ class ClassColumns:
         """Asks PreFilter and PreScore once: for a signed plugin they depend on the pod alone.
         Raises PluginError."""
         self.unsigned = unsigned
-        self.refusal: tuple[str, Status] | None = None
-        self.narrowed: list[tuple[str, frozenset[str]]] = []
+        self.refusal: Refusal | None = None
+        self.narrowed: Narrowed = []
         skipped = self._pre_filter(profile, pod, unsigned, cycle)
         filters = [f for f in profile.filters if f.name not in skipped]
         self.filters = [f for f in filters if f.name not in unsigned]
@@ -135,6 +131,9 @@ class ClassColumns:
         """Whether a score does that does not depend on usage."""
         self.recorded: Any = None
         """What the recorder keeps of the class between decisions (see recording.py)."""
+        self.supplemented: Any = None
+        """The same for decisions that were not the class's alone."""
+        self._feasible: Rows | None = None
         self._static: Keys = np.zeros(0, dtype=np.int32)
         self._cursors = (-1, -1, -1)
 
@@ -173,6 +172,13 @@ class ClassColumns:
     def feasible(self) -> int:
         """Nodes that all signed filters let pass."""
         return self.counts.get(PASSES, 0)
+
+    @property
+    def rows(self) -> Rows:
+        """The rows of these nodes, ascending."""
+        if self._feasible is None:
+            self._feasible = np.flatnonzero(self.keys == PASSES)
+        return self._feasible
 
     @property
     def bytes(self) -> int:
@@ -232,6 +238,7 @@ class ClassColumns:
         if np.count_nonzero(differs):
             self.keys[rows] = keys
             self.keys_changed = True
+            self._feasible = None
             self._count(before[differs], -1)
             self._count(keys[differs], 1)
         differs |= self._score(table, cycle, pod, changed_nodes, rows, keys, before)
@@ -344,36 +351,6 @@ class ClassCache:
         else:
             self._classes.move_to_end(key)
         return found
-
-
-def ask_pre_filter(
-    plugin: Any, cycle: Cycle, pod: Pod, nodes: NodeView | None,
-    narrowed: list[tuple[str, frozenset[str]]], skipped: set[str],
-    refusal: tuple[str, Status] | None,
-) -> tuple[str, Status] | None:  # fmt: skip
-    """Asks one plugin's PreFilter and notes what it says; returns the refusal that counts so far:
-    the first that preemption cannot help, else the last (upstream: RunPreFilterPlugins)."""
-    cycle.plugin = plugin.name
-    answer = guarded(plugin, "pre_filter", cycle, pod, nodes)
-    if isinstance(answer, PreFilterResult):
-        narrowed.append((plugin.name, answer.node_names))
-    elif answer is not None and answer.code is Code.SKIP:
-        skipped.add(plugin.name)
-    elif answer is not None and answer.code is not Code.SUCCESS:
-        replaces = refusal is None or refusal[1].code is Code.UNSCHEDULABLE
-        return (plugin.name, answer) if replaces else refusal
-    return refusal
-
-
-def skips_score(plugin: Any, cycle: Cycle, pod: Pod, nodes: NodeView | None) -> bool:
-    """What PreScore says; any refusal is an error, as upstream (RunPreScorePlugins)."""
-    cycle.plugin = plugin.name
-    answer = guarded(plugin, "pre_score", cycle, pod, nodes)
-    if answer is None or answer.code is Code.SUCCESS:
-        return False
-    if answer.code is Code.SKIP:
-        return True
-    raise PluginError(plugin.name, "pre_score", ", ".join(answer.reasons))
 
 
 def _lower(keys: Keys, filters: Iterable[Filter], cycle: Cycle, pod: Pod, nodes: NodeView) -> bool:

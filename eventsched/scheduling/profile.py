@@ -99,11 +99,17 @@ class Profile:
     """A schedulerName and its plugins at each extension point, in order."""
 
     def __init__(
-        self, name: str, points: Mapping[str, list[Any]], weights: Mapping[str, int]
+        self,
+        name: str,
+        points: Mapping[str, list[Any]],
+        weights: Mapping[str, int],
+        percentage: int = 0,
     ) -> None:
         """``points`` maps upstream's point names to plugin instances, ``weights`` names to score
-        weights; a plugin that stands at several points is one instance."""
+        weights; a plugin that stands at several points is one instance. ``percentage`` is its
+        percentageOfNodesToScore: 1 to 100, or 0 for all nodes."""
         self.name = name
+        self.percentage = percentage
         wrapped: dict[int, Any] = {}
         for plugins in points.values():
             for plugin in plugins:

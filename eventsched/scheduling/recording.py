@@ -4,16 +4,18 @@ What goes into the event (counts, columns, digest) depends on the state alone; w
 whole or a delta depends on what this process has recorded before, so it is no part of the digest.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from eventsched.domain.journal import Rows
 from eventsched.domain.records import ScoringDefined, VerdictDefined
 from eventsched.domain.state import SchedulerState
 from eventsched.domain.verdicts import (
     EXCLUDED,
     NO_NODE,
+    NOT_EVALUATED,
     PASSES,
     Codes,
     Detail,
@@ -22,10 +24,11 @@ from eventsched.domain.verdicts import (
     column_digest,
     detail_digest,
 )
-from eventsched.scheduling import classes, judgement
+from eventsched.scheduling import classes, supplement
 from eventsched.scheduling.classes import ClassColumns
 from eventsched.scheduling.framework import PluginError
-from eventsched.scheduling.judgement import Judgement, Scored
+from eventsched.scheduling.judgement import Judgement
+from eventsched.scheduling.supplement import Scored
 
 LONGEST_CHAIN = 64
 """Deltas between two whole records of a class."""
@@ -38,7 +41,8 @@ _TOO_MANY = (
 _FIXED = {
     classes.PASSES: PASSES,
     classes.NO_NODE: NO_NODE,
-    judgement.EXCLUDED: EXCLUDED,
+    supplement.EXCLUDED: EXCLUDED,
+    supplement.NOT_EVALUATED: NOT_EVALUATED,
 }
 
 
@@ -71,8 +75,8 @@ class ClassRecord:
 def record(state: SchedulerState, judged: Judgement, position: int) -> Recorded:
     """Numbers, digest and detail of a judgement. ``position`` is where the next record goes; the
     decision itself stands there plus the number of definitions."""
-    if judged.columns is None:
-        return _apart(state, judged)
+    if judged.columns is None or not judged.own:
+        return _apart(state, judged, position)
     columns = judged.columns
     kept: ClassRecord = columns.recorded or ClassRecord()
     columns.recorded = kept
@@ -134,23 +138,63 @@ def _patch(kept: ClassRecord, columns: ClassColumns, rows: NDArray[np.intp]) -> 
         kept.digest = b""
 
 
-def _apart(state: SchedulerState, judged: Judgement) -> Recorded:
+class Vectors:
+    """The vectors of a class's last decision that was not the class's alone, to write the next one
+    as a delta. ``shape`` is the number of rows and of the score columns' entry."""
+
+    __slots__ = ("base", "chain", "columns", "digests", "shape")
+
+    def __init__(self) -> None:
+        self.shape = (-1, -1)
+        self.columns: list[NDArray[Any]] = []
+        self.digests: list[bytes] = []
+        self.base = 0
+        self.chain = 0
+
+    def follow(self, columns: list[NDArray[Any]], shape: tuple[int, int]) -> Rows | None:
+        """Takes in the next decision's vectors; the rows that differ, None for "all"."""
+        if shape != self.shape or self.chain >= LONGEST_CHAIN:
+            self.shape, self.chain = shape, 0
+            self.columns = [column.copy() for column in columns]
+            self.digests = [column_digest(column) for column in columns]
+            return None
+        differs = np.zeros(shape[0], dtype=bool)
+        for place, (new, old) in enumerate(zip(columns, self.columns, strict=True)):
+            changed = new != old
+            if changed.any():
+                differs |= changed
+                self.columns[place] = new.copy()
+                self.digests[place] = column_digest(new)
+        rows = np.flatnonzero(differs)
+        if len(rows) * 2 > shape[0]:
+            self.chain = 0
+            return None
+        self.chain += 1
+        return rows
+
+
+def _apart(state: SchedulerState, judged: Judgement, position: int) -> Recorded:
     numbers = dict(_FIXED)
     definitions = _define(state, judged, numbers)
     codes = _encode(judged.keys, numbers)
     scores = judged.scores if judged.feasible else []
     scoring = _scoring(state, scores, definitions) if scores else 0
-    detail = Detail(
-        len(codes),
-        None,
-        None,
-        codes,
-        tuple(each.raw for each in scores),
-        tuple(each.normalized for each in scores),
-    )
-    digests = [column_digest(each.raw) for each in scores]
-    digests += [column_digest(n.normalized) for n in scores if n.normalized is not None]
-    digest = detail_digest(column_digest(codes), digests)
+    own = tuple(each.normalized for each in scores)
+    kept = Vectors()
+    if judged.columns is not None and not any(each is not None for each in own):
+        kept = judged.columns.supplemented = judged.columns.supplemented or kept
+    before = list(kept.columns)
+    rows = kept.follow([codes, *(each.raw for each in scores)], (len(codes), scoring))
+    size, after = len(codes), kept.columns
+    if rows is None:
+        detail = Detail(size, None, None, after[0], tuple(after[1:]), own)
+    else:
+        parts = [None if new is old else new[rows] for new, old in zip(after, before, strict=True)]
+        detail = Detail(size, kept.base, rows.astype(np.int32), parts[0], tuple(parts[1:]))
+    kept.base = position + len(definitions)
+    digests = kept.digests[1:]
+    digests += [column_digest(each) for each in own if each is not None]
+    digest = detail_digest(kept.digests[0], digests)
     parameters = tuple(each.column.parameters for each in scores)
     return Recorded(definitions, scoring, parameters, _counts(judged, numbers), digest, detail)
 
@@ -218,6 +262,10 @@ def _encode(keys: classes.Keys, numbers: dict[int, int]) -> Codes:
     """uint16[n]: the stream's numbers for keys."""
     if len(keys) == 1:
         return np.array([numbers[int(keys[0])]], dtype=np.uint16)
-    distinct, where = np.unique(keys, return_inverse=True)
-    found = np.array([numbers[int(key)] for key in distinct], dtype=np.uint16)
-    return found[where]
+    codes = np.zeros(len(keys), dtype=np.uint16)
+    refused = np.flatnonzero(keys != classes.PASSES)
+    if len(refused):
+        distinct, where = np.unique(keys[refused], return_inverse=True)
+        found = np.array([numbers[int(key)] for key in distinct], dtype=np.uint16)
+        codes[refused] = found[where]
+    return codes
