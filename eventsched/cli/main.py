@@ -21,6 +21,7 @@ from eventsched.eventlog.errors import (
 COMMANDS = {
     "simulate": "schedule a simulated cluster and say what was decided",
     "evaluate": "say what every plugin says of every node, for clusters and pods in a file",
+    "config": "check a KubeSchedulerConfiguration, complete it, or compare two",
     "explain": "tell why a pod is where it is, or why it is nowhere",
     "replay": "rebuild a stream's state, or make its decisions again and compare",
     "verify": "check a log's hashes, positions, digests and derived tables",

@@ -6,6 +6,7 @@ Upstream: plugins/nodeaffinity/node_affinity.go.
 import msgspec
 import numpy as np
 
+from eventsched.domain.errors import InputError
 from eventsched.domain.objects import NodeSelectorTerm, Pod, PreferredTerm, Requirement
 from eventsched.scheduling.framework import (
     Change,
@@ -19,31 +20,28 @@ from eventsched.scheduling.framework import (
     Status,
     signed_by_spec,
 )
+from eventsched.scheduling.sections import Int32
 from eventsched.scheduling.selection import (
     NAME_FIELD,
-    Bools,
     SelectorError,
     check,
     matches,
     matches_any,
-    question,
+    meets,
 )
 
 _POD, _ENFORCED = 1, 2
 
 
 class _Expression(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True):
-    key: str
-    operator: str
+    key: str = ""
+    operator: str = ""
     values: tuple[str, ...] = ()
 
 
 class _Term(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True):
     match_expressions: tuple[_Expression, ...] = ()
     match_fields: tuple[_Expression, ...] = ()
-
-    def __post_init__(self) -> None:
-        check(self.term)
 
     @property
     def term(self) -> NodeSelectorTerm:
@@ -54,13 +52,30 @@ class _Term(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=T
         )
 
 
+def _check(where: str, each: _Term) -> None:
+    try:
+        check(each.term)
+    except SelectorError as problem:
+        raise InputError(where, str(problem), "correct the expression") from None
+
+
 class _Preferred(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True):
-    weight: int
-    preference: _Term
+    """Without a weight it counts nothing, and is not looked at."""
+
+    weight: Int32 = 0
+    preference: _Term = _Term()
+
+    def __post_init__(self) -> None:
+        if self.weight:
+            _check("preference", self.preference)
 
 
 class _Required(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True):
-    node_selector_terms: tuple[_Term, ...]
+    node_selector_terms: tuple[_Term, ...] = ()
+
+    def __post_init__(self) -> None:
+        for i, each in enumerate(self.node_selector_terms):
+            _check(f"nodeSelectorTerms[{i}]", each)
 
 
 class _AddedAffinity(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -99,6 +114,7 @@ class NodeAffinity:
         self._preferred = tuple(
             PreferredTerm(weight=each.weight, term=each.preference.term)
             for each in (added.preferred if added else ())
+            if each.weight
         )
 
     sign = staticmethod(signed_by_spec)
@@ -124,7 +140,9 @@ class NodeAffinity:
 
     def filter(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> IntColumn:
         """1 where the pod's own rules, 2 where the profile's are not met."""
-        codes = np.where(self._own(pod, nodes), 0, _POD)
+        codes = np.where(
+            meets(nodes, pod.spec.node_selector, pod.spec.required_node_terms), 0, _POD
+        )
         if self._enforced is not None:
             codes[~matches_any(nodes, self._enforced)] = _ENFORCED
         return codes
@@ -161,16 +179,6 @@ class NodeAffinity:
             change.event is ClusterEvent.POD_UPDATE
             or not self.filter(cycle, pod, change.nodes).any()
         )
-
-    def _own(self, pod: Pod, nodes: NodeView) -> Bools:
-        """bool[n]: whether nodeSelector and required terms hold."""
-        found = np.ones(len(nodes), dtype=bool)
-        for key, value in pod.spec.node_selector.items():
-            wanted = Requirement(key=key, operator="In", values=(value,))
-            found &= nodes.label(key, question(wanted)).astype(bool)
-        if pod.spec.required_node_terms is not None:
-            found &= matches_any(nodes, pod.spec.required_node_terms)
-        return found
 
 
 def _requirement(each: _Expression) -> Requirement:

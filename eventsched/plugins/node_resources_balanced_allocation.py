@@ -3,30 +3,33 @@
 Upstream: plugins/noderesources/balanced_allocation.go.
 """
 
-import msgspec
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 
+from eventsched.domain.errors import InputError
 from eventsched.domain.objects import Pod
 from eventsched.domain.requests import of as requests_of
 from eventsched.scheduling.demand import ByShape, ResourceSpec, asked
 from eventsched.scheduling.framework import Cycle, IntColumn, NodeView, Status, signed_by_spec
+from eventsched.scheduling.pluginargs import Arguments, outside
 
 
-class NodeResourcesBalancedAllocationArgs(
-    msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True
-):
+class NodeResourcesBalancedAllocationArgs(Arguments, frozen=True):
     """The resources to balance; a weight other than 1 is refused, as upstream does."""
 
     resources: tuple[ResourceSpec, ...] = ()
 
-    def __post_init__(self) -> None:
+    def problems(self) -> Iterator[InputError]:
+        """The rules of ValidateNodeResourcesBalancedAllocationArgs."""
         names = [each.name for each in self.resources]
-        for index, each in enumerate(self.resources):
-            if each.name in names[:index]:
-                raise ValueError(f"resources: {each.name} stands there twice")
-            if each.weight not in (0, 1):
-                raise ValueError(f"resources: weight {each.weight} of {each.name} must be 1")
+        for i, each in enumerate(self.resources):
+            if each.name in names[:i]:
+                where = f"resources[{i}].name"
+                yield InputError(where, f"{each.name} is there twice", "name it once")
+            if each.weight:  # 0 stands for 1
+                yield from outside(f"resources[{i}].weight", each.weight, 1, 1)
 
 
 class NodeResourcesBalancedAllocation:

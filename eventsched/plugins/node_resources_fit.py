@@ -3,14 +3,14 @@
 Upstream: plugins/noderesources/fit.go and its three scorers.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import pairwise
-from typing import Literal
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from eventsched.domain.errors import InputError
 from eventsched.domain.objects import (
     CPU,
     EPHEMERAL_STORAGE,
@@ -26,7 +26,7 @@ from eventsched.scheduling.demand import (
     ByShape,
     ResourceSpec,
     asked,
-    checked_label,
+    not_qualified,
 )
 from eventsched.scheduling.framework import (
     Change,
@@ -37,21 +37,17 @@ from eventsched.scheduling.framework import (
     Status,
     signed_by_spec,
 )
+from eventsched.scheduling.pluginargs import Arguments, ShapePoint, not_one_of, outside
 
 Int64s = NDArray[np.int64]
 Strategy = Callable[[Int64s, Int64s], Int64s]
 """(requested with the pod, allocatable, never 0), int64[k, n] each → int64[k, n] of 0..100."""
 
 
+_TYPES = ("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio")
+
 _BITS = 14
 """Resources that have a bit of their own in a code."""
-
-
-class ShapePoint(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True):
-    """A point of a broken line from utilization (percent) to score (0..10)."""
-
-    utilization: int
-    score: int
 
 
 class RatioParameters(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True):
@@ -61,43 +57,31 @@ class RatioParameters(msgspec.Struct, rename="camel", forbid_unknown_fields=True
 
 
 class ScoringStrategy(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True):
-    """How free or full nodes score, over which resources."""
+    """How free or full nodes score, over which resources. Whoever gives one names its type."""
 
-    type: Literal["LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"] = "LeastAllocated"
+    type: str = ""
     resources: tuple[ResourceSpec, ...] = ()
     requested_to_capacity_ratio: RatioParameters | None = None
 
 
-class NodeResourcesFitArgs(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True):
+class NodeResourcesFitArgs(Arguments, frozen=True):
     """Typed args; checked as upstream's validation_pluginargs.go does."""
 
     ignored_resources: tuple[str, ...] = ()
     ignored_resource_groups: tuple[str, ...] = ()
-    scoring_strategy: ScoringStrategy = ScoringStrategy()
+    scoring_strategy: ScoringStrategy = ScoringStrategy("LeastAllocated")
 
-    def __post_init__(self) -> None:
-        for name in self.ignored_resources:
-            checked_label("ignoredResources", name)
-        for group in self.ignored_resource_groups:
+    def problems(self) -> Iterator[InputError]:
+        """The rules of ValidateNodeResourcesFitArgs."""
+        for i, name in enumerate(self.ignored_resources):
+            yield from not_qualified(f"ignoredResources[{i}]", name)
+        for i, group in enumerate(self.ignored_resource_groups):
+            where = f"ignoredResourceGroups[{i}]"
             if "/" in group:
-                raise ValueError(f"ignoredResourceGroups: {group!r} must not contain '/'")
-            checked_label("ignoredResourceGroups", group)
-        strategy = self.scoring_strategy
-        for resource in strategy.resources:
-            if not 0 <= resource.weight <= 100:
-                raise ValueError(
-                    f"scoringStrategy.resources: weight {resource.weight} of {resource.name} is "
-                    "not in (0, 100]"
-                )
-        if strategy.type == "RequestedToCapacityRatio":
-            ratio = strategy.requested_to_capacity_ratio
-            if ratio is None:
-                raise ValueError("scoringStrategy.requestedToCapacityRatio must be specified")
-            _check_shape(ratio.shape)
-        elif strategy.requested_to_capacity_ratio is not None:
-            raise ValueError(
-                "scoringStrategy.requestedToCapacityRatio is only for that strategy type"
-            )
+                yield InputError(where, f"{group!r} has a '/'", "name the group alone")
+            else:
+                yield from not_qualified(where, group)
+        yield from _strategy_problems(self.scoring_strategy)
 
 
 class NodeResourcesFit:
@@ -266,14 +250,33 @@ def _on_line(shape: tuple[ShapePoint, ...], percent: int) -> int:
     return shape[-1].score * 10
 
 
-def _check_shape(shape: tuple[ShapePoint, ...]) -> None:
-    where = "scoringStrategy.requestedToCapacityRatio.shape"
+def _strategy_problems(strategy: ScoringStrategy) -> Iterator[InputError]:
+    where = "scoringStrategy"
+    yield from not_one_of(f"{where}.type", strategy.type, _TYPES)
+    for i, resource in enumerate(strategy.resources):
+        if resource.weight:  # 0 stands for 1
+            yield from outside(f"{where}.resources[{i}].weight", resource.weight, 1, 100)
+    ratio = strategy.requested_to_capacity_ratio
+    where = f"{where}.requestedToCapacityRatio"
+    if strategy.type != _TYPES[2]:
+        if ratio is not None:
+            yield InputError(where, f"only {_TYPES[2]} takes it", "remove it, or change the type")
+    elif ratio is None:
+        yield InputError(where, f"{_TYPES[2]} needs it", "add its shape")
+    else:
+        yield from _shape_problems(f"{where}.shape", ratio.shape)
+
+
+def _shape_problems(where: str, shape: tuple[ShapePoint, ...]) -> Iterator[InputError]:
     if not shape:
-        raise ValueError(f"{where}: at least one point must be specified")
-    for point in shape:
-        if not 0 <= point.utilization <= 100:
-            raise ValueError(f"{where}: utilization {point.utilization} is not in [0, 100]")
-        if not 0 <= point.score <= 10:
-            raise ValueError(f"{where}: score {point.score} is not in [0, 10]")
-    if any(a.utilization >= b.utilization for a, b in pairwise(shape)):
-        raise ValueError(f"{where}: utilization values must be sorted in increasing order")
+        yield InputError(where, "there is no point", "add one, such as {utilization: 0, score: 0}")
+    for i, point in enumerate(shape):
+        yield from outside(f"{where}[{i}].utilization", point.utilization, 0, 100)
+        yield from outside(f"{where}[{i}].score", point.score, 0, 10)
+    for i, (low, high) in enumerate(pairwise(shape), 1):
+        if low.utilization >= high.utilization:
+            yield InputError(
+                f"{where}[{i}].utilization",
+                f"{high.utilization} is not above {low.utilization}",
+                "sort the points by utilization",
+            )

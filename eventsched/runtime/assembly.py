@@ -20,6 +20,7 @@ from eventsched.cluster.files import read_text
 from eventsched.domain.errors import InputError
 from eventsched.plugins import IN_TREE
 from eventsched.scheduling import configuration, resolution
+from eventsched.scheduling.arguments import without_effect
 from eventsched.scheduling.engine import Engine
 from eventsched.scheduling.framework import POINTS, points_of
 from eventsched.scheduling.profile import Profile
@@ -81,24 +82,24 @@ def assembled(
     configuration.refuse_unsupported(loaded, source)
     profiles: dict[str, Profile] = {}
     sources: dict[str, str] = {}
-    unchecked: list[str] = []
+    unread: list[str] = []
     for resolved in resolution.resolve_all(loaded, known, source):
+        for problem in resolved.unavailable:
+            raise problem
         instances: dict[str, Any] = {}
-        for name in dict.fromkeys(name for names in resolved.points.values() for name in names):
+        for name in dict.fromkeys(name for names in resolved.running.values() for name in names):
             instances[name] = _instance(known[name], resolved.typed.get(name), source)
             sources[name] = _source_digest(known[name])
         points = {
-            point: [instances[name] for name in names] for point, names in resolved.points.items()
+            point: [instances[name] for name in names] for point, names in resolved.running.items()
         }
-        unchecked += [
-            f"pluginConfig of {name} is not checked: this version does not have the plugin"
-            for name in resolved.args
-            if name in resolution.UPSTREAM_PLUGINS and name not in known
-        ]
-        profiles[resolved.name] = Profile(resolved.name, points, resolved.weights)
+        unread += without_effect(resolved.args, known)
+        profiles[resolved.name] = Profile(
+            resolved.name, points, resolved.weights, percentage=resolved.percentage
+        )
     digest = blake2b(repr(loaded).encode(), digest_size=16).hexdigest()
     files = {name: _file(known[name]) for name in sources}
-    warnings = (*loaded.warnings, *unchecked)
+    warnings = (*loaded.warnings, *unread)
     return Assembly(loaded, profiles, sources, digest, text, warnings, files)
 
 

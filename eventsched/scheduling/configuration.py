@@ -7,7 +7,6 @@ validation/validation.go). Which plugins a profile ends up with is resolution.py
 change nothing here; they are checked all the same.
 """
 
-import math
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -16,7 +15,8 @@ import msgspec
 
 from eventsched.domain.errors import InputError
 from eventsched.domain.objects import is_extended
-from eventsched.scheduling.decoding import converted, mapping, nanoseconds
+from eventsched.scheduling.decoding import Report, concerns, nanoseconds, refuse, salvaged
+from eventsched.scheduling.document import mapping
 from eventsched.scheduling.sections import (
     ELECTION_DURATIONS,
     Configuration,
@@ -36,6 +36,9 @@ API_VERSION = f"{API_GROUP}/v1"
 DEPRECATED_VERSIONS = tuple(f"{API_GROUP}/v1beta{n}" for n in (1, 2, 3))
 DEFAULT_SCHEDULER_NAME = "default-scheduler"
 
+_FLOAT32 = 2.0**128 - 2.0**103
+"""What rounds to this or more is no 32-bit float."""
+
 REMOVED_PLUGINS = frozenset({"AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"})
 """In-tree plugins that v1 no longer knows (upstream: validation.go invalidPluginsByVersion)."""
 
@@ -45,42 +48,54 @@ def default() -> Configuration:
     return load(f"apiVersion: {API_VERSION}\nkind: {KIND}\n", "default configuration")
 
 
-def load(text: str, source: str) -> Configuration:
+def load(text: str, source: str, report: Report = refuse) -> Configuration:
     """Reads a configuration, YAML or JSON; ``source`` is the file's name, for messages.
 
     Strict as upstream's scheme.Codecs: unknown fields, repeated keys and wrong types are refused.
-    Raises InputError for the first thing that is wrong.
+    Raises InputError for the first thing that is wrong, unless ``report`` takes it; in any case for
+    what leaves nothing to read on: a syntax error, or another apiVersion or kind.
     """
+    found: list[InputError] = []
+    fatal: InputError | None = None
+    configuration = Configuration()
     try:
-        raw = mapping(text)
-        warnings = _accepted_version(raw.pop("apiVersion", None), raw.pop("kind", None))
-        configuration = _with_defaults(converted(_with_profile(raw), Document), warnings)
-        for problem in problems(configuration):
-            raise problem
+        configuration = _read(text, found)
     except InputError as problem:
-        if not problem.where:
-            raise InputError(source, problem.problem, problem.remedy) from None
-        raise problem.within(source) from None
+        fatal = problem
     except RecursionError:
-        raise InputError(source, "nested too deeply", "write it with fewer levels") from None
+        fatal = InputError("", "nested too deeply", "write it with fewer levels")
+    for each in found:
+        report(_at(source, each))
+    if fatal is not None:
+        raise _at(source, fatal)
     return configuration
+
+
+def _read(text: str, found: list[InputError]) -> Configuration:
+    raw = mapping(text, found.append)
+    warnings = _accepted_version(raw.pop("apiVersion", None), raw.pop("kind", None))
+    document = salvaged(_with_profile(raw), Document, "", found.append) or Document()
+    if not document.profiles:  # what was there could not be read
+        profiles = (ProfileConfig(DEFAULT_SCHEDULER_NAME),)
+        document = msgspec.structs.replace(document, profiles=profiles)
+    configuration = _with_defaults(_with_current_args(document) if warnings else document, warnings)
+    cut = [problem.where for problem in found]
+    for each in problems(configuration):
+        if not concerns(each.where, cut) and all(each.where != one.where for one in found):
+            found.append(each)
+    return configuration
+
+
+def _at(source: str, problem: InputError) -> InputError:
+    if not problem.where:
+        return InputError(source, problem.problem, problem.remedy)
+    return problem.within(source)
 
 
 def refuse_unsupported(configuration: Configuration, source: str = "configuration") -> None:
     """Raises InputError for what upstream has and this version would have to ignore."""
     if configuration.extenders:
         raise InputError(f"{source}: extenders", "extenders are not supported yet", "remove them")
-    shares = {"percentageOfNodesToScore": configuration.percentage_of_nodes_to_score}
-    for i, profile in enumerate(configuration.profiles):
-        share = profile.percentage_of_nodes_to_score
-        shares[f"profiles[{i}].percentageOfNodesToScore"] = 0 if share is None else share
-    for where, share in shares.items():
-        if share not in (0, 100):
-            raise InputError(
-                f"{source}: {where}",
-                f"scoring {share} % of the nodes is not supported yet",
-                "remove it, or set 100: all nodes are scored",
-            )
 
 
 def problems(configuration: Configuration) -> Iterator[InputError]:
@@ -88,8 +103,8 @@ def problems(configuration: Configuration) -> Iterator[InputError]:
     arguments apart. ``where`` is the path of the field, without the file."""
     if configuration.client_connection.burst < 0:
         yield _out("clientConnection.burst", configuration.client_connection.burst, "0 or more")
-    if not math.isfinite(configuration.client_connection.qps):
-        yield _out("clientConnection.qps", configuration.client_connection.qps, "a finite number")
+    if not abs(configuration.client_connection.qps) < _FLOAT32:
+        yield _out("clientConnection.qps", configuration.client_connection.qps, "a usual number")
     yield from _election_problems(configuration.leader_election)
     if configuration.parallelism <= 0:
         yield _out("parallelism", configuration.parallelism, "1 or more")
@@ -269,11 +284,27 @@ def _with_profile(raw: dict[str, Any]) -> dict[str, Any]:
     profiles = raw.get("profiles")
     if profiles is None or profiles == []:
         profiles = [{}]
-    if isinstance(profiles, list) and len(profiles) == 1 and isinstance(profiles[0], dict):
-        [profile] = profiles
-        if profile.get("schedulerName") is None:
+    if isinstance(profiles, list) and len(profiles) == 1:
+        profile = {} if profiles[0] is None else profiles[0]
+        if isinstance(profile, dict) and profile.get("schedulerName") is None:
             profiles = [{**profile, "schedulerName": DEFAULT_SCHEDULER_NAME}]
     return {**raw, "profiles": profiles}
+
+
+def _with_current_args(document: Document) -> Document:
+    """A document of an older version may say that version of its arguments too."""
+
+    def current(plugin: PluginConfig) -> PluginConfig:
+        if isinstance(plugin.args, dict) and plugin.args.get("apiVersion") in DEPRECATED_VERSIONS:
+            args = {**plugin.args, "apiVersion": API_VERSION}
+            return msgspec.structs.replace(plugin, args=args)
+        return plugin
+
+    profiles = (
+        msgspec.structs.replace(profile, plugin_config=tuple(map(current, profile.plugin_config)))
+        for profile in document.profiles
+    )
+    return msgspec.structs.replace(document, profiles=tuple(profiles))
 
 
 def _with_defaults(document: Document, warnings: tuple[str, ...]) -> Configuration:

@@ -1,21 +1,81 @@
-"""Strict decoding: YAML or JSON text to plain data, plain data to typed structs.
+"""Strict decoding: plain data to typed structs.
 
 Whatever is wrong comes out as InputError with the path of the field, in the form
-``profiles[0].plugins.score.enabled[1].weight``.
+``profiles[0].plugins.score.enabled[1].weight``. Who wants all problems and not the first only hands
+in a ``report``: what is wrong is then cut out of the data, and the rest decoded on.
 """
 
+import copy
 import difflib
-import json
 import re
+from collections.abc import Callable, Sequence
 from decimal import Decimal
-from typing import Any, TypeVar
+from functools import lru_cache
+from typing import Any, NoReturn, TypeVar
 
 import msgspec
-import yaml
+from msgspec import inspect
 
 from eventsched.domain.errors import InputError
 
 T = TypeVar("T")
+
+Report = Callable[[InputError], None]
+"""What is done with a problem; where it returns, the search for others goes on."""
+
+
+def refuse(problem: InputError) -> NoReturn:
+    """Raises the first problem."""
+    raise problem
+
+
+class RuleError(InputError):
+    """The types are right, but a struct's ``__post_init__`` refused the values: the first of
+    ``problems``, of which there is one at least."""
+
+    def __init__(self, problems: Sequence[InputError]) -> None:
+        first = problems[0]
+        super().__init__(first.where, first.problem, first.remedy)
+        self.problems = problems
+
+
+@lru_cache(maxsize=256)
+def _kind_of(kind: Any) -> inspect.Type:
+    return inspect.type_info(kind)
+
+
+def _zeroed(value: Any, kind: inspect.Type) -> Any:
+    """The data with nulls as Go reads them: a null field is an unset one, a null item the zero
+    value of its type. Under an unknown name a null stays, to be refused."""
+    for each in kind.types if isinstance(kind, inspect.UnionType) else (kind,):
+        if isinstance(each, inspect.StructType) and isinstance(value, dict):
+            kinds = {field.encode_name: field.type for field in each.fields}
+            return {
+                name: _zeroed(inner, kinds[name]) if name in kinds else inner
+                for name, inner in value.items()
+                if inner is not None or name not in kinds or _refuses_null(kinds[name])
+            }
+        if isinstance(each, inspect.VarTupleType | inspect.ListType) and isinstance(value, list):
+            return [
+                _zero(each.item_type) if inner is None else _zeroed(inner, each.item_type)
+                for inner in value
+            ]
+    return value
+
+
+def _refuses_null(kind: inspect.Type) -> bool:
+    return isinstance(kind, inspect.Metadata) and "null" in (kind.extra or ())
+
+
+def _zero(kind: inspect.Type) -> Any:
+    match kind:
+        case inspect.StructType():
+            return {}
+        case inspect.StrType():
+            return ""
+        case inspect.IntType():
+            return 0
+    return None
 
 
 def _schemas(kind: type) -> dict[str, Any]:
@@ -45,11 +105,116 @@ _WORDS = {
 
 def converted(raw: object, kind: type[T], where: str = "") -> T:
     """Plain data as a typed struct; ``where`` is the path of the data. Raises InputError with the
-    path of the field, also for the ValueErrors (InputErrors included) of ``__post_init__``."""
+    path of the field, a RuleError for what ``__post_init__`` refuses."""
+    cached: Any = kind
     try:
-        return msgspec.convert(_without_nulls(raw, _field_names(kind)), kind, strict=True)
+        return msgspec.convert(_zeroed(raw, _kind_of(cached)), kind, strict=True)
     except msgspec.ValidationError as problem:
         raise _explained(problem, kind, where) from None
+
+
+def salvaged(raw: object, kind: type[T], where: str, report: Report) -> T | None:
+    """As ``converted``, but every problem is reported and what has it left out; None where nothing
+    is left."""
+    data, cut = raw, list[str]()
+    while True:
+        try:
+            return converted(_without_cut(data) if cut else data, kind, where)
+        except RuleError as broken:
+            found, of_a_rule = broken.problems, True
+        except InputError as problem:
+            found, of_a_rule = [problem], False
+        if not cut:
+            data = copy.deepcopy(raw)
+        # All places first: what is cut out moves the others.
+        places = [_original(data, each.where.removeprefix(where)) for each in found]
+        for each, place in zip(found, places, strict=True):
+            at = joined(where, place)
+            if not concerns(at, cut):
+                said = InputError(at, each.problem, each.remedy)
+                report(RuleError([said]) if of_a_rule else said)
+            cut.append(at)
+        taken = [_cut(data, place) for place in places]
+        if not any(taken):
+            return None
+
+
+def concerns(place: str, cut: list[str]) -> bool:
+    """Whether a problem at a place may be but the consequence of another that was reported: that
+    lies within it, or it within that."""
+    return any(place == each or _within(place, each) or _within(each, place) for each in cut)
+
+
+def _within(place: str, outer: str) -> bool:
+    return place.startswith(outer) and place[len(outer) :][:1] in (".", "[", " ", ":")
+
+
+class _Cut:
+    """Stands in a list where an item was cut out, so that the paths of the others stay right."""
+
+    def __deepcopy__(self, memo: object) -> "_Cut":
+        return self
+
+
+_CUT = _Cut()
+_STEP = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]")
+
+
+def _without_cut(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _without_cut(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_without_cut(inner) for inner in value if inner is not _CUT]
+    return value
+
+
+def _original(data: Any, path: str) -> str:
+    """The path in the data of what has that path where the cut items are left out."""
+    found = ""
+    for match in _STEP.finditer(path):
+        step: str | int = int(match[2]) if match[2] else match[1]
+        if isinstance(data, list) and isinstance(step, int):
+            left = [i for i, each in enumerate(data) if each is not _CUT]
+            step = left[step] if step < len(left) else step
+            found += f"[{step}]"
+        else:
+            found += match[0]
+        data = _inner(data, step)
+    return found
+
+
+def _inner(data: Any, step: str | int) -> Any:
+    if isinstance(data, dict):
+        return data.get(step)
+    return (
+        data[step]
+        if isinstance(data, list) and isinstance(step, int) and step < len(data)
+        else None
+    )
+
+
+def _cut(data: Any, path: str) -> bool:
+    """Takes out what is at a path, or the nearest thing around it; False where nothing is left to
+    take."""
+    trail: list[tuple[Any, str | int]] = []
+    for match in _STEP.finditer(path):
+        rest = path[match.start() :].removeprefix(".")
+        step = int(match[2]) if match[2] else match[1]
+        if isinstance(data, dict) and (rest in data or step in data):
+            trail.append((data, rest if rest in data else step))
+        elif isinstance(data, list) and isinstance(step, int) and step < len(data):
+            trail.append((data, step))
+        else:
+            break
+        data = _inner(*trail[-1])
+    for holder, step in reversed(trail):
+        if isinstance(holder, dict):
+            del holder[step]
+            return True
+        if holder[step] is not _CUT:
+            holder[step] = _CUT
+            return True
+    return False
 
 
 def _explained(problem: msgspec.ValidationError, kind: type, where: str) -> InputError:
@@ -59,7 +224,8 @@ def _explained(problem: msgspec.ValidationError, kind: type, where: str) -> Inpu
     place = joined(where, path or "")
     cause = problem.__cause__
     if isinstance(cause, InputError):
-        return InputError(joined(place, cause.where), cause.problem, cause.remedy)
+        broken = cause.problems if isinstance(cause, RuleError) else [cause]
+        return RuleError([InputError(joined(place, p.where), p.problem, p.remedy) for p in broken])
     if found := _FIELD.fullmatch(text):
         name = found["name"]
         place = joined(place, name)
@@ -74,7 +240,8 @@ def _explained(problem: msgspec.ValidationError, kind: type, where: str) -> Inpu
         return InputError(place, f"{got} where {due} is due", f"write {due}")
     choices = _choices(kind, place.rpartition(".")[2])
     remedy = f"use one of {', '.join(choices)}" if choices else "correct this value"
-    return InputError(place, text.replace("`", ""), remedy)
+    said = InputError(place, text.replace("`", ""), remedy)
+    return RuleError([said]) if isinstance(cause, ValueError) else said
 
 
 def joined(where: str, path: str) -> str:
@@ -109,3 +276,21 @@ def nanoseconds(text: str, where: str = "duration") -> int:
     if whole is None or total >= 2**63:
         raise InputError(where, f"{text!r} is not a duration", "write one such as 15s or 1m30s")
     return -total if text.startswith("-") else total
+
+
+def duration_text(nanoseconds: int) -> str:
+    """A duration as Go writes it: ``1m30s``, ``10m0s``, ``999ms``, ``0s``."""
+    sign, left = "-" if nanoseconds < 0 else "", abs(nanoseconds)
+    if 0 < left < _UNITS["s"]:
+        unit = next(unit for unit in ("ms", "µs", "ns") if left >= _UNITS[unit])
+        return f"{sign}{_decimal(left, _UNITS[unit])}{unit}"
+    minutes, rest = divmod(left, _UNITS["m"])
+    hours, minutes = divmod(minutes, 60)
+    parts = [f"{hours}h" if hours else "", f"{minutes}m" if hours or minutes else ""]
+    return f"{sign}{''.join(parts)}{_decimal(rest, _UNITS['s'])}s"
+
+
+def _decimal(amount: int, unit: int) -> str:
+    whole, rest = divmod(amount, unit)
+    digits = str(rest).zfill(len(str(unit)) - 1).rstrip("0")
+    return f"{whole}.{digits}" if digits else str(whole)

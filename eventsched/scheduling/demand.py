@@ -4,15 +4,16 @@ Shared by NodeResourcesFit and NodeResourcesBalancedAllocation; upstream:
 plugins/noderesources/resource_allocation.go.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from eventsched.domain import labels
+from eventsched.domain.errors import InputError
 from eventsched.domain.objects import CPU, MEMORY, PODS, Pod, Resources, is_scalar
-from eventsched.scheduling import labels
 
 Int64s = NDArray[np.int64]
 T = TypeVar("T")
@@ -21,7 +22,7 @@ T = TypeVar("T")
 class ResourceSpec(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True):
     """A resource to score, and its weight; 0 stands for the default, 1."""
 
-    name: str
+    name: str = ""
     weight: int = 0
 
     @staticmethod
@@ -73,7 +74,7 @@ class ByShape(Generic[T]):
         return found
 
 
-def checked_label(where: str, name: str) -> None:
-    """Raises ValueError for what is no qualified name (upstream: ValidateLabelName)."""
+def not_qualified(where: str, name: str) -> Iterator[InputError]:
+    """A problem where a name is no qualified one (upstream: ValidateLabelName)."""
     if not labels.is_key(name):
-        raise ValueError(f"{where}: {name!r} is not a qualified name such as example.com/gpu")
+        yield InputError(where, f"{name!r} is not a qualified name", "write example.com/gpu or gpu")

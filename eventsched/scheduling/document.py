@@ -18,7 +18,9 @@ from eventsched.scheduling.decoding import Report, joined, refuse
 
 _TAG = "tag:yaml.org,2002:"
 _WORDS: dict[str, Any] = {
-    **dict.fromkeys(("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"), True),
+    **dict.fromkeys(
+        ("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"), True
+    ),
     **dict.fromkeys(("n", "N", "no", "No", "NO", "false", "False", "FALSE"), False),
     **dict.fromkeys(("off", "Off", "OFF"), False),
     **dict.fromkeys(("", "~", "null", "Null", "NULL")),
@@ -33,7 +35,7 @@ _EXACT = 1e21
 """Whole floats from here on keep their exponent in Go's JSON, and are no integers."""
 
 
-class _NoValue(Exception):
+class _UnfitError(Exception):
     """A scalar that does not fit its explicit tag."""
 
 
@@ -63,24 +65,23 @@ class _StrictLoader(yaml.SafeLoader):
 
     def resolve(self, kind: type[yaml.Node], value: Any, implicit: Any) -> Any:
         if kind is not yaml.ScalarNode or not implicit[0]:
-            return super().resolve(kind, value, implicit)
+            return super().resolve(kind, value, implicit)  # type: ignore[no-untyped-call]
         if value == "<<":
             return f"{_TAG}merge"
         return _TAG + _KINDS.get(type(_value(value)), "str")
 
     def scalar(self, node: yaml.ScalarNode) -> Any:
         value = _value(node.value)
-        if _TAG + _KINDS.get(type(value), "str") not in (node.tag, f"{_TAG}int"):
-            raise _NoValue
-        if node.tag == f"{_TAG}int" and not isinstance(value, int):
-            raise _NoValue
+        kind = _KINDS.get(type(value), "str")
+        if _TAG + kind != node.tag and (kind, node.tag) != ("int", f"{_TAG}float"):
+            raise _UnfitError
         return value
 
     def binary(self, node: yaml.ScalarNode) -> str:
         try:
             return base64.b64decode(node.value).decode()
         except (binascii.Error, UnicodeDecodeError):
-            raise _NoValue from None
+            raise _UnfitError from None
 
 
 for _kind in _KINDS.values():
@@ -137,7 +138,7 @@ def _yaml(text: str, report: Report) -> Any:
         return loader.construct_document(node)
     except InputError:
         raise
-    except (_NoValue, ValueError, TypeError, AttributeError, LookupError):
+    except (_UnfitError, ValueError, TypeError, AttributeError, LookupError):
         # PyYAML's ways of saying that a value does not fit its explicit tag, as in "!!int x".
         raise yaml.YAMLError("a value does not fit its tag") from None
     finally:

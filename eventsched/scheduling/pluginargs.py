@@ -4,16 +4,17 @@ The fields and defaults are those of kube-scheduler/config/v1/types_pluginargs.g
 pkg/scheduler/apis/config/v1/defaults.go, the rules those of validation/validation_pluginargs.go,
 under the feature gates' defaults of v1.36. A plugin that takes one of them says ``Args = …``;
 ``ARGUMENTS`` has them for plugins that do not exist here yet, so that theirs are checked all the
-same. Raised from ``__post_init__``, an InputError's place is the path within the arguments.
+same.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
+from eventsched.domain import labels
 from eventsched.domain.errors import InputError
-from eventsched.scheduling import labels
-from eventsched.scheduling.decoding import nanoseconds
+from eventsched.scheduling.decoding import RuleError, nanoseconds
 from eventsched.scheduling.sections import Int32, Int64
 
 DO_NOT_SCHEDULE = "DoNotSchedule"
@@ -21,7 +22,15 @@ SCHEDULE_ANYWAY = "ScheduleAnyway"
 
 
 class Arguments(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True):
-    """Base of the typed arguments; InputError is raised for what upstream refuses."""
+    """Base of typed arguments; making one with values that upstream refuses raises RuleError."""
+
+    def __post_init__(self) -> None:
+        if found := list(self.problems()):
+            raise RuleError(found)
+
+    def problems(self) -> Iterator[InputError]:
+        """All that is wrong with the values; ``where`` is the path of the field within."""
+        yield from ()
 
 
 class DefaultPreemptionArgs(Arguments, frozen=True):
@@ -30,16 +39,16 @@ class DefaultPreemptionArgs(Arguments, frozen=True):
     min_candidate_nodes_percentage: Int32 = 10
     min_candidate_nodes_absolute: Int32 = 100
 
-    def __post_init__(self) -> None:
+    def problems(self) -> Iterator[InputError]:
+        """Ranges, and both zero (upstream: ValidateDefaultPreemptionArgs)."""
         percentage, absolute = (
             self.min_candidate_nodes_percentage,
             self.min_candidate_nodes_absolute,
         )
-        _check_range("minCandidateNodesPercentage", percentage, 0, 100)
-        if absolute < 0:
-            raise _out("minCandidateNodesAbsolute", absolute, "0 or more")
+        yield from outside("minCandidateNodesPercentage", percentage, 0, 100)
+        yield from outside("minCandidateNodesAbsolute", absolute, 0)
         if not percentage and not absolute:
-            raise InputError(
+            yield InputError(
                 "minCandidateNodesPercentage",
                 "both it and minCandidateNodesAbsolute are 0",
                 "let one of them be above 0",
@@ -53,8 +62,9 @@ class InterPodAffinityArgs(Arguments, frozen=True):
     hard_pod_affinity_weight: Int32 = 1
     ignore_preferred_terms_of_existing_pods: bool = False
 
-    def __post_init__(self) -> None:
-        _check_range("hardPodAffinityWeight", self.hard_pod_affinity_weight, 0, 100)
+    def problems(self) -> Iterator[InputError]:
+        """The range (upstream: ValidateInterPodAffinityArgs)."""
+        yield from outside("hardPodAffinityWeight", self.hard_pod_affinity_weight, 0, 100)
 
 
 class DefaultConstraint(Arguments, frozen=True):
@@ -71,20 +81,19 @@ class DefaultConstraint(Arguments, frozen=True):
     node_taints_policy: str | None = None
     match_label_keys: tuple[str, ...] = ()
 
-    def __post_init__(self) -> None:
-        if self.max_skew <= 0:
-            raise _out("maxSkew", self.max_skew, "1 or more")
+    def problems(self) -> Iterator[InputError]:
+        """The rules of ValidatePodTopologySpreadArgs for one constraint."""
+        yield from outside("maxSkew", self.max_skew, 1)
         if not labels.is_key(self.topology_key):
-            raise InputError(
+            yield InputError(
                 "topologyKey",
                 f"{self.topology_key!r} is not a label's key",
                 "name a node label such as topology.kubernetes.io/zone",
             )
         actions = (DO_NOT_SCHEDULE, SCHEDULE_ANYWAY)
-        if self.when_unsatisfiable not in actions:
-            raise _no_choice("whenUnsatisfiable", self.when_unsatisfiable, actions)
+        yield from not_one_of("whenUnsatisfiable", self.when_unsatisfiable, actions)
         if self.label_selector is not None:
-            raise InputError(
+            yield InputError(
                 "labelSelector",
                 "a default constraint has no selector: it follows from each pod's services",
                 "remove it",
@@ -100,17 +109,20 @@ class PodTopologySpreadArgs(Arguments, frozen=True):
     def __post_init__(self) -> None:
         if not self.defaulting_type:
             msgspec.structs.force_setattr(self, "defaulting_type", "System")
-        if self.defaulting_type not in ("System", "List"):
-            raise _no_choice("defaultingType", self.defaulting_type, ("System", "List"))
+        super().__post_init__()
+
+    def problems(self) -> Iterator[InputError]:
+        """The rules of ValidatePodTopologySpreadArgs for the whole."""
+        yield from not_one_of("defaultingType", self.defaulting_type, ("System", "List"))
         if self.defaulting_type == "System" and self.default_constraints:
-            raise InputError(
+            yield InputError(
                 "defaultingType", "System goes with no defaultConstraints", "write List"
             )
         seen: set[tuple[str, str]] = set()
         for i, each in enumerate(self.default_constraints):
             pair = (each.topology_key, each.when_unsatisfiable)
             if pair in seen:
-                raise InputError(
+                yield InputError(
                     f"defaultConstraints[{i}]",
                     f"there is another one for {each.topology_key} and {each.when_unsatisfiable}",
                     "merge the two",
@@ -132,11 +144,11 @@ class VolumeBindingArgs(Arguments, frozen=True):
     bind_timeout_seconds: Int64 = 600
     shape: tuple[ShapePoint, ...] | None = None
 
-    def __post_init__(self) -> None:
-        if self.bind_timeout_seconds < 0:
-            raise _out("bindTimeoutSeconds", self.bind_timeout_seconds, "0 or more")
+    def problems(self) -> Iterator[InputError]:
+        """The rules of ValidateVolumeBindingArgs."""
+        yield from outside("bindTimeoutSeconds", self.bind_timeout_seconds, 0)
         if self.shape is not None:
-            raise InputError(
+            yield InputError(
                 "shape", "needs the feature gate StorageCapacityScoring, which is off", "remove it"
             )
 
@@ -148,11 +160,12 @@ class DynamicResourcesArgs(Arguments, frozen=True):
     filter_timeout: str = "10s"
     binding_timeout: str = "10m0s"
 
-    def __post_init__(self) -> None:
+    def problems(self) -> Iterator[InputError]:
+        """The rules of ValidateDynamicResourcesArgs."""
         if nanoseconds(self.filter_timeout, "filterTimeout") < 0:
-            raise _out("filterTimeout", self.filter_timeout, "0s or more")
+            yield out_of_range("filterTimeout", self.filter_timeout, "0s or more")
         if nanoseconds(self.binding_timeout, "bindingTimeout") < 10**9:
-            raise _out("bindingTimeout", self.binding_timeout, "1s or more")
+            yield out_of_range("bindingTimeout", self.binding_timeout, "1s or more")
 
 
 ARGUMENTS: dict[str, type[Arguments]] = {
@@ -165,14 +178,19 @@ ARGUMENTS: dict[str, type[Arguments]] = {
 """Plugin name → its arguments."""
 
 
-def _check_range(where: str, value: int, low: int, high: int) -> None:
-    if not low <= value <= high:
-        raise _out(where, value, f"{low} to {high}")
+def outside(where: str, value: int, low: int, high: int | None = None) -> Iterator[InputError]:
+    """A problem where a number is not in its range."""
+    if value < low or (high is not None and value > high):
+        yield out_of_range(where, value, f"{low} {'or more' if high is None else f'to {high}'}")
 
 
-def _out(where: str, value: object, allowed: str) -> InputError:
+def not_one_of(where: str, value: str, choices: tuple[str, ...]) -> Iterator[InputError]:
+    """A problem where a text is none of those that are known."""
+    if value not in choices:
+        known = f"{', '.join(choices[:-1])} or {choices[-1]}"
+        yield InputError(where, f"{value!r} is not supported", f"use {known}")
+
+
+def out_of_range(where: str, value: object, allowed: str) -> InputError:
+    """The problem of a value that is too small or too large."""
     return InputError(where, f"{value} is out of range", f"use {allowed}")
-
-
-def _no_choice(where: str, value: str, choices: tuple[str, ...]) -> InputError:
-    return InputError(where, f"{value!r} is not supported", f"use {' or '.join(choices)}")

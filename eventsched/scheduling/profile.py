@@ -15,6 +15,7 @@ from eventsched.scheduling.framework import (
     DependsOn,
     IntColumn,
     PluginError,
+    PostFilterResult,
     PreFilterResult,
     Status,
     Wait,
@@ -140,7 +141,8 @@ class Profile:
         plugin = self._by_name.get(name)
         if plugin is None or not hasattr(plugin, "hint"):
             return None
-        signature = _signed(plugin.sign, pod) if hasattr(plugin, "sign") else None
+        sign = getattr(plugin, "hint_sign", None) or getattr(plugin, "sign", None)
+        signature = None if sign is None else _signed(sign, pod)
         return pod.uid if signature is None else signature
 
     def unsigned(self, signatures: tuple[Hashable, ...]) -> frozenset[str]:
@@ -191,7 +193,7 @@ def _is_text(reason: object) -> bool:
 _ANSWERS: dict[str, tuple[type, ...]] = {
     "pre_enqueue": (Status,),
     "pre_filter": (Status, PreFilterResult),
-    "post_filter": (Status,),
+    "post_filter": (Status, PostFilterResult),
     "pre_score": (Status,),
     "reserve": (Status,),
     "permit": (Status, Wait),

@@ -11,6 +11,8 @@ from eventsched.scheduling.decoding import nanoseconds
 
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+Duration = Annotated[str, msgspec.Meta(extra={"null": "refused"})]
+"""In Go's notation; a null is refused, for upstream reads it as a text that is no duration."""
 
 
 class Section(
@@ -20,9 +22,10 @@ class Section(
 
 
 class PluginEntry(Section, frozen=True):
-    """A plugin in an enabled or disabled list; the weight counts only where it scores."""
+    """A plugin in an enabled or disabled list; the weight counts only where it scores. An entry
+    without a name disables nothing, and cannot be enabled."""
 
-    name: str
+    name: str = ""
     weight: Int32 | None = None
 
 
@@ -59,10 +62,11 @@ class Plugins(Section, frozen=True):
 
 
 class PluginConfig(Section, frozen=True):
-    """Arguments for a plugin, not yet held against the plugin's own type."""
+    """Arguments for a plugin, not yet held against the plugin's own type; those of a plugin that
+    upstream does not know may be anything."""
 
-    name: str
-    args: dict[str, Any] | None = None
+    name: str = ""
+    args: Any = None
 
 
 class ProfileConfig(Section, frozen=True):
@@ -78,7 +82,7 @@ class ProfileConfig(Section, frozen=True):
 class ManagedResource(Section, frozen=True):
     """An extended resource that an extender looks after."""
 
-    name: str
+    name: str = ""
     ignored_by_scheduler: bool = False
 
 
@@ -106,7 +110,7 @@ class Extender(Section, frozen=True):
     bind_verb: str = ""
     enable_https: bool = msgspec.field(name="enableHTTPS", default=False)
     tls_config: ExtenderTLS | None = None
-    http_timeout: str = msgspec.field(name="httpTimeout", default="0s")
+    http_timeout: Duration = msgspec.field(name="httpTimeout", default="0s")
     node_cache_capable: bool = False
     managed_resources: tuple[ManagedResource, ...] = ()
     ignorable: bool = False
@@ -126,9 +130,9 @@ class LeaderElection(Section, frozen=True):
     """Leader election by Lease (component-base LeaderElectionConfiguration)."""
 
     leader_elect: bool = True
-    lease_duration: str = "15s"
-    renew_deadline: str = "10s"
-    retry_period: str = "2s"
+    lease_duration: Duration = "15s"
+    renew_deadline: Duration = "10s"
+    retry_period: Duration = "2s"
     resource_lock: str = "leases"
     resource_name: str = "kube-scheduler"
     resource_namespace: str = "kube-system"

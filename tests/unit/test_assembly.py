@@ -1,6 +1,5 @@
 """How plugins are found and profiles made."""
 
-import json
 from importlib.metadata import entry_points
 from pathlib import Path
 
@@ -9,7 +8,7 @@ import pytest
 from eventsched.domain.errors import InputError
 from eventsched.plugins import IN_TREE
 from eventsched.runtime import assembly
-from eventsched.scheduling import configuration, resolution
+from eventsched.scheduling import configuration
 
 GOOD = "class Mine:\n    name = 'Mine'\n    def score_node(self, pod, node):\n        return 1\n"
 
@@ -95,42 +94,65 @@ def test_our_own_entry_points_are_the_in_tree_plugins() -> None:
     assert all(each.load() is IN_TREE[each.name] for each in ours)
 
 
-READ_ON_PURPOSE = {"v1beta2", "v1beta3"}
-WRONG_ARGUMENTS_OF_PLUGINS_TO_COME = {
-    "args-unknown-field",
-    "args-hard-101",
-    "args-spread-system-with-list",
-    "args-spread-selector",
-    "args-preemption-101",
-    "args-volumebinding-neg",
-}
+HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 
 
-def test_with_the_real_plugins_configurations_are_taken_as_upstream_takes_them() -> None:
-    folder = Path(__file__).parent.parent / "conformance"
-    lines = (folder / "configs-golden.jsonl").read_text().splitlines()
-    golden = {each["id"]: each["accepted"] for each in map(json.loads, lines)}
-    differ = set()
-    for line in (folder / "configs.jsonl").read_text().splitlines():
-        document = json.loads(line)
-        try:
-            loaded = configuration.load(document["config"], document["id"])
-            resolution.resolve_all(loaded, IN_TREE, document["id"])
-        except InputError:
-            accepted = False
-        else:
-            accepted = True
-        if accepted != golden[document["id"]]:
-            differ.add(document["id"])
-    assert len(golden) == 83
-    assert differ == READ_ON_PURPOSE | WRONG_ARGUMENTS_OF_PLUGINS_TO_COME
+def assembled(tmp_path: Path, text: str, known: dict[str, type]) -> assembly.Assembly:
+    """What a configuration amounts to with these plugins."""
+    loaded = configuration.load(HEAD + text, "config.yaml")
+    return assembly.assembled(loaded, "config.yaml", known)
 
 
-def test_arguments_that_nobody_checks_are_warned_about(tmp_path: Path) -> None:
-    config = tmp_path / "config.yaml"
-    config.write_text(
-        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
-        "profiles: [{pluginConfig: [{name: InterPodAffinity, args: {x: 1}}]}]\n"
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        ("{name: Nobody, args: {x: 1}}", "pluginConfig of Nobody has no effect: there is no such"),
+        ("{name: NodeName, args: {x: 1}}", "NodeName has no effect: the plugin takes no arguments"),
+        ("{name: ImageLocality}", None),
+        ("{name: NodeName, args: {}}", None),
+    ],
+)
+def test_arguments_that_nobody_reads_are_warned_about(
+    tmp_path: Path, config: str, words: str | None
+) -> None:
+    text = f"profiles: [{{pluginConfig: [{config}]}}]\n"
+    warnings = assembled(tmp_path, text, IN_TREE).warnings
+    assert not warnings if words is None else words in warnings[0]
+
+
+def test_arguments_of_a_plugin_that_is_missing_are_checked_all_the_same(tmp_path: Path) -> None:
+    known = {name: plugin for name, plugin in IN_TREE.items() if name != "InterPodAffinity"}
+    good = (
+        "profiles: [{pluginConfig: [{name: InterPodAffinity, args: {hardPodAffinityWeight: 5}}]}]"
     )
-    [warning] = assembly.assemble(config).warnings
-    assert warning.startswith("pluginConfig of InterPodAffinity is not checked")
+    [warning] = assembled(tmp_path, good, known).warnings
+    assert warning.endswith("has no effect: this version does not have the plugin")
+    with pytest.raises(InputError, match=r"args\.hardPodAffinityWeight: 101 is out of range"):
+        assembled(tmp_path, good.replace("5", "101"), known)
+
+
+def test_a_default_that_is_missing_is_left_out_but_cannot_be_enabled_by_name(
+    tmp_path: Path,
+) -> None:
+    known = {name: plugin for name, plugin in IN_TREE.items() if name != "ImageLocality"}
+    profile = assembled(tmp_path, "", known).profiles["default-scheduler"]
+    assert "ImageLocality" not in {plugin.name for plugin in profile.points["score"]}
+    text = "profiles: [{plugins: {score: {enabled: [{name: ImageLocality}]}}}]"
+    with pytest.raises(InputError, match=r"enabled\[0\]\.name: plugin ImageLocality is not avail"):
+        assembled(tmp_path, text, known)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", 0),
+        ("percentageOfNodesToScore: 30\n", 30),
+        ("percentageOfNodesToScore: 30\nprofiles: [{percentageOfNodesToScore: 0}]\n", 0),
+        ("percentageOfNodesToScore: 30\nprofiles: [{percentageOfNodesToScore: 70}]\n", 70),
+    ],
+)
+def test_a_profiles_own_share_of_nodes_goes_before_that_of_all(
+    tmp_path: Path, text: str, expected: int
+) -> None:
+    profiles = assembled(tmp_path, text, IN_TREE).profiles
+    assert profiles["default-scheduler"].percentage == expected

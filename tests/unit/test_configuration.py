@@ -1,39 +1,23 @@
 """KubeSchedulerConfiguration: what is refused and where, and which plugins a profile ends up with.
 
-The last part holds both against what kube-scheduler itself says of 83 documents.
+What kube-scheduler itself says of many documents is in tests/conformance/test_configs.py.
 """
 
-import json
-from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 import pytest
 
 from eventsched.domain.errors import InputError
+from eventsched.scheduling.arguments import typed_args
+from eventsched.scheduling.catalogue import DEFAULT_PLUGINS, UPSTREAM_POINTS
 from eventsched.scheduling.configuration import default, load, problems, refuse_unsupported
-from eventsched.scheduling.decoding import nanoseconds
+from eventsched.scheduling.decoding import duration_text, nanoseconds
 from eventsched.scheduling.framework import POINTS
-from eventsched.scheduling.resolution import (
-    DEFAULT_PLUGINS,
-    ResolvedProfile,
-    resolve,
-    resolve_all,
-    typed_args,
-)
+from eventsched.scheduling.resolution import ResolvedProfile, resolve, resolve_all
 from eventsched.scheduling.sections import PluginEntry, Plugins, PluginSet, ProfileConfig
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
-CONFORMANCE = Path(__file__).parent.parent / "conformance"
-
-
-def lines(name: str) -> dict[str, dict[str, Any]]:
-    rows = map(json.loads, (CONFORMANCE / name).read_text().splitlines())
-    return {row["id"]: row for row in rows}
-
-
-DOCUMENTS = {id_: row["config"] for id_, row in lines("configs.jsonl").items()}
-GOLDENS = lines("configs-golden.jsonl")
 
 
 class AnyArgs(msgspec.Struct):
@@ -46,12 +30,11 @@ def stub(name: str, *points: str, **attributes: Any) -> type:
 
 
 def upstream_registry() -> dict[str, type]:
-    """A stub for each in-tree plugin, with the points at which the empty golden shows it."""
-    points: dict[str, list[str]] = {}
-    for point, names in GOLDENS["empty"]["profiles"]["default-scheduler"].items():
-        for name in names:
-            points.setdefault(name.partition("=")[0], []).append(point)
-    return {name: stub(name, *points[name]) for name in points}
+    """A stub for each default plugin, with upstream's points."""
+    return {
+        each.name: stub(each.name, *(p for p in UPSTREAM_POINTS[each.name] if p in POINTS))
+        for each in DEFAULT_PLUGINS
+    }
 
 
 REGISTRY = upstream_registry()
@@ -113,14 +96,19 @@ def test_json_is_read_also_when_tabs_indent_it():
     assert load(text, "sched.json").parallelism == 3
 
 
-def test_yaml_may_use_flow_style_and_aliases():
+def test_aliases_are_followed():
     text = (
-        "{apiVersion: kubescheduler.config.k8s.io/v1, kind: KubeSchedulerConfiguration,"
-        " profiles: [{schedulerName: a, plugins: &p {filter: {disabled: [{name: NodeName}]}}},"
-        " {schedulerName: b, plugins: *p}]}"
+        "profiles: [{schedulerName: a, plugins: &p {filter: {disabled: [{name: NodeName}]}}},"
+        " {schedulerName: b, plugins: *p}]"
     )
-    first, second = load(text, "sched.yaml").profiles
+    first, second = load(HEAD + text, "sched.yaml").profiles
     assert first.plugins == second.plugins
+
+
+def test_what_begins_with_a_brace_is_json_and_nothing_else():
+    text = "{apiVersion: kubescheduler.config.k8s.io/v1, kind: KubeSchedulerConfiguration}"
+    with pytest.raises(InputError, match=r"line 1: not JSON: .*; what begins with \{ is read as"):
+        load(text, "sched.json")
 
 
 def test_a_date_stays_text():
@@ -156,8 +144,8 @@ def test_older_versions_are_read_with_a_warning(version: str):
         ),
         (
             "profiles:\n- plugins: {score: {enabled: [{weight: 2}]}}\n",
-            "profiles[0].plugins.score.enabled[0].name",
-            "name is missing",
+            "profiles[0].plugins.score.enabled[0]",
+            "the entry has no name",
         ),
         (
             "profiles:\n- plugins: {score: {enabled: [{name: A, name: B}]}}\n",
@@ -247,7 +235,8 @@ def test_a_mistake_is_refused_at_its_place(text: str, where: str, problem: str):
         ("apiVersion: [v1]\nkind: KubeSchedulerConfiguration\n", "sched.yaml: apiVersion"),
         ('{"kind": "a", "kind": "b"}', "sched.yaml: kind"),
         ("[" * 100_000, "sched.yaml"),
-        ("{" + '"a":[' * 100_000, "sched.yaml"),
+        ('{"a":' * 100_000, "sched.yaml"),
+        ("{", "sched.yaml: line 1"),
     ],
 )
 def test_what_is_no_configuration_is_refused(text: str, where: str):
@@ -273,35 +262,27 @@ def test_durations_are_in_gos_notation(text: str, expected: float):
     assert nanoseconds(text) == expected
 
 
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [("90s", "1m30s"), ("10m", "10m0s"), ("1h", "1h0m0s"), ("0", "0s"), ("1500ms", "1.5s"),
+     ("0.25s", "250ms"), ("-1.5us", "-1.5µs"), ("36h0.5s", "36h0m0.5s"), ("7ns", "7ns")],
+)  # fmt: skip
+def test_durations_are_written_as_go_writes_them(text: str, written: str):
+    assert duration_text(nanoseconds(text)) == written
+    assert nanoseconds(written) == nanoseconds(text)
+
+
 @pytest.mark.parametrize("text", ["", "5", "s", "1 s", "1d", ".s", "٣s", "9999999h"])
 def test_other_durations_are_refused(text: str):
     with pytest.raises(InputError):
         nanoseconds(text)
 
 
-@pytest.mark.parametrize(
-    ("text", "where"),
-    [
-        (DOCUMENTS["ext-ok"], "extenders"),
-        (DOCUMENTS["pct-50"], "percentageOfNodesToScore"),
-        (
-            HEAD + "profiles: [{percentageOfNodesToScore: 5}]\n",
-            "profiles[0].percentageOfNodesToScore",
-        ),
-    ],
-)
-def test_what_is_not_honoured_yet_is_refused_not_ignored(text: str, where: str):
-    configuration = load(text, "sched.yaml")
+def test_what_is_not_honoured_yet_is_refused_not_ignored():
+    configuration = load(HEAD + "extenders: [{urlPrefix: x}]\n", "sched.yaml")
     with pytest.raises(InputError) as caught:
         refuse_unsupported(configuration, "sched.yaml")
-    assert caught.value.where == f"sched.yaml: {where}"
-
-
-@pytest.mark.parametrize("share", [0, 100])
-def test_scoring_all_nodes_is_honoured(share: int):
-    loaded = load(f"{HEAD}percentageOfNodesToScore: {share}\n", "sched.yaml")
-    refuse_unsupported(loaded)
-    assert loaded.percentage_of_nodes_to_score == share
+    assert caught.value.where == "sched.yaml: extenders"
 
 
 # --- which plugins run --------------------------------------------------------------------------
@@ -310,7 +291,8 @@ def test_scoring_all_nodes_is_honoured(share: int):
 def test_defaults_that_do_not_exist_here_are_left_out_and_named():
     registry = {name: REGISTRY[name] for name in ("PrioritySort", "NodeName", "DefaultBinder")}
     resolved = profile("multiPoint: {disabled: [{name: ImageLocality}]}", registry)
-    assert {p: n for p, n in resolved.points.items() if n} == {
+    assert "NodePorts" in resolved.points["filter"]
+    assert {p: n for p, n in resolved.running.items() if n} == {
         "queueSort": ("PrioritySort",), "filter": ("NodeName",), "bind": ("DefaultBinder",),
     }  # fmt: skip
     default_names = [plugin.name for plugin in DEFAULT_PLUGINS]
@@ -357,7 +339,8 @@ def test_a_per_node_plugin_serves_filter_and_score():
         ("multiPoint: {enabled: [{name: Xyz}]}", "multiPoint.enabled[0].name",
          "unknown plugin 'Xyz'", "--plugin FILE"),
         ("filter: {enabled: [{name: GangScheduling}]}", "filter.enabled[0].name",
-         "plugin GangScheduling is not available in this version", "remove"),
+         "plugin GangScheduling does not serve filter", "enable it at preEnqueue, permit"),
+        ("filter: {enabled: [{weight: 1}]}", "filter.enabled[0]", "has no name", "name a plugin"),
         ("permit: {enabled: [{name: ImageLocality}]}", "permit.enabled[0].name",
          "plugin ImageLocality does not serve permit", "enable it at score"),
         ("placementScore: {enabled: [{name: ImageLocality}]}", "placementScore.enabled[0].name",
@@ -379,12 +362,22 @@ def test_plugins_that_cannot_run_are_refused(plugins: str, where: str, problem: 
     assert remedy in error.remedy
 
 
-def test_a_default_that_is_missing_here_cannot_be_enabled():
+def test_what_upstream_has_and_the_registry_does_not_is_kept_and_named():
     registry = {name: cls for name, cls in REGISTRY.items() if name != "InterPodAffinity"}
+    resolved = profile("score: {enabled: [{name: InterPodAffinity, weight: 4}]}", registry)
+    assert resolved.points["score"][0] == "InterPodAffinity"
+    assert resolved.running["score"][0] == "TaintToleration"
+    [problem] = resolved.unavailable
+    assert problem.where == "sched.yaml: profiles[0].plugins.score.enabled[0].name"
+
+
+def test_a_weight_below_zero_is_refused_only_where_upstreams_sum_overflows():
+    last = "multiPoint: {enabled: [{name: ImageLocality, weight: -1}]}"
+    assert profile(last).weights["ImageLocality"] == -1
     error = refusal(
-        "profiles:\n- plugins: {score: {enabled: [{name: InterPodAffinity}]}}", registry
+        "profiles: [{plugins: {score: {enabled: [{name: ImageLocality, weight: -1}]}}}]"
     )
-    assert error.problem == "plugin InterPodAffinity is not available in this version"
+    assert error.problem == "weight -1 is below zero"
 
 
 def test_the_total_score_must_fit_in_64_bits():
@@ -481,55 +474,3 @@ profiles:
     assert resolved.typed["Fit"] == FitArgs(strategy_type="Most")
     assert resolved.typed["NodeName"] == AnyArgs()
     assert "Idle" not in resolved.typed
-
-
-# --- upstream's word on 83 documents ------------------------------------------------------------
-
-REFUSED_BY_A_PLUGINS_OWN_RULE = {
-    "args-bad-strategy": "NodeResourcesFit",
-    "args-weight-101": "NodeResourcesFit",
-    "args-shape-empty": "NodeResourcesFit",
-    "args-shape-unsorted": "NodeResourcesFit",
-    "args-shape-score-11": "NodeResourcesFit",
-    "args-unknown-field": "InterPodAffinity",
-    "args-hard-101": "InterPodAffinity",
-    "args-spread-system-with-list": "PodTopologySpread",
-    "args-spread-selector": "PodTopologySpread",
-    "args-preemption-101": "DefaultPreemption",
-    "args-volumebinding-neg": "VolumeBinding",
-    "args-nodeaffinity-bad": "NodeAffinity",
-    "args-balanced-dup": "NodeResourcesBalancedAllocation",
-}
-"""Documents that hinge on a plugin's Args, which the stubs do not have."""
-
-READ_HERE_ON_PURPOSE = {"v1beta2", "v1beta3"}
-"""Versions that upstream has dropped; here they are read, with a warning."""
-
-
-def shown(resolved: ResolvedProfile) -> dict[str, list[str]]:
-    """A profile in the golden's form."""
-    points = {point: list(names) for point, names in resolved.points.items() if names}
-    if "score" in points:
-        points["score"] = [f"{name}={resolved.weights[name]}" for name in points["score"]]
-    return points
-
-
-def test_the_goldens_are_all_here():
-    assert len(GOLDENS) == 83
-    assert GOLDENS.keys() == DOCUMENTS.keys()
-    assert not [id_ for id_ in REFUSED_BY_A_PLUGINS_OWN_RULE if GOLDENS[id_]["accepted"]]
-
-
-@pytest.mark.parametrize("id_", sorted(DOCUMENTS.keys() - REFUSED_BY_A_PLUGINS_OWN_RULE.keys()))
-def test_a_document_is_taken_as_upstream_takes_it(id_: str):
-    golden = GOLDENS[id_]
-    if not golden["accepted"] and id_ not in READ_HERE_ON_PURPOSE:
-        with pytest.raises(InputError) as caught:
-            resolve_all(load(DOCUMENTS[id_], id_), REGISTRY, id_)
-        assert caught.value.where.startswith(id_)
-        return
-    configuration = load(DOCUMENTS[id_], id_)
-    expected = golden.get("profiles", GOLDENS["empty"]["profiles"])
-    resolved = resolve_all(configuration, REGISTRY, id_)
-    assert {profile.name: shown(profile) for profile in resolved} == expected
-    assert bool(configuration.warnings) is (id_ in READ_HERE_ON_PURPOSE)

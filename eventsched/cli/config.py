@@ -1,0 +1,127 @@
+"""``eventsched config``: checks a KubeSchedulerConfiguration, completes it, compares two."""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from eventsched.cli.exits import BAD_INPUT, DIFFERS
+from eventsched.cli.tables import table
+from eventsched.cluster.files import read_text
+from eventsched.domain.errors import InputError
+from eventsched.runtime.assembly import registry
+from eventsched.scheduling.checking import Checked, check
+from eventsched.scheduling.completion import completed
+from eventsched.scheduling.differences import differences
+from eventsched.scheduling.resolution import ResolvedProfile
+
+
+def add_to(commands: Any) -> None:
+    """Adds the command to the parser."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "config",
+        help="check a KubeSchedulerConfiguration, complete it, or compare two",
+        description="Reads a KubeSchedulerConfiguration as kube-scheduler v1.36 does; FILE may be "
+        "- for stdin. v1beta1 to v1beta3 are read too, with a warning.",
+    )
+    actions = parser.add_subparsers(title="actions", dest="action", required=True)
+    one = _action(actions, "check", _check, "name all that is wrong, or the plugins by point")
+    one.add_argument("-o", dest="output", choices=("table", "json"), default="table")
+    one = _action(actions, "show", _show, "write it out with every default filled in")
+    one.add_argument("-o", dest="output", choices=("yaml", "json"), default="yaml")
+    _action(actions, "diff", _diff, "say what differs in effect; exit 1 where something does", 2)
+
+
+def _action(
+    actions: Any, name: str, run: Any, told: str, files: int | None = None
+) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = actions.add_parser(name, help=told, description=told)
+    parser.add_argument("file", metavar="FILE", nargs=files)
+    parser.add_argument(
+        "--plugin",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FILE.py",
+        help="a file with plugins that the configuration names; may be repeated",
+    )
+    parser.set_defaults(run=run)
+    return parser
+
+
+def _check(options: argparse.Namespace) -> int:
+    [checked] = _read(options, options.file)
+    if checked.problems:
+        return BAD_INPUT
+    if options.output == "json":
+        profiles = {profile.name: _points(profile) for profile in checked.profiles}
+        print(json.dumps({"profiles": profiles}))
+        return 0
+    rows = [
+        (profile.name, point, ", ".join(names))
+        for profile in checked.profiles
+        for point, names in _points(profile).items()
+    ]
+    print(table(("profile", "point", "plugins"), rows))
+    return 0
+
+
+def _points(profile: ResolvedProfile) -> dict[str, list[str]]:
+    """The points at which something runs, score plugins as ``Name=weight``."""
+    points = {point: list(names) for point, names in profile.points.items() if names}
+    if "score" in points:
+        points["score"] = [f"{name}={profile.weights[name]}" for name in points["score"]]
+    return points
+
+
+def _show(options: argparse.Namespace) -> int:
+    [checked] = _read(options, options.file)
+    if checked.problems:
+        return BAD_INPUT
+    document = completed(checked.configuration, checked.profiles)
+    if options.output == "json":
+        print(json.dumps(document))
+    else:
+        print(yaml.safe_dump(document, allow_unicode=True), end="")
+    return 0
+
+
+def _diff(options: argparse.Namespace) -> int:
+    old, new = _read(options, *options.file)
+    if old.problems or new.problems:
+        return BAD_INPUT
+    found = list(differences((old.configuration, old.profiles), (new.configuration, new.profiles)))
+    print("\n".join(found) or "no difference in effect")
+    return DIFFERS if found else 0
+
+
+def _read(options: argparse.Namespace, *files: str) -> list[Checked]:
+    """Each file, checked; its problems and warnings are on stderr, a line each."""
+    if files.count("-") > 1:
+        raise InputError("-", "stdin can be read only once", "name one of the two as a file")
+    known = registry(options.plugin)
+    checked = []
+    for file in files:
+        source = "stdin" if file == "-" else file
+        checked.append(check(_text(file), source, known))
+        for problem in checked[-1].problems:
+            print(f"eventsched config: {_line(problem)}", file=sys.stderr)
+        for warning in checked[-1].warnings:
+            print(f"eventsched config: {source}: warning: {_line(warning)}", file=sys.stderr)
+    return checked
+
+
+def _line(said: object) -> str:
+    return " ".join(str(said).splitlines())
+
+
+def _text(file: str) -> str:
+    if file != "-":
+        return read_text(Path(file))
+    try:
+        return sys.stdin.buffer.read().decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise InputError("stdin", "is not UTF-8 text", "send it as UTF-8") from None

@@ -1,0 +1,122 @@
+"""A profile's pluginConfig, held against the plugins' own types.
+
+Upstream: kube-scheduler/config/v1/types.go decodeNestedObjects decodes the arguments, validation.go
+validatePluginConfig checks them; those of NodeResourcesFit are checked only where the plugin is
+made (plugins/noderesources/fit.go NewFit).
+"""
+
+import difflib
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from eventsched.domain.errors import InputError
+from eventsched.scheduling.catalogue import UPSTREAM_POINTS
+from eventsched.scheduling.configuration import API_VERSION
+from eventsched.scheduling.decoding import Report, RuleError, refuse, salvaged
+from eventsched.scheduling.pluginargs import ARGUMENTS
+from eventsched.scheduling.sections import PluginConfig
+
+CHECKED_WHERE_MADE = frozenset({"NodeResourcesFit"})
+"""Plugins whose arguments are held against the rules only where they are enabled."""
+
+
+def typed_arguments(
+    plugin_config: Sequence[PluginConfig],
+    registry: Mapping[str, type],
+    enabled: Collection[str],
+    where: str,
+    report: Report = refuse,
+) -> dict[str, object | None]:
+    """The arguments of the enabled plugins by name, defaults included; all others are checked
+    too. Those of a plugin that nobody knows are let pass, and so are those of an in-tree plugin
+    that takes none, as upstream."""
+    typed: dict[str, object | None] = {}
+    for i, each in enumerate(plugin_config):
+        kind = kind_of(each.name, registry)
+        place = f"{where}[{i}].args"
+        if kind is None:
+            if each.name in registry and each.name not in UPSTREAM_POINTS and each.args:
+                problem = f"plugin {each.name} takes no arguments"
+                report(InputError(place, problem, "remove them"))
+        else:
+            lenient = each.name in CHECKED_WHERE_MADE and each.name not in enabled
+            typed[each.name] = _decoded(
+                kind, each.name, each.args, place, _but_rules(report) if lenient else report
+            )
+    for name in enabled:
+        if name not in typed:
+            kind = kind_of(name, registry)
+            typed[name] = None if kind is None else _decoded(kind, name, None, where, report)
+    return {name: typed[name] for name in enabled}
+
+
+def kind_of(name: str, registry: Mapping[str, type]) -> type | None:
+    """The type of a plugin's arguments: its own Args, or what upstream's plugin of that name has;
+    None for a plugin that takes none."""
+    return getattr(registry.get(name), "Args", None) or ARGUMENTS.get(name)
+
+
+def without_effect(args: Mapping[str, Any], registry: Mapping[str, type]) -> list[str]:
+    """Of arguments by plugin those that nothing here reads, as warnings."""
+    found = []
+    for name in args:
+        if name not in registry:
+            why = "this version does not have the plugin"
+            if name not in UPSTREAM_POINTS:
+                why = "there is no such plugin"
+        elif args[name] and kind_of(name, registry) is None:
+            why = "the plugin takes no arguments"
+        else:
+            continue
+        found.append(f"pluginConfig of {name} has no effect: {why}")
+    return found
+
+
+def typed_args(
+    plugin_class: type, raw: Mapping[str, Any] | None, where: str, report: Report = refuse
+) -> object | None:
+    """A plugin's arguments as its ``Args``, or None for a plugin that has no such struct.
+
+    ``where`` is the place of the arguments. apiVersion and kind may stand among them, as upstream
+    writes them. Raises InputError with the path of the field for what does not fit, and where a
+    plugin without Args is given any.
+    """
+    name = getattr(plugin_class, "name", plugin_class.__name__)
+    kind = getattr(plugin_class, "Args", None)
+    if kind is not None:
+        return _decoded(kind, name, raw, where, report)
+    if raw:
+        report(InputError(where, f"plugin {name} takes no arguments", "remove them"))
+    return None
+
+
+def _but_rules(report: Report) -> Report:
+    def but_rules(problem: InputError) -> None:
+        if not isinstance(problem, RuleError):
+            report(problem)
+
+    return but_rules
+
+
+def _decoded(kind: type, name: str, args: Any, where: str, report: Report) -> object | None:
+    if args is not None and not isinstance(args, dict):
+        report(InputError(where, "no mapping of arguments", "write fields and their values"))
+        args = None
+    raw = dict(args or {})
+    found = raw.pop("kind", None)
+    if found not in (None, "", f"{name}Args"):
+        report(InputError(f"{where}.kind", f"{found!r} is not {name}Args", "remove kind"))
+    version = raw.pop("apiVersion", None)
+    if version not in (None, "", API_VERSION):
+        report(InputError(f"{where}.apiVersion", f"{version!r} is not supported", "remove it"))
+    fields = {each.encode_name for each in msgspec.structs.fields(kind)}
+    strict = kind.__struct_config__.forbid_unknown_fields  # type: ignore[attr-defined]
+    for unknown in raw.keys() - fields if fields and not strict else ():
+        # Also where the plugin's Args would let them pass: a typo would be a default.
+        close = difflib.get_close_matches(unknown, fields, n=1)
+        remedy = f"did you mean {close[0]}?" if close else f"known are {', '.join(sorted(fields))}"
+        report(InputError(f"{where}.{unknown}", f"plugin {name} has no such argument", remedy))
+    arguments: object | None = salvaged(raw, kind, where, report)
+    return arguments

@@ -1,0 +1,51 @@
+"""A configuration with all that is wrong with it, and what it amounts to where nothing is."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from eventsched.domain.errors import InputError
+from eventsched.scheduling import configuration, resolution
+from eventsched.scheduling.arguments import without_effect
+from eventsched.scheduling.decoding import concerns
+from eventsched.scheduling.resolution import ResolvedProfile
+from eventsched.scheduling.sections import Configuration
+
+
+@dataclass(frozen=True)
+class Checked:
+    """``problems`` in the order of reading, resolution's last, and ``warnings``. The configuration
+    and its profiles mean something only where there is no problem."""
+
+    configuration: Configuration
+    profiles: tuple[ResolvedProfile, ...]
+    problems: tuple[InputError, ...]
+    warnings: tuple[str, ...]
+
+
+def check(text: str, source: str, registry: Mapping[str, type]) -> Checked:
+    """Reads and resolves a configuration. What follows from a problem that is named already is not
+    named again. Only what this version lacks is a warning: upstream takes the file."""
+    found: list[InputError] = []
+    try:
+        loaded = configuration.load(text, source, found.append)
+    except InputError as fatal:
+        return Checked(Configuration(), (), (*found, fatal), ())
+
+    def report(problem: InputError) -> None:
+        if not concerns(problem.where, [each.where for each in found]):
+            found.append(problem)
+
+    profiles = tuple(resolution.resolve_all(loaded, registry, source, report))
+    return Checked(loaded, profiles, tuple(found), tuple(_warnings(loaded, profiles, registry)))
+
+
+def _warnings(
+    loaded: Configuration, profiles: tuple[ResolvedProfile, ...], registry: Mapping[str, type]
+) -> list[str]:
+    found = [*loaded.warnings]
+    for profile in profiles:
+        found += [f"{each.problem}: no run will take this file" for each in profile.unavailable]
+        found += without_effect(profile.args, registry)
+    if loaded.extenders:
+        found.append("extenders are not supported yet: no run will take this file")
+    return list(dict.fromkeys(found))

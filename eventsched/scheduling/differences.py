@@ -1,0 +1,76 @@
+"""What differs in effect between two configurations, in words: one line a difference."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from eventsched.scheduling.completion import arguments, completed
+from eventsched.scheduling.resolution import ResolvedProfile
+from eventsched.scheduling.sections import Configuration
+
+Resolved = tuple[Configuration, Sequence[ResolvedProfile]]
+
+
+def differences(old: Resolved, new: Resolved) -> Iterator[str]:
+    """Lines such as ``profiles[a].plugins.score: NodeAffinity weight 2 → 5``: the fields outside
+    the profiles first, then each profile's."""
+    fields = [{**completed(*each), "profiles": None} for each in (old, new)]
+    yield from _changed(fields[0], fields[1], "")
+    before = {profile.name: profile for profile in old[1]}
+    after = {profile.name: profile for profile in new[1]}
+    for name in {**before, **after}:
+        where = f"profiles[{name}]"
+        if name not in after:
+            yield f"{where}: removed"
+        elif name not in before:
+            yield f"{where}: added"
+        else:
+            yield from _profile_changes(before[name], after[name], where)
+
+
+def _profile_changes(old: ResolvedProfile, new: ResolvedProfile, where: str) -> Iterator[str]:
+    if old.percentage != new.percentage:
+        yield f"{where}.percentageOfNodesToScore: {old.percentage} → {new.percentage}"
+    for point in old.points:
+        yield from _list_changes(old.points[point], new.points[point], f"{where}.plugins.{point}")
+    for name, weight in old.weights.items():
+        if new.weights.get(name, weight) != weight:
+            yield f"{where}.plugins.score: {name} weight {weight} → {new.weights[name]}"
+    for name in sorted(old.typed.keys() & new.typed.keys()):
+        if old.typed[name] is not None and new.typed[name] is not None:
+            before, after = (arguments(name, each.typed[name]) for each in (old, new))
+            yield from _changed(before, after, f"{where}.pluginConfig[{name}].args")
+
+
+def _list_changes(old: Sequence[str], new: Sequence[str], where: str) -> Iterator[str]:
+    yield from (f"{where}: {name} removed" for name in old if name not in new)
+    yield from (f"{where}: {name} added" for name in new if name not in old)
+    kept = [name for name in old if name in new]
+    moved = [name for name in new if name in old]
+    if kept != moved:
+        yield f"{where}: order {', '.join(kept)} → {', '.join(moved)}"
+
+
+def _changed(old: Any, new: Any, where: str) -> Iterator[str]:
+    """The fields and items that are not alike; what is on one side only is unset on the other."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        for name in {**old, **new}:
+            place = f"{where}.{name}" if where else name
+            yield from _changed(old.get(name), new.get(name), place)
+    elif isinstance(old, list) and isinstance(new, list):
+        for i in range(max(len(old), len(new))):
+            before, after = (each[i] if i < len(each) else None for each in (old, new))
+            yield from _changed(before, after, f"{where}[{i}]")
+    elif old != new:
+        yield f"{where}: {_said(old)} → {_said(new)}"
+
+
+def _said(value: Any) -> str:
+    if value is None:
+        return "unset"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{name}: {_said(inner)}" for name, inner in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_said, value)) + "]"
+    return str(value) if value != "" else "''"

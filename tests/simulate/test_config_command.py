@@ -1,0 +1,191 @@
+"""``eventsched config`` as its users run it: output, exit codes, one line for each problem."""
+
+import io
+import json
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from eventsched.cli.main import main
+
+HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+GOOD = (
+    HEAD
+    + """
+parallelism: 4
+profiles:
+- schedulerName: a
+  percentageOfNodesToScore: 10
+  plugins: {score: {enabled: [{name: NodeAffinity, weight: 5}]}}
+  pluginConfig:
+  - {name: NodeResourcesFit, args: {scoringStrategy: {type: MostAllocated}}}
+- schedulerName: b
+"""
+)
+BAD = (
+    HEAD
+    + """
+paralellism: 4
+percentageOfNodesToScore: 101
+profiles:
+- schedulerName: a
+  plugins:
+    filter: {enabled: [{name: NodeNam}, {nme: NodeName}]}
+    bind: {disabled: [{name: '*'}]}
+  pluginConfig:
+  - name: NodeResourcesFit
+    args: {ignoredResources: ['b b', cpu, 'c c'], scoringStrategy: {type: Foo}}
+  - name: PodTopologySpread
+    args: {defaultingType: List, defaultConstraints: [{maxSkew: 0, topologyKey: a}]}
+"""
+)
+
+
+def written(tmp_path: Path, text: str, name: str = "sched.yaml") -> str:
+    path = tmp_path / name
+    path.write_text(text)
+    return str(path)
+
+
+def test_check_shows_the_plugins_of_each_profile_by_point(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["config", "check", written(tmp_path, GOOD)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == ["PROFILE", "POINT", "PLUGINS"]
+    assert "b         bind         DefaultBinder" in lines
+    [score] = [line for line in lines if line.startswith("a         score")]
+    assert score.split("   ")[-1].strip().startswith("NodeAffinity=5, TaintToleration=3, ")
+
+
+def test_check_in_json_is_in_the_goldens_form(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["config", "check", written(tmp_path, GOOD), "-o", "json"]) == 0
+    profiles = json.loads(capsys.readouterr().out)["profiles"]
+    assert list(profiles) == ["a", "b"]
+    assert profiles["b"]["queueSort"] == ["PrioritySort"]
+    assert profiles["a"]["score"][0] == "NodeAffinity=5"
+    assert "permit" not in profiles["a"]
+
+
+def test_check_names_each_problem_in_a_line_and_nothing_that_only_follows_from_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = written(tmp_path, BAD)
+    assert main(["config", "check", path, "-o", "json"]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    fit, spread = (f"profiles[0].pluginConfig[{i}].args" for i in (0, 1))
+    lines = [line for line in said.err.splitlines() if "warning:" not in line]
+    assert [line.split(": ")[2] for line in lines] == [
+        "paralellism",
+        "profiles[0].plugins.filter.enabled[1].nme",
+        "percentageOfNodesToScore",
+        "profiles[0].plugins.filter.enabled[0].name",
+        "profiles[0].plugins.bind",
+        f"{fit}.ignoredResources[0]",
+        f"{fit}.ignoredResources[2]",
+        f"{fit}.scoringStrategy.type",
+        f"{spread}.defaultConstraints[0].maxSkew",
+        f"{spread}.defaultConstraints[0].whenUnsatisfiable",
+    ]
+    assert lines[0] == (
+        f"eventsched config: {path}: paralellism: unknown field 'paralellism'; "
+        "did you mean 'parallelism'?"
+    )
+
+
+@pytest.mark.parametrize("text", ["profiles: [", "- a\n", "kind: Pod\n", HEAD + "profiles: 4\n"])
+def test_what_cannot_be_read_on_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str
+) -> None:
+    assert main(["config", "check", written(tmp_path, text)]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_warnings_are_on_stderr_and_change_no_exit_code(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = HEAD.replace("/v1\n", "/v1beta3\n") + "extenders: [{urlPrefix: x}]\n"
+    assert main(["config", "check", written(tmp_path, text)]) == 0
+    first, second = capsys.readouterr().err.splitlines()
+    assert "warning: apiVersion kubescheduler.config.k8s.io/v1beta3 is deprecated" in first
+    assert "warning: extenders are not supported yet" in second
+
+
+def test_show_fills_in_every_default(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["config", "show", written(tmp_path, GOOD)]) == 0
+    document = yaml.safe_load(capsys.readouterr().out)
+    assert document["apiVersion"] == "kubescheduler.config.k8s.io/v1"
+    assert (document["parallelism"], document["podMaxBackoffSeconds"]) == (4, 10)
+    assert document["leaderElection"]["leaseDuration"] == "15s"
+    first, second = document["profiles"]
+    assert first["plugins"]["score"]["enabled"][0] == {"name": "NodeAffinity", "weight": 5}
+    assert second["plugins"]["multiPoint"] == {"disabled": [{"name": "*"}]}
+    args = {each["name"]: each["args"] for each in first["pluginConfig"]}
+    assert args["NodeResourcesFit"] == {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "NodeResourcesFitArgs",
+        "scoringStrategy": {
+            "type": "MostAllocated",
+            "resources": [{"name": "cpu", "weight": 1}, {"name": "memory", "weight": 1}],
+        },
+    }
+    assert args["InterPodAffinity"]["hardPodAffinityWeight"] == 1
+
+
+def test_diff_says_in_words_what_differs_in_effect(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    new = GOOD.replace("weight: 5", "weight: 7").replace("MostA", "LeastA").replace(": 10", ": 0")
+    new = new.replace(
+        "- schedulerName: b", "- schedulerName: c\nleaderElection: {leaseDuration: 1m}"
+    )
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(new.encode())))
+    assert main(["config", "diff", written(tmp_path, GOOD), "-"]) == 1
+    assert capsys.readouterr().out.splitlines() == [
+        "leaderElection.leaseDuration: 15s → 1m0s",
+        "profiles[a].percentageOfNodesToScore: 10 → 0",
+        "profiles[a].plugins.score: NodeAffinity weight 5 → 7",
+        "profiles[a].pluginConfig[NodeResourcesFit].args.scoringStrategy.type: "
+        "MostAllocated → LeastAllocated",
+        "profiles[b]: removed",
+        "profiles[c]: added",
+    ]
+
+
+def test_diff_tells_plugins_that_come_go_and_move(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    of = "profiles: [{plugins: {filter: {disabled: [{name: '*'}], enabled: [%s]}}}]\n"
+    old = written(tmp_path, HEAD + of % "{name: NodeName}, {name: NodePorts}", "old.yaml")
+    new = "{name: NodePorts}, {name: NodeName}, {name: NodeAffinity}"
+    assert main(["config", "diff", old, written(tmp_path, HEAD + of % new, "new.yaml")]) == 1
+    place = "profiles[default-scheduler].plugins.filter"
+    assert capsys.readouterr().out.splitlines() == [
+        f"{place}: NodeAffinity added",
+        f"{place}: order NodeName, NodePorts → NodePorts, NodeName",
+    ]
+
+
+def test_what_only_looks_different_is_no_difference(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old = written(tmp_path, HEAD.replace("/v1\n", "/v1beta2\n"), "old.yaml")
+    new = written(tmp_path, HEAD + "parallelism: 16\nleaderElection: {leaseDuration: 0.25m}\n")
+    assert main(["config", "diff", old, new]) == 0
+    assert capsys.readouterr().out == "no difference in effect\n"
+    assert main(["config", "diff", old, written(tmp_path, BAD)]) == 2
+    assert main(["config", "diff", "-", "-"]) == 2
+
+
+def test_a_plugin_of_a_file_counts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plugin = tmp_path / "mine.py"
+    plugin.write_text("class Mine:\n    name = 'Mine'\n    def score_node(self, p, n): return 1\n")
+    path = written(tmp_path, HEAD + "profiles: [{plugins: {score: {enabled: [{name: Mine}]}}}]\n")
+    assert main(["config", "check", path]) == 2
+    assert main(["config", "check", path, "--plugin", str(plugin)]) == 0
+    assert "Mine=1" in capsys.readouterr().out
