@@ -102,6 +102,15 @@ class Field:
         for a quantity outside the grammar or below 0."""
         return {name: _amount(name, field) for name, field in self._entries()}
 
+    def names(self) -> tuple[str, ...]:
+        """The keys of this mapping."""
+        return tuple(name for name, _ in self._entries())
+
+    def amount(self) -> int | None:
+        """This quantity, in bytes or as a count; None where it is missing. Raises InputError as
+        ``resources`` does."""
+        return None if self.value is None else _amount("", self)
+
     def _entries(self) -> list[tuple[str, "Field"]]:
         if self.value is None:
             return []

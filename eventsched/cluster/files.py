@@ -1,6 +1,7 @@
 """Reads input files, plain or compressed; whatever goes wrong is an InputError."""
 
 import gzip
+import sys
 import zlib
 from pathlib import Path
 
@@ -9,14 +10,14 @@ from eventsched.domain.errors import InputError
 
 def read_text(path: Path) -> str:
     """The file's text: UTF-8, with or without a byte order mark, decompressed where it is named
-    ``.gz``.
+    ``.gz``; ``-`` is standard input.
 
     Raises InputError, naming the file, when it is missing, unreadable, truncated, not gzip although
     named so, not UTF-8, or empty.
     """
     where = str(path)
     try:
-        body = path.read_bytes()
+        body = sys.stdin.buffer.read() if where == "-" else path.read_bytes()
     except OSError as error:
         raise InputError(
             where,

@@ -1,12 +1,13 @@
-"""Nodes and pods from Kubernetes manifests: YAML or JSON, plain or .gz, single or as a List.
+"""Objects from Kubernetes manifests: YAML or JSON, plain or .gz, single or as a List.
 
-Reads what people write and what ``kubectl get nodes,pods -o yaml`` prints. The objects count as
-never seen by an API server, so its defaulting is applied; that changes nothing in printed ones.
+Reads what people write and what ``kubectl get nodes,pods,pvc,pv,sc -A -o yaml`` prints. The objects
+count as never seen by an API server, so its defaulting and admission are applied; that changes
+nothing in printed ones.
 """
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,12 @@ import msgspec
 import yaml
 
 from eventsched.cluster import translate
+from eventsched.cluster.admission import Admission
 from eventsched.cluster.files import read_text
+from eventsched.cluster.translate_objects import READINGS, is_read
 from eventsched.domain.errors import InputError
 from eventsched.domain.objects import Node, Pod
+from eventsched.domain.registry import AnyObject
 
 try:
     from yaml import CSafeLoader as _SafeLoader
@@ -31,45 +35,91 @@ class Manifests:
 
     nodes: list[Node] = field(default_factory=list)
     pods: list[Pod] = field(default_factory=list)
+    objects: list[AnyObject] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
 
 def read(path: Path) -> Manifests:
-    """The nodes and unfinished pods in a manifest file.
+    """The objects in one manifest file, as ``read_all`` gives them."""
+    return read_all([path])[0]
 
-    Objects of other kinds, and constraints that this version does not judge yet, give one warning
-    each. Raises InputError, naming file, object and field or line, when the file cannot be read or
-    parsed, an object is malformed, or a node's name or a pod's uid comes twice.
+
+def read_all(paths: Sequence[Path]) -> list[Manifests]:
+    """The nodes, the unfinished pods and the other objects that scheduling reads, file by file.
+    Classes of priority and storage in any of the files hold for the objects in all of them.
+
+    Objects of further kinds, and constraints that this version cannot meet yet, give one warning
+    each. Raises InputError, naming file, object and field or line, when a file cannot be read or
+    parsed, an object is malformed, or comes twice in a file (for a pod: its uid).
     """
-    found = Manifests()
-    others: Counter[str] = Counter()
-    ignored: Counter[str] = Counter()
-    seen: dict[str, str] = {}
+    admission = Admission()
+    files: list[tuple[Path, list[_Found]]] = []
+    for path in paths:
+        found = list(_found(path))
+        for each in found:
+            admission.learn(each.kind, each.obj, each.where)
+        files.append((path, found))
+    made = [_manifests(path, found, admission) for path, found in files]
+    if admission.unknown and made:
+        made[-1].warnings.append(
+            f"priority classes that are in no file: {_counted(admission.unknown, ' pods')}; "
+            "the priority of these pods is taken as 0"
+        )
+    return made
+
+
+@dataclass(frozen=True)
+class _Found:
+    """An object, of which kind (with its apiVersion, where that makes it another), its place in the
+    file, and the words for file and object."""
+
+    obj: dict[str, Any]
+    kind: str
+    place: str
+    where: str
+
+
+def _found(path: Path) -> Iterator[_Found]:
     for obj, place in _objects(_documents(read_text(path), str(path)), str(path)):
         kind = _kind(obj, f"{path}: {place}")
-        where = f"{path}: {_title(kind, obj, place)}"
-        if kind == "Node":
-            node = translate.node(obj, where)
-            _refuse_second(seen, f"node {node.name}", where, "metadata.name", place)
-            found.nodes.append(node)
-        elif kind != "Pod":
-            others[kind] += 1
-        elif not _is_finished(obj):
-            pod = translate.pod(obj, where, defaults=True)
-            _refuse_second(seen, f"pod uid {pod.uid}", where, "metadata.uid", place)
-            found.pods.append(pod)
-            ignored.update(translate.unjudged(obj))
+        yield _Found(obj, kind, place, f"{path}: {_title(kind, obj, place)}")
+
+
+def _manifests(path: Path, found: Iterable[_Found], admission: Admission) -> Manifests:
+    made = Manifests()
+    others: Counter[str] = Counter()
+    unmet: Counter[str] = Counter()
+    seen: dict[str, str] = {}
+    for each in found:
+        if each.kind == "Node":
+            node = translate.node(each.obj, each.where)
+            _refuse_second(seen, f"node {node.name}", each, "metadata.name")
+            made.nodes.append(node)
+        elif each.kind == "Pod":
+            if _is_finished(each.obj):
+                continue
+            pod = translate.pod(each.obj, each.where, defaults=True)
+            _refuse_second(seen, f"pod uid {pod.uid}", each, "metadata.uid")
+            made.pods.append(admission.admit_pod(pod, each.obj))
+            unmet.update(translate.unjudged(each.obj))
+        elif each.kind in READINGS:
+            other = translate.cluster_object(each.obj, each.where, defaults=True)
+            assert other is not None
+            _refuse_second(seen, other.title, each, "metadata.name")
+            made.objects.append(admission.admit(other))
+        elif each.kind != "PriorityClass":
+            others[each.kind] += 1
     if others:
-        found.warnings.append(
-            f"{path}: objects of other kinds were left out: {_counted(others)}; "
-            "only Node and Pod are read"
+        made.warnings.append(
+            f"{path}: objects of kinds that scheduling does not read were left out: "
+            f"{_counted(others)}"
         )
-    if ignored:
-        found.warnings.append(
-            f"{path}: constraints that this version does not judge yet were ignored: "
-            f"{_counted(ignored, ' pods')}"
+    if unmet:
+        made.warnings.append(
+            f"{path}: constraints that this version cannot meet yet, so that it refuses the pods: "
+            f"{_counted(unmet, ' pods')}"
         )
-    return found
+    return made
 
 
 def _counted(counter: Counter[str], unit: str = "") -> str:
@@ -81,30 +131,31 @@ def _title(kind: str, obj: Mapping[str, Any], place: str) -> str:
     metadata = obj.get("metadata")
     if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str):
         return f"{kind} in {place}"
-    name = metadata["name"]
-    if kind == "Pod":
-        name = f"{metadata.get('namespace') or 'default'}/{name}"
-    return f"{kind} {name}"
+    namespace = metadata.get("namespace") or ("default" if kind == "Pod" else "")
+    return f"{kind} {namespace}/{metadata['name']}" if namespace else f"{kind} {metadata['name']}"
 
 
 def _kind(obj: Mapping[str, Any], where: str) -> str:
     kind = obj.get("kind")
     if not isinstance(kind, str) or not kind:
         raise InputError(f"{where}: kind", "is missing", "add kind: Node or kind: Pod")
-    version = obj.get("apiVersion", "v1")
+    version = obj.get("apiVersion")
     # Other API groups have kinds named Node too.
-    ours = kind not in ("Node", "Pod") or version == "v1"
+    if kind in ("Node", "Pod"):
+        ours = version in (None, "v1")
+    else:
+        ours = kind not in READINGS or is_read(kind, version)
     return kind if ours else f"{kind}.{version}"
 
 
-def _refuse_second(seen: dict[str, str], key: str, where: str, path: str, place: str) -> None:
+def _refuse_second(seen: dict[str, str], key: str, each: _Found, path: str) -> None:
     if key in seen:
         raise InputError(
-            f"{where}: {path}",
-            f"{key} comes a second time in {place} (first in {seen[key]})",
+            f"{each.where}: {path}",
+            f"{key} comes a second time in {each.place} (first in {seen[key]})",
             "remove one of the two",
         )
-    seen[key] = place
+    seen[key] = each.place
 
 
 def _is_finished(obj: Mapping[str, Any]) -> bool:

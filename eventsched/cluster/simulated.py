@@ -1,8 +1,8 @@
 """A simulated cluster in virtual time: pods arrive, are bound after a fixed delay, run and end.
 
 It never reads a clock: it is a function of its inputs and of the effects it was told to execute.
-Within an instant things happen in the order (kind, order of origin): nodes, bind outcomes, ends of
-pods, arrivals.
+Within an instant things happen in the order (kind, order of origin): other objects, nodes, pods on
+them, outcomes, ends of pods, ends of evicted pods, arrivals.
 """
 
 from collections.abc import Iterable
@@ -12,12 +12,15 @@ from typing import Any
 from eventsched.cluster.arrivals import TracePod
 from eventsched.domain import records
 from eventsched.domain.objects import Node, Pod
-from eventsched.domain.records import Bind, Stimulus, decode, encode
+from eventsched.domain.records import Effect, Evict, Stimulus, decode, encode
+from eventsched.domain.registry import AnyObject
 
 BIND_DELAY = 1_000
-"""Microseconds from a decision to the outcome of its bind."""
+"""Microseconds from a decision to the outcome of its bind, or of an eviction."""
+TERMINATION = 1_000_000
+"""Microseconds from there to the end of a pod that is evicted."""
 
-_NODE, _BOUND_POD, _OUTCOME, _END, _ARRIVAL = range(5)
+_OBJECT, _NODE, _BOUND_POD, _OUTCOME, _END, _GONE, _ARRIVAL = range(-1, 6)
 
 
 class SimulatedCluster:
@@ -29,14 +32,19 @@ class SimulatedCluster:
         arrivals: Iterable[TracePod],
         bound: Iterable[Pod] = (),
         *,
+        objects: Iterable[AnyObject] = (),
         bind_delay: int = BIND_DELAY,
     ) -> None:
-        """``bound`` pods are on their nodes from the start. Arrivals without a time come at 0; all
-        times are µs."""
+        """``bound`` pods are on their nodes from the start, and ``objects`` there. Arrivals without
+        a time come at 0; all times are µs."""
         self._bind_delay = bind_delay
         self._order = 0
         self._events: list[tuple[int, int, int, Stimulus]] = []
         self._runs_for: dict[str, int] = {}
+        self._cut_short: set[str] = set()
+        """Evicted pods: the end that they would have come to counts no more."""
+        for other in objects:
+            self._push(0, _OBJECT, records.ObjectChanged(object=other))
         for node in nodes:
             self._push(0, _NODE, records.NodeAdded(node=node))
         for pod in bound:
@@ -51,6 +59,8 @@ class SimulatedCluster:
     @property
     def next_at(self) -> int | None:
         """When something happens next, whatever the scheduler does."""
+        while self._events and self._is_cut_short(self._events[0]):
+            self._cut_short.discard(heappop(self._events)[3].uid)  # type: ignore[attr-defined]
         events = self._events[0][0] if self._events else None
         arrival = self._arrivals[-1][0] if self._arrivals else None
         if events is None or arrival is None:
@@ -64,7 +74,11 @@ class SimulatedCluster:
     def _due(self, now: int) -> list[tuple[int, int, int, Stimulus]]:
         taken: list[tuple[int, int, int, Stimulus]] = []
         while self._events and self._events[0][0] <= now:
-            taken.append(heappop(self._events))
+            event = heappop(self._events)
+            if self._is_cut_short(event):
+                self._cut_short.discard(event[3].uid)  # type: ignore[attr-defined]
+            else:
+                taken.append(event)
         while self._arrivals and self._arrivals[-1][0] <= now:
             at, order, each = self._arrivals.pop()
             taken.append((at, _ARRIVAL, order, records.PodAdded(pod=each.pod)))
@@ -86,11 +100,12 @@ class SimulatedCluster:
     def snapshot(self) -> list[Any]:
         """What is to come, as JSON values, for ``restore``."""
         events = [[at, kind, n, encode(what).decode()] for at, kind, n, what in self._events]
-        return [len(self._arrivals), self._order, events]
+        return [len(self._arrivals), self._order, events, sorted(self._cut_short)]
 
     def restore(self, kept: list[Any]) -> None:
         """Goes on from a snapshot of a cluster of the same inputs."""
-        arrivals, self._order, events = kept
+        arrivals, self._order, events, cut_short = kept
+        self._cut_short = set(cut_short)
         del self._arrivals[arrivals:]
         self._events = []
         for at, kind, number, what in events:
@@ -99,14 +114,28 @@ class SimulatedCluster:
             self._events.append((at, kind, number, stimulus))
         heapify(self._events)
 
-    def execute(self, effect: Bind, at: int) -> None:
-        """Binds a pod: it runs from the outcome on, and ends when its time is over."""
+    def execute(self, effect: Effect, at: int) -> None:
+        """Binds a pod: it runs from the outcome on, and ends when its time is over. Or evicts one:
+        it ends a while after the outcome."""
         bound_at = at + self._bind_delay
+        if isinstance(effect, Evict):
+            self._push(bound_at, _OUTCOME, records.EvictionSucceeded(uid=effect.uid))
+            self._push(bound_at + TERMINATION, _GONE, records.PodDeleted(uid=effect.uid))
+            if effect.uid in self._runs_for:
+                self._cut_short.add(effect.uid)
+            return
         outcome = records.BindSucceeded(uid=effect.uid, node=effect.node)
         self._push(bound_at, _OUTCOME, outcome)
         runs_for = self._runs_for.get(effect.uid)
         if runs_for is not None:
             self._push(bound_at + runs_for, _END, records.PodDeleted(uid=effect.uid))
+
+    def _is_cut_short(self, event: tuple[int, int, int, Stimulus]) -> bool:
+        what = event[3]
+        return (
+            event[1] == _END and isinstance(what, records.PodDeleted)
+            and what.uid in self._cut_short
+        )  # fmt: skip
 
     def _push(self, at: int, kind: int, stimulus: Stimulus) -> None:
         heappush(self._events, (at, kind, self._order, stimulus))

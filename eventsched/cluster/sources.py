@@ -10,18 +10,21 @@ from eventsched.cluster import generated, manifests, openb
 from eventsched.cluster.arrivals import TracePod
 from eventsched.domain.errors import InputError
 from eventsched.domain.objects import Node, Pod
+from eventsched.domain.registry import AnyObject
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Source:
-    """Nodes, the pods that are on them from the start, and those that arrive. ``digests`` tell, by
-    name, what it was made from; ``together`` and ``limited`` give variants."""
+    """Nodes, the pods that are on them from the start, and those that arrive; ``objects`` of other
+    types are there from the start too. ``digests`` tell, by name, what it was made from;
+    ``together`` and ``limited`` give variants."""
 
     nodes: Sequence[Node]
     arrivals: Sequence[TracePod]
     bound: Sequence[Pod] = ()
+    objects: Sequence[AnyObject] = ()
     warnings: tuple[str, ...] = ()
     digests: dict[str, str] | None = None
 
@@ -101,9 +104,12 @@ def read(
 
 
 def _from_manifests(paths: Sequence[Path]) -> Source:
-    found = [manifests.read(path) for path in paths]
+    found = manifests.read_all(paths)
     nodes = _distinct("node", [(node.name, node) for each in found for node in each.nodes], paths)
     pods = _distinct("pod", [(pod.uid, pod) for each in found for pod in each.pods], paths)
+    others = _distinct(
+        "", [(other.title, other) for each in found for other in each.objects], paths
+    )
     if not nodes:
         raise InputError(
             ", ".join(str(path) for path in paths), "no Node is there", "add the nodes to the files"
@@ -125,6 +131,7 @@ def _from_manifests(paths: Sequence[Path]) -> Source:
         nodes,
         [TracePod(pod) for pod in pending],
         [pod for pod in pods if pod.node_name],
+        others,
         tuple(warnings),
         {path.name: _digest(path) for path in paths},
     )
@@ -136,7 +143,7 @@ def _distinct(what: str, named: list[tuple[str, T]], paths: Sequence[Path]) -> l
         if name in found:
             raise InputError(
                 ", ".join(str(path) for path in paths),
-                f"{what} {name} is there twice",
+                f"{what} {name} is there twice".lstrip(),
                 "name each object in one file only",
             )
         found[name] = each

@@ -172,11 +172,13 @@ class PodSpec(Frozen, frozen=True, dict=True):
 
 
 class Owner(Frozen, frozen=True):
-    """The controller that owns a pod."""
+    """The controller that owns a pod. ``foreign`` says that its kind only has the name of a
+    built-in one (an advanced StatefulSet of apps.kruise.io, say)."""
 
     kind: str
     name: str
     uid: str = ""
+    foreign: bool = False
 
 
 class PodVolume(Frozen, frozen=True):
@@ -184,9 +186,9 @@ class PodVolume(Frozen, frozen=True):
     namespace (with ``ephemeral`` one that belongs to the pod), or ``driver`` the CSI driver of an
     inline volume, or ``source`` the type of an in-tree disk (gcePersistentDisk,
     awsElasticBlockStore, iscsi, rbd…: the API's field) and ``identity`` what tells such disks
-    apart: (pdName,), (volumeID,), (iqn,), (pool, image, *monitors); of azureDisk (diskURI, kind),
-    of azureFile (shareName, secretName, secretNamespace), of others what their volume is called
-    (volumeID, volumePath), or nothing."""
+    apart: (pdName,), (volumeID,) also of cinder and portworxVolume, (iqn,), (pool, image,
+    *monitors), of azureDisk (diskURI, kind); nothing needs to tell others apart. One that is a
+    claim but names none has no ``claim`` and the source persistentVolumeClaim."""
 
     name: str = ""
     claim: str = ""

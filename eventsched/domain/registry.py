@@ -4,10 +4,15 @@ Part of SchedulerState, changed only by its ``apply``; plugins read it (``cycle.
 plugin derives from a type of object it keeps for as long as that type's ``version`` stays the same.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from eventsched.domain.objects import Frozen, NodeSelectorTerm, Requirement, Selector
+
+
+def title(kind: str, namespace: str, name: str) -> str:
+    """``PersistentVolumeClaim shop/data``, or without a namespace ``StorageClass fast``."""
+    return f"{kind} {namespace}/{name}" if namespace else f"{kind} {name}"
 
 
 class ClusterObject(Frozen, frozen=True, tag_field="type", tag=True):
@@ -15,6 +20,11 @@ class ClusterObject(Frozen, frozen=True, tag_field="type", tag=True):
 
     name: str
     namespace: str = ""
+
+    @property
+    def title(self) -> str:
+        """What people call it."""
+        return title(type(self).__name__, self.namespace, self.name)
 
 
 class Namespace(ClusterObject, frozen=True):
@@ -53,8 +63,8 @@ class ReplicationController(ClusterObject, frozen=True):
 class PersistentVolumeClaim(ClusterObject, frozen=True):
     """A claim. ``storage_class`` None is none given; ``requested`` is in bytes; ``bound`` says that
     the volume controller has completed the binding to ``volume``; ``selected_node`` is the node
-    that provisioning was asked for; ``owner_uid`` the controller (a pod, for ephemeral volumes);
-    ``attributes_class`` is spec.volumeAttributesClassName."""
+    that provisioning was asked for; ``owner_uid`` the controller (for a pod its ``Pod.uid``:
+    ephemeral volumes); ``attributes_class`` is spec.volumeAttributesClassName."""
 
     uid: str = ""
     storage_class: str | None = None
@@ -97,7 +107,8 @@ class PersistentVolume(ClusterObject, frozen=True):
 
 
 class StorageClass(ClusterObject, frozen=True):
-    """How volumes are made. ``topologies`` are alternatives, each a set of In requirements."""
+    """How volumes are made. ``binding_mode`` is empty where the object says nothing (an API server
+    completes that); ``topologies`` are alternatives, each a set of In requirements."""
 
     provisioner: str = ""
     binding_mode: str = "Immediate"
@@ -124,7 +135,8 @@ class CSINode(ClusterObject, frozen=True):
 
 
 class CSIDriver(ClusterObject, frozen=True):
-    """A CSI driver; ``capacity`` says that it publishes CSIStorageCapacity objects."""
+    """A CSI driver; ``capacity`` says that it publishes CSIStorageCapacity objects;
+    ``limit_scaling`` that pods must not go to nodes without it (preventPodSchedulingIfMissing)."""
 
     capacity: bool = False
     attach_required: bool = True
@@ -177,6 +189,7 @@ TYPES: dict[str, type[ClusterObject]] = {kind.__name__: kind for kind in AnyObje
 
 Kind = TypeVar("Kind", bound=ClusterObject)
 Key = tuple[str, str]
+_LONGEST_LOG = 4096
 
 
 class Registry:
@@ -185,18 +198,28 @@ class Registry:
     def __init__(self) -> None:
         self._objects: dict[type[ClusterObject], dict[Key, Any]] = {k: {} for k in TYPES.values()}
         self._versions: dict[type[ClusterObject], int] = dict.fromkeys(TYPES.values(), 0)
+        self._log: list[tuple[type[ClusterObject], Key]] = []
+        self._base = 0
 
     # --- changes, called by SchedulerState.apply only -------------------------------------
 
     def put(self, kept: ClusterObject) -> None:
         """Takes in an object, in place of what was known of it."""
         self._objects[type(kept)][kept.namespace, kept.name] = kept
-        self._versions[type(kept)] += 1
+        self._note(type(kept), (kept.namespace, kept.name))
 
     def remove(self, kind: type[ClusterObject], namespace: str, name: str) -> None:
         """Forgets an object. Raises KeyError where it is not known."""
         del self._objects[kind][namespace, name]
+        self._note(kind, (namespace, name))
+
+    def _note(self, kind: type[ClusterObject], key: Key) -> None:
         self._versions[kind] += 1
+        self._log.append((kind, key))
+        if len(self._log) > _LONGEST_LOG:
+            half = _LONGEST_LOG // 2
+            del self._log[:half]
+            self._base += half
 
     # --- questions ------------------------------------------------------------------------
 
@@ -212,6 +235,16 @@ class Registry:
     def version(self, *kinds: type[ClusterObject]) -> tuple[int, ...]:
         """Another value after each change of an object of these types."""
         return tuple(self._versions[kind] for kind in kinds)
+
+    @property
+    def end(self) -> int:
+        """The cursor of one who has seen all changes."""
+        return self._base + len(self._log)
+
+    def since(self, cursor: int) -> Sequence[tuple[type[ClusterObject], Key]] | None:
+        """Type and (namespace, name) of what came, changed or went after a cursor; None where that
+        is forgotten."""
+        return None if cursor < self._base else self._log[cursor - self._base :]
 
     def namespace_labels(self, name: str) -> Mapping[str, str]:
         """A namespace's labels; none where it is not known."""

@@ -8,6 +8,7 @@ import pytest
 
 from eventsched.cluster import manifests
 from eventsched.domain.errors import InputError
+from eventsched.domain.registry import PersistentVolumeClaim
 
 MIXED = """\
 # a comment
@@ -89,31 +90,105 @@ def test_finished_pods_are_left_out(tmp_path: Path) -> None:
 
 
 def test_other_kinds_give_one_warning(tmp_path: Path) -> None:
-    items = [{"kind": "Service"}, {"kind": "Service"}, {"kind": "Deployment"}]
-    items.append({"kind": "Node", "apiVersion": "management.example.com/v3"})
+    items: list[dict[str, object]] = [
+        {"kind": "ConfigMap"},
+        {"kind": "ConfigMap"},
+        {"kind": "Deployment"},
+        {"kind": "Node", "apiVersion": "management.example.com/v3"},
+        {"kind": "Service", "apiVersion": "serving.example.com/v1"},
+        {"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 5},
+    ]
     path = written(tmp_path, {"kind": "List", "items": items})
     found = manifests.read(path)
-    assert (found.nodes, found.pods) == ([], [])
+    assert (found.nodes, found.pods, found.objects) == ([], [], [])
     assert found.warnings == [
-        f"{path}: objects of other kinds were left out: Deployment (1), "
-        "Node.management.example.com/v3 (1), Service (2); only Node and Pod are read"
+        f"{path}: objects of kinds that scheduling does not read were left out: ConfigMap (2), "
+        "Deployment (1), Node.management.example.com/v3 (1), Service.serving.example.com/v1 (1)"
     ]
 
 
-def test_unjudged_constraints_give_one_warning(tmp_path: Path) -> None:
-    spread: dict[str, object] = {"topologySpreadConstraints": [{}]}
-    near: dict[str, object] = {"affinity": {"podAffinity": {"x": []}}}
-    items = [pod("a", spec=spread), pod("b", spec=spread | near), pod("c")]
-    found = manifests.read(written(tmp_path, {"kind": "List", "items": items}))
+def test_constraints_that_cannot_be_met_give_one_warning(tmp_path: Path) -> None:
+    claims: dict[str, object] = {"resourceClaims": [{"name": "gpu"}]}
+    near: dict[str, object] = {"affinity": {"podAffinity": {}}}
+    items = [pod("a", spec=claims), pod("b", spec=claims | near), pod("c", spec=near)]
+    path = written(tmp_path, {"kind": "List", "items": items})
+    found = manifests.read(path)
     assert len(found.pods) == 3
-    (warning,) = found.warnings
-    assert "podAffinity (1 pods), topologySpreadConstraints (2 pods)" in warning
+    assert found.warnings == [
+        f"{path}: constraints that this version cannot meet yet, so that it refuses the pods: "
+        "resourceClaims (2 pods)"
+    ]
+
+
+def named(kind: str, name: str, **rest: object) -> dict[str, object]:
+    return {"kind": kind, "metadata": {"name": name}} | rest
+
+
+def test_objects_of_other_kinds_are_read_in_their_order(tmp_path: Path) -> None:
+    items = [
+        named("StorageClass", "fast"),
+        named("Service", "web"),
+        named("Namespace", "shop"),
+        {"kind": "Service", "metadata": {"name": "web", "namespace": "shop"}},
+    ]
+    found = manifests.read(written(tmp_path, {"kind": "List", "items": items}))
+    assert [each.title for each in found.objects] == [
+        "StorageClass fast", "Service default/web", "Namespace shop", "Service shop/web"
+    ]  # fmt: skip
+    assert found.warnings == []
+
+
+def test_classes_in_one_file_hold_for_the_others(tmp_path: Path) -> None:
+    pods = [
+        pod("high", spec={"priorityClassName": "high"}),
+        pod("plain"),
+        pod("own", spec={"priorityClassName": "high", "priority": 3}),
+        pod("system", spec={"priorityClassName": "system-node-critical"}),
+        pod("lost", spec={"priorityClassName": "none-such"}),
+    ]
+    claims = [named("PersistentVolumeClaim", "data", spec={})]
+    classes = [
+        named("PriorityClass", "high", value=1000, preemptionPolicy="Never"),
+        named("PriorityClass", "usual", value=7, globalDefault=True),
+        named("StorageClass", "slow"),
+        {
+            "kind": "StorageClass",
+            "metadata": {
+                "name": "fast",
+                "annotations": {"storageclass.kubernetes.io/is-default-class": "true"},
+            },
+        },
+    ]
+    first = written(tmp_path, {"kind": "List", "items": [*pods, *claims]}, "a.yaml")
+    second = written(tmp_path, {"kind": "List", "items": classes}, "b.yaml")
+    found, more = manifests.read_all([first, second])
+    assert [(each.name, each.priority, each.preemption_policy) for each in found.pods] == [
+        ("high", 1000, "Never"),
+        ("plain", 7, ""),
+        ("own", 3, ""),
+        ("system", 2_000_001_000, ""),
+        ("lost", 0, ""),
+    ]
+    (claim,) = found.objects
+    assert isinstance(claim, PersistentVolumeClaim)
+    assert claim.storage_class == "fast"
+    assert found.warnings + more.warnings == [
+        "priority classes that are in no file: none-such (1 pods); the priority of these pods is "
+        "taken as 0"
+    ]
 
 
 @pytest.mark.parametrize(
     ("items", "place", "problem"),
     [
         ([node("n"), node("n")], "Node n: metadata.name", "second time in document 1: items[1]"),
+        (
+            [named("Service", "s"), named("Service", "s")],
+            "Service s: metadata.name",
+            "Service default/s comes a second time in document 1: items[1]",
+        ),
+        ([{"kind": "Service"}], "Service in document 1: items[0]: metadata.name", "is missing"),
+        ([named("PriorityClass", "p", value="x")], "PriorityClass p: value", "is not a whole"),
         ([pod("a"), pod("a")], "Pod default/a: metadata.uid", "first in document 1: items[0]"),
         ([pod("a", spec={"containers": 1})], "Pod default/a: spec.containers", "is not a list"),
         ([pod("")], "Pod default/: metadata.name", "is missing"),

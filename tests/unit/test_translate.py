@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from eventsched.cluster import translate
+from eventsched.cluster import translate, translate_metadata
 from eventsched.domain.errors import InputError
 from eventsched.domain.objects import (
     Container,
@@ -54,6 +54,7 @@ def test_node_keeps_what_scheduling_reads() -> None:
                 "allocatable": {"cpu": "1500m", "memory": "2Gi", "pods": "110", "x.io/gpu": 4},
                 "capacity": {"cpu": "99"},
                 "images": [{"names": ["app:v1", "app@sha256:1"], "sizeBytes": 5}],
+                "declaredFeatures": ["B", "A", "B"],
             },
         },
         "nodes.yaml: Node n1",
@@ -64,6 +65,7 @@ def test_node_keeps_what_scheduling_reads() -> None:
     assert node.taints == (Taint(key="k", effect="NoSchedule"),)
     assert node.allocatable == {"cpu": 1500, "memory": 2048 * MIB, "pods": 110, "x.io/gpu": 4}
     assert node.images == (Image(names=("app:v1", "app@sha256:1"), size=5),)
+    assert node.declared_features == ("A", "B")
 
 
 def test_node_without_allocatable_takes_capacity_and_adds_nothing() -> None:
@@ -110,7 +112,7 @@ def test_pod_with_nothing_but_a_name() -> None:
 
 
 def test_pod_uid_is_a_version_5_uuid_of_namespace_and_name() -> None:
-    expected = uuid.uuid5(translate._PODS_WITHOUT_UID, "default/a")
+    expected = uuid.uuid5(translate_metadata._PODS_WITHOUT_UID, "default/a")
     assert translate.pod_uid("default", "a") == str(expected)
     assert translate.pod_uid("default", "b") != str(expected)
 
@@ -352,24 +354,8 @@ def test_long_values_are_cut_in_errors() -> None:
 
 
 def test_unjudged_constraints_are_named_once_each() -> None:
-    spec = {
-        "affinity": {"podAffinity": {"x": []}, "podAntiAffinity": {"x": []}, "nodeAffinity": {}},
-        "topologySpreadConstraints": [{}],
-        "volumes": [
-            {"name": "a", "persistentVolumeClaim": {"claimName": "c"}},
-            {"name": "b", "persistentVolumeClaim": {"claimName": "d"}},
-            {"name": "c", "ephemeral": {}},
-        ],
-        "resourceClaims": [{"name": "r"}],
-    }
-    assert translate.unjudged({"spec": spec}) == [
-        "podAffinity",
-        "podAntiAffinity",
-        "topologySpreadConstraints",
-        "persistentVolumeClaim volumes",
-        "ephemeral volumes",
-        "resourceClaims",
-    ]
+    spec = {"resourceClaims": [{"name": "r"}, {"name": "s"}], "topologySpreadConstraints": [{}]}
+    assert translate.unjudged({"spec": spec}) == ["resourceClaims"]
 
 
 @pytest.mark.parametrize(
@@ -377,9 +363,9 @@ def test_unjudged_constraints_are_named_once_each() -> None:
     [
         None,
         {},
-        {"affinity": None, "volumes": None},
-        {"volumes": [{"emptyDir": {}}]},
-        {"affinity": 5},
+        {"resourceClaims": None},
+        {"resourceClaims": []},
+        5,
     ],
 )
 def test_pods_without_such_constraints_have_none(spec: Any) -> None:
