@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from benchmarks import database, runs
+from benchmarks import database, runs, upstream
 from benchmarks.runs import Load
 from eventsched import __version__
 from eventsched.cli.tables import table
@@ -29,11 +29,11 @@ def main() -> int:
     parser.add_argument("only", nargs="?", default="", help="a word of the loads' names")
     parser.add_argument("--runs", type=int, default=3, help="of each load; medians are shown")
     parser.add_argument("--pods", type=int, default=15_000, help="of each generated load")
-    parser.add_argument("--part", choices=("engine", "database"), help="one half of it only")
+    parser.add_argument("--part", choices=tuple(_PARTS), help="one half of it only")
     options = parser.parse_args()
     machine = {"python": platform.python_version(), "cpus": os.cpu_count(), "version": __version__}
     RESULTS.mkdir(exist_ok=True)
-    for part in ("engine", "database"):
+    for part in _PARTS:
         if options.part in (None, part):
             found = _PARTS[part](options)
             where = RESULTS / f"{part}.json"
@@ -62,7 +62,18 @@ def _database(options: argparse.Namespace) -> dict[str, Any]:
     return {"loads": measured, "append_latency": waits}
 
 
-_PARTS = {"engine": _engine, "database": _database}
+def _upstream(options: argparse.Namespace) -> dict[str, Any]:
+    measured = []
+    for size in upstream.SIZES:
+        for load in upstream.loads(size, min(options.pods, 10_000)):
+            if options.only in load.name:
+                measured.append(database.shape(load, options.runs, upstream.SECOND - 1))
+                print(f"{load.name}: {measured[-1]['postgres']:,.0f} pods/s", file=sys.stderr)
+    print(_upstream_report(measured))
+    return {"loads": measured}
+
+
+_PARTS = {"engine": _engine, "database": _database, "upstream": _upstream}
 
 
 def _loads(pods: int) -> Iterator[Load]:
@@ -160,6 +171,29 @@ def _database_report(measured: list[dict[str, Any]], waits: list[dict[str, Any]]
             table(("records", "p50 ms", "p99 ms"), appends),
         ]
     )
+
+
+def _upstream_report(measured: list[dict[str, Any]]) -> str:
+    rows = []
+    for each in measured:
+        floor = upstream.FLOORS.get(each["load"].split()[0]) if "5,000" in each["load"] else None
+        rows.append(
+            (
+                each["load"],
+                each["placed"],
+                each["attempts"],
+                f"{each['memory']:,.0f}",
+                f"{each['postgres']:,.0f}",
+                floor or "",
+                f"{each['growth']:.2f}",
+                each["bytes_per_pod"],
+            )
+        )
+    header = (
+        "shape", "placed", "attempts", "pods/s memory", "pods/s postgres", "upstream's floor",
+        "2nd half / 1st", "bytes/pod",
+    )  # fmt: skip
+    return table(header, rows)
 
 
 if __name__ == "__main__":

@@ -44,6 +44,29 @@ def _database() -> Iterator[str]:
         shutil.rmtree(folder)
 
 
+def shape(load: Load, times: int, half: int) -> dict[str, Any]:
+    """Runs into memory and into Postgres, interleaved, and how much more a pod costs after ``half``
+    (virtual µs) of the run than before."""
+    memory, postgres, growth = [], [], []
+    for _ in range(times):
+        in_memory = runs.run(load, log=MemoryEventLog(), half=half)
+        memory.append(in_memory.pods_per_second)
+        growth.append(in_memory.halves[1] / in_memory.halves[0])
+        with _database() as address, closing(PostgresEventLog(address, "bench")) as log:
+            result = runs.run(load, log=log)
+            postgres.append(result.pods_per_second)
+            usage = log.usage()
+    return {
+        "load": load.name,
+        "placed": result.placed,
+        "attempts": result.attempts,
+        "memory": round(statistics.median(memory), 1),
+        "postgres": round(statistics.median(postgres), 1),
+        "growth": round(statistics.median(growth), 2),
+        "bytes_per_pod": round(usage.bytes_per_pod),
+    }
+
+
 def measure(load: Load, times: int) -> dict[str, Any]:
     """Pairs of runs into memory and into Postgres, interleaved; then what was written is replayed,
     verified and taken up again."""

@@ -1,4 +1,5 @@
-"""``eventsched evaluate``: verdicts and scores on snapshots, in the conformance oracle's format."""
+"""``eventsched evaluate``: where a pod would go now, and why; or whole files of scenarios in the
+conformance oracle's format."""
 
 import argparse
 import json
@@ -7,53 +8,112 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from eventsched.cli.answers import answer_json, answer_text
+from eventsched.cli.exits import DIFFERS
 from eventsched.domain.errors import InputError
-from eventsched.runtime import evaluation
-from eventsched.runtime.assembly import registry
+from eventsched.runtime import evaluation, inquiry
+from eventsched.runtime.assembly import assemble, registry
+
+DESCRIPTION = """Says where a pod would go now, and what every plugin says of every node:
+
+  kubectl get nodes,pods,pvc,pv,sc,csinodes,svc,rs,sts,pdb,ns -A -o json |
+      eventsched evaluate - --pod my-pod.yaml
+
+Without --pod the file holds scenarios, one {"id", "config", "objects", "pending"} a line, and the
+answers are lines of JSON in the format of the conformance oracle. Nothing is placed."""
 
 
 def add_to(commands: Any) -> None:
     """Adds the command to the parser."""
     parser: argparse.ArgumentParser = commands.add_parser(
         "evaluate",
-        help="say where pods could go on given snapshots, and why",
-        description="Judges the pending pods of each scenario against its objects; none is placed.",
+        help="say where a pod would go now, and why",
+        description=DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "scenarios",
+        "files",
         type=Path,
-        metavar="SCENARIOS.jsonl[.gz]",
-        help='one {"id", "config", "objects", "pending"} a line',
+        nargs="+",
+        metavar="FILE",
+        help="the cluster's objects as YAML or JSON (- is standard input), or SCENARIOS.jsonl[.gz]",
     )
-    parser.add_argument("-o", dest="output", type=Path, metavar="OUT", help="default: stdout")
+    parser.add_argument(
+        "--pod", metavar="FILE|NAME", help="a manifest, or a pod of the cluster: namespace/name"
+    )
+    parser.add_argument("--node", default="", metavar="NAME", help="show this node in any case")
+    parser.add_argument(
+        "--config", type=Path, metavar="FILE", help="a KubeSchedulerConfiguration (with --pod)"
+    )
+    parser.add_argument(
+        "-o",
+        dest="output",
+        metavar="FORMAT|OUT",
+        help="with --pod: wide or json; for scenarios: the file to write (default: stdout)",
+    )
     parser.add_argument(
         "--plugin",
         type=Path,
         action="append",
         default=[],
         metavar="FILE.py",
-        help="a file with plugins that the scenarios' configurations name",
+        help="a file with plugins that the configuration names",
     )
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
+    """Answers about pods (exit code 1 where one of them would go nowhere), or all scenarios."""
+    if options.pod is not None:
+        return _inquire(options)
+    if len(options.files) > 1 or options.config or options.node:
+        raise InputError(
+            "options",
+            "no pod is asked about",
+            "name it: --pod my-pod.yaml, or --pod namespace/name",
+        )
+    _scenarios(options.files[0], options)
+    return 0
+
+
+def _inquire(options: argparse.Namespace) -> int:
+    if options.output not in (None, "table", "wide", "json"):
+        raise InputError(
+            f"-o {options.output}", "is no format", "use table, wide or json with --pod"
+        )
+    assembly = assemble(options.config, options.plugin)
+    snapshot = inquiry.read(options.files, options.pod)
+    for warning in (*assembly.warnings, *snapshot.warnings):
+        print(f"warning: {warning}", file=sys.stderr)
+    if options.node and options.node not in {node.name for node in snapshot.nodes}:
+        raise InputError(f"--node {options.node}", "is no node of the cluster", "check the name")
+    answers = inquiry.ask(snapshot, assembly)
+    if options.output == "json":
+        found = [answer_json(each) for each in answers]
+        print(json.dumps(found[0] if len(found) == 1 else found, indent=1, ensure_ascii=False))
+    else:
+        wide = options.output == "wide"
+        texts = [answer_text(each, wide=wide, node=options.node) for each in answers]
+        print("\n\n".join(texts))
+    return 0 if all(each.ranked for each in answers) else DIFFERS
+
+
+def _scenarios(path: Path, options: argparse.Namespace) -> None:
     """Answers all scenarios; the output file appears only when all of them were read."""
     known = registry(options.plugin)
     answers = [
         json.dumps(
-            evaluation.evaluate(line, f"{options.scenarios}: line {number}", known),
+            evaluation.evaluate(line, f"{path}: line {number}", known),
             separators=(",", ":"),
             ensure_ascii=False,
         )
-        for number, line in enumerate(evaluation.lines(options.scenarios), 1)
+        for number, line in enumerate(evaluation.lines(path), 1)
     ]
     text = "".join(f"{answer}\n" for answer in answers)
     if options.output is None:
         sys.stdout.write(text)
     else:
-        _write(options.output, text)
-    return 0
+        _write(Path(options.output), text)
 
 
 def _write(path: Path, text: str) -> None:

@@ -35,6 +35,8 @@ def summary_text(report: Report) -> str:
         ]
         if len(ranked) > SHOWN:
             lines.append(f"and {len(ranked) - SHOWN} more reasons; -o json has them all")
+    if report.parked:
+        lines += ["", f"{report.parked} pods are parked: their attempts did nothing but fail"]
     if report.stopped:
         lines += ["", f"given up: {report.stopped}"]
     lines += ["", f"state digest {report.state_digest}; log head {report.log_head}"]

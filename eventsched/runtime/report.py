@@ -7,6 +7,7 @@ from eventsched.domain.records import Queue
 from eventsched.eventlog.port import Usage
 from eventsched.runtime.meter import Utilization
 from eventsched.runtime.simulation import Simulation
+from eventsched.scheduling.requeueing import PARKED_AFTER
 
 
 class Measured(Protocol):
@@ -32,6 +33,7 @@ class Report:
     ``placed`` counts pods that were bound at some time, ``pending`` those that wait at the end.
     ``reasons`` maps the last message of waiting pods to their number, ``examples`` to one of them.
     ``errors`` are attempts that failed, ``failures`` the first message of each plugin that did it.
+    ``parked`` are the waiting pods whose attempts did nothing but fail.
     ``bytes_per_pod`` is what the log takes for each scheduled pod, ``node_bytes`` what it takes for
     the nodes; ``log_head`` is the hash of its last batch. ``stopped`` says why a run was given up,
     "" for one that went to its end.
@@ -58,6 +60,7 @@ class Report:
     failures: dict[str, str]
     examples: dict[str, str]
     resumed: int
+    parked: int
 
     @classmethod
     def of(cls, simulation: Simulation, log: "Measured", seconds: float) -> "Report":
@@ -93,6 +96,7 @@ class Report:
             bytes_per_pod=usage.bytes_per_pod,
             node_bytes=usage.nodes,
             resumed=tally.resumed,
+            parked=sum(state.pods[uid].errors >= PARKED_AFTER for _, uid in waiting),
             stopped=_stopped(simulation),
             errors=tally.errors,
             failures=tally.failures,
@@ -128,6 +132,7 @@ class Report:
             "stream": self.stream,
             "log_head": self.log_head,
             "errors": self.errors,
+            "parked": self.parked,
             "stopped": self.stopped,
             "state_digest": self.state_digest,
         }

@@ -34,7 +34,8 @@ class Tally:
                 broken = record.outcome is Outcome.ERROR
                 self.errors += broken
                 self.decided += record.outcome is Outcome.SCHEDULED
-                if broken and record.plugin:
+                # What a plugin says of a pod (a malformed selector) is no failure of the plugin's.
+                if broken and record.message.startswith(f"plugin {record.plugin} failed"):
                     self.failures.setdefault(record.plugin, record.message)
                 if broken:
                     self.errors_in_a_row += 1

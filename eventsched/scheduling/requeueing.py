@@ -5,6 +5,7 @@ Upstream: pkg/scheduler/backend/queue/scheduling_queue.go.
 """
 
 from collections.abc import Collection, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +20,10 @@ from eventsched.scheduling.framework import Change, ClusterEvent, Code, PluginEr
 from eventsched.scheduling.ledger import Ledger
 from eventsched.scheduling.profile import Profile, guarded
 from eventsched.scheduling.queue import Backoff
+
+
+PARKED_AFTER = 5
+"""Attempts in a row that ended in errors, after which a pod no longer comes back by itself."""
 
 
 class Requeueing:
@@ -60,6 +65,27 @@ class Requeueing:
             )
         )
 
+    def broken(self, state: PodState, plugin: str) -> None:
+        """An attempt ended in an error. Backs the pod off; where that is all that its attempts do,
+        it is parked: what breaks on it would do so again, and is tried once more when the pod, or
+        what the plugin listens to, has changed, or by the flush."""
+        errors = state.errors + 1
+        if errors < PARKED_AFTER:
+            self.failed(state, "AttemptFailed", plugin)
+            return
+        self._emit(
+            PodQueued(
+                uid=state.pod.uid,
+                queue=Queue.UNSCHEDULABLE,
+                cause="Parked",
+                plugin=plugin,
+                rejectors=(plugin,) if plugin else (),
+                until=self._backoff.until(self._ledger.state.now, errors),
+                failures=state.failures,
+                errors=errors,
+            )
+        )
+
     def refused(
         self,
         state: PodState,
@@ -94,12 +120,22 @@ class Requeueing:
         for uid in self._ledger.queue.stale(now):
             self._up(self._ledger.state.pods[uid], "Flush", "")
 
-    def pod_updated(self, state: PodState) -> None:
-        """A waiting pod has itself changed: its gates are looked at, or its plugins are asked."""
+    def up(self, state: PodState, event: ClusterEvent) -> None:
+        """Moves a pod up that waits, without asking hints."""
+        self._up(state, event, "")
+
+    def again(self, state: PodState, cause: str) -> None:
+        """A pod that waits is tried at once."""
+        if state.queue in (Queue.UNSCHEDULABLE, Queue.BACKOFF):
+            self._activate(state, cause, "")
+
+    def pod_updated(self, state: PodState, old: Pod) -> None:
+        """A waiting pod has itself changed, from ``old``: its gates are looked at, or its plugins
+        are asked."""
         if state.queue is Queue.GATED:
             self._activate(state, ClusterEvent.POD_UPDATE, "")
         elif state.queue is Queue.UNSCHEDULABLE:
-            change = Change(ClusterEvent.POD_UPDATE, self._view(None), pod=state.pod)
+            change = Change(ClusterEvent.POD_UPDATE, self._view(None), pod=state.pod, old_pod=old)
             plugin = self._woken_by(state, change)
             if plugin is not None:
                 self._up(state, change.event, plugin)
@@ -111,13 +147,14 @@ class Requeueing:
         node: Node | None = None,
         old: Node | None = None,
         pod: Pod | None = None,
+        old_pod: Pod | None = None,
     ) -> None:
         """Asks the plugins that refused each waiting pod whether a change concerns it."""
         queue = self._ledger.queue
         heard = [event for event in events if event in self._listened]
         if not heard or not queue.lengths[Queue.UNSCHEDULABLE] + queue.lengths[Queue.GATED]:
             return
-        self._wake([Change(event, self._view(row), node, old, pod) for event in heard])
+        self._wake([Change(event, self._view(row), node, old, pod, old_pod) for event in heard])
 
     def object_changed(self, old: ClusterObject | None, new: ClusterObject | None) -> None:
         """An object other than a pod or a node came, changed or went."""
@@ -135,7 +172,8 @@ class Requeueing:
 
     def memory_changed(self, plugin: str) -> None:
         """A plugin's memory has changed: what it refused may pass now."""
-        if ClusterEvent.MEMORY_CHANGE in self._listened:
+        found = [plugins[plugin] for plugins in self._by_name.values() if plugin in plugins]
+        if any(ClusterEvent.MEMORY_CHANGE in _heard(each) for each in found):
             self._wake([Change(ClusterEvent.MEMORY_CHANGE, self._view(None))], {plugin})
 
     def _wake(self, changes: Sequence[Change], only: Collection[str] | None = None) -> None:
@@ -226,6 +264,12 @@ class Requeueing:
         self._ledger.emit(queued)
 
 
+def _heard(plugin: Any) -> tuple[ClusterEvent, ...]:
+    """The events that a plugin wants to know of: all of them where it does not say."""
+    heard: tuple[ClusterEvent, ...] = getattr(plugin, "wakes_on", tuple(ClusterEvent))
+    return heard
+
+
 def node_events(old: Node | None, stimulus: records.Stimulus) -> list[ClusterEvent]:
     """What a node's stimulus changes, in upstream's terms (backend/queue events:
     framework/events.go nodeSchedulingPropertiesChange)."""
@@ -240,6 +284,8 @@ def node_events(old: Node | None, stimulus: records.Stimulus) -> list[ClusterEve
         events.append(ClusterEvent.NODE_UPDATE_LABEL)
     if (old.taints, old.unschedulable) != (new.taints, new.unschedulable):
         events.append(ClusterEvent.NODE_UPDATE_TAINT)
+    if old.declared_features != new.declared_features:
+        events.append(ClusterEvent.NODE_UPDATE_DECLARED_FEATURE)
     return events or [ClusterEvent.NODE_UPDATE_OTHER]
 
 

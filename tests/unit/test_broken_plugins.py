@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from eventsched.domain import records
-from eventsched.domain.records import Outcome, PodDecided
+from eventsched.domain.records import Outcome, PodDecided, PodQueued, Queue
+from eventsched.scheduling import attempts
 from eventsched.scheduling.framework import Status, Wait
 from tests.builders import (
     SECOND,
@@ -16,6 +17,7 @@ from tests.builders import (
     attempted,
     backing_off,
     engine_of,
+    engine_with,
     make_node,
     make_pod,
     observed,
@@ -146,6 +148,46 @@ def test_errors_double_the_backoff() -> None:
         now = queued.until
         observed(engine, records.TimePassed(), at=now)
     assert lengths == [1, 2, 4]
+
+
+def test_a_pod_that_always_fails_is_parked() -> None:
+    """The fifth error in a row: it waits like a refused pod, until it changes or is flushed."""
+    engine = engine_of(plugin(filter=boom, sign=lambda pod: None))
+    observed(engine, *added(make_node(), make_pod("p1")))
+    for _ in range(5):
+        *_, queued = attempted(engine)
+        observed(engine, records.TimePassed(), at=queued.until)
+    assert queued == PodQueued(
+        uid="p1", queue=Queue.UNSCHEDULABLE, cause="Parked", plugin="Broken", rejectors=("Broken",),
+        until=queued.until, errors=5,
+    )  # fmt: skip
+    assert engine.idle
+    assert engine.due is None
+    (*_, woken) = observed(
+        engine, records.PodUpdated(pod=make_pod("p1", cpu=2)), at=queued.until + 1
+    )
+    assert (woken.queue, woken.cause) == (Queue.ACTIVE, "PodUpdate")
+
+
+def test_a_pod_that_trips_over_a_mistake_of_ours_fails_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    real = attempts.judge
+
+    def judge(table: Any, cache: Any, profile: Any, pod: Any, *rest: Any) -> Any:
+        if pod.name == "p1":
+            raise KeyError("odd")
+        return real(table, cache, profile, pod, *rest)
+
+    monkeypatch.setattr(attempts, "judge", judge)
+    engine = engine_with()
+    observed(engine, *added(make_node(), make_pod("p1"), make_pod("p2")))
+    decided, queued = attempted(engine)
+    assert (decided.outcome, decided.message) == (
+        Outcome.ERROR, "eventsched failed: KeyError: 'odd'",
+    )  # fmt: skip
+    assert queued == backing_off()
+    assert attempted(engine)[-1].outcome is Outcome.SCHEDULED
 
 
 def test_a_gate_that_raises_holds_the_pod() -> None:
