@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 WORKERS ?= auto
 
-.PHONY: demo test check format bench soak clean help
+.PHONY: demo test check format bench soak conformance-golden clean help
 
 help:           ## these lines
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:[^#]*##/  /'
@@ -69,6 +69,9 @@ FROM ?= 1000
 soak: $(READY)  ## fault simulation: SEEDS=5000 seeds from FROM=1000, clean and with lost history
 	$(BIN)/python -m tests.faults --seeds $(SEEDS) --from $(FROM)
 	$(BIN)/python -m tests.faults --seeds $(SEEDS) --from $(FROM) --lossy
+
+conformance-golden: $(READY) ## ask kube-scheduler's own code again what tests/conformance holds; needs Go
+	$(BIN)/python -m tests.conformance.oracle
 
 clean:          ## forget the environment
 	rm -rf $(VENV) .demo .mypy_cache .ruff_cache .hypothesis

@@ -85,7 +85,8 @@ def _assembly(log: StoredLog, stream: str, plugins: list[Path]) -> Assembly:
         raise CorruptLogError(0, "is not there, or does not begin a stream")
     if not isinstance(started, StreamStarted):
         raise InputError(f"stream {stream}", "holds no record yet", "run a scheduler on it first")
-    assembly = assemble_text(started.configuration, plugins, f"the configuration of {stream}")
+    source = f"the configuration of {stream}"
+    assembly = assemble_text(started.configuration, plugins, source, started.plugins)
     for name, digest in started.plugins.items():
         now = assembly.sources.get(name)
         if now != digest:

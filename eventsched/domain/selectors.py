@@ -1,12 +1,15 @@
 """Label selectors: whether they select a set of labels, and an index of many of them.
 
 Upstream: apimachinery pkg/labels (Requirement.Matches). What is malformed selects nothing here;
-whoever has to say so checks first (eventsched.scheduling.selection).
+whoever has to say so asks ``flaw`` first.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
+import msgspec
+
+from eventsched.domain.labels import key_problem, value_problem
 from eventsched.domain.objects import Requirement, Selector
 
 Item = TypeVar("Item")
@@ -29,6 +32,38 @@ def _holds(each: Requirement, labels: Mapping[str, str]) -> bool:
         case "DoesNotExist":
             return value is None
     return False
+
+
+def flaw(selector: Selector) -> str:
+    """What is wrong with a selector, in upstream's words; "" where nothing is (meta/v1
+    LabelSelectorAsSelector, labels.NewRequirement)."""
+    for each in selector or ():
+        if each.operator not in _OPERATORS:
+            return f"{_quoted(each.operator)} is not a valid label selector operator"
+        found = list(dict.fromkeys(_flaws(each)))
+        if found:
+            return found[0] if len(found) == 1 else f"[{', '.join(found)}]"
+    return ""
+
+
+def _flaws(each: Requirement) -> Iterator[str]:
+    if problem := key_problem(each.key):
+        yield f"key: Invalid value: {_quoted(each.key)}: {problem}"
+    if each.operator in ("In", "NotIn") and not each.values:
+        yield "values: Invalid value: null: for 'in', 'notin' operators, values set can't be empty"
+    if each.operator in ("Exists", "DoesNotExist") and each.values:
+        problem = "values set must be empty for exists and does not exist"
+        yield f"values: Invalid value: {_quoted(each.values)}: {problem}"
+    for number, value in enumerate(each.values):
+        if problem := value_problem(value):
+            yield f"values[{number}][{each.key}]: Invalid value: {_quoted(value)}: {problem}"
+
+
+def _quoted(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
 
 
 class SelectorIndex(Generic[Item]):

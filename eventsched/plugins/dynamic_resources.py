@@ -7,7 +7,7 @@ Upstream: plugins/dynamicresources/dynamicresources.go (PreFilter, PostFilter, S
 from typing import Any
 
 from eventsched.domain.objects import Pod
-from eventsched.scheduling.framework import ClusterEvent, Cycle, NodeView, Status
+from eventsched.scheduling.framework import ClusterEvent, Code, Cycle, NodeView, Status
 
 
 class DynamicResources:
@@ -32,5 +32,10 @@ class DynamicResources:
         )
 
     def post_filter(self, cycle: Cycle, pod: Pod, refused: Any) -> Status | None:
-        """Upstream's words: it has no claim whose devices could be given up."""
+        """Upstream's words: it has no claim whose devices could be given up; or, where an earlier
+        PreFilter ended the attempt so that its own was never asked, that its state is not there,
+        which ends PostFilter."""
+        refusal = getattr(refused, "refusal", None)
+        if refusal is not None and refusal[0] != self.name and refusal[1].code is Code.UNRESOLVABLE:
+            return Status.error("not found")
         return Status.unschedulable("no new claims to deallocate")

@@ -41,15 +41,18 @@ class NodeResourcesBalancedAllocation:
     def __init__(self, args: NodeResourcesBalancedAllocationArgs | None = None) -> None:
         resources = ResourceSpec.defaulted(args.resources if args else ())
         self._scored = ByShape(lambda pod: asked(resources, requests_of(pod.spec).effective))
+        self._asks = ByShape(lambda pod: bool(self._scored(pod).amounts.any()))
 
     sign = staticmethod(signed_by_spec)
 
     def pre_score(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> Status | None:
         """A pod that requests none of the resources is not scored: it would pile up on one node."""
-        return None if self._scored(pod).amounts.any() else Status.skip()
+        return None if self._asks(pod) else Status.skip()
 
     def score(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> IntColumn:
         """75 where the pod changes nothing, up to 100 where it evens out, down to 50 where not."""
+        if not self._asks(pod):  # also where PreScore is not enabled
+            return np.zeros(len(nodes), dtype=np.int64)
         scored = self._scored(pod)
         allocatable, requested, _ = nodes.books(scored.names)
         everywhere = np.count_nonzero(allocatable) == allocatable.size

@@ -3,9 +3,7 @@
 Upstream: plugins/tainttoleration/taint_toleration.go.
 """
 
-from collections.abc import Callable, Hashable
-
-from eventsched.domain.objects import Node, Pod, Taint
+from eventsched.domain.objects import Pod
 from eventsched.scheduling.framework import (
     Change,
     ClusterEvent,
@@ -17,13 +15,7 @@ from eventsched.scheduling.framework import (
     Status,
     signed_by_spec,
 )
-from eventsched.scheduling.tolerance import tolerates
-
-Taints = tuple[Taint, ...]
-
-
-def _taints(node: Node) -> Hashable:
-    return node.taints
+from eventsched.scheduling.tolerance import COLUMN, Taints, taints_of, tolerates, untolerated
 
 
 class TaintToleration:
@@ -42,7 +34,7 @@ class TaintToleration:
 
     def filter(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> IntColumn:
         """1 where a hard taint is not tolerated; asked once for each distinct set of taints."""
-        return nodes.answer("taints", _taints, _untolerated(pod))
+        return nodes.answer(COLUMN, taints_of, untolerated(pod.spec.tolerations))
 
     def explain(self, cycle: Cycle, pod: Pod, code: int) -> Status:
         """Upstream's words."""
@@ -58,23 +50,12 @@ class TaintToleration:
                 for taint in taints or ()
             )
 
-        return nodes.answer("taints", _taints, count)
+        return nodes.answer(COLUMN, taints_of, count)
 
     def hint(self, cycle: Cycle, pod: Pod, change: Change) -> bool:
         """A node whose hard taints the pod tolerates now and did not before."""
         if change.event is ClusterEvent.POD_UPDATE or change.node is None:
             return True
-        untolerated = _untolerated(pod)
-        was = change.old is None or bool(untolerated(change.old.taints))
-        return was and not untolerated(change.node.taints)
-
-
-def _untolerated(pod: Pod) -> Callable[[Taints | None], int]:
-    def untolerated(taints: Taints | None) -> int:
-        return any(
-            taint.effect in ("NoSchedule", "NoExecute")
-            and not tolerates(pod.spec.tolerations, taint)
-            for taint in taints or ()
-        )
-
-    return untolerated
+        hard = untolerated(pod.spec.tolerations)
+        was = change.old is None or bool(hard(change.old.taints))
+        return was and not hard(change.node.taints)

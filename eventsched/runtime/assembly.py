@@ -7,7 +7,7 @@ installed packages, and files named on the command line. Two of one name are ref
 import importlib.util
 import inspect
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from hashlib import blake2b
@@ -69,10 +69,14 @@ def assemble(config: Path | None = None, plugin_files: Iterable[Path] = ()) -> A
     return replace(made, warnings=(*made.warnings, *_misspelt(known), *unused))
 
 
-def assemble_text(text: str, plugin_files: Iterable[Path], source: str) -> Assembly:
-    """Makes the profiles of a configuration's text ("": the default one), as a stream holds it."""
+def assemble_text(
+    text: str, plugin_files: Iterable[Path], source: str, only: Collection[str]
+) -> Assembly:
+    """Makes the profiles of a configuration's text ("": the default one), as a stream holds it,
+    ``only`` with the plugins that the stream ran: a default one that came later is no part of it."""
     loaded = configuration.load(text, source) if text else configuration.default()
-    return assembled(loaded, source, registry(plugin_files), text)
+    known = {name: each for name, each in registry(plugin_files).items() if name in only}
+    return assembled(loaded, source, known, text)
 
 
 def assembled(

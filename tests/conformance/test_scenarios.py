@@ -8,28 +8,53 @@ from collections import Counter
 
 import pytest
 
-from tests.conformance.answers import differences, stored
+from tests.conformance.answers import FOLDER, differences, lines, stored
+from tests.conformance.oracle.generate import STORED, line, scenarios
 
-# Kinds whose plugins are here, all of them: these are equal to the last pod and stay so.
+# These are equal to the last pod and stay so.
 EQUAL = (
     "resources",
     "taints",
     "nodeaffinity",
     "ports",
-    "images",
-)
-# Kinds some of whose plugins are missing. The aim is none.
-MISSING = (
     "spread",
     "spread-affinity",
     "interpod",
+    "images",
     "volumes",
     "preemption",
     "preemption-affinity",
     "default-spread",
     "config",
     "mixed",
+    "affinity-filters",
+    "affinity-scores",
+    "affinity-malformed",
+    "spread-hard",
+    "spread-soft",
+    "spread-defaults",
+    "volume-binding",
+    "volume-zones",
+    "volume-limits",
+    "preemption-order",
+    "preemption-budgets",
+    "resource-requests",
+    "resource-resizes",
+    "taint-operators",
+    "node-affinity-edges",
+    "port-addresses",
+    "image-names",
+    "declared-features",
+    "several-profiles",
 )
+# Some pods of these are answered otherwise; why, and what of it is to stay.
+NOT_YET = {
+    "volume-restrictions": "PostFilter after a refusal in PreFilter fails for DynamicResources",
+    "preemption-held": "PostFilter after a refusal in PreFilter fails for DynamicResources",
+    "preemption-nominated": "pods that wait with a nomination are not read by evaluate",
+    "without-preparation": "Score of a plugin whose PreScore is off",
+    "malformed": "to stay: objects that the API server refuses; the words of an error are our own",
+}
 
 
 @pytest.mark.parametrize("scenario", [case.id for case in stored().values() if case.kind in EQUAL])
@@ -43,7 +68,12 @@ def test_every_pod_is_answered_as_upstream_answers_it(scenario: str) -> None:
 
 def test_no_scenario_is_left_out() -> None:
     kinds = Counter(case.kind for case in stored().values())
-    assert set(kinds) == {*EQUAL, *MISSING}
-    assert not set(EQUAL) & set(MISSING)
+    assert set(kinds) == {*EQUAL, *NOT_YET}
+    assert not set(EQUAL) & set(NOT_YET)
     assert all(len(case.golden["pods"]) == 6 for case in stored().values())
     assert min(kinds.values()) >= 20
+
+
+@pytest.mark.parametrize("name", STORED)
+def test_the_scenarios_are_those_of_the_generator(name: str) -> None:
+    assert lines(FOLDER / name) == [line(made).encode() for made in scenarios(*STORED[name])]

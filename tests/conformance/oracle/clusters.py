@@ -121,9 +121,7 @@ def storage(r: random.Random, nodes: list[Obj]) -> tuple[list[Obj], list[str]]:
         storage_class("local", "kubernetes.io/no-provisioner", late),
         storage_class("now", csi, "Immediate"),
     ]
-    for each in nodes:
-        if r.random() < 0.8:
-            made.append(_csi_node(r, each["metadata"]["name"]))
+    made += [_csi_node(r, each["metadata"]["name"]) for each in nodes if r.random() < 0.8]
     names = [f"claim{index}" for index in range(8)]
     for index in range(8):
         made += _claim(r, index)

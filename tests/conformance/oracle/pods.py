@@ -39,7 +39,8 @@ def container(r: random.Random, name: str, rich: bool) -> Obj:
         requests["ephemeral-storage"] = _quantity(r, "ephemeral-storage")
     if rich and r.random() < 0.2:
         requests["example.com/gpu"] = _quantity(r, "gpu")
-    made = {"name": name, "image": r.choice(IMAGES)[0], "resources": {"requests": requests}}
+    image = r.choice(IMAGES)[0]
+    made: Obj = {"name": name, "image": image, "resources": {"requests": requests}}
     if "example.com/gpu" in requests:
         made["resources"]["limits"] = {"example.com/gpu": requests["example.com/gpu"]}
     return made

@@ -13,7 +13,6 @@ import (
 	"k8s.io/client-go/tools/events"
 	resourceslicetracker "k8s.io/dynamic-resource-allocation/resourceslice/tracker"
 	"k8s.io/klog/v2"
-	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/features"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
@@ -49,9 +48,9 @@ func loadConfiguration(text string) (*config.KubeSchedulerConfiguration, error) 
 
 // profiles are the frameworks of a configuration over one snapshot of a cluster.
 type profiles struct {
-	byName    map[string]framework.Framework
-	inOrder   []framework.Framework
-	nominator fwk.PodNominator
+	byName  map[string]framework.Framework
+	inOrder []framework.Framework
+	queue   internalqueue.SchedulingQueue
 }
 
 // newProfiles builds what kube-scheduler builds of a configuration, over objects that a client serves.
@@ -76,7 +75,7 @@ func newProfiles(ctx context.Context, cfg *config.KubeSchedulerConfiguration, cl
 	}
 	if len(made.inOrder) > 0 {
 		queue := internalqueue.NewSchedulingQueue(made.inOrder[0].QueueSortFunc(), factory)
-		made.nominator = queue
+		made.queue = queue
 		for _, each := range made.inOrder {
 			each.SetPodNominator(queue)
 			each.SetPodActivator(queue)

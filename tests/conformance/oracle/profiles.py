@@ -74,6 +74,13 @@ def document(plugins: str = "", arguments: str = "", name: str = "default-schedu
     return made
 
 
+def only(*names: str, arguments: str = "") -> str:
+    """A configuration of these plugins alone, so that none hides another."""
+    chosen = ", ".join(f"{{name: {name}}}" for name in ("PrioritySort", *names, "DefaultBinder"))
+    enabled = f"    multiPoint:\n      disabled: [{{name: '*'}}]\n      enabled: [{chosen}]\n"
+    return document(enabled, arguments)
+
+
 def profile(r: random.Random) -> str:
     """A configuration with some arguments, and some plugins that are not where they usually are."""
     arguments = _strategy(r)

@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 	k8stesting "k8s.io/client-go/testing"
-	"k8s.io/klog/v2"
 	internalcache "k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
@@ -75,8 +74,8 @@ func judgeScenario(ctx context.Context, question scenario) (found []podAnswer, e
 	if err != nil {
 		return nil, fmt.Errorf("framework: %w", err)
 	}
-	if err := seen.nominate(ctx, made); err != nil {
-		return nil, err
+	for _, pod := range seen.nominated { // the nominator asks the queue who a nominated pod is
+		made.queue.Add(ctx, pod)
 	}
 	for _, pod := range seen.pending {
 		answer := podAnswer{Pod: pod.Namespace + "/" + pod.Name, Feasible: []string{}}
@@ -119,17 +118,6 @@ func readWorld(question scenario) (*world, error) {
 		seen.objects = append(seen.objects, obj)
 	}
 	return seen, nil
-}
-
-func (seen *world) nominate(ctx context.Context, made *profiles) error {
-	for _, pod := range seen.nominated {
-		info, err := framework.NewPodInfo(pod)
-		if err != nil {
-			return fmt.Errorf("nominated: %w", err)
-		}
-		made.nominator.AddNominatedPod(klog.FromContext(ctx), info, nil)
-	}
-	return nil
 }
 
 // deletions are the pods that preemption deleted; the cluster itself stays as it is.

@@ -1,0 +1,71 @@
+"""Which pods on nodes use which claims and disks.
+
+Part of a NodeTable, which says when pods come to a row and leave it. Pods without volumes are never
+looked at; all of it can be derived from the pods on the rows.
+"""
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+
+from eventsched.domain.journal import Journal
+from eventsched.domain.objects import Pod, PodVolume
+
+Use = tuple[Hashable, ...]
+"""What several pods may use: ("claim", namespace, name), or the type of a disk and what of its
+identity must be equal (of rbd also one of the monitors)."""
+
+_NOBODY: Mapping[str, tuple[int, Pod]] = {}
+
+
+def claim_use(namespace: str, name: str) -> Use:
+    """The use of a claim that pods name (not of one that belongs to a pod)."""
+    return ("claim", namespace, name)
+
+
+def use_of(pod: Pod, volume: PodVolume) -> Use | None:
+    """What a pod uses through a volume; None where nobody else could."""
+    if volume.claim:
+        return None if volume.ephemeral else claim_use(pod.namespace, volume.claim)
+    if volume.source:
+        return (volume.source, *volume.identity[: 2 if volume.source == "rbd" else 1])
+    return None
+
+
+def uses_of(pod: Pod) -> Iterator[Use]:
+    """What a pod uses, each once."""
+    found = dict.fromkeys(use_of(pod, volume) for volume in pod.volumes)
+    return (use for use in found if use is not None)
+
+
+class VolumeUse:
+    """Pods with volumes, by row and by what they use."""
+
+    def __init__(self) -> None:
+        self.journal = Journal()
+        """The rows to which such pods have come, or which they have left."""
+        self._users: dict[Use, dict[str, tuple[int, Pod]]] = {}
+        self._mounting: dict[int, dict[str, Pod]] = {}
+
+    def place(self, row: int, pod: Pod, sign: int) -> None:
+        """Takes in a pod with volumes on a row; or takes it off (``sign`` -1). Called by NodeTable
+        only."""
+        self.journal.touch(row)
+        if sign > 0:
+            self._mounting.setdefault(row, {})[pod.uid] = pod
+            for use in uses_of(pod):
+                self._users.setdefault(use, {})[pod.uid] = (row, pod)
+            return
+        del self._mounting[row][pod.uid]
+        if not self._mounting[row]:
+            del self._mounting[row]
+        for use in uses_of(pod):
+            del self._users[use][pod.uid]
+            if not self._users[use]:
+                del self._users[use]
+
+    def users(self, use: Use) -> Mapping[str, tuple[int, Pod]]:
+        """Uid → (row, pod), of the pods that use something."""
+        return self._users.get(use, _NOBODY)
+
+    def mounting(self, row: int) -> Iterable[Pod]:
+        """The pods with volumes on a row."""
+        return self._mounting.get(row, {}).values()

@@ -1,0 +1,251 @@
+"""VolumeBinding: nodes that reach the pod's bound volumes, and where its other claims can be bound.
+
+Upstream: plugins/volumebinding/volume_binding.go, binder.go. Scoring stands behind the feature gate
+StorageCapacityScoring, which is off by default in v1.36: PreScore skips it.
+"""
+
+from collections.abc import Hashable
+from typing import NamedTuple
+
+import numpy as np
+
+from eventsched.domain.columns import NodeTable
+from eventsched.domain.objects import Pod
+from eventsched.domain.registry import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Registry,
+    StorageClass,
+)
+from eventsched.scheduling.assumptions import (
+    NODE,
+    VOLUME,
+    Assumptions,
+    assume,
+    give_up,
+    key_of,
+    sweep,
+)
+from eventsched.scheduling.claims import belongs_to, claims_of, is_missing, not_owned, uses
+from eventsched.scheduling.framework import (
+    Change,
+    ClusterEvent,
+    Cycle,
+    DependsOn,
+    IntColumn,
+    NodeView,
+    Status,
+)
+from eventsched.scheduling.pluginargs import VolumeBindingArgs
+from eventsched.scheduling.provisioning import limit_of
+from eventsched.scheduling.shelves import NONE
+from eventsched.scheduling.volume_plan import (
+    BROKEN,
+    NO_ROOM,
+    NO_VOLUME,
+    UNMATCHED,
+    UNREACHABLE,
+    Assumed,
+    Claims,
+    Plan,
+    VolumeStock,
+    sorted_out,
+)
+
+_REASONS = {
+    UNREACHABLE: "node(s) didn't match PersistentVolume's node affinity",
+    UNMATCHED: "node(s) didn't find available persistent volumes to bind",
+    NO_ROOM: "node(s) did not have enough free storage",
+    NO_VOLUME: "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",
+}
+
+
+class _Attempt:
+    """What the extension points of one attempt hand on: the claims, and the plan once Filter has
+    made it."""
+
+    def __init__(self, claims: Claims, stock: VolumeStock, assumptions: Assumptions) -> None:
+        self.claims = claims
+        self.stock = stock
+        self.assumptions = assumptions
+        self._plan: Plan | None = None
+
+    def plan(self, cycle: Cycle) -> Plan:
+        """The plan; what it depends on does not change within an attempt."""
+        if self._plan is None:
+            assumed = self.assumptions.now(cycle) if self.claims.waiting else Assumed({}, {})
+            self._plan = self.stock.plan(self.claims, assumed)
+        return self._plan
+
+
+class _Held(NamedTuple):
+    """A key of the memory with what PreBind will need of it."""
+
+    key: str
+    kind: str
+    name: str
+    claim: str
+
+
+class VolumeBinding:
+    """PreFilter checks the claims, Filter the nodes, Reserve keeps what the node was chosen with:
+    in the memory for the pods that come next, in the decision for PreBind."""
+
+    name = "VolumeBinding"
+    depends_on = DependsOn.NODE
+    wakes_on = (ClusterEvent.NODE_ADD, ClusterEvent.NODE_UPDATE_LABEL)
+    wakes_on_objects = (
+        StorageClass, PersistentVolumeClaim, PersistentVolume, CSINode, CSIDriver,
+        CSIStorageCapacity,
+    )  # fmt: skip
+    Args = VolumeBindingArgs
+
+    def __init__(self, args: VolumeBindingArgs | None = None) -> None:
+        self.bind_timeout_seconds = (args or VolumeBindingArgs()).bind_timeout_seconds
+        """How long PreBind may wait for volumes."""
+        self._kept: tuple[VolumeStock, Assumptions] | None = None
+
+    def sign(self, pod: Pod) -> Hashable:
+        """Nothing for a pod without claims; with them the answer is its own."""
+        return None if pod.volumes and claims_of(pod) else ()
+
+    def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> Status | None:
+        """Refused for claims that cannot be used, or that should have been bound without a pod."""
+        if not claims_of(pod):
+            return Status.skip()
+        problem = _problem(pod, cycle.registry)
+        if problem:
+            return Status.unresolvable(problem)
+        try:
+            claims = sorted_out(pod, cycle.registry)
+        except ValueError as incomplete:
+            return Status.error(str(incomplete))
+        if claims.late:
+            return Status.unresolvable("pod has unbound immediate PersistentVolumeClaims")
+        derived = self._derived(nodes.table, cycle.registry)
+        cycle.scratch[self.name] = _Attempt(claims, *derived)
+        return None
+
+    def filter(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> IntColumn | None:
+        """The bits and errors of volume_plan."""
+        attempt: _Attempt | None = cycle.scratch.get(self.name)
+        return None if attempt is None else attempt.plan(cycle).codes[nodes.rows]
+
+    def explain(self, cycle: Cycle, pod: Pod, code: int) -> Status:
+        """Upstream's words, in its order."""
+        if code >= BROKEN:
+            attempt: _Attempt = cycle.scratch[self.name]
+            return Status.error(attempt.plan(cycle).errors[code - BROKEN])
+        return Status.unresolvable(*(text for bit, text in _REASONS.items() if code & bit))
+
+    def pre_score(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> Status:
+        """Nothing to score while StorageCapacityScoring is off."""
+        return Status.skip()
+
+    def score(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> IntColumn:
+        """0: PreScore skips it."""
+        return np.zeros(len(nodes), dtype=np.int64)
+
+    def reserve(self, cycle: Cycle, pod: Pod, node: str) -> Status | None:
+        """Keeps the volumes that the node was chosen with for the pod, and the node for the claims
+        that volumes have to be made for."""
+        attempt: _Attempt | None = cycle.scratch.get(self.name)
+        if attempt is None or not attempt.claims.waiting:
+            return None
+        held = _chosen(attempt.plan(cycle), attempt.stock.table.rows[node], node)
+        sweep(cycle, attempt.assumptions.stale)
+        for each in held:
+            assume(cycle, each.key, pod.uid)
+        cycle.data[self.name] = [[each.key, each.kind, each.name, each.claim] for each in held]
+        return None
+
+    def unreserve(self, cycle: Cycle, pod: Pod, node: str) -> None:
+        """Gives up what was kept, as far as no other pod has it as well."""
+        for key, *_ in cycle.data.get(self.name, ()):
+            give_up(cycle, key, pod.uid)
+
+    def pre_bind(self, cycle: Cycle, pod: Pod, node: str) -> Status | None:
+        """Nothing yet: in a cluster of API servers the volumes' claimRef and the claims' annotation
+        of the selected node are written here, from what Reserve has put into the decision, and the
+        bind waits (``bind_timeout_seconds``) until the claims are bound. Here the pod is bound at
+        once; what was reserved is assumed until the objects show it."""
+        return None
+
+    def hint(self, cycle: Cycle, pod: Pod, change: Change) -> bool:
+        """New and changed objects as far as they may help the pod; none helps by going."""
+        old, new = change.old_object, change.new_object
+        match new:
+            case None:
+                return change.event is not ClusterEvent.OBJECT_CHANGE
+            case StorageClass():
+                return not isinstance(old, StorageClass) or old.topologies != new.topologies
+            case PersistentVolumeClaim():
+                return uses(pod, new.namespace, new.name)
+            case PersistentVolume():
+                return True
+            case CSINode():
+                return not isinstance(old, CSINode) or set(old.migrated) != set(new.migrated)
+            case CSIDriver():
+                return isinstance(old, CSIDriver) and _stops_counting(old, new, pod)
+            case CSIStorageCapacity():
+                return not isinstance(old, CSIStorageCapacity) or _grew(old, new)
+        return False
+
+    def _derived(self, table: NodeTable, registry: Registry) -> tuple[VolumeStock, Assumptions]:
+        kept = self._kept
+        if kept is None or kept[0].table is not table or kept[0].registry is not registry:
+            kept = self._kept = VolumeStock(table, registry), Assumptions(registry)
+        return kept
+
+
+def _problem(pod: Pod, registry: Registry) -> str:
+    """Why one of the pod's claims cannot be used, "" for none (upstream: podHasPVCs)."""
+    for name, ephemeral in claims_of(pod):
+        claim = registry.get(PersistentVolumeClaim, name, pod.namespace)
+        if claim is None:
+            if ephemeral:
+                wait = "waiting for ephemeral volume controller to create the persistentvolumeclaim"
+                return f'{wait} "{name}"'
+            return is_missing(name)
+        if claim.phase == "Lost":
+            return (
+                f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume '
+                f'"{claim.volume}"'
+            )
+        if claim.deleting:
+            return f'persistentvolumeclaim "{name}" is being deleted'
+        problem = not_owned(pod, claim) if ephemeral else ""
+        if problem:
+            return problem
+    return ""
+
+
+def _chosen(plan: Plan, row: int, node: str) -> list[_Held]:
+    """What a row's choices promise to the claims, beyond what their objects show already."""
+    held = []
+    for claim, shelf, chosen in plan.matches:
+        number = int(chosen[row])
+        if number == NONE:
+            continue
+        volume = shelf.volumes[number]
+        if not belongs_to(volume, claim) or (volume.claim is not None and not volume.claim[2]):
+            key = key_of(VOLUME, volume.name, claim)
+            held.append(_Held(key, VOLUME, volume.name, claim.name))
+    for claim, rows in plan.made:
+        if rows[row] and not claim.selected_node:
+            held.append(_Held(key_of(NODE, node, claim), NODE, node, claim.name))
+    return held
+
+
+def _stops_counting(old: CSIDriver, new: CSIDriver, pod: Pod) -> bool:
+    """Whether the driver of one of the pod's inline volumes no longer says what room it has."""
+    return old.capacity and not new.capacity and any(v.driver == new.name for v in pod.volumes)
+
+
+def _grew(old: CSIStorageCapacity, new: CSIStorageCapacity) -> bool:
+    """Whether a pool has room for larger volumes than before."""
+    before, after = limit_of(old), limit_of(new)
+    return after is not None and (before is None or after > before)

@@ -1,0 +1,329 @@
+"""An engine with the volume plugins, and what may happen to it: nodes, pods, claims, volumes and
+whatever else they depend on come, change and go by a seed."""
+
+import json
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from eventsched.domain import records
+from eventsched.domain.objects import Node, NodeSelectorTerm, Pod, PodVolume, Requirement
+from eventsched.domain.records import Stimulus
+from eventsched.domain.registry import (
+    ClusterObject,
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    NodeDriver,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    VolumeAttachment,
+)
+from eventsched.plugins.node_volume_limits import NodeVolumeLimits
+from eventsched.plugins.volume_binding import VolumeBinding
+from eventsched.plugins.volume_restrictions import VolumeRestrictions
+from eventsched.plugins.volume_zone import VolumeZone
+from eventsched.scheduling.engine import Engine
+from eventsched.scheduling.ledger import Logged
+from tests.builders import engine_of, make_node
+
+from . import naive_volumes as naive
+
+NODES = [f"n{number}" for number in range(7)]
+NAMESPACES = ["default", "default", "other"]
+CLASSES = ["wait", "zonal", "local", "now", "pools"]
+DRIVERS = ["csi.example.com", "pools.example.com"]
+ZONES = ["a", "b", "c"]
+MODES = ["ReadWriteOnce", "ReadOnlyMany", "ReadWriteOncePod"]
+KINDS = [
+    "node", "node gone", "bound pod", "bound pod", "pod", "pod", "pod", "gone", "outcome",
+    "outcome", "claim", "claim", "volume", "volume", "other", "other", "forget", "controller",
+    "controller", "time",
+]  # fmt: skip
+PODS = 25
+"""Where there are more, some go first."""
+
+
+class World:
+    """An engine, and what may happen to it."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.engine = self.fresh()
+        self.twin: Engine | None = None
+        """Another one, which has not been restarted the last time."""
+        self.log: list[Logged] = []
+        self.now, self.born = 0, 0
+        for name in NODES[:4]:
+            self._observe(records.NodeAdded(node=self._node(name)))
+        for each in (*map(self._class, CLASSES), CSIDriver(name=DRIVERS[1], capacity=True)):
+            self._observe(records.ObjectChanged(object=each))
+
+    def fresh(self) -> Engine:
+        """An engine with the plugins, which are made anew."""
+        self.binding, self.zones = VolumeBinding(), VolumeZone()
+        self.limits, self.restrictions = NodeVolumeLimits(), VolumeRestrictions()
+        return engine_of(self.restrictions, self.limits, self.binding, self.zones)
+
+    @property
+    def state(self) -> Any:
+        """The engine's."""
+        return self.engine.state
+
+    def _observe(self, stimulus: Stimulus) -> None:
+        logged = self.engine.observe(stimulus, self.now)
+        if self.twin is not None:
+            self.same(self.twin.observe(stimulus, self.now), logged)
+        self.log += logged
+
+    def same(self, theirs: list[Logged], ours: list[Logged]) -> None:
+        """Both engines say the same."""
+        assert [each.record for each in theirs] == [each.record for each in ours]
+
+    def memory(self) -> dict[str, list[str]]:
+        """What VolumeBinding has in its memory."""
+        return self.state.memory.get("VolumeBinding", {})
+
+    # --- values ---------------------------------------------------------------------------
+
+    def some(self, chance: float) -> bool:
+        """Whether something of that chance happens."""
+        return self.random.random() < chance
+
+    def _node(self, name: str) -> Node:
+        keys = ["zone", naive.ZONE, naive.REGION, *naive.BETA]
+        labels = {key: self.random.choice(ZONES) for key in keys if self.some(0.5)}
+        return make_node(name, labels={"host": name, **labels})
+
+    def _requirement(self) -> Requirement:
+        key = self.random.choice(["zone", "host", naive.ZONE])
+        values = NODES if key == "host" else ZONES
+        operator = self.random.choice(["In", "In", "In", "NotIn", "Exists", "DoesNotExist"])
+        few = tuple(self.random.sample(values, self.random.randint(1, 2)))
+        return Requirement(key=key, operator=operator, values=few if "In" in operator else ())
+
+    def _terms(self) -> tuple[NodeSelectorTerm, ...] | None:
+        if self.some(0.3):
+            return None
+        number = self.random.choice([1, 1, 1, 2, 0])
+        return tuple(
+            NodeSelectorTerm(
+                expressions=tuple(
+                    self._requirement() for _ in range(self.random.choice([1, 1, 2, 0]))
+                )
+            )
+            for _ in range(number)
+        )
+
+    def _class(self, name: str) -> StorageClass:
+        driver = {"local": "kubernetes.io/no-provisioner", "pools": DRIVERS[1]}
+        topologies: tuple[tuple[Requirement, ...], ...] = ()
+        if name == "zonal":
+            zones = [tuple(self.random.sample(ZONES, 2)) for _ in range(self.random.randint(1, 2))]
+            topologies = tuple(
+                (Requirement(key=naive.ZONE, operator="In", values=each),) for each in zones
+            )
+        return StorageClass(
+            name=name,
+            provisioner=driver.get(name, DRIVERS[0]),
+            binding_mode="Immediate" if name == "now" else naive.WAITS,
+            topologies=topologies,
+        )
+
+    def _claim(self, name: str, namespace: str, **fields: Any) -> PersistentVolumeClaim:
+        r = self.random
+        self.born += self.some(0.3)
+        filled: dict[str, Any] = {
+            "uid": f"{namespace}/{name}/{self.born}",
+            "storage_class": r.choice([*CLASSES, "local", "unknown"]) if self.some(0.95) else None,
+            "access_modes": tuple(r.sample(MODES, r.choice([0, 1, 1, 2]))),
+            "volume_mode": "Block" if self.some(0.1) else "Filesystem",
+            "requested": r.choice([0, 1, 5, 5, 10]),
+            "selector": self._labels_of_volumes() if self.some(0.2) else (),
+            "phase": "Lost" if self.some(0.03) else "Pending",
+            "deleting": self.some(0.03),
+            "selected_node": r.choice(NODES) if self.some(0.1) else "",
+            "attributes_class": "gold" if self.some(0.1) else "",
+        }
+        if self.some(0.35):
+            filled |= {"volume": f"v{r.randint(0, 11)}", "bound": self.some(0.9)}
+        return PersistentVolumeClaim(name=name, namespace=namespace, **{**filled, **fields})
+
+    def _labels_of_volumes(self) -> tuple[Requirement, ...]:
+        operator = self.random.choice(["In", "NotIn"])
+        return (Requirement(key="kind", operator=operator, values=("x",)),)
+
+    def _volume(self, name: str) -> PersistentVolume:
+        r = self.random
+        keys = [naive.ZONE, naive.REGION, *naive.BETA]
+        labels = {key: r.choice(["a", "b", "a__b", "c __ a", "a__"]) for key in keys}
+        labels = {key: value for key, value in labels.items() if self.some(0.15)}
+        claim = None
+        if self.some(0.2):
+            namespace, number = r.choice(NAMESPACES), r.randint(0, 7)
+            known = self.state.registry.get(PersistentVolumeClaim, f"c{number}", namespace)
+            uid = "" if known is None or self.some(0.4) else known.uid
+            claim = (namespace, f"c{number}", uid)
+        driver = r.choice(DRIVERS) if self.some(0.5) else ""
+        return PersistentVolume(
+            name=name,
+            storage_class=r.choice(["local", "local", "local", "wait", ""]),
+            capacity=r.choice([1, 5, 7, 10, 20]),
+            access_modes=tuple(r.sample(MODES, r.choice([1, 2, 3, 3]))),
+            volume_mode="Block" if self.some(0.1) else "Filesystem",
+            phase="Available" if self.some(0.85) else "Released",
+            claim=claim,
+            labels={**labels, "kind": r.choice("xy")},
+            node_terms=self._terms(),
+            driver=driver,
+            handle=r.choice("hijk") if driver else "",
+            deleting=self.some(0.05),
+            attributes_class="gold" if self.some(0.1) else "",
+        )
+
+    def _other(self) -> ClusterObject:
+        r = self.random
+        kinds = ["node", "node", "pool", "pool", "attachment", "attachment", "driver", "class"]
+        kind = r.choice(kinds)
+        if kind == "node":
+            chosen = [name for name in (*DRIVERS, "ebs.csi.aws.com") if self.some(0.8)]
+            drivers = [
+                NodeDriver(name=name, limit=r.randint(0, 3) if self.some(0.7) else None)
+                for name in chosen
+            ]
+            return CSINode(name=r.choice(NODES), drivers=tuple(drivers))
+        if kind == "pool":
+            return CSIStorageCapacity(
+                name=f"s{r.randint(0, 5)}",
+                storage_class="pools" if self.some(0.9) else "wait",
+                capacity=r.choice([None, 1, 5, 10]),
+                largest=r.choice([None, None, 1, 5, 10]),
+                topology=r.choice([None, (), (self._requirement(),), (self._requirement(),)]),
+            )
+        if kind == "attachment":
+            volume = f"v{r.randint(0, 11)}" if self.some(0.9) else ""
+            found = self.state.registry.get(PersistentVolume, volume)
+            return VolumeAttachment(
+                name=f"a{r.randint(0, 5)}",
+                attacher=found.driver if found and self.some(0.8) else r.choice([*DRIVERS, ""]),
+                node=r.choice(NODES),
+                volume=volume,
+            )
+        if kind == "driver":
+            return CSIDriver(name=DRIVERS[1], capacity=self.some(0.8))
+        return self._class(r.choice(CLASSES))
+
+    def pod(self, **fields: Any) -> Pod:
+        """A new one."""
+        r = self.random
+        self.born += 1
+        uid = f"p{self.born}"
+        volumes = []
+        for number in range(r.choice([0, 1, 1, 2, 3])):
+            kind = r.random()
+            if kind < 0.7:
+                volumes.append(PodVolume(name=f"m{number}", claim=f"c{r.randint(0, 8)}"))
+            elif kind < 0.8:
+                claim = f"{uid}-m{number}"
+                volumes.append(PodVolume(name=f"m{number}", claim=claim, ephemeral=True))
+            else:
+                volumes.append(self._disk(f"m{number}"))
+        filled = {"namespace": r.choice(NAMESPACES), "volumes": tuple(volumes), **fields}
+        return Pod(uid=uid, name=uid, **filled)
+
+    def _disk(self, name: str) -> PodVolume:
+        r = self.random
+        source = r.choice([*naive.DISKS, "nfs"])
+        identity: tuple[str, ...] = (r.choice("de"),)
+        if source == "rbd":
+            identity = ("pool", r.choice("de"), *r.sample("lmn", r.randint(1, 2)))
+        return PodVolume(name=name, source=source, identity=identity, read_only=self.some(0.5))
+
+    # --- steps ----------------------------------------------------------------------------
+
+    def step(self) -> None:
+        """Something happens."""
+        for stimulus in self._happening():
+            self._observe(stimulus)
+
+    def _happening(self) -> Iterator[Stimulus]:
+        r, pods = self.random, list(self.state.pods)
+        kind = "gone" if len(pods) > PODS else r.choice(KINDS)
+        if kind == "node":
+            yield records.NodeUpdated(node=self._node(r.choice(NODES)))
+        elif kind == "node gone" and self.some(0.3):
+            yield records.NodeDeleted(name=r.choice(NODES))
+        elif kind in ("bound pod", "pod"):
+            yield from self._with_claims(
+                self.pod(node_name=r.choice([*NODES, "nowhere"])) if kind != "pod" else self.pod()
+            )
+        elif kind == "gone" and pods:
+            yield records.PodDeleted(uid=r.choice(pods))
+        elif kind == "outcome" and self.state.reservations:
+            uid = r.choice(list(self.state.reservations))
+            node = self.state.reservations[uid].node
+            if self.some(0.6):
+                yield records.BindSucceeded(uid=uid, node=node)
+            else:
+                yield records.BindFailed(uid=uid, node=node, message="no")
+        elif kind == "claim":
+            yield records.ObjectChanged(
+                object=self._claim(f"c{r.randint(0, 7)}", r.choice(NAMESPACES))
+            )
+        elif kind == "volume":
+            yield records.ObjectChanged(object=self._volume(f"v{r.randint(0, 11)}"))
+        elif kind == "other":
+            yield records.ObjectChanged(object=self._other())
+        elif kind == "forget":
+            everything = list(self.state.registry.everything())
+            if everything and self.some(0.6):
+                gone = r.choice(everything)
+                yield records.ObjectDeleted(
+                    type=type(gone).__name__, name=gone.name, namespace=gone.namespace
+                )
+        elif kind == "controller":
+            yield from self._shown()
+        elif kind == "time":
+            self.now += 12_000_000
+            yield records.TimePassed()
+
+    def _with_claims(self, pod: Pod) -> Iterator[Stimulus]:
+        """A pod, and mostly the claims that are made for it."""
+        for each in pod.volumes:
+            if each.ephemeral and self.some(0.9):
+                owner = pod.uid if self.some(0.95) else "somebody"
+                claim = self._claim(each.claim, pod.namespace, owner_uid=owner)
+                yield records.ObjectChanged(object=claim)
+        yield records.PodAdded(pod=pod)
+
+    def _shown(self) -> Iterator[Stimulus]:
+        """The volume controller shows what some pod had reserved."""
+        keys = list(self.state.memory.get("VolumeBinding", ()))
+        if not keys:
+            return
+        kind, name, namespace, claim_name, uid = json.loads(self.random.choice(keys))
+        registry = self.state.registry
+        claim = registry.get(PersistentVolumeClaim, claim_name, namespace)
+        if claim is None or claim.uid != uid:
+            return
+        if kind == "node":
+            yield records.ObjectChanged(object=msgspec.structs.replace(claim, selected_node=name))
+            return
+        volume = registry.get(PersistentVolume, name)
+        if volume is not None:
+            taken = msgspec.structs.replace(volume, claim=(namespace, claim_name, uid))
+            yield records.ObjectChanged(object=taken)
+        if self.some(0.5):
+            done = msgspec.structs.replace(claim, volume=name, bound=True)
+            yield records.ObjectChanged(object=done)
+
+    def cluster(self) -> naive.Cluster:
+        """The cluster without any counts."""
+        table = self.state.nodes
+        places = [
+            (table.nodes[row], list(table.residents[row].values())) for row in table.rows.values()
+        ]
+        return naive.Cluster(places, self.state.registry, self.memory())
