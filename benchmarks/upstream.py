@@ -56,15 +56,15 @@ def loads(nodes: int, pods: int) -> Iterator[Load]:
         half = len(pending) // 2
         yield Load(
             f"{name} {nodes:,} nodes",
-            [_node(index) for index in range(nodes)],
+            [_node(index, 3 if "spread" in name else 1) for index in range(nodes)],
             [TracePod(pod, FIRST if i < half else SECOND) for i, pod in enumerate(pending)],
             bound,
         )
 
 
-def _node(index: int) -> Node:
+def _node(index: int, zones: int) -> Node:
     name = f"node-{index:05d}"
-    labels = {_HOST: name, _ZONE: f"zone-{index % 3 + 1}"}
+    labels = {_HOST: name, _ZONE: f"zone-{index % zones + 1}"}
     return Node(
         name=name, labels=labels, allocatable={CPU: 4000, MEMORY: 32 * 1024 * _MIB, PODS: 110}
     )

@@ -5,6 +5,7 @@ from typing import Any
 from eventsched.cli.moments import iso, moment
 from eventsched.cli.tables import table
 from eventsched.domain.records import Outcome, PodDecided, PodQueued, Queue
+from eventsched.history.displacement import Displacement
 from eventsched.history.explanation import (
     Attempt,
     Explanation,
@@ -13,6 +14,7 @@ from eventsched.history.explanation import (
     Refusal,
     Step,
 )
+from eventsched.history.words import CRITERIA
 
 
 def story_text(explained: Explanation) -> str:
@@ -28,6 +30,8 @@ def story_text(explained: Explanation) -> str:
     attempt = explained.explained
     if attempt is not None:
         lines += _why_there(attempt) + _why_not(attempt)
+    if explained.displacement is not None:
+        lines += _who_had_to_go(explained.displacement)
     return "\n".join(lines)
 
 
@@ -58,6 +62,32 @@ def _why_there(attempt: Attempt) -> list[str]:
             f"{decided.ties} nodes had {decided.score}; the draw {decided.draw} (seed, pod, "
             f"attempt) chose number {decided.draw % decided.ties} of them, counting from 0"
         )
+    return lines
+
+
+def _who_had_to_go(found: Displacement) -> list[str]:
+    decided = found.decided
+    lines = ["", f"Who has to leave {decided.node} for it:"]
+    fates = zip(found.victims, found.outcomes, strict=True)
+    lines.append(table(("pod", "what became of it"), fates))
+    if not found.landed:
+        lines.append("it was placed nowhere since")
+    else:
+        there = "there" if found.landed == decided.node else f"on {found.landed} instead"
+        lines.append(f"it was placed {there} (position {found.landed_at})")
+    if found.compared:
+        others = f" of {decided.candidates} candidates" if decided.candidates > 1 else ""
+        why = CRITERIA.get(decided.criterion, decided.criterion)
+        lines += ["", f"Why {decided.node}{others}: {why}"]
+        header = ("node", "budgets broken", "highest priority", "sum", "victims", "started")
+        rows = [
+            (
+                each.node, each.violations, each.highest, each.total, ", ".join(each.victims),
+                moment(each.start) if each.start else "",
+            )
+            for each in found.compared
+        ]  # fmt: skip
+        lines.append(table(header, rows))
     return lines
 
 
@@ -135,6 +165,9 @@ def story_json(explained: Explanation) -> dict[str, Any]:
         "moves": [_move(step) for step in explained.moves],
         "attempts": [_attempt(each) for each in explained.attempts],
         "explained": None if asked is None else asked.decided.attempt,
+        "preemption": None
+        if explained.displacement is None
+        else _displacement(explained.displacement),
         "events": [
             {
                 "seq": step.position,
@@ -213,6 +246,28 @@ def _score(score: NodeScore) -> dict[str, Any]:
         "rank": score.rank,
         "plugins": [vars(part) for part in score.parts],
     }
+
+
+def _displacement(found: Displacement) -> dict[str, Any]:
+    decided = found.decided
+    return {
+        "seq": found.position,
+        "node": decided.node,
+        "criterion": decided.criterion,
+        "nodes": decided.nodes,
+        "looked": decided.looked,
+        "candidates": decided.candidates,
+        "victims": [
+            {"pod": pod, "outcome": outcome}
+            for pod, outcome in zip(found.victims, found.outcomes, strict=True)
+        ],
+        "compared": [
+            {**vars(each), "victims": list(each.victims),
+             "start": iso(each.start) if each.start else None}
+            for each in found.compared
+        ],
+        "landed": found.landed or None,
+    }  # fmt: skip
 
 
 def _asked(asked: NodeAnswer) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from eventsched.domain.objects import (
 )
 from eventsched.domain.requests import of as requests_of
 from eventsched.domain.tallies import DomainIndex, PodQuery, Tallies, Tally
+from eventsched.domain.volumes import VolumeUse
 
 Int64s = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -54,6 +55,10 @@ class Vocabulary:
         if number == len(self.values):
             self.values.append(value)
         self.ids[row] = number
+
+    def number(self, value: Hashable) -> int:
+        """The number that stands for a value in ``ids``, -1 where no row has ever had it."""
+        return self._known.get(value, -1)
 
     def answer(self, rows: Rows, question: Callable[[Any], int]) -> Int64s:
         """int64[n]: the question's answer for each row's value."""
@@ -88,11 +93,15 @@ class NodeTable:
         self._ports: dict[tuple[str, int], dict[str, Int64s]] = {}
         self._derived: dict[Hashable, Vocabulary] = {}
         self._readers: dict[Hashable, Callable[[Node], Hashable]] = {}
+        self._label_names: set[str] = set()
+        self._no_label = (Vocabulary([None], self._capacity), Vocabulary([""], self._capacity))
         self._images: dict[str, dict[int, int]] = {}
         self.residents: list[dict[str, Pod]] = []
         """The pods on each row by uid, in the order in which they came."""
         self.tallies = Tallies()
+        self.volumes = VolumeUse()
         self._domains = DomainIndex()
+        self._every_row: Rows = np.zeros(0, dtype=np.intp)
 
     @property
     def size(self) -> int:
@@ -152,6 +161,8 @@ class NodeTable:
         for port in pod.spec.host_ports:
             self._port_column(port)[row] += sign
         self.tallies.place(row, pod, sign, self._capacity)
+        if pod.volumes:
+            self.volumes.place(row, pod, sign)
         self.usage_journal.touch(row)
 
     def load(self, spec: PodSpec) -> Int64s:
@@ -204,6 +215,7 @@ class NodeTable:
         self._offer(row, 1)
         self.unschedulable[row] = node.unschedulable
         self._put_images(row, node)
+        self._label_names.update(node.labels)
         self.nodes[row] = node
         for key, vocabulary in self._derived.items():
             vocabulary.put(row, self._readers[key](node))
@@ -245,10 +257,17 @@ class NodeTable:
         for by_ip in self._ports.values():
             for ip in by_ip:
                 by_ip[ip] = wider(by_ip[ip])
-        for vocabulary in self._derived.values():
+        for vocabulary in (*self._derived.values(), *self._no_label):
             vocabulary.ids = wider(vocabulary.ids)
         self.tallies.grow(capacity)
         self._capacity = capacity
+
+    @property
+    def every_row(self) -> Rows:
+        """intp[size]: 0, 1, 2…; not to be written to."""
+        if len(self._every_row) != self.size:
+            self._every_row = np.arange(self.size, dtype=np.intp)
+        return self._every_row
 
     # --- questions ------------------------------------------------------------------------
 
@@ -259,6 +278,12 @@ class NodeTable:
         if port.ip == "0.0.0.0":
             return list(by_ip.values())
         return [by_ip[ip] for ip in ("0.0.0.0", port.ip) if ip in by_ip]
+
+    def port_columns(self, port: HostPort) -> dict[str, Int64s]:
+        """The same by address."""
+        by_ip = self._ports.get((port.protocol, port.port), {})
+        collides = by_ip if port.ip == "0.0.0.0" else ("0.0.0.0", port.ip)
+        return {ip: by_ip[ip] for ip in collides if ip in by_ip}
 
     def image_holders(self, name: str) -> dict[int, int]:
         """Row → size in bytes, for the nodes that hold the image of that exact name."""
@@ -279,18 +304,25 @@ class NodeTable:
         residents = ((row, pods.values()) for row, pods in enumerate(self.residents) if pods)
         return self.tallies.count(query, residents, self._capacity)
 
-    def label(self, name: str) -> Vocabulary:
-        """The column of a label's values, None where a node does not have it."""
+    def label(self, name: str, *, blank: bool = False) -> Vocabulary:
+        """The column of a label's values; where a node does not have it None, or with ``blank`` the
+        empty text. A label that no node ever had has no column of its own: pods may name any."""
+        if name not in self._label_names:
+            return self._no_label[blank]
+        if blank:
+            return self.vocabulary(("label", name, ""), lambda node: node.labels.get(name, ""))
         return self.vocabulary(("label", name), lambda node: node.labels.get(name))
 
     def domain_sums(
-        self, key: Hashable, tally: Tally, label: str, eligible: Bools | None = None
-    ) -> Int64s:
+        self, key: Hashable, tally: Tally, label: str, eligible: Bools | None = None,
+        *, blank: bool = False,
+    ) -> Int64s:  # fmt: skip
         """int64[values of the label]: the tally's sum over the rows of each topology domain, of
         those only that are ``eligible`` (bool[size]). ``key`` names the tally and what makes a row
-        eligible: the sums are kept under it, and follow each placement while the nodes stay."""
-        domains = self.label(label)
+        eligible: the sums are kept under it, and follow each placement while the nodes stay.
+        ``blank`` as for ``label``."""
+        domains = self.label(label, blank=blank)
         return self._domains.sums(
-            (key, label), self.node_journal.end, tally, domains.ids[: self.size],
+            (key, label, blank), self.node_journal.end, tally, domains.ids[: self.size],
             len(domains.values), eligible,
         )  # fmt: skip

@@ -9,13 +9,78 @@ stored bytes never change.
 """
 
 from enum import StrEnum
-from typing import Any, ClassVar
+from typing import Any
 
 import msgspec
 
-from eventsched.domain.objects import Frozen, Node, Pod, canonical
-from eventsched.domain.registry import AnyObject
+from eventsched.domain.objects import Frozen, canonical
+from eventsched.domain.stimuli import (
+    BindFailed,
+    BindRetried,
+    BindSucceeded,
+    BindVoided,
+    EvictionFailed,
+    EvictionSucceeded,
+    HistoryLost,
+    NodeAdded,
+    NodeDeleted,
+    NodeUpdated,
+    ObjectChanged,
+    ObjectDeleted,
+    PodAdded,
+    PodDeleted,
+    PodUpdated,
+    Record,
+    Stimulus,
+    StreamStarted,
+    TermBegan,
+    TimePassed,
+)
 from eventsched.domain.verdicts import ScoreColumn, Verdict
+
+__all__ = [
+    "FORMAT",
+    "AnyRecord",
+    "Bind",
+    "BindFailed",
+    "BindIntended",
+    "BindRetried",
+    "BindSucceeded",
+    "BindVoided",
+    "Effect",
+    "Event",
+    "Evict",
+    "EvictionFailed",
+    "EvictionSucceeded",
+    "HistoryLost",
+    "MemoryChanged",
+    "NodeAdded",
+    "NodeDeleted",
+    "NodeUpdated",
+    "NominationCleared",
+    "ObjectChanged",
+    "ObjectDeleted",
+    "Outcome",
+    "PermitGranted",
+    "PodAdded",
+    "PodBound",
+    "PodDecided",
+    "PodDeleted",
+    "PodQueued",
+    "PodUnreserved",
+    "PodUpdated",
+    "PreemptionDecided",
+    "Queue",
+    "Record",
+    "ScoringDefined",
+    "Stimulus",
+    "StreamStarted",
+    "TermBegan",
+    "TimePassed",
+    "VerdictDefined",
+    "decode",
+    "encode",
+]  # fmt: skip
 
 
 class Queue(StrEnum):
@@ -36,147 +101,8 @@ class Outcome(StrEnum):
     ERROR = "error"
 
 
-class Record(Frozen, frozen=True, tag_field="kind"):
-    """Base of stimuli and events; ``version`` is that of the kind's shape."""
-
-    version: ClassVar[int] = 1
-
-
-class Stimulus(Record, frozen=True):
-    """Something that happened outside the engine."""
-
-
 class Event(Record, frozen=True):
     """Something that the engine decided."""
-
-
-# --- stimuli ------------------------------------------------------------------------------
-
-
-class StreamStarted(Stimulus, frozen=True, tag=True):
-    """The first record of a stream: what its decisions depend on besides its other records.
-
-    ``inputs`` are digests by name (node and pod files); ``configuration`` is the text of the
-    KubeSchedulerConfiguration, "" for the default one; ``flags`` are the numbered behaviours in
-    force; ``plugins`` gives name → source digest; ``timeline`` names the history of the database
-    that the stream began on, where that can change.
-    """
-
-    format: int
-    engine: str
-    seed: str
-    inputs: dict[str, str] = {}
-    configuration: str = ""
-    flags: tuple[int, ...] = ()
-    plugins: dict[str, str] = {}
-    timeline: str = ""
-
-
-class TermBegan(Stimulus, frozen=True, tag=True):
-    """A leader took the stream over. ``token`` (8 hex digits of the term's) stands in the ids of
-    the decisions that follow: ``stream/position@token``."""
-
-    epoch: int
-    token: str
-
-
-class HistoryLost(Stimulus, frozen=True, tag=True):
-    """The database is on another history than the log was written on (a failover, a restored
-    backup), so committed records may be missing. Since then no older bind could land any more, what
-    the cluster has was taken in, and all reservations were given up; the log goes on from here."""
-
-    timeline: str
-
-
-class NodeAdded(Stimulus, frozen=True, tag=True):
-    """A node joined the cluster."""
-
-    node: Node
-
-
-class NodeUpdated(Stimulus, frozen=True, tag=True):
-    """A part of a node that scheduling reads has changed."""
-
-    node: Node
-
-
-class NodeDeleted(Stimulus, frozen=True, tag=True):
-    """A node left the cluster."""
-
-    name: str
-
-
-class PodAdded(Stimulus, frozen=True, tag=True):
-    """A pod appeared: to be scheduled by us, or already on a node."""
-
-    pod: Pod
-
-
-class PodUpdated(Stimulus, frozen=True, tag=True):
-    """A part of a pod that scheduling reads has changed."""
-
-    pod: Pod
-
-
-class PodDeleted(Stimulus, frozen=True, tag=True):
-    """A pod is gone or has run to its end: what it held is free."""
-
-    uid: str
-
-
-class ObjectChanged(Stimulus, frozen=True, tag=True):
-    """An object of the cluster other than a pod or a node (a claim, a service…) appeared or has
-    changed in a part that scheduling reads."""
-
-    object: AnyObject
-
-
-class ObjectDeleted(Stimulus, frozen=True, tag=True):
-    """Such an object is gone; ``type`` is the name of its type (domain/registry.py)."""
-
-    type: str
-    name: str
-    namespace: str = ""
-
-
-class BindSucceeded(Stimulus, frozen=True, tag=True):
-    """The cluster accepted a binding."""
-
-    uid: str
-    node: str
-
-
-class BindFailed(Stimulus, frozen=True, tag=True):
-    """The cluster refused a binding; the pod is not on the node."""
-
-    uid: str
-    node: str
-    message: str
-
-
-class BindRetried(Stimulus, frozen=True, tag=True):
-    """An intent goes on with a newer resourceVersion of its pod as precondition: a new leader goes
-    on with it, or the pod has changed. The bind is called so only when this is committed."""
-
-    uid: str
-    node: str
-    attempt: int
-    resource_version: int
-
-
-class BindVoided(Stimulus, frozen=True, tag=True):
-    """An intent was given up: no bind for it can land any more, because the pod was changed after
-    the last one left, to ``resource_version`` (0 where none had left). ``reason`` is for people."""
-
-    uid: str
-    node: str
-    attempt: int
-    reason: str
-    resource_version: int = 0
-
-
-class TimePassed(Stimulus, frozen=True, tag=True):
-    """A timer that the engine asked for (backoff, permit deadline, flush) came due."""
 
 
 # --- events -------------------------------------------------------------------------------
@@ -229,8 +155,10 @@ class PodDecided(Event, frozen=True, tag=True):
     same total, and ``draw`` (a hash, see domain.draw) chose number draw % ties among them in row
     order. ``carry`` is what Reserve and Permit left for PreBind; ``deadlines`` are the ends, in
     microseconds, of the permit waits by plugin. ``start`` is the node, counted over those that
-    exist, that a search began with that was allowed to stop early; -1 where all nodes were due. With outcome scheduled the record is the intent:
-    the bind leaves when it is committed.
+    exist, that a search began with that was allowed to stop early; -1 where all nodes were due.
+    ``nominated`` says that it is the node that the pod was nominated to: such a node is taken if it
+    passes, whatever the scores. With outcome scheduled the record is the intent: the bind leaves
+    when it is committed.
     """
 
     uid: str
@@ -255,6 +183,7 @@ class PodDecided(Event, frozen=True, tag=True):
     carry: dict[str, Any] = {}
     deadlines: dict[str, int] = {}
     start: int = -1
+    nominated: bool = False
 
 
 class PermitGranted(Event, frozen=True, tag=True):
@@ -291,6 +220,61 @@ class PodBound(Event, frozen=True, tag=True):
     message: str = ""
 
 
+class PreemptionDecided(Event, frozen=True, tag=True):
+    """A pod that found no node is nominated to one which less important pods have to leave: the
+    intent to evict them.
+
+    Of ``nodes`` where evictions might help ``looked`` were tried, from row ``first`` on to row
+    ``last`` (from the last row on to the first where ``last`` is smaller; ``draw``, a hash, chose
+    where to begin), and ``candidates`` would do. The detail holds each candidate's victims and what
+    the criteria compare, ``digest`` covers them; ``violations`` of budgets, the ``highest``
+    priority, the ``total`` of priorities and the earliest ``start`` (µs; 0: none of them has) of
+    those that have the highest are the chosen node's. ``criterion`` is the one that left this node
+    alone.
+
+    ``victims`` are the most important first. Those in ``leaving`` were being deleted already, those
+    in ``sent_back`` wait at Permit and go back to a queue; all others are evicted when the record
+    is committed.
+    """
+
+    uid: str
+    attempt: int
+    node: str
+    row: int
+    criterion: str
+    victims: tuple[str, ...]
+    leaving: tuple[str, ...] = ()
+    sent_back: tuple[str, ...] = ()
+    nodes: int = 0
+    looked: int = 0
+    candidates: int = 0
+    first: int = 0
+    last: int = 0
+    draw: int = 0
+    violations: int = 0
+    highest: int = 0
+    total: int = 0
+    start: int = 0
+    digest: str = ""
+
+    @property
+    def evicted(self) -> tuple[str, ...]:
+        """The victims that the cluster is asked to delete."""
+        spared = {*self.leaving, *self.sent_back}
+        return tuple(uid for uid in self.victims if uid not in spared)
+
+
+class NominationCleared(Event, frozen=True, tag=True):
+    """A pod is no longer nominated to a node. ``cause``: ``NoCandidate`` (preemption finds no node
+    any more), ``AttemptFailed``, ``BindFailed``…, or ``Preempted``: a more important pod (``by``)
+    was nominated to the node."""
+
+    uid: str
+    node: str
+    cause: str
+    by: str = ""
+
+
 class MemoryChanged(Event, frozen=True, tag=True):
     """A plugin's memory has a new value under a key, or none any more (null)."""
 
@@ -313,6 +297,8 @@ AnyRecord = (
     | ObjectDeleted
     | BindSucceeded
     | BindFailed
+    | EvictionSucceeded
+    | EvictionFailed
     | BindRetried
     | BindVoided
     | TimePassed
@@ -324,6 +310,8 @@ AnyRecord = (
     | BindIntended
     | PodUnreserved
     | PodBound
+    | PreemptionDecided
+    | NominationCleared
     | MemoryChanged
 )
 
@@ -358,4 +346,16 @@ class Bind(Frozen, frozen=True):
     decision: int
 
 
-Effect = Bind
+class Evict(Frozen, frozen=True):
+    """Delete a pod, to make room for another one (``preemptor``, a uid); ``decision`` is the
+    position in the stream of the record that says so."""
+
+    uid: str
+    namespace: str
+    name: str
+    node: str
+    preemptor: str
+    decision: int
+
+
+Effect = Bind | Evict

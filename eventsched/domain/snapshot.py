@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from eventsched.domain.objects import Node, Pod
+from eventsched.domain.preemptions import Eviction, Preemptions
 from eventsched.domain.records import Queue
 from eventsched.domain.registry import AnyObject
 from eventsched.domain.state import PodState, Reservation, SchedulerState
@@ -33,6 +34,7 @@ class KeptPod(msgspec.Struct, frozen=True, array_like=True):
     errors: int
     rejectors: tuple[str, ...]
     pending: tuple[str, ...]
+    number: int = 0
 
 
 class KeptReservation(msgspec.Struct, frozen=True, array_like=True):
@@ -43,6 +45,13 @@ class KeptReservation(msgspec.Struct, frozen=True, array_like=True):
     carry: dict[str, Any]
     waits: dict[str, int]
     intended: bool
+
+
+class KeptPreemptions(msgspec.Struct, frozen=True, array_like=True):
+    """What Preemptions holds: uid → node, and uid → (node, preemptor)."""
+
+    nominations: dict[str, str]
+    evictions: dict[str, Eviction]
 
 
 class Snapshot(msgspec.Struct, frozen=True):
@@ -63,6 +72,8 @@ class Snapshot(msgspec.Struct, frozen=True):
     timeline: str = ""
     registry: list[AnyObject] = []
     next_start: int = 0
+    position: int = 0
+    preemptions: KeptPreemptions = KeptPreemptions({}, {})
 
 
 _encoder = msgspec.json.Encoder()
@@ -85,6 +96,8 @@ def encode(state: SchedulerState) -> bytes:
             scorings=state.scorings[1:],
             timeline=state.timeline,
             next_start=state.next_start,
+            position=state.position,
+            preemptions=_kept_preemptions(state.preemptions),
             registry=list(state.registry.everything()),  # type: ignore[arg-type]
         )
     )
@@ -109,10 +122,19 @@ def restore(state: SchedulerState, body: bytes) -> None:
     state.memory.update(kept.memory)
     state.now, state.seed, state.order = kept.now, kept.seed, kept.order
     state.timeline, state.next_start = kept.timeline, kept.next_start
+    state.position = kept.position
+    for uid, name in kept.preemptions.nominations.items():
+        state.preemptions.nominate(state.pods[uid].pod, name, state.nodes.rows.get(name, -1))
+    state.preemptions.evicting.update(kept.preemptions.evictions)
     for verdict in kept.verdicts:
         state.define_verdict(verdict)
     for columns in kept.scorings:
         state.define_scoring(columns)
+
+
+def _kept_preemptions(found: Preemptions) -> KeptPreemptions:
+    nominations = {uid: node for node in found.nodes() for uid in found.on(node)}
+    return KeptPreemptions(nominations, dict(found.evicting))
 
 
 def _kept(kind: Any, source: PodState | Reservation) -> Any:

@@ -13,6 +13,7 @@ import msgspec
 from eventsched.domain import records
 from eventsched.domain.columns import NodeTable
 from eventsched.domain.objects import Pod, PodSpec, canonical, intern
+from eventsched.domain.preemptions import Eviction, Preemptions
 from eventsched.domain.records import Outcome, Queue, Record
 from eventsched.domain.registry import TYPES, Registry
 from eventsched.domain.verdicts import ScoreColumn, Verdict
@@ -23,12 +24,14 @@ class PodState:
     none; ``queue`` None means that it is placed, reserved, or not ours to place."""
 
     __slots__ = (
-        "attempts", "bound", "entered", "errors", "failures", "home", "order", "pending", "pod",
-        "queue", "rejectors", "row", "since", "until",
+        "attempts", "bound", "entered", "errors", "failures", "home", "number", "order", "pending",
+        "pod", "queue", "rejectors", "row", "since", "until",
     )  # fmt: skip
 
     def __init__(self, pod: Pod) -> None:
         self.pod = pod
+        self.number = 0
+        """The position of its PodAdded record: a short name for it in vectors."""
         self.row = -1
         self.home = ""
         """The node its requests belong to, "" for none; booked there while the node is known."""
@@ -72,11 +75,14 @@ class SchedulerState:
         """The database's history that the log goes on with; "" where that cannot change."""
         self.order = 0
         """Moves between queues so far."""
+        self.position = 0
+        """Records applied so far."""
         self.next_start = 0
         """The node that the next search begins with that may stop early (upstream:
         nextStartNodeIndex)."""
         self.nodes = NodeTable()
         self.registry = Registry()
+        self.preemptions = Preemptions()
         self.pods: dict[str, PodState] = {}
         self.reservations: dict[str, Reservation] = {}
         self.memory: dict[str, dict[str, Any]] = {}
@@ -100,6 +106,8 @@ class SchedulerState:
             records.ObjectDeleted: self._object_deleted,
             records.BindSucceeded: self._nothing,
             records.BindFailed: self._nothing,
+            records.EvictionSucceeded: self._eviction_succeeded,
+            records.EvictionFailed: self._eviction_failed,
             records.BindRetried: self._nothing,
             records.BindVoided: self._nothing,
             records.TimePassed: self._nothing,
@@ -111,6 +119,8 @@ class SchedulerState:
             records.BindIntended: self._bind_intended,
             records.PodUnreserved: self._pod_unreserved,
             records.PodBound: self._pod_bound,
+            records.PreemptionDecided: self._preemption_decided,
+            records.NominationCleared: self._nomination_cleared,
             records.MemoryChanged: self._memory_changed,
         }
 
@@ -120,6 +130,7 @@ class SchedulerState:
         if at > self.now:
             self.now = at
         self._branches[type(record)](record)
+        self.position += 1
 
     # --- what happened outside ------------------------------------------------------------
 
@@ -150,13 +161,16 @@ class SchedulerState:
 
     def _pod_added(self, added: records.PodAdded) -> None:
         state = self.pods[added.pod.uid] = PodState(self._interned(added.pod))
+        state.number = self.position
         self._house(state, state.pod.node_name)
+        if not state.bound:
+            self._nominate(state, state.pod.nominated_node)
 
     def _pod_updated(self, updated: records.PodUpdated) -> None:
         state = self.pods[updated.pod.uid]
         held = self.reservations.get(updated.pod.uid)
         self._house(state, "")
-        node = state.pod.node_name
+        before, node = state.pod, state.pod.node_name
         state.pod = self._interned(updated.pod)
         if state.bound and not state.pod.node_name:
             # Older than the bind: a pod never leaves its node (a watch may be behind our outcome).
@@ -166,11 +180,38 @@ class SchedulerState:
             if held is not None and (held.node != state.pod.node_name or not held.intended):
                 del self.reservations[updated.pod.uid]
         self._house(state, state.pod.node_name or (held.node if held else ""))
+        self._nominate(state, self._nominated_now(state, before))
+        if state.pod.deleting:
+            self.preemptions.evicting.pop(state.pod.uid, None)
+
+    def _nominated_now(self, state: PodState, before: Pod) -> str:
+        """The nomination after an update: that of the cluster, where it says another one than
+        before (upstream: nominator.go UpdateNominatedPod)."""
+        if state.bound or state.pod.uid in self.reservations:
+            return ""
+        if state.pod.nominated_node != before.nominated_node:
+            return state.pod.nominated_node
+        return self.preemptions.node(state.pod.uid)
 
     def _pod_deleted(self, deleted: records.PodDeleted) -> None:
-        self._house(self.pods[deleted.uid], "")
+        state = self.pods[deleted.uid]
+        self._house(state, "")
+        self._nominate(state, "")
+        self.preemptions.evicting.pop(deleted.uid, None)
         del self.pods[deleted.uid]
         self.reservations.pop(deleted.uid, None)
+
+    def _eviction_succeeded(self, accepted: records.EvictionSucceeded) -> None:
+        self.preemptions.evicting.pop(accepted.uid, None)
+        state = self.pods.get(accepted.uid)
+        if state is not None and not state.pod.deleting:
+            home = state.home
+            self._house(state, "")
+            state.pod = msgspec.structs.replace(state.pod, deleting=True, displaced=True)
+            self._house(state, home)
+
+    def _eviction_failed(self, failed: records.EvictionFailed) -> None:
+        self.preemptions.evicting.pop(failed.uid, None)
 
     def _object_changed(self, changed: records.ObjectChanged) -> None:
         self.registry.put(changed.object)
@@ -221,6 +262,7 @@ class SchedulerState:
         if decided.outcome in (Outcome.SCHEDULED, Outcome.WAITING):
             state.until = 0  # failures and errors count on until the bind has succeeded
             state.rejectors = state.pending = ()
+            self._nominate(state, "")
             self.reservations[decided.uid] = Reservation(decided)
             self._house(state, decided.node)
 
@@ -242,6 +284,23 @@ class SchedulerState:
         state.pod = msgspec.structs.replace(state.pod, node_name=bound.node)
         if state.row >= 0:
             self.nodes.residents[state.row][bound.uid] = state.pod
+
+    def _preemption_decided(self, decided: records.PreemptionDecided) -> None:
+        self._nominate(self.pods[decided.uid], decided.node)
+        for uid in decided.evicted:
+            self.preemptions.evicting[uid] = Eviction(decided.node, decided.uid)
+
+    def _nomination_cleared(self, cleared: records.NominationCleared) -> None:
+        self._nominate(self.pods[cleared.uid], "")
+
+    def _nominate(self, state: PodState, node: str) -> None:
+        """Makes this the pod's nomination, "" for none."""
+        uid, rows = state.pod.uid, self.nodes.rows
+        before = self.preemptions.node(uid)
+        if before:
+            self.preemptions.withdraw(uid, rows.get(before, -1))
+        if node:
+            self.preemptions.nominate(state.pod, node, rows.get(node, -1))
 
     def _memory_changed(self, changed: records.MemoryChanged) -> None:
         memory = self.memory.setdefault(changed.plugin, {})
@@ -312,4 +371,9 @@ class SchedulerState:
             state.pod, state.row, state.bound, state.queue, state.since, state.entered, state.until,
             state.attempts, state.failures, state.errors, state.rejectors, state.pending,
             held and [held.node, held.attempt, held.carry, held.waits, held.intended],
+            *self._preemption_summary(uid),
         ]  # fmt: skip
+
+    def _preemption_summary(self, uid: str) -> list[Any]:
+        nominated, eviction = self.preemptions.node(uid), self.preemptions.evicting.get(uid)
+        return [nominated, eviction] if nominated or eviction else []

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from eventsched.domain.columns import ALLOCATABLE, NONZERO, REQUESTED, NodeTable
+from eventsched.domain.columns import ALLOCATABLE, NONZERO, REQUESTED, NodeTable, Vocabulary
 from eventsched.domain.journal import Rows
 from eventsched.domain.objects import PODS, HostPort, Node, Pod
 
@@ -20,11 +20,12 @@ Bools = NDArray[np.bool_]
 class NodeView:
     """The rows a plugin is asked about: all of a table's, or some."""
 
-    __slots__ = ("_books", "_table", "rows")
+    __slots__ = ("_books", "_table", "_whole", "rows")
 
     def __init__(self, table: NodeTable, rows: Rows | None = None) -> None:
         self._table = table
-        self.rows: Rows = np.arange(table.size, dtype=np.intp) if rows is None else rows
+        self._whole = rows is None
+        self.rows: Rows = table.every_row if rows is None else rows
         self._books: Int64s | None = None
 
     def __len__(self) -> int:
@@ -93,6 +94,22 @@ class NodeView:
         chosen = self._books[:, :, selection].T
         return chosen[:, ALLOCATABLE], chosen[:, REQUESTED], chosen[:, NONZERO]
 
+    def alone(self, resources: tuple[str, ...]) -> list[list[int]] | None:
+        """``books`` of the one row that there is, as plain numbers; None where there are more.
+        After each placement one row is looked at again: arrays of one element would cost more than
+        what is done with them."""
+        selection = self._table.selection(resources)
+        if len(self.rows) != 1 or selection is None:
+            return None
+        if self._books is None:
+            self._books = self._table.books[self.rows]
+        found: list[list[int]] = self._books[0, :, selection].tolist()
+        return (
+            found
+            if isinstance(selection, slice)
+            else [list(each) for each in zip(*found, strict=True)]
+        )
+
     def ports_in_use(self, port: HostPort) -> Bools:
         """bool[n]: whether the host port collides with one in use on the node."""
         taken = np.zeros(len(self.rows), dtype=bool)
@@ -131,6 +148,10 @@ class NodeView:
             sizes[list(holders)] = list(holders.values())
         return sizes[self.rows], len(holders)
 
+    def ids(self, column: Vocabulary) -> NDArray[np.intp]:
+        """intp[n]: the numbers that stand for the rows' values in a column of the table."""
+        return column.ids[: len(self.rows)] if self._whole else column.ids[self.rows]
+
     def answer(
         self,
         key: Hashable,
@@ -145,7 +166,9 @@ class NodeView:
 
     def label(self, name: str, question: Callable[[str | None], int]) -> Int64s:
         """int64[n]: ``question(value of the label)``, with None where a node does not have it."""
-        return self.answer(("label", name), lambda node: node.labels.get(name), question)
+        if not len(self.rows):
+            return np.zeros(0, dtype=np.int64)
+        return self._table.label(name).answer(self.rows, question)
 
     def _book(self, book: int, resources: tuple[str, ...]) -> Int64s:
         if isinstance(resources, str):
@@ -171,20 +194,62 @@ class PodStep(NamedTuple):
     sign: int
 
 
+def loads_of(table: NodeTable, pods: Sequence[Pod]) -> Int64s:
+    """int64[n, 2, resource]: what each pod adds to the books REQUESTED and NONZERO."""
+    loads = [table.load(pod.spec) for pod in pods]  # may add columns to the books
+    width = table.books.shape[2]
+    if any(load.shape[1] != width for load in loads):
+        loads = [np.pad(load, ((0, 0), (0, width - load.shape[1]))) for load in loads]
+    return np.array(loads, dtype=np.int64).reshape(len(pods), 2, width)
+
+
+def stepped(table: NodeTable, rows: Rows, steps: Sequence[PodStep]) -> Int64s:
+    """int64[n, book, resource]: the rows' books with some pods more or less."""
+    loads = loads_of(table, [each.pod for each in steps])
+    books = table.books[rows]  # a copy, as wide as the loads need it
+    if len(steps):
+        loads *= np.array([each.sign for each in steps]).reshape(-1, 1, 1)
+        positions = np.array([each.position for each in steps], dtype=np.intp)
+        np.add.at(books[:, REQUESTED:], positions, loads)
+    return books
+
+
 class TrialView(NodeView):
     """Rows as they would be with some pods on them and others not, each row by itself: what
     preemption asks of nodes without their less important pods, and Filter with nominated ones
     (upstream: RunFilterPluginsWithNominatedPods, SelectVictimsOnNode)."""
 
-    __slots__ = ("steps",)
+    __slots__ = ("_make_steps", "_steps")
 
-    def __init__(self, table: NodeTable, rows: Rows, steps: Sequence[PodStep]) -> None:
+    def __init__(
+        self,
+        table: NodeTable,
+        rows: Rows,
+        steps: Sequence[PodStep] | Callable[[], Sequence[PodStep]],
+        books: Int64s | None = None,
+    ) -> None:
+        """``books`` are int64[n, book, resource] after the steps, where somebody has them already;
+        the steps themselves may then be made when a plugin asks about pods."""
         super().__init__(table, rows)
-        self.steps = steps
-        loads = [table.load(each.pod.spec) for each in steps]  # may add columns to the books
-        self._books = table.books[self.rows].copy()
-        for each, load in zip(steps, loads, strict=True):
-            self._books[each.position, REQUESTED:, : load.shape[1]] += load * each.sign
+        self._steps: Sequence[PodStep] | None = None
+        self._make_steps = steps if callable(steps) else lambda: steps
+        self._books = stepped(table, rows, self.steps) if books is None else books
+
+    @property
+    def steps(self) -> Sequence[PodStep]:
+        """The pods that come and go."""
+        if self._steps is None:
+            self._steps = self._make_steps()
+        return self._steps
+
+    def books_at(self, positions: Rows) -> Int64s:
+        """int64[k, book, resource]: a copy of the books at some positions of ``rows``, as wide as
+        the table's are now."""
+        assert self._books is not None
+        missing = self._table.books.shape[2] - self._books.shape[2]
+        if missing:
+            self._books = np.pad(self._books, ((0, 0), (0, 0), (0, missing)))
+        return self._books[positions]
 
     @property
     def trial(self) -> bool:
@@ -192,15 +257,20 @@ class TrialView(NodeView):
         return True
 
     def ports_in_use(self, port: HostPort) -> Bools:
-        """bool[n]: whether the host port collides with one in use on the node."""
-        taken = np.zeros(len(self.rows), dtype=np.int64)
-        for column in self._table.ports_in_use(port):
-            taken += column[self.rows]
+        """bool[n]: whether the host port collides with one in use on the node. As upstream
+        (HostPortInfo is a set), a port that one pod gives up is free, also where another pod on the
+        node has it as well."""
+        held = {ip: column[self.rows] > 0 for ip, column in self._table.port_columns(port).items()}
         for each in self.steps:
-            for held in each.pod.spec.host_ports:
-                if held.collides(port):
-                    taken[each.position] += each.sign
-        return taken > 0
+            for used in each.pod.spec.host_ports:
+                if used.collides(port):
+                    if used.ip not in held:
+                        held[used.ip] = np.zeros(len(self.rows), dtype=bool)
+                    held[used.ip][each.position] = each.sign > 0
+        taken = np.zeros(len(self.rows), dtype=bool)
+        for column in held.values():
+            taken |= column
+        return taken
 
     def step(self, counts: Callable[[Pod], int]) -> Int64s | None:
         """int64[n]: what the trial's pods add to a sum over each row's pods."""

@@ -49,7 +49,8 @@ class Evidence(Protocol):
         """Full names, some of which may be near to one that is not there."""
 
     def records(self, pod: Pod) -> Iterator[Stored]:
-        """The records of a pod, in order, to the one that says that it is gone."""
+        """The records of a pod, in order, to the one that says that it is gone; among them the
+        preemptions that it is a victim of."""
 
     def records_at(self, positions: Iterable[int]) -> dict[int, Stored]:
         """Records by their positions."""
@@ -131,8 +132,12 @@ class ScannedEvidence:
     def records(self, pod: Pod) -> Iterator[Stored]:
         """See Evidence."""
         for stored in self._log.read(pod.position):
-            uid = pod_of(stored.record)
-            if uid is not None and uid_key(uid) == pod.uid:
+            record = stored.record
+            uid = pod_of(record)
+            mine = uid is not None and uid_key(uid) == pod.uid
+            if isinstance(record, records.PreemptionDecided):
+                mine = mine or pod.uid in map(uid_key, record.victims)
+            if mine:
                 yield stored
                 if stored.kind == "PodDeleted":
                     return

@@ -25,8 +25,9 @@ from eventsched.domain.verdicts import (
     normalized,
 )
 from eventsched.eventlog.port import Stored
-from eventsched.history.evidence import Evidence, Pod
-from eventsched.history.words import pod_of, sentence, told
+from eventsched.history.displacement import Displacement, displacement
+from eventsched.history.evidence import Evidence, Pod, uid_key
+from eventsched.history.words import Namer, displaced, named_in, pod_of, sentence, told
 
 EXAMPLES = 3
 """Nodes named for each refusal; the rest are counted."""
@@ -129,6 +130,8 @@ class Explanation:
     steps: tuple[Step, ...]
     attempts: tuple[Attempt, ...]
     explained: Attempt | None
+    displacement: Displacement | None = None
+    """What the attempt that was asked for did to other pods, where it found no node."""
 
     @property
     def moves(self) -> list[Step]:
@@ -157,7 +160,27 @@ def explain(
             raise InputError("--node", f"no attempt was made for {pod.full_name} yet", "wait")
         return Explanation(evidence.stream, pod, older, steps, tuple(attempts), None)
     attempts[number] = _in_full(evidence, attempts[number], verdicts, node)
-    return Explanation(evidence.stream, pod, older, steps, tuple(attempts), attempts[number])
+    return Explanation(
+        evidence.stream, pod, older, steps, tuple(attempts), attempts[number],
+        _displacement(evidence, pod, steps, attempts[number]),
+    )  # fmt: skip
+
+
+def _displacement(
+    evidence: Evidence, pod: Pod, steps: tuple[Step, ...], attempt: Attempt
+) -> Displacement | None:
+    """The preemption that came of the attempt, or that it came of: the one before, where the pod
+    was placed on the node that it was nominated to."""
+    decided, found = attempt.decided, None
+    for number, step in enumerate(steps):
+        record = step.record
+        if not isinstance(record, records.PreemptionDecided) or uid_key(record.uid) != pod.uid:
+            continue
+        of_it = step.position > attempt.position and record.attempt == decided.attempt
+        before = step.position < attempt.position and decided.nominated
+        if of_it or (before and record.node == decided.node):
+            found = displacement(evidence, step.position, record, steps[number + 1 :])
+    return found
 
 
 def chosen_pod(evidence: Evidence, wanted: str) -> tuple[Pod, tuple[Pod, ...]]:
@@ -194,17 +217,25 @@ def _steps(evidence: Evidence, pod: Pod, stored: list[Stored]) -> tuple[Step, ..
         if isinstance(record, PodQueued) and record.cause not in _OWN_CAUSES
     }
     origins = _origins(evidence, moved - {each.position for each in stored})
-    names = evidence.names({r.by for _, r in found if isinstance(r, records.PermitGranted)})
+    names = evidence.names({uid for _, record in found for uid in named_in(record)})
     return tuple(
         Step(
             each.position,
             each.at,
             record,
-            told(record, lambda uid: names.get(uid, uid)),
+            _words(record, pod, lambda uid: names.get(uid, uid)),
             origins.get(each.cause) if isinstance(record, PodQueued) else None,
         )
         for each, record in found
     )
+
+
+def _words(record: AnyRecord, pod: Pod, name: Namer) -> str:
+    """What a record says of the pod."""
+    if isinstance(record, records.PreemptionDecided) and uid_key(record.uid) != pod.uid:
+        uid = next(uid for uid in record.victims if uid_key(uid) == pod.uid)
+        return displaced(record, uid, name)
+    return told(record, name)
 
 
 def _origins(evidence: Evidence, positions: Iterable[int]) -> dict[int, Origin]:
@@ -221,8 +252,8 @@ def _origins(evidence: Evidence, positions: Iterable[int]) -> dict[int, Origin]:
 def sentences(evidence: Evidence, found: dict[int, AnyRecord]) -> dict[int, str]:
     """Records in words, with the names of their pods, by position."""
     uids = {at: uid for at, record in found.items() if (uid := pod_of(record)) is not None}
-    granted = {r.by for r in found.values() if isinstance(r, records.PermitGranted) and r.by}
-    names = evidence.names({*uids.values(), *granted})
+    others = {uid for record in found.values() for uid in named_in(record)}
+    names = evidence.names({*uids.values(), *others})
     gone = {r.uid: at for at, r in found.items() if isinstance(r, records.PodDeleted)}
     homes = evidence.homes(gone)
     said = {}

@@ -9,7 +9,7 @@ from eventsched.domain.verdicts import Code, Detail, Normalization, ScoreColumn,
 from eventsched.eventlog.port import Stored
 from eventsched.eventlog.reading import Reader, StoredBatch
 from eventsched.history.evidence import Pod, uid_key
-from eventsched.history.words import pod_of
+from eventsched.history.words import concerns, pod_of
 
 _CANDIDATES = 1_000
 """Names at most that are looked at for what may have been meant."""
@@ -96,7 +96,7 @@ class StoredEvidence:
                 for stored in StoredBatch(row.first, 0, 0, 0, "", b"", row.body).records:
                     if stored.position < pod.position or words not in stored.body:
                         continue
-                    if pod_of(stored.record) == uid:
+                    if concerns(stored.record, uid):
                         yield stored
                         if stored.kind == "PodDeleted":
                             return

@@ -27,6 +27,7 @@ from eventsched.history.verified_log import (
     Log,
     Packed,
 )
+from eventsched.history.verified_preemptions import Pods, Preemptions
 from eventsched.history.verified_rows import Rows
 
 
@@ -143,6 +144,10 @@ class _Verification:
         self._found: list[Problem] = []
         self._facts = Facts()
         self._decisions = Decisions(self._facts, log.detail, self._report, thinned=thinned)
+        self._pods = Pods()
+        self._preemptions = Preemptions(
+            self._facts, self._pods, log.detail, self._report, thinned=thinned
+        )
         tables = log.tables
         self._rows = None if tables is None else Rows(tables, self._report)
         snapshots = [] if tables is None else tables.snapshots()
@@ -169,7 +174,8 @@ class _Verification:
     def _flush(self) -> None:
         """Keeps what was found in a batch. Raises _EnoughError."""
         result = self.result
-        result.details, result.thinned = self._decisions.checked, self._decisions.thinned
+        result.details = self._decisions.checked + self._preemptions.checked
+        result.thinned = self._decisions.thinned + self._preemptions.thinned
         if self._found:
             result.problems += self._found
             self._found.clear()
@@ -263,11 +269,18 @@ class _Verification:
             self.result.decisions += 1
             self._decisions.check(position, record, vectors.pop(position, None))
             return
+        if record["kind"] == "PreemptionDecided":
+            self._preemptions.check(position, record, vectors.pop(position, None))
+            return
+        if record["kind"] in _OF_PODS:
+            self._pods.take(position, record)
         problem = self._facts.take(record)
         if problem:
             self._report(position, problem)
 
 
-_JUDGED = frozenset(
-    ("PodDecided", "PodAdded", "NodeAdded", "NodeDeleted", "VerdictDefined", "ScoringDefined")
-)
+_OF_PODS = frozenset(("PodAdded", "PodUpdated", "PodDeleted"))
+_JUDGED = _OF_PODS | frozenset(
+    ("PodDecided", "NodeAdded", "NodeDeleted", "VerdictDefined", "ScoringDefined",
+     "PreemptionDecided")
+)  # fmt: skip

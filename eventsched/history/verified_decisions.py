@@ -13,7 +13,15 @@ from eventsched.history.verified_vectors import (
     Whole,
 )
 
-PARAMETERS = {"identity": 0, "default": 1, "reversed": 1, "min-max": 2, "own": 0}
+PARAMETERS = {
+    "identity": 0,
+    "default": 1,
+    "reversed": 1,
+    "min-max": 2,
+    "ratio": 2,
+    "spread": 2,
+    "own": 0,
+}
 """Normalisations, with the number of their parameters."""
 _OUTCOMES = ("scheduled", "unschedulable", "waiting", "error")
 
@@ -201,6 +209,13 @@ def normalized(normalization: str, raw: int, parameters: list[int]) -> int:
     if normalization == "min-max":
         low, high = parameters
         return 0 if low == high else (raw - low) * 100 // (high - low)
+    if normalization == "ratio":
+        low, high = parameters
+        return 0 if low == high else int(100.0 * ((raw - low) / (high - low)))
+    if normalization == "spread":
+        low, high = parameters
+        found = (high + low - raw) * 100 // high if high else 100
+        return 0 if raw == -1 else found
     (largest,) = parameters
     value = raw * 100 // largest if largest else raw
     return 100 - value if normalization == "reversed" else value

@@ -4,9 +4,22 @@ from collections.abc import Callable
 
 from eventsched.domain import records
 from eventsched.domain.records import AnyRecord, Outcome, PodDecided, PodQueued
+from eventsched.domain.registry import title
 
 Namer = Callable[[str], str]
 """``namespace/name`` of a uid; the uid itself where nobody knows it."""
+
+
+CRITERIA = {
+    "only": "the only candidate",
+    "violations": "fewest budgets broken",
+    "highest": "its most important victim matters least",
+    "total": "least sum of priorities (each counted from -2^31 on)",
+    "number": "fewest victims",
+    "start": "its most important victims started last",
+    "first": "the first of several that are alike",
+}
+"""What a criterion of a preemption says of the node."""
 
 
 def pod_of(record: AnyRecord) -> str | None:
@@ -15,6 +28,32 @@ def pod_of(record: AnyRecord) -> str | None:
         return record.pod.uid
     uid: str | None = getattr(record, "uid", None)
     return uid
+
+
+def concerns(record: AnyRecord, uid: str) -> bool:
+    """Whether a record is part of a pod's story: it is about it, or says that it has to go."""
+    if isinstance(record, records.PreemptionDecided) and uid in record.victims:
+        return True
+    return pod_of(record) == uid
+
+
+def named_in(record: AnyRecord) -> set[str]:
+    """The uids of other pods that the words of a record name."""
+    match record:
+        case records.PermitGranted(by=by) | records.NominationCleared(by=by) if by:
+            return {by}
+        case records.PreemptionDecided():
+            return {record.uid, *record.victims}
+        case _:
+            return set()
+
+
+def displaced(record: records.PreemptionDecided, uid: str, name: Namer = str) -> str:
+    """What a preemption says of one of its victims."""
+    text = f"has to leave {record.node} for {name(record.uid)}"
+    if uid in record.leaving:
+        return f"{text}; it is being deleted already"
+    return f"{text}; it waits at Permit, and is sent back" if uid in record.sent_back else text
 
 
 def sentence(record: AnyRecord, name: Namer) -> str:
@@ -41,6 +80,15 @@ def told(record: AnyRecord, name: Namer = str) -> str:
             return f"changed; it is on {node}" if node else "changed"
         case records.PodDeleted():
             return "is gone"
+        case records.PreemptionDecided():
+            victims = ", ".join(map(name, record.victims))
+            text = f"nominated to {record.node}, which {victims} {_has(record.victims)} to leave: "
+            return text + f"{CRITERIA.get(record.criterion, record.criterion)}; " + (
+                f"{record.candidates} candidates, {record.looked} of {record.nodes} nodes tried"
+            )
+        case records.NominationCleared():
+            by = f" for {name(record.by)}" if record.by else ""
+            return f"no longer nominated to {record.node}: {record.cause}{by}"
         case records.PermitGranted():
             by = f" on behalf of {name(record.by)}" if record.by else ""
             return f"may go on: {record.plugin} at Permit{by}"
@@ -64,6 +112,8 @@ def attempt(decided: PodDecided) -> str:
     if decided.outcome in (Outcome.SCHEDULED, Outcome.WAITING):
         text += f"{decided.node} with {decided.score}, "
         text += f"{decided.feasible} of {decided.evaluated} nodes feasible"
+        if decided.nominated:
+            text += "; it was nominated to it"
         if decided.outcome is Outcome.WAITING:
             text += f"; waits at Permit for {', '.join(decided.deadlines)}"
         return text
@@ -74,12 +124,20 @@ def attempt(decided: PodDecided) -> str:
     return f"{text}: {decided.message}" if decided.message else text
 
 
+def _has(pods: tuple[str, ...]) -> str:
+    return "has" if len(pods) == 1 else "have"
+
+
 def _binding(record: AnyRecord) -> str:
     match record:
         case records.BindIntended():
             return f"is to be bound to {record.node} (attempt {record.attempt})"
         case records.BindSucceeded():
             return f"is on {record.node}: the cluster accepted the bind"
+        case records.EvictionSucceeded():
+            return "is being deleted: the cluster accepted the eviction"
+        case records.EvictionFailed():
+            return f"eviction failed: {record.message}"
         case records.BindFailed():
             return f"bind to {record.node} failed: {record.message}"
         case records.BindRetried():
@@ -111,6 +169,10 @@ def _without_pod(record: AnyRecord) -> str:
             return f"{record.node.name} changed"
         case records.NodeDeleted():
             return f"{record.name} left"
+        case records.ObjectChanged():
+            return f"{record.object.title} changed"
+        case records.ObjectDeleted():
+            return f"{title(record.type, record.namespace, record.name)} is gone"
         case records.TimePassed():
             return "time passed"
         case records.VerdictDefined():

@@ -54,6 +54,10 @@ class NodeResourcesBalancedAllocation:
         if not self._asks(pod):  # also where PreScore is not enabled
             return np.zeros(len(nodes), dtype=np.int64)
         scored = self._scored(pod)
+        if len(scored.names) == 2 and (alone := nodes.alone(scored.names)) is not None:
+            allowed, used, _ = alone
+            if 0 not in allowed:
+                return np.array([_alone(scored.numbers, allowed, used)], dtype=np.int64)
         allocatable, requested, _ = nodes.books(scored.names)
         everywhere = np.count_nonzero(allocatable) == allocatable.size
         # With and without the pod; as floats at once, which are exact up to 2**53.
@@ -75,6 +79,18 @@ class NodeResourcesBalancedAllocation:
         scores += 150  # 50 + (50 + difference) / 2, in one division
         scores >>= 1
         return scores
+
+
+def _alone(numbers: tuple[int, ...], allocatable: list[int], requested: list[int]) -> int:
+    """The score of one node with two resources, by the same operations on the same floats."""
+    evenness = []
+    for more in (numbers, (0, 0)):
+        first, second = (
+            min((float(used) + float(number)) / float(room), 1.0)
+            for used, number, room in zip(requested, more, allocatable, strict=True)
+        )
+        evenness.append(int((1 - abs(first - second) / 2) * 100))
+    return (evenness[0] - evenness[1] + 150) >> 1
 
 
 def _deviation(fractions: NDArray[np.float64], present: NDArray[np.bool_]) -> NDArray[np.float64]:

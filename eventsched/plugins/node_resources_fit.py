@@ -116,6 +116,8 @@ class NodeResourcesFit:
         """Bit 0: some request is larger than the whole node; then one bit for each of what is
         compared (see ``_compared``), set where it does not fit."""
         wanted = self._wanted(pod)
+        if (alone := nodes.alone(wanted.names)) is not None and _fits(wanted.numbers, alone):
+            return None
         allocatable, requested, _ = nodes.books(wanted.names)
         short = wanted.amounts > allocatable - requested
         if not np.count_nonzero(short):
@@ -140,6 +142,10 @@ class NodeResourcesFit:
         scored = self._scored(pod)
         if not scored.names:
             return np.zeros(len(nodes), dtype=np.int64)
+        if self._strategy is _least and (alone := nodes.alone(scored.names)) is not None:
+            allowed, _, used = alone
+            if 0 not in allowed:
+                return np.array([_least_alone(scored, allowed, used)], dtype=np.int64)
         allocatable, _, held = nodes.books(scored.names)
         requested = held + scored.amounts
         everywhere = np.count_nonzero(allocatable) == allocatable.size
@@ -190,6 +196,24 @@ class NodeResourcesFit:
         return is_extended(name) and (
             name in self._ignored or name.split("/")[0] in self._ignored_groups
         )
+
+
+def _fits(numbers: tuple[int, ...], books: list[list[int]]) -> bool:
+    allocatable, requested, _ = books
+    for number, room, used in zip(numbers, allocatable, requested, strict=True):
+        if number > room - used:
+            return False
+    return True
+
+
+def _least_alone(scored: Asked, allocatable: list[int], held: list[int]) -> int:
+    """LeastAllocated of one node."""
+    total = 0
+    for number, weight, room, used in zip(
+        scored.numbers, scored.weights, allocatable, held, strict=True
+    ):
+        total += max(room - used - number, 0) * 100 // room * weight
+    return total // scored.weight
 
 
 def _strategies(strategy: ScoringStrategy) -> Strategy:

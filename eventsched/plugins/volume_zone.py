@@ -69,12 +69,18 @@ class VolumeZone:
         return None
 
     def filter(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> IntColumn:
-        """1 where a label does not fit; a node with none of the labels is let pass."""
+        """1 where a label does not fit; a node with none of the labels is let pass. Where PreFilter
+        is not enabled the claims are looked at here, and 2 everywhere says that one is wrong."""
+        if self.name not in cycle.scratch:
+            try:
+                cycle.scratch[self.name] = _topologies(pod, cycle.registry)
+            except ValueError:
+                return np.full(len(nodes), 2, dtype=np.int64)
         labelled = np.zeros(len(nodes), dtype=bool)
         for key in _LABELS:
             labelled |= nodes.label(key, lambda value: value is not None).astype(bool)
         refused = np.zeros(len(nodes), dtype=bool)
-        for key, values in cycle.scratch.get(self.name, ()):
+        for key, values in cycle.scratch[self.name]:
             fits = nodes.label(key, values.__contains__)
             if _LABELS[key] != key:
                 lacks = nodes.label(key, lambda value: value is None).astype(bool)
@@ -85,6 +91,11 @@ class VolumeZone:
 
     def explain(self, cycle: Cycle, pod: Pod, code: int) -> Status:
         """Upstream's words."""
+        if code == 2:
+            try:
+                _topologies(pod, cycle.registry)
+            except ValueError as problem:
+                return Status.unresolvable(str(problem))
         return Status.unresolvable("node(s) had no available volume zone")
 
     def hint(self, cycle: Cycle, pod: Pod, change: Change) -> bool:

@@ -72,8 +72,8 @@ def assemble(config: Path | None = None, plugin_files: Iterable[Path] = ()) -> A
 def assemble_text(
     text: str, plugin_files: Iterable[Path], source: str, only: Collection[str]
 ) -> Assembly:
-    """Makes the profiles of a configuration's text ("": the default one), as a stream holds it,
-    ``only`` with the plugins that the stream ran: a default one that came later is no part of it."""
+    """Makes the profiles of a configuration's text ("": the default one), as a stream holds it.
+    ``only`` are the plugins that the stream ran: a default one that came later is no part of it."""
     loaded = configuration.load(text, source) if text else configuration.default()
     known = {name: each for name, each in registry(plugin_files).items() if name in only}
     return assembled(loaded, source, known, text)

@@ -22,7 +22,9 @@ from eventsched.scheduling.classes import NO_NODE, PASSES
 from eventsched.scheduling.engine import Engine
 from eventsched.scheduling.framework import PluginError
 from eventsched.scheduling.judgement import Judgement, fit_error
-from eventsched.scheduling.supplement import EXCLUDED, weighted
+from eventsched.scheduling.postfilter import post_filter
+from eventsched.scheduling.preemption import Preemption, is_leaving
+from eventsched.scheduling.supplement import EXCLUDED, NOT_EVALUATED, weighted
 
 
 class Scenario(msgspec.Struct):
@@ -56,7 +58,8 @@ def evaluate(line: bytes, where: str, known: Mapping[str, type[Any]]) -> dict[st
         translate.pod(obj, f"{where}: pending[{index}]", defaults=False)
         for index, obj in enumerate(scenario.pending)
     ]
-    return {"id": scenario.id, "pods": [_answer(engine, pod) for pod in pending]}
+    answers = [_answer(engine, pod, preempt=scenario.preempt) for pod in pending]
+    return {"id": scenario.id, "pods": answers}
 
 
 def _engine(scenario: Scenario, where: str, known: Mapping[str, type[Any]]) -> Engine:
@@ -82,11 +85,11 @@ def _cluster(scenario: Scenario, where: str) -> list[records.Stimulus]:
         elif obj.get("kind") == "Pod":
             pod = translate.pod(obj, place, defaults=False)
             _once(("pod", pod.uid), seen, place)
-            if pod.node_name:
+            if pod.node_name or pod.nominated_node:
                 pods.append(records.PodAdded(pod=pod))
         elif (found := translate.cluster_object(obj, place)) is not None:
-            name = "/".join(filter(None, (found.namespace, found.name)))
-            _once((type(found).__name__, name), seen, place)
+            kind, _, name = found.title.partition(" ")
+            _once((kind, name), seen, place)
             others.append(records.ObjectChanged(object=found))
     return others + nodes + pods
 
@@ -97,33 +100,60 @@ def _once(named: tuple[str, str], seen: set[tuple[str, str]], place: str) -> Non
     seen.add(named)
 
 
-def _answer(engine: Engine, pod: Pod) -> dict[str, Any]:
+def _answer(engine: Engine, pod: Pod, *, preempt: bool) -> dict[str, Any]:
     answer: dict[str, Any] = {"pod": pod.full_name}
     try:
-        return {**answer, **_judged(engine, pod)}
+        return {**answer, **_judged(engine, pod, preempt=preempt)}
     except KeyError:
         return {**answer, "error": f"no profile {pod.scheduler_name}", "feasible": []}
     except PluginError as broken:
         return {**answer, "error": str(broken), "feasible": []}
 
 
-def _judged(engine: Engine, pod: Pod) -> dict[str, Any]:
+def _judged(engine: Engine, pod: Pod, *, preempt: bool) -> dict[str, Any]:
     answer: dict[str, Any] = {}
     judged = engine.judge(pod)
     names = engine.state.nodes.names
     if judged.refusal is not None:
         plugin, status = judged.refusal
-        answer["prefilter"] = _verdict(
-            Verdict(plugin=plugin, code=status.code, reasons=status.reasons)
-        )
+        reasons = status.reasons
+        if not status.rejected:
+            # Upstream wraps what is no refusal but an error (RunPreFilterPlugins).
+            answer["error"] = f'running PreFilter plugin "{plugin}": {", ".join(reasons)}'
+            reasons = (answer["error"],)
+        answer["prefilter"] = _verdict(Verdict(plugin=plugin, code=status.code, reasons=reasons))
+        if not status.rejected:
+            return {**answer, "feasible": []}
     else:
         answer |= _filtered(judged, names)
     feasible = np.flatnonzero(judged.keys == PASSES)
     answer["feasible"] = sorted(names[row] for row in feasible)
-    if len(feasible):
+    if judged.problem is not None:
+        problem = judged.problem
+        where = f'prescore : running PreScore plugin "{problem.plugin}"'
+        answer["error"] = f"{where}: {problem.problem}"
+    elif len(feasible):
         answer |= _scored(judged, names, feasible)
     else:
         answer["fit_error"] = fit_error(judged, engine.state.nodes.live)
+        if preempt and judged.profile.points["postFilter"]:
+            answer |= _post_filtered(judged)
+    return answer
+
+
+def _post_filtered(judged: Judgement) -> dict[str, Any]:
+    """What PostFilter makes of it. Nothing is evicted; victims that are leaving already are not
+    named, as nobody would have to ask them to."""
+    found = post_filter(judged)
+    said = ", ".join(found.status.reasons)
+    answer: dict[str, Any] = {"postfilter": f"{found.status.code}: {said}" if said else
+                              str(found.status.code)}  # fmt: skip
+    if found.nominated:
+        answer["nominated"] = found.nominated
+    if isinstance(found.preemption, Preemption):
+        assert judged.trials is not None
+        victims = [p for p in found.preemption.victims if not is_leaving(p, judged.trials)]
+        answer["victims"] = sorted(pod.full_name for pod in victims)
     return answer
 
 
@@ -135,7 +165,7 @@ def _filtered(judged: Judgement, names: list[str]) -> dict[str, Any]:
             found["prefilter_nodes"] = sorted(names[row] for row in inside)
     refused = {}
     for row, key in enumerate(judged.keys.tolist()):
-        if key not in (PASSES, NO_NODE, EXCLUDED):
+        if key not in (PASSES, NO_NODE, EXCLUDED, NOT_EVALUATED):
             refused[names[row]] = _verdict(judged.verdict(key))
     if refused:
         found["filter"] = dict(sorted(refused.items()))

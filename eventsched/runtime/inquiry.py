@@ -154,6 +154,8 @@ def answer(engine: Engine, pod: Pod) -> Answer:
         refused = _refused(judged, engine.state.nodes.names)
     except PluginError as broken:
         return Answer(pod.full_name, pod.scheduler_name, (), (), str(broken))
+    if judged.problem is not None:
+        return Answer(pod.full_name, pod.scheduler_name, (), refused, str(judged.problem))
     ranked = _ranked(judged, engine.state.nodes.names)
     message = "" if ranked else fit_error(judged, engine.state.nodes.live)
     return Answer(pod.full_name, pod.scheduler_name, ranked, refused, message)

@@ -22,6 +22,7 @@ from eventsched.domain.records import Stimulus, StreamStarted
 from eventsched.eventlog import chain
 from eventsched.eventlog.chain import SealedBatch, Term
 from eventsched.runtime import takeover
+from eventsched.runtime.evictions import Evictions
 from eventsched.runtime.intents import Intents
 from eventsched.runtime.messages import (
     Acquire,
@@ -31,6 +32,7 @@ from eventsched.runtime.messages import (
     Bound,
     Committed,
     Deposed,
+    EvictPod,
     GetPod,
     ListCluster,
     Listed,
@@ -159,10 +161,12 @@ class Leader:
         self._is_first, self._timeline = not acquired.records, acquired.timeline
         self._term, self._head = acquired.term, acquired.head
         self._intents = self._new_intents()
+        self._evictions = Evictions(self.engine.state, self._term.stream)
         for stored in acquired.records:
             logged = stored.logged
             self.engine.apply(logged)
             self._intents.follow([logged])
+            self._evictions.follow([logged])
         if self.engine.position != acquired.head.next:
             raise ValueError(
                 f"the log has {self.engine.position} records, its head says {acquired.head.next}"
@@ -229,12 +233,16 @@ class Leader:
                 self._do(self._intents.give_up(uid, intents[uid], "the node is full"))
             else:
                 self._do(self._intents.retry(uid, intents[uid], self._pods.version(uid)))
+        for uid in self._evictions.open():
+            self._do(self._evictions.evict(uid))
 
     def _void_all(self) -> None:
         """After lost history no promise counts: all pods have been touched."""
         for uid in list(self.engine.state.reservations):
             version = self._pods.version(uid)
             self._observe(takeover.void(self.engine.state, uid, takeover.LOST, version))
+        for uid in self._evictions.open():
+            self._observe(self._evictions.void(uid, takeover.LOST))
 
     # --- work -----------------------------------------------------------------------------
 
@@ -271,7 +279,10 @@ class Leader:
         (sealed, pending), self._under_way = self._under_way, None
         self._head, self._renew_at = sealed.head, self._now + HEARTBEAT
         for effect, _ in pending.effects:
-            self._do(self._intents.committed(effect.uid))
+            if isinstance(effect, records.Evict):
+                self._do(self._evictions.evict(effect.uid))
+            else:
+                self._do(self._intents.committed(effect.uid))
 
     # --- the cluster ----------------------------------------------------------------------
 
@@ -297,6 +308,8 @@ class Leader:
                 if not self._fence.requests and not self._listing:
                     self._list()
             return
+        if isinstance(answer.request, EvictPod):
+            self._do(self._evictions.answered(answer))
         match answer:
             case PodShown(seen=seen):
                 # A pod that the watch saw the end of meanwhile is not brought back.
@@ -306,7 +319,8 @@ class Leader:
             case PodAbsent(request=request):
                 self._pods.absent(request.uid)
                 self._observe(records.PodDeleted(uid=request.uid))
-        self._do(self._intents.answered(answer))
+        if not isinstance(answer.request, EvictPod):
+            self._do(self._intents.answered(answer))
 
     # --- what was not answered ------------------------------------------------------------
 
@@ -314,6 +328,8 @@ class Leader:
         match request:
             case Renew():
                 self._renewing, self._renew_at = False, self._now + PATIENCE
+            case EvictPod():
+                self._follow_up_later(request)
             case BindPod() | GetPod() | TouchPod():
                 following = self._intents.unanswered(request) if self.leading else request
                 if following is not None:
@@ -328,6 +344,9 @@ class Leader:
         while self._later and self._later[0][0] <= self._now:
             request = heappop(self._later)[2]
             match request:
+                case EvictPod():
+                    if not self._evictions.awaits(request):
+                        continue
                 case BindPod() | GetPod() | TouchPod() if self.leading:
                     if not self._intents.awaits(request):
                         continue
@@ -348,3 +367,4 @@ class Leader:
         taken = list(logged)
         self._writer.add(taken)
         self._intents.follow(taken)
+        self._evictions.follow(taken)

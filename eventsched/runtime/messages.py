@@ -78,7 +78,19 @@ class TouchPod:
     name: str
 
 
-PodRequest = BindPod | GetPod | TouchPod
+@dataclass(frozen=True, slots=True)
+class EvictPod:
+    """Delete a pod (its uid as precondition) with its own grace period, after it got the condition
+    ``DisruptionTarget``, reason ``PreemptionByScheduler``, whose message ends with ``decision``.
+    Answer: ``PodShown``, as it is then, not being deleted where that was refused; ``PodAbsent``."""
+
+    uid: str
+    namespace: str
+    name: str
+    decision: str
+
+
+PodRequest = BindPod | GetPod | TouchPod | EvictPod
 Request = Acquire | Append | Renew | ListCluster | PodRequest
 
 

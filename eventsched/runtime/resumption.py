@@ -39,7 +39,9 @@ def begun(
     ``keep`` stores snapshots. Raises InputError where the stream is of other inputs."""
 
     def made() -> Simulation:
-        cluster = SimulatedCluster(source.nodes, source.arrivals, source.bound)
+        cluster = SimulatedCluster(
+            source.nodes, source.arrivals, source.bound, objects=source.objects
+        )
         return Simulation(assembly, cluster, log, seed=seed, inputs=source.digests, keep=keep)
 
     simulation = made()
@@ -70,8 +72,7 @@ def resume(simulation: Simulation, log: "Reader", *, use_snapshot: bool = True) 
             simulation.meter.advance(stored.at)
         logged = _applied(simulation, stored)
         simulation.tally.count(logged.record)
-        effect = simulation.writer.effect(logged)
-        if effect is not None:
+        for effect in simulation.writer.effects(logged):
             simulation.cluster.execute(effect, logged.at)
     try:
         simulation.cluster.forget(observed - simulation.observed)

@@ -7,12 +7,21 @@ engine does not know of batches.
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from eventsched.domain.records import Bind, BindIntended, BindRetried, Effect, Outcome, PodDecided
+from eventsched.domain.records import (
+    Bind,
+    BindIntended,
+    BindRetried,
+    Effect,
+    Evict,
+    Outcome,
+    PodDecided,
+    PreemptionDecided,
+)
 from eventsched.domain.state import SchedulerState
 from eventsched.eventlog.port import Batch, Stored
 from eventsched.scheduling.ledger import Logged
 
-_INTENTS = frozenset({PodDecided, BindIntended, BindRetried})
+_INTENTS = frozenset({PodDecided, BindIntended, BindRetried, PreemptionDecided})
 """The kinds of records that may ask something of the world."""
 
 
@@ -38,8 +47,8 @@ class Writer:
         self._open += logged
         for each in logged:
             # Made now, from the state that the record was decided in: a batch's edge changes none.
-            if type(each.record) in _INTENTS and (effect := self.effect(each)) is not None:
-                self._effects.append((effect, each.at))
+            if type(each.record) in _INTENTS:
+                self._effects += [(effect, each.at) for effect in self.effects(each)]
 
     @property
     def has_effects(self) -> bool:
@@ -65,20 +74,34 @@ class Writer:
         )
         return Pending(batch, effects)
 
-    def effect(self, logged: Logged) -> Effect | None:
+    def effects(self, logged: Logged) -> Sequence[Effect]:
         """What a record that was just applied asks of the world, once it is committed."""
         record = logged.record
+        if isinstance(record, PreemptionDecided):
+            return [self._evict(uid, record, logged.position) for uid in record.evicted]
         if isinstance(record, PodDecided):
             if record.outcome is not Outcome.SCHEDULED:
-                return None
+                return ()
         elif not isinstance(record, BindIntended | BindRetried):
-            return None
+            return ()
         pod = self._state.pods[record.uid].pod
-        return Bind(
+        bind = Bind(
             uid=record.uid,
             namespace=pod.namespace,
             name=pod.name,
             node=record.node,
             attempt=record.attempt,
             decision=logged.position,
+        )
+        return (bind,)
+
+    def _evict(self, uid: str, decided: PreemptionDecided, position: int) -> Evict:
+        pod = self._state.pods[uid].pod
+        return Evict(
+            uid=uid,
+            namespace=pod.namespace,
+            name=pod.name,
+            node=decided.node,
+            preemptor=decided.uid,
+            decision=position,
         )

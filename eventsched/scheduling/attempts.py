@@ -14,10 +14,12 @@ from eventsched.scheduling import placement, recording
 from eventsched.scheduling.binding import Binding
 from eventsched.scheduling.choice import Choice, choose
 from eventsched.scheduling.classes import ClassCache
-from eventsched.scheduling.framework import Cycle, PluginError, Status, plain
+from eventsched.scheduling.displacement import GIVEN_UP, Displacement, nominated_row
+from eventsched.scheduling.framework import Cycle, PluginError, PostFilterResult, plain
 from eventsched.scheduling.judgement import Judgement, fit_error, judge
 from eventsched.scheduling.ledger import Ledger
-from eventsched.scheduling.profile import Profile, guarded
+from eventsched.scheduling.postfilter import post_filter
+from eventsched.scheduling.profile import Profile
 from eventsched.scheduling.queue import SECOND
 from eventsched.scheduling.requeueing import Requeueing
 
@@ -71,6 +73,7 @@ class Attempts:
         self._binding = binding
         self._classes = classes
         self._with_detail = with_detail
+        self._displacement = Displacement(ledger, requeueing, binding, with_detail=with_detail)
 
     def make(self, uid: str) -> None:
         """One attempt, from the verdicts to the intent to bind or back to a queue."""
@@ -85,12 +88,20 @@ class Attempts:
             return
         try:
             now = self._ledger.state
-            judged = judge(now.nodes, self._classes, profile, state.pod, cycle, now.next_start)
+            judged = judge(
+                now.nodes, self._classes, profile, state.pod, cycle, now.next_start,
+                now.preemptions, now.preemptions.node(uid),
+            )  # fmt: skip
+            if judged.problem is not None:
+                raise judged.problem
             self._take_verdicts(judged, attempt)
             if not judged.feasible:
                 self._no_node(judged, attempt)
         except PluginError as broken:
             self._broken(attempt, broken.plugin, str(broken))
+            return
+        except Exception as bug:  # noqa: BLE001 - ours: one odd pod must not stop all the others
+            self._broken(attempt, "", f"eventsched failed: {type(bug).__name__}: {bug}")
             return
         if judged.feasible:
             self._place(judged, attempt)
@@ -114,7 +125,7 @@ class Attempts:
 
     def _place(self, judged: Judgement, attempt: Attempt) -> None:
         pod, cycle = attempt.state.pod, attempt.cycle
-        attempt.fields.update(_chosen(choose(judged, cycle), self._ledger.state.nodes.names))
+        attempt.fields.update(_chosen(judged, cycle, self._ledger.state.nodes.names))
         placed = placement.reserve(attempt.profile, pod, attempt.node, cycle)
         binding = placed.refusal is None and not placed.waits
         if binding:
@@ -150,25 +161,14 @@ class Attempts:
             return
         nodes = self._ledger.state.nodes.live
         rejectors, pending = judged.rejectors()
-        said = self._post_filter(judged, attempt) if nodes else ""
+        if nodes and attempt.profile.points["postFilter"]:
+            found = post_filter(judged)
+            said = ", ".join(found.status.reasons)
+        else:
+            found, said = GIVEN_UP, ""
         message = fit_error(judged, nodes, said) if nodes else NO_NODES
         name = judged.refusal[0] if judged.refusal else ""
-        self._refused(attempt, name, message, rejectors, pending)
-
-    def _post_filter(self, judged: Judgement, attempt: Attempt) -> str:
-        """What the PostFilter plugins say, until one of them has found a way."""
-        said = ""
-        for plugin in attempt.profile.points["postFilter"]:
-            attempt.cycle.plugin = plugin.name
-            try:
-                answer = guarded(plugin, "post_filter", attempt.cycle, attempt.state.pod, judged)
-            except PluginError as broken:
-                answer = Status.error(str(broken))
-            if isinstance(answer, Status):
-                said = ", ".join(answer.reasons)
-                if answer.code is Code.SUCCESS:
-                    break
-        return said
+        self._refused(attempt, name, message, rejectors, pending, found)
 
     def _refused(
         self,
@@ -177,10 +177,13 @@ class Attempts:
         message: str,
         rejectors: tuple[str, ...],
         pending: tuple[str, ...],
+        found: PostFilterResult = GIVEN_UP,
     ) -> None:
         decided = attempt.decided(Outcome.UNSCHEDULABLE, plugin=plugin, message=message)
         self._ledger.emit(decided, attempt.detail)
+        self._displacement.settle(attempt.state, found)
         self._requeueing.refused(attempt.state, "AttemptFailed", plugin, rejectors, pending)
+        self._displacement.send_back(found)
         self._binding.aftermath(attempt.state.pod.uid, attempt.cycle)
 
     def _broken(
@@ -188,12 +191,22 @@ class Attempts:
     ) -> None:
         decided = attempt.decided(outcome, plugin=plugin, message=message)
         self._ledger.emit(decided, attempt.detail)
-        self._requeueing.failed(attempt.state, "AttemptFailed", plugin)
+        self._displacement.settle(attempt.state, GIVEN_UP)
+        if outcome is Outcome.ERROR:
+            self._requeueing.broken(attempt.state, plugin)
+        else:
+            self._requeueing.failed(attempt.state, "AttemptFailed", plugin)
         self._binding.aftermath(attempt.state.pod.uid, attempt.cycle)
 
 
-def _chosen(choice: Choice, names: list[str]) -> dict[str, Any]:
+def _chosen(judged: Judgement, cycle: Cycle, names: list[str]) -> dict[str, Any]:
+    nominated = nominated_row(judged)
+    if nominated >= 0:
+        choice = Choice(nominated, int(judged.totals[nominated]), 1, 0, -1, 0)
+    else:
+        choice = choose(judged, cycle)
     return {
+        "nominated": nominated >= 0,
         "node": names[choice.row],
         "row": choice.row,
         "score": choice.score,

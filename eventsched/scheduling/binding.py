@@ -82,6 +82,11 @@ class Binding:
         if held is not None and (held.node, held.attempt) == (voided.node, voided.attempt):
             self._give_up(voided.uid, "", Status.error(voided.reason), "BindVoided")
 
+    def preempted(self, uid: str, plugin: str) -> None:
+        """A pod that waits at Permit has to leave its node to a more important one: it is tried
+        again elsewhere (upstream: waitingPod.Preempt)."""
+        self._give_up(uid, plugin, Status.error("preempted"), "Preempted")
+
     def dropped(self, state: PodState, held: Reservation) -> None:
         """A pod with a reservation is gone: its plugins' Unreserve runs."""
         profile = self._ledger.profile(state)

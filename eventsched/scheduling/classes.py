@@ -28,6 +28,7 @@ PASSES = 2**31 - 1
 NO_NODE = -1
 NOT_FEASIBLE = -1
 """In a column of totals."""
+_NO_CHANGE = np.zeros(1, dtype=np.int64)
 
 Keys = NDArray[np.int32]
 Totals = NDArray[np.int64]
@@ -60,6 +61,8 @@ class ScoreCache:
 
     def change(self, rows: Rows, values: NDArray[np.int64]) -> NDArray[np.int64]:
         """Stores raw scores that are used as they are; int64[n]: what that adds to the totals."""
+        if len(rows) == 1 and values[0] == self.raw[rows[0]]:
+            return _NO_CHANGE
         more: NDArray[np.int64] = values - self.raw[rows]
         if np.count_nonzero(more):
             self.raw[rows] = values
@@ -131,6 +134,9 @@ class ClassColumns:
         """Whether a score does that does not depend on usage."""
         self.recorded: Any = None
         """What the recorder keeps of the class between decisions (see recording.py)."""
+        self.trials: dict[int, Any] = {}
+        """What is remembered of trials with other pods, by the priority of the pod in question (see
+        trials.py)."""
         self.supplemented: Any = None
         """The same for decisions that were not the class's alone."""
         self._feasible: Rows | None = None
@@ -180,11 +186,21 @@ class ClassColumns:
             self._feasible = np.flatnonzero(self.keys == PASSES)
         return self._feasible
 
+    def unchanging(self, rows: Rows) -> Keys:
+        """int32[n]: the first refusal among the filters that no pod on a node can change."""
+        return self._static[rows]
+
+    @property
+    def changing(self) -> list[Filter]:
+        """The signed filters that depend on the pods on a node."""
+        return self._dynamic_filters
+
     @property
     def bytes(self) -> int:
         """Memory held by the columns."""
         raws = sum(cache.raw.nbytes for cache in self.caches)
-        return self.keys.nbytes * 2 + self.totals.nbytes + raws
+        trials: int = sum(each.bytes for each in self.trials.values())
+        return self.keys.nbytes * 2 + self.totals.nbytes + raws + trials
 
     def refresh(self, table: NodeTable, cycle: Cycle, pod: Pod) -> None:
         """Brings all columns up to the table's present. Raises PluginError; the columns are then

@@ -34,11 +34,12 @@ class ResourceSpec(msgspec.Struct, rename="camel", forbid_unknown_fields=True, f
 
 
 class Asked(NamedTuple):
-    """Resources and what a pod asks of each: ``amounts`` int64[k, 1], the k weights and
-    their sum."""
+    """Resources and what a pod asks of each: ``amounts`` int64[k, 1], the same as ``numbers``, the
+    k weights and their sum."""
 
     names: tuple[str, ...]
     amounts: Int64s
+    numbers: tuple[int, ...]
     weights: tuple[int, ...]
     weight: int
 
@@ -51,6 +52,7 @@ def asked(resources: tuple[ResourceSpec, ...], requests: Resources) -> Asked:
     return Asked(
         names=tuple(each.name for each in used),
         amounts=np.array(amounts, dtype=np.int64)[:, None],
+        numbers=tuple(amounts),
         weights=tuple(each.weight for each in used),
         weight=sum(each.weight for each in used),
     )

@@ -50,15 +50,19 @@ def domain_sum(table: NodeTable, label: str, parts: Iterable[Part]) -> DomainSum
     """The weighted sum of tallies over the domains of a label."""
     column = table.label(label)
     missing = column.number(None)
-    sums = np.zeros(len(column.values), dtype=np.int64)
+    sums: Int64s | None = None
     touched = False
     for each in parts:
         if not each.tally.total:
             continue
         found = table.domain_sums(each.key, each.tally, label)
-        sums += found if each.weight == 1 else found * each.weight
-        if each.tally.total != (found[missing] if missing >= 0 else 0):
-            touched = True
-    if missing >= 0:
+        part = found if each.weight == 1 else found * each.weight
+        # What the table keeps is not to be written to.
+        sums = part if sums is None else sums + part
+        touched = touched or each.tally.total != (found[missing] if missing >= 0 else 0)
+    if sums is None:
+        sums = np.zeros(len(column.values), dtype=np.int64)
+    if missing >= 0 and sums[missing]:
+        sums = sums.copy()
         sums[missing] = 0
     return DomainSum(column, missing, sums, touched)

@@ -85,6 +85,8 @@ class Engine:
             case records.BindVoided():
                 self._ledger.commit(stimulus, at)
                 self._binding.voided(stimulus)
+            case records.EvictionSucceeded() | records.EvictionFailed():
+                self._eviction_ended(stimulus, at)
             case records.TimePassed():
                 self._ledger.commit(stimulus, at)
                 self._binding.overdue()
@@ -106,7 +108,13 @@ class Engine:
         """What every node would be told now; nothing is placed or logged. Raises PluginError, and
         KeyError where no profile has the pod's schedulerName."""
         profile = self._ledger.profiles[pod.scheduler_name]
-        return judge(self.state.nodes, self._classes, profile, pod, self._ledger.cycle(1))
+        preemptions = self.state.preemptions
+        known = pod.uid in self.state.pods
+        return judge(
+            self.state.nodes, self._classes, profile, pod, self._ledger.cycle(1),
+            preemptions=preemptions,
+            nominated=preemptions.node(pod.uid) if known else pod.nominated_node,
+        )  # fmt: skip
 
     def apply(self, logged: Logged) -> None:
         """Takes in a record from the log: restart and replay."""
@@ -165,6 +173,9 @@ class Engine:
                 return records.NodeAdded(node=stimulus.node)
             case records.NodeDeleted() if stimulus.name not in nodes:
                 return None
+            case records.ObjectDeleted(type=kind, namespace=space, name=name):
+                known = kind in TYPES and self.state.registry.get(TYPES[kind], name, space)
+                return stimulus if known else None
         return stimulus
 
     def _is_no_change(self, stimulus: records.Stimulus) -> bool:
@@ -188,15 +199,19 @@ class Engine:
 
     def _pod_updated(self, updated: records.PodUpdated, at: int) -> None:
         state = self.state.pods[updated.pod.uid]
-        was_bound, held = state.bound, self.state.reservations.get(updated.pod.uid)
+        old, was_bound = state.pod, state.bound
+        nominated = self.state.preemptions.node(old.uid)
+        held = self.state.reservations.get(updated.pod.uid)
         self._ledger.commit(updated, at)
         if held is not None and state.bound:
             self._reserved_pod_bound(state, held)
         if state.bound:
             event = ClusterEvent.ASSIGNED_POD_UPDATE if was_bound else ClusterEvent.ASSIGNED_POD_ADD
-            self._assigned_pod_changed(event, updated.pod)
+            self._assigned_pod_changed(event, updated.pod, old)
         elif state.queue is not None:
-            self._requeueing.pod_updated(state)
+            self._requeueing.pod_updated(state, old)
+        if nominated and nominated != self.state.preemptions.node(old.uid):
+            self._requeueing.nomination_ended(old, nominated)
 
     def _reserved_pod_bound(self, state: PodState, held: Reservation) -> None:
         """The cluster shows a pod on a node before the outcome of our bind is known: it is that
@@ -216,14 +231,56 @@ class Engine:
         state = self.state.pods[deleted.uid]
         row = state.row
         held = self.state.reservations.get(deleted.uid)
+        nominated = self.state.preemptions.node(deleted.uid)
         self._ledger.commit(deleted, at)
+        if nominated:
+            self._requeueing.nomination_ended(state.pod, nominated)
         if held is not None:
             self._binding.dropped(state, held)
         if row >= 0:
             self._requeueing.wake([ClusterEvent.ASSIGNED_POD_DELETE], row=row, pod=state.pod)
+            self._room_made(self.state.nodes.names[row], ClusterEvent.ASSIGNED_POD_DELETE)
 
-    def _assigned_pod_changed(self, event: ClusterEvent, pod: Pod) -> None:
-        self._requeueing.wake([event], row=self.state.nodes.rows.get(pod.node_name), pod=pod)
+    def _room_made(self, node: str, event: ClusterEvent) -> None:
+        """Tries the pods again that are nominated to a node, once no pod is on its way from there
+        any more. Where they do not fit all the same, since somebody else was faster, they have to
+        look for another one, and no hint would tell. (Upstream wakes them for any pod deleted.)"""
+        nominated = self.state.preemptions.on(node)
+        for uid in sorted(nominated):
+            state = self.state.pods[uid]
+            if state.queue is Queue.UNSCHEDULABLE and not self._is_awaited(state.pod, node):
+                self._requeueing.up(state, event)
+
+    def _is_awaited(self, pod: Pod, node: str) -> bool:
+        """Whether a pod less important than this one is about to leave a node to make room."""
+        row = self.state.nodes.rows.get(node)
+        residents = self.state.nodes.residents[row].values() if row is not None else ()
+        evicting = self.state.preemptions.evicting
+        return any(
+            each.priority < pod.priority
+            and (each.uid in evicting or (each.deleting and each.displaced))
+            for each in residents
+        )
+
+    def _eviction_ended(
+        self, outcome: records.EvictionSucceeded | records.EvictionFailed, at: int
+    ) -> None:
+        """Where it was refused, the preemptor is tried again at once (upstream: executor.go
+        prepareCandidateAsync)."""
+        eviction = self.state.preemptions.evicting.get(outcome.uid)
+        state = self.state.pods.get(outcome.uid)
+        old = state.pod if state is not None else None
+        self._ledger.commit(outcome, at)
+        if isinstance(outcome, records.EvictionFailed):
+            preemptor = self.state.pods.get(eviction.preemptor) if eviction is not None else None
+            if preemptor is not None:
+                self._requeueing.again(preemptor, "EvictionFailed")
+        elif state is not None and state.bound and state.pod is not old:
+            self._assigned_pod_changed(ClusterEvent.ASSIGNED_POD_UPDATE, state.pod, old)
+
+    def _assigned_pod_changed(self, event: ClusterEvent, pod: Pod, old: Pod | None = None) -> None:
+        row = self.state.nodes.rows.get(pod.node_name)
+        self._requeueing.wake([event], row=row, pod=pod, old_pod=old)
 
     def _node_changed(
         self, stimulus: records.NodeAdded | records.NodeUpdated | records.NodeDeleted, at: int
@@ -236,6 +293,8 @@ class Engine:
         events = node_events(old, stimulus)
         self._ledger.commit(stimulus, at)
         self._requeueing.wake(events, row=nodes.rows.get(name), node=node, old=old)
+        if node is None:
+            self._room_made(name, ClusterEvent.NODE_DELETE)
 
     def _object_changed(
         self, stimulus: records.ObjectChanged | records.ObjectDeleted, at: int

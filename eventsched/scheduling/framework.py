@@ -10,7 +10,7 @@ returns what it thinks. Points, in the order in which they run:
     filter(cycle, pod, nodes) -> integer codes, 0 = passes; None = all pass
                                                             (or filter_node(pod, node), see adapter)
     explain(cycle, pod, code) -> Status                     what a code of filter means
-    post_filter(cycle, pod, refused) -> Status | None       only when no node is left
+    post_filter(cycle, pod, refused) -> PostFilterResult | Status | None   only without a node left
     pre_score(cycle, pod, nodes) -> Status | None           Skip leaves out this plugin's score
     score(cycle, pod, nodes) -> int64 array                 (or score_node(pod, node))
     normalization = Normalization.…  or  normalize_score(cycle, pod, scores) -> int64 array 0..100
@@ -22,7 +22,8 @@ returns what it thinks. Points, in the order in which they run:
 
 ``sign(pod)`` (upstream's SignPlugin) returns what of a pod the plugin's filter and score depend on,
 as a hashable value: pods of equal signature share their columns. Without it, or for None, they are
-computed anew for every pod. ``depends_on`` says what of a node they depend on.
+computed anew for every pod. ``depends_on`` says what of a node they depend on. ``hint_sign(pod)``
+is what of a pod the hint depends on, for plugins without such a signature.
 """
 
 from collections.abc import Hashable, Iterator, Mapping
@@ -36,7 +37,7 @@ from numpy.typing import NDArray
 
 from eventsched.domain.objects import Node, Pod, canonical
 from eventsched.domain.registry import ClusterObject, Registry
-from eventsched.domain.verdicts import MAX_NODE_SCORE, Code, Normalization
+from eventsched.domain.verdicts import IGNORED, MAX_NODE_SCORE, Code, Normalization
 from eventsched.domain.views import NodeView
 
 __all__ = [
@@ -49,6 +50,7 @@ __all__ = [
     "Normalization",
     "Plugin",
     "PluginError",
+    "PostFilterResult",
     "PreFilterResult",
     "QueuedPod",
     "Status",
@@ -122,6 +124,17 @@ class PreFilterResult:
         object.__setattr__(self, "node_names", frozenset(self.node_names))
 
 
+class PostFilterResult(NamedTuple):
+    """PostFilter's answer where it is about a nomination. ``nominated`` is the node that the pod is
+    nominated to, "" for none any more, None to leave that as it is; ``preemption`` what was decided
+    of other pods for it (see preemption.py). ``plugin`` is filled in by whoever asks."""
+
+    status: Status
+    nominated: str | None = None
+    preemption: Any = None
+    plugin: str = ""
+
+
 class DependsOn(Flag):
     """What of a node, besides the pod's signature, a plugin's filter and score depend on."""
 
@@ -140,6 +153,7 @@ class ClusterEvent(StrEnum):
     NODE_UPDATE_ALLOCATABLE = "NodeUpdateAllocatable"
     NODE_UPDATE_LABEL = "NodeUpdateLabel"
     NODE_UPDATE_TAINT = "NodeUpdateTaint"
+    NODE_UPDATE_DECLARED_FEATURE = "NodeUpdateDeclaredFeature"
     NODE_UPDATE_OTHER = "NodeUpdateOther"
     NODE_DELETE = "NodeDelete"
     ASSIGNED_POD_ADD = "AssignedPodAdd"
@@ -157,7 +171,8 @@ class ClusterEvent(StrEnum):
 @dataclass(frozen=True)
 class Change:
     """What happened, for a hint to look at. ``nodes`` is the one row concerned, after the change
-    (empty where no node is); ``old`` is the node before an update, ``pod`` the other pod;
+    (empty where no node is); ``old`` is the node before an update, ``pod`` the other pod (the
+    waiting one for POD_UPDATE) and ``old_pod`` what it was before an update;
     ``old_object`` and ``new_object`` are the object of another type before and after."""
 
     event: ClusterEvent
@@ -165,6 +180,7 @@ class Change:
     node: Node | None = None
     old: Node | None = None
     pod: Pod | None = None
+    old_pod: Pod | None = None
     old_object: ClusterObject | None = None
     new_object: ClusterObject | None = None
 
@@ -270,6 +286,7 @@ class PluginError(Exception):
     def __init__(self, plugin: str, point: str, problem: str) -> None:
         self.plugin = plugin
         self.point = point
+        self.problem = problem
         # Half a surrogate pair could not be stored.
         told = problem.encode(errors="backslashreplace").decode()
         super().__init__(f"plugin {plugin} failed in {point}: {told}")
@@ -316,9 +333,12 @@ def checked_scores(
     plugin: str, scores: Any, rows: int, normalization: Normalization = Normalization.IDENTITY
 ) -> NDArray[np.int64]:
     """Score's answer as int64: within 0..100 where it is used as it is, not below 0 where it is
-    scaled by the largest (upstream finds out after NormalizeScore)."""
+    scaled by the largest, nor below IGNORED under SPREAD (upstream finds out after
+    NormalizeScore)."""
     scaled = normalization in (Normalization.DEFAULT, Normalization.REVERSED)
     minimum = 0 if scaled or normalization is Normalization.IDENTITY else -(2**53)
+    if normalization is Normalization.SPREAD:
+        minimum = IGNORED
     maximum = MAX_NODE_SCORE if normalization is Normalization.IDENTITY else 2**53
     return _checked(plugin, "score", scores, rows, minimum=minimum, maximum=maximum)
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from eventsched.domain.columns import NodeTable
 from eventsched.domain.objects import Pod
+from eventsched.domain.preemptions import Preemptions
 from eventsched.domain.verdicts import Code, Verdict
 from eventsched.domain.views import NodeView
 from eventsched.scheduling.classes import (
@@ -22,7 +23,8 @@ from eventsched.scheduling.classes import (
     Keys,
     Totals,
 )
-from eventsched.scheduling.framework import Cycle
+from eventsched.scheduling.framework import Cycle, PluginError
+from eventsched.scheduling.nominated import refused_for_nominated
 from eventsched.scheduling.prefilter import Refusal, ask_pre_filter, unsatisfiable
 from eventsched.scheduling.profile import Profile
 from eventsched.scheduling.supplement import (
@@ -32,6 +34,7 @@ from eventsched.scheduling.supplement import (
     Supplement,
     counted,
 )
+from eventsched.scheduling.trials import Trials
 
 
 @dataclass
@@ -51,6 +54,10 @@ class Judgement:
     counts: dict[int, int]
     scores: list[Scored]
     totals: Totals
+    trials: Trials | None = None
+    """What nodes would say with other pods on them; None where nobody may ask."""
+    problem: PluginError | None = None
+    """What PreScore failed with; there are no scores then."""
 
     @property
     def feasible(self) -> int:
@@ -96,10 +103,12 @@ class Judgement:
 
 
 def judge(
-    table: NodeTable, cache: ClassCache, profile: Profile, pod: Pod, cycle: Cycle, start: int = 0
-) -> Judgement:
+    table: NodeTable, cache: ClassCache, profile: Profile, pod: Pod, cycle: Cycle, start: int = 0,
+    preemptions: Preemptions | None = None, nominated: str = "",
+) -> Judgement:  # fmt: skip
     """Verdicts and scores of all nodes. ``start`` is the node that a search begins with that may
-    stop early. Raises PluginError where a plugin fails."""
+    stop early; ``nominated`` the one that the pod is nominated to. Raises PluginError where a
+    plugin fails, PreScore apart."""
     columns = cache.columns(profile, pod, cycle)
     refusal, narrowed = columns.refusal, list(columns.narrowed)
     skipped: set[str] = set()
@@ -109,34 +118,44 @@ def judge(
                 plugin, cycle, pod, NodeView(table), narrowed, skipped, refusal
             )
     refusal = refusal or unsatisfiable(narrowed)
+    late = [each for each in columns.late_filters if each.name not in skipped]
+    given = Preemptions() if preemptions is None else preemptions
+    trials = Trials(table, profile, pod, cycle, columns, late, given, nominated)
     if refusal is not None:
-        return _refused(table, profile, pod, cycle, refusal)
+        return _refused(trials, refusal)
     columns.refresh(table, cycle, pod)
     more = Supplement(table, profile, pod, cycle, columns)
     more.narrow(narrowed)
-    more.filter([each for each in columns.late_filters if each.name not in skipped])
-    more.stop_early(profile.percentage, start)
-    if columns.score_problem is not None and PASSES in more.counts:
-        raise columns.score_problem
-    more.pre_score()
+    more.filter(late)
+    more.make_way(*refused_for_nominated(trials))
+    more.stop_early(profile.percentage, start, nominated)
+    by = tuple(sorted(name for name, _ in narrowed))
+    problem = more.pre_score()
+    if problem is not None:
+        totals = np.full(table.size, NOT_FEASIBLE, dtype=np.int64)
+        return Judgement(
+            profile, pod, cycle, columns, False, None, by, more.keys, more.counts, [], totals,
+            trials, problem,
+        )  # fmt: skip
     if not more.refused_more and not more.late_scores:
         scores = [Scored(each.column, each.raw) for each in columns.caches]
         own, totals = True, columns.totals
     else:
         own = False
         scores, totals = more.scored()
-    by = tuple(sorted(name for name, _ in narrowed))
     return Judgement(
-        profile, pod, cycle, columns, own, None, by, more.keys, more.counts, scores, totals
+        profile, pod, cycle, columns, own, None, by, more.keys, more.counts, scores, totals, trials
     )
 
 
-def _refused(
-    table: NodeTable, profile: Profile, pod: Pod, cycle: Cycle, refusal: Refusal
-) -> Judgement:
+def _refused(trials: Trials, refusal: Refusal) -> Judgement:
+    table = trials.table
     keys = np.where(table.alive[: table.size], EXCLUDED, NO_NODE).astype(np.int32)
     totals = np.full(table.size, NOT_FEASIBLE, dtype=np.int64)
-    return Judgement(profile, pod, cycle, None, False, refusal, (), keys, counted(keys), [], totals)
+    return Judgement(
+        trials.profile, trials.pod, trials.cycle, None, False, refusal, (), keys, counted(keys), [],
+        totals, trials,
+    )  # fmt: skip
 
 
 def fit_error(judgement: Judgement, nodes: int, post_filter: str = "") -> str:

@@ -4,6 +4,7 @@ What goes into the event (counts, columns, digest) depends on the state alone; w
 whole or a delta depends on what this process has recorded before, so it is no part of the digest.
 """
 
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,6 +33,9 @@ from eventsched.scheduling.supplement import Scored
 
 LONGEST_CHAIN = 64
 """Deltas between two whole records of a class."""
+
+FEW = 8
+"""Kinds of refusals that are looked for one by one."""
 
 _TOO_MANY = (
     f"gave one reason too many: a stream has room for {EXCLUDED - 1} different ones; leave names "
@@ -140,19 +144,24 @@ def _patch(kept: ClassRecord, columns: ClassColumns, rows: NDArray[np.intp]) -> 
 
 class Vectors:
     """The vectors of a class's last decision that was not the class's alone, to write the next one
-    as a delta. ``shape`` is the number of rows and of the score columns' entry."""
+    as a delta. ``shape`` is the number of rows and of the score columns' entry; ``zero`` the places
+    of columns that are known to hold nothing but zeros."""
 
-    __slots__ = ("base", "chain", "columns", "digests", "shape")
+    __slots__ = ("base", "chain", "columns", "digests", "shape", "zero")
 
     def __init__(self) -> None:
         self.shape = (-1, -1)
         self.columns: list[NDArray[Any]] = []
         self.digests: list[bytes] = []
+        self.zero: set[int] = set()
         self.base = 0
         self.chain = 0
 
-    def follow(self, columns: list[NDArray[Any]], shape: tuple[int, int]) -> Rows | None:
+    def follow(
+        self, columns: list[NDArray[Any]], shape: tuple[int, int], zero: set[int]
+    ) -> Rows | None:
         """Takes in the next decision's vectors; the rows that differ, None for "all"."""
+        self.zero, still = zero, self.zero & zero
         if shape != self.shape or self.chain >= LONGEST_CHAIN:
             self.shape, self.chain = shape, 0
             self.columns = [column.copy() for column in columns]
@@ -160,8 +169,10 @@ class Vectors:
             return None
         differs = np.zeros(shape[0], dtype=bool)
         for place, (new, old) in enumerate(zip(columns, self.columns, strict=True)):
+            if place in still:
+                continue
             changed = new != old
-            if changed.any():
+            if np.count_nonzero(changed):
                 differs |= changed
                 self.columns[place] = new.copy()
                 self.digests[place] = column_digest(new)
@@ -176,7 +187,7 @@ class Vectors:
 def _apart(state: SchedulerState, judged: Judgement, position: int) -> Recorded:
     numbers = dict(_FIXED)
     definitions = _define(state, judged, numbers)
-    codes = _encode(judged.keys, numbers)
+    codes = _encode(judged.keys, numbers, judged.counts)
     scores = judged.scores if judged.feasible else []
     scoring = _scoring(state, scores, definitions) if scores else 0
     own = tuple(each.normalized for each in scores)
@@ -184,7 +195,8 @@ def _apart(state: SchedulerState, judged: Judgement, position: int) -> Recorded:
     if judged.columns is not None and not any(each is not None for each in own):
         kept = judged.columns.supplemented = judged.columns.supplemented or kept
     before = list(kept.columns)
-    rows = kept.follow([codes, *(each.raw for each in scores)], (len(codes), scoring))
+    zero = {place for place, each in enumerate(scores, 1) if each.column.parameters == (0,)}
+    rows = kept.follow([codes, *(each.raw for each in scores)], (len(codes), scoring), zero)
     size, after = len(codes), kept.columns
     if rows is None:
         detail = Detail(size, None, None, after[0], tuple(after[1:]), own)
@@ -258,14 +270,17 @@ def _counts(judged: Judgement, numbers: dict[int, int]) -> tuple[tuple[int, int]
     return tuple(sorted(counts.items()))
 
 
-def _encode(keys: classes.Keys, numbers: dict[int, int]) -> Codes:
-    """uint16[n]: the stream's numbers for keys."""
+def _encode(keys: classes.Keys, numbers: dict[int, int], kinds: Collection[int] = ()) -> Codes:
+    """uint16[n]: the stream's numbers for keys; ``kinds`` are the keys that occur, if known."""
     if len(keys) == 1:
         return np.array([numbers[int(keys[0])]], dtype=np.uint16)
     codes = np.zeros(len(keys), dtype=np.uint16)
+    if 0 < len(kinds) <= FEW:
+        for kind in kinds:
+            if kind != classes.PASSES:
+                np.putmask(codes, keys == kind, numbers[kind])
+        return codes
     refused = np.flatnonzero(keys != classes.PASSES)
-    if len(refused):
-        distinct, where = np.unique(keys[refused], return_inverse=True)
-        found = np.array([numbers[int(key)] for key in distinct], dtype=np.uint16)
-        codes[refused] = found[where]
+    distinct, where = np.unique(keys[refused], return_inverse=True)
+    codes[refused] = np.array([numbers[int(key)] for key in distinct], dtype=np.uint16)[where]
     return codes

@@ -21,7 +21,6 @@ from eventsched.scheduling.ledger import Ledger
 from eventsched.scheduling.profile import Profile, guarded
 from eventsched.scheduling.queue import Backoff
 
-
 PARKED_AFTER = 5
 """Attempts in a row that ended in errors, after which a pod no longer comes back by itself."""
 
@@ -119,6 +118,13 @@ class Requeueing:
             self._activate(self._ledger.state.pods[uid], "BackoffComplete", "")
         for uid in self._ledger.queue.stale(now):
             self._up(self._ledger.state.pods[uid], "Flush", "")
+
+    def nomination_ended(self, pod: Pod, node: str) -> None:
+        """A pod is nominated to a node no more: to its like that is as if it had left the node
+        (upstream: eventhandlers.go hasNominatedNodeNameChanged)."""
+        row = self._ledger.state.nodes.rows.get(node)
+        if row is not None:
+            self.wake([ClusterEvent.ASSIGNED_POD_DELETE], row=row, pod=pod)
 
     def up(self, state: PodState, event: ClusterEvent) -> None:
         """Moves a pod up that waits, without asking hints."""

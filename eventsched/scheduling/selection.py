@@ -3,14 +3,14 @@
 Upstream: component-helpers scheduling/corev1/nodeaffinity, apimachinery pkg/labels.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
+from eventsched.domain import labels
 from eventsched.domain.objects import NodeSelectorTerm, Requirement
 from eventsched.domain.views import NodeView
-from eventsched.scheduling import labels
 
 Bools = NDArray[np.bool_]
 
@@ -21,6 +21,20 @@ NAME_FIELD = "metadata.name"
 
 class SelectorError(ValueError):
     """An expression that Kubernetes does not know; says which and why."""
+
+
+def meets(
+    nodes: NodeView, selector: Mapping[str, str], terms: tuple[NodeSelectorTerm, ...] | None
+) -> Bools:
+    """bool[n]: whether a node has all labels of a nodeSelector and matches one of the required
+    terms, where there are any (None: there are none; upstream: RequiredNodeAffinity.Match)."""
+    found = np.ones(len(nodes), dtype=bool)
+    for key, value in selector.items():
+        wanted = Requirement(key=key, operator="In", values=(value,))
+        found &= nodes.label(key, question(wanted)).astype(bool)
+    if terms is not None:
+        found &= matches_any(nodes, terms)
+    return found
 
 
 def matches_any(nodes: NodeView, terms: tuple[NodeSelectorTerm, ...]) -> Bools:

@@ -1,5 +1,5 @@
 """What the columns of a pod's class do not hold: narrowing by PreFilter, plugins that are asked
-anew for every pod, the end of a search that was told to stop early, and what follows for the scores.
+anew for every pod, the end of a search that was told to stop early, and the scores after that.
 
 All of it as columns over the rows concerned; the class's columns are read, never changed.
 """
@@ -22,7 +22,7 @@ from eventsched.scheduling.classes import (
     Keys,
     Totals,
 )
-from eventsched.scheduling.framework import Cycle
+from eventsched.scheduling.framework import Cycle, IntColumn, PluginError
 from eventsched.scheduling.prefilter import Narrowed, skips_score
 from eventsched.scheduling.profile import Filter, Profile, Score
 
@@ -64,6 +64,7 @@ class Supplement:
         self.keys: Keys = columns.keys
         self.counts: dict[int, int] = columns.counts
         self.late_scores: list[Score] = []
+        self._rows: Rows | None = None
 
     @property
     def refused_more(self) -> bool:
@@ -73,7 +74,11 @@ class Supplement:
     @property
     def feasible(self) -> Rows:
         """The rows that all filters let pass, ascending."""
-        return np.flatnonzero(self.keys == PASSES) if self.refused_more else self._columns.rows
+        if not self.refused_more:
+            return self._columns.rows
+        if self._rows is None:
+            self._rows = np.flatnonzero(self.keys == PASSES)
+        return self._rows
 
     # --- verdicts -------------------------------------------------------------------------
 
@@ -93,24 +98,35 @@ class Supplement:
         Raises PluginError."""
         for each in filters:
             first = each.position * 65_536
-            asked = (self.keys >= first + 65_536) & (self.keys != EXCLUDED)
+            asked = self.keys >= first + 65_536
+            if EXCLUDED in self.counts:
+                asked &= self.keys != EXCLUDED
             rows = None if asked.all() else np.flatnonzero(asked)
             if rows is not None and not len(rows):
                 continue
             codes = each(self._cycle, self._pod, NodeView(self._table, rows))
             if codes is None:
                 continue
-            refused = np.flatnonzero(codes)
-            if len(refused):
-                hit = refused if rows is None else rows[refused]
-                self._refuse(hit, (codes[refused] + first).astype(np.int32))
+            if np.count_nonzero(codes):
+                self._refuse(rows, codes, first)
 
-    def stop_early(self, percentage: int, start: int) -> None:
+    def make_way(self, rows: Rows, found: Keys) -> None:
+        """Refuses rows whose nominated pods need the room."""
+        if len(rows):
+            asked = (self.keys[rows] != NO_NODE) & (self.keys[rows] != EXCLUDED)
+            keys = self._own_keys()
+            keys[rows[asked]] = found[asked]
+            self.counts = counted(keys)
+
+    def stop_early(self, percentage: int, start: int, nominated: str = "") -> None:
         """Ends the search after upstream's number of feasible nodes, counted from the ``start``-th
-        node on (schedule_one.go numFeasibleNodesToFind, findNodesThatPassFilters). 0 per cent
-        stands for all nodes here (design 9.10)."""
+        node on (schedule_one.go numFeasibleNodesToFind, findNodesThatPassFilters); the node that
+        the pod is nominated to is looked at in any case. 0 per cent stands for all nodes here
+        (design 9.10)."""
+        if not 0 < percentage < 100:
+            return
         nodes = np.flatnonzero((self.keys != NO_NODE) & (self.keys != EXCLUDED))
-        if not 0 < percentage < 100 or len(nodes) < FEWEST:
+        if len(nodes) < FEWEST:
             return
         enough = max(FEWEST, len(nodes) * percentage // 100)
         order = np.roll(nodes, -(start % len(nodes)))
@@ -119,93 +135,117 @@ class Supplement:
             return
         keys = self._own_keys()
         # It ends where it meets one feasible node more than it needs.
+        own = self._table.rows.get(nominated, -1)
+        of_own = keys[own]
         keys[order[int(np.searchsorted(found, enough + 1)) :]] = NOT_EVALUATED
+        if own >= 0:
+            keys[own] = of_own
         self.counts = counted(keys)
 
     def _own_keys(self) -> Keys:
         if not self.refused_more:
             self.keys, self.counts = self.keys.copy(), dict(self.counts)
+        self._rows = None
         return self.keys
 
-    def _refuse(self, rows: Rows, found: Keys) -> None:
+    def _refuse(self, rows: Rows | None, codes: IntColumn, first: int) -> None:
+        """Takes in a filter's codes for rows, or for all of them."""
         keys = self._own_keys()
-        before = keys[rows]
-        keys[rows] = found
-        if len(self.counts) > 2 or np.count_nonzero(before != PASSES):
+        mine = keys if rows is None else keys[rows]
+        refused = codes != 0
+        number, highest = int(np.count_nonzero(refused)), int(codes.max())
+        if int(np.count_nonzero(codes == highest)) == number:
+            numbers = {highest: number}
+            np.putmask(mine, refused, np.int32(first + highest))
+        else:
+            numbers = {code: n for code, n in enumerate(np.bincount(codes).tolist()) if code and n}
+            np.putmask(mine, refused, (codes + first).astype(np.int32))
+        if rows is not None:
+            keys[rows] = mine
+        if self.counts.keys() - {PASSES, NO_NODE}:
             self.counts = counted(keys)
             return
-        left = self.counts.pop(PASSES) - len(rows)
-        if left:
-            self.counts[PASSES] = left
-        lowest = int(found.min())
-        for code, number in enumerate(np.bincount(found - lowest).tolist()):
-            if number:
-                self.counts[lowest + code] = number
+        self.counts[PASSES] = len(codes) - number
+        if number == len(codes):
+            del self.counts[PASSES]
+        self.counts |= {first + code: n for code, n in numbers.items()}
 
     # --- scores ---------------------------------------------------------------------------
 
-    def pre_score(self) -> None:
-        """Finds the scores that are to be asked for. Raises PluginError."""
+    def pre_score(self) -> PluginError | None:
+        """Finds the scores that are to be asked for; what went wrong with it."""
         late = self._columns.late_scores
-        if not late or PASSES not in self.counts:
-            return
+        if PASSES not in self.counts:
+            return None
+        if self._columns.score_problem is not None or not late:
+            return self._columns.score_problem
         names = {each.name for each in late}
         view = NodeView(self._table, self.feasible)
-        for plugin in self._profile.points["preScore"]:
-            if plugin.name in names and skips_score(plugin, self._cycle, self._pod, view):
-                names.discard(plugin.name)
+        try:
+            for plugin in self._profile.points["preScore"]:
+                if plugin.name in names and skips_score(plugin, self._cycle, self._pod, view):
+                    names.discard(plugin.name)
+        except PluginError as problem:
+            return problem
         self.late_scores = [each for each in late if each.name in names]
+        return None
 
     def scored(self) -> tuple[list[Scored], Totals]:
         """The scores, in the profile's order, and int64[size] totals. Raises PluginError."""
-        rows = self.feasible
-        totals = np.full(self._table.size, NOT_FEASIBLE, dtype=np.int64)
+        rows, size = self.feasible, self._table.size
         if not len(rows):
-            return [], totals
-        sums = self._columns.totals[rows]
-        found = {scored.column.plugin: scored for scored in self._cached(rows, sums)}
-        view = NodeView(self._table, rows)
+            return [], np.full(size, NOT_FEASIBLE, dtype=np.int64)
+        totals = self._columns.totals.copy()
+        found = {scored.column.plugin: scored for scored in self._cached(totals)}
+        view = NodeView(self._table, None if len(rows) == size else rows)
         for each in self.late_scores:
-            late = self._late(each, view)
-            found[each.name] = late
-            sums += weighted(late, rows)
-        totals[rows] = sums
+            found[each.name] = self._late(each, view, totals)
+        if self.refused_more:
+            np.putmask(totals, self.keys != PASSES, NOT_FEASIBLE)
         order = (each.name for each in self._profile.scores)
         return [found[name] for name in order if name in found], totals
 
-    def _cached(self, rows: Rows, sums: Int64s) -> list[Scored]:
-        """The class's scores on feasible rows; corrects their sums where fewer feasible nodes mean
+    def _cached(self, totals: Totals) -> list[Scored]:
+        """The class's scores on feasible rows; corrects the totals where fewer feasible nodes mean
         another largest score."""
         if not self.refused_more:
             return [Scored(cache.column, cache.raw) for cache in self._columns.caches]
+        feasible = self.keys == PASSES
         found = []
         for cache in self._columns.caches:
             if cache.column.parameters == (0,):
                 found.append(Scored(cache.column, cache.raw))  # zeros everywhere
                 continue
-            values = cache.raw[rows]
-            raw = np.zeros(self._table.size, dtype=cache.raw.dtype)
-            raw[rows] = values
-            column = cache.score.column(parameters_of(cache.score.normalization, values))
+            raw = cache.raw * feasible
+            column = cache.score.column(parameters_of(cache.score.normalization, raw))
             if column.parameters != cache.column.parameters:
-                more = normalized(column, values) - normalized(cache.column, values)
-                sums += more * column.weight
+                more = normalized(column, raw) - normalized(cache.column, cache.raw)
+                totals += more * column.weight
             found.append(Scored(column, raw))
         return found
 
-    def _late(self, score: Score, view: NodeView) -> Scored:
+    def _late(self, score: Score, view: NodeView, totals: Totals) -> Scored:
+        """Asks for a score, and adds it to the totals."""
         found = score(self._cycle, self._pod, view)
         if score.normalization is Normalization.RATIO:
             # Only distances count: what moves all nodes alike is no change.
             found = found - found.min()
-        raw = np.zeros(self._table.size, dtype=score.width)
-        raw[view.rows] = found
-        own = None
-        if score.normalization is Normalization.OWN:
-            own = np.zeros(self._table.size, dtype=np.int64)
-            own[view.rows] = score.normalize(self._cycle, self._pod, found)
         column = score.column(parameters_of(score.normalization, found))
-        return Scored(column, raw, own)
+        own = score.normalization is Normalization.OWN
+        values = (
+            score.normalize(self._cycle, self._pod, found) if own else normalized(column, found)
+        )
+        totals[view.rows] += values * score.weight
+        raw = self._spread_out(found, view, score.width)
+        return Scored(column, raw, self._spread_out(values, view, np.int64) if own else None)
+
+    def _spread_out(self, values: Int64s, view: NodeView, width: Any) -> NDArray[Any]:
+        """A column over all rows, 0 where the view has none."""
+        if len(values) == self._table.size:
+            return values.astype(width)
+        column = np.zeros(self._table.size, dtype=width)
+        column[view.rows] = values
+        return column
 
 
 def counted(keys: Keys) -> dict[int, int]:

@@ -1,14 +1,36 @@
 """Whether tolerations tolerate a taint (upstream: api/core/v1/toleration.go ToleratesTaint; the
 comparison operators Lt and Gt are an alpha feature there, off by default, and tolerate nothing)."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Hashable, Iterable
 
-from eventsched.domain.objects import Taint, Toleration
+from eventsched.domain.objects import Node, Taint, Toleration
+
+Taints = tuple[Taint, ...]
+COLUMN = "taints"
+"""The derived column of the nodes' taints."""
+
+
+def taints_of(node: Node) -> Hashable:
+    """What the column holds."""
+    return node.taints
 
 
 def tolerates(tolerations: Iterable[Toleration], taint: Taint) -> bool:
     """Whether any of the tolerations tolerates the taint."""
     return any(_one(toleration, taint) for toleration in tolerations)
+
+
+def untolerated(tolerations: Iterable[Toleration]) -> Callable[[Taints | None], int]:
+    """The question whether a node's taints keep off a pod of these tolerations: those of effect
+    NoSchedule and NoExecute do (upstream: helper/taint.go DoNotScheduleTaintsFilterFunc)."""
+
+    def asked(taints: Taints | None) -> int:
+        return any(
+            taint.effect in ("NoSchedule", "NoExecute") and not tolerates(tolerations, taint)
+            for taint in taints or ()
+        )
+
+    return asked
 
 
 def _one(toleration: Toleration, taint: Taint) -> bool:

@@ -11,8 +11,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from eventsched.domain import records
+from eventsched.domain import records, registry
 from eventsched.domain.objects import (
+    AffinityTerm,
     Container,
     HostPort,
     Image,
@@ -21,10 +22,13 @@ from eventsched.domain.objects import (
     Owner,
     Pod,
     PodSpec,
+    PodVolume,
     PreferredTerm,
     Requirement,
+    SpreadConstraint,
     Taint,
     Toleration,
+    WeightedAffinityTerm,
 )
 from eventsched.domain.records import AnyRecord, Outcome, Queue
 from eventsched.domain.verdicts import Code, Normalization, ScoreColumn, Verdict
@@ -38,10 +42,20 @@ NODE = Node(
     unschedulable=True,
     allocatable={"pods": 110, "cpu": 4000},
     images=(Image(names=("a:1", "a@sha256:0"), size=5),),
+    declared_features=("RestartAllContainersOnContainerExits",),
 )
 TERM = NodeSelectorTerm(
     expressions=(Requirement(key="zone", operator="In", values=("a", "b")),),
     fields=(Requirement(key="metadata.name", operator="In", values=("n1",)),),
+)
+APP = Requirement(key="app", operator="In", values=("web",))
+NEAR = AffinityTerm(
+    topology_key="zone",
+    selector=(APP,),
+    namespaces=("shop",),
+    namespace_selector=(),
+    match_label_keys=("app",),
+    mismatch_label_keys=("tier",),
 )
 POD = Pod(
     uid="p1",
@@ -72,8 +86,112 @@ POD = Pod(
         preferred_node_terms=(PreferredTerm(weight=7, term=TERM),),
         tolerations=(Toleration(key="k", operator="Exists", value="", effect="NoExecute"),),
         image_volumes=("vol:1",),
+        required_affinity=(NEAR,),
+        preferred_affinity=(WeightedAffinityTerm(weight=3, term=NEAR),),
+        required_anti_affinity=(AffinityTerm(topology_key="host"),),
+        preferred_anti_affinity=(WeightedAffinityTerm(weight=1, term=NEAR),),
+        spread=(
+            SpreadConstraint(
+                max_skew=2,
+                topology_key="zone",
+                when_unsatisfiable="ScheduleAnyway",
+                selector=(APP,),
+                min_domains=3,
+                node_affinity_policy="Ignore",
+                node_taints_policy="Honor",
+                match_label_keys=("pod-template-hash",),
+            ),
+        ),
+        os="linux",
+        needed_features=("RestartAllContainersOnContainerExits",),
     ),
+    volumes=(
+        PodVolume(name="data", claim="web-0-data", ephemeral=True),
+        PodVolume(name="token", driver="csi.example.com"),
+        PodVolume(name="disk", read_only=True, source="gcePersistentDisk", identity=("d",)),
+    ),
+    resource_claims=("gpu",),
+    preemption_policy="Never",
+    nominated_node="n2",
+    started_at=1_700_000_001_000_000,
+    displaced=True,
 )
+OBJECTS: list[registry.AnyObject] = [
+    registry.Namespace(name="shop", labels={"team": "red"}),
+    registry.Service(name="web", namespace="shop", selector={"app": "web"}),
+    registry.ReplicaSet(name="web", namespace="shop", uid="rs1", selector=(APP,)),
+    registry.StatefulSet(name="db", namespace="shop", uid="ss1", selector=()),
+    registry.ReplicationController(name="old", namespace="shop", uid="rc1", selector=(APP,)),
+    registry.PersistentVolumeClaim(
+        name="web-0-data",
+        namespace="shop",
+        uid="c1",
+        storage_class="",
+        volume="v1",
+        access_modes=("ReadWriteOncePod",),
+        volume_mode="Block",
+        requested=2**40,
+        selector=(APP,),
+        phase="Bound",
+        bound=True,
+        deleting=True,
+        selected_node="n1",
+        owner_uid="p1",
+        annotations={"pv.kubernetes.io/bind-completed": "yes"},
+        attributes_class="gold",
+    ),
+    registry.PersistentVolume(
+        name="v1",
+        uid="v1",
+        storage_class="fast",
+        capacity=2**41,
+        access_modes=("ReadWriteOnce",),
+        volume_mode="Block",
+        phase="Bound",
+        claim=("shop", "web-0-data", "c1"),
+        labels={"zone": "a"},
+        annotations={"note": "x"},
+        node_terms=(TERM,),
+        driver="csi.example.com",
+        handle="h1",
+        source="rbd",
+        identity=("pool", "image", "10.0.0.1:6789"),
+        deleting=True,
+        attributes_class="gold",
+    ),
+    registry.StorageClass(
+        name="fast",
+        provisioner="csi.example.com",
+        binding_mode="WaitForFirstConsumer",
+        topologies=((Requirement(key="zone", operator="In", values=("a", "b")),),),
+        default=True,
+        created_at=1_700_000_000_000_000,
+    ),
+    registry.CSINode(
+        name="n1",
+        drivers=(
+            registry.NodeDriver(
+                name="csi.example.com", node_id="i-1", topology_keys=("zone",), limit=0
+            ),
+        ),
+        migrated=("kubernetes.io/gce-pd",),
+    ),
+    registry.CSIDriver(
+        name="csi.example.com", capacity=True, attach_required=False, limit_scaling=True
+    ),
+    registry.CSIStorageCapacity(
+        name="room",
+        namespace="kube-system",
+        storage_class="fast",
+        capacity=2**50,
+        largest=0,
+        topology=(TERM.expressions[0],),
+    ),
+    registry.VolumeAttachment(name="a1", attacher="csi.example.com", node="n1", volume="v1"),
+    registry.PodDisruptionBudget(
+        name="web", namespace="shop", selector=(APP,), allowed=-1, disrupted=("web-1",)
+    ),
+]
 EXAMPLES: list[AnyRecord] = [
     records.StreamStarted(
         format=1,
@@ -93,8 +211,12 @@ EXAMPLES: list[AnyRecord] = [
     records.PodAdded(pod=POD),
     records.PodUpdated(pod=Pod(uid="p1", name="web-0")),
     records.PodDeleted(uid="p1"),
+    *(records.ObjectChanged(object=each) for each in OBJECTS),
+    records.ObjectDeleted(type="PersistentVolumeClaim", name="web-0-data", namespace="shop"),
     records.BindSucceeded(uid="p1", node="n1"),
     records.BindFailed(uid="p1", node="n1", message='409 "conflict"'),
+    records.EvictionSucceeded(uid="p2"),
+    records.EvictionFailed(uid="p2", message="429"),
     records.BindRetried(uid="p1", node="n1", attempt=3, resource_version=4711),
     records.BindVoided(
         uid="p1", node="n1", attempt=3, reason="the node is gone", resource_version=4712
@@ -147,11 +269,35 @@ EXAMPLES: list[AnyRecord] = [
         message="m",
         carry={"volume": {"parts": [1, 2.5, None, True]}},
         deadlines={"Gang": 10_000_000},
+        start=17,
+        nominated=True,
     ),
     records.PermitGranted(uid="p1", plugin="Gang", by="p2"),
     records.BindIntended(uid="p1", node="n1", attempt=3),
     records.PodUnreserved(uid="p1", node="n1", plugin="Gang", message="timeout"),
     records.PodBound(uid="p1", node="n1", attempt=3, message="m"),
+    records.PreemptionDecided(
+        uid="p1",
+        attempt=3,
+        node="n2",
+        row=5,
+        criterion="violations",
+        victims=("p2", "p3", "p4"),
+        leaving=("p3",),
+        sent_back=("p4",),
+        nodes=9,
+        looked=8,
+        candidates=7,
+        first=4,
+        last=2,
+        draw=2**64 - 1,
+        violations=1,
+        highest=-2,
+        total=2**40,
+        start=1_700_000_002_000_000,
+        digest="00ff",
+    ),
+    records.NominationCleared(uid="p2", node="n2", cause="Preempted", by="p1"),
     records.MemoryChanged(plugin="First", key="shop/web-0", value="n1"),
 ]
 GOLDEN = Path(__file__).with_name("records-golden.jsonl").read_bytes().splitlines()
@@ -159,7 +305,8 @@ GOLDEN = Path(__file__).with_name("records-golden.jsonl").read_bytes().splitline
 
 def test_there_is_an_example_of_every_kind() -> None:
     """And a line for each of them, in the catalogue's order."""
-    assert [type(each) for each in EXAMPLES] == list(typing.get_args(AnyRecord))
+    assert list(dict.fromkeys(map(type, EXAMPLES))) == list(typing.get_args(AnyRecord))
+    assert [type(each) for each in OBJECTS] == list(registry.TYPES.values())
     assert len(GOLDEN) == len(EXAMPLES)
 
 
@@ -173,6 +320,17 @@ def test_the_examples_leave_out_no_field() -> None:
     assert set(msgspec.to_builtins(NODE)) == set(Node.__struct_fields__)
     assert set(msgspec.to_builtins(POD)) == set(Pod.__struct_fields__)
     assert set(msgspec.to_builtins(POD.spec)) == set(PodSpec.__struct_fields__)
+    assert set(msgspec.to_builtins(NEAR)) == set(AffinityTerm.__struct_fields__)
+    (spread,) = POD.spec.spread
+    assert set(msgspec.to_builtins(spread)) == set(SpreadConstraint.__struct_fields__)
+    volumes = [msgspec.to_builtins(each) for each in POD.volumes]
+    assert {name for each in volumes for name in each} == set(PodVolume.__struct_fields__)
+    cluster_wide = {registry.Namespace, registry.PersistentVolume, registry.StorageClass}
+    cluster_wide |= {registry.CSINode, registry.CSIDriver, registry.VolumeAttachment}
+    for each in OBJECTS:
+        without = {"namespace"} if type(each) in cluster_wide else set()
+        fields = set(type(each).__struct_fields__) | {"type"}
+        assert set(msgspec.to_builtins(each)) == fields - without
 
 
 @pytest.mark.parametrize("record", EXAMPLES, ids=lambda record: type(record).__name__)

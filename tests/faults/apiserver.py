@@ -10,6 +10,7 @@ from eventsched.domain.objects import CPU, Node, Pod
 from eventsched.runtime.messages import (
     BindPod,
     Bound,
+    EvictPod,
     GetPod,
     Listed,
     NodeGone,
@@ -69,6 +70,15 @@ class ApiServer:
         if request.uid not in self.pods:
             return PodAbsent(request)
         self.put_pod(self.pods[request.uid].pod)
+        return PodShown(request, self.pods[request.uid])
+
+    def evict(self, request: EvictPod) -> PodAnswer:
+        """Begins to delete a pod; it ends later."""
+        if request.uid not in self.pods:
+            return PodAbsent(request)
+        pod = self.pods[request.uid].pod
+        if not pod.deleting:
+            self.put_pod(msgspec.structs.replace(pod, deleting=True, displaced=True))
         return PodShown(request, self.pods[request.uid])
 
     def list_nodes(self) -> Listed:

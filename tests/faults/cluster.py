@@ -7,6 +7,7 @@ from eventsched import __version__
 from eventsched.domain.objects import Node, Pod
 from eventsched.domain.records import FORMAT, StreamStarted
 from eventsched.plugins.default_binder import DefaultBinder
+from eventsched.plugins.default_preemption import DefaultPreemption
 from eventsched.plugins.node_resources_fit import NodeResourcesFit
 from eventsched.plugins.priority_sort import PrioritySort
 from eventsched.plugins.scheduling_gates import SchedulingGates
@@ -37,7 +38,10 @@ class Pairs:
 
 @cache
 def _profiles() -> dict[str, Profile]:
-    plugins = [PrioritySort(), SchedulingGates(), NodeResourcesFit(), Pairs(), DefaultBinder()]
+    plugins = [
+        PrioritySort(), SchedulingGates(), NodeResourcesFit(), DefaultPreemption(), Pairs(),
+        DefaultBinder(),
+    ]  # fmt: skip
     points = {point: [each for each in plugins if point in points_of(each)] for point in POINTS}
     return {PROFILE: Profile(PROFILE, points, {})}
 

@@ -12,7 +12,7 @@ from eventsched.domain.records import Outcome
 from eventsched.eventlog import chain
 from eventsched.eventlog.chain import Head, SealedBatch
 from eventsched.runtime.leader import Leader
-from eventsched.runtime.messages import BindPod
+from eventsched.runtime.messages import BindPod, EvictPod
 from eventsched.scheduling.engine import Engine
 from eventsched.scheduling.ledger import Logged
 
@@ -39,6 +39,8 @@ class Auditor:
         self._api = api
         self._committed: dict[str, tuple[str, str]] = {}
         """Decision id → pod and node: every intent that was ever in the log."""
+        self._evictions: set[tuple[str, str]] = set()
+        """Victim and decision id: every eviction that was ever in the log."""
         self._compared = 0
         self.kinds: Counter[str] = Counter()
         """Records read, by kind."""
@@ -91,6 +93,8 @@ class Auditor:
                     self._intended(uid, record.node, logged)
             case records.BindIntended(uid=uid, node=node):
                 self._intended(uid, node, logged)
+            case records.PreemptionDecided():
+                self._check_victims(record, logged)
             case records.BindVoided(uid=uid) if uid in self._open:
                 self._void.add(self._open.pop(uid))
             case records.PodBound(uid=uid, node=node):
@@ -107,6 +111,23 @@ class Auditor:
         decision = f"{STREAM}/{logged.position}@{self._token}"
         self._open[uid] = decision
         self._committed[decision] = (uid, node)
+
+    def _check_victims(self, decided: records.PreemptionDecided, logged: Logged) -> None:
+        state = self.engine.state
+        limit = state.pods[decided.uid].pod.priority
+        for uid in decided.victims:
+            victim = state.pods[uid]
+            ensure(victim.pod.priority < limit, f"{uid} is evicted for {decided.uid}")
+            ensure(victim.home == decided.node, f"{uid} is not on {decided.node}")
+        for uid in decided.evicted:
+            decision = f"{STREAM}/{logged.position}@{self._token}"
+            self._evictions.add((uid, decision))
+            ensure(not state.pods[uid].pod.deleting, f"{uid} is being deleted already")
+
+    def evicted(self, request: EvictPod) -> None:
+        """An eviction has arrived: some log has said so."""
+        known = (request.uid, request.decision) in self._evictions
+        ensure(known, f"{request.uid} is evicted, but no decision was committed")
 
     def _check_room(self, decided: records.PodDecided) -> None:
         nodes = self.engine.state.nodes
@@ -145,6 +166,8 @@ class Auditor:
         self._check_replay()
         state = self.engine.state
         ensure(not state.reservations, f"open in the end: {sorted(state.reservations)}")
+        evicting = state.preemptions.evicting
+        ensure(not evicting, f"evictions open in the end: {sorted(evicting)}")
         ensure(set(state.nodes.rows) == set(self._api.nodes), "other nodes in the log")
         ensure(set(state.pods) == set(self._api.pods), "other pods in the log")
         for uid, seen in self._api.pods.items():

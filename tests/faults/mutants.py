@@ -8,7 +8,7 @@ switch for any of them.
 from collections.abc import Callable
 from typing import NamedTuple
 
-from eventsched.domain.records import Stimulus
+from eventsched.domain.records import Evict, Stimulus
 from eventsched.eventlog.chain import SealedBatch, Term
 from eventsched.runtime import takeover
 from eventsched.runtime.intents import Intent, Intents
@@ -48,7 +48,26 @@ class BindFirst(Leader):
     def _append(self) -> None:
         super()._append()
         for effect, _ in self._under_way[1].effects if self._under_way else ():
-            self._do(self._intents.committed(effect.uid))
+            if not isinstance(effect, Evict):
+                self._do(self._intents.committed(effect.uid))
+
+
+class EvictFirst(Leader):
+    """Evictions leave with their batch, not after it."""
+
+    def _append(self) -> None:
+        super()._append()
+        for effect, _ in self._under_way[1].effects if self._under_way else ():
+            if isinstance(effect, Evict):
+                self._do(self._evictions.evict(effect.uid))
+
+
+class ForgetsEvictions(Leader):
+    """A new leader leaves the evictions that its predecessor promised alone."""
+
+    def _resume(self) -> None:
+        self._evictions.open = list  # type: ignore[method-assign]
+        super()._resume()
 
 
 class AnyWriter(Database):
@@ -151,6 +170,8 @@ class NoBarrier(Leader):
 
 MUTANTS = {
     "bindfirst": Mutant(BindFirst),
+    "evictfirst": Mutant(EvictFirst),
+    "forgetsevictions": Mutant(ForgetsEvictions),
     "noepoch": Mutant(database=AnyWriter),
     "nofence": Mutant(NoFence),
     "redecide": Mutant(Redecide),

@@ -6,7 +6,7 @@ one of the pods.
 
 from collections.abc import Callable
 
-from eventsched.runtime.messages import Append, BindPod, Renew
+from eventsched.runtime.messages import Append, BindPod, EvictPod, Renew
 
 from .invariants import ensure
 from .stage import Stage
@@ -21,6 +21,35 @@ def bind_before_commit(stage: Stage) -> None:
     stage.pod("p1")
     stage.settle()
     ensure("p1" not in stage.api.placed, "p1 is bound, and the log knows nothing of it")
+
+
+def eviction_before_commit(stage: Stage) -> None:
+    """The database is slow: nobody may be evicted meanwhile."""
+    leader = stage.lead("A")
+    stage.pod("p1")
+    stage.settle()
+    stage.hold(leader, Append)
+    stage.pod("p2", priority=1)
+    stage.settle()
+    ensure(not stage.api.pods["p1"].pod.deleting, "p1 is deleted, and the log knows nothing of it")
+
+
+def eviction_of_a_dead_leader(stage: Stage) -> None:
+    """A leader dies before its eviction arrives: the next one keeps the promise."""
+    first = stage.lead("A")
+    stage.pod("p1")
+    stage.settle()
+    stage.lose(first, EvictPod)
+    stage.pod("p2", priority=1)
+    stage.settle()
+    stage.crash(first)
+    second = stage.lead("B")
+    stage.settle(5)
+    ensure("p1" not in stage.api.pods, "p1 is still there")
+    ensure(stage.api.placed["p2"].node == "n0", "p2 is not bound")
+    made = [each for each in stage.database.records if each.kind == "PreemptionDecided"]
+    ensure(len(made) == 1, f"{len(made)} preemptions")
+    ensure(not second.leader.engine.state.preemptions.evicting, "an eviction is open")
 
 
 def replaced_leader_writes(stage: Stage) -> None:
@@ -175,6 +204,8 @@ def foreign_bind_before_a_takeover(stage: Stage) -> None:
 
 SCENARIOS: dict[str, tuple[Scenario, ...]] = {
     "bindfirst": (bind_before_commit,),
+    "evictfirst": (eviction_before_commit,),
+    "forgetsevictions": (eviction_of_a_dead_leader,),
     "noepoch": (replaced_leader_writes,),
     "noheartbeat": (idle_leader_is_replaced,),
     "nofence": (late_bind_of_an_intent_given_up,),

@@ -78,8 +78,10 @@ class Stage(World):
         self.api.put_pod(make_pod(name, cpu=cpu, memory=0, priority=priority))
 
     def foreign(self, name: str, cpu: int = 2000) -> None:
-        """Somebody else's pod is on n0."""
-        self.api.put_pod(make_pod(name, cpu=cpu, memory=0, scheduler_name="somebody-else"))
+        """Somebody else's pod is on n0, too important to be displaced."""
+        self.api.put_pod(
+            make_pod(name, cpu=cpu, memory=0, scheduler_name="somebody-else", priority=9)
+        )
         self.api.place(name, "n0")
 
     def finish(self) -> None:

@@ -24,6 +24,8 @@ lost Acquire; lost Append; lost BindPod; lost GetPod; lost ListCluster; lost Ren
 late Acquire; late Append; late BindPod; late GetPod; late ListCluster; late Renew;
 ghost Acquire; ghost Append; ghost BindPod; ghost GetPod; ghost ListCluster; ghost Renew;
 unanswered Acquire; unanswered Append; unanswered BindPod; unanswered GetPod;
+record PreemptionDecided; record EvictionSucceeded; record EvictionFailed; record NominationCleared;
+lost EvictPod; late EvictPod; ghost EvictPod; unanswered EvictPod;
 unanswered ListCluster; unanswered Renew;
 record BindIntended; record BindRetried; record BindVoided; record PodUnreserved; record TimePassed
 """
@@ -52,12 +54,12 @@ def test_nothing_wrong_happens(first: int, lossy: bool) -> None:
 @pytest.mark.parametrize("mutant", ["bindfirst", "noepoch"])
 def test_seeds_catch_what_is_badly_wrong(mutant: str) -> None:
     """The others are caught by test_scenarios.py."""
-    assert campaign.run(range(3), mutant=mutant).violations
+    assert campaign.run(range(5), mutant=mutant).violations
 
 
 def test_a_violation_names_the_command_that_repeats_it() -> None:
     """With its seed and step."""
-    [violation, *_] = campaign.run(range(3), mutant="noepoch").violations
+    [violation, *_] = campaign.run(range(5), mutant="noepoch").violations
     said, command = violation.split("\n")
     assert said.startswith("seed ")
     assert " step " in said

@@ -19,6 +19,7 @@ from eventsched.runtime.messages import (
     BindPod,
     Bound,
     Committed,
+    EvictPod,
     GetPod,
     ListCluster,
     Listed,
@@ -192,6 +193,9 @@ class World:
             wake_at = process.leader.wake_at
             if wake_at is not None and wake_at <= self.now + process.skew:
                 found.append(lambda process=process: self.tell(process, Tick()))
+        for uid, seen in self.api.pods.items():
+            if seen.pod.deleting and (seen.pod.displaced or not self.faults):
+                found.append(lambda uid=uid: self.api.delete_pod(uid))
         return found
 
     def _skip_ahead(self) -> None:
@@ -366,6 +370,9 @@ class World:
                 return self.api.get(request)
             case TouchPod():
                 return self.api.touch(request)
+            case EvictPod():
+                self.auditor.evicted(request)
+                return self.api.evict(request)
             case BindPod():
                 answer = self.api.bind(request)
                 if isinstance(answer, Bound):

@@ -9,9 +9,10 @@ from eventsched.cli.main import main
 from eventsched.domain import records
 from eventsched.domain.objects import Pod, Taint
 from eventsched.domain.records import FORMAT, Stimulus
+from eventsched.domain.verdicts import IGNORED
 from eventsched.eventlog.port import Batch, Stored
 from eventsched.eventlog.postgres import PostgresEventLog
-from eventsched.scheduling.framework import DependsOn, Normalization, Wait
+from eventsched.scheduling.framework import DependsOn, Normalization, Status, Wait
 from eventsched.scheduling.ledger import Logged
 from tests.builders import SECOND, engine_with, make_node, make_pod
 
@@ -51,6 +52,33 @@ class Share:
 
     def score(self, cycle, pod, nodes):
         return nodes.allocatable(("cpu",))[0]
+
+
+class OfWeb:
+    """Scores pods named web alone: where the others go is told in tests."""
+
+    def pre_score(self, cycle, pod, nodes):
+        return None if pod.name == "web" else Status.skip()
+
+
+class Even(OfWeb):
+    """The fewer pods, the better, and some nodes left out of it."""
+
+    name = "Even"
+    normalization = Normalization.SPREAD
+
+    def score(self, cycle, pod, nodes):
+        return np.where(nodes.rows % 3 == 1, IGNORED, nodes.pods)
+
+
+class Relative(OfWeb):
+    """Distances between the worst and the best node, where floating point tells from integers."""
+
+    name = "Relative"
+    normalization = Normalization.RATIO
+
+    def score(self, cycle, pod, nodes):
+        return nodes.rows * 29 % 101 - 50
 
 
 class Own:
@@ -115,7 +143,7 @@ class World:
 def odd(address: str) -> None:
     """A day with nodes that come, change, go and come back; pods that are refused, retried, bound,
     moved by others, wait at Permit, are given up and deleted; and pods of one name."""
-    world = World(Wide(), Share(), Own(), Gang())
+    world = World(Wide(), Share(), Even(), Relative(), Own(), Gang())
     world.see(records.StreamStarted(format=FORMAT, engine="test", seed="odd"), 0)
     for number in range(1, 6):
         taints = (Taint(key="dedicated", effect="NoSchedule"),) if number == 3 else ()

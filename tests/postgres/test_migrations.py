@@ -296,7 +296,7 @@ def test_scripts_and_migrations_are_packed() -> None:
             assert (path.parent / "__init__.py").exists() or path in data, path
             assert path.suffix == ".py" or path in data, path
     assert len(data) >= 5
-    for name in ("tables", "append", "views", "comments"):
+    for name in ("tables", "append", "views", "preemptions", "comments"):
         assert files("eventsched.eventlog").joinpath("sql", f"0001_{name}.sql").is_file()
 
 

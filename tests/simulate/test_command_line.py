@@ -78,7 +78,10 @@ def test_a_trace_runs_to_its_end(
     # The pod that ran for 100 s from its bind at 0.001 s is the last to end.
     assert found["virtual_seconds"] == 100.001
     [reason] = found["pending_reasons"]  # type: ignore[misc]
-    assert reason == "0/2 nodes are available: 2 Insufficient cpu."
+    assert reason == (
+        "0/2 nodes are available: 2 Insufficient cpu. no new claims to deallocate, preemption: "
+        "0/2 nodes are available: 2 Preemption is not helpful for scheduling."
+    )
 
 
 def test_together_pods_arrive_at_once_and_stay(
@@ -102,7 +105,11 @@ def test_manifests_run_and_bound_pods_are_there_from_the_start(
     path.write_text(MANIFESTS)
     found = answer(capsys, "simulate", "--manifests", str(path))
     assert (found["placed"], found["pending"], found["pods"]) == (1, 1, 2)
-    assert found["pending_reasons"] == {"0/1 nodes are available: 1 Insufficient cpu.": 1}
+    said = (
+        "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, preemption: "
+        "0/1 nodes are available: 1 No preemption victims found for incoming pod."
+    )
+    assert found["pending_reasons"] == {said: 1}
     found = answer(capsys, "simulate", "--nodes", str(path), "--pods", str(path))
     assert found["placed"] == 1
 
@@ -148,7 +155,7 @@ def test_a_plugin_that_fails_fails_its_attempts_and_is_named(
     assert (found["placed"], found["pending"], found["errors"]) == (0, 8, found["attempts"])
     [reason] = found["pending_reasons"]
     assert reason.startswith("plugin Sharp failed in filter: returned shape (1,)")
-    assert found["stopped"].startswith("the last 1000 attempts all failed")
+    assert (found["parked"], found["attempts"]) == (8, 8 * 5)
     [said] = printed.err.splitlines()
     assert all(word in said for word in ("sharp.py", "Sharp", "mend the plugin")), said
 
@@ -192,8 +199,8 @@ def test_bound_pods_on_nodes_that_are_not_there_are_warned_about(
             ("profiles[0].plugins.score.enabled[0].weight", "-1"),
         ),
         (
-            "profiles: [{plugins: {filter: {enabled: [{name: InterPodAffinity}]}}}]\n",
-            ("InterPodAffinity", "not available"),
+            "profiles: [{plugins: {permit: {enabled: [{name: GangScheduling}]}}}]\n",
+            ("GangScheduling", "not available"),
         ),
         (
             "profiles: [{pluginConfig: [{name: NodeResourcesFit, args: {ignoredResource: []}}]}]\n",
@@ -203,7 +210,7 @@ def test_bound_pods_on_nodes_that_are_not_there_are_warned_about(
             "profiles: [{pluginConfig: [{name: NodeResourcesFit, args: {strategy: 1}}]}]\n",
             ("profiles[0].pluginConfig[0].args", "strategy"),
         ),
-        ("percentageOfNodesToScore: 50\n", ("percentageOfNodesToScore", "remove it")),
+        ("percentageOfNodesToScore: 101\n", ("percentageOfNodesToScore", "use 0 to 100")),
         ("extenders: [{urlPrefix: 'http://127.0.0.1:1'}]\n", ("extenders", "remove them")),
         ("profiles: [\n", ("config.yaml", "line")),
     ],

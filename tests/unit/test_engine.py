@@ -173,7 +173,8 @@ def test_fit_error_counts_each_reason_and_sorts_the_texts() -> None:
     *_, decided, queued = attempted(engine)
     assert decided == refused(
         message="0/4 nodes are available: 1 Insufficient memory, 1 node(s) had untolerated "
-        "taint(s), 1 node(s) were unschedulable, 2 Insufficient cpu.",
+        "taint(s), 1 node(s) were unschedulable, 2 Insufficient cpu. no new claims to deallocate, "
+        "preemption: 0/4 nodes are available: 4 Preemption is not helpful for scheduling.",
         evaluated=4,
         counts=((1, 1), (2, 1), (3, 1), (4, 1)),
     )

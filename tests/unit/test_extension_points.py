@@ -2,12 +2,13 @@
 
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
 from eventsched.domain import records
 from eventsched.domain.records import Outcome, PodDecided, PodQueued, Queue
-from eventsched.domain.verdicts import Code, Normalization, ScoreColumn, Verdict
+from eventsched.domain.verdicts import Code, Normalization, ScoreColumn, Verdict, normalized
 from eventsched.scheduling.engine import Engine
 from eventsched.scheduling.framework import ClusterEvent, PreFilterResult, Status
 from tests.builders import (
@@ -247,6 +248,8 @@ def test_per_node_plugins_through_the_adapter() -> None:
         (Normalization.DEFAULT, (60,), 100, "c"),
         (Normalization.REVERSED, (60,), 67, "a"),
         (Normalization.MIN_MAX, (20, 60), 100, "c"),
+        (Normalization.RATIO, (0, 40), 100, "c"),
+        (Normalization.SPREAD, (20, 60), 100, "a"),
     ],
 )
 def test_normalizations(
@@ -263,6 +266,46 @@ def test_normalizations(
     assert decided.parameters == (parameters,)
     column = ScoreColumn(plugin="Scores", weight=2, normalization=kind)
     assert engine.state.scorings[decided.scoring] == (column,)
+
+
+@pytest.mark.parametrize(
+    ("raw", "parameters", "score", "node"),
+    [
+        ({"a": -1, "b": 30, "c": 60}, (30, 60), 100, "b"),
+        ({"a": 0, "b": -1, "c": -1}, (0, 0), 100, "a"),
+        ({"a": 7, "b": 7, "c": 7}, (7, 7), 100, "a"),
+        ({"a": -1, "b": -1, "c": -1}, (0, 0), 0, "a"),
+    ],
+)
+def test_spread_leaves_out_ignored_nodes(
+    raw: dict[str, int], parameters: tuple[int, ...], score: int, node: str
+) -> None:
+    """They get 0 and say nothing of the smallest and largest raw score."""
+    plugin = Scripted("Scores", score=on(**raw))
+    plugin.normalization = Normalization.SPREAD
+    decided = decision(waiting(plugin))
+    assert (decided.score, decided.parameters) == (score, (parameters,))
+    assert decided.node == node
+
+
+def test_ratios_are_of_distances() -> None:
+    """What all feasible nodes have alike is not recorded."""
+    plugin = Scripted("Scores", filter=on(a=0, b=0, c=1), score=on(a=-30, b=-1))
+    plugin.normalization = Normalization.RATIO
+    logged = waiting(plugin).schedule_next()[-1]
+    assert logged.detail is not None
+    assert logged.detail.scores[0].tolist() == [0, 29, 0]
+    assert (logged.record.node, logged.record.parameters) == ("b", ((0, 29),))
+
+
+def test_ratios_are_cut_off_in_floating_point() -> None:
+    """100 * (29 / 100) is a little less than 29."""
+    column = ScoreColumn(
+        plugin="p", weight=1, normalization=Normalization.RATIO, parameters=(0, 100)
+    )
+    assert normalized(column, np.array([0, 29, 57, 58, 100])).tolist() == [0, 28, 56, 57, 100]
+    equal = msgspec.structs.replace(column, parameters=(7, 7))
+    assert normalized(equal, np.array([7, 7])).tolist() == [0, 0]
 
 
 def test_own_normalization_is_kept_beside_the_raw_scores() -> None:

@@ -129,7 +129,11 @@ def test_a_freed_host_port_wakes() -> None:
     observed(engine, *added(make_node(), holder, make_pod(ports=[80])))
     *_, decided, _ = attempted(engine)
     reason = "1 node(s) didn't have free ports for the requested pod ports"
-    assert decided == refused(message=f"0/1 nodes are available: {reason}.", counts=((1, 1),))
+    message = (
+        f"0/1 nodes are available: {reason}. no new claims to deallocate, preemption: 0/1 nodes "
+        "are available: 1 No preemption victims found for incoming pod."
+    )
+    assert decided == refused(message=message, counts=((1, 1),))
     gone = records.PodDeleted(uid="holder")
     move = woken("AssignedPodDelete", "NodePorts")
     assert observed(engine, gone, at=2 * SECOND) == [gone, move]

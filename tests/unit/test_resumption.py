@@ -29,6 +29,7 @@ from eventsched.runtime.simulation import Simulation
 from eventsched.scheduling import configuration
 from eventsched.scheduling.framework import Wait
 from tests.builders import SECOND, make_node, make_pod
+from tests.displacing import Hesitant, crowded
 
 REAL = {"seconds", "pods_per_second"}
 FORMS = {"log_head", "bytes_per_pod"}
@@ -213,6 +214,10 @@ CASES: dict[str, Callable[[], Case]] = {
     ),
     "flush": lambda: Case(at_the_flush(), assembly_of(Parking), until=1_000 * SECOND),
     "odd": lambda: Case(odd(), assembly_of()),
+    "preemption": lambda: Case(crowded(11, nodes=3, pods=18), assembly_of(), until=20 * SECOND),
+    "preemption at permit": lambda: Case(
+        crowded(3, nodes=2, pods=14), assembly_of(Hesitant), until=12 * SECOND
+    ),
 }
 
 
@@ -252,7 +257,7 @@ class Run:
 
 def simulation_of(case: Case, log: Kept, batch_size: int, keep: Any, every: int) -> Simulation:
     cluster = simulating.SimulatedCluster(
-        case.source.nodes, case.source.arrivals, case.source.bound
+        case.source.nodes, case.source.arrivals, case.source.bound, objects=case.source.objects
     )
     return Simulation(
         case.assembly, cluster, log, inputs=case.source.digests, batch_size=batch_size,
@@ -351,15 +356,15 @@ def test_vectors_go_on(name: str) -> None:
                     assert column.tolist() == again.tolist()
 
 
-def test_errors_end_a_run_beside_a_pod_that_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The flush tries that pod again and again; it is refused, which is no progress either."""
-    monkeypatch.setattr(simulating, "HOPELESS_AFTER", 100)
+def test_a_run_ends_beside_a_pod_that_always_fails() -> None:
+    """It is parked, and a pod that is refused waits with it: only the flush could still happen."""
     pods = [TracePod(make_pod("parked-1")), TracePod(make_pod("p-3"))]
     case = Case(Source([make_node()], pods), assembly_of(Broken, Parking))
     simulation = simulation_of(case, Kept(), 256, None, 1)
-    simulation.run(until=20_000 * SECOND)
-    assert simulation.hopeless
-    assert simulation.tally.errors == 100
+    tally = simulation.run(until=20_000 * SECOND)
+    assert not simulation.hopeless
+    assert tally.now < 20_000 * SECOND
+    assert 5 <= tally.errors < 20
 
 
 def test_a_finished_run_has_nothing_to_do() -> None:

@@ -14,12 +14,21 @@ from hypothesis import strategies as st
 
 from eventsched.cli.main import main
 from eventsched.domain.errors import InputError
-from eventsched.domain.verdicts import Detail, column_digest, detail_digest
+from eventsched.domain.verdicts import (
+    Detail,
+    Normalization,
+    ScoreColumn,
+    column_digest,
+    detail_digest,
+    normalized,
+    parameters_of,
+)
 from eventsched.eventlog import vectors
 from eventsched.eventlog.errors import CorruptLogError
 from eventsched.history.filed import FileLog
 from eventsched.history.verification import Result, verify, verify_file
 from eventsched.history.verified_chain import batch_hash
+from eventsched.history.verified_decisions import normalized as verified
 from eventsched.history.verified_file import LogFile
 from eventsched.history.verified_log import Batch, Packed
 from eventsched.history.verified_rows import uuid
@@ -439,3 +448,15 @@ def test_a_log_that_is_not_read_from_a_file(tmp_path: Path) -> None:
     finally:
         log.close()
     assert (result.first, result.is_whole, result.records) == (None, True, 6)
+
+
+@pytest.mark.parametrize("kind", sorted({*Normalization} - {Normalization.OWN}))
+@given(raw=st.lists(st.integers(0, 500), min_size=1))
+def test_normalised_scores_are_found_by_the_same_rules(kind: Normalization, raw: list[int]) -> None:
+    values = np.array(raw) % (101 if kind is Normalization.IDENTITY else 501)
+    values -= kind is Normalization.SPREAD  # -1 stands for a node that is left out
+    column = ScoreColumn(
+        plugin="p", weight=1, normalization=kind, parameters=parameters_of(kind, values)
+    )
+    expected = [verified(kind.value, int(each), list(column.parameters)) for each in values]
+    assert normalized(column, values).tolist() == expected

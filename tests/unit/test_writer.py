@@ -173,15 +173,15 @@ def test_what_asks_something_of_the_world() -> None:
     writer = Writer(engine.state)
     (intent,) = engine.schedule_next()
     retry = records.BindRetried(uid="p1", node="n1", attempt=1, resource_version=5)
-    asked = [writer.effect(intent), writer.effect(Logged(9, 0, 9, retry))]
+    asked = [*writer.effects(intent), *writer.effects(Logged(9, 0, 9, retry))]
     assert [each and (each.node, each.attempt, each.decision) for each in asked] == [
         ("n1", 1, 2 + 1),
         ("n1", 1, 9),
     ]
     for said in (records.BindSucceeded(uid="p1", node="n1"), records.PodDeleted(uid="p1")):
-        assert writer.effect(Logged(9, 0, 9, said)) is None
+        assert not writer.effects(Logged(9, 0, 9, said))
     refused = records.PodDecided(uid="p1", attempt=2, outcome=records.Outcome.UNSCHEDULABLE)
-    assert writer.effect(Logged(9, 0, 9, refused)) is None
+    assert not writer.effects(Logged(9, 0, 9, refused))
 
 
 def test_without_a_log_effects_leave_all_the_same() -> None:

@@ -249,6 +249,10 @@ LANGUAGE sql STABLE AS $$
                    100 - CASE c.low WHEN 0 THEN r.value ELSE r.value * 100 / c.low END
                WHEN 'min-max' THEN CASE WHEN c.low = c.high THEN 0
                                    ELSE (r.value - c.low) * 100 / (c.high - c.low) END
+               WHEN 'ratio' THEN CASE WHEN c.low = c.high THEN 0 ELSE trunc(100::float8
+                                  * ((r.value - c.low)::float8 / (c.high - c.low)::float8)) END
+               WHEN 'spread' THEN CASE WHEN r.value = -1 THEN 0 WHEN c.high = 0 THEN 100
+                                  ELSE (c.high + c.low - r.value) * 100 / c.high END
                ELSE o.value
            END
     FROM raws r

@@ -23,7 +23,7 @@ def upgrade() -> None:
             op.execute(f"ALTER SCHEMA {schema} OWNER TO {_OWNER}")
         op.execute(f"ALTER TABLE eventsched_log.migration OWNER TO {_OWNER}")
         op.execute(f"SET LOCAL ROLE {_OWNER}")
-    for name in ("tables", "append", "views", "comments"):
+    for name in ("tables", "append", "views", "preemptions", "comments"):
         _run(f"0001_{name}.sql")
     op.execute("REVOKE ALL ON ALL FUNCTIONS IN SCHEMA eventsched_log, eventsched FROM PUBLIC")
     if not one_user:
@@ -75,6 +75,7 @@ def _grants() -> None:
         op.execute(f"GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO {_WRITER}, {_READER}")
     reading = (
         "eventsched.verdicts(text, bigint), eventsched.scores(text, bigint), "
+        "eventsched.candidates(text, bigint), "
         "eventsched_log.time(bigint), eventsched_log.uid(text), "
         "eventsched_log.record(integer, bigint), eventsched_log.entries(bytea, integer), "
         "eventsched_log.integer_at(bytea, integer, integer), "

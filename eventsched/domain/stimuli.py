@@ -1,0 +1,156 @@
+"""The stimuli: what happened outside, as facts that stand in a log (see records.py)."""
+
+from typing import ClassVar
+
+from eventsched.domain.objects import Frozen, Node, Pod
+from eventsched.domain.registry import AnyObject
+
+
+class Record(Frozen, frozen=True, tag_field="kind"):
+    """Base of stimuli and events; ``version`` is that of the kind's shape."""
+
+    version: ClassVar[int] = 1
+
+
+class Stimulus(Record, frozen=True):
+    """Something that happened outside the engine."""
+
+
+class StreamStarted(Stimulus, frozen=True, tag=True):
+    """The first record of a stream: what its decisions depend on besides its other records.
+
+    ``inputs`` are digests by name (node and pod files); ``configuration`` is the text of the
+    KubeSchedulerConfiguration, "" for the default one; ``flags`` are the numbered behaviours in
+    force; ``plugins`` gives name → source digest; ``timeline`` names the history of the database
+    that the stream began on, where that can change.
+    """
+
+    format: int
+    engine: str
+    seed: str
+    inputs: dict[str, str] = {}
+    configuration: str = ""
+    flags: tuple[int, ...] = ()
+    plugins: dict[str, str] = {}
+    timeline: str = ""
+
+
+class TermBegan(Stimulus, frozen=True, tag=True):
+    """A leader took the stream over. ``token`` (8 hex digits of the term's) stands in the ids of
+    the decisions that follow: ``stream/position@token``."""
+
+    epoch: int
+    token: str
+
+
+class HistoryLost(Stimulus, frozen=True, tag=True):
+    """The database is on another history than the log was written on (a failover, a restored
+    backup), so committed records may be missing. Since then no older bind could land any more, what
+    the cluster has was taken in, and all reservations were given up; the log goes on from here."""
+
+    timeline: str
+
+
+class NodeAdded(Stimulus, frozen=True, tag=True):
+    """A node joined the cluster."""
+
+    node: Node
+
+
+class NodeUpdated(Stimulus, frozen=True, tag=True):
+    """A part of a node that scheduling reads has changed."""
+
+    node: Node
+
+
+class NodeDeleted(Stimulus, frozen=True, tag=True):
+    """A node left the cluster."""
+
+    name: str
+
+
+class PodAdded(Stimulus, frozen=True, tag=True):
+    """A pod appeared: to be scheduled by us, or already on a node."""
+
+    pod: Pod
+
+
+class PodUpdated(Stimulus, frozen=True, tag=True):
+    """A part of a pod that scheduling reads has changed."""
+
+    pod: Pod
+
+
+class PodDeleted(Stimulus, frozen=True, tag=True):
+    """A pod is gone or has run to its end: what it held is free."""
+
+    uid: str
+
+
+class ObjectChanged(Stimulus, frozen=True, tag=True):
+    """An object of the cluster other than a pod or a node (a claim, a service…) appeared or has
+    changed in a part that scheduling reads."""
+
+    object: AnyObject
+
+
+class ObjectDeleted(Stimulus, frozen=True, tag=True):
+    """Such an object is gone; ``type`` is the name of its type (domain/registry.py)."""
+
+    type: str
+    name: str
+    namespace: str = ""
+
+
+class BindSucceeded(Stimulus, frozen=True, tag=True):
+    """The cluster accepted a binding."""
+
+    uid: str
+    node: str
+
+
+class BindFailed(Stimulus, frozen=True, tag=True):
+    """The cluster refused a binding; the pod is not on the node."""
+
+    uid: str
+    node: str
+    message: str
+
+
+class EvictionSucceeded(Stimulus, frozen=True, tag=True):
+    """The cluster accepted an eviction: the pod is being deleted, and its room is free when it is
+    gone."""
+
+    uid: str
+
+
+class EvictionFailed(Stimulus, frozen=True, tag=True):
+    """The cluster refused an eviction, or its intent was given up; the pod stays."""
+
+    uid: str
+    message: str
+
+
+class BindRetried(Stimulus, frozen=True, tag=True):
+    """An intent goes on with a newer resourceVersion of its pod as precondition: a new leader goes
+    on with it, or the pod has changed. The bind is called so only when this is committed."""
+
+    uid: str
+    node: str
+    attempt: int
+    resource_version: int
+
+
+class BindVoided(Stimulus, frozen=True, tag=True):
+    """An intent was given up: no bind for it can land any more, because the pod was changed after
+    the last one left, to ``resource_version`` (0 where none had left). ``reason`` is for people."""
+
+    uid: str
+    node: str
+    attempt: int
+    reason: str
+    resource_version: int = 0
+
+
+class TimePassed(Stimulus, frozen=True, tag=True):
+    """A timer that the engine asked for (backoff, permit deadline, flush) came due."""

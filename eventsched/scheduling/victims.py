@@ -1,0 +1,163 @@
+"""Which pods have to leave a node so that a more important one fits: as few and as unimportant as
+possible.
+
+All rows at once: every less important pod is taken off each row; then the first pod of every row is
+put back, and stays where the pod still fits; then the second one… Upstream:
+plugins/defaultpreemption/default_preemption.go SelectVictimsOnNode, util.MoreImportantPod.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from eventsched.domain.columns import REQUESTED
+from eventsched.domain.journal import Rows
+from eventsched.domain.objects import Pod
+from eventsched.domain.views import PodStep, TrialView, loads_of
+from eventsched.scheduling.budgets import Budgets
+from eventsched.scheduling.classes import PASSES
+from eventsched.scheduling.trials import Crowd, Trials
+
+NOBODY_LESS = -2
+"""Outcome: no pod on the node is less important."""
+NO_VICTIM = -3
+"""Outcome: the pod fits although none has to leave."""
+NOW = 2**62
+"""Start (µs) of pods that have not started, as it is compared: later than all others (upstream:
+util.GetPodStartTime)."""
+
+
+class Trial(NamedTuple):
+    """What a node's trial gave: ``outcome`` PASSES and the ``victims``, the most important first,
+    with how many of them break a budget; or NOBODY_LESS, NO_VICTIM, or the key of the filter that
+    refuses the pod even so (as classes.py has it)."""
+
+    outcome: int
+    victims: tuple[Pod, ...] = ()
+    violations: int = 0
+
+    @property
+    def highest(self) -> int:
+        """The highest priority among the victims."""
+        return self.victims[0].priority if self.victims else 0
+
+    @property
+    def total(self) -> int:
+        """The sum of the victims' priorities."""
+        return sum(pod.priority for pod in self.victims)
+
+    @property
+    def start(self) -> int:
+        """The earliest start (µs) of the victims of the highest priority; 0 where none of them has
+        started (upstream: util.GetEarliestPodStartTime)."""
+        highest = self.highest
+        starts = [p.started_at for p in self.victims if p.priority == highest and p.started_at]
+        return min(starts, default=0)
+
+
+def importance(pod: Pod) -> tuple[int, int]:
+    """Smaller for more important pods: higher priority, then earlier start."""
+    return -pod.priority, pod.started_at or NOW
+
+
+def try_rows(trials: Trials, rows: Rows, budgets: Budgets) -> list[Trial]:
+    """The trial of each row. Raises PluginError."""
+    limit = trials.pod.priority
+    residents = trials.table.residents
+    found: list[Trial | None] = [None] * len(rows)
+    places: list[int] = []
+    order: list[list[Pod]] = []
+    breaking: list[int] = []
+    for place, row in enumerate(rows.tolist()):
+        less = [pod for pod in residents[row].values() if pod.priority < limit]
+        if not less:
+            found[place] = Trial(NOBODY_LESS)
+            continue
+        less.sort(key=importance)
+        first, others = budgets.split(less)
+        places.append(place)
+        order.append(first + others)
+        breaking.append(len(first))
+    reprieve = _Reprieve(trials, rows[np.array(places, dtype=np.intp)], order)
+    outcomes = reprieve.run().tolist()
+    for index, (place, outcome) in enumerate(zip(places, outcomes, strict=True)):
+        found[place] = _trial(outcome, reprieve.stays[index], order[index], breaking[index])
+    return [each for each in found if each is not None]
+
+
+def _trial(outcome: int, stays: list[bool], order: list[Pod], breaking: int) -> Trial:
+    if outcome != PASSES:
+        return Trial(outcome)
+    victims = [pod for pod, stayed in zip(order, stays, strict=True) if not stayed]
+    if not victims:
+        return Trial(NO_VICTIM)
+    victims.sort(key=importance)
+    return Trial(PASSES, tuple(victims), stays[:breaking].count(False))
+
+
+class _Reprieve:
+    """The rounds over some rows, each of which has at least one pod to be taken off."""
+
+    def __init__(self, trials: Trials, rows: Rows, order: Sequence[list[Pod]]) -> None:
+        self._trials, self._rows, self._order = trials, rows, order
+        self.stays: list[list[bool]] = [[] for _ in order]
+        """For each row, whether its first pods may stay."""
+        self._crowds = trials.crowds(rows)
+
+    def run(self) -> Rows:
+        """The outcome of each row without any of its pods: PASSES or a key. Where it passes,
+        ``stays`` is complete."""
+        if not len(self._rows):
+            return np.zeros(0, dtype=np.intp)
+        table = self._trials.table
+        flat = [pod for pods in self._order for pod in pods]
+        loads = loads_of(table, flat)
+        lengths = [len(pods) for pods in self._order]
+        begins = np.concatenate([[0], np.cumsum(lengths)[:-1]]).astype(np.intp)
+        books = table.books[self._rows]
+        books[:, REQUESTED:] -= np.add.reduceat(loads, begins, axis=0)
+        everything = np.arange(len(self._rows), dtype=np.intp)
+        outcome = self._keys(everything, books, 0)
+        passing = np.flatnonzero(outcome == PASSES)
+        number = np.array(lengths, dtype=np.intp)
+        round_ = 0
+        while len(passing := passing[number[passing] > round_]):
+            back = books[passing]
+            back[:, REQUESTED:] += loads[begins[passing] + round_]
+            fits = self._keys(passing, back, round_ + 1) == PASSES
+            books[passing[fits]] = back[fits]
+            for index, stays in zip(passing.tolist(), fits.tolist(), strict=True):
+                self.stays[index].append(stays)
+            round_ += 1
+        return outcome.astype(np.intp)
+
+    def _keys(self, indices: Rows, books: np.ndarray[tuple[int, ...], np.dtype[np.int64]],
+              put_back: int) -> Rows:  # fmt: skip
+        """Verdicts on some rows in whose books the pod of this round is back, where there is one
+        (``put_back`` > 0)."""
+
+        def steps() -> list[PodStep]:
+            found = []
+            for position, index in enumerate(indices.tolist()):
+                pods, stays = self._order[index], [*self.stays[index], *[True] * (put_back > 0)]
+                for place, pod in enumerate(pods):
+                    if place >= len(stays) or not stays[place] or pod.spec.host_ports:
+                        found.append(PodStep(position, pod, -1))
+                for pod, stayed in zip(pods, stays, strict=False):
+                    # Of two pods with one host port the last to come or go counts (see TrialView).
+                    if pod.spec.host_ports:
+                        found.append(PodStep(position, pod, 1))
+                        if not stayed:
+                            found.append(PodStep(position, pod, -1))
+            return found
+
+        view = TrialView(self._trials.table, self._rows[indices], steps, books)
+        crowds: dict[int, Crowd] = {}
+        if self._crowds:
+            crowds = {
+                position: self._crowds[index]
+                for position, index in enumerate(indices.tolist())
+                if index in self._crowds
+            }
+        return self._trials.crowded_keys(view, crowds).astype(np.intp)
