@@ -4,7 +4,8 @@ from dataclasses import asdict
 from typing import Any
 
 from eventsched.cli.tables import table
-from eventsched.runtime.inquiry import Answer, Ranked, Refused
+from eventsched.history.words import CRITERIA
+from eventsched.runtime.inquiry import Answer, Ranked, Refused, Room
 
 FEW = 10
 """Nodes that are shown where not all are asked for."""
@@ -14,6 +15,8 @@ def answer_text(answer: Answer, *, wide: bool = False, node: str = "") -> str:
     """Where the pod would go, how the nodes compare, and why not the others. ``wide`` shows all
     nodes; ``node`` names one that is shown whatever its rank."""
     lines = [_verdict(answer)]
+    if answer.room is not None:
+        lines.append(_making_room(answer.room))
     shown = [
         each for place, each in enumerate(answer.ranked) if wide or place < FEW or each.node == node
     ]
@@ -59,6 +62,15 @@ def _verdict(answer: Answer) -> str:
     return f"{answer.pod} would go to {best[0].node} (total {best[0].total}{after})"
 
 
+def _making_room(room: Room) -> str:
+    victims = ", ".join(room.victims) or "nobody, as a pod is leaving it already"
+    text = f"It would be nominated to {room.node}; to make room there it would evict {victims}"
+    if room.candidates > 1:
+        why = CRITERIA.get(room.criterion, room.criterion)
+        text += f" (the best of {room.candidates} candidates: {why})"
+    return text
+
+
 def _such(refused: Refused, node: str, wide: bool) -> str:
     if wide:
         return ", ".join(refused.nodes)
@@ -81,6 +93,7 @@ def answer_json(answer: Answer) -> dict[str, Any]:
             for each in answer.refused
         ],
         "message": answer.message or None,
+        "preemption": None if answer.room is None else asdict(answer.room),
     }
 
 

@@ -16,7 +16,7 @@ from eventsched.runtime.assembly import assemble, registry
 
 DESCRIPTION = """Says where a pod would go now, and what every plugin says of every node:
 
-  kubectl get nodes,pods,pvc,pv,sc,csinodes,svc,rs,sts,pdb,ns -A -o json |
+  kubectl get ns,nodes,pods,pc,svc,rs,sts,pdb,pvc,pv,sc,csinodes -A -o json |
       eventsched evaluate - --pod my-pod.yaml
 
 Without --pod the file holds scenarios, one {"id", "config", "objects", "pending"} a line, and the

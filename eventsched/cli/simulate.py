@@ -118,7 +118,7 @@ def _source(options: argparse.Namespace, assembly: Assembly) -> Source:
         source = source.together()
     if options.limit is not None:
         source = source.limited(options.limit)
-    source.check_profiles(assembly.profiles)
+    source = source.of_profiles(assembly.profiles)
     for warning in (*assembly.warnings, *source.warnings):
         print(f"warning: {warning}", file=sys.stderr)
     if options.why is not None:

@@ -36,15 +36,25 @@ class Source:
         """The first so many pods only."""
         return self._varied(f"limit {number}", self.arrivals[:number])
 
-    def check_profiles(self, profiles: Container[str]) -> None:
-        """Raises InputError for a pod that no profile would schedule."""
-        for each in self.arrivals:
-            if each.pod.scheduler_name not in profiles:
-                raise InputError(
-                    f"pod {each.pod.full_name}: spec.schedulerName",
-                    f"no profile is named {each.pod.scheduler_name!r}",
-                    "add a profile of that schedulerName to --config, or change the pod",
-                )
+    def of_profiles(self, profiles: Container[str]) -> "Source":
+        """Without the pending pods of other schedulers, which are warned about. Raises InputError
+        where that leaves none of several."""
+        ours = [each for each in self.arrivals if each.pod.scheduler_name in profiles]
+        others = [each.pod for each in self.arrivals if each.pod.scheduler_name not in profiles]
+        if not others:
+            return self
+        first = others[0]
+        if not ours:
+            raise InputError(
+                f"pod {first.full_name}: spec.schedulerName",
+                f"no profile is named {first.scheduler_name!r}, and no pod is of any other",
+                "add a profile of that schedulerName to --config, or change the pods",
+            )
+        warning = (
+            f"pending pods of schedulers that are no profile here were left out: {len(others)}, "
+            f"such as {first.full_name} ({first.scheduler_name})"
+        )
+        return replace(self, arrivals=ours, warnings=(*self.warnings, warning))
 
     def check_pod(self, full_name: str) -> None:
         """Raises InputError for a pod that will not arrive."""

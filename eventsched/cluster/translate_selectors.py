@@ -102,7 +102,7 @@ def affinity_term(term: Field, completing: Labels | None) -> AffinityTerm:
         selector = _completed(selector, same, "In", completing)
         selector = _completed(selector, other, "NotIn", completing)
     return AffinityTerm(
-        topology_key=term.get("topologyKey").text(),
+        topology_key=_topology_key(term, completing),
         selector=selector,
         namespaces=term.get("namespaces").texts(),
         namespace_selector=label_selector(term.get("namespaceSelector")),
@@ -111,16 +111,25 @@ def affinity_term(term: Field, completing: Labels | None) -> AffinityTerm:
     )
 
 
+def _topology_key(field: Field, completing: Labels | None) -> str:
+    """An API server lets nothing pass without one."""
+    key = field.get("topologyKey")
+    return key.text() if completing is None else key.needed_text()
+
+
 def spread_constraints(field: Field, completing: Labels | None) -> tuple[SpreadConstraint, ...]:
     """A list of core/v1 TopologySpreadConstraint. With ``completing``, the labels of a pod that no
     API server has seen, their selectors are completed from matchLabelKeys; kube-scheduler does that
-    by itself too (podtopologyspread/common.go), so it changes no decision."""
+    by itself too (podtopologyspread/common.go), so it changes no decision. What that server would
+    refuse is refused then."""
     found = []
     for each in field.items():
         constraint = SpreadConstraint(
-            max_skew=each.get("maxSkew").integer(-_INT32, _INT32 - 1),
-            topology_key=each.get("topologyKey").text(),
-            when_unsatisfiable=each.get("whenUnsatisfiable").text(),
+            max_skew=each.get("maxSkew").integer(-_INT32 if completing is None else 1, _INT32 - 1),
+            topology_key=_topology_key(each, completing),
+            when_unsatisfiable=each.get("whenUnsatisfiable").text()
+            if completing is None
+            else each.get("whenUnsatisfiable").one_of(("DoNotSchedule", "ScheduleAnyway")),
             selector=label_selector(each.get("labelSelector")),
             min_domains=None
             if each.get("minDomains").value is None

@@ -165,6 +165,18 @@ class NodeTable:
             self.volumes.place(row, pod, sign)
         self.usage_journal.touch(row)
 
+    def replace(self, row: int, old: Pod, new: Pod) -> None:
+        """Puts a pod on a row into the place of itself, of equal spec and volumes: what it takes
+        of the node stays, how it counts may not. It goes to the end of the row."""
+        residents = self.residents[row]
+        del residents[old.uid]
+        residents[new.uid] = new
+        for pod, sign in ((old, -1), (new, 1)):
+            self.tallies.place(row, pod, sign, self._capacity)
+            if pod.volumes:
+                self.volumes.place(row, pod, sign)
+        self.usage_journal.touch(row)
+
     def load(self, spec: PodSpec) -> Int64s:
         """int64[2, resource]: what a pod adds to the books REQUESTED and NONZERO."""
         load = self._loads.get(spec.key)

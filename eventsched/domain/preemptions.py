@@ -64,6 +64,14 @@ class Preemptions:
         """The pods nominated to a node, by uid."""
         return self._on.get(node, _NOBODY)
 
+    def needed(self, victim: Pod) -> bool:
+        """Whether any pod that is nominated to the node counts on a victim's end."""
+        eviction = self.evicting.get(victim.uid)
+        return eviction is not None and any(
+            each.priority > victim.priority and not each.deleting
+            for each in self.on(eviction.node).values()
+        )
+
     def nodes(self) -> Iterator[str]:
         """The nodes that pods are nominated to."""
         return iter(self._on)

@@ -90,6 +90,9 @@ class SelectorIndex(Generic[Item]):
         """Takes an item out. Raises KeyError where it is not there."""
         for bucket in self._buckets(item):
             del bucket[item]
+        for label in self._anchors(item):
+            if not self._anchored[label]:
+                del self._anchored[label]
         self._length -= 1
 
     def selecting(self, labels: Mapping[str, str]) -> Iterator[Item]:
@@ -104,10 +107,16 @@ class SelectorIndex(Generic[Item]):
                 if selects(self._selector_of(item), labels):
                     yield item
 
-    def _buckets(self, item: Item) -> Iterator[dict[Item, None]]:
+    def _anchors(self, item: Item) -> list[tuple[str, str]]:
         for each in self._selector_of(item) or ():
             if each.operator == "In":
-                for value in dict.fromkeys(each.values):
-                    yield self._anchored.setdefault((each.key, value), {})
-                return
-        yield self._others
+                return [(each.key, value) for value in dict.fromkeys(each.values)]
+        return []
+
+    def _buckets(self, item: Item) -> Iterator[dict[Item, None]]:
+        anchors = self._anchors(item)
+        is_anchored = any(each.operator == "In" for each in self._selector_of(item) or ())
+        if not is_anchored:
+            yield self._others
+        for label in anchors:
+            yield self._anchored.setdefault(label, {})

@@ -23,6 +23,7 @@ class KeptPod(msgspec.Struct, frozen=True, array_like=True):
     pod: Pod
     row: int
     home: str
+    came: int
     bound: bool
     queue: Queue | None
     order: int
@@ -62,6 +63,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     now: int
     seed: str
     order: int
+    housed: int
     resources: list[str]
     nodes: list[tuple[str, Node | None]]
     pods: list[KeptPod]
@@ -87,6 +89,7 @@ def encode(state: SchedulerState) -> bytes:
             now=state.now,
             seed=state.seed,
             order=state.order,
+            housed=state.housed,
             resources=list(state.nodes.resource_index),
             nodes=list(zip(state.nodes.names, state.nodes.nodes, strict=True)),
             pods=[_kept(KeptPod, state.pods[uid]) for uid in {**state.reservations, **state.pods}],
@@ -116,11 +119,14 @@ def restore(state: SchedulerState, body: bytes) -> None:
     for kept_object in kept.registry:
         state.registry.put(kept_object)
     for each in kept.pods:
-        state.put_back(_filled(PodState.__new__(PodState), each))
+        state.pods[each.pod.uid] = _filled(PodState.__new__(PodState), each)
+    for pod_state in sorted(state.pods.values(), key=lambda each: each.came):
+        state.put_back(pod_state)
     for uid, held in kept.reservations.items():
         state.reservations[uid] = _filled(Reservation.__new__(Reservation), held)
     state.memory.update(kept.memory)
     state.now, state.seed, state.order = kept.now, kept.seed, kept.order
+    state.housed = kept.housed
     state.timeline, state.next_start = kept.timeline, kept.next_start
     state.position = kept.position
     for uid, name in kept.preemptions.nominations.items():

@@ -24,8 +24,8 @@ class PodState:
     none; ``queue`` None means that it is placed, reserved, or not ours to place."""
 
     __slots__ = (
-        "attempts", "bound", "entered", "errors", "failures", "home", "number", "order", "pending",
-        "pod", "queue", "rejectors", "row", "since", "until",
+        "attempts", "bound", "came", "entered", "errors", "failures", "home", "number", "order",
+        "pending", "pod", "queue", "rejectors", "row", "since", "until",
     )  # fmt: skip
 
     def __init__(self, pod: Pod) -> None:
@@ -35,6 +35,8 @@ class PodState:
         self.row = -1
         self.home = ""
         """The node its requests belong to, "" for none; booked there while the node is known."""
+        self.came = 0
+        """Rises with each pod that comes to a node."""
         self.bound = bool(pod.node_name)
         self.queue: Queue | None = None
         self.order = 0
@@ -75,6 +77,8 @@ class SchedulerState:
         """The database's history that the log goes on with; "" where that cannot change."""
         self.order = 0
         """Moves between queues so far."""
+        self.housed = 0
+        """Times that a pod came to a node so far."""
         self.position = 0
         """Records applied so far."""
         self.next_start = 0
@@ -205,10 +209,14 @@ class SchedulerState:
         self.preemptions.evicting.pop(accepted.uid, None)
         state = self.pods.get(accepted.uid)
         if state is not None and not state.pod.deleting:
-            home = state.home
-            self._house(state, "")
-            state.pod = msgspec.structs.replace(state.pod, deleting=True, displaced=True)
-            self._house(state, home)
+            before = state.pod
+            state.pod = msgspec.structs.replace(before, deleting=True, displaced=True)
+            if state.row >= 0:
+                self.nodes.replace(state.row, before, state.pod)
+                self.housed += 1  # it came to the end of its row
+                state.came = self.housed
+            else:
+                self._house(state, state.home)
 
     def _eviction_failed(self, failed: records.EvictionFailed) -> None:
         self.preemptions.evicting.pop(failed.uid, None)
@@ -325,12 +333,14 @@ class SchedulerState:
             del self._homeless[state.home][state.pod.uid]
         state.home = node
         if node:
+            self.housed += 1
+            state.came = self.housed
             self._lodge(state)
 
     def put_back(self, state: PodState) -> None:
-        """Takes in a pod from a snapshot: its bookings are made again where they were."""
+        """Books a pod from a snapshot where it was. To be called in the order in which the pods
+        came to their nodes: among equals that order decides who has to go."""
         state.pod = self._interned(state.pod)
-        self.pods[state.pod.uid] = state
         if state.row >= 0:
             self.nodes.place(state.row, state.pod)
         elif state.home:
@@ -368,8 +378,9 @@ class SchedulerState:
         state = self.pods[uid]
         held = self.reservations.get(uid)
         return [
-            state.pod, state.row, state.bound, state.queue, state.since, state.entered, state.until,
-            state.attempts, state.failures, state.errors, state.rejectors, state.pending,
+            state.pod, state.row, state.came, state.bound, state.queue, state.since, state.entered,
+            state.until, state.attempts, state.failures, state.errors, state.rejectors,
+            state.pending,
             held and [held.node, held.attempt, held.carry, held.waits, held.intended],
             *self._preemption_summary(uid),
         ]  # fmt: skip

@@ -8,7 +8,7 @@ previous decision; its digest is always that of the whole.
 
 from enum import StrEnum
 from hashlib import blake2b
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from eventsched.domain.objects import Frozen
 
 Codes = NDArray[np.uint16]
+Vector = NDArray[Any]
 
 PASSES = 0
 EXCLUDED = 65_533
@@ -124,22 +125,29 @@ def normalized(column: ScoreColumn, raw: NDArray[Any]) -> NDArray[np.int64]:
     return MAX_NODE_SCORE - raw if column.normalization is Normalization.REVERSED else raw
 
 
+class Part(NamedTuple):
+    """What a delta says of one column: ``values`` (as wide as the column) at ``rows``, int32[n],
+    ascending. The others are as they were."""
+
+    rows: NDArray[np.int32]
+    values: Vector
+
+
 class Detail(msgspec.Struct, frozen=True):
     """The vectors of one decision.
 
     ``base`` is None for a whole record: then ``codes`` (uint16) and each of ``scores`` (int64 or
-    uint8) has one element a row. Otherwise they hold only ``rows`` (int32), the ones that differ
-    from the decision at position ``base`` of the stream; a column that differs nowhere is None, and
-    new rows of such a column are 0. Without a feasible node ``scores`` is empty. Scores of nodes
-    that were not feasible are 0. ``normalized`` has a column for each score column of normalisation
-    OWN, None elsewhere.
+    uint8) is an array with one element a row. Otherwise it is the position of the decision in the
+    stream that this one is told from: each of them is the Part that differs, or None where nothing
+    does; rows that the base did not have are 0 where no Part names them. Without a feasible node
+    ``scores`` is empty. Scores of nodes that were not feasible are 0. ``normalized`` (whole records
+    only) has an array for each score column of normalisation OWN, None elsewhere.
     """
 
     size: int
     base: int | None
-    rows: NDArray[np.int32] | None
-    codes: Codes | None
-    scores: tuple[NDArray[Any] | None, ...]
+    codes: Codes | Part | None
+    scores: tuple[Vector | Part | None, ...]
     normalized: tuple[NDArray[np.int64] | None, ...] = ()
 
     def expand(self, before: "Detail | None" = None) -> "Detail":
@@ -147,27 +155,31 @@ class Detail(msgspec.Struct, frozen=True):
         if self.base is None:
             return self
         assert before is not None
-        assert self.rows is not None
-        codes = _patched(before.codes, self.size, self.rows, self.codes)
+        codes = _patched(before.codes, self.size, self.codes)
         pairs = zip(before.scores, self.scores, strict=True) if self.scores else ()
-        scores = tuple(_patched(old, self.size, self.rows, new) for old, new in pairs)
-        return Detail(self.size, None, None, codes, scores, self.normalized)
+        scores = tuple(_patched(old, self.size, new) for old, new in pairs)
+        return Detail(self.size, None, codes, scores)
 
     @property
     def stored_bytes(self) -> int:
         """Bytes of all arrays, as they are kept."""
-        arrays = [self.rows, self.codes, *self.scores, *self.normalized]
-        return sum(array.nbytes for array in arrays if array is not None)
+        columns = [self.codes, *self.scores, *self.normalized]
+        return sum(_bytes(column) for column in columns if column is not None)
 
 
-def _patched(
-    old: NDArray[Any] | None, size: int, rows: NDArray[np.int32], values: NDArray[Any] | None
-) -> NDArray[Any]:
-    assert old is not None
+def _bytes(column: Vector | Part) -> int:
+    if isinstance(column, Part):
+        return column.rows.nbytes + column.values.nbytes
+    return column.nbytes
+
+
+def _patched(old: Vector | Part | None, size: int, part: Vector | Part | None) -> Vector:
+    assert isinstance(old, np.ndarray), "a base is whole"
     new = np.zeros(size, dtype=old.dtype)
     new[: len(old)] = old
-    if values is not None:
-        new[rows] = values
+    if part is not None:
+        assert isinstance(part, Part)
+        new[part.rows] = part.values
     return new
 
 

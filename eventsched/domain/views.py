@@ -16,6 +16,9 @@ from eventsched.domain.objects import PODS, HostPort, Node, Pod
 Int64s = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
+_FEW = 4
+"""Pods that are added up one by one: arrays of so few would cost more."""
+
 
 class NodeView:
     """The rows a plugin is asked about: all of a table's, or some."""
@@ -101,14 +104,9 @@ class NodeView:
         selection = self._table.selection(resources)
         if len(self.rows) != 1 or selection is None:
             return None
-        if self._books is None:
-            self._books = self._table.books[self.rows]
-        found: list[list[int]] = self._books[0, :, selection].tolist()
-        return (
-            found
-            if isinstance(selection, slice)
-            else [list(each) for each in zip(*found, strict=True)]
-        )
+        books = self._table.books[int(self.rows[0])] if self._books is None else self._books[0]
+        found: list[list[int]] = books[:, selection].tolist()
+        return found
 
     def ports_in_use(self, port: HostPort) -> Bools:
         """bool[n]: whether the host port collides with one in use on the node."""
@@ -127,6 +125,19 @@ class NodeView:
     def trial(self) -> bool:
         """Whether this shows rows as they would be."""
         return False
+
+    def without_lesser(self, pod: Pod) -> "NodeView":
+        """These rows without the pods that a pod may preempt: what a wake-up has to be judged by,
+        because its next attempt may make that room. Those that are leaving wake it when they go."""
+        if pod.preemption_policy == "Never":
+            return self
+        steps = [
+            PodStep(position, each, -1)
+            for position in range(len(self.rows))
+            for each in self.residents(position)
+            if each.priority < pod.priority and not each.deleting
+        ]
+        return TrialView(self._table, self.rows, steps) if steps else self
 
     def step(self, counts: Callable[[Pod], int]) -> Int64s | None:
         """int64[n]: how much more than in the table a sum over the row's pods is, ``counts`` being
@@ -205,12 +216,28 @@ def loads_of(table: NodeTable, pods: Sequence[Pod]) -> Int64s:
 
 def stepped(table: NodeTable, rows: Rows, steps: Sequence[PodStep]) -> Int64s:
     """int64[n, book, resource]: the rows' books with some pods more or less."""
+    widen(table, steps)
+    return with_steps(table, table.books[rows], steps)
+
+
+def widen(table: NodeTable, steps: Sequence[PodStep]) -> None:
+    """Makes the table's books as wide as the steps' pods need them."""
+    for each in steps:
+        table.load(each.pod.spec)
+
+
+def with_steps(table: NodeTable, books: Int64s, steps: Sequence[PodStep]) -> Int64s:
+    """The given books, int64[n, book, resource] and as wide as the steps need them, to which the
+    pods of the steps have been added."""
+    if len(steps) <= _FEW:
+        for each in steps:
+            load = table.load(each.pod.spec)
+            books[each.position, REQUESTED:, : load.shape[1]] += each.sign * load
+        return books
     loads = loads_of(table, [each.pod for each in steps])
-    books = table.books[rows]  # a copy, as wide as the loads need it
-    if len(steps):
-        loads *= np.array([each.sign for each in steps]).reshape(-1, 1, 1)
-        positions = np.array([each.position for each in steps], dtype=np.intp)
-        np.add.at(books[:, REQUESTED:], positions, loads)
+    loads *= np.array([each.sign for each in steps]).reshape(-1, 1, 1)
+    positions = np.array([each.position for each in steps], dtype=np.intp)
+    np.add.at(books[:, REQUESTED:], positions, loads)
     return books
 
 

@@ -10,65 +10,76 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eventsched.domain.verdicts import Detail
+from eventsched.domain.verdicts import Codes, Detail, Part, Vector
 
 FORMAT = 1
-_HEAD = struct.Struct("<BBIIBB")
-_CONSTANT, _NARROW = 16, 32
+MOST_ROWS = 2**22
+"""Rows that a record can have: a damaged one must not ask for all memory there is."""
+_HEAD, _COUNT = struct.Struct("<BBIBB"), struct.Struct("<I")
+_CONSTANT, _NARROW, _BITMAP = 16, 32, 64
 _SIGNED: dict[int, np.dtype[Any]] = {width: np.dtype(f"<i{width}") for width in (1, 2, 4, 8)}
 _LIMITS = [(1, 128), (2, 32_768), (4, 2_147_483_648)]
-
-Vector = NDArray[Any]
 
 
 def pack(detail: Detail) -> bytes:
     """The detail's bytes; its ``base`` is kept beside them."""
-    codes = None if detail.codes is None else detail.codes.view(np.int16)
-    columns: list[Vector | None] = [codes, *detail.scores, *detail.normalized]
-    if detail.rows is None:
-        wide, rows, count = 0, b"", detail.size
-    else:
-        wide = 2 if detail.size <= 65_536 else 4
-        rows = detail.rows.astype("<u2" if wide == 2 else "<u4").tobytes()
-        count = len(detail.rows)
-    scores = len(detail.scores)
-    parts = [_HEAD.pack(FORMAT, wide, detail.size, count, len(columns), scores), rows]
+    size, scores = detail.size, len(detail.scores)
+    columns = [_as_signed(detail.codes), *detail.scores, *detail.normalized]
+    wide = 0 if detail.base is None else 2 if size <= 65_536 else 4
+    parts = [_HEAD.pack(FORMAT, wide, size, len(columns), scores)]
     for column in columns:
-        parts += (b"\0",) if column is None else _packed(column)
+        if column is None:
+            parts.append(b"\0")
+        elif isinstance(column, Part):
+            flag, rows = _packed_rows(column.rows, wide, size)
+            kind, values = _packed(column.values)
+            parts += (bytes([kind | flag]), _COUNT.pack(len(column.rows)), rows, values)
+        else:
+            kind, values = _packed(column)
+            parts += (bytes([kind]), values)
     return b"".join(parts)
 
 
 def unpack(body: bytes, base: int | None) -> Detail:
     """A detail from its bytes. Raises ValueError where they are not of this layout."""
     try:
-        version, wide, size, count, columns, scores = _HEAD.unpack_from(body)
+        version, wide, size, columns, scores = _HEAD.unpack_from(body)
     except struct.error as problem:
         raise ValueError(str(problem)) from problem
-    if version != FORMAT or wide not in (0, 2, 4):
-        raise ValueError(f"vectors of format {version} with rows of width {wide}")
-    if columns not in (1 + scores, 1 + 2 * scores):
+    if version != FORMAT or wide not in ((0,) if base is None else (2, 4)):
+        raise ValueError(f"vectors of format {version} with rows of width {wide}, base {base}")
+    if size > MOST_ROWS:
+        raise ValueError(f"{size} rows, more than {MOST_ROWS}")
+    if columns != 1 + scores and (wide or columns != 1 + 2 * scores):
         raise ValueError(f"{columns} columns, {scores} of them scores")
-    if count > size or (not wide and count != size):
-        raise ValueError(f"{count} of {size} rows")
     at = _HEAD.size
-    rows = None
-    if wide:
-        rows = np.frombuffer(body, f"<u{wide}", count, at).astype(np.int32)
-        at += wide * count
-    found: list[Vector | None] = []
+    found: list[Any] = []
     for _ in range(columns):
-        column, at = _unpacked(body, at, count)
+        column, at = _unpacked(body, at, wide, size)
         found.append(column)
     if at != len(body):
         raise ValueError(f"{len(body) - at} bytes after the last column")
-    codes = None if found[0] is None else found[0].astype(np.int16).view(np.uint16)
-    return Detail(size, base, rows, codes, tuple(found[1 : 1 + scores]), tuple(found[1 + scores :]))
+    codes = _as_codes(found[0])
+    return Detail(size, base, codes, tuple(found[1 : 1 + scores]), tuple(found[1 + scores :]))
 
 
-def _packed(column: Vector) -> tuple[bytes, bytes]:
+def _as_signed(codes: Codes | Part | None) -> Vector | Part | None:
+    if isinstance(codes, Part):
+        return Part(codes.rows, codes.values.view(np.int16))
+    return None if codes is None else codes.view(np.int16)
+
+
+def _as_codes(found: Vector | Part | None) -> Codes | Part | None:
+    if isinstance(found, Part):
+        return Part(found.rows, found.values.astype(np.int16).view(np.uint16))
+    return None if found is None else found.astype(np.int16).view(np.uint16)
+
+
+def _packed(column: Vector) -> tuple[int, bytes]:
+    """Kind and values."""
     narrow = _NARROW if column.dtype == np.uint8 else 0
     if not len(column):
-        return bytes([1 | narrow]), b""
+        return 1 | narrow, b""
     if len(column) == 1:
         least = most = int(column[0])
     else:
@@ -76,26 +87,61 @@ def _packed(column: Vector) -> tuple[bytes, bytes]:
     reach = max(most, -least - 1)
     width = next((width for width, limit in _LIMITS if reach < limit), 8)
     if least == most:
-        return bytes([width | narrow | _CONSTANT]), least.to_bytes(width, "little", signed=True)
-    return bytes([width | narrow]), column.astype(_SIGNED[width]).tobytes()
+        return width | narrow | _CONSTANT, least.to_bytes(width, "little", signed=True)
+    return width | narrow, column.astype(_SIGNED[width]).tobytes()
 
 
-def _unpacked(body: bytes, at: int, count: int) -> tuple[Vector | None, int]:
+def _packed_rows(rows: NDArray[np.int32], wide: int, size: int) -> tuple[int, bytes]:
+    """A flag of the kind, and the rows: as a list, or as a bitmap where that is smaller."""
+    if wide * len(rows) <= (size + 7) // 8:
+        return 0, rows.astype("<u2" if wide == 2 else "<u4").tobytes()
+    named = np.zeros(size, dtype=bool)
+    named[rows] = True
+    return _BITMAP, np.packbits(named, bitorder="little").tobytes()
+
+
+def _unpacked(body: bytes, at: int, wide: int, size: int) -> tuple[Vector | Part | None, int]:
+    """A column, and where the next one begins."""
     if at >= len(body):
         raise ValueError("a column is missing")
     kind = body[at]
     at += 1
     if not kind:
         return None, at
-    width = kind & 15
-    if width not in _SIGNED or kind & ~63:
+    known = _CONSTANT | _NARROW | 15 | (_BITMAP if wide else 0)
+    if kind & 15 not in _SIGNED or kind & ~known:
         raise ValueError(f"a column of kind {kind}")
+    if not wide:
+        return _values(body, at, kind, size)
+    rows, at = _unpacked_rows(body, at, wide, size, is_bitmap=bool(kind & _BITMAP))
+    values, at = _values(body, at, kind, len(rows))
+    return Part(rows, values), at
+
+
+def _unpacked_rows(
+    body: bytes, at: int, wide: int, size: int, *, is_bitmap: bool
+) -> tuple[NDArray[np.int32], int]:
+    try:
+        (count,) = _COUNT.unpack_from(body, at)
+    except struct.error as problem:
+        raise ValueError(str(problem)) from problem
+    at += _COUNT.size
+    length = (size + 7) // 8 if is_bitmap else wide * count
+    if is_bitmap:
+        bits = np.unpackbits(np.frombuffer(body, np.uint8, length, at), bitorder="little")
+        rows = np.flatnonzero(bits).astype(np.int32)
+    else:
+        rows = np.frombuffer(body, f"<u{wide}", count, at).astype(np.int32)
+    if len(rows) != count or (count and not 0 <= rows.min() <= rows.max() < size):
+        raise ValueError(f"rows that are not {count} of {size}")
+    return rows, at + length
+
+
+def _values(body: bytes, at: int, kind: int, count: int) -> tuple[Vector, int]:
+    width = kind & 15
     number = 1 if kind & _CONSTANT else count
     values = np.frombuffer(body, _SIGNED[width], number, at)
     dtype: Any = np.uint8 if kind & _NARROW else np.int64
-    column: Vector
     if kind & _CONSTANT:
-        column = np.full(count, values[0], dtype=dtype)
-    else:
-        column = values.astype(dtype)
-    return column, at + width * number
+        return np.full(count, values[0], dtype=dtype), at + width
+    return values.astype(dtype), at + width * number

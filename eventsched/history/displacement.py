@@ -102,12 +102,12 @@ def _compared(
     evidence: Evidence, decided: PreemptionDecided, detail: Detail
 ) -> tuple[Candidate, ...]:
     """The chosen candidate and the next best."""
-    assert detail.codes is not None
+    assert isinstance(detail.codes, np.ndarray), "a whole record has all columns"
     rows = np.arange(detail.size)
     first, last = decided.first, decided.last
     inside = (rows >= first) & (rows <= last) if first <= last else (rows >= first) | (rows <= last)
     rows = np.flatnonzero(inside & (detail.codes > 0))
-    columns = [column[rows] for column in detail.scores if column is not None]
+    columns = [column[rows] for column in detail.scores if isinstance(column, np.ndarray)]
     counts = detail.codes[rows].astype(np.int64)
     violations, highest, total, start = columns[:_CRITERIA]
     late = np.where(start == 0, _LATE, start)

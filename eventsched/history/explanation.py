@@ -347,7 +347,7 @@ class _Vectors:
         names: list[str],
         columns: tuple[ScoreColumn, ...],
     ) -> None:
-        assert detail.codes is not None
+        assert isinstance(detail.codes, np.ndarray)
         self.names = names
         self.codes = detail.codes
         self.present = {
@@ -359,7 +359,7 @@ class _Vectors:
         self._totals: NDArray[np.int64] = np.zeros(len(self.codes), dtype=np.int64)
         for place, column in enumerate(self._columns):
             raw = detail.scores[place]
-            assert raw is not None, "a whole record has all columns"
+            assert isinstance(raw, np.ndarray), "a whole record has all columns"
             own = detail.normalized[place] if detail.normalized else None
             values = normalized(column, raw) if own is None else own
             self._raws.append(raw)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from eventsched.domain import records
 from eventsched.domain.records import (
@@ -322,7 +323,7 @@ def _in_codes(
     new_words: Sequence[Verdict | None],
     names: list[str],
 ) -> Difference | None:
-    if written.codes is None or made.codes is None:
+    if not isinstance(written.codes, np.ndarray) or not isinstance(made.codes, np.ndarray):
         return None
     for row, codes in enumerate(zip(written.codes.tolist(), made.codes.tolist(), strict=False)):
         old, new = _meant(codes[0], old_words), _meant(codes[1], new_words)
@@ -353,7 +354,7 @@ def _in_scores(
         ("normalised score", written.normalized, made.normalized),
     ):
         for plugin, old, new in zip(columns, olds, news, strict=False):
-            if old is None or new is None:
+            if not isinstance(old, np.ndarray) or not isinstance(new, np.ndarray):
                 continue
             for row, (before, now) in enumerate(zip(old.tolist(), new.tolist(), strict=False)):
                 if before != now:

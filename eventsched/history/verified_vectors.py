@@ -18,8 +18,10 @@ from eventsched.history.verified_log import Packed
 EXCLUDED, GONE = 65_533, 65_535
 KEPT_BYTES = 512 * 1024 * 1024
 """Whole vectors that are kept; what goes over is read again when it is needed."""
-_HEAD = struct.Struct("<BBIIBB")
-_CONSTANT, _BYTES, _KNOWN_BITS = 16, 32, 63
+_HEAD = struct.Struct("<BBIBB")
+_CONSTANT, _BYTES, _BITMAP = 16, 32, 64
+_BITS_OF_WHOLE = 63
+_BITS_OF_DELTA = 127
 _WIDTHS: dict[int, np.dtype[Any]] = {
     1: np.dtype("<i1"),
     2: np.dtype("<i2"),
@@ -44,19 +46,20 @@ class LostError(Exception):
 
 
 class Column(NamedTuple):
-    """Values of one column at the record's rows: an array, or one value for all."""
+    """Values of one column: an array, or one value for all. ``rows`` are those that they stand at;
+    None in a whole record, where that is all rows."""
 
+    rows: Vector | None
     values: Any
     is_bytes: bool
 
 
 class Unpacked(NamedTuple):
-    """A detail, not expanded. ``rows`` is None for a whole one. A column is None where it differs
-    nowhere (in a whole record: where there is none)."""
+    """A detail, not expanded. A column is None where it differs nowhere (in a whole record: where
+    there is none)."""
 
     base: int | None
     size: int
-    rows: Vector | None
     columns: list[Column | None]
     scores: int
 
@@ -124,18 +127,13 @@ class Whole:
             raise VectorError(f"{delta.scores} score columns, but its base has {self.scores}")
         if delta.size < self.size:
             raise VectorError(f"{delta.size} rows, but its base has {self.size}")
-        if number > len(self.columns):
-            raise VectorError("normalised columns, but its base has none")
         self.scores = delta.scores
         if number < len(self.columns) or delta.size > self.size:
             del self.columns[number:], self._digests[number:]
             self._lengthen(delta.size)
-        assert delta.rows is not None
-        if not len(delta.rows):
-            return
         for place, column in enumerate(delta.columns):
             if column is not None:
-                self._put(place, delta.rows, column)
+                self._put(place, column)
 
     def digest(self) -> str:
         """The digest that the decision should carry."""
@@ -148,10 +146,10 @@ class Whole:
                 parts.append(digest)
         return blake2b(b"".join(parts), digest_size=16).hexdigest()
 
-    def _put(self, place: int, rows: Vector, column: Column) -> None:
-        vector = self.columns[place]
-        if vector is None:
-            raise VectorError(f"column {place} is a delta, but its base has none")
+    def _put(self, place: int, column: Column) -> None:
+        vector, rows = self.columns[place], column.rows
+        assert vector is not None
+        assert rows is not None
         if vector.dtype != _dtype(place, column):
             raise VectorError(f"column {place} is of another type than in its base")
         old = vector[rows]
@@ -244,49 +242,70 @@ def unpack(packed: Packed, most: int) -> Unpacked:
         raise VectorError(f"its base {base} is not an earlier position")
     if len(body) < _HEAD.size:
         raise VectorError(f"{len(body)} bytes, fewer than a header has")
-    version, width, size, count, columns, scores = _HEAD.unpack_from(body)
+    version, width, size, columns, scores = _HEAD.unpack_from(body)
     if version != 1:
         raise VectorError(f"format {version}, expected 1")
     if width not in ((0,) if base is None else (2, 4)):
         what = "a whole record" if base is None else "a delta"
         raise VectorError(f"row numbers of {width} bytes in {what}")
-    if size > most or count > size or (not width and count != size):
-        raise VectorError(f"{count} of {size} rows, where there are {most}")
-    if columns != 1 + scores and columns != 1 + 2 * scores:
+    if size > most:
+        raise VectorError(f"{size} rows, where there are {most}")
+    if columns != 1 + scores and (width or columns != 1 + 2 * scores):
         raise VectorError(f"{columns} columns, {scores} of them scores")
-    rows = _rows(body, width, count, size) if width else None
-    at = _HEAD.size + width * count
+    at = _HEAD.size
     found: list[Column | None] = []
     for place in range(columns):
-        column, at = _column(body, at, count, place)
+        column, at = _column(body, at, width, size, place)
         if column is not None and column.is_bytes and not 0 < place <= scores:
             raise VectorError(f"column {place} cannot be of bytes")
         found.append(column)
     if at != len(body):
         raise VectorError(f"{len(body)} bytes, expected {at}")
-    return Unpacked(base, size, rows, found, scores)
+    return Unpacked(base, size, found, scores)
 
 
-def _rows(body: bytes, width: int, count: int, size: int) -> Vector:
-    if _HEAD.size + width * count > len(body):
-        raise VectorError(f"{len(body)} bytes, too few for {count} row numbers")
-    rows = np.frombuffer(body, "<u2" if width == 2 else "<u4", count, _HEAD.size)
-    if not count:
-        return rows
-    is_ascending = count == 1 or np.count_nonzero(rows[1:] > rows[:-1]) == count - 1
-    if rows[-1] >= size or not is_ascending:
-        raise VectorError(f"row numbers that do not ascend, or are not below {size}")
-    return rows.astype(np.intp)
-
-
-def _column(body: bytes, at: int, count: int, place: int) -> tuple[Column | None, int]:
+def _column(
+    body: bytes, at: int, row_width: int, size: int, place: int
+) -> tuple[Column | None, int]:
+    """A column, and where the next one begins."""
     kind = body[at] if at < len(body) else -1
     at += 1
     if kind == 0:
         return None, at
-    dtype: np.dtype[Any] | None = _WIDTHS.get(kind & 15)
-    if dtype is None or kind < 0 or kind & ~_KNOWN_BITS:
+    known = _BITS_OF_DELTA if row_width else _BITS_OF_WHOLE
+    if kind < 0 or kind & ~known or kind & 15 not in _WIDTHS:
         raise VectorError(f"column {place} is of kind {kind}")
+    if not row_width:
+        return _values(body, at, kind, None, size, place)
+    if at + 4 > len(body):
+        raise VectorError(f"{len(body)} bytes, too few for column {place}")
+    count = int.from_bytes(body[at : at + 4], "little")
+    at += 4
+    end = at + ((size + 7) // 8 if kind & _BITMAP else row_width * count)
+    if end > len(body):
+        raise VectorError(f"{len(body)} bytes, too few for {count} rows of column {place}")
+    rows = _marked(body[at:end]) if kind & _BITMAP else _listed(body[at:end], row_width)
+    if len(rows) != count:
+        raise VectorError(f"{len(rows)} rows in the bitmap of column {place}, expected {count}")
+    if count and rows[-1] >= size:
+        raise VectorError(f"row numbers of column {place} that are not below {size}")
+    return _values(body, end, kind, rows, count, place)
+
+
+def _listed(numbers: bytes, width: int) -> Vector:
+    rows = np.frombuffer(numbers, "<u2" if width == 2 else "<u4")
+    if len(rows) > 1 and np.count_nonzero(rows[1:] > rows[:-1]) != len(rows) - 1:
+        raise VectorError("row numbers that do not ascend")
+    return rows.astype(np.intp)
+
+
+def _marked(bitmap: bytes) -> Vector:
+    return np.flatnonzero(np.unpackbits(np.frombuffer(bitmap, _UNSIGNED), bitorder="little"))
+
+
+def _values(
+    body: bytes, at: int, kind: int, rows: Vector | None, count: int, place: int
+) -> tuple[Column, int]:
     width = kind & 15
     end = at + (width if kind & _CONSTANT else width * count)
     if end > len(body):
@@ -299,7 +318,7 @@ def _column(body: bytes, at: int, count: int, place: int) -> tuple[Column | None
         if place == 0:
             values &= 65_535
     else:
-        array: Vector = np.frombuffer(body, dtype, count, at)
+        array: Vector = np.frombuffer(body, _WIDTHS[width], count, at)
         if not is_bytes:
             fits = True
         elif width == 1:
@@ -309,7 +328,7 @@ def _column(body: bytes, at: int, count: int, place: int) -> tuple[Column | None
         values = array if place else array.astype("<i2").view(_CODES)
     if is_bytes and not fits:
         raise VectorError(f"column {place} has values that are no unsigned bytes")
-    return Column(values, is_bytes), end
+    return Column(rows, values, is_bytes), end
 
 
 def _dtype(place: int, column: Column) -> Any:

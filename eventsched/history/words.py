@@ -83,8 +83,10 @@ def told(record: AnyRecord, name: Namer = str) -> str:
         case records.PreemptionDecided():
             victims = ", ".join(map(name, record.victims))
             text = f"nominated to {record.node}, which {victims} {_has(record.victims)} to leave: "
-            return text + f"{CRITERIA.get(record.criterion, record.criterion)}; " + (
-                f"{record.candidates} candidates, {record.looked} of {record.nodes} nodes tried"
+            return (
+                text
+                + f"{CRITERIA.get(record.criterion, record.criterion)}; "
+                + (f"{record.candidates} candidates, {record.looked} of {record.nodes} nodes tried")
             )
         case records.NominationCleared():
             by = f" for {name(record.by)}" if record.by else ""

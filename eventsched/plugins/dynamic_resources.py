@@ -35,6 +35,8 @@ class DynamicResources:
         """Upstream's words: it has no claim whose devices could be given up; or, where an earlier
         PreFilter ended the attempt so that its own was never asked, that its state is not there,
         which ends PostFilter."""
+        if pod.resource_claims:
+            return Status.unschedulable()  # all is said
         refusal = getattr(refused, "refusal", None)
         if refusal is not None and refusal[0] != self.name and refusal[1].code is Code.UNRESOLVABLE:
             return Status.error("not found")

@@ -3,6 +3,8 @@
 Upstream: plugins/nodeports/node_ports.go.
 """
 
+from collections.abc import Hashable
+
 import numpy as np
 
 from eventsched.domain.objects import Pod
@@ -43,5 +45,11 @@ class NodePorts:
         return Status.unschedulable("node(s) didn't have free ports for the requested pod ports")
 
     def hint(self, cycle: Cycle, pod: Pod, change: Change) -> bool:
-        """A node where the ports are free now."""
-        return not self.filter(cycle, pod, change.nodes).all() or not len(change.nodes)
+        """A node where the ports are free now, or would be after preemption."""
+        taken = self.filter(cycle, pod, change.nodes.without_lesser(pod))
+        return not taken.all() or not len(change.nodes)
+
+    @staticmethod
+    def hint_sign(pod: Pod) -> Hashable:
+        """All that ``hint`` reads of a pod."""
+        return pod.spec.key, pod.priority, pod.preemption_policy

@@ -3,7 +3,7 @@
 Upstream: plugins/noderesources/fit.go and its three scorers.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from itertools import pairwise
 
 import msgspec
@@ -46,6 +46,8 @@ Strategy = Callable[[Int64s, Int64s], Int64s]
 
 _TYPES = ("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio")
 
+_LARGE = 2**56
+"""Amounts whose percentage could leave int64: as upstream, arithmetic wraps there."""
 _BITS = 14
 """Resources that have a bit of their own in a code."""
 
@@ -116,8 +118,12 @@ class NodeResourcesFit:
         """Bit 0: some request is larger than the whole node; then one bit for each of what is
         compared (see ``_compared``), set where it does not fit."""
         wanted = self._wanted(pod)
-        if (alone := nodes.alone(wanted.names)) is not None and _fits(wanted.numbers, alone):
-            return None
+        if (alone := nodes.alone(wanted.names)) is not None:
+            code = _short_alone(wanted.numbers, alone)
+            if not code:
+                return None
+            if len(wanted.names) <= _BITS:
+                return np.array([code], dtype=np.int64)
         allocatable, requested, _ = nodes.books(wanted.names)
         short = wanted.amounts > allocatable - requested
         if not np.count_nonzero(short):
@@ -144,7 +150,7 @@ class NodeResourcesFit:
             return np.zeros(len(nodes), dtype=np.int64)
         if self._strategy is _least and (alone := nodes.alone(scored.names)) is not None:
             allowed, _, used = alone
-            if 0 not in allowed:
+            if 0 not in allowed and max(allowed) < _LARGE:
                 return np.array([_least_alone(scored, allowed, used)], dtype=np.int64)
         allocatable, _, held = nodes.books(scored.names)
         requested = held + scored.amounts
@@ -166,11 +172,22 @@ class NodeResourcesFit:
         return np.floor(total / weight + 0.5).astype(np.int64)
 
     def hint(self, cycle: Cycle, pod: Pod, change: Change) -> bool:
-        """A node where the pod fits now. (Upstream wakes it for every pod deleted anywhere.)"""
+        """A node where the pod fits now, or would after preemption. (Upstream wakes it for every
+        pod deleted anywhere.)"""
         if change.event is ClusterEvent.POD_UPDATE:
             return True
         codes = self.filter(cycle, pod, change.nodes)
+        if codes is None or not codes.all():
+            return True
+        if change.event is ClusterEvent.ASSIGNED_POD_UPDATE:
+            return False  # mostly a pod that begins to leave: its end is what counts
+        codes = self.filter(cycle, pod, change.nodes.without_lesser(pod))
         return codes is None or not codes.all()
+
+    @staticmethod
+    def hint_sign(pod: Pod) -> Hashable:
+        """All that ``hint`` reads of a pod."""
+        return pod.spec.key, pod.priority, pod.preemption_policy
 
     def _numbered(self, patterns: Int64s) -> Int64s:
         """A number for each set of bits: of a pod with many resources the bits are too many."""
@@ -198,12 +215,16 @@ class NodeResourcesFit:
         )
 
 
-def _fits(numbers: tuple[int, ...], books: list[list[int]]) -> bool:
+def _short_alone(numbers: tuple[int, ...], books: list[list[int]]) -> int:
+    """The code of one node (see ``filter``), 0 where all fits."""
     allocatable, requested, _ = books
-    for number, room, used in zip(numbers, allocatable, requested, strict=True):
+    code = 0
+    for index, (number, room, used) in enumerate(zip(numbers, allocatable, requested, strict=True)):
         if number > room - used:
-            return False
-    return True
+            code |= 2 << index
+            if index and number > room:
+                code |= 1  # (upstream does not look at the number of pods so)
+    return code
 
 
 def _least_alone(scored: Asked, allocatable: list[int], held: list[int]) -> int:

@@ -46,7 +46,9 @@ def evaluate(line: bytes, where: str, known: Mapping[str, type[Any]]) -> dict[st
         scenario = msgspec.json.decode(line, type=Scenario)
     except msgspec.DecodeError as problem:
         raise InputError(
-            where, f"is no scenario: {problem}", "write one JSON object a line"
+            where,
+            f"is no scenario: {problem}",
+            "write one JSON object a line; or, for a cluster's objects, name the --pod in question",
         ) from None
     try:
         engine = _engine(scenario, where, known)

@@ -59,8 +59,7 @@ class Evictions:
         eviction = self._state.preemptions.evicting.get(uid)
         if eviction is None or uid in self._calls:
             return None
-        preemptor = self._state.pods.get(eviction.preemptor)
-        if preemptor is None or preemptor.bound or preemptor.pod.deleting:
+        if not self._state.preemptions.needed(self._state.pods[uid].pod):
             return records.EvictionFailed(uid=uid, message=NEEDLESS)
         pod = self._state.pods[uid].pod
         call = EvictPod(uid, pod.namespace, pod.name, self._decisions[uid])

@@ -19,8 +19,10 @@ from eventsched.domain.registry import ClusterObject
 from eventsched.runtime.assembly import Assembly
 from eventsched.scheduling.classes import NO_NODE, PASSES
 from eventsched.scheduling.engine import Engine
-from eventsched.scheduling.framework import PluginError
+from eventsched.scheduling.framework import PluginError, PostFilterResult
 from eventsched.scheduling.judgement import Judgement, fit_error
+from eventsched.scheduling.postfilter import post_filter
+from eventsched.scheduling.preemption import Preemption
 from eventsched.scheduling.supplement import NOT_EVALUATED, weighted
 
 
@@ -47,16 +49,28 @@ class Refused:
 
 
 @dataclass(frozen=True)
+class Room:
+    """How preemption would make room: on which node, by the end of which pods, the best of how many
+    candidates by which criterion ("" where a plugin of one's own nominated the node)."""
+
+    node: str
+    victims: tuple[str, ...]
+    candidates: int
+    criterion: str
+
+
+@dataclass(frozen=True)
 class Answer:
     """What the scheduler would say of a pod. ``ranked`` has the best node first (equal ones share a
-    rank and stand in the cluster's order); ``message`` is upstream's FitError where it is empty, or
-    what went wrong where a plugin failed."""
+    rank and stand in the cluster's order); where it is empty ``message`` is upstream's FitError, or
+    what went wrong where a plugin failed, and ``room`` what preemption would do about it."""
 
     pod: str
     profile: str
     ranked: tuple[Ranked, ...]
     refused: tuple[Refused, ...]
     message: str
+    room: Room | None = None
 
     @property
     def best(self) -> tuple[Ranked, ...]:
@@ -79,7 +93,8 @@ def read(cluster: Sequence[Path], pod: str) -> Snapshot:
     """The snapshot in manifest files. ``pod`` is a manifest with the pods that are asked about, or
     the name (``namespace/name``, or in namespace default ``name``) of one in the cluster. Raises
     InputError."""
-    named = not Path(pod).is_file() and pod.rpartition(".")[2] not in ("yaml", "yml", "json")
+    is_file = pod == "-" or Path(pod).is_file()
+    named = not is_file and pod.rpartition(".")[2] not in ("yaml", "yml", "json")
     paths = list(cluster) if named else [*cluster, Path(pod)]
     found = manifests.read_all(paths)
     inside = found if named else found[:-1]
@@ -149,6 +164,8 @@ def _stimuli(snapshot: Snapshot, asked: Pod) -> list[records.Stimulus]:
 
 def answer(engine: Engine, pod: Pod) -> Answer:
     """What an engine says of a pod that it does not know."""
+    if (gate := engine.gate(pod)) is not None:
+        return Answer(pod.full_name, pod.scheduler_name, (), (), ", ".join(gate.reasons))
     try:
         judged = engine.judge(pod)
         refused = _refused(judged, engine.state.nodes.names)
@@ -156,9 +173,25 @@ def answer(engine: Engine, pod: Pod) -> Answer:
         return Answer(pod.full_name, pod.scheduler_name, (), (), str(broken))
     if judged.problem is not None:
         return Answer(pod.full_name, pod.scheduler_name, (), refused, str(judged.problem))
-    ranked = _ranked(judged, engine.state.nodes.names)
-    message = "" if ranked else fit_error(judged, engine.state.nodes.live)
-    return Answer(pod.full_name, pod.scheduler_name, ranked, refused, message)
+    names, live = engine.state.nodes.names, engine.state.nodes.live
+    if ranked := _ranked(judged, names):
+        return Answer(pod.full_name, pod.scheduler_name, ranked, refused, "")
+    if not live or not judged.profile.points["postFilter"]:
+        return Answer(pod.full_name, pod.scheduler_name, (), refused, fit_error(judged, live))
+    found = post_filter(judged)
+    message = fit_error(judged, live, ", ".join(found.status.reasons))
+    room = _room(found)
+    return Answer(pod.full_name, pod.scheduler_name, (), refused, message, room)
+
+
+def _room(found: PostFilterResult) -> Room | None:
+    if not found.nominated:
+        return None
+    if not isinstance(found.preemption, Preemption):
+        return Room(found.nominated, (), 0, "")
+    victims = tuple(each.full_name for each in found.preemption.victims)
+    candidates = len(found.preemption.candidates)
+    return Room(found.nominated, victims, candidates, found.preemption.criterion)
 
 
 def _ranked(judged: Judgement, names: list[str]) -> tuple[Ranked, ...]:

@@ -38,6 +38,8 @@ class Attempt:
     cycle: Cycle
     fields: dict[str, Any]
     detail: Detail | None = None
+    told: bool = False
+    """Whether its record was made."""
 
     @property
     def node(self) -> str:
@@ -45,7 +47,8 @@ class Attempt:
         return str(self.fields["node"])
 
     def decided(self, outcome: Outcome, **more: Any) -> PodDecided:
-        """The attempt's record."""
+        """The attempt's record, which says it all."""
+        self.told = True
         return PodDecided(
             uid=self.state.pod.uid,
             attempt=self.cycle.attempt,
@@ -78,33 +81,44 @@ class Attempts:
     def make(self, uid: str) -> None:
         """One attempt, from the verdicts to the intent to bind or back to a queue."""
         state = self._ledger.state.pods[uid]
-        profile = self._ledger.profiles[state.pod.scheduler_name]
+        profile = self._ledger.profile(state)
         cycle = self._ledger.cycle(state.attempts + 1)
-        attempt = Attempt(state, profile, cycle, {})
-        if state.pod.deleting:
+        if profile is None or state.pod.deleting:
             # It leaves the queue for good; upstream: schedule_one.go skipPodSchedule.
             message = f"skip schedule deleting pod: {state.pod.full_name}"
-            self._ledger.emit(attempt.decided(Outcome.ERROR, message=message))
-            return
-        try:
-            now = self._ledger.state
-            judged = judge(
-                now.nodes, self._classes, profile, state.pod, cycle, now.next_start,
-                now.preemptions, now.preemptions.node(uid),
+            if profile is None:
+                message = f"no profile is named {state.pod.scheduler_name}"
+            self._ledger.emit(
+                PodDecided(
+                    uid=uid, attempt=cycle.attempt, profile=state.pod.scheduler_name,
+                    outcome=Outcome.ERROR, message=message,
+                )
             )  # fmt: skip
-            if judged.problem is not None:
-                raise judged.problem
-            self._take_verdicts(judged, attempt)
-            if not judged.feasible:
-                self._no_node(judged, attempt)
+            return
+        attempt = Attempt(state, profile, cycle, {})
+        try:
+            self._make(attempt)
         except PluginError as broken:
             self._broken(attempt, broken.plugin, str(broken))
-            return
         except Exception as bug:  # noqa: BLE001 - ours: one odd pod must not stop all the others
-            self._broken(attempt, "", f"eventsched failed: {type(bug).__name__}: {bug}")
-            return
+            if not attempt.told:
+                self._broken(attempt, "", f"eventsched failed: {type(bug).__name__}: {bug}")
+            elif state.queue is None and uid not in self._ledger.state.reservations:
+                self._requeueing.broken(state, "")
+
+    def _make(self, attempt: Attempt) -> None:
+        now, pod = self._ledger.state, attempt.state.pod
+        judged = judge(
+            now.nodes, self._classes, attempt.profile, pod, attempt.cycle, now.next_start,
+            now.preemptions, now.preemptions.node(pod.uid),
+        )  # fmt: skip
+        if judged.problem is not None:
+            raise judged.problem
+        self._take_verdicts(judged, attempt)
         if judged.feasible:
             self._place(judged, attempt)
+        else:
+            self._no_node(judged, attempt)
 
     def _take_verdicts(self, judged: Judgement, attempt: Attempt) -> None:
         attempt.fields.update(feasible=judged.feasible, evaluated=judged.evaluated)

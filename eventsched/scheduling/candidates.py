@@ -14,11 +14,14 @@ from eventsched.domain.journal import Rows
 from eventsched.domain.registry import PodDisruptionBudget
 from eventsched.scheduling.budgets import Budgets
 from eventsched.scheduling.classes import PASSES
+from eventsched.scheduling.framework import PluginError
 from eventsched.scheduling.trials import Trials
 from eventsched.scheduling.victims import NOW, Trial, try_rows
 
 STALE = -4
 """Outcome of a row that has to be tried (again)."""
+TOGETHER = 16
+"""Rows that are tried at a time if there are so many."""
 _STEP = 2**31
 """What each victim adds to the sum of priorities, so that fewer are better (upstream:
 math.MaxInt32+1)."""
@@ -85,53 +88,87 @@ class Sheet:
         """Tries rows in order until so many candidates are found, one of them without a broken
         budget. Raises PluginError."""
         budgets = Budgets(trials.cycle.registry)
-        at, found, clean = 0, 0, False
-        parts: list[Rows] = []
-        while at < len(rows):
-            part = rows[at : at + max(wanted - found, 64)]
-            self._try(trials, part[self.outcomes[part] == STALE], budgets)
-            fits = self.outcomes[part] == PASSES
-            numbers = found + np.cumsum(fits)
-            cleans = np.logical_or.accumulate(fits & (self.criteria[part, VIOLATIONS] == 0)) | clean
-            enough = cleans & (numbers >= wanted)
-            if enough.any():
-                parts.append(part[: int(enough.argmax()) + 1])
+        reach = 2 * max(wanted, 64)
+        while True:
+            part = rows[:reach]
+            outcomes = self.outcomes[part]
+            found, end = self._found(part, outcomes, wanted)
+            stale = np.flatnonzero(outcomes[:end] == STALE)
+            if len(stale):
+                # A trial may end the search sooner: no more at once than might be needed.
+                sure = int(np.searchsorted(found, stale[0]))
+                needed = part[stale[: max(wanted - sure, 64)]]
+                self._try_together(trials, needed, rows, budgets)
+            elif end < reach or reach >= len(rows):
                 break
-            parts.append(part)
-            at, found, clean = at + len(part), int(numbers[-1]), bool(cleans[-1])
-        tried = np.concatenate(parts)
-        candidates = tried[self.outcomes[tried] == PASSES]
+            else:
+                reach *= 4
+        candidates = rows[found]
         broken = self.criteria[candidates, VIOLATIONS] > 0
-        ordered = np.concatenate([candidates[~broken], candidates[broken][:wanted]])
-        return Window(tried, ordered)
+        if np.count_nonzero(broken):
+            candidates = np.concatenate([candidates[~broken], candidates[broken][:wanted]])
+        return Window(rows[:end], candidates)
+
+    def _found(self, rows: Rows, outcomes: NDArray[np.int64], wanted: int) -> tuple[Rows, int]:
+        """The positions in ``rows`` of the candidates before the end of the search, as far as is
+        known, and that end."""
+        found = np.flatnonzero(outcomes == PASSES)
+        wanted = max(wanted, 1)
+        if len(found) < wanted:
+            return found, len(rows)
+        clean = self.criteria[rows[found], VIOLATIONS] == 0
+        number = max(wanted, int(clean.argmax()) + 1)
+        if not clean[:number].any():
+            return found, len(rows)
+        return found[:number], int(found[number - 1]) + 1
 
     def best(self, candidates: Rows) -> tuple[int, str]:
         """The row to take, of at least one, and the criterion that left it alone."""
         left = candidates
         if len(left) == 1:
             return int(left[0]), ONLY
+        criteria = self.criteria[left]
         for place, name in enumerate(CRITERIA):
-            values = self.criteria[left, place]
+            values = criteria[:, place]
             if place == TOTAL:
-                values = values + _STEP * self.criteria[left, NUMBER]
+                values = values + _STEP * criteria[:, NUMBER]
             elif place == START:
                 values = -np.where(values == 0, NOW, values)
-            left = left[values == values.min()]
+            least = values == values.min()
+            if np.count_nonzero(least) == len(left):
+                continue
+            left, criteria = left[least], criteria[least]
             if len(left) == 1:
                 return int(left[0]), name
         return int(left[0]), FIRST
+
+    def _try_together(self, trials: Trials, needed: Rows, rows: Rows, budgets: Budgets) -> None:
+        """Tries the rows needed now. Where these are few, others of ``rows`` go with them: many
+        cost little more than one, and pods of the same kind will ask. Raises PluginError, for what
+        fails on a row that is needed."""
+        if trials.repeatable and len(needed) < TOGETHER:
+            stale = rows[self.outcomes[rows] == STALE]
+            others = stale[~np.isin(stale, needed)][: TOGETHER - len(needed)]
+            try:
+                self._try(trials, np.concatenate([needed, others]), budgets)
+                return
+            except PluginError:
+                pass  # perhaps not on one of those that matter
+        self._try(trials, needed, budgets)
 
     def _try(self, trials: Trials, rows: Rows, budgets: Budgets) -> None:
         if not len(rows):
             return
         self.stamps[rows] = np.arange(self._made + 1, self._made + 1 + len(rows))
         self._made += len(rows)
+        self.criteria[rows] = 0
         for row, trial in zip(rows.tolist(), try_rows(trials, rows, budgets), strict=True):
             self.trials[row] = trial
             self.outcomes[row] = trial.outcome
-            self.criteria[row] = (
-                trial.violations, trial.highest, trial.total, len(trial.victims), trial.start
-            )  # fmt: skip
+            if trial.victims:
+                self.criteria[row] = (
+                    trial.violations, trial.highest, trial.total, len(trial.victims), trial.start
+                )  # fmt: skip
 
     def _grow(self, size: int) -> None:
         more = size - len(self.trials)

@@ -18,77 +18,23 @@ from numpy.typing import NDArray
 from eventsched.domain.columns import NodeTable
 from eventsched.domain.journal import Rows
 from eventsched.domain.objects import Pod
-from eventsched.domain.verdicts import Normalization, column_digest, normalized
+from eventsched.domain.verdicts import Normalization
 from eventsched.domain.views import NodeView
 from eventsched.scheduling.framework import Cycle, PluginError
 from eventsched.scheduling.prefilter import Narrowed, Refusal, ask_pre_filter, skips_score
 from eventsched.scheduling.profile import Filter, Profile, Score
+from eventsched.scheduling.score_cache import ScoreCache, longer
 
 PASSES = 2**31 - 1
 NO_NODE = -1
 NOT_FEASIBLE = -1
 """In a column of totals."""
-_NO_CHANGE = np.zeros(1, dtype=np.int64)
+
+_OVERHEAD = 16_384
+"""Bytes of a class besides its arrays, roughly."""
 
 Keys = NDArray[np.int32]
 Totals = NDArray[np.int64]
-
-
-class ScoreCache:
-    """One plugin's raw scores over all rows; 0 where a node is not feasible."""
-
-    __slots__ = ("_digest", "column", "raw", "score")
-
-    def __init__(self, score: Score) -> None:
-        self.score = score
-        self.raw: NDArray[Any] = np.zeros(0, dtype=score.width)
-        self.column = score.column(() if score.normalization is Normalization.IDENTITY else (0,))
-        self._digest: bytes | None = None
-
-    def grow(self, size: int) -> None:
-        """Makes room for new rows, with 0."""
-        if len(self.raw) != size:
-            self.raw = _longer(self.raw, size, 0)
-            self._digest = None
-
-    def put(self, rows: Rows, values: NDArray[Any]) -> NDArray[np.bool_]:
-        """Stores raw scores; bool[n] says which rows had another one."""
-        changed: NDArray[np.bool_] = self.raw[rows] != values
-        if np.count_nonzero(changed):
-            self.raw[rows] = values
-            self._digest = None
-        return changed
-
-    def change(self, rows: Rows, values: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Stores raw scores that are used as they are; int64[n]: what that adds to the totals."""
-        if len(rows) == 1 and values[0] == self.raw[rows[0]]:
-            return _NO_CHANGE
-        more: NDArray[np.int64] = values - self.raw[rows]
-        if np.count_nonzero(more):
-            self.raw[rows] = values
-            self._digest = None
-        return more * self.score.weight
-
-    def rescale(self) -> bool:
-        """Looks for the largest raw score again; whether it is another one."""
-        if self.score.normalization is Normalization.IDENTITY or self._digest is not None:
-            return False
-        largest = max(0, int(self.raw.max())) if len(self.raw) else 0
-        if self.column.parameters == (largest,):
-            return False
-        self.column = self.score.column((largest,))
-        return True
-
-    def weighted(self, rows: Rows) -> NDArray[np.int64]:
-        """int64[n]: normalised score times weight."""
-        return normalized(self.column, self.raw[rows]) * self.score.weight
-
-    @property
-    def digest(self) -> bytes:
-        """The column's digest, computed again only after a change."""
-        if self._digest is None:
-            self._digest = column_digest(self.raw)
-        return self._digest
 
 
 INCREMENTAL = (Normalization.IDENTITY, Normalization.DEFAULT, Normalization.REVERSED)
@@ -200,7 +146,7 @@ class ClassColumns:
         """Memory held by the columns."""
         raws = sum(cache.raw.nbytes for cache in self.caches)
         trials: int = sum(each.bytes for each in self.trials.values())
-        return self.keys.nbytes * 2 + self.totals.nbytes + raws + trials
+        return _OVERHEAD + self.keys.nbytes * 2 + self.totals.nbytes + raws + trials
 
     def refresh(self, table: NodeTable, cycle: Cycle, pod: Pod) -> None:
         """Brings all columns up to the table's present. Raises PluginError; the columns are then
@@ -229,10 +175,10 @@ class ClassColumns:
             # A node may have come and gone again: its row is then computed, but no key changes.
             self.unrecorded.append(np.arange(len(self.keys), size, dtype=np.intp))
             self.keys_changed = self.static_changed = True
-        self._static = _longer(self._static, size, NO_NODE)
+        self._static = longer(self._static, size, NO_NODE)
         self.counts[NO_NODE] = self.counts.get(NO_NODE, 0) + size - len(self.keys)
-        self.keys = _longer(self.keys, size, NO_NODE)
-        self.totals = _longer(self.totals, size, NOT_FEASIBLE)
+        self.keys = longer(self.keys, size, NO_NODE)
+        self.totals = longer(self.totals, size, NOT_FEASIBLE)
         for cache in self.caches:
             cache.grow(size)
 
@@ -265,8 +211,8 @@ class ClassColumns:
 
     def _rescore(self, table: NodeTable, cycle: Cycle, pod: Pod, rows: Rows) -> bool:
         """The common case, after pods were placed or ended: only what depends on usage can have
-        changed on these rows. False, with nothing done, where a verdict has changed as well or a
-        normalisation might."""
+        changed on these rows. False, with nothing done, where a row passes that did not or a
+        normalisation might change."""
         if not self._rescorable:
             return False
         if not len(rows):
@@ -276,7 +222,7 @@ class ClassColumns:
         lowered = _lower(keys, self._dynamic_filters, cycle, pod, view)
         # Where every node passes and still does, there is nothing to compare.
         if lowered or len(self.counts) > 1 or PASSES not in self.counts:
-            if np.count_nonzero(keys != self.keys[rows]):
+            if not self._refuse(rows, keys):
                 return False
             feasible = keys == PASSES
             if np.count_nonzero(feasible) < len(rows):
@@ -290,6 +236,32 @@ class ClassColumns:
         self.totals[rows] = totals
         if self.unrecorded is not None:
             self.unrecorded.append(rows)
+        return True
+
+    def _refuse(self, rows: Rows, keys: Keys) -> bool:
+        """Takes in refusals; whether that was all that differs among these keys. If it was not,
+        nothing is done."""
+        before = self.keys[rows]
+        differs = keys != before
+        if not np.count_nonzero(differs):
+            return True
+        gone, keys = rows[differs], keys[differs]
+        if PASSES in keys:
+            return False
+        for cache in self.caches:
+            scaled = cache.score.normalization is not Normalization.IDENTITY
+            if scaled and np.count_nonzero(cache.raw[gone]):
+                return False
+        self._count(before[differs], -1)
+        self._count(keys, 1)
+        self.keys[gone], self.totals[gone] = keys, NOT_FEASIBLE
+        self.keys_changed, self._feasible = True, None
+        nothing = np.zeros(len(gone), dtype=np.uint8)
+        for cache in self.caches:
+            if np.count_nonzero(cache.put(gone, nothing)) and not cache.score.dynamic:
+                self.static_changed = True
+        if self.unrecorded is not None:
+            self.unrecorded.append(gone)
         return True
 
     def _score(
@@ -350,6 +322,9 @@ class ClassCache:
     def __init__(self, limit_bytes: int = 512 * 2**20) -> None:
         self._limit = limit_bytes
         self._classes: OrderedDict[Hashable, ClassColumns] = OrderedDict()
+        self._sizes: dict[Hashable, int] = {}
+        self._held = 0
+        self._newest: Hashable = None
 
     def columns(self, profile: Profile, pod: Pod, cycle: Cycle) -> ClassColumns:
         """The pod's class, not yet refreshed. Raises PluginError."""
@@ -360,13 +335,23 @@ class ClassCache:
             found = ClassColumns(profile, pod, profile.unsigned(signatures), cycle)
             if found.broken:
                 return found  # not kept: the next pod asks the plugins again
-            self._classes[key] = found
-            held = sum(columns.bytes for columns in self._classes.values())
-            while held > self._limit and len(self._classes) > 1:
-                held -= self._classes.popitem(last=False)[1].bytes
+            if self._newest in self._classes:
+                self._measure(self._newest, self._classes[self._newest])
+            self._classes[key], self._newest = found, key
+            while self._held > self._limit and len(self._classes) > 1:
+                oldest, _ = self._classes.popitem(last=False)
+                self._held -= self._sizes.pop(oldest, 0)
         else:
             self._classes.move_to_end(key)
+            self._measure(key, found)
         return found
+
+    def _measure(self, key: Hashable, columns: ClassColumns) -> None:
+        """A class grows with its first use, and seldom after that: it is looked at when the next
+        one comes and when it is used again, so that nobody has to look at all of them."""
+        size = columns.bytes
+        self._held += size - self._sizes.get(key, 0)
+        self._sizes[key] = size
 
 
 def _lower(keys: Keys, filters: Iterable[Filter], cycle: Cycle, pod: Pod, nodes: NodeView) -> bool:
@@ -381,9 +366,3 @@ def _lower(keys: Keys, filters: Iterable[Filter], cycle: Cycle, pod: Pod, nodes:
             keys[refused] = np.minimum(keys[refused], found)
             lowered = True
     return lowered
-
-
-def _longer(column: NDArray[Any], size: int, fill: int) -> NDArray[Any]:
-    longer = np.full(size, fill, dtype=column.dtype)
-    longer[: len(column)] = column
-    return longer

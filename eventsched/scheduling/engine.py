@@ -15,7 +15,7 @@ from eventsched.domain.state import PodState, Reservation, SchedulerState
 from eventsched.scheduling.attempts import Attempts
 from eventsched.scheduling.binding import Binding
 from eventsched.scheduling.classes import ClassCache
-from eventsched.scheduling.framework import ClusterEvent
+from eventsched.scheduling.framework import ClusterEvent, Status
 from eventsched.scheduling.judgement import Judgement, judge
 from eventsched.scheduling.ledger import Ledger, Logged
 from eventsched.scheduling.profile import Profile
@@ -115,6 +115,12 @@ class Engine:
             preemptions=preemptions,
             nominated=preemptions.node(pod.uid) if known else pod.nominated_node,
         )  # fmt: skip
+
+    def gate(self, pod: Pod) -> Status | None:
+        """What PreEnqueue says of a pod; None where it may enter the active queue. Raises KeyError
+        where no profile has the pod's schedulerName."""
+        found = self._requeueing.gate(self._ledger.profiles[pod.scheduler_name], pod)
+        return None if found is None else found[1]
 
     def apply(self, logged: Logged) -> None:
         """Takes in a record from the log: restart and replay."""
@@ -272,9 +278,9 @@ class Engine:
         old = state.pod if state is not None else None
         self._ledger.commit(outcome, at)
         if isinstance(outcome, records.EvictionFailed):
-            preemptor = self.state.pods.get(eviction.preemptor) if eviction is not None else None
-            if preemptor is not None:
-                self._requeueing.again(preemptor, "EvictionFailed")
+            waiting = self.state.preemptions.on(eviction.node) if eviction is not None else {}
+            for uid in list(waiting):
+                self._requeueing.again(self.state.pods[uid], "EvictionFailed")
         elif state is not None and state.bound and state.pod is not old:
             self._assigned_pod_changed(ClusterEvent.ASSIGNED_POD_UPDATE, state.pod, old)
 

@@ -85,7 +85,9 @@ class Ledger:
     def signatures(self, state: PodState) -> tuple[Any, ...]:
         """The profile, and what of the pod the hints of those who refused it may read: what they
         sign, nothing where they have no hint, the pod itself where they do not sign."""
-        profile = self.profiles[state.pod.scheduler_name]
+        profile = self.profile(state)
+        if profile is None:
+            return ()
         return (profile.name, *(profile.hint_key(name, state.pod) for name in state.rejectors))
 
     def cycle(self, attempt: int, carry: Mapping[str, Any] | None = None) -> Cycle:

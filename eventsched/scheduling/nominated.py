@@ -21,7 +21,8 @@ class Crowded:
     """The rows that refuse pods of one class and priority together with their nominated pods."""
 
     def __init__(self) -> None:
-        self._keys: dict[int, int] = {}
+        self._keys: Keys = np.zeros(0, dtype=np.int32)
+        """int32[size]: the key of the filter that refuses, PASSES where none does."""
         self._cursors = (-1, -1, -1)
         self._refused = _NOTHING
 
@@ -37,29 +38,33 @@ class Crowded:
             for journal, cursor in zip(journals, self._cursors, strict=True)
         ]
         changed = [part.tolist() for part in parts if part is not None]
-        if len(changed) < len(parts):
-            self._keys.clear()
+        everything = len(changed) < len(parts)
+        if everything:
             touched = {table.rows[name] for name in preemptions.nodes() if name in table.rows}
         else:
             touched = {row for part in changed for row in part if row >= 0}
-        known = touched & self._keys.keys()
         crowds = {
             row: crowd
             for row in sorted(touched)
             if table.alive[row] and (crowd := trials.crowd(row, with_pod=True))
         }
-        found = refusals(trials, crowds)
-        for row in known:
-            del self._keys[row]
-        self._keys.update(zip(*(each.tolist() for each in found), strict=True))
-        if known or len(found[0]) or len(changed) < len(parts):
-            rows = sorted(self._keys)
-            self._refused = (
-                np.array(rows, dtype=np.intp),
-                np.array([self._keys[row] for row in rows], dtype=np.int32),
-            )
+        self._take(refusals(trials, crowds), touched, table.size, everything=everything)
         self._cursors = now
         return self._refused
+
+    def _take(self, found: Refused, touched: set[int], size: int, *, everything: bool) -> None:
+        """Takes in what was found on the rows touched, on all others nothing if ``everything``."""
+        if everything:
+            self._keys = np.full(size, PASSES, dtype=np.int32)
+        elif size > len(self._keys):
+            more = size - len(self._keys)
+            self._keys = np.pad(self._keys, (0, more), constant_values=PASSES)
+        known = [row for row in touched if self._keys[row] != PASSES]
+        self._keys[known] = PASSES
+        self._keys[found[0]] = found[1]
+        if known or len(found[0]) or everything:
+            rows = np.flatnonzero(self._keys != PASSES)
+            self._refused = rows, self._keys[rows]
 
 
 def refusals(trials: Trials, crowds: dict[int, Crowd]) -> Refused:
@@ -69,6 +74,8 @@ def refusals(trials: Trials, crowds: dict[int, Crowd]) -> Refused:
     steps = [PodStep(place, pod, 1) for place, crowd in enumerate(crowds.values()) for pod in crowd]
     rows = np.fromiter(crowds, dtype=np.intp, count=len(crowds))
     keys = trials.keys(TrialView(trials.table, rows, steps))
+    if PASSES not in keys:
+        return rows, keys
     refused = keys != PASSES
     return rows[refused], keys[refused]
 
@@ -92,4 +99,7 @@ def refused_for_nominated(trials: Trials) -> Refused:
     crowd = trials.crowd(own)
     more = refusals(trials, {own: crowd} if crowd else {})
     others = rows != own
-    return np.append(rows[others], more[0]), np.append(keys[others], more[1])
+    rows, keys = rows[others], keys[others]
+    if not len(more[0]):
+        return rows, keys
+    return np.append(rows, more[0]), np.append(keys, more[1])

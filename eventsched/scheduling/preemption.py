@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from eventsched.domain.draw import draw
 from eventsched.domain.journal import Rows
@@ -55,13 +56,15 @@ def preempt(judged: Judgement, percentage: int, absolute: int) -> PostFilterResu
         return PostFilterResult(Status.unschedulable(problem))
     sheet, number = sheet_of(trials), 0
     tried = candidates = rows
+    outcomes = np.zeros(0, dtype=np.int64)
     if len(rows):
         number = draw(judged.cycle.seed, judged.pod.uid, judged.cycle.attempt, "preemption")
-        order = np.roll(rows, -(number % len(rows)))
+        begin = number % len(rows)
+        order = np.concatenate([rows[begin:], rows[:begin]])
         wanted = min(len(rows), max(absolute, len(rows) * percentage // 100))
-        tried, candidates = _look(sheet, trials, order, wanted)
+        (tried, candidates), outcomes = _look(sheet, trials, order, wanted)
     if not len(candidates):
-        return _without_candidate(judged, sheet, tried)
+        return _without_candidate(judged, tried, outcomes)
     row, criterion = sheet.best(candidates)
     trial = sheet.trials[row]
     assert trial is not None
@@ -72,15 +75,19 @@ def preempt(judged: Judgement, percentage: int, absolute: int) -> PostFilterResu
     return PostFilterResult(Status(Code.SUCCESS), name, decided)
 
 
-def _look(sheet: Sheet, trials: Trials, order: Rows, wanted: int) -> Window:
-    """The window of trials. The pod's own nominated node is tried for it alone: there its crowd is
-    another one than for its like."""
+def _look(
+    sheet: Sheet, trials: Trials, order: Rows, wanted: int
+) -> tuple[Window, NDArray[np.int64]]:
+    """The window of trials, and what each came to. The pod's own nominated node is tried for it
+    alone: there its crowd is another one than for its like."""
     own = trials.table.rows.get(trials.preemptions.node(trials.pod.uid), -1)
     if own < 0:
-        return sheet.look(trials, order, wanted)
+        window = sheet.look(trials, order, wanted)
+        return window, sheet.outcomes[window[0]]
     sheet.spoil(own)
     try:
-        return sheet.look(trials, order, wanted)
+        window = sheet.look(trials, order, wanted)
+        return window, sheet.outcomes[window[0]]
     finally:
         sheet.spoil(own)
 
@@ -135,26 +142,30 @@ def _is_unresolvable(judged: Judgement, row: int) -> bool:
     return key in (NO_NODE, EXCLUDED) or judged.verdict(key).code is Code.UNRESOLVABLE
 
 
-def _without_candidate(judged: Judgement, sheet: Sheet, tried: Rows) -> PostFilterResult:
+def _without_candidate(
+    judged: Judgement, tried: Rows, outcomes: NDArray[np.int64]
+) -> PostFilterResult:
     """The answer where no eviction helps: the pod is nominated to no node (any more)."""
     assert judged.trials is not None
     nodes = judged.trials.table.live
     reasons: dict[str, int] = {}
     if nodes > len(tried):
         reasons[NOT_HELPFUL] = nodes - len(tried)
-    values, numbers = np.unique(sheet.outcomes[tried], return_counts=True)
-    outcomes: Mapping[int, int] = dict(zip(values.tolist(), numbers.tolist(), strict=True))
-    if NO_VICTIM in outcomes:
-        return PostFilterResult(Status.error(_unneeded(judged.trials, sheet, tried)))
-    for outcome, number in outcomes.items():
+    values, numbers = np.unique(outcomes, return_counts=True)
+    counted: Mapping[int, int] = dict(zip(values.tolist(), numbers.tolist(), strict=True))
+    if NO_VICTIM in counted:
+        return PostFilterResult(
+            Status.error(_unneeded(judged.trials, tried[outcomes == NO_VICTIM]))
+        )
+    for outcome, number in counted.items():
         for reason in (NO_VICTIMS,) if outcome == NOBODY_LESS else judged.verdict(outcome).reasons:
             reasons[reason] = reasons.get(reason, 0) + number
     said = ", ".join(sorted(f"{number} {reason}" for reason, number in reasons.items()))
     return PostFilterResult(Status.unschedulable(f"0/{nodes} nodes are available: {said}."), "")
 
 
-def _unneeded(trials: Trials, sheet: Sheet, tried: Rows) -> str:
+def _unneeded(trials: Trials, rows: Rows) -> str:
     """Upstream's words for nodes that refuse the pod but take it in a trial without a victim."""
-    names = [trials.table.names[row] for row in tried[sheet.outcomes[tried] == NO_VICTIM]]
+    names = [trials.table.names[row] for row in rows]
     said = [f'expected at least one victim pod on node "{name}"' for name in names]
     return said[0] if len(said) == 1 else f"[{', '.join(said)}]"

@@ -20,6 +20,7 @@ from eventsched.domain.verdicts import (
     PASSES,
     Codes,
     Detail,
+    Part,
     ScoreColumn,
     Verdict,
     column_digest,
@@ -98,14 +99,11 @@ def record(state: SchedulerState, judged: Judgement, position: int) -> Recorded:
     size = len(columns.keys)
     fits = kept.scored or not scored  # scores can be a delta only to scores
     if rows is None or kept.base is None or kept.chain >= LONGEST_CHAIN or not fits:
-        detail = Detail(size, None, None, kept.codes.copy(), tuple(s.raw.copy() for s in scored))
+        detail = Detail(size, None, kept.codes.copy(), tuple(s.raw.copy() for s in scored))
         kept.chain = 0
     else:
-        every = columns.static_changed
-        caches = columns.caches if scored else []
-        raws = tuple(cache.raw[rows] if every or cache.score.dynamic else None for cache in caches)
-        codes = kept.codes[rows] if columns.keys_changed else None
-        detail = Detail(size, kept.base, rows.astype(np.int32), codes, raws)
+        codes, raws = _parts(columns, kept, rows)
+        detail = Detail(size, kept.base, codes, raws if scored else ())
         kept.chain += 1
     kept.base, kept.scored = position + len(definitions), bool(scored)
     columns.unrecorded, columns.keys_changed, columns.static_changed = [], False, False
@@ -120,7 +118,7 @@ def record(state: SchedulerState, judged: Judgement, position: int) -> Recorded:
     )
 
 
-def _changed_rows(columns: ClassColumns, kept: ClassRecord) -> NDArray[np.intp] | None:
+def _changed_rows(columns: ClassColumns, kept: ClassRecord) -> Rows | None:
     """The rows that differ from the class's last decision; None for "all"."""
     changed = columns.unrecorded
     if changed is None or not len(kept.codes):
@@ -131,7 +129,21 @@ def _changed_rows(columns: ClassColumns, kept: ClassRecord) -> NDArray[np.intp] 
     return None if len(rows) * 2 > len(columns.keys) else rows
 
 
-def _patch(kept: ClassRecord, columns: ClassColumns, rows: NDArray[np.intp]) -> None:
+def _parts(
+    columns: ClassColumns, kept: ClassRecord, rows: Rows
+) -> tuple[Part | None, tuple[Part | None, ...]]:
+    """Codes and scores at the rows that differ; None for columns that cannot have changed there."""
+    if not len(rows):
+        return None, (None,) * len(columns.caches)
+    at, every = rows.astype(np.int32), columns.static_changed
+    raws = tuple(
+        Part(at, cache.raw[rows]) if every or cache.score.dynamic else None
+        for cache in columns.caches
+    )
+    return Part(at, kept.codes[rows]) if columns.keys_changed else None, raws
+
+
+def _patch(kept: ClassRecord, columns: ClassColumns, rows: Rows) -> None:
     if len(kept.codes) != len(columns.keys):
         longer = np.zeros(len(columns.keys), dtype=np.uint16)
         longer[: len(kept.codes)] = kept.codes
@@ -159,29 +171,35 @@ class Vectors:
 
     def follow(
         self, columns: list[NDArray[Any]], shape: tuple[int, int], zero: set[int]
-    ) -> Rows | None:
-        """Takes in the next decision's vectors; the rows that differ, None for "all"."""
+    ) -> list[Part | None] | None:
+        """Takes in the next decision's vectors; what differs of each, None for "all"."""
         self.zero, still = zero, self.zero & zero
         if shape != self.shape or self.chain >= LONGEST_CHAIN:
             self.shape, self.chain = shape, 0
             self.columns = [column.copy() for column in columns]
             self.digests = [column_digest(column) for column in columns]
             return None
-        differs = np.zeros(shape[0], dtype=bool)
+        parts: list[Part | None] = [None] * len(columns)
         for place, (new, old) in enumerate(zip(columns, self.columns, strict=True)):
             if place in still:
                 continue
-            changed = new != old
-            if np.count_nonzero(changed):
-                differs |= changed
+            rows = np.flatnonzero(new != old)
+            if len(rows):
+                parts[place] = Part(rows.astype(np.int32), new[rows])
                 self.columns[place] = new.copy()
                 self.digests[place] = column_digest(new)
-        rows = np.flatnonzero(differs)
-        if len(rows) * 2 > shape[0]:
+        if _outweigh(parts, shape[0]):
             self.chain = 0
             return None
         self.chain += 1
-        return rows
+        return parts
+
+
+def _outweigh(parts: list[Part | None], size: int) -> bool:
+    """Whether whole columns take less room. A rough count: one byte a value, and for the rows of a
+    part a list of numbers or a bit for each row there is."""
+    changed = [len(part.rows) for part in parts if part is not None]
+    return sum(rows + min(2 * rows, size // 8) for rows in changed) > size * len(parts)
 
 
 def _apart(state: SchedulerState, judged: Judgement, position: int) -> Recorded:
@@ -194,15 +212,13 @@ def _apart(state: SchedulerState, judged: Judgement, position: int) -> Recorded:
     kept = Vectors()
     if judged.columns is not None and not any(each is not None for each in own):
         kept = judged.columns.supplemented = judged.columns.supplemented or kept
-    before = list(kept.columns)
     zero = {place for place, each in enumerate(scores, 1) if each.column.parameters == (0,)}
-    rows = kept.follow([codes, *(each.raw for each in scores)], (len(codes), scoring), zero)
+    parts = kept.follow([codes, *(each.raw for each in scores)], (len(codes), scoring), zero)
     size, after = len(codes), kept.columns
-    if rows is None:
-        detail = Detail(size, None, None, after[0], tuple(after[1:]), own)
+    if parts is None:
+        detail = Detail(size, None, after[0], tuple(after[1:]), own)
     else:
-        parts = [None if new is old else new[rows] for new, old in zip(after, before, strict=True)]
-        detail = Detail(size, kept.base, rows.astype(np.int32), parts[0], tuple(parts[1:]))
+        detail = Detail(size, kept.base, parts[0], tuple(parts[1:]))
     kept.base = position + len(definitions)
     digests = kept.digests[1:]
     digests += [column_digest(each) for each in own if each is not None]

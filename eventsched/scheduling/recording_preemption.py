@@ -9,7 +9,7 @@ which they are, and its digest covers these alone.
 
 import operator
 from hashlib import blake2b
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from eventsched.domain.journal import Rows
 from eventsched.domain.records import PreemptionDecided
 from eventsched.domain.state import SchedulerState
-from eventsched.domain.verdicts import Detail
+from eventsched.domain.verdicts import Detail, Part
 from eventsched.scheduling.candidates import Sheet
 from eventsched.scheduling.preemption import Preemption, is_leaving
 from eventsched.scheduling.recording import LONGEST_CHAIN
@@ -36,6 +36,15 @@ class Recorded(NamedTuple):
     detail: Detail | None
 
 
+class Changed(NamedTuple):
+    """Rows (ascending) whose candidates differ from the last decision's, and what was recorded of
+    them then: ``counts`` int64[n] and ``columns`` int64[n, 4 + victims]."""
+
+    rows: Rows
+    counts: NDArray[np.int64]
+    columns: NDArray[np.int64]
+
+
 class CandidateRecord:
     """The candidates of a class and priority as they were last recorded, to write the next decision
     as a delta: ``counts`` (int64[size]) of victims and ``columns`` (int64[size, 4 + victims])."""
@@ -50,8 +59,8 @@ class CandidateRecord:
         self.base: int | None = None
         self.chain = 0
 
-    def take(self, state: SchedulerState, made: Preemption, rows: Rows) -> Rows:
-        """Takes in the candidates (``rows``, ascending) of a decision; the rows that differ."""
+    def take(self, state: SchedulerState, made: Preemption, rows: Rows) -> Changed:
+        """Takes in the candidates (``rows``, ascending) of a decision; what differs."""
         fresh = made.sheet.trials
         self._grow(len(fresh))
         gone = self.counts > 0
@@ -61,7 +70,6 @@ class CandidateRecord:
         for row in lost:
             self.trials[row] = None
         self.stamps[lost] = 0
-        self.counts[lost], self.columns[lost] = 0, 0
         if made.sheet is not self.sheet:
             self.sheet = made.sheet
             self.stamps[:] = 0
@@ -69,24 +77,26 @@ class CandidateRecord:
         newer = rows[stamps != self.stamps[rows]].tolist()
         self.stamps[rows] = stamps
         changed = [row for row in newer if not _is_same(self.trials[row], fresh[row])]
+        differ = np.array(sorted(lost + changed), dtype=np.intp)
+        before = Changed(differ, self.counts[differ], self.columns[differ])
+        self.counts[lost], self.columns[lost] = 0, 0
         for row in changed:
             self._put(state, row, fresh[row])
-        return np.array(sorted(lost + changed), dtype=np.intp)
+        return before
 
-    def detail(self, rows: Rows, position: int) -> Detail:
-        """What is written at a position, of which these rows are new."""
-        size = len(self.counts)
-        whole = self.base is None or self.chain >= LONGEST_CHAIN or len(rows) * 2 > size
-        counts = self.counts if whole else self.counts[rows]
-        columns = self.columns if whole else self.columns[rows]
-        detail = Detail(
-            size,
-            None if whole else self.base,
-            None if whole else rows.astype(np.int32),
-            counts.astype(np.uint16),
-            tuple(columns.T.copy()),
-        )
-        self.base, self.chain = position, 0 if whole else self.chain + 1
+    def detail(self, changed: Changed, position: int) -> Detail:
+        """What is written at a position."""
+        rows, size = changed.rows, len(self.counts)
+        if self.base is None or self.chain >= LONGEST_CHAIN or len(rows) * 2 > size:
+            codes = self.counts.astype(np.uint16)
+            detail, self.chain = Detail(size, None, codes, tuple(self.columns.T.copy())), 0
+        else:
+            counts, columns = self.counts[rows], self.columns[rows]
+            number = _part(rows, changed.counts, counts, np.uint16)
+            pairs = zip(changed.columns.T, columns.T, strict=True)
+            parts = tuple(_part(rows, old, new, np.int64) for old, new in pairs)
+            detail, self.chain = Detail(size, self.base, number, parts), self.chain + 1
+        self.base = position
         return detail
 
     def digest(self, rows: Rows) -> str:
@@ -118,6 +128,16 @@ class CandidateRecord:
         self.trials[row], self.counts[row] = trial, len(trial.victims)
         self.columns[row] = 0
         self.columns[row, : len(values)] = values
+
+
+def _part(
+    rows: Rows, old: NDArray[np.int64], new: NDArray[np.int64], dtype: type[np.integer[Any]]
+) -> Part | None:
+    """Where a column differs among these rows."""
+    differs = np.flatnonzero(old != new)
+    if not len(differs):
+        return None
+    return Part(rows[differs].astype(np.int32), new[differs].astype(dtype))
 
 
 def _is_same(one: Trial | None, other: Trial | None) -> bool:

@@ -21,6 +21,9 @@ from eventsched.scheduling.ledger import Ledger
 from eventsched.scheduling.profile import Profile, guarded
 from eventsched.scheduling.queue import Backoff
 
+OURSELVES = "eventsched"
+"""Stands for a plugin where a mistake of ours is in the way: nothing but the pod's own change and
+the flush bring it back."""
 PARKED_AFTER = 5
 """Attempts in a row that ended in errors, after which a pod no longer comes back by itself."""
 
@@ -78,7 +81,7 @@ class Requeueing:
                 queue=Queue.UNSCHEDULABLE,
                 cause="Parked",
                 plugin=plugin,
-                rejectors=(plugin,) if plugin else (),
+                rejectors=(plugin or OURSELVES,),
                 until=self._backoff.until(self._ledger.state.now, errors),
                 failures=state.failures,
                 errors=errors,
@@ -143,6 +146,8 @@ class Requeueing:
         elif state.queue is Queue.UNSCHEDULABLE:
             change = Change(ClusterEvent.POD_UPDATE, self._view(None), pod=state.pod, old_pod=old)
             plugin = self._woken_by(state, change)
+            if plugin is None and OURSELVES in state.rejectors:
+                plugin = OURSELVES
             if plugin is not None:
                 self._up(state, change.event, plugin)
 
@@ -213,7 +218,8 @@ class Requeueing:
         try too many harms nothing. A pod that no plugin refused (there was no node) wakes by any
         change of the cluster (upstream: isPodWorthRequeuing)."""
         profile = self._ledger.profile(state)
-        assert profile is not None
+        if profile is None:
+            return None
         if not state.rejectors and not only:
             return ""
         for name in state.rejectors:
@@ -247,8 +253,9 @@ class Requeueing:
 
     def _activate(self, state: PodState, cause: str, plugin: str) -> None:
         profile = self._ledger.profile(state)
-        assert profile is not None
-        gate = self._gate(profile, state)
+        if profile is None:
+            return
+        gate = self.gate(profile, state.pod)
         if gate is None:
             self._emit(_moved(state, Queue.ACTIVE, cause, plugin))
         elif state.queue is not Queue.GATED or state.rejectors != (gate[0],):
@@ -256,10 +263,11 @@ class Requeueing:
             message = ", ".join(status.reasons)
             self._emit(_moved(state, Queue.GATED, cause, name, rejectors=(name,), message=message))
 
-    def _gate(self, profile: Profile, state: PodState) -> tuple[str, Status] | None:
+    def gate(self, profile: Profile, pod: Pod) -> tuple[str, Status] | None:
+        """The first plugin whose PreEnqueue holds a pod, and what it says."""
         for plugin in profile.points["preEnqueue"]:
             try:
-                answer = guarded(plugin, "pre_enqueue", state.pod)
+                answer = guarded(plugin, "pre_enqueue", pod)
             except PluginError as broken:
                 return plugin.name, Status.error(str(broken))
             if isinstance(answer, Status) and answer.code is not Code.SUCCESS:

@@ -112,11 +112,12 @@ class Supplement:
 
     def make_way(self, rows: Rows, found: Keys) -> None:
         """Refuses rows whose nominated pods need the room."""
-        if len(rows):
-            asked = (self.keys[rows] != NO_NODE) & (self.keys[rows] != EXCLUDED)
+        before = self.keys[rows]
+        other = (found != before) & (before != NO_NODE) & (before != EXCLUDED)
+        if np.count_nonzero(other):
             keys = self._own_keys()
-            keys[rows[asked]] = found[asked]
-            self.counts = counted(keys)
+            keys[rows[other]] = found[other]
+            self.counts = recounted(self.counts, before[other], found[other])
 
     def stop_early(self, percentage: int, start: int, nominated: str = "") -> None:
         """Ends the search after upstream's number of feasible nodes, counted from the ``start``-th
@@ -248,7 +249,18 @@ class Supplement:
         return column
 
 
+def recounted(counts: dict[int, int], before: Keys, after: Keys) -> dict[int, int]:
+    """Key → number of rows, after some rows have got another key."""
+    found = dict(counts)
+    for keys, sign in ((before, -1), (after, 1)):
+        for key, number in counted(keys).items():
+            found[key] = found.get(key, 0) + sign * number
+    return {key: number for key, number in found.items() if number}
+
+
 def counted(keys: Keys) -> dict[int, int]:
     """Key → number of rows."""
+    if len(keys) and np.count_nonzero(keys == keys[0]) == len(keys):
+        return {int(keys[0]): len(keys)}  # sorting them is what takes time
     values, numbers = np.unique(keys, return_counts=True)
     return dict(zip(values.tolist(), numbers.tolist(), strict=True))

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from eventsched.domain.columns import REQUESTED, NodeTable
+from eventsched.domain.columns import NodeTable
 from eventsched.domain.journal import Rows
 from eventsched.domain.objects import Pod
 from eventsched.domain.preemptions import Preemptions
-from eventsched.domain.views import PodStep, TrialView, loads_of
+from eventsched.domain.views import PodStep, TrialView, widen, with_steps
 from eventsched.scheduling.classes import PASSES, ClassColumns, Keys
 from eventsched.scheduling.framework import Cycle
 from eventsched.scheduling.profile import Filter, Profile
@@ -83,7 +83,12 @@ class Trials:
         keys = self.columns.unchanging(view.rows)
         for each in (*self.columns.changing, *self.late):
             codes = each(self.cycle, self.pod, view)
-            if codes is not None and np.count_nonzero(codes):
+            if codes is None:
+                continue
+            if len(codes) == 1:
+                if codes[0]:
+                    keys[0] = min(int(keys[0]), int(codes[0]) + each.position * 65_536)
+            elif np.count_nonzero(codes):
                 refused = codes > 0
                 found = (codes[refused] + each.position * 65_536).astype(np.int32)
                 keys[refused] = np.minimum(keys[refused], found)
@@ -115,11 +120,14 @@ class Trials:
     def crowded_keys(self, view: TrialView, crowds: dict[int, Crowd]) -> Keys:
         """Like ``keys``, of rows that must take the pod with their crowds and without: the verdict
         is the one with the crowd where that refuses it. Raises PluginError."""
+        if not crowds:
+            return self.keys(view)
+        positions = np.fromiter(crowds, dtype=np.intp, count=len(crowds))
+        among = self.keys(_joined(self.table, view, positions, list(crowds.values())))
+        if len(positions) == len(view) and PASSES not in among:
+            return among
         keys = self.keys(view)
-        if crowds:
-            positions = np.fromiter(crowds, dtype=np.intp, count=len(crowds))
-            among = self.keys(_joined(self.table, view, positions, list(crowds.values())))
-            keys[positions] = np.where(among != PASSES, among, keys[positions])
+        keys[positions] = np.where(among != PASSES, among, keys[positions])
         return keys
 
 
@@ -138,8 +146,6 @@ def _joined(
         ]
         return kept + joined
 
-    loads = loads_of(table, [each.pod for each in joined])
-    books = view.books_at(positions)
-    places = np.array([each.position for each in joined], dtype=np.intp)
-    np.add.at(books[:, REQUESTED:], places, loads)
+    widen(table, joined)
+    books = with_steps(table, view.books_at(positions), joined)
     return TrialView(table, view.rows[positions], steps, books)

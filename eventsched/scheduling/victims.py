@@ -7,6 +7,7 @@ plugins/defaultpreemption/default_preemption.go SelectVictimsOnNode, util.MoreIm
 """
 
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
@@ -114,7 +115,7 @@ class _Reprieve:
         flat = [pod for pods in self._order for pod in pods]
         loads = loads_of(table, flat)
         lengths = [len(pods) for pods in self._order]
-        begins = np.concatenate([[0], np.cumsum(lengths)[:-1]]).astype(np.intp)
+        begins = np.array([0, *accumulate(lengths[:-1])], dtype=np.intp)
         books = table.books[self._rows]
         books[:, REQUESTED:] -= np.add.reduceat(loads, begins, axis=0)
         everything = np.arange(len(self._rows), dtype=np.intp)

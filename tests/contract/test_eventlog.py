@@ -201,7 +201,7 @@ class LogContract:
             assert detail is not None
             assert detail.codes is not None
             codes, raws, columns = expected[each.position]
-            assert (detail.base, detail.rows, detail.size) == (None, None, len(codes))
+            assert (detail.base, detail.size) == (None, len(codes))
             assert detail.codes.tolist() == codes
             assert [column.tolist() for column in detail.scores] == raws
             assert decided_now.parameters == tuple(column.parameters for column in columns)
@@ -252,7 +252,7 @@ class LogContract:
         codes = np.array([0, 65_533], dtype=np.uint16)
         own = np.array([100, 0], dtype=np.int64)
         scores = (np.array([-5, 0]), np.array([7, 0], dtype=np.uint8))
-        append(log, Batch(stored(0, 2), {1: Detail(2, None, None, codes, scores, (own, None))}))
+        append(log, Batch(stored(0, 2), {1: Detail(2, None, codes, scores, (own, None))}))
         found = log.detail(1)
         assert found is not None
         assert found.codes is not None

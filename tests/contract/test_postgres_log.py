@@ -237,7 +237,7 @@ def test_lost_on_the_way(
     append(distant, batch(0))
     before = proxy.connections
     proxy.lose(loss)
-    detail = Detail(0, None, None, np.zeros(0, dtype=np.uint16), ())
+    detail = Detail(0, None, np.zeros(0, dtype=np.uint16), ())
     distant.begin(Batch(stored(1, 2), {2: detail}))
     distant.finish()
     assert proxy.lost.is_set()

@@ -1,7 +1,8 @@
 """The bytes of vectors: what is packed is unpacked, and SQL reads the same from them."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from eventsched.domain.verdicts import Detail
+from eventsched.domain.verdicts import Detail, Part
 from eventsched.eventlog import vectors
 from eventsched.eventlog.port import Batch, whole
 from eventsched.eventlog.postgres import PostgresEventLog
@@ -57,7 +58,7 @@ def wholes(draw: st.DrawFn, most: int = 12) -> Detail:
             draw(st.one_of(st.none(), columns(size, np.int64, SCORES))) for _ in range(number)
         )
     raws = tuple(draw(scores(size)) for _ in range(number))
-    return Detail(size, None, None, draw(codes(size)), raws, own)
+    return Detail(size, None, draw(codes(size)), raws, own)
 
 
 @st.composite
@@ -65,13 +66,18 @@ def deltas(draw: st.DrawFn, base: int, before: Detail) -> Detail:
     """A delta to the detail at a position, which is whole here: rows come, values change, columns
     stay as they are, or the decision has no scores."""
     size = before.size + draw(st.integers(0, 3))
-    new = set(range(before.size, size)) if draw(st.booleans()) else set()
-    old = draw(st.sets(st.integers(0, size - 1))) if size else set()
-    rows = np.array(sorted(new | old), dtype=np.int32)
-    number = len(rows)
     kinds = [] if draw(st.integers(0, 4)) == 0 else [each.dtype.type for each in _all(before)]
-    raws = tuple(draw(st.one_of(st.none(), scores(number, kind))) for kind in kinds)
-    return Detail(size, base, rows, draw(st.one_of(st.none(), codes(number))), raws)
+
+    def part(values: Callable[[int], st.SearchStrategy[NDArray[Any]]]) -> Part | None:
+        if draw(st.booleans()):
+            return None
+        new = set(range(before.size, size)) if draw(st.booleans()) else set()
+        old = draw(st.sets(st.integers(0, size - 1))) if size else set()
+        rows = np.array(sorted(new | old), dtype=np.int32)
+        return Part(rows, draw(values(len(rows))))
+
+    raws = tuple(part(partial(scores, dtype=kind)) for kind in kinds)
+    return Detail(size, base, part(codes), raws)
 
 
 def _all(detail: Detail) -> list[NDArray[Any]]:
@@ -95,12 +101,13 @@ def chains(draw: st.DrawFn) -> list[Detail]:
 def plain(detail: Detail) -> list[object]:
     """Everything that a detail says, dtypes included."""
 
-    def column(found: NDArray[Any] | None) -> object:
+    def column(found: NDArray[Any] | Part | None) -> object:
+        if isinstance(found, Part):
+            return column(found.rows), column(found.values)
         return None if found is None else (found.dtype.name, found.tolist())
 
     columns_found = [column(each) for each in (detail.codes, *detail.scores, *detail.normalized)]
-    rows = None if detail.rows is None else detail.rows.tolist()
-    return [detail.size, detail.base, rows, len(detail.scores), *columns_found]
+    return [detail.size, detail.base, len(detail.scores), *columns_found]
 
 
 @deterministic(100)
@@ -127,9 +134,9 @@ def test_what_is_packed_is_unpacked(chain: list[Detail]) -> None:
 )  # fmt: skip
 def test_columns_are_as_narrow_as_they_can_be(raw: NDArray[Any], size: int) -> None:
     """Or one value, where all are the same."""
-    detail = Detail(5000, None, None, np.zeros(5000, dtype=np.uint16), (raw,))
+    detail = Detail(5000, None, np.zeros(5000, dtype=np.uint16), (raw,))
     body = vectors.pack(detail)
-    assert len(body) == 12 + 2 + size
+    assert len(body) == 8 + 2 + size
     assert plain(vectors.unpack(body, None)) == plain(detail)
 
 
@@ -137,10 +144,29 @@ def test_columns_are_as_narrow_as_they_can_be(raw: NDArray[Any], size: int) -> N
 def test_row_numbers_are_as_wide_as_the_vector_needs(size: int, wide: int) -> None:
     """Two bytes up to 65,536 rows."""
     rows = np.array([0, 300, size - 1], dtype=np.int32)
-    detail = Detail(size, 7, rows, None, (np.array([1, -2, 3]),))
+    detail = Detail(size, 7, None, (Part(rows, np.array([1, -2, 3])),))
     body = vectors.pack(detail)
-    assert (body[1], len(body)) == (wide, 12 + 3 * wide + 1 + 1 + 3)
+    assert (body[1], len(body)) == (wide, 8 + 1 + 1 + 4 + 3 * wide + 3)
     assert plain(vectors.unpack(body, 7)) == plain(detail)
+
+
+@pytest.mark.parametrize(
+    ("size", "rows", "taken"),
+    [
+        (5000, 312, 2 * 312), (5000, 313, 625), (5001, 313, 626), (5001, 5001, 626), (16, 1, 2),
+        (16, 2, 2), (8, 1, 1), (70_000, 2187, 4 * 2187), (70_000, 2188, 8750),
+    ],
+)  # fmt: skip
+def test_many_rows_are_a_bitmap(size: int, rows: int, taken: int) -> None:
+    """Wherever that takes less room than their numbers; each column has rows of its own."""
+    named = np.arange(size - rows, size, dtype=np.int32)
+    last = Part(np.array([size - 1], dtype=np.int32), np.array([5], dtype=np.uint8))
+    detail = Detail(size, 7, Part(named, np.full(rows, 9, dtype=np.uint16)), (None, last))
+    body = vectors.pack(detail)
+    one = len(vectors.pack(Detail(size, 7, None, (None, last))))
+    assert len(body) == one + 4 + taken + 1
+    assert plain(vectors.unpack(body, 7)) == plain(detail)
+    assert detail.stored_bytes == 4 * rows + 2 * rows + 4 + 1
 
 
 @deterministic(100)
@@ -150,16 +176,19 @@ def test_damaged_bytes_are_refused_or_something_else(
 ) -> None:
     """Cut short, or longer: refused. Changed: refused, or read as other values; never any other
     error."""
-    body = vectors.pack(data.draw(st.sampled_from(chain)))
+    detail = data.draw(st.sampled_from(chain))
+    body, base = vectors.pack(detail), detail.base
     with pytest.raises(ValueError):
-        vectors.unpack(body[: data.draw(st.integers(0, len(body) - 1))], None)
+        vectors.unpack(body[: data.draw(st.integers(0, len(body) - 1))], base)
     with pytest.raises(ValueError):
-        vectors.unpack(body + b"\0", None)
+        vectors.unpack(body + b"\0", base)
+    with pytest.raises(ValueError):
+        vectors.unpack(body, 1 if base is None else None)
     at, value = data.draw(st.integers(0, len(body) - 1)), data.draw(st.integers(0, 255))
     changed = bytearray(body)
     changed[at] = value
     with suppress(ValueError):
-        vectors.unpack(bytes(changed), None)
+        vectors.unpack(bytes(changed), base)
 
 
 @pytest.fixture(scope="module")
@@ -209,14 +238,36 @@ def _whole(at: int, details: dict[int, Detail]) -> Detail:
     return found
 
 
+def test_sql_reads_bitmaps(log: PostgresEventLog, admin: psycopg.Connection) -> None:
+    """With dense values and with one for all; after a column of a list and one without change."""
+    size = 1003
+    raws = tuple(np.arange(size, dtype=np.int64) * each for each in (1, 2, 3, 4))
+    base = Detail(size, None, np.zeros(size, dtype=np.uint16), raws)
+    third, most = np.arange(1, size, 3, dtype=np.int32), np.arange(7, size, dtype=np.int32)
+    parts = (
+        None, Part(third, np.full(len(third), -300)), Part(np.array([1002], np.int32), raws[3][:1]),
+        Part(most, most.astype(np.int64) - 500),
+    )  # fmt: skip
+    first = log.head
+    delta = Detail(size, first, Part(third, third.astype(np.uint16)), parts)
+    append(log, Batch(stored(first, 2), {first: base, first + 1: delta}))
+    expanded = delta.expand(base)
+    assert plain(_whole(first + 1, {first: base, first + 1: delta})) == plain(expanded)
+    assert isinstance(expanded.codes, np.ndarray)
+    for place, column in enumerate([expanded.codes, *expanded.scores]):
+        query = "SELECT value FROM eventsched_log.vector(%s, %s, %s) ORDER BY ordinal"
+        found = admin.execute(query, [log._number, first + 1, place]).fetchall()
+        assert [value for (value,) in found] == column.tolist()
+
+
 def test_sql_reads_wide_row_numbers(log: PostgresEventLog, admin: psycopg.Connection) -> None:
     """Of more than 65,536 rows."""
     size = 70_000
     raw = np.arange(size, dtype=np.int64) - 5
-    base = Detail(size, None, None, np.zeros(size, dtype=np.uint16), (raw,))
+    base = Detail(size, None, np.zeros(size, dtype=np.uint16), (raw,))
     rows = np.array([1, 66_000, size], dtype=np.int32)
     first = log.head
-    delta = Detail(size + 1, first, rows, None, (np.array([2**40, -(2**40), 9]),))
+    delta = Detail(size + 1, first, None, (Part(rows, np.array([2**40, -(2**40), 9])),))
     append(log, Batch(stored(first, 2), {first: base, first + 1: delta}))
     query = (
         "SELECT value FROM eventsched_log.vector(%s, %s, 1)"

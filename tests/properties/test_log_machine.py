@@ -90,7 +90,7 @@ class LogMachine(RuleBasedStateMachine):
             made.append(Stored.of(Logged(at, 0, first, record)))
             if at - first in decisions:
                 codes = np.array([self.made % 65_536, at % 65_536, 7], dtype=np.uint16)
-                details[at] = Detail(3, None, None, codes, ())
+                details[at] = Detail(3, None, codes, ())
         return Batch(made, details, b"%d" % self.made)
 
     def settle(self, begun: Batch, mine: Head) -> bool:

@@ -79,6 +79,20 @@ def test_the_answer_is_no_where_no_node_takes_it(
     assert "Why not any node:" in said
 
 
+def test_it_says_who_would_have_to_make_room(
+    cluster: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = asking(tmp_path, pod("mine", "14", priority=10))
+    assert main(["evaluate", cluster, "--pod", asked]) == 1
+    said = capsys.readouterr().out
+    assert "It would be nominated to large; to make room there it would evict default/held" in said
+    assert main(["evaluate", cluster, "--pod", asked, "-o", "json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert found["preemption"] == {
+        "node": "large", "victims": ["default/held"], "candidates": 1, "criterion": "only",
+    }  # fmt: skip
+
+
 def test_a_pod_of_the_cluster_is_judged_as_if_it_were_not_there(
     cluster: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -11,6 +11,7 @@ from tests.builders import (
     added,
     attempted,
     engine_of,
+    engine_with,
     make_node,
     make_pod,
     observed,
@@ -124,3 +125,20 @@ def test_memory_wakes_the_pods_its_plugin_refused_in_their_order() -> None:
     assert changed == records.MemoryChanged(plugin="Club", key="open", value=True)
     assert [one.uid, two.uid] == ["p2", "p1"]
     assert {one.cause, two.cause} == {"MemoryChange"}
+
+
+def test_a_pod_wakes_for_room_that_it_could_make() -> None:
+    """A more important pod leaves: what is in the way now could be preempted."""
+    engine = engine_with()
+    top = make_pod("top", cpu=2000, priority=100, node_name="n1")
+    low = make_pod("low", cpu=2000, node_name="n1")
+    observed(engine, *added(make_node(), top, low, make_pod("mid", cpu=4000, priority=50)))
+    attempted(engine)
+    *_, queued = observed(engine, records.PodDeleted(uid="top"))
+    assert (queued.uid, queued.plugin) == ("mid", "NodeResourcesFit")
+    never = make_pod("mid", cpu=4000, priority=50, preemption_policy="Never")
+    engine = engine_with()
+    observed(engine, *added(make_node(), top, low, never))
+    attempted(engine)
+    deleted = records.PodDeleted(uid="top")
+    assert observed(engine, deleted) == [deleted]

@@ -80,7 +80,7 @@ def test_a_pod_with_resource_claims_is_refused() -> None:
     reason = (
         "pod has resource claims (gpu, nic), and eventsched does not allocate dynamic resources yet"
     )
-    message = f"0/1 nodes are available: {reason}. no new claims to deallocate"
+    message = f"0/1 nodes are available: {reason}."
     assert isinstance(decided, records.PodDecided)
     assert (decided.plugin, decided.message) == ("DynamicResources", message)
     assert queued == parked("p1", "DynamicResources", plugin="DynamicResources")

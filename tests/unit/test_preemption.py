@@ -263,7 +263,9 @@ def test_a_more_important_pod_takes_the_room_and_the_nomination() -> None:
     observed(it, *added(make_node(), low("a", cpu=2000), low("b", cpu=2000), high()))
     first = made_by(it)
     observed(it, *added(high("p2", priority=20, cpu=4000)))
-    _, second, cleared, move = bare(attempted(it))
+    _, second, cleared, woken, move = bare(attempted(it))
+    assert isinstance(woken, records.PodQueued)
+    assert (woken.uid, woken.queue) == ("p1", Queue.BACKOFF)  # it may look for room elsewhere
     assert isinstance(second, PreemptionDecided)
     assert second.leaving == first.victims
     assert len(second.evicted) == 1
@@ -354,3 +356,12 @@ def test_what_several_plugins_say(answers: list[Status], said: str) -> None:
     decided = attempted(it)[1]
     assert isinstance(decided, PodDecided)
     assert decided.message == f"{FULL} {said}".strip()
+
+
+def test_the_nominated_node_is_among_those_without_a_victim() -> None:
+    it = engine()
+    held = [make_pod(f"h{i}", cpu=4000, priority=100, node_name=f"n{i}") for i in (1, 2)]
+    nodes = [make_node("n1"), make_node("n2")]
+    observed(it, *added(*nodes, *held, high(priority=5, cpu=2000, nominated_node="n1")))
+    said = next(each.message for each in attempted(it) if isinstance(each, PodDecided))
+    assert "preemption: 0/2 nodes are available: 2 No preemption victims found" in said

@@ -20,7 +20,16 @@ from eventsched.scheduling import configuration
 from eventsched.scheduling.engine import Engine
 from eventsched.scheduling.framework import Wait
 from eventsched.scheduling.ledger import Logged
-from tests.builders import GIB, SECOND, make_node, make_pod
+from tests.builders import (
+    GIB,
+    SECOND,
+    added,
+    attempted,
+    engine_with,
+    make_node,
+    make_pod,
+    observed,
+)
 from tests.properties import driving, strategies
 from tests.properties.driving import Driver, Operation
 
@@ -278,3 +287,24 @@ def test_a_restored_state_equals_the_fold() -> None:
 def test_other_bytes_are_refused(body: bytes) -> None:
     with pytest.raises((msgspec.ValidationError, msgspec.DecodeError)):
         engine().restore(body, 0)
+
+
+def test_the_order_in_which_pods_came_to_a_node_is_kept() -> None:
+    """Among equals it decides who is evicted."""
+    engine = engine_with()
+    gated = make_pod("a", cpu=2000, gates=("g",))
+    observed(engine, *added(make_node(), gated, make_pod("b", cpu=2000)))
+    attempted(engine)
+    observed(engine, records.BindSucceeded(uid="b", node="n1"))
+    observed(engine, records.PodUpdated(pod=make_pod("a", cpu=2000)))
+    attempted(engine)
+    observed(engine, records.BindSucceeded(uid="a", node="n1"))
+    again = engine_with()
+    again.restore(engine.snapshot(), engine.position)
+    assert again.state.digest() == engine.state.digest()
+    assert list(again.state.nodes.residents[0]) == list(engine.state.nodes.residents[0])
+    decided = []
+    for each in (engine, again):
+        observed(each, *added(make_pod("high", cpu=1000, priority=9)))
+        decided.append(attempted(each))
+    assert decided[0] == decided[1]

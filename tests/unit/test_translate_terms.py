@@ -92,6 +92,7 @@ def test_a_malformed_selector_is_left_to_the_plugin(
 
 def test_label_keys_are_merged_where_no_api_server_has_done_it() -> None:
     term = {
+        "topologyKey": "zone",
         "labelSelector": {"matchLabels": {"app": "web"}},
         "matchLabelKeys": ["rev", "absent"],
         "mismatchLabelKeys": ["app"],
@@ -105,13 +106,16 @@ def test_label_keys_are_merged_where_no_api_server_has_done_it() -> None:
 
 def test_what_an_api_server_has_merged_is_not_merged_again() -> None:
     merged = [{"key": "rev", "operator": "In", "values": ["7"]}]
-    term = {"labelSelector": {"matchExpressions": merged}, "matchLabelKeys": ["rev"]}
+    term = {"labelSelector": {"matchExpressions": merged}, "matchLabelKeys": ["rev"]} | {
+        "topologyKey": "zone", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule",
+    }  # fmt: skip
     spec = near(term) | {"topologySpreadConstraints": [term]}
     assert made(spec).spec == made(spec, defaults=True).spec
 
 
 def test_a_term_without_selector_is_not_completed() -> None:
-    (term,) = made(near({"matchLabelKeys": ["rev"]}), defaults=True).spec.required_affinity
+    given = {"topologyKey": "zone", "matchLabelKeys": ["rev"]}
+    (term,) = made(near(given), defaults=True).spec.required_affinity
     assert term.selector is None
 
 
@@ -145,8 +149,27 @@ def test_a_spread_constraint_is_kept_as_it_is() -> None:
     )
     spec = {"topologySpreadConstraints": [whole]}
     assert made(spec).spec.spread == (expected,)
+    whole |= {"maxSkew": 1, "whenUnsatisfiable": "ScheduleAnyway"}
     (completed,) = made(spec, defaults=True).spec.spread
     assert completed.selector == (is_in("app", "web"), is_in("rev", "7"))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"whenUnsatisfiable": "Perhaps"}, "whenUnsatisfiable"),
+        ({"maxSkew": 0}, "maxSkew: is 0"),
+        ({"topologyKey": ""}, "topologyKey"),
+    ],
+)
+def test_what_an_api_server_would_refuse_of_a_spread_constraint(
+    wrong: dict[str, Any], words: str
+) -> None:
+    sound = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
+    spec = {"topologySpreadConstraints": [sound | wrong]}
+    made(spec)
+    with pytest.raises(InputError, match=words):
+        made(spec, defaults=True)
 
 
 @pytest.mark.parametrize(

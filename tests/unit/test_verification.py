@@ -17,6 +17,7 @@ from eventsched.domain.errors import InputError
 from eventsched.domain.verdicts import (
     Detail,
     Normalization,
+    Part,
     ScoreColumn,
     column_digest,
     detail_digest,
@@ -64,7 +65,8 @@ SCORING = {"kind": "ScoringDefined", "number": 1, "columns": [
 CODES = np.array([0, 1, 0], dtype=np.uint16)
 SCORES = (np.array([7, 0, 9], dtype=np.uint8), np.array([10, 0, 30]), np.array([1, 0, 2]))
 OWN = np.array([50, 0, 60])
-DETAIL = Detail(3, None, None, CODES, SCORES, (None, None, OWN))
+ROW = np.array([1], dtype=np.int32)
+DETAIL = Detail(3, None, CODES, SCORES, (None, None, OWN))
 DIGEST = detail_digest(column_digest(CODES), [column_digest(each) for each in (*SCORES, OWN)])
 DECIDED = {
     "kind": "PodDecided", "uid": "u", "attempt": 1, "profile": "p", "outcome": "scheduled",
@@ -208,11 +210,11 @@ def test_bodies_that_are_none(tmp_path: Path, body: str, said: str) -> None:
 @pytest.mark.parametrize(
     ("detail", "said"),
     [
-        (Detail(2, None, None, CODES[:2], ()), "2 rows, expected 3"),
-        (Detail(3, 5, np.array([1]), CODES[:1], ()), "a delta to the vectors of position 5"),
-        (Detail(3, 6, np.array([1]), CODES[:1], ()), "its base 6 is not an earlier position"),
-        (Detail(3, None, None, None, ()), "column 0 is missing in a whole record"),
-        (Detail(4, None, None, np.zeros(4, np.uint16), ()), "4 of 4 rows, where there are 3"),
+        (Detail(2, None, CODES[:2], ()), "2 rows, expected 3"),
+        (Detail(3, 5, Part(ROW, CODES[:1]), ()), "a delta to the vectors of position 5"),
+        (Detail(3, 6, Part(ROW, CODES[:1]), ()), "its base 6 is not an earlier position"),
+        (Detail(3, None, None, ()), "column 0 is missing in a whole record"),
+        (Detail(4, None, np.zeros(4, np.uint16), ()), "4 rows, where there are 3"),
     ],
 )
 def test_details_that_do_not_fit(tmp_path: Path, detail: Detail, said: str) -> None:
@@ -229,7 +231,7 @@ def test_a_gone_node_is_gone_in_the_vectors(tmp_path: Path) -> None:
     digest = detail_digest(column_digest(codes), [])
     decided = {"kind": "PodDecided", "uid": "u", "attempt": 1, "profile": "p", "feasible": 2,
                "outcome": "error", "evaluated": 2, "digest": digest}  # fmt: skip
-    detail = Detail(3, None, None, codes, ())
+    detail = Detail(3, None, codes, ())
     for items, said in ((gone, None), (BEFORE, "verdicts on 2 nodes")):
         position = len(items)
         path = write(tmp_path / "log", [*items, at(position, decided)], details={position: detail})
@@ -377,39 +379,41 @@ def drawn(data: st.DataObject, narrow: list[bool], base: Detail | None, at: int 
         size = data.draw(st.integers(0, 6))
         codes = np.array(data.draw(st.lists(code, min_size=size, max_size=size)), dtype=np.uint16)
         columns = [column(data, size, narrow=each) for each in narrow]
-        return Detail(size, None, None, codes, tuple(columns))
+        return Detail(size, None, codes, tuple(columns))
     size = base.size + data.draw(st.integers(0, 2))
-    rows = sorted(data.draw(st.sets(st.integers(0, size - 1)))) if size else []
-    number = len(rows)
-    changed = np.array(data.draw(st.lists(code, min_size=number, max_size=number)), np.uint16)
     scores = data.draw(st.sampled_from([narrow, []]))
-    columns = [
-        column(data, number, narrow=each) if data.draw(st.booleans()) else None for each in scores
-    ]
-    return Detail(
-        size, at, np.array(rows, np.int32), changed if data.draw(st.booleans()) else None,
-        tuple(columns),
-    )  # fmt: skip
+    parts: list[Part | None] = []
+    for each in (None, *scores):
+        rows = sorted(data.draw(st.sets(st.integers(0, size - 1)))) if size else []
+        number = len(rows)
+        if each is None:
+            found = data.draw(st.lists(code, min_size=number, max_size=number))
+            new: Any = np.array(found, np.uint16)
+        else:
+            new = column(data, number, narrow=each)
+        is_changed = data.draw(st.booleans())
+        parts.append(Part(np.array(rows, np.int32), new) if is_changed else None)
+    return Detail(size, at, parts[0], tuple(parts[1:]))
 
 
 @pytest.mark.parametrize(
     ("body", "said"),
     [
         ("", "fewer than a header"),
-        ("02 00 01000000 01000000 01 00 01 00", "format 2"),
-        ("01 02 01000000 01000000 01 00 0000 01 00", "row numbers of 2 bytes in a whole record"),
-        ("01 00 02000000 01000000 01 00 01 00", "1 of 2 rows"),
-        ("01 00 ffffffff ffffffff 01 00 11 00", "where there are 2"),
-        ("01 00 02000000 02000000 03 00 11 00 11 00 11 00", "3 columns, 0 of them scores"),
-        ("01 00 02000000 02000000 01 00 03 00", "column 0 is of kind 3"),
-        ("01 00 02000000 02000000 01 00 51 00", "column 0 is of kind 81"),
-        ("01 00 02000000 02000000 01 00 01 00", "too few for column 0"),
-        ("01 00 02000000 02000000 01 00", "column 0 is of kind -1"),
-        ("01 00 02000000 02000000 01 00 11 00 00", "15 bytes, expected 14"),
-        ("01 00 02000000 02000000 01 00 31 00", "column 0 cannot be of bytes"),
-        ("01 00 02000000 02000000 02 01 11 00 31 ff", "values that are no unsigned bytes"),
-        ("01 00 02000000 02000000 02 01 11 00 21 00 ff", "values that are no unsigned bytes"),
-        ("01 00 02000000 02000000 02 01 11 00 22 0000 0001", "values that are no unsigned bytes"),
+        ("02 00 01000000 01 00 01 00", "format 2"),
+        ("01 02 01000000 01 00 01 01000000 0000 00", "row numbers of 2 bytes in a whole record"),
+        ("01 00 ffffffff 01 00 11 00", "where there are 2"),
+        ("01 00 02000000 03 00 11 00 11 00 11 00", "3 columns, 0 of them scores"),
+        ("01 00 02000000 01 00 03 00", "column 0 is of kind 3"),
+        ("01 00 02000000 01 00 91 00", "column 0 is of kind 145"),
+        ("01 00 02000000 01 00 51 02000000 03 00", "column 0 is of kind 81"),
+        ("01 00 02000000 01 00 01 00", "too few for column 0"),
+        ("01 00 02000000 01 00", "column 0 is of kind -1"),
+        ("01 00 02000000 01 00 11 00 00", "11 bytes, expected 10"),
+        ("01 00 02000000 01 00 31 00", "column 0 cannot be of bytes"),
+        ("01 00 02000000 02 01 11 00 31 ff", "values that are no unsigned bytes"),
+        ("01 00 02000000 02 01 11 00 21 00 ff", "values that are no unsigned bytes"),
+        ("01 00 02000000 02 01 11 00 22 0000 0001", "values that are no unsigned bytes"),
     ],
 )
 def test_layouts_that_are_wrong(body: str, said: str) -> None:
@@ -421,24 +425,47 @@ def test_layouts_that_are_wrong(body: str, said: str) -> None:
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        ("01 00 02000000 02000000 01 00 11 00", "row numbers of 0 bytes in a delta"),
-        ("01 02 02000000 02000000 01 00 0100 0000 11 00", "do not ascend"),
-        ("01 02 02000000 01000000 01 00 0200 11 00", "not below 2"),
-        ("01 02 02000000 02000000 01 00 0000", "too few for 2 row numbers"),
-        ("01 02 01000000 01000000 02 01 0000 11 00 31 00", "1 rows, expected 2"),
-        ("01 02 02000000 01000000 03 02 0000 11 00 11 00 11 00", "2 score columns, but its base"),
-        ("01 02 02000000 01000000 02 01 0000 11 00 11 00", "of another type than in its base"),
-        ("01 02 02000000 01000000 03 01 0000 11 00 31 00 11 00", "its base has none"),
+        ("01 00 0a000000 01 00 11 00", "row numbers of 0 bytes in a delta"),
+        ("01 03 0a000000 01 00 00", "row numbers of 3 bytes in a delta"),
+        ("01 02 0a000000 03 01 00 00 00", "3 columns, 1 of them scores"),
+        ("01 02 0a000000 03 02 00 00 00", "2 score columns, but its base has 1"),
+        ("01 02 0a000000 02 01 00 91 01000000 0100 05", "column 1 is of kind 145"),
+        ("01 02 0a000000 02 01 00 01 0100", "too few for column 1"),
+        ("01 02 0a000000 02 01 00 01 03000000 0100 05", "too few for 3 rows of column 1"),
+        ("01 02 0a000000 02 01 00 41 03000000 07", "too few for 3 rows of column 1"),
+        ("01 02 0a000000 02 01 00 01 01000000 0a00 05", "that are not below 10"),
+        ("01 04 0a000000 02 01 00 01 01000000 ffffffff 05", "that are not below 10"),
+        ("01 02 0a000000 02 01 00 01 02000000 0300 0300 05 06", "that do not ascend"),
+        ("01 02 0a000000 02 01 00 51 03000000 0304 05", "that are not below 10"),
+        ("01 02 0a000000 02 01 00 51 02000000 0700 05", "3 rows in the bitmap of column 1, exp"),
+        ("01 02 0a000000 02 01 00 01 01000000 0100", "too few for column 1"),
+        ("01 02 0a000000 02 01 00 01 01000000 0100 05 00", "expected 17"),
+        ("01 02 0a000000 02 01 00 31 01000000 0100 05", "column 1 is of another type than in"),
+        ("01 02 0a000000 02 01 31 01000000 0100 05 00", "column 0 cannot be of bytes"),
+        ("01 02 09000000 02 01 00 00", "9 rows, expected 10"),
     ],
 )
 def test_deltas_that_are_wrong(body: str, said: str) -> None:
-    expander = Expander({}.get)
-    whole = bytes.fromhex("01 00 02000000 02000000 02 01 11 00 31 00")
-    expander.expand(Packed(4, None, whole), 2)
+    """To a base of ten rows and one column of scores."""
+    base = Detail(10, None, np.zeros(10, np.uint16), (np.arange(10),))
+    stored = {4: Packed(4, None, vectors.pack(base))}
+    expander = Expander(stored.get)
     with pytest.raises(VectorError, match=said):
-        expander.expand(Packed(5, 4, bytes.fromhex(body)), 2)
+        expander.expand(Packed(5, 4, bytes.fromhex(body)), 10)
     with pytest.raises(LostError, match="position 3"):
-        expander.expand(Packed(6, 3, bytes.fromhex("01 02 02000000 00000000 01 00 01")), 2)
+        expander.expand(Packed(6, 3, bytes.fromhex("01 02 0a000000 01 00 00")), 10)
+
+
+def test_a_bitmap_says_rows_from_its_lowest_bit_on() -> None:
+    """As docs/log-format.md has it, written by hand."""
+    base = Detail(10, None, np.zeros(10, np.uint16), (np.arange(10),))
+    stored = {4: Packed(4, None, vectors.pack(base))}
+    body = bytes.fromhex("01 02 0a000000 02 01 51 03000000 0b00 01 41 03000000 0103 f1f2f3")
+    found = Expander(stored.get).expand(Packed(5, 4, body), 10)
+    assert found.codes.tolist() == [1, 1, 0, 1, 0, 0, 0, 0, 0, 0]
+    assert found.columns[1] is not None
+    assert found.columns[1].tolist() == [-15, 1, 2, 3, 4, 5, 6, 7, -14, -13]
+    assert vectors.pack(vectors.unpack(body, 4)) == body
 
 
 def test_a_log_that_is_not_read_from_a_file(tmp_path: Path) -> None:

@@ -124,34 +124,47 @@ LANGUAGE sql STABLE AS $$
 $$;
 
 -- One column of a stored vector (0: codes, then the scores, then normalised ones): the rows that
--- the detail names, and their values. docs/log-format.md has the layout.
+-- the detail names for it, and their values. docs/log-format.md has the layout.
 CREATE FUNCTION eventsched_log.entries(p_body bytea, p_place integer)
 RETURNS TABLE (ordinal integer, value bigint) LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
     v_body  bytea := p_body || ''::bytea;  -- decompressed once, not for every byte
     v_wide  integer := get_byte(v_body, 1);
-    v_count integer := get_byte(v_body, 6) + get_byte(v_body, 7) * 256
-                     + get_byte(v_body, 8) * 65536 + get_byte(v_body, 9) * 16777216;
-    v_at    integer := 12 + v_wide * v_count;
+    v_size  integer := eventsched_log.integer_at(v_body, 2, 4);
+    v_count integer := v_size;
+    v_at    integer := 8;
+    v_rows  integer;
     v_kind  integer;
+    v_step  integer;
 BEGIN
-    IF p_place >= get_byte(v_body, 10) THEN RETURN; END IF;
+    IF p_place >= get_byte(v_body, 6) THEN RETURN; END IF;
     FOR place IN 0 .. p_place LOOP
         v_kind := get_byte(v_body, v_at);
         v_at := v_at + 1;
+        CONTINUE WHEN v_kind = 0;
+        IF v_wide > 0 THEN
+            v_count := eventsched_log.integer_at(v_body, v_at, 4);
+            v_rows := v_at + 4;
+            v_at := v_rows + CASE WHEN v_kind & 64 = 64 THEN (v_size + 7) / 8
+                                  ELSE v_wide * v_count END;
+        END IF;
+        v_step := CASE WHEN v_kind & 16 = 16 THEN 0 ELSE v_kind & 15 END;
         EXIT WHEN place = p_place;
-        v_at := v_at + (v_kind & 15) * CASE WHEN v_kind & 16 = 16 THEN 1 ELSE v_count END;
+        v_at := v_at + CASE v_step WHEN 0 THEN v_kind & 15 ELSE v_step * v_count END;
     END LOOP;
     IF v_kind = 0 THEN RETURN; END IF;
     RETURN QUERY
-    SELECT CASE v_wide WHEN 0 THEN i
-                WHEN 2 THEN get_byte(v_body, 12 + 2 * i) + get_byte(v_body, 13 + 2 * i) * 256
-                ELSE get_byte(v_body, 12 + 4 * i) + get_byte(v_body, 13 + 4 * i) * 256
-                   + get_byte(v_body, 14 + 4 * i) * 65536 + get_byte(v_body, 15 + 4 * i) * 16777216
-           END,
-           eventsched_log.integer_at(v_body, v_at + CASE WHEN v_kind & 16 = 16 THEN 0
-                                                    ELSE i * (v_kind & 15) END, v_kind & 15)
-    FROM generate_series(0, v_count - 1) AS i;
+    SELECT n.number, eventsched_log.integer_at(v_body, v_at + n.place * v_step, v_kind & 15)
+    FROM (
+        SELECT i, CASE v_wide WHEN 0 THEN i
+                       WHEN 2 THEN eventsched_log.integer_at(v_body, v_rows + 2 * i, 2) & 65535
+                       ELSE eventsched_log.integer_at(v_body, v_rows + 4 * i, 4) END::integer
+        FROM generate_series(0, v_count - 1) AS i WHERE v_kind & 64 = 0
+        UNION ALL
+        SELECT (row_number() OVER (ORDER BY i))::integer - 1, i
+        FROM generate_series(0, v_size - 1) AS i
+        WHERE v_kind & 64 = 64 AND get_bit(v_body, 8 * v_rows + i) = 1
+    ) AS n (place, number);
 END $$;
 
 CREATE FUNCTION eventsched_log.integer_at(p_body bytea, p_at integer, p_width integer)
@@ -179,10 +192,9 @@ RETURNS TABLE (ordinal integer, value bigint) LANGUAGE sql STABLE AS $$
         SELECT c.depth + 1, d.base, d.body FROM chain c
         JOIN eventsched_log.detail d ON d.stream = p_stream AND d.seq = c.base
     ), size AS (
-        SELECT get_byte(body, 2) + get_byte(body, 3) * 256 + get_byte(body, 4) * 65536
-             + get_byte(body, 5) * 16777216 AS rows
+        SELECT eventsched_log.integer_at(body, 2, 4)::integer AS rows
         FROM chain
-        WHERE depth = 0 AND p_place < get_byte(body, 10)
+        WHERE depth = 0 AND p_place < get_byte(body, 6)
           AND EXISTS (SELECT FROM chain WHERE base IS NULL)
     ), latest AS (
         SELECT DISTINCT ON (e.ordinal) e.ordinal, e.value
