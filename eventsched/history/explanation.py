@@ -281,6 +281,10 @@ def _asked_for(attempts: list[Attempt], attempt: int | None, pod: Pod) -> int | 
 
 
 def _refusals(decided: PodDecided, verdicts: Mapping[int, Verdict]) -> tuple[Refusal, ...]:
+    if not decided.evaluated and decided.plugin and [n for n, _ in decided.counts] == [EXCLUDED]:
+        # PreFilter refused the pod, and so all nodes at once: its words are the attempt's.
+        (_, nodes), said = decided.counts[0], (decided.message,)
+        return (Refusal(decided.plugin, _FIXED[EXCLUDED][0], said, nodes),)
     return tuple(_refusal(number, nodes, verdicts) for number, nodes in decided.counts)
 
 

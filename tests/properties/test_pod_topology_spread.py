@@ -44,7 +44,7 @@ from tests.builders import engine_of, make_node
 
 from . import naive_spread as naive
 
-STEPS = int(os.environ.get("SPREAD_STEPS", "3000"))
+STEPS = int(os.environ.get("SPREAD_STEPS", "10000"))
 RUNS = 20
 NODES = [f"n{number}" for number in range(9)]
 NAMESPACES = ["default", "default", "other"]

@@ -24,7 +24,7 @@ from . import naive_binding
 from . import naive_volumes as naive
 from .volume_world import World
 
-STEPS = int(os.environ.get("VOLUME_STEPS", "3000"))
+STEPS = int(os.environ.get("VOLUME_STEPS", "10000"))
 RUNS = 20
 
 
