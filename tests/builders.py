@@ -24,8 +24,8 @@ from eventsched.plugins import IN_TREE
 from eventsched.plugins.default_binder import DefaultBinder
 from eventsched.plugins.priority_sort import PrioritySort
 from eventsched.runtime.assembly import assembled
-from eventsched.scheduling import configuration
 from eventsched.scheduling.adapter import adapted
+from eventsched.scheduling.config import configuration
 from eventsched.scheduling.engine import Engine
 from eventsched.scheduling.framework import POINTS, points_of
 from eventsched.scheduling.ledger import Logged

@@ -13,10 +13,10 @@ from eventsched.cli.tables import table
 from eventsched.cluster.files import read_text
 from eventsched.domain.errors import InputError
 from eventsched.runtime.assembly import registry
-from eventsched.scheduling.checking import Checked, check
-from eventsched.scheduling.completion import completed
-from eventsched.scheduling.differences import differences
-from eventsched.scheduling.resolution import ResolvedProfile
+from eventsched.scheduling.config.checking import Checked, check
+from eventsched.scheduling.config.completion import completed
+from eventsched.scheduling.config.differences import differences
+from eventsched.scheduling.config.resolution import ResolvedProfile
 
 
 def add_to(commands: Any) -> None:

@@ -14,8 +14,7 @@ from eventsched.domain.objects import Node, Pod
 from eventsched.domain.registry import Namespace
 from eventsched.domain.tallies import OwnedTerm, PodQuery, Role
 from eventsched.domain.views import TrialView
-from eventsched.scheduling.affinity import AffinityRules, MalformedTermError, Rules
-from eventsched.scheduling.domain_sums import DomainSum, Part, domain_sum
+from eventsched.scheduling.config.pluginargs import InterPodAffinityArgs
 from eventsched.scheduling.framework import (
     Change,
     ClusterEvent,
@@ -26,7 +25,8 @@ from eventsched.scheduling.framework import (
     Normalization,
     Status,
 )
-from eventsched.scheduling.pluginargs import InterPodAffinityArgs
+from eventsched.scheduling.topology.affinity import AffinityRules, MalformedTermError, Rules
+from eventsched.scheduling.topology.domain_sums import DomainSum, Part, domain_sum
 
 Codes = NDArray[np.uint8]
 

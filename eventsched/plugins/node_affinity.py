@@ -8,6 +8,7 @@ import numpy as np
 
 from eventsched.domain.errors import InputError
 from eventsched.domain.objects import NodeSelectorTerm, Pod, PreferredTerm, Requirement
+from eventsched.scheduling.config.sections import Int32
 from eventsched.scheduling.framework import (
     Change,
     ClusterEvent,
@@ -20,7 +21,6 @@ from eventsched.scheduling.framework import (
     Status,
     signed_by_spec,
 )
-from eventsched.scheduling.sections import Int32
 from eventsched.scheduling.selection import (
     NAME_FIELD,
     SelectorError,

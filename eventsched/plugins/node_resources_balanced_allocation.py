@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from eventsched.domain.errors import InputError
 from eventsched.domain.objects import Pod
 from eventsched.domain.requests import of as requests_of
+from eventsched.scheduling.config.pluginargs import Arguments, outside
 from eventsched.scheduling.demand import ByShape, ResourceSpec, asked
 from eventsched.scheduling.framework import Cycle, IntColumn, NodeView, Status, signed_by_spec
-from eventsched.scheduling.pluginargs import Arguments, outside
 
 
 class NodeResourcesBalancedAllocationArgs(Arguments, frozen=True):

@@ -21,6 +21,7 @@ from eventsched.domain.objects import (
     is_scalar,
 )
 from eventsched.domain.requests import of as requests_of
+from eventsched.scheduling.config.pluginargs import Arguments, ShapePoint, not_one_of, outside
 from eventsched.scheduling.demand import (
     Asked,
     ByShape,
@@ -37,7 +38,6 @@ from eventsched.scheduling.framework import (
     Status,
     signed_by_spec,
 )
-from eventsched.scheduling.pluginargs import Arguments, ShapePoint, not_one_of, outside
 
 Int64s = NDArray[np.int64]
 Strategy = Callable[[Int64s, Int64s], Int64s]

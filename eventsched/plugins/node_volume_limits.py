@@ -19,14 +19,6 @@ from eventsched.domain.registry import (
     VolumeAttachment,
 )
 from eventsched.domain.views import TrialView
-from eventsched.scheduling.attachments import UNLIMITED, Attachments, Count
-from eventsched.scheduling.claims import NAMELESS, uses
-from eventsched.scheduling.csi_volumes import (
-    MissingClaimError,
-    UncountableError,
-    Unique,
-    VolumeReader,
-)
 from eventsched.scheduling.framework import (
     Change,
     ClusterEvent,
@@ -36,7 +28,15 @@ from eventsched.scheduling.framework import (
     NodeView,
     Status,
 )
-from eventsched.scheduling.migration import MIGRATIONS, TRANSLATABLE
+from eventsched.scheduling.volumes.attachments import UNLIMITED, Attachments, Count
+from eventsched.scheduling.volumes.claims import NAMELESS, uses
+from eventsched.scheduling.volumes.csi_volumes import (
+    MissingClaimError,
+    UncountableError,
+    Unique,
+    VolumeReader,
+)
+from eventsched.scheduling.volumes.migration import MIGRATIONS, TRANSLATABLE
 
 Int64s = NDArray[np.int64]
 

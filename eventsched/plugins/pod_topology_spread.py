@@ -16,7 +16,7 @@ from eventsched.domain.journal import Rows
 from eventsched.domain.objects import Pod
 from eventsched.domain.selectors import selects
 from eventsched.domain.verdicts import IGNORED
-from eventsched.scheduling.eligibility import EVERYWHERE, Topology
+from eventsched.scheduling.config.pluginargs import PodTopologySpreadArgs
 from eventsched.scheduling.framework import (
     Change,
     ClusterEvent,
@@ -27,9 +27,15 @@ from eventsched.scheduling.framework import (
     Normalization,
     Status,
 )
-from eventsched.scheduling.pluginargs import PodTopologySpreadArgs
-from eventsched.scheduling.spread_plans import Plan, Plans, Rule
-from eventsched.scheduling.spreading import HOSTNAME, SYSTEM, Constraint, listed, size_weight
+from eventsched.scheduling.topology.eligibility import EVERYWHERE, Topology
+from eventsched.scheduling.topology.spread_plans import Plan, Plans, Rule
+from eventsched.scheduling.topology.spreading import (
+    HOSTNAME,
+    SYSTEM,
+    Constraint,
+    listed,
+    size_weight,
+)
 
 Int64s = NDArray[np.int64]
 Floats = NDArray[np.float64]

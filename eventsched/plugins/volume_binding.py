@@ -20,16 +20,7 @@ from eventsched.domain.registry import (
     Registry,
     StorageClass,
 )
-from eventsched.scheduling.assumptions import (
-    NODE,
-    VOLUME,
-    Assumptions,
-    assume,
-    give_up,
-    key_of,
-    sweep,
-)
-from eventsched.scheduling.claims import belongs_to, claims_of, is_missing, not_owned, uses
+from eventsched.scheduling.config.pluginargs import VolumeBindingArgs
 from eventsched.scheduling.framework import (
     Change,
     ClusterEvent,
@@ -39,10 +30,19 @@ from eventsched.scheduling.framework import (
     NodeView,
     Status,
 )
-from eventsched.scheduling.pluginargs import VolumeBindingArgs
-from eventsched.scheduling.provisioning import limit_of
-from eventsched.scheduling.shelves import NONE
-from eventsched.scheduling.volume_plan import (
+from eventsched.scheduling.volumes.assumptions import (
+    NODE,
+    VOLUME,
+    Assumptions,
+    assume,
+    give_up,
+    key_of,
+    sweep,
+)
+from eventsched.scheduling.volumes.claims import belongs_to, claims_of, is_missing, not_owned, uses
+from eventsched.scheduling.volumes.provisioning import limit_of
+from eventsched.scheduling.volumes.shelves import NONE
+from eventsched.scheduling.volumes.volume_plan import (
     BROKEN,
     NO_ROOM,
     NO_VOLUME,

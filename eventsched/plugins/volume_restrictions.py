@@ -11,7 +11,6 @@ import numpy as np
 from eventsched.domain.objects import Pod, PodVolume
 from eventsched.domain.registry import PersistentVolumeClaim, Registry
 from eventsched.domain.volumes import claim_use, use_of
-from eventsched.scheduling.claims import NAMELESS, ONE_POD, is_missing, named_claims, uses
 from eventsched.scheduling.framework import (
     Change,
     ClusterEvent,
@@ -21,6 +20,7 @@ from eventsched.scheduling.framework import (
     NodeView,
     Status,
 )
+from eventsched.scheduling.volumes.claims import NAMELESS, ONE_POD, is_missing, named_claims, uses
 
 _DISKS = frozenset({"gcePersistentDisk", "awsElasticBlockStore", "iscsi", "rbd"})
 _DISK, _ONE_POD = 1, 2

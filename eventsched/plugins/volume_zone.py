@@ -15,14 +15,6 @@ from eventsched.domain.registry import (
     Registry,
     StorageClass,
 )
-from eventsched.scheduling.claims import (
-    WAITS,
-    class_of,
-    is_missing,
-    mode_not_set,
-    named_claims,
-    uses,
-)
 from eventsched.scheduling.framework import (
     Change,
     ClusterEvent,
@@ -32,7 +24,21 @@ from eventsched.scheduling.framework import (
     NodeView,
     Status,
 )
-from eventsched.scheduling.migration import BETA_REGION, BETA_ZONE, REGION, ZONE, ZONES_DELIMITER
+from eventsched.scheduling.volumes.claims import (
+    WAITS,
+    class_of,
+    is_missing,
+    mode_not_set,
+    named_claims,
+    uses,
+)
+from eventsched.scheduling.volumes.migration import (
+    BETA_REGION,
+    BETA_ZONE,
+    REGION,
+    ZONE,
+    ZONES_DELIMITER,
+)
 
 _LABELS = {BETA_ZONE: ZONE, BETA_REGION: REGION, ZONE: ZONE, REGION: REGION}
 """The labels looked at, in upstream's order, with those that replace them."""

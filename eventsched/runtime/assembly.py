@@ -19,13 +19,13 @@ from typing import Any
 from eventsched.cluster.files import read_text
 from eventsched.domain.errors import InputError
 from eventsched.plugins import IN_TREE
-from eventsched.scheduling import configuration, resolution
-from eventsched.scheduling.arguments import without_effect
+from eventsched.scheduling.config import configuration, resolution
+from eventsched.scheduling.config.arguments import without_effect
+from eventsched.scheduling.config.sections import Configuration
 from eventsched.scheduling.engine import Engine
 from eventsched.scheduling.framework import POINTS, points_of
 from eventsched.scheduling.profile import Profile
 from eventsched.scheduling.queue import Backoff
-from eventsched.scheduling.sections import Configuration
 
 ENTRY_POINTS = "eventsched.plugins"
 

@@ -17,13 +17,13 @@ from eventsched.domain.errors import InputError
 from eventsched.domain.objects import Pod
 from eventsched.domain.verdicts import Verdict
 from eventsched.runtime.assembly import assembled
-from eventsched.scheduling import configuration
 from eventsched.scheduling.classes import NO_NODE, PASSES
+from eventsched.scheduling.config import configuration
 from eventsched.scheduling.engine import Engine
 from eventsched.scheduling.framework import PluginError
 from eventsched.scheduling.judgement import Judgement, fit_error
 from eventsched.scheduling.postfilter import post_filter
-from eventsched.scheduling.preemption import Preemption, is_leaving
+from eventsched.scheduling.preemption.preemption import Preemption, is_leaving
 from eventsched.scheduling.supplement import EXCLUDED, NOT_EVALUATED, weighted
 
 

@@ -22,7 +22,7 @@ from eventsched.scheduling.engine import Engine
 from eventsched.scheduling.framework import PluginError, PostFilterResult
 from eventsched.scheduling.judgement import Judgement, fit_error
 from eventsched.scheduling.postfilter import post_filter
-from eventsched.scheduling.preemption import Preemption
+from eventsched.scheduling.preemption.preemption import Preemption
 from eventsched.scheduling.supplement import NOT_EVALUATED, weighted
 
 

@@ -14,11 +14,11 @@ from eventsched.scheduling import placement, recording
 from eventsched.scheduling.binding import Binding
 from eventsched.scheduling.choice import Choice, choose
 from eventsched.scheduling.classes import ClassCache
-from eventsched.scheduling.displacement import GIVEN_UP, Displacement, nominated_row
 from eventsched.scheduling.framework import Cycle, PluginError, PostFilterResult, plain
 from eventsched.scheduling.judgement import Judgement, fit_error, judge
 from eventsched.scheduling.ledger import Ledger
 from eventsched.scheduling.postfilter import post_filter
+from eventsched.scheduling.preemption.displacement import GIVEN_UP, Displacement, nominated_row
 from eventsched.scheduling.profile import Profile
 from eventsched.scheduling.queue import SECOND
 from eventsched.scheduling.requeueing import Requeueing

@@ -24,7 +24,8 @@ from eventsched.scheduling.classes import (
     Totals,
 )
 from eventsched.scheduling.framework import Cycle, PluginError
-from eventsched.scheduling.nominated import refused_for_nominated
+from eventsched.scheduling.preemption.nominated import refused_for_nominated
+from eventsched.scheduling.preemption.trials import Trials
 from eventsched.scheduling.prefilter import Refusal, ask_pre_filter, unsatisfiable
 from eventsched.scheduling.profile import Profile
 from eventsched.scheduling.supplement import (
@@ -34,7 +35,6 @@ from eventsched.scheduling.supplement import (
     Supplement,
     counted,
 )
-from eventsched.scheduling.trials import Trials
 
 
 @dataclass

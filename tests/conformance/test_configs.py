@@ -14,9 +14,9 @@ import pytest
 import yaml
 
 from eventsched.plugins import IN_TREE
-from eventsched.scheduling.checking import Checked, check
-from eventsched.scheduling.completion import completed
-from eventsched.scheduling.differences import differences
+from eventsched.scheduling.config.checking import Checked, check
+from eventsched.scheduling.config.completion import completed
+from eventsched.scheduling.config.differences import differences
 
 FOLDER = Path(__file__).parent
 

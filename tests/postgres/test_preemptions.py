@@ -21,8 +21,8 @@ from eventsched.plugins import IN_TREE
 from eventsched.runtime.assembly import Assembly, assembled
 from eventsched.runtime.resumption import resume
 from eventsched.runtime.simulation import Simulation
-from eventsched.scheduling import configuration
-from eventsched.scheduling.recording_preemption import window_of
+from eventsched.scheduling.config import configuration
+from eventsched.scheduling.preemption.recording import window_of
 from tests.builders import SECOND
 from tests.databases import Server, migrate
 from tests.displacing import Hesitant, crowded

@@ -19,8 +19,9 @@ from eventsched.domain.objects import CPU, MEMORY, Container, Image, Node, Pod, 
 from eventsched.domain.verdicts import Detail, Normalization, column_digest, detail_digest
 from eventsched.plugins import IN_TREE
 from eventsched.runtime.assembly import assembled
-from eventsched.scheduling import configuration, recording
+from eventsched.scheduling import recording
 from eventsched.scheduling.classes import NO_NODE, NOT_FEASIBLE, PASSES, ClassCache
+from eventsched.scheduling.config import configuration
 from eventsched.scheduling.engine import Engine
 from eventsched.scheduling.framework import (
     Cycle,

@@ -21,7 +21,7 @@ from eventsched.eventlog.memory import MemoryEventLog
 from eventsched.plugins import IN_TREE
 from eventsched.runtime.assembly import assembled
 from eventsched.runtime.simulation import Simulation
-from eventsched.scheduling import configuration
+from eventsched.scheduling.config import configuration
 from eventsched.scheduling.engine import Engine
 
 from . import driving, strategies

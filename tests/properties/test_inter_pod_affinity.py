@@ -27,8 +27,8 @@ from eventsched.domain.records import Stimulus
 from eventsched.domain.registry import Namespace
 from eventsched.domain.views import NodeView, PodStep, TrialView
 from eventsched.plugins.inter_pod_affinity import InterPodAffinity
+from eventsched.scheduling.config.pluginargs import InterPodAffinityArgs
 from eventsched.scheduling.framework import Code, Cycle
-from eventsched.scheduling.pluginargs import InterPodAffinityArgs
 from tests.builders import engine_of, make_node
 
 from . import naive_affinity as naive

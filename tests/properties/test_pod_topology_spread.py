@@ -38,8 +38,8 @@ from eventsched.domain.registry import (
 from eventsched.domain.verdicts import IGNORED
 from eventsched.domain.views import NodeView, PodStep, TrialView
 from eventsched.plugins.pod_topology_spread import PodTopologySpread
+from eventsched.scheduling.config.pluginargs import DefaultConstraint, PodTopologySpreadArgs
 from eventsched.scheduling.framework import Code, Cycle
-from eventsched.scheduling.pluginargs import DefaultConstraint, PodTopologySpreadArgs
 from tests.builders import engine_of, make_node
 
 from . import naive_spread as naive

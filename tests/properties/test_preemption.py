@@ -19,10 +19,10 @@ from eventsched.domain.verdicts import Code, Detail
 from eventsched.eventlog.port import whole
 from eventsched.plugins.default_preemption import DefaultPreemption
 from eventsched.scheduling.classes import PASSES
+from eventsched.scheduling.config.pluginargs import DefaultPreemptionArgs
 from eventsched.scheduling.judgement import Judgement
 from eventsched.scheduling.ledger import Logged
-from eventsched.scheduling.pluginargs import DefaultPreemptionArgs
-from eventsched.scheduling.recording_preemption import window_of
+from eventsched.scheduling.preemption.recording import window_of
 from tests.builders import GIB, SECOND, engine_with, make_node, make_pod
 from tests.displacing import APPS, budget
 

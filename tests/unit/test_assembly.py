@@ -8,7 +8,7 @@ import pytest
 from eventsched.domain.errors import InputError
 from eventsched.plugins import IN_TREE
 from eventsched.runtime import assembly
-from eventsched.scheduling import configuration
+from eventsched.scheduling.config import configuration
 
 GOOD = "class Mine:\n    name = 'Mine'\n    def score_node(self, pod, node):\n        return 1\n"
 

@@ -9,13 +9,13 @@ import msgspec
 import pytest
 
 from eventsched.domain.errors import InputError
-from eventsched.scheduling.arguments import typed_args
-from eventsched.scheduling.catalogue import DEFAULT_PLUGINS, UPSTREAM_POINTS
-from eventsched.scheduling.configuration import default, load, problems, refuse_unsupported
-from eventsched.scheduling.decoding import duration_text, nanoseconds
+from eventsched.scheduling.config.arguments import typed_args
+from eventsched.scheduling.config.catalogue import DEFAULT_PLUGINS, UPSTREAM_POINTS
+from eventsched.scheduling.config.configuration import default, load, problems, refuse_unsupported
+from eventsched.scheduling.config.decoding import duration_text, nanoseconds
+from eventsched.scheduling.config.resolution import ResolvedProfile, resolve, resolve_all
+from eventsched.scheduling.config.sections import PluginEntry, Plugins, PluginSet, ProfileConfig
 from eventsched.scheduling.framework import POINTS
-from eventsched.scheduling.resolution import ResolvedProfile, resolve, resolve_all
-from eventsched.scheduling.sections import PluginEntry, Plugins, PluginSet, ProfileConfig
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 

@@ -19,7 +19,7 @@ from eventsched.history.verification import verify_file
 from eventsched.plugins import IN_TREE
 from eventsched.runtime.assembly import assembled
 from eventsched.runtime.simulation import Simulation
-from eventsched.scheduling import configuration
+from eventsched.scheduling.config import configuration
 from tests.builders import SECOND, make_node, make_pod
 from tests.unit.test_verification import write
 

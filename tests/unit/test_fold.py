@@ -12,7 +12,7 @@ from eventsched.eventlog.port import Stored
 from eventsched.plugins import IN_TREE
 from eventsched.runtime.assembly import Assembly, assembled
 from eventsched.runtime.simulation import Simulation
-from eventsched.scheduling import configuration
+from eventsched.scheduling.config import configuration
 from eventsched.scheduling.engine import Engine
 from tests.builders import make_node, observed
 

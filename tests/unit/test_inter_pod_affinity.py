@@ -13,9 +13,9 @@ from eventsched.domain.registry import Namespace
 from eventsched.domain.verdicts import Code, Normalization, ScoreColumn, Verdict
 from eventsched.domain.views import NodeView
 from eventsched.plugins.inter_pod_affinity import InterPodAffinity
+from eventsched.scheduling.config.pluginargs import InterPodAffinityArgs
 from eventsched.scheduling.engine import Engine
 from eventsched.scheduling.framework import Cycle, Status
-from eventsched.scheduling.pluginargs import InterPodAffinityArgs
 from tests.builders import (
     SECOND,
     added,

@@ -11,7 +11,7 @@ from eventsched.domain.registry import (
     Service,
     StatefulSet,
 )
-from eventsched.scheduling.membership import Membership
+from eventsched.scheduling.topology.membership import Membership
 from tests.builders import make_pod
 
 

@@ -6,7 +6,7 @@ from eventsched.domain import records
 from eventsched.domain.objects import Node, Pod
 from eventsched.plugins.dynamic_resources import DynamicResources
 from eventsched.plugins.node_declared_features import NodeDeclaredFeatures
-from eventsched.scheduling.catalogue import UPSTREAM_POINTS
+from eventsched.scheduling.config.catalogue import UPSTREAM_POINTS
 from eventsched.scheduling.framework import Status, points_of
 from tests.builders import (
     SECOND,

@@ -28,10 +28,10 @@ from eventsched.domain.tallies import PodQuery
 from eventsched.domain.verdicts import Code, Verdict
 from eventsched.domain.views import NodeView
 from eventsched.plugins.pod_topology_spread import PodTopologySpread
+from eventsched.scheduling.config.pluginargs import DefaultConstraint, PodTopologySpreadArgs
 from eventsched.scheduling.engine import Engine
 from eventsched.scheduling.framework import Change, ClusterEvent, Cycle, Status
-from eventsched.scheduling.pluginargs import DefaultConstraint, PodTopologySpreadArgs
-from eventsched.scheduling.spreading import size_weight
+from eventsched.scheduling.topology.spreading import size_weight
 from tests.builders import (
     added,
     attempted,

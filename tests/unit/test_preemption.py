@@ -19,9 +19,9 @@ from eventsched.domain.registry import PodDisruptionBudget, Registry
 from eventsched.domain.verdicts import Code, Verdict
 from eventsched.plugins.default_preemption import DefaultPreemption
 from eventsched.plugins.node_resources_fit import NodeResourcesFit
-from eventsched.scheduling.budgets import Budgets
 from eventsched.scheduling.engine import Engine
 from eventsched.scheduling.framework import Status, Wait
+from eventsched.scheduling.preemption.budgets import Budgets
 from tests.builders import (
     SECOND,
     active,

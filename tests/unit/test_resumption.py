@@ -26,7 +26,7 @@ from eventsched.runtime.assembly import Assembly, assembled
 from eventsched.runtime.report import Report
 from eventsched.runtime.resumption import SnapshotError, begun, resume
 from eventsched.runtime.simulation import Simulation
-from eventsched.scheduling import configuration
+from eventsched.scheduling.config import configuration
 from eventsched.scheduling.framework import Wait
 from tests.builders import SECOND, make_node, make_pod
 from tests.displacing import Hesitant, crowded

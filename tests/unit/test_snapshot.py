@@ -16,7 +16,7 @@ from eventsched.domain.state import PodState, Reservation, SchedulerState
 from eventsched.eventlog.port import Stored
 from eventsched.plugins import IN_TREE
 from eventsched.runtime.assembly import assembled
-from eventsched.scheduling import configuration
+from eventsched.scheduling.config import configuration
 from eventsched.scheduling.engine import Engine
 from eventsched.scheduling.framework import Wait
 from eventsched.scheduling.ledger import Logged

@@ -16,9 +16,9 @@ from eventsched.domain.columns import REQUESTED
 from eventsched.domain.journal import Rows
 from eventsched.domain.objects import Pod
 from eventsched.domain.views import PodStep, TrialView, loads_of
-from eventsched.scheduling.budgets import Budgets
 from eventsched.scheduling.classes import PASSES
-from eventsched.scheduling.trials import Crowd, Trials
+from eventsched.scheduling.preemption.budgets import Budgets
+from eventsched.scheduling.preemption.trials import Crowd, Trials
 
 NOBODY_LESS = -2
 """Outcome: no pod on the node is less important."""

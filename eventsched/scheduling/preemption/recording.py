@@ -18,10 +18,10 @@ from eventsched.domain.journal import Rows
 from eventsched.domain.records import PreemptionDecided
 from eventsched.domain.state import SchedulerState
 from eventsched.domain.verdicts import Detail, Part
-from eventsched.scheduling.candidates import Sheet
-from eventsched.scheduling.preemption import Preemption, is_leaving
+from eventsched.scheduling.preemption.candidates import Sheet
+from eventsched.scheduling.preemption.preemption import Preemption, is_leaving
+from eventsched.scheduling.preemption.victims import Trial
 from eventsched.scheduling.recording import LONGEST_CHAIN
-from eventsched.scheduling.victims import Trial
 
 MOST_VICTIMS = 250
 """Victims of a node that have a column: a Detail has room for no more."""

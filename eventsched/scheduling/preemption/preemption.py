@@ -14,13 +14,13 @@ from eventsched.domain.draw import draw
 from eventsched.domain.journal import Rows
 from eventsched.domain.objects import Pod
 from eventsched.domain.verdicts import Code
-from eventsched.scheduling.candidates import Sheet, Window, sheet_of
 from eventsched.scheduling.classes import NO_NODE, PASSES
 from eventsched.scheduling.framework import PostFilterResult, Status
 from eventsched.scheduling.judgement import Judgement
+from eventsched.scheduling.preemption.candidates import Sheet, Window, sheet_of
+from eventsched.scheduling.preemption.trials import Trials
+from eventsched.scheduling.preemption.victims import NO_VICTIM, NOBODY_LESS
 from eventsched.scheduling.supplement import EXCLUDED, NOT_EVALUATED
-from eventsched.scheduling.trials import Trials
-from eventsched.scheduling.victims import NO_VICTIM, NOBODY_LESS
 
 NEVER = "not eligible due to preemptionPolicy=Never."
 LEAVING = "not eligible due to a terminating pod on the nominated node."

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from eventsched.scheduling.completion import arguments, completed
-from eventsched.scheduling.resolution import ResolvedProfile
-from eventsched.scheduling.sections import Configuration
+from eventsched.scheduling.config.completion import arguments, completed
+from eventsched.scheduling.config.resolution import ResolvedProfile
+from eventsched.scheduling.config.sections import Configuration
 
 Resolved = tuple[Configuration, Sequence[ResolvedProfile]]
 

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from eventsched.domain.journal import Rows
 from eventsched.domain.registry import PodDisruptionBudget
-from eventsched.scheduling.budgets import Budgets
 from eventsched.scheduling.classes import PASSES
 from eventsched.scheduling.framework import PluginError
-from eventsched.scheduling.trials import Trials
-from eventsched.scheduling.victims import NOW, Trial, try_rows
+from eventsched.scheduling.preemption.budgets import Budgets
+from eventsched.scheduling.preemption.trials import Trials
+from eventsched.scheduling.preemption.victims import NOW, Trial, try_rows
 
 STALE = -4
 """Outcome of a row that has to be tried (again)."""

@@ -11,8 +11,8 @@ from eventsched.domain.registry import (
     Registry,
     StorageClass,
 )
-from eventsched.scheduling.claims import NAMELESS, class_of, is_missing, not_owned
-from eventsched.scheduling.migration import (
+from eventsched.scheduling.volumes.claims import NAMELESS, class_of, is_missing, not_owned
+from eventsched.scheduling.volumes.migration import (
     DRIVERS,
     MIGRATIONS,
     UNCOUNTED,

@@ -9,7 +9,7 @@ import numpy as np
 from eventsched.domain.journal import Rows
 from eventsched.domain.views import PodStep, TrialView
 from eventsched.scheduling.classes import PASSES, Keys
-from eventsched.scheduling.trials import Crowd, Trials
+from eventsched.scheduling.preemption.trials import Crowd, Trials
 
 Refused = tuple[Rows, Keys]
 """Rows, ascending, and the key of the filter that refuses each of them."""

@@ -15,7 +15,7 @@ from eventsched.domain.registry import (
     StatefulSet,
 )
 from eventsched.domain.selectors import SelectorIndex, flaw
-from eventsched.scheduling.spreading import canonical
+from eventsched.scheduling.topology.spreading import canonical
 
 _Set = type[ReplicationController] | type[ReplicaSet] | type[StatefulSet]
 SETS: dict[str, _Set] = {

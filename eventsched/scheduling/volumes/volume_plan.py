@@ -18,12 +18,12 @@ from eventsched.domain.registry import (
     PersistentVolumeClaim,
     Registry,
 )
-from eventsched.scheduling.claims import claims_of, class_of, is_bound, waits_for_pod
-from eventsched.scheduling.migration import MIGRATIONS, TranslationError, migrated_terms
-from eventsched.scheduling.provisioning import Provisioning
-from eventsched.scheduling.reach import Reach
 from eventsched.scheduling.selection import SelectorError, check
-from eventsched.scheduling.shelves import NONE, ClaimKey, Shelf, Shelves
+from eventsched.scheduling.volumes.claims import claims_of, class_of, is_bound, waits_for_pod
+from eventsched.scheduling.volumes.migration import MIGRATIONS, TranslationError, migrated_terms
+from eventsched.scheduling.volumes.provisioning import Provisioning
+from eventsched.scheduling.volumes.reach import Reach
+from eventsched.scheduling.volumes.shelves import NONE, ClaimKey, Shelf, Shelves
 
 Int64s = NDArray[np.int64]
 Bools = NDArray[np.bool_]

@@ -14,8 +14,8 @@ from eventsched.domain.registry import (
     Registry,
     StorageClass,
 )
-from eventsched.scheduling.claims import class_of
-from eventsched.scheduling.reach import Reach
+from eventsched.scheduling.volumes.claims import class_of
+from eventsched.scheduling.volumes.reach import Reach
 
 Bools = NDArray[np.bool_]
 

@@ -15,9 +15,9 @@ import msgspec
 
 from eventsched.domain.errors import InputError
 from eventsched.domain.objects import is_extended
-from eventsched.scheduling.decoding import Report, concerns, nanoseconds, refuse, salvaged
-from eventsched.scheduling.document import mapping
-from eventsched.scheduling.sections import (
+from eventsched.scheduling.config.decoding import Report, concerns, nanoseconds, refuse, salvaged
+from eventsched.scheduling.config.document import mapping
+from eventsched.scheduling.config.sections import (
     ELECTION_DURATIONS,
     Configuration,
     Document,

@@ -14,8 +14,8 @@ import msgspec
 
 from eventsched.domain import labels
 from eventsched.domain.errors import InputError
-from eventsched.scheduling.decoding import RuleError, nanoseconds
-from eventsched.scheduling.sections import Int32, Int64
+from eventsched.scheduling.config.decoding import RuleError, nanoseconds
+from eventsched.scheduling.config.sections import Int32, Int64
 
 DO_NOT_SCHEDULE = "DoNotSchedule"
 SCHEDULE_ANYWAY = "ScheduleAnyway"

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from eventsched.domain.errors import InputError
-from eventsched.scheduling import configuration, resolution
-from eventsched.scheduling.arguments import without_effect
-from eventsched.scheduling.decoding import concerns
-from eventsched.scheduling.resolution import ResolvedProfile
-from eventsched.scheduling.sections import Configuration
+from eventsched.scheduling.config import configuration, resolution
+from eventsched.scheduling.config.arguments import without_effect
+from eventsched.scheduling.config.decoding import concerns
+from eventsched.scheduling.config.resolution import ResolvedProfile
+from eventsched.scheduling.config.sections import Configuration
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from eventsched.domain.columns import NodeTable
 from eventsched.domain.objects import Pod
 from eventsched.domain.registry import CSINode, PersistentVolume, Registry, VolumeAttachment
-from eventsched.scheduling.csi_volumes import Source, UncountableError, Unique, VolumeReader
+from eventsched.scheduling.volumes.csi_volumes import Source, UncountableError, Unique, VolumeReader
 
 Int64s = NDArray[np.int64]
 Bools = NDArray[np.bool_]

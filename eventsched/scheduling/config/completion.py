@@ -10,10 +10,10 @@ from typing import Any
 
 import msgspec
 
-from eventsched.scheduling.configuration import API_VERSION, KIND
-from eventsched.scheduling.decoding import duration_text, nanoseconds
-from eventsched.scheduling.resolution import ResolvedProfile
-from eventsched.scheduling.sections import ELECTION_DURATIONS, Configuration, Section
+from eventsched.scheduling.config.configuration import API_VERSION, KIND
+from eventsched.scheduling.config.decoding import duration_text, nanoseconds
+from eventsched.scheduling.config.resolution import ResolvedProfile
+from eventsched.scheduling.config.sections import ELECTION_DURATIONS, Configuration, Section
 
 _CPU_AND_MEMORY = ({"name": "cpu", "weight": 1}, {"name": "memory", "weight": 1})
 

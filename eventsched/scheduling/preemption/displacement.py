@@ -8,13 +8,13 @@ from eventsched.domain.objects import Pod
 from eventsched.domain.records import NominationCleared
 from eventsched.domain.state import PodState
 from eventsched.domain.verdicts import Code
-from eventsched.scheduling import recording_preemption
 from eventsched.scheduling.binding import Binding
 from eventsched.scheduling.classes import PASSES
 from eventsched.scheduling.framework import PostFilterResult, Status
 from eventsched.scheduling.judgement import Judgement
 from eventsched.scheduling.ledger import Ledger
-from eventsched.scheduling.preemption import Preemption
+from eventsched.scheduling.preemption import recording as recording_preemption
+from eventsched.scheduling.preemption.preemption import Preemption
 from eventsched.scheduling.requeueing import Requeueing
 
 GIVEN_UP = PostFilterResult(Status(Code.SUCCESS), "")

@@ -12,11 +12,11 @@ from typing import Any
 import msgspec
 
 from eventsched.domain.errors import InputError
-from eventsched.scheduling.catalogue import UPSTREAM_POINTS
-from eventsched.scheduling.configuration import API_VERSION
-from eventsched.scheduling.decoding import Report, RuleError, refuse, salvaged
-from eventsched.scheduling.pluginargs import ARGUMENTS
-from eventsched.scheduling.sections import PluginConfig
+from eventsched.scheduling.config.catalogue import UPSTREAM_POINTS
+from eventsched.scheduling.config.configuration import API_VERSION
+from eventsched.scheduling.config.decoding import Report, RuleError, refuse, salvaged
+from eventsched.scheduling.config.pluginargs import ARGUMENTS
+from eventsched.scheduling.config.sections import PluginConfig
 
 CHECKED_WHERE_MADE = frozenset({"NodeResourcesFit"})
 """Plugins whose arguments are held against the rules only where they are enabled."""

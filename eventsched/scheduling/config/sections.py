@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from eventsched.scheduling.decoding import nanoseconds
+from eventsched.scheduling.config.decoding import nanoseconds
 
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]

@@ -5,7 +5,7 @@ each plugin says it has, apis/config/v1/default_plugins.go getDefaultPlugins). W
 exists here already makes no difference to what a configuration means.
 """
 
-from eventsched.scheduling.sections import PluginEntry
+from eventsched.scheduling.config.sections import PluginEntry
 
 _FILTER = ("preFilter", "filter")
 _SCORE = ("preScore", "score")

@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 
 from eventsched.domain.errors import InputError
 from eventsched.domain.verdicts import MAX_NODE_SCORE
-from eventsched.scheduling.arguments import typed_arguments
-from eventsched.scheduling.catalogue import DEFAULT_PLUGINS, UPSTREAM_POINTS
-from eventsched.scheduling.decoding import Report, refuse
+from eventsched.scheduling.config.arguments import typed_arguments
+from eventsched.scheduling.config.catalogue import DEFAULT_PLUGINS, UPSTREAM_POINTS
+from eventsched.scheduling.config.decoding import Report, refuse
+from eventsched.scheduling.config.sections import Configuration, PluginSet, ProfileConfig
 from eventsched.scheduling.framework import POINTS, points_of
-from eventsched.scheduling.sections import Configuration, PluginSet, ProfileConfig
 
 MAX_TOTAL_SCORE = 2**63 - 1
 

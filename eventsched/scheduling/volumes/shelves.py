@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from eventsched.domain.journal import Rows
 from eventsched.domain.registry import PersistentVolume, PersistentVolumeClaim, Registry
 from eventsched.domain.selectors import selects
-from eventsched.scheduling.claims import belongs_to, class_of
-from eventsched.scheduling.reach import Reach, Terms
+from eventsched.scheduling.volumes.claims import belongs_to, class_of
+from eventsched.scheduling.volumes.reach import Reach, Terms
 
 Int64s = NDArray[np.int64]
 Bools = NDArray[np.bool_]

@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 
 from eventsched.domain.errors import InputError
-from eventsched.scheduling.decoding import Report, joined, refuse
+from eventsched.scheduling.config.decoding import Report, joined, refuse
 
 _TAG = "tag:yaml.org,2002:"
 _WORDS: dict[str, Any] = {

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from eventsched.domain.objects import Requirement, Selector, SpreadConstraint
 from eventsched.domain.selectors import flaw
 from eventsched.domain.tallies import PodQuery
-from eventsched.scheduling.pluginargs import DefaultConstraint
+from eventsched.scheduling.config.pluginargs import DefaultConstraint
 
 HOSTNAME = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"

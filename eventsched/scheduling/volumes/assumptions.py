@@ -22,8 +22,8 @@ from eventsched.domain.registry import (
     Registry,
 )
 from eventsched.scheduling.framework import Cycle
-from eventsched.scheduling.shelves import ClaimKey
-from eventsched.scheduling.volume_plan import Assumed
+from eventsched.scheduling.volumes.shelves import ClaimKey
+from eventsched.scheduling.volumes.volume_plan import Assumed
 
 VOLUME, NODE = "volume", "node"
 _decoder = msgspec.json.Decoder(tuple[str, str, str, str, str])

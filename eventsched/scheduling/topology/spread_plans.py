@@ -11,10 +11,10 @@ from eventsched.domain.objects import Pod, Selector, SpreadConstraint
 from eventsched.domain.registry import Registry
 from eventsched.domain.selectors import selects
 from eventsched.domain.tallies import PodQuery
-from eventsched.scheduling.eligibility import Affinity, Eligibilities, Eligibility
-from eventsched.scheduling.membership import Membership, can_belong
-from eventsched.scheduling.pluginargs import DO_NOT_SCHEDULE, SCHEDULE_ANYWAY
-from eventsched.scheduling.spreading import Constraint, constraints_of
+from eventsched.scheduling.config.pluginargs import DO_NOT_SCHEDULE, SCHEDULE_ANYWAY
+from eventsched.scheduling.topology.eligibility import Affinity, Eligibilities, Eligibility
+from eventsched.scheduling.topology.membership import Membership, can_belong
+from eventsched.scheduling.topology.spreading import Constraint, constraints_of
 
 MOST = 8192
 """Plans kept."""

@@ -1,0 +1,1 @@
+"""KubeSchedulerConfiguration: read, checked, completed, resolved into profiles."""

@@ -1,0 +1,1 @@
+"""Making room: trials with other pods, victims, budgets, nominations."""

@@ -1,0 +1,1 @@
+"""Rules of pod affinity and topology spread, by domain."""

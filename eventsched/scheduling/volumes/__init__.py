@@ -1,0 +1,1 @@
+"""Rules that the volume plugins share."""
