@@ -1,7 +1,9 @@
 """A synchronous standby that does not confirm: what it has not, must have no effects."""
 
+import time
 from contextlib import closing, suppress
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -20,6 +22,22 @@ def only(position: int) -> Batch:
     return Batch([Stored.of(Logged(position, 0, position, PodDeleted(uid="p")))], {})
 
 
+def held(log: PostgresEventLog, admin: psycopg.Connection[Any]) -> tuple[Any, ...]:
+    """Begins batches until one waits for the standby: when the server has read its configuration
+    again is its own affair. Gives the pid of the backend that waits."""
+    for position in range(1, 100):
+        log.begin(only(position))
+        end = time.monotonic() + 2
+        while time.monotonic() < end:
+            waiting = admin.execute(
+                "SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
+            ).fetchone()
+            if waiting is not None:
+                return waiting
+        log.finish()
+    raise AssertionError("no batch ever waited for the standby")
+
+
 def test_a_batch_that_is_there_but_not_confirmed(place: Path) -> None:
     """Its backend is ended while it waits for the standby: the batch can be seen, but the second
     try has to wait as well, and ends when patience does."""
@@ -31,12 +49,7 @@ def test_a_batch_that_is_there_but_not_confirmed(place: Path) -> None:
             with psycopg.connect(postgres.superuser_url, autocommit=True) as admin:
                 admin.execute("ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
                 admin.execute("SELECT pg_reload_conf()")
-                log.begin(only(1))
-                waiting = None
-                while waiting is None:
-                    waiting = admin.execute(
-                        "SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
-                    ).fetchone()
+                waiting = held(log, admin)
                 admin.execute("SELECT pg_terminate_backend(%s)", waiting)
                 with pytest.raises(UnavailableError):
                     log.finish()
