@@ -1,0 +1,1 @@
+"""The adapter to a live cluster: lists and watches of its API server, and calls to it."""

@@ -1,0 +1,43 @@
+"""Whether credentials have expired: a server that refuses them does not say so."""
+
+import base64
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+from cryptography import x509
+
+
+class _Claims(msgspec.Struct):
+    exp: float | None = None
+
+
+def of_certificate(file: str | None) -> str:
+    """``the client certificate expired at …``, or ""."""
+    if not file:
+        return ""
+    try:
+        certificate = x509.load_pem_x509_certificate(Path(file).read_bytes())
+    except (OSError, ValueError):
+        return ""
+    return _over("client certificate", certificate.not_valid_after_utc.timestamp())
+
+
+def of_token(authorization: str | None) -> str:
+    """``the token expired at …`` where it is a JWT that has an end, or ""."""
+    parts = (authorization or "").partition(" ")[2].split(".")
+    if len(parts) != 3:
+        return ""
+    try:
+        body = base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4))
+        ends = msgspec.json.decode(body, type=_Claims).exp
+    except (ValueError, msgspec.DecodeError):
+        return ""
+    return _over("token", ends)
+
+
+def _over(what: str, ends: float | None) -> str:
+    if ends is None or ends > time.time():
+        return ""
+    return f"the {what} expired at {datetime.fromtimestamp(ends, UTC):%Y-%m-%dT%H:%M:%SZ}"
