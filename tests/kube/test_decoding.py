@@ -1,0 +1,309 @@
+"""Lists and watches are decoded to exactly what the translation of whole objects gives."""
+
+import contextlib
+import json
+import typing
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from eventsched.cluster import translate, translate_objects
+from eventsched.cluster.fields import Field
+from eventsched.cluster.kube import wire
+from eventsched.cluster.kube.decoding import FINISHED, Decoder, Told, WatchError
+from eventsched.cluster.kube.resources import NODE, POD, RESOURCES, Resource
+from eventsched.cluster.messages import NodeSeen, ObjectSeen, PodSeen
+from eventsched.domain import registry
+from eventsched.domain.errors import InputError
+from eventsched.domain.objects import Pod
+from tests.kube import objects
+from tests.kube.objects import Object
+from tests.properties.strategies import deterministic
+
+BY_TYPE = {each.type: each for each in RESOURCES}
+POD_SETS = ("ReplicaSet", "StatefulSet", "ReplicationController")
+OTHERS = [each for each in RESOURCES if each.type not in (POD, NODE)]
+UID = "4f0e5c0e-5c8b-4a0c-8b8e-000000000001"
+
+
+def encoded(obj: Any) -> bytes:
+    return json.dumps(obj, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def translated(resource: Resource, obj: Object) -> Any:
+    """What the reference makes of an object: a domain object, None for a pod that has finished, or
+    the words of its refusal."""
+    status = obj.get("status")
+    finished = isinstance(status, dict) and status.get("phase") in FINISHED
+    if resource.type == POD and finished:
+        return None
+    try:
+        if resource.type == POD:
+            found: Any = translate.pod(obj, "", defaults=False)
+        elif resource.type == NODE:
+            found = translate.node(obj, "")
+        else:
+            found = translate_objects.read(resource.type, obj, "", defaults=False)
+    except InputError as error:
+        return f"{error.where.removeprefix(': ')} {error.problem}".strip()
+    if obj["metadata"].get("resourceVersion") != "17":
+        return "metadata.resourceVersion is not a decimal number"
+    return found
+
+
+def shown(told: Told) -> Any:
+    """The same of what was decoded."""
+    match told.seen:
+        case PodSeen(pod=found) | NodeSeen(node=found) | ObjectSeen(object=found):
+            return found
+    return told.problem or None
+
+
+def assert_same(decoder: Decoder, obj: Object) -> None:
+    told, expected = decoder.object(encoded(obj)), translated(decoder.resource, obj)
+    if isinstance(expected, str):
+        # Which of several faults is named is not part of the promise.
+        assert told.problem
+        assert told.seen is None
+    else:
+        assert shown(told) == expected
+    if expected is not None and not isinstance(expected, str):
+        assert told.version == int(obj["metadata"]["resourceVersion"])
+
+
+@deterministic(500)
+@given(st.lists(objects.spoiled(objects.pods), min_size=1, max_size=2))
+def test_pods_are_what_translate_makes_of_them(found: list[Object]) -> None:
+    decoder = Decoder(BY_TYPE[POD])
+    for obj in [*found, *found]:
+        assert_same(decoder, obj)
+
+
+@deterministic(150)
+@given(objects.spoiled(objects.nodes))
+def test_nodes_are_what_translate_makes_of_them(obj: Object) -> None:
+    assert_same(Decoder(BY_TYPE[NODE]), obj)
+
+
+@pytest.mark.parametrize("resource", OTHERS, ids=[each.type for each in OTHERS])
+def test_other_objects_are_what_translate_makes_of_them(resource: Resource) -> None:
+    decoder = Decoder(resource)
+
+    @deterministic(30)
+    @given(objects.spoiled(objects.others))
+    def same(obj: Object) -> None:
+        assert_same(decoder, obj)
+
+    same()
+
+
+# --- nothing that is read is left out -----------------------------------------------------
+
+
+def kept(path: tuple[str, ...], kind: Any) -> bool:
+    """Whether decoding into a type keeps what lies at a path."""
+    for name in path:
+        members = typing.get_args(kind)
+        if type(None) in members or typing.get_origin(kind) is list:
+            kind = next(each for each in members if each is not type(None))
+        if typing.get_origin(kind) is list:
+            (kind,) = typing.get_args(kind)
+        if typing.is_typeddict(kind):
+            types = typing.get_type_hints(kind)
+        elif isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+            types = {each.encode_name: each.type for each in msgspec.structs.fields(kind)}
+        else:
+            return True  # kept as it is
+        if name not in types:
+            return False
+        kind = types[name]
+    return True
+
+
+def reads(read: Callable[[Object], Any], shapes: st.SearchStrategy[Object]) -> set[tuple[str, ...]]:
+    """The paths at which the reference looks in objects of these shapes."""
+    found: set[tuple[str, ...]] = set()
+    get = Field.get
+
+    def noting(field: Field, name: str) -> Field:
+        steps, at = [name], field
+        while isinstance(at, Field):
+            if at._step.startswith("."):
+                steps.append(at._step[1:])
+            at = at._origin  # type: ignore[assignment]
+        found.add(tuple(reversed(steps)))
+        return get(field, name)
+
+    @deterministic(40)
+    @given(shapes)
+    def look(obj: Object) -> None:
+        with contextlib.suppress(InputError):
+            read(obj)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Field, "get", noting)
+        look()
+    return found
+
+
+def test_no_field_that_is_read_is_left_out_of_pods_and_nodes() -> None:
+    of_pods = reads(lambda obj: translate.pod(obj, "", defaults=False), objects.pods)
+    of_nodes = reads(lambda obj: translate.node(obj, ""), objects.nodes)
+
+    assert ("spec", "topologySpreadConstraints", "labelSelector") in of_pods
+    # Conditions other than these two make no difference, and pods with these go the long way.
+    judged = {("status", "conditions", "status"), ("status", "conditions", "reason")}
+    assert [path for path in of_pods - judged if not kept(path, wire.Pod)] == []
+    assert [path for path in of_nodes if not kept(path, wire.Node)] == []
+
+
+@pytest.mark.parametrize("resource", OTHERS, ids=[each.type for each in OTHERS])
+def test_no_field_that_is_read_is_left_out_of_other_objects(resource: Resource) -> None:
+    found = reads(
+        lambda obj: translate_objects.read(resource.type, obj, "", defaults=False), objects.others
+    )
+
+    assert ("metadata", "name") in found
+    kind = wire.PodSet if resource.type in POD_SETS else wire.Object
+    assert [path for path in found if not kept(path, kind)] == []
+
+
+def test_every_type_of_the_registry_is_watched() -> None:
+    assert {each.type for each in RESOURCES} == {POD, NODE, *registry.TYPES}
+    assert {each.type: each.group for each in OTHERS} == {
+        kind: group for kind, (group, _) in translate_objects.READINGS.items()
+    }
+
+
+# --- lists and lines ----------------------------------------------------------------------
+
+
+def api_pod(name: str = "a", uid: str = UID, version: int = 17, **more: Any) -> Object:
+    """A pod of the deployment ``web``, as a server prints it; ``more`` are fields of its spec."""
+    return {
+        "kind": "Pod",
+        "apiVersion": "v1",
+        "metadata": {
+            "name": name,
+            "namespace": "shop",
+            "uid": uid,
+            "resourceVersion": str(version),
+            "labels": {"app": "web"},
+            "ownerReferences": [
+                {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "controller": True}
+            ],
+        },
+        "spec": {
+            "containers": [
+                {
+                    "name": "app",
+                    "image": "web:1",
+                    "resources": {"requests": {"cpu": "250m"}},
+                    "volumeMounts": [{"name": f"kube-api-access-{name}"}],
+                }
+            ],
+            "volumes": [{"name": f"kube-api-access-{name}", "projected": {}}],
+            **more,
+        },
+        "status": {"phase": "Pending"},
+    }
+
+
+def pod_of(told: Told) -> Pod:
+    assert isinstance(told.seen, PodSeen)
+    return told.seen.pod
+
+
+def test_pods_of_one_template_share_what_they_are_made_of() -> None:
+    decoder = Decoder(BY_TYPE[POD])
+    one, two = (
+        pod_of(decoder.object(encoded(api_pod(name, uid))))
+        for name, uid in (("a", UID), ("b", UID.replace("1", "2")))
+    )
+    bound = pod_of(decoder.object(encoded(api_pod(nodeName="n1"))))
+
+    assert (one.name, two.name, bound.node_name) == ("a", "b", "n1")
+    assert one.spec is two.spec is bound.spec
+    assert one.labels is two.labels
+    assert one.owner is two.owner
+
+
+def test_a_page_has_a_version_objects_and_whether_there_is_more() -> None:
+    decoder = Decoder(BY_TYPE[POD])
+    broken = api_pod("b", version=18, priority="high")
+    finished = api_pod("c", version=19) | {"status": {"phase": "Succeeded"}}
+    page = {
+        "kind": "PodList",
+        "metadata": {"resourceVersion": "20", "continue": "more", "remainingItemCount": 5},
+        "items": [api_pod(), broken, finished],
+    }
+
+    found = decoder.page(encoded(page))
+
+    assert (found.version, found.next) == (20, "more")
+    told = decoder.objects(found)
+    assert [(each.key, each.version, each.problem) for each in told] == [
+        (UID, 17, ""),
+        (UID, 18, "spec.priority is not a whole number ('high')"),
+        (UID, 19, ""),
+    ]
+    assert [each.seen is not None for each in told] == [True, False, False]
+    assert told[1].name == "shop/b"
+    empty = decoder.page(b'{"metadata":{"resourceVersion":"3"},"items":null}')
+    assert (empty.version, empty.next, decoder.objects(empty)) == (3, "", [])
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"{}", b'{"metadata":{}}', b"<html>"])
+def test_what_is_no_list_is_refused(body: bytes) -> None:
+    with pytest.raises(ValueError):
+        Decoder(BY_TYPE[NODE]).page(body)
+
+
+def line(kind: str, obj: Any) -> bytes:
+    return encoded({"type": kind, "object": obj})
+
+
+def test_lines_of_a_watch() -> None:
+    decoder = Decoder(BY_TYPE[POD])
+    obj = api_pod()
+    bookmark = {"kind": "Pod", "apiVersion": "v1", "metadata": {"resourceVersion": "30"}}
+    seen = decoder.object(encoded(obj))
+
+    assert decoder.line(line("ADDED", obj)) == seen
+    assert decoder.line(line("MODIFIED", obj)) == seen
+    assert decoder.line(line("DELETED", obj)) == Told(UID, 17)
+    assert decoder.line(line("DELETED", api_pod(priority="high"))) == Told(UID, 17)
+    assert decoder.line(line("BOOKMARK", bookmark)) == Told("", 30)
+    # Also as no server writes it.
+    assert decoder.line(json.dumps({"object": obj, "type": "ADDED"}, indent=1).encode()) == seen
+    cut = line("ADDED", obj)[:-40]
+    assert decoder.line(cut).problem.startswith("it is not JSON")
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "text"),
+    [
+        ({"code": 410, "message": "too old"}, 410, "too old"),
+        ({"code": "x"}, 500, "no Status"),
+        ([], 500, "no Status"),
+    ],
+)
+def test_an_error_ends_the_watch(status: Any, code: int, text: str) -> None:
+    with pytest.raises(WatchError) as caught:
+        Decoder(BY_TYPE[POD]).line(line("ERROR", status))
+    assert (caught.value.code, str(caught.value)) == (code, text)
+
+
+def test_keys_of_other_objects() -> None:
+    def told(kind: str, **metadata: str) -> Told:
+        obj = {"metadata": {"resourceVersion": "5", **metadata}}
+        return Decoder(BY_TYPE[kind]).object(encoded(obj))
+
+    assert told("Node", name="n1").key == "n1"
+    assert told("StorageClass", name="fast").key == "fast"
+    assert told("Service", name="web", namespace="shop").key == "shop/web"
+    assert told("Node") == Told("", 5, problem="metadata.name is missing", name="")

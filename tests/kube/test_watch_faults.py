@@ -1,0 +1,382 @@
+"""How a store goes on when watches break, lists expire and objects cannot be read."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from eventsched.domain.errors import InputError
+from tests.kube.fakeapi import (
+    NODES,
+    PODS,
+    FakeApi,
+    cut,
+    ending,
+    expired,
+    pod,
+    refusal,
+    silence,
+    uid,
+)
+from tests.kube.watched import asked, listed, run, serving, short, until
+
+# --- what breaks --------------------------------------------------------------------------
+
+
+def test_a_watch_that_ends_is_resumed_where_it_was() -> None:
+    async def scenario() -> None:
+        async with serving(PODS) as (server, watched):
+            await watched.follow()
+            server.put(PODS, pod(1))
+            await watched.caught_up()
+            server.bookmark(PODS)
+            watched.now += 400
+            server.say(PODS, None)
+            await until(lambda: len(asked(server, "watch", "Pod")) == 2)
+            server.put(PODS, pod(2))
+            await watched.caught_up()
+
+            assert [each["resourceVersion"] for each in asked(server, "watch", "Pod")] == [
+                "10",
+                "11",
+            ]
+            assert [short(each) for each in watched.told[1:]] == ["p1@11", "p2@12"]
+            assert watched.slept == []
+            assert watched.said == []
+            progress = watched.store.progress["Pod"]
+            assert (progress.reconnects, progress.relists, progress.problem) == (1, 0, "")
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(
+    "fault", [cut, refusal(500, "etcd is away"), ending(("ERROR", {"code": 500}))]
+)
+def test_a_watch_that_breaks_is_resumed_after_a_pause(fault: Any) -> None:
+    async def scenario() -> None:
+        async with serving(PODS) as (server, watched):
+            server.fail("watch", PODS, fault, fault, fault)
+            await watched.store.start()
+            await watched.store.list_cluster(watched.told.append)
+            server.put(PODS, pod(1))
+            await watched.caught_up()
+
+            assert [short(each) for each in watched.told[1:]] == ["p1@11"]
+            assert watched.slept == pytest.approx([1.2, 2.4, 4.8])
+            assert len(asked(server, "list", "Pod")) == 2  # the first one, and the barrier's
+            assert [each["resource"] for each in watched.named("watch_broken")] == ["Pod"] * 3
+
+    run(scenario())
+
+
+def test_a_watch_that_lasted_is_resumed_at_once() -> None:
+    async def scenario() -> None:
+        async with serving(PODS) as (server, watched):
+            await watched.follow()
+            watched.now += 60
+            server.say(PODS, b'{"type":"ERROR","object":{"code":500,"message":"overload"}}\n')
+            await until(lambda: len(asked(server, "watch", "Pod")) == 2)
+
+            assert watched.slept == []
+            assert watched.named("watch_broken") == [
+                {"resource": "Pod", "reason": "overload", "pause": 0.0}
+            ]
+
+    run(scenario())
+
+
+def test_watches_that_end_at_once_are_not_opened_without_end() -> None:
+    async def scenario() -> None:
+        async with serving(PODS) as (server, watched):
+            server.fail("watch", PODS, *[ending()] * 8)
+            await watched.follow()
+            assert watched.slept == pytest.approx([1.2, 2.4, 4.8, 9.6, 19.2, 38.4, 45, 45])
+
+    run(scenario())
+
+
+def test_a_silent_watch_is_given_up() -> None:
+    async def scenario() -> None:
+        async with serving(PODS, stall=0.2) as (server, watched):
+            server.fail("watch", PODS, silence)
+            await watched.store.start()
+            await watched.store.list_cluster(watched.told.append)
+            server.put(PODS, pod(1))
+            await until(lambda: len(watched.told) == 2)
+
+            assert short(watched.told[1]) == "p1@11"
+            assert watched.named("watch_broken")[0]["reason"] == "no answer in time"
+
+    run(scenario())
+
+
+def test_the_first_that_finds_the_server_again_wakes_the_others() -> None:
+    """Otherwise a watch could sleep for most of a minute after the server is back."""
+    sleeping: list[asyncio.Event] = []
+
+    async def sleep(seconds: float) -> None:
+        sleeping.append(asyncio.Event())
+        await sleeping[-1].wait()
+
+    async def scenario() -> None:
+        async with serving(NODES, PODS, sleep=sleep) as (server, watched):
+            server.fail("watch", PODS, cut)
+            server.fail("watch", NODES, cut)
+            await watched.store.start()
+            await until(lambda: len(sleeping) == 2)
+            sleeping[0].set()
+            await until(lambda: len(server.watches.get("Node", [])) == 1)
+            await until(lambda: len(server.watches.get("Pod", [])) == 1)
+
+    run(scenario())
+
+
+def test_the_server_names_the_pause() -> None:
+    async def scenario() -> None:
+        async with serving(PODS) as (server, watched):
+            put_off = refusal(429, "too many requests", **{"Retry-After": "7"})
+            server.fail("watch", PODS, put_off)
+            await watched.follow()
+            assert watched.slept == [7]
+            assert len(asked(server, "list", "Pod")) == 2
+
+    run(scenario())
+
+
+def expired_answer(server: FakeApi) -> None:
+    server.oldest = server.version
+
+
+def expired_event(server: FakeApi) -> None:
+    server.fail("watch", PODS, expired())
+
+
+@pytest.mark.parametrize("how", [expired_answer, expired_event])
+def test_what_was_missed_is_listed_anew(how: Callable[[FakeApi], None]) -> None:
+    async def scenario() -> None:
+        async with serving(PODS, page=1) as (server, watched):
+            for number in (1, 2, 3):
+                server.put(PODS, pod(number))
+            await watched.follow()
+            lost = server.watches["Pod"][0]
+            server.watches["Pod"].clear()
+            server.remove(PODS, "default/p1")
+            server.put(PODS, pod(2, on="n1"))
+            server.put(PODS, pod(4))
+            how(server)
+            server.watches["Pod"].append(lost)
+            watched.now += 60
+            server.say(PODS, None)
+            await until(lambda: len(watched.told) == 2)
+            server.put(PODS, pod(5))
+            await watched.caught_up()
+
+            assert [short(each) for each in watched.told[1:]] == [
+                ("13 -> 16", ["p2@15 n1", "p3@13", "p4@16"]),
+                "p5@17",
+            ]
+            assert watched.store.progress["Pod"].relists == 1
+
+    run(scenario())
+
+
+def test_a_list_whose_pages_expire_begins_again() -> None:
+    async def scenario() -> None:
+        async with serving(PODS, page=1) as (server, watched):
+            for number in (1, 2):
+                server.put(PODS, pod(number))
+
+            def second(request: Any) -> Any:
+                server.fail("list", PODS, refusal(410, "the page has expired"))
+                return server._list(request, PODS)
+
+            server.fail("list", PODS, second)
+            await watched.follow()
+            assert list(watched.store.shelves["Pod"].seen) == [uid(1), uid(2)]
+            assert watched.slept == pytest.approx([1.2])
+
+    run(scenario())
+
+
+def test_a_cluster_that_went_back_is_said_so() -> None:
+    async def scenario() -> None:
+        async with serving(PODS) as (server, watched):
+            server.put(PODS, pod(1))
+            server.put(PODS, pod(2))
+            await watched.follow()
+            server.log.clear()
+            del server.objects["Pod"]["default/p2"]
+            server.version = 11
+            watched.now += 60
+            server.say(
+                PODS, b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"11"}}}\n'
+            )
+            await until(lambda: len(watched.told) == 2)
+
+            assert short(watched.told[1]) == ("12 -> 11", ["p1@11"])
+            assert watched.named("cluster_went_back") == [
+                {"resource": "Pod", "known": 12, "found": 11}
+            ]
+
+    run(scenario())
+
+
+# --- what cannot be read ------------------------------------------------------------------
+
+
+def test_objects_that_cannot_be_read_are_skipped_and_remembered() -> None:
+    async def scenario() -> None:
+        async with serving(PODS) as (server, watched):
+            server.put(PODS, pod(1, priority="high"))
+            server.put(PODS, pod(2))
+            first = await watched.follow()
+            server.put(PODS, pod(3, tolerations=7))
+            server.put(PODS, pod(2, on="n1", priority="low"))
+            server.put(PODS, pod(2, on="n1", priority="low", hostNetwork=True))
+            await watched.caught_up()
+
+            assert [listed(each) for each in first.listings] == [("Pod", 12, ["p2@12"])]
+            assert watched.told[1:] == []
+            assert [
+                (each.name, each.reason, each.version, each.kept)
+                for each in watched.store.undecodable
+            ] == [
+                ("default/p1", "spec.priority is not a whole number ('high')", 11, False),
+                ("default/p3", "spec.tolerations is not a list (7)", 13, False),
+                ("default/p2", "spec.priority is not a whole number ('low')", 15, True),
+            ]
+            said = watched.named("object_not_readable")
+            assert [(each["object"], each["kept"]) for each in said] == [
+                ("default/p1", False),
+                ("default/p3", False),
+                ("default/p2", True),
+            ]
+
+            server.put(PODS, pod(1))
+            server.remove(PODS, "default/p2")
+            server.remove(PODS, "default/p3")
+            await watched.caught_up()
+            assert [short(each) for each in watched.told[1:]] == ["p1@16", "gone p2@17"]
+            assert list(watched.store.undecodable) == []
+
+    run(scenario())
+
+
+def test_what_cannot_be_read_any_more_outlives_a_list() -> None:
+    async def scenario() -> None:
+        async with serving(PODS) as (server, watched):
+            server.put(PODS, pod(1))
+            server.put(PODS, pod(2))
+            await watched.follow()
+            server.put(PODS, pod(1, priority="high"))
+            await watched.caught_up()
+            server.remove(PODS, "default/p2")
+            server.fail("watch", PODS, expired())
+            watched.now += 60
+            server.put(PODS, pod(3))
+            lost = server.watches["Pod"][0]
+            lost.put_nowait(None)
+            await until(lambda: watched.store.progress["Pod"].relists == 1)
+
+            assert set(watched.store.shelves["Pod"].seen) == {uid(1), uid(3)}
+            (left,) = watched.store.undecodable
+            assert (left.name, left.kept) == ("default/p1", True)
+            assert len(watched.named("object_not_readable")) == 1
+
+    run(scenario())
+
+
+def test_lines_of_nonsense_do_not_stop_a_watch() -> None:
+    async def scenario() -> None:
+        async with serving(PODS) as (server, watched):
+            await watched.follow()
+            server.say(PODS, b"<html>\n")
+            server.say(PODS, b"\n")
+            server.put(PODS, pod(1))
+            await watched.caught_up()
+
+            assert [short(each) for each in watched.told[1:]] == ["p1@11"]
+            assert len(watched.named("object_not_readable")) == 1
+
+    run(scenario())
+
+
+# --- the beginning ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("status", "remedy"),
+    [
+        (401, "log in again"),
+        (403, 'the rule {apiGroups: [""], resources: ["pods"], verbs: ["list", "watch"]}'),
+        (404, "its Kubernetes is 1.26 or later"),
+    ],
+)
+def test_a_first_list_that_is_refused_ends_the_start(status: int, remedy: str) -> None:
+    async def scenario() -> None:
+        async with serving() as (server, watched):
+            server.fail("list", PODS, refusal(status, "pods: no"))
+            with pytest.raises(InputError, match=r"pods of the API server .*: pods: no") as caught:
+                await watched.store.start()
+            assert remedy in caught.value.remedy
+
+    run(scenario())
+
+
+def test_a_server_that_is_away_at_first_is_waited_for() -> None:
+    async def scenario() -> None:
+        async with serving(PODS) as (server, watched):
+            server.put(PODS, pod(1))
+            server.fail("list", PODS, cut, cut, refusal(503, "starting"))
+            first = await watched.follow()
+            assert [listed(each) for each in first.listings] == [("Pod", 11, ["p1@11"])]
+            assert watched.slept == pytest.approx([1.2, 2.4, 4.8])
+
+    run(scenario())
+
+
+def test_a_refusal_later_is_only_said() -> None:
+    async def scenario() -> None:
+        async with serving(PODS) as (server, watched):
+            await watched.follow()
+            server.fail("watch", PODS, refusal(403, "pods: no"))
+            watched.now += 60
+            server.say(PODS, None)
+            await until(lambda: len(asked(server, "watch", "Pod")) == 3)
+            server.put(PODS, pod(1))
+            await watched.caught_up()
+
+            assert watched.named("watch_broken")[0]["reason"] == "pods: no"
+            assert [short(each) for each in watched.told[1:]] == ["p1@11"]
+
+    run(scenario())
+
+
+def test_a_defect_in_a_reflector_does_not_stay_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        async with serving(PODS) as (server, watched):
+            await watched.follow()
+            monkeypatch.setattr(watched.store.shelves["Pod"], "take", lambda told: 1 / 0)
+            server.put(PODS, pod(1))
+            with pytest.raises(ZeroDivisionError):
+                await watched.store.broken()
+
+    run(scenario())
+
+
+def test_progress_tells_how_a_watch_gets_on() -> None:
+    async def scenario() -> None:
+        async with serving(PODS) as (server, watched):
+            assert watched.store.progress["Pod"].problem == "not listed yet"
+            await watched.follow()
+            watched.now = 5.0
+            server.put(PODS, pod(1))
+            server.bookmark(PODS)
+            await until(lambda: watched.store.progress["Pod"].lines == 2)
+
+            progress = watched.store.progress["Pod"]
+            assert (progress.last_line, progress.relists, progress.reconnects) == (5.0, 0, 0)
+            assert progress.problem == ""
+
+    run(scenario())

@@ -1,0 +1,133 @@
+"""Stores of fake API servers, and what they tell in few words."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any
+
+from aiohttp import web
+
+from eventsched.cluster.kube.api import Api, Plain
+from eventsched.cluster.kube.reflector import Pace
+from eventsched.cluster.kube.resources import Resource
+from eventsched.cluster.kube.store import Store
+from eventsched.cluster.messages import (
+    Listed,
+    Listing,
+    NodeGone,
+    NodeSeen,
+    PodGone,
+    PodSeen,
+    Relisted,
+    WatchEvent,
+)
+from tests.kube.fakeapi import NODES, PODS, FakeApi
+
+
+class Watched:
+    """A store of one fake API server: ``told`` are its news, ``said`` its reports, ``slept`` the
+    pauses that it made."""
+
+    def __init__(self, server: FakeApi, api: Api, resources: tuple[Resource, ...], **pace: Any):
+        self.server, self.api = server, api
+        self.told: list[WatchEvent | Listed] = []
+        self.said: list[tuple[str, str, dict[str, object]]] = []
+        self.slept: list[float] = []
+        self.now = 0.0
+        paces: dict[str, Any] = {
+            "attend": 0.0,
+            "sleep": self._sleep,
+            "clock": lambda: self.now,
+            "draw": lambda: 0.5,
+            **pace,
+        }
+        self.store = Store(api, self._say, resources=resources, pace=Pace(**paces))
+
+    async def _sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.now += seconds
+        await asyncio.sleep(0)
+
+    def _say(self, level: str, event: str, **fields: object) -> None:
+        self.said.append((level, event, fields))
+
+    def named(self, event: str) -> list[dict[str, object]]:
+        """What was reported under a name."""
+        return [fields for _, name, fields in self.said if name == event]
+
+    async def follow(self) -> Listed:
+        """Starts the store and takes its news."""
+        await self.store.start()
+        listed = await self.store.list_cluster(self.told.append)
+        for each in self.store.shelves.values():
+            await until(lambda name=each.resource.type: bool(self.server.watches.get(name)))
+        return listed
+
+    async def caught_up(self) -> None:
+        """Waits until everything that happened is known, with a bookmark for what is quiet."""
+        for name, shelf in self.store.shelves.items():
+            await until(lambda name=name: bool(self.server.watches.get(name)))
+            self.server.bookmark(shelf.resource)
+            await until(lambda shelf=shelf: shelf.version >= self.server.version)
+
+
+@asynccontextmanager
+async def serving(
+    *resources: Resource, timeout: float = 5.0, **pace: Any
+) -> AsyncIterator[tuple[FakeApi, Watched]]:
+    """A server, and a store that is not started yet."""
+    server = FakeApi()
+    app = web.Application()
+    app.router.add_get("/{tail:.*}", server.handle)
+    runner = web.AppRunner(app, shutdown_timeout=0.1, handler_cancellation=True)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    api = Api(Plain(f"http://127.0.0.1:{runner.addresses[0][1]}"), timeout=timeout, patience=0)
+    watched = Watched(server, api, resources or (NODES, PODS), **pace)
+    try:
+        yield server, watched
+    finally:
+        await watched.store.close()
+        await api.close()
+        await runner.cleanup()
+
+
+async def until(condition: Callable[[], bool], within: float = 20.0) -> None:
+    """Waits for a condition. Raises TimeoutError."""
+    async with asyncio.timeout(within):
+        while not condition():
+            await asyncio.sleep(0.002)
+
+
+def run(scenario: Coroutine[Any, Any, None]) -> None:
+    async def bounded() -> None:
+        async with asyncio.timeout(60):
+            await scenario
+
+    asyncio.run(bounded())
+
+
+def short(event: WatchEvent | Listed) -> Any:
+    """An event in a few words."""
+    match event:
+        case PodSeen(pod=found, resource_version=version):
+            return f"{found.name}@{version} {found.node_name}".rstrip()
+        case PodGone(uid=gone, resource_version=version):
+            return f"gone p{int(gone[-12:])}@{version}"
+        case NodeSeen(node=found, resource_version=version):
+            return f"{found.name}@{version} {found.allocatable['cpu'] // 1000}"
+        case NodeGone(name=name, resource_version=version):
+            return f"gone {name}@{version}"
+        case Relisted(listing=listing, since=since):
+            return f"{since} -> {listing.version}", sorted(short(each) for each in listing.seen)
+        case _:
+            return event
+
+
+def listed(listing: Listing) -> Any:
+    return listing.resource, listing.version, [short(each) for each in listing.seen]
+
+
+def asked(server: FakeApi, kind: str, name: str) -> list[dict[str, str]]:
+    return [query for what, type_, query in server.requests if (what, type_) == (kind, name)]
