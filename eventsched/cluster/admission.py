@@ -78,11 +78,14 @@ class Admission:
 
     def admit(self, found: AnyObject) -> AnyObject:
         """The object; a claim that names no class gets the default one."""
-        if isinstance(found, PersistentVolumeClaim) and not found.bound:
-            default = self._default_storage()
-            if found.storage_class is None and default is not None:
-                return msgspec.structs.replace(found, storage_class=default.name)
-        return found
+        return self.admit_claim(found) if isinstance(found, PersistentVolumeClaim) else found
+
+    def admit_claim(self, claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
+        """The claim, with the default class where it names none."""
+        default = self._default_storage()
+        if claim.bound or claim.storage_class is not None or default is None:
+            return claim
+        return msgspec.structs.replace(claim, storage_class=default.name)
 
     def _default_priority(self) -> PriorityClass | None:
         """Of several defaults the lowest counts."""

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from eventsched.domain.objects import Pod
+from eventsched.domain.registry import PersistentVolumeClaim
 
 
 @dataclass(frozen=True, slots=True)
@@ -11,9 +12,11 @@ class TracePod:
 
     ``arrives_at`` is in microseconds since the trace's second 0, None where the source names no
     times (such pods arrive together). ``runs_for`` is in microseconds from the moment the pod is
-    placed, None for a pod that runs for ever.
+    placed, None for a pod that runs for ever. ``claims`` are those that a controller makes for its
+    ephemeral volumes.
     """
 
     pod: Pod
     arrives_at: int | None = None
     runs_for: int | None = None
+    claims: tuple[PersistentVolumeClaim, ...] = ()

@@ -21,7 +21,7 @@ from eventsched.cluster.files import read_text
 from eventsched.cluster.translate_objects import READINGS, is_read
 from eventsched.domain.errors import InputError
 from eventsched.domain.objects import Node, Pod
-from eventsched.domain.registry import AnyObject
+from eventsched.domain.registry import AnyObject, PersistentVolumeClaim
 
 try:
     from yaml import CSafeLoader as _SafeLoader
@@ -31,12 +31,14 @@ except ImportError:  # PyYAML was built without libyaml: the same, but slower
 
 @dataclass(frozen=True)
 class Manifests:
-    """What a manifest file holds, in its order; ``warnings`` are for the user to read."""
+    """What a manifest file holds, in its order; ``warnings`` are for the user to read. ``claims``
+    are those, by pod uid, that a controller makes for the ephemeral volumes of pending pods."""
 
     nodes: list[Node] = field(default_factory=list)
     pods: list[Pod] = field(default_factory=list)
     objects: list[AnyObject] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    claims: dict[str, tuple[PersistentVolumeClaim, ...]] = field(default_factory=dict)
 
 
 def read(path: Path) -> Manifests:
@@ -62,7 +64,7 @@ def read_all(paths: Sequence[Path]) -> list[Manifests]:
     made = [_manifests(path, found, admission) for path, found in files]
     if admission.unknown and made:
         made[-1].warnings.append(
-            f"priority classes that are in no file: {_counted(admission.unknown, ' pods')}; "
+            f"priority classes that are in no file: {_counted(admission.unknown, ' pod')}; "
             "the priority of these pods is taken as 0"
         )
     return made
@@ -101,6 +103,9 @@ def _manifests(path: Path, found: Iterable[_Found], admission: Admission) -> Man
             pod = translate.pod(each.obj, each.where, defaults=True)
             _refuse_second(seen, f"pod uid {pod.uid}", each, "metadata.uid")
             made.pods.append(admission.admit_pod(pod, each.obj))
+            if not pod.node_name and any(volume.ephemeral for volume in pod.volumes):
+                claims = translate.ephemeral_claims(each.obj, pod, each.where)
+                made.claims[pod.uid] = tuple(map(admission.admit_claim, claims))
             unmet.update(translate.unjudged(each.obj))
         elif each.kind in READINGS:
             other = translate.cluster_object(each.obj, each.where, defaults=True)
@@ -117,13 +122,16 @@ def _manifests(path: Path, found: Iterable[_Found], admission: Admission) -> Man
     if unmet:
         made.warnings.append(
             f"{path}: constraints that this version cannot meet yet, so that it refuses the pods: "
-            f"{_counted(unmet, ' pods')}"
+            f"{_counted(unmet, ' pod')}"
         )
     return made
 
 
 def _counted(counter: Counter[str], unit: str = "") -> str:
-    return ", ".join(f"{name} ({number}{unit})" for name, number in sorted(counter.items()))
+    return ", ".join(
+        f"{name} ({number}{unit}{'s' if unit and number > 1 else ''})"
+        for name, number in sorted(counter.items())
+    )
 
 
 def _title(kind: str, obj: Mapping[str, Any], place: str) -> str:

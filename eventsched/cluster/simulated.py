@@ -2,7 +2,8 @@
 
 It never reads a clock: it is a function of its inputs and of the effects it was told to execute.
 Within an instant things happen in the order (kind, order of origin): other objects, nodes, pods on
-them, outcomes, ends of pods, ends of evicted pods, arrivals.
+them, outcomes, ends of pods, ends of evicted pods, arrivals. Claims are bound and volumes made by a
+controller of its own (volume_controller.py).
 """
 
 from collections.abc import Iterable
@@ -10,9 +11,10 @@ from heapq import heapify, heappop, heappush
 from typing import Any
 
 from eventsched.cluster.arrivals import TracePod
+from eventsched.cluster.volume_controller import BINDING, Reaction, VolumeController
 from eventsched.domain import records
 from eventsched.domain.objects import Node, Pod
-from eventsched.domain.records import Effect, Evict, Stimulus, decode, encode
+from eventsched.domain.records import Effect, Evict, Prepare, Stimulus, decode, encode
 from eventsched.domain.registry import AnyObject
 
 BIND_DELAY = 1_000
@@ -43,8 +45,14 @@ class SimulatedCluster:
         self._runs_for: dict[str, int] = {}
         self._cut_short: set[str] = set()
         """Evicted pods: the end that they would have come to counts no more."""
+        nodes, objects = list(nodes), list(objects)
+        self._volumes = VolumeController(objects, nodes)
+        begun = self._volumes.begin()
+        changed = {each.title: each for each in begun.now}
         for other in objects:
-            self._push(0, _OBJECT, records.ObjectChanged(object=other))
+            shown = changed.get(other.title, other)
+            self._push(0, _OBJECT, records.ObjectChanged(object=shown))
+        self._react(begun._replace(now=()), 0)
         for node in nodes:
             self._push(0, _NODE, records.NodeAdded(node=node))
         for pod in bound:
@@ -55,6 +63,10 @@ class SimulatedCluster:
         for _, _, each in arriving:
             if each.runs_for is not None:
                 self._runs_for[each.pod.uid] = each.runs_for
+        self._claims = {each.pod.uid: each.claims for _, _, each in arriving if each.claims}
+        for at, _, each in reversed(arriving):
+            for claim in each.claims:
+                self._react(self._volumes.add(claim), at + bind_delay)
 
     @property
     def next_at(self) -> int | None:
@@ -100,12 +112,17 @@ class SimulatedCluster:
     def snapshot(self) -> list[Any]:
         """What is to come, as JSON values, for ``restore``."""
         events = [[at, kind, n, encode(what).decode()] for at, kind, n, what in self._events]
-        return [len(self._arrivals), self._order, events, sorted(self._cut_short)]
+        volumes = [
+            encode(records.ObjectChanged(object=each)).decode() for each in self._volumes.snapshot()
+        ]
+        return [len(self._arrivals), self._order, events, sorted(self._cut_short), volumes]
 
     def restore(self, kept: list[Any]) -> None:
         """Goes on from a snapshot of a cluster of the same inputs."""
-        arrivals, self._order, events, cut_short = kept
+        arrivals, self._order, events, cut_short, volumes = kept
         self._cut_short = set(cut_short)
+        changes = [decode(each.encode()) for each in volumes]
+        self._volumes.restore([c.object for c in changes if isinstance(c, records.ObjectChanged)])
         del self._arrivals[arrivals:]
         self._events = []
         for at, kind, number, what in events:
@@ -116,11 +133,15 @@ class SimulatedCluster:
 
     def execute(self, effect: Effect, at: int) -> None:
         """Binds a pod: it runs from the outcome on, and ends when its time is over. Or evicts one:
-        it ends a while after the outcome."""
+        it ends a while after the outcome. Or makes a change that a bind waits for."""
         bound_at = at + self._bind_delay
+        if isinstance(effect, Prepare):
+            self._write(effect, bound_at)
+            return
         if isinstance(effect, Evict):
             self._push(bound_at, _OUTCOME, records.EvictionSucceeded(uid=effect.uid))
             self._push(bound_at + TERMINATION, _GONE, records.PodDeleted(uid=effect.uid))
+            self._release(effect.uid, bound_at + TERMINATION)
             if effect.uid in self._runs_for:
                 self._cut_short.add(effect.uid)
             return
@@ -129,6 +150,40 @@ class SimulatedCluster:
         runs_for = self._runs_for.get(effect.uid)
         if runs_for is not None:
             self._push(bound_at + runs_for, _END, records.PodDeleted(uid=effect.uid))
+            self._release(effect.uid, bound_at + runs_for)
+
+    def _write(self, effect: Prepare, at: int) -> None:
+        reaction = self._volumes.write(effect.write)
+        self._react(reaction, at)
+        uid, attempt, write = effect.uid, effect.attempt, effect.write
+        outcome: Stimulus = records.WriteSucceeded(uid=uid, attempt=attempt, write=write)
+        if reaction.problem:
+            outcome = records.WriteFailed(
+                uid=uid, attempt=attempt, write=write, message=reaction.problem
+            )
+        self._push(at, _OUTCOME, outcome)
+
+    def _react(self, reaction: Reaction, at: int) -> None:
+        for each in reaction.now:
+            self._push(at, _OBJECT, records.ObjectChanged(object=each))
+        for each in reaction.later:
+            self._push(at + reaction.delay, _OBJECT, records.ObjectChanged(object=each))
+
+    def _release(self, uid: str, at: int) -> None:
+        """The claims of a pod's ephemeral volumes go a while after it."""
+        gone: AnyObject
+        for claim in self._claims.get(uid, ()):
+            volume, goes = self._volumes.release(claim)
+            if volume is not None and not goes:
+                self._push(at + BINDING, _OBJECT, records.ObjectChanged(object=volume))
+            for gone in [claim] + ([volume] if volume is not None and goes else []):
+                self._push(
+                    at + BINDING,
+                    _OBJECT,
+                    records.ObjectDeleted(
+                        type=type(gone).__name__, name=gone.name, namespace=gone.namespace
+                    ),
+                )
 
     def _is_cut_short(self, event: tuple[int, int, int, Stimulus]) -> bool:
         what = event[3]

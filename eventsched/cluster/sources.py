@@ -30,7 +30,9 @@ class Source:
 
     def together(self) -> "Source":
         """All pods arrive at 0 in their order, and stay."""
-        return self._varied("together", [TracePod(each.pod) for each in self.arrivals])
+        return self._varied(
+            "together", [TracePod(each.pod, claims=each.claims) for each in self.arrivals]
+        )
 
     def limited(self, number: int) -> "Source":
         """The first so many pods only."""
@@ -137,9 +139,15 @@ def _from_manifests(paths: Sequence[Path]) -> Source:
     if leaving:
         warnings.append(f"{leaving} pending pods are being deleted and left out")
     pending.sort(key=lambda pod: pod.created_at)
+    there = {other.title for other in others}
+    made = {
+        uid: tuple(claim for claim in claims if claim.title not in there)
+        for each in found
+        for uid, claims in each.claims.items()
+    }
     return Source(
         nodes,
-        [TracePod(pod) for pod in pending],
+        [TracePod(pod, claims=made.get(pod.uid, ())) for pod in pending],
         [pod for pod in pods if pod.node_name],
         others,
         tuple(warnings),

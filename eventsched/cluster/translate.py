@@ -11,14 +11,18 @@ read in translate_pods, other objects in translate_objects and translate_volumes
 from collections.abc import Mapping
 from typing import Any
 
+from eventsched.cluster import translate_volumes
 from eventsched.cluster.fields import Field
 from eventsched.cluster.translate_metadata import DROPPED_ANNOTATIONS, annotations, pod_uid
 from eventsched.cluster.translate_objects import is_read, read
 from eventsched.cluster.translate_pods import pod
-from eventsched.domain.objects import Image, Node, Taint
-from eventsched.domain.registry import AnyObject
+from eventsched.domain.objects import Image, Node, Pod, Taint
+from eventsched.domain.registry import AnyObject, PersistentVolumeClaim
 
-__all__ = ["DROPPED_ANNOTATIONS", "cluster_object", "node", "pod", "pod_uid", "unjudged"]
+__all__ = [
+    "DROPPED_ANNOTATIONS", "cluster_object", "ephemeral_claims", "node", "pod", "pod_uid",
+    "unjudged",
+]  # fmt: skip
 
 _TAINT_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
@@ -70,6 +74,13 @@ def cluster_object(
     if not isinstance(kind, str) or not is_read(kind, obj.get("apiVersion")):
         return None
     return read(kind, obj, where, defaults=defaults)
+
+
+def ephemeral_claims(obj: Mapping[str, Any], pod: Pod, where: str) -> list[PersistentVolumeClaim]:
+    """The claims that a controller makes for the ephemeral volumes of a pod, of its Pod object.
+    Raises InputError for a template that is malformed."""
+    volumes = Field(dict(obj), where).get("spec").get("volumes")
+    return list(translate_volumes.ephemeral_claims(volumes, pod.namespace, pod.name, pod.uid))
 
 
 def unjudged(obj: Mapping[str, Any]) -> list[str]:

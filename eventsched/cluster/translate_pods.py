@@ -113,7 +113,6 @@ def _pod_spec(
         spread=spread_constraints(
             spec.get("topologySpreadConstraints"), labels if defaults else None
         ),
-        os=spec.get("os").get("name").text(),
         needed_features=_needed_features(spec),
         **_affinity(spec.get("affinity"), labels if defaults else None),
     )

@@ -106,8 +106,6 @@ def affinity_term(term: Field, completing: Labels | None) -> AffinityTerm:
         selector=selector,
         namespaces=term.get("namespaces").texts(),
         namespace_selector=label_selector(term.get("namespaceSelector")),
-        match_label_keys=same,
-        mismatch_label_keys=other,
     )
 
 

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 
+import msgspec
+
 from eventsched.cluster.fields import Field
 from eventsched.cluster.translate_metadata import annotations, instant, owner, uid_of
 from eventsched.cluster.translate_selectors import label_selector, node_terms
@@ -77,17 +79,37 @@ def _pod_volume(volume: Field, pod_name: str, defaults: bool) -> Iterator[PodVol
             )
 
 
+def ephemeral_claims(
+    volumes: Field, namespace: str, pod_name: str, pod_uid: str
+) -> Iterator[PersistentVolumeClaim]:
+    """The claims that a controller makes for a pod's ephemeral volumes (core/v1 Volume), of their
+    templates (upstream: pkg/controller/volume/ephemeral)."""
+    for volume in volumes.items():
+        template = volume.get("ephemeral").get("volumeClaimTemplate")
+        if volume.get("ephemeral").value is None:
+            continue
+        made = claim(template, defaults=True, name=f"{pod_name}-{volume.get('name').text()}")
+        uid = uid_of("", f"{namespace}/PersistentVolumeClaim", made.name)
+        yield msgspec.structs.replace(
+            made, namespace=namespace, uid=uid, owner_uid=pod_uid, phase="Pending"
+        )
+
+
 def _identity(source: str, disk: Field, defaults: bool) -> tuple[str, ...]:
     completed = _COMPLETED if defaults else {}
     found = tuple(disk.get(name).text(completed.get((source, name), "")) for name in _DISKS[source])
     return (*found, *disk.get("monitors").texts()) if source == "rbd" else found
 
 
-def claim(root: Field, defaults: bool) -> PersistentVolumeClaim:
-    """A core/v1 PersistentVolumeClaim."""
+def claim(root: Field, defaults: bool, name: str = "") -> PersistentVolumeClaim:
+    """A core/v1 PersistentVolumeClaim, or with a ``name`` the template of one."""
     meta, spec = root.get("metadata"), root.get("spec")
     notes = annotations(meta)
     namespace = meta.get("namespace").text() or "default"
+    name = name or meta.get("name").needed_text()
+    uid = meta.get("uid").text()
+    if defaults and not uid:
+        uid = uid_of("", f"{namespace}/PersistentVolumeClaim", name)
     controller = owner(meta)
     if controller is None:
         owner_uid = ""
@@ -97,9 +119,9 @@ def claim(root: Field, defaults: bool) -> PersistentVolumeClaim:
         owner_uid = controller.uid
     named = spec.get("storageClassName")
     return PersistentVolumeClaim(
-        name=meta.get("name").needed_text(),
+        name=name,
         namespace=namespace,
-        uid=meta.get("uid").text(),
+        uid=uid,
         storage_class=notes.get(_BETA_CLASS, None if named.value is None else named.text()),
         volume=spec.get("volumeName").text(),
         access_modes=spec.get("accessModes").texts(),
@@ -202,13 +224,9 @@ def _count(field: Field) -> int | None:
 
 def csi_driver(root: Field, defaults: bool) -> CSIDriver:
     """A storage.k8s.io/v1 CSIDriver."""
-    spec = root.get("spec")
-    attach = spec.get("attachRequired")
     return CSIDriver(
         name=root.get("metadata").get("name").needed_text(),
-        capacity=spec.get("storageCapacity").flag(),
-        attach_required=attach.value is None or attach.flag(),
-        limit_scaling=spec.get("preventPodSchedulingIfMissing").flag(),
+        capacity=root.get("spec").get("storageCapacity").flag(),
     )
 
 

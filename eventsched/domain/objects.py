@@ -71,15 +71,13 @@ hold, so that the empty one selects everything; None selects nothing."""
 
 class AffinityTerm(Frozen, frozen=True):
     """Pods to be near to, or away from (core/v1 PodAffinityTerm): those that the selector selects,
-    in the namespaces that are named or selected; where neither is given, in the pod's own.
-    The match_label_keys only say what the selector was completed from (by the API server)."""
+    in the namespaces that are named or selected; where neither is given, in the pod's own. (An API
+    server has completed the selector from matchLabelKeys and mismatchLabelKeys.)"""
 
     topology_key: str
     selector: Selector = None
     namespaces: tuple[str, ...] = ()
     namespace_selector: Selector = None
-    match_label_keys: tuple[str, ...] = ()
-    mismatch_label_keys: tuple[str, ...] = ()
 
 
 class WeightedAffinityTerm(Frozen, frozen=True):
@@ -147,7 +145,6 @@ class PodSpec(Frozen, frozen=True, dict=True):
     required_anti_affinity: tuple[AffinityTerm, ...] = ()
     preferred_anti_affinity: tuple[WeightedAffinityTerm, ...] = ()
     spread: tuple[SpreadConstraint, ...] = ()
-    os: str = ""
     needed_features: tuple[str, ...] = ()
 
     @cached_property

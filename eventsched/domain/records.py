@@ -35,8 +35,12 @@ from eventsched.domain.stimuli import (
     StreamStarted,
     TermBegan,
     TimePassed,
+    WatchRelisted,
+    WriteFailed,
+    WriteSucceeded,
 )
 from eventsched.domain.verdicts import ScoreColumn, Verdict
+from eventsched.domain.writes import Prepare, Write
 
 __all__ = [
     "FORMAT",
@@ -56,6 +60,7 @@ __all__ = [
     "MemoryChanged",
     "NodeAdded",
     "NodeDeleted",
+    "NodeOvercommitted",
     "NodeUpdated",
     "NominationCleared",
     "ObjectChanged",
@@ -70,6 +75,8 @@ __all__ = [
     "PodUnreserved",
     "PodUpdated",
     "PreemptionDecided",
+    "PreparationIntended",
+    "Prepare",
     "Queue",
     "Record",
     "ScoringDefined",
@@ -78,6 +85,9 @@ __all__ = [
     "TermBegan",
     "TimePassed",
     "VerdictDefined",
+    "WatchRelisted",
+    "WriteFailed",
+    "WriteSucceeded",
     "decode",
     "encode",
 ]  # fmt: skip
@@ -194,8 +204,21 @@ class PermitGranted(Event, frozen=True, tag=True):
     by: str = ""
 
 
+class PreparationIntended(Event, frozen=True, tag=True):
+    """What has to be so before a pod can be bound. ``writes`` are changes that PreBind asks the
+    cluster for, by plugin: they leave when the record is committed. The bind is intended when all
+    of them are made and the plugins find what they wait for, by ``deadlines`` (µs, by plugin)."""
+
+    uid: str
+    node: str
+    attempt: int
+    deadlines: dict[str, int] = {}
+    writes: dict[str, tuple[Write, ...]] = {}
+
+
 class BindIntended(Event, frozen=True, tag=True):
-    """A pod that waited at Permit is to be bound now: the intent, as a record of its own."""
+    """A pod that waited, at Permit or for what PreBind needs, is to be bound now: the intent, as a
+    record of its own."""
 
     uid: str
     node: str
@@ -233,8 +256,8 @@ class PreemptionDecided(Event, frozen=True, tag=True):
     alone.
 
     ``victims`` are the most important first. Those in ``leaving`` were being deleted already, those
-    in ``sent_back`` wait at Permit and go back to a queue; all others are evicted when the record
-    is committed.
+    in ``sent_back`` are not bound yet, as their binds wait, and go back to a queue; all others are
+    evicted when the record is committed.
     """
 
     uid: str
@@ -275,6 +298,16 @@ class NominationCleared(Event, frozen=True, tag=True):
     by: str = ""
 
 
+class NodeOvercommitted(Event, frozen=True, tag=True):
+    """A node's pods request more of some resources than it has: somebody else has placed the pod
+    ``by`` (a uid) there, or the node has changed (""). ``resources`` gives what is requested, and
+    what there is."""
+
+    node: str
+    by: str
+    resources: dict[str, tuple[int, int]]
+
+
 class MemoryChanged(Event, frozen=True, tag=True):
     """A plugin's memory has a new value under a key, or none any more (null)."""
 
@@ -287,6 +320,7 @@ AnyRecord = (
     StreamStarted
     | TermBegan
     | HistoryLost
+    | WatchRelisted
     | NodeAdded
     | NodeUpdated
     | NodeDeleted
@@ -301,17 +335,21 @@ AnyRecord = (
     | EvictionFailed
     | BindRetried
     | BindVoided
+    | WriteSucceeded
+    | WriteFailed
     | TimePassed
     | VerdictDefined
     | ScoringDefined
     | PodQueued
     | PodDecided
     | PermitGranted
+    | PreparationIntended
     | BindIntended
     | PodUnreserved
     | PodBound
     | PreemptionDecided
     | NominationCleared
+    | NodeOvercommitted
     | MemoryChanged
 )
 
@@ -358,4 +396,4 @@ class Evict(Frozen, frozen=True):
     decision: int
 
 
-Effect = Bind | Evict
+Effect = Bind | Evict | Prepare

@@ -135,12 +135,9 @@ class CSINode(ClusterObject, frozen=True):
 
 
 class CSIDriver(ClusterObject, frozen=True):
-    """A CSI driver; ``capacity`` says that it publishes CSIStorageCapacity objects;
-    ``limit_scaling`` that pods must not go to nodes without it (preventPodSchedulingIfMissing)."""
+    """A CSI driver; ``capacity`` says that it publishes CSIStorageCapacity objects."""
 
     capacity: bool = False
-    attach_required: bool = True
-    limit_scaling: bool = False
 
 
 class CSIStorageCapacity(ClusterObject, frozen=True):
@@ -227,6 +224,10 @@ class Registry:
         """The object, None where there is none."""
         found: Kind | None = self._objects[kind].get((namespace, name))
         return found
+
+    def knows(self, each: ClusterObject) -> bool:
+        """Whether there is an object of that type and name."""
+        return (each.namespace, each.name) in self._objects[type(each)]
 
     def all(self, kind: type[Kind]) -> Mapping[Key, Kind]:
         """All objects of a type by (namespace, name)."""

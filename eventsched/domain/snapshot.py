@@ -13,8 +13,10 @@ from eventsched.domain.objects import Node, Pod
 from eventsched.domain.preemptions import Eviction, Preemptions
 from eventsched.domain.records import Queue
 from eventsched.domain.registry import AnyObject
-from eventsched.domain.state import PodState, Reservation, SchedulerState
+from eventsched.domain.reservations import Reservation
+from eventsched.domain.state import PodState, SchedulerState
 from eventsched.domain.verdicts import ScoreColumn, Verdict
+from eventsched.domain.writes import Write
 
 
 class KeptPod(msgspec.Struct, frozen=True, array_like=True):
@@ -46,6 +48,8 @@ class KeptReservation(msgspec.Struct, frozen=True, array_like=True):
     carry: dict[str, Any]
     waits: dict[str, int]
     intended: bool
+    preparing: dict[str, int] = {}
+    writes: dict[str, tuple[Write, ...]] = {}
 
 
 class KeptPreemptions(msgspec.Struct, frozen=True, array_like=True):
@@ -72,6 +76,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     verdicts: list[Verdict]
     scorings: list[tuple[ScoreColumn, ...]]
     timeline: str = ""
+    in_force: str = ""
     registry: list[AnyObject] = []
     next_start: int = 0
     position: int = 0
@@ -98,6 +103,7 @@ def encode(state: SchedulerState) -> bytes:
             verdicts=[verdict for verdict in state.verdicts if verdict is not None],
             scorings=state.scorings[1:],
             timeline=state.timeline,
+            in_force=state.in_force,
             next_start=state.next_start,
             position=state.position,
             preemptions=_kept_preemptions(state.preemptions),
@@ -127,7 +133,8 @@ def restore(state: SchedulerState, body: bytes) -> None:
     state.memory.update(kept.memory)
     state.now, state.seed, state.order = kept.now, kept.seed, kept.order
     state.housed = kept.housed
-    state.timeline, state.next_start = kept.timeline, kept.next_start
+    state.timeline, state.in_force = kept.timeline, kept.in_force
+    state.next_start = kept.next_start
     state.position = kept.position
     for uid, name in kept.preemptions.nominations.items():
         state.preemptions.nominate(state.pods[uid].pod, name, state.nodes.rows.get(name, -1))

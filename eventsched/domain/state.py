@@ -16,6 +16,8 @@ from eventsched.domain.objects import Pod, PodSpec, canonical, intern
 from eventsched.domain.preemptions import Eviction, Preemptions
 from eventsched.domain.records import Outcome, Queue, Record
 from eventsched.domain.registry import TYPES, Registry
+from eventsched.domain.reservations import Reservation
+from eventsched.domain.stimuli import in_force
 from eventsched.domain.verdicts import ScoreColumn, Verdict
 
 
@@ -53,20 +55,6 @@ class PodState:
         self.pending: tuple[str, ...] = ()
 
 
-class Reservation:
-    """A node held for a pod between the decision and the outcome of its bind. ``waits`` are the
-    permit deadlines (µs) by plugin that are still open; ``intended`` whether the bind may leave."""
-
-    __slots__ = ("attempt", "carry", "intended", "node", "waits")
-
-    def __init__(self, decided: records.PodDecided) -> None:
-        self.node = decided.node
-        self.attempt = decided.attempt
-        self.carry: dict[str, Any] = dict(decided.carry)
-        self.waits: dict[str, int] = dict(decided.deadlines)
-        self.intended = decided.outcome is Outcome.SCHEDULED
-
-
 class SchedulerState:
     """Everything that decisions depend on, folded from the log."""
 
@@ -75,6 +63,8 @@ class SchedulerState:
         self.seed = ""
         self.timeline = ""
         """The database's history that the log goes on with; "" where that cannot change."""
+        self.in_force = ""
+        """A digest of the configuration, plugins and engine that decisions are made with."""
         self.order = 0
         """Moves between queues so far."""
         self.housed = 0
@@ -98,8 +88,9 @@ class SchedulerState:
         self._homeless: dict[str, dict[str, None]] = {}
         self._branches: dict[type[Record], Callable[[Any], None]] = {
             records.StreamStarted: self._stream_started,
-            records.TermBegan: self._nothing,
+            records.TermBegan: self._term_began,
             records.HistoryLost: self._history_lost,
+            records.WatchRelisted: self._nothing,
             records.NodeAdded: self._node_added,
             records.NodeUpdated: self._node_updated,
             records.NodeDeleted: self._node_deleted,
@@ -114,17 +105,21 @@ class SchedulerState:
             records.EvictionFailed: self._eviction_failed,
             records.BindRetried: self._nothing,
             records.BindVoided: self._nothing,
+            records.WriteSucceeded: self._write_succeeded,
+            records.WriteFailed: self._nothing,
             records.TimePassed: self._nothing,
             records.VerdictDefined: self._verdict_defined,
             records.ScoringDefined: self._scoring_defined,
             records.PodQueued: self._pod_queued,
             records.PodDecided: self._pod_decided,
             records.PermitGranted: self._permit_granted,
+            records.PreparationIntended: self._preparation_intended,
             records.BindIntended: self._bind_intended,
             records.PodUnreserved: self._pod_unreserved,
             records.PodBound: self._pod_bound,
             records.PreemptionDecided: self._preemption_decided,
             records.NominationCleared: self._nomination_cleared,
+            records.NodeOvercommitted: self._nothing,
             records.MemoryChanged: self._memory_changed,
         }
 
@@ -144,6 +139,11 @@ class SchedulerState:
     def _stream_started(self, started: records.StreamStarted) -> None:
         self.seed = started.seed
         self.timeline = started.timeline
+        self.in_force = in_force(started)
+
+    def _term_began(self, began: records.TermBegan) -> None:
+        if began.engine:
+            self.in_force = in_force(began)
 
     def _history_lost(self, lost: records.HistoryLost) -> None:
         self.timeline = lost.timeline
@@ -221,6 +221,11 @@ class SchedulerState:
     def _eviction_failed(self, failed: records.EvictionFailed) -> None:
         self.preemptions.evicting.pop(failed.uid, None)
 
+    def _write_succeeded(self, made: records.WriteSucceeded) -> None:
+        held = self.reservations.get(made.uid)
+        if held is not None and held.attempt == made.attempt:
+            held.written(made.write)
+
     def _object_changed(self, changed: records.ObjectChanged) -> None:
         self.registry.put(changed.object)
 
@@ -277,8 +282,11 @@ class SchedulerState:
     def _permit_granted(self, granted: records.PermitGranted) -> None:
         del self.reservations[granted.uid].waits[granted.plugin]
 
+    def _preparation_intended(self, intended: records.PreparationIntended) -> None:
+        self.reservations[intended.uid].prepare(intended)
+
     def _bind_intended(self, intended: records.BindIntended) -> None:
-        self.reservations[intended.uid].intended = True
+        self.reservations[intended.uid].intend()
 
     def _pod_unreserved(self, unreserved: records.PodUnreserved) -> None:
         del self.reservations[unreserved.uid]
@@ -381,7 +389,7 @@ class SchedulerState:
             state.pod, state.row, state.came, state.bound, state.queue, state.since, state.entered,
             state.until, state.attempts, state.failures, state.errors, state.rejectors,
             state.pending,
-            held and [held.node, held.attempt, held.carry, held.waits, held.intended],
+            held and held.summary(),
             *self._preemption_summary(uid),
         ]  # fmt: skip
 

@@ -1,9 +1,13 @@
 """The stimuli: what happened outside, as facts that stand in a log (see records.py)."""
 
+from hashlib import blake2b
 from typing import ClassVar
+
+import msgspec
 
 from eventsched.domain.objects import Frozen, Node, Pod
 from eventsched.domain.registry import AnyObject
+from eventsched.domain.writes import Write
 
 
 class Record(Frozen, frozen=True, tag_field="kind"):
@@ -37,10 +41,26 @@ class StreamStarted(Stimulus, frozen=True, tag=True):
 
 class TermBegan(Stimulus, frozen=True, tag=True):
     """A leader took the stream over. ``token`` (8 hex digits of the term's) stands in the ids of
-    the decisions that follow: ``stream/position@token``."""
+    the decisions that follow: ``stream/position@token``.
+
+    Where something else is in force from now on than before (an upgrade, another configuration),
+    ``engine`` and what comes after it say what, as in ``StreamStarted``; else they are empty.
+    """
 
     epoch: int
     token: str
+    engine: str = ""
+    inputs: dict[str, str] = {}
+    configuration: str = ""
+    flags: tuple[int, ...] = ()
+    plugins: dict[str, str] = {}
+
+
+def in_force(said: StreamStarted | TermBegan) -> str:
+    """A digest of what a record says that is in force from it on."""
+    told = [said.engine, said.inputs, said.flags, said.plugins]
+    encoded = msgspec.json.encode(told, order="deterministic")
+    return blake2b(encoded, digest_size=16).hexdigest()
 
 
 class HistoryLost(Stimulus, frozen=True, tag=True):
@@ -49,6 +69,16 @@ class HistoryLost(Stimulus, frozen=True, tag=True):
     the cluster has was taken in, and all reservations were given up; the log goes on from here."""
 
     timeline: str
+
+
+class WatchRelisted(Stimulus, frozen=True, tag=True):
+    """The watch of a resource (``Pod``, ``Node``, or a type of domain/registry.py) had a gap, from
+    the resourceVersion ``since`` on: everything was listed again at ``upto``, and what that says
+    that is news follows."""
+
+    resource: str
+    since: int
+    upto: int
 
 
 class NodeAdded(Stimulus, frozen=True, tag=True):
@@ -114,6 +144,24 @@ class BindFailed(Stimulus, frozen=True, tag=True):
 
     uid: str
     node: str
+    message: str
+
+
+class WriteSucceeded(Stimulus, frozen=True, tag=True):
+    """The cluster has made a change that a pod's bind waits for, or showed it already. The object
+    as it is then was observed before."""
+
+    uid: str
+    attempt: int
+    write: Write
+
+
+class WriteFailed(Stimulus, frozen=True, tag=True):
+    """The cluster refused a change that a pod's bind waits for."""
+
+    uid: str
+    attempt: int
+    write: Write
     message: str
 
 

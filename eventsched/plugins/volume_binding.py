@@ -5,7 +5,6 @@ StorageCapacityScoring, which is off by default in v1.36: PreScore skips it.
 """
 
 from collections.abc import Hashable
-from typing import NamedTuple
 
 import numpy as np
 
@@ -22,26 +21,20 @@ from eventsched.domain.registry import (
 )
 from eventsched.scheduling.config.pluginargs import VolumeBindingArgs
 from eventsched.scheduling.framework import (
+    Awaiting,
     Change,
     ClusterEvent,
     Cycle,
     DependsOn,
     IntColumn,
     NodeView,
+    Preparation,
     Status,
 )
-from eventsched.scheduling.volumes.assumptions import (
-    NODE,
-    VOLUME,
-    Assumptions,
-    assume,
-    give_up,
-    key_of,
-    sweep,
-)
-from eventsched.scheduling.volumes.claims import belongs_to, claims_of, is_missing, not_owned, uses
+from eventsched.scheduling.volumes.assumptions import Assumptions, assume, give_up, sweep
+from eventsched.scheduling.volumes.claims import claims_of, is_missing, not_owned, uses
+from eventsched.scheduling.volumes.commitments import BrokenError, Check, Commitment, chosen
 from eventsched.scheduling.volumes.provisioning import limit_of
-from eventsched.scheduling.volumes.shelves import NONE
 from eventsched.scheduling.volumes.volume_plan import (
     BROKEN,
     NO_ROOM,
@@ -81,22 +74,17 @@ class _Attempt:
         return self._plan
 
 
-class _Held(NamedTuple):
-    """A key of the memory with what PreBind will need of it."""
-
-    key: str
-    kind: str
-    name: str
-    claim: str
-
-
 class VolumeBinding:
     """PreFilter checks the claims, Filter the nodes, Reserve keeps what the node was chosen with:
-    in the memory for the pods that come next, in the decision for PreBind."""
+    in the memory for the pods that come next, in the decision for PreBind, which has it done and
+    waits for that."""
 
     name = "VolumeBinding"
+    overdue = "binding volumes: context deadline exceeded"
     depends_on = DependsOn.NODE
-    wakes_on = (ClusterEvent.NODE_ADD, ClusterEvent.NODE_UPDATE_LABEL)
+    wakes_on = (
+        ClusterEvent.NODE_ADD, ClusterEvent.NODE_UPDATE_LABEL, ClusterEvent.ASSIGNED_POD_DELETE,
+    )  # fmt: skip
     wakes_on_objects = (
         StorageClass, PersistentVolumeClaim, PersistentVolume, CSINode, CSIDriver,
         CSIStorageCapacity,
@@ -155,27 +143,52 @@ class VolumeBinding:
         attempt: _Attempt | None = cycle.scratch.get(self.name)
         if attempt is None or not attempt.claims.waiting:
             return None
-        held = _chosen(attempt.plan(cycle), attempt.stock.table.rows[node], node)
+        found = chosen(attempt.plan(cycle), attempt.stock.table.rows[node], node)
         sweep(cycle, attempt.assumptions.stale)
-        for each in held:
-            assume(cycle, each.key, pod.uid)
-        cycle.data[self.name] = [[each.key, each.kind, each.name, each.claim] for each in held]
+        for each in found:
+            if each.fresh:
+                assume(cycle, each.key(pod.namespace), pod.uid)
+        cycle.data[self.name] = [list(each) for each in found]
         return None
 
     def unreserve(self, cycle: Cycle, pod: Pod, node: str) -> None:
         """Gives up what was kept, as far as no other pod has it as well."""
-        for key, *_ in cycle.data.get(self.name, ()):
-            give_up(cycle, key, pod.uid)
+        for each in self._commitments(cycle):
+            give_up(cycle, each.key(pod.namespace), pod.uid)
 
-    def pre_bind(self, cycle: Cycle, pod: Pod, node: str) -> Status | None:
-        """Nothing yet: in a cluster of API servers the volumes' claimRef and the claims' annotation
-        of the selected node are written here, from what Reserve has put into the decision, and the
-        bind waits (``bind_timeout_seconds``) until the claims are bound. Here the pod is bound at
-        once; what was reserved is assumed until the objects show it."""
-        return None
+    def pre_bind(self, cycle: Cycle, pod: Pod, node: str) -> Preparation | None:
+        """Has the volumes bound, or made, that the node was chosen with."""
+        found = self._commitments(cycle)
+        if not found:
+            return None
+        writes = tuple(each.write(pod.namespace) for each in found if each.fresh)
+        return Preparation(writes, self.bind_timeout_seconds)
+
+    def prepared(
+        self, cycle: Cycle, pod: Pod, node: str, nodes: NodeView
+    ) -> Status | Awaiting | None:
+        """Whether the pod's claims are bound, and nothing is in the way of that."""
+        if not len(nodes):
+            return Status.error(
+                f'binding volumes: failed to get node "{node}": node "{node}" not found'
+            )
+        stock, _ = self._derived(nodes.table, cycle.registry)
+        check = Check(stock, pod.namespace, node, int(nodes.rows[0]))
+        try:
+            check.all(self._commitments(cycle))
+        except BrokenError as broken:
+            return Status.error(f"binding volumes: {broken}")
+        return None if check.done else Awaiting(frozenset(check.objects))
+
+    def _commitments(self, cycle: Cycle) -> list[Commitment]:
+        return [Commitment(*each) for each in cycle.data.get(self.name, ())]
 
     def hint(self, cycle: Cycle, pod: Pod, change: Change) -> bool:
-        """New and changed objects as far as they may help the pod; none helps by going."""
+        """New and changed objects as far as they may help the pod; none helps by going. A pod that
+        gives up before it was bound gives up its volumes as well."""
+        if change.event is ClusterEvent.ASSIGNED_POD_DELETE:
+            gone = change.pod
+            return gone is not None and not gone.node_name and bool(claims_of(gone))
         old, new = change.old_object, change.new_object
         match new:
             case None:
@@ -221,23 +234,6 @@ def _problem(pod: Pod, registry: Registry) -> str:
         if problem:
             return problem
     return ""
-
-
-def _chosen(plan: Plan, row: int, node: str) -> list[_Held]:
-    """What a row's choices promise to the claims, beyond what their objects show already."""
-    held = []
-    for claim, shelf, chosen in plan.matches:
-        number = int(chosen[row])
-        if number == NONE:
-            continue
-        volume = shelf.volumes[number]
-        if not belongs_to(volume, claim) or (volume.claim is not None and not volume.claim[2]):
-            key = key_of(VOLUME, volume.name, claim)
-            held.append(_Held(key, VOLUME, volume.name, claim.name))
-    for claim, rows in plan.made:
-        if rows[row] and not claim.selected_node:
-            held.append(_Held(key_of(NODE, node, claim), NODE, node, claim.name))
-    return held
 
 
 def _stops_counting(old: CSIDriver, new: CSIDriver, pod: Pod) -> bool:

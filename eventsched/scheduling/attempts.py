@@ -143,9 +143,12 @@ class Attempts:
         placed = placement.reserve(attempt.profile, pod, attempt.node, cycle)
         binding = placed.refusal is None and not placed.waits
         if binding:
+            placed = placement.prepare(attempt.profile, pod, attempt.node, cycle)
+        if binding and placed.refusal is None and not placed.preparations:
             placed = placement.bind(attempt.profile, pod, attempt.node, cycle)
         if placed.refusal is None:
-            outcome = Outcome.WAITING if placed.waits else Outcome.SCHEDULED
+            waits = placed.waits or placed.preparations
+            outcome = Outcome.WAITING if waits else Outcome.SCHEDULED
             now = self._ledger.state.now
             deadlines = {
                 name: now + round(min(seconds, LONGEST_WAIT) * SECOND)
@@ -155,7 +158,9 @@ class Attempts:
                 outcome, carry=plain(cycle.data) if cycle.data else {}, deadlines=deadlines
             )
             self._ledger.emit(decided, attempt.detail)
-            self._binding.aftermath(attempt.state.pod.uid, cycle)
+            self._binding.aftermath(pod.uid, cycle)
+            if placed.preparations:
+                self._binding.prepare(pod.uid, placed.preparations)
             return
         name, status = placed.refusal
         message = ", ".join(status.reasons)

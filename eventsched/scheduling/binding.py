@@ -1,14 +1,22 @@
-"""From a reservation to its end: permit waits, bind outcomes, giving up.
+"""From a reservation to its end: permit waits, what PreBind waits for, bind outcomes, giving up.
 
 Upstream: the binding cycle of pkg/scheduler/schedule_one.go, as a state machine whose steps are
 records, so that it goes on where it was after a restart.
 """
 
+from collections.abc import Sequence
+
+import numpy as np
+
 from eventsched.domain import records
-from eventsched.domain.state import PodState, Reservation
+from eventsched.domain.reservations import Reservation
+from eventsched.domain.state import PodState
+from eventsched.domain.views import NodeView
 from eventsched.scheduling import placement
+from eventsched.scheduling.delays import NODE, Awaiting, ObjectKey, Preparation
 from eventsched.scheduling.framework import ClusterEvent, Cycle, Status
 from eventsched.scheduling.ledger import Ledger
+from eventsched.scheduling.queue import SECOND
 from eventsched.scheduling.requeueing import Requeueing
 
 
@@ -37,20 +45,55 @@ class Binding:
                 self._give_up(waiting, plugin, Status.unschedulable(message))
 
     def overdue(self) -> None:
-        """Refuses the pods that have waited at Permit for too long."""
-        now = self._ledger.state.now
-        for _, uid, plugin in self._ledger.queue.overdue(now):
-            held = self._ledger.state.reservations.get(uid)
-            if held is not None and plugin in held.waits:
-                name = self._ledger.state.pods[uid].pod.full_name
-                self._give_up(
-                    uid,
-                    plugin,
-                    Status.unschedulable(
-                        f'pod "{name}" rejected while waiting on permit: rejected due to timeout '
-                        f"at plugin {plugin}"
-                    ),
-                )
+        """Gives up the pods that have waited for too long, at Permit or for what PreBind needs."""
+        state = self._ledger.state
+        for uid, plugin in self._ledger.queue.overdue(state.now):
+            pod, held = state.pods[uid].pod, state.reservations[uid]
+            if plugin in held.waits:
+                timeout = f"rejected due to timeout at plugin {plugin}"
+                said = f'pod "{pod.full_name}" rejected while waiting on permit: {timeout}'
+                self._give_up(uid, plugin, Status.unschedulable(said))
+            else:
+                status = placement.overdue(self._ledger.profile_of(pod).plugin(plugin))
+                self._give_up(uid, plugin, status, "BindingFailed")
+
+    def prepare(self, uid: str, preparations: Sequence[tuple[str, Preparation]]) -> None:
+        """Has a pod wait for what PreBind needs."""
+        held, now = self._ledger.state.reservations[uid], self._ledger.state.now
+        self._ledger.emit(
+            records.PreparationIntended(
+                uid=uid,
+                node=held.node,
+                attempt=held.attempt,
+                deadlines={name: now + round(each.seconds * SECOND) for name, each in preparations},
+                writes={name: each.writes for name, each in preparations if each.writes},
+            )
+        )
+        self._ask(uid)
+
+    def written(self, made: records.WriteSucceeded) -> None:
+        """A change that a bind waits for is made. One for an attempt that is over means nothing."""
+        held = self._ledger.state.reservations.get(made.uid)
+        if held is not None and held.attempt == made.attempt and held.preparing:
+            self._ask(made.uid)
+
+    def refused(self, failed: records.WriteFailed) -> None:
+        """The cluster does not make a change: the reservation is given up."""
+        held = self._ledger.state.reservations.get(failed.uid)
+        if held is None or held.attempt != failed.attempt:
+            return
+        plugin = held.asked_by(failed.write)
+        if plugin:
+            self._give_up(failed.uid, plugin, Status.error(failed.message), "BindingFailed")
+
+    def changed(self, key: ObjectKey) -> None:
+        """An object has come, changed or gone: the pods that wait for it may go on, or give up; in
+        the order in which they came to their nodes."""
+        pods = self._ledger.state.pods
+        concerned = self._ledger.queue.awaited.concerned(key)
+        for uid in sorted(concerned, key=lambda uid: pods[uid].came):
+            if uid in self._ledger.queue.preparing:
+                self._ask(uid)
 
     def ended(self, outcome: records.BindSucceeded | records.BindFailed) -> None:
         """A bind's outcome. One for a pod that is gone, or of an intent that was given up
@@ -63,7 +106,7 @@ class Binding:
             return
         state = self._ledger.state.pods[outcome.uid]
         cycle = self._ledger.cycle(held.attempt, held.carry)
-        profile = self._ledger.profiles[state.pod.scheduler_name]
+        profile = self._ledger.profile_of(state.pod)
         problems = placement.post_bind(profile, state.pod, held.node, cycle)
         self._ledger.emit(
             records.PodBound(
@@ -83,9 +126,19 @@ class Binding:
             self._give_up(voided.uid, "", Status.error(voided.reason), "BindVoided")
 
     def preempted(self, uid: str, plugin: str) -> None:
-        """A pod that waits at Permit has to leave its node to a more important one: it is tried
-        again elsewhere (upstream: waitingPod.Preempt)."""
+        """A pod that waits, at Permit or for what PreBind needs, has to leave its node to a more
+        important one: it is tried again elsewhere (upstream: waitingPod.Preempt, CancelPod)."""
         self._give_up(uid, plugin, Status.error("preempted"), "Preempted")
+
+    def reconfigured(self) -> None:
+        """Other plugins may run than before: pods that wait for one that is gone are given up. An
+        intent to bind stays a promise."""
+        for uid, held in list(self._ledger.state.reservations.items()):
+            profile = self._ledger.profile_of(self._ledger.state.pods[uid].pod)
+            names = {plugin.name for plugin in profile.plugins}
+            gone = [name for name in (*held.waits, *held.preparing) if name not in names]
+            if gone and not held.intended:
+                self._give_up(uid, gone[0], Status.error("does not run any more"), "BindingFailed")
 
     def dropped(self, state: PodState, held: Reservation) -> None:
         """A pod with a reservation is gone: its plugins' Unreserve runs."""
@@ -102,20 +155,57 @@ class Binding:
         if held.waits:
             return
         state = self._ledger.state.pods[uid]
-        profile = self._ledger.profiles[state.pod.scheduler_name]
+        profile = self._ledger.profile_of(state.pod)
         cycle = self._ledger.cycle(held.attempt, held.carry)
+        placed = placement.prepare(profile, state.pod, held.node, cycle)
+        if placed.refusal is not None:
+            self._back(state, *placed.refusal, "BindingFailed")
+        elif not placed.preparations:
+            self._bind(state, held, cycle)
+        self.aftermath(uid, cycle)
+        if placed.preparations:
+            self.prepare(uid, placed.preparations)
+
+    def _ask(self, uid: str) -> None:
+        """Goes on with a bind where all that it waits for is there, or gives it up."""
+        held = self._ledger.state.reservations[uid]
+        if held.writes:
+            self._ledger.queue.awaited.keep(uid, ())
+            return
+        state, nodes = self._ledger.state.pods[uid], self._ledger.state.nodes
+        profile = self._ledger.profile_of(state.pod)
+        cycle = self._ledger.cycle(held.attempt, held.carry)
+        row = nodes.rows.get(held.node)
+        view = NodeView(nodes, np.array([] if row is None else [row], dtype=np.intp))
+        objects: set[ObjectKey] = set()
+        for name in held.preparing:
+            plugin = profile.plugin(name)
+            answer = placement.prepared(plugin, state.pod, held.node, view, cycle)
+            if isinstance(answer, Awaiting):
+                objects |= {*answer.objects, (NODE, "", held.node)}
+            elif answer is not None:
+                self._give_up(uid, name, answer[1], "BindingFailed")
+                return
+        if objects:
+            self._ledger.queue.awaited.keep(uid, objects)
+            return
+        self._bind(state, held, cycle)
+        self.aftermath(uid, cycle)
+
+    def _bind(self, state: PodState, held: Reservation, cycle: Cycle) -> None:
+        profile = self._ledger.profile_of(state.pod)
         placed = placement.bind(profile, state.pod, held.node, cycle)
         if placed.refusal is None:
-            self._ledger.emit(records.BindIntended(uid=uid, node=held.node, attempt=held.attempt))
+            intended = records.BindIntended(uid=state.pod.uid, node=held.node, attempt=held.attempt)
+            self._ledger.emit(intended)
         else:
             self._back(state, *placed.refusal, "BindingFailed")
-        self.aftermath(uid, cycle)
 
     def _give_up(self, uid: str, plugin: str, status: Status, cause: str = "PermitDenied") -> None:
         held = self._ledger.state.reservations[uid]
         state = self._ledger.state.pods[uid]
         cycle = self._ledger.cycle(held.attempt, held.carry)
-        profile = self._ledger.profiles[state.pod.scheduler_name]
+        profile = self._ledger.profile_of(state.pod)
         problems = placement.unreserve(profile, state.pod, held.node, cycle)
         self._back(state, plugin, Status(status.code, status.reasons + problems), cause)
         self.aftermath(uid, cycle)

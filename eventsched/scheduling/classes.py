@@ -80,11 +80,11 @@ class ClassColumns:
         """Whether a score does that does not depend on usage."""
         self.recorded: Any = None
         """What the recorder keeps of the class between decisions (see recording.py)."""
+        self.supplemented: Any = None
+        """The same for decisions that were not the class's alone."""
         self.trials: dict[int, Any] = {}
         """What is remembered of trials with other pods, by the priority of the pod in question (see
         trials.py)."""
-        self.supplemented: Any = None
-        """The same for decisions that were not the class's alone."""
         self._feasible: Rows | None = None
         self._static: Keys = np.zeros(0, dtype=np.int32)
         self._cursors = (-1, -1, -1)

@@ -11,13 +11,16 @@ from eventsched.domain import records, snapshot
 from eventsched.domain.objects import Pod
 from eventsched.domain.records import Queue
 from eventsched.domain.registry import TYPES, ClusterObject
-from eventsched.domain.state import PodState, Reservation, SchedulerState
+from eventsched.domain.reservations import Reservation
+from eventsched.domain.state import PodState, SchedulerState
 from eventsched.scheduling.attempts import Attempts
 from eventsched.scheduling.binding import Binding
 from eventsched.scheduling.classes import ClassCache
+from eventsched.scheduling.delays import NODE, key_of
 from eventsched.scheduling.framework import ClusterEvent, Status
 from eventsched.scheduling.judgement import Judgement, judge
 from eventsched.scheduling.ledger import Ledger, Logged
+from eventsched.scheduling.overcommitment import excess, overcommitted
 from eventsched.scheduling.profile import Profile
 from eventsched.scheduling.queue import Backoff
 from eventsched.scheduling.requeueing import Requeueing, node_events
@@ -79,20 +82,11 @@ class Engine:
                 self._node_changed(stimulus, at)
             case records.ObjectChanged() | records.ObjectDeleted():
                 self._object_changed(stimulus, at)
-            case records.BindSucceeded() | records.BindFailed():
-                self._ledger.commit(stimulus, at)
-                self._binding.ended(stimulus)
-            case records.BindVoided():
-                self._ledger.commit(stimulus, at)
-                self._binding.voided(stimulus)
             case records.EvictionSucceeded() | records.EvictionFailed():
                 self._eviction_ended(stimulus, at)
-            case records.TimePassed():
-                self._ledger.commit(stimulus, at)
-                self._binding.overdue()
-                self._requeueing.time_passed()
             case _:
                 self._ledger.commit(stimulus, at)
+                self._goes_on(stimulus)
         return self._ledger.take()
 
     def schedule_next(self) -> list[Logged]:
@@ -127,6 +121,7 @@ class Engine:
         self._ledger.position = logged.position
         self._ledger.commit(logged.record, logged.at)
         self._ledger.take()
+        self._ledger.queue.awaited.forget()
 
     def snapshot(self) -> bytes:
         """The state as bytes, for ``restore``."""
@@ -195,8 +190,28 @@ class Engine:
                 return self.state.registry.get(type(new), new.name, new.namespace) == new
         return False
 
+    def _goes_on(self, stimulus: records.Stimulus) -> None:
+        """What follows from a stimulus that was committed: an outcome, or time."""
+        match stimulus:
+            case records.BindSucceeded() | records.BindFailed():
+                self._binding.ended(stimulus)
+            case records.BindVoided():
+                self._binding.voided(stimulus)
+            case records.WriteSucceeded():
+                self._binding.written(stimulus)
+            case records.WriteFailed():
+                self._binding.refused(stimulus)
+            case records.TimePassed():
+                self._binding.overdue()
+                self._requeueing.time_passed()
+            case records.TermBegan() if stimulus.engine:
+                self._requeueing.reconfigured()
+                self._binding.reconfigured()
+
     def _pod_added(self, added: records.PodAdded, at: int) -> None:
+        before = self._excess(added.pod.node_name)
         self._ledger.commit(added, at)
+        self._compare_room(added.pod.node_name, before, added.pod.uid)
         state = self.state.pods[added.pod.uid]
         if state.bound:
             self._assigned_pod_changed(ClusterEvent.ASSIGNED_POD_ADD, added.pod)
@@ -208,7 +223,9 @@ class Engine:
         old, was_bound = state.pod, state.bound
         nominated = self.state.preemptions.node(old.uid)
         held = self.state.reservations.get(updated.pod.uid)
+        before = self._excess(updated.pod.node_name)
         self._ledger.commit(updated, at)
+        self._compare_room(updated.pod.node_name, before, old.uid)
         if held is not None and state.bound:
             self._reserved_pod_bound(state, held)
         if state.bound:
@@ -218,6 +235,15 @@ class Engine:
             self._requeueing.pod_updated(state, old)
         if nominated and nominated != self.state.preemptions.node(old.uid):
             self._requeueing.nomination_ended(old, nominated)
+
+    def _excess(self, node: str) -> frozenset[str]:
+        return excess(self.state.nodes, node) if node else frozenset()
+
+    def _compare_room(self, node: str, before: frozenset[str], by: str) -> None:
+        """Says so where a node holds too much now, and did not before."""
+        found = overcommitted(self.state.nodes, node, before, by) if node else None
+        if found is not None:
+            self._ledger.emit(found)
 
     def _reserved_pod_bound(self, state: PodState, held: Reservation) -> None:
         """The cluster shows a pod on a node before the outcome of our bind is known: it is that
@@ -297,10 +323,13 @@ class Engine:
         row = nodes.rows.get(name)
         old = None if row is None else nodes.nodes[row]
         events = node_events(old, stimulus)
+        before = self._excess(name)
         self._ledger.commit(stimulus, at)
+        self._compare_room(name, before, "")
         self._requeueing.wake(events, row=nodes.rows.get(name), node=node, old=old)
         if node is None:
             self._room_made(name, ClusterEvent.NODE_DELETE)
+        self._binding.changed((NODE, "", name))
 
     def _object_changed(
         self, stimulus: records.ObjectChanged | records.ObjectDeleted, at: int
@@ -315,3 +344,6 @@ class Engine:
             old = self.state.registry.get(kind, stimulus.name, stimulus.namespace)
         self._ledger.commit(stimulus, at)
         self._requeueing.object_changed(old, new)
+        changed = new or old
+        if changed is not None:
+            self._binding.changed(key_of(changed))

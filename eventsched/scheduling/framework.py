@@ -16,7 +16,8 @@ returns what it thinks. Points, in the order in which they run:
     normalization = Normalization.…  or  normalize_score(cycle, pod, scores) -> int64 array 0..100
     reserve(cycle, pod, node) / unreserve(cycle, pod, node)
     permit(cycle, pod, node) -> Status | Wait | None
-    pre_bind(cycle, pod, node) -> Status | None
+    pre_bind(cycle, pod, node) -> Status | Preparation | None
+    prepared(cycle, pod, node, nodes) -> Status | Awaiting | None   is what it asked for there?
     bind(cycle, pod, node) -> Status | None                 Skip leaves it to the next one
     post_bind(cycle, pod, node) -> None
 
@@ -24,6 +25,11 @@ returns what it thinks. Points, in the order in which they run:
 as a hashable value: pods of equal signature share their columns. Without it, or for None, they are
 computed anew for every pod. ``depends_on`` says what of a node they depend on. ``hint_sign(pod)``
 is what of a pod the hint depends on, for plugins without such a signature.
+
+A ``Preparation`` of PreBind is for what the cluster has to do before the bind: its changes leave
+when they are in the log, and ``prepared`` is asked when they are made, and again when what it waits
+for changes; ``nodes`` is the row of the pod's node, empty where that is gone. ``overdue`` are the
+words for a preparation that takes too long. All plugins prepare at the same time.
 """
 
 from collections.abc import Hashable, Iterator, Mapping
@@ -39,8 +45,10 @@ from eventsched.domain.objects import Node, Pod, canonical
 from eventsched.domain.registry import ClusterObject, Registry
 from eventsched.domain.verdicts import IGNORED, MAX_NODE_SCORE, Code, Normalization
 from eventsched.domain.views import NodeView
+from eventsched.scheduling.delays import Awaiting, Preparation, Wait
 
 __all__ = [
+    "Awaiting",
     "Change",
     "ClusterEvent",
     "Code",
@@ -52,6 +60,7 @@ __all__ = [
     "PluginError",
     "PostFilterResult",
     "PreFilterResult",
+    "Preparation",
     "QueuedPod",
     "Status",
     "Wait",
@@ -98,18 +107,6 @@ class Status(NamedTuple):
     def rejected(self) -> bool:
         """Whether the pod was refused (rather than let through, or broken)."""
         return self.code in (Code.UNSCHEDULABLE, Code.UNRESOLVABLE, Code.PENDING)
-
-
-@dataclass(frozen=True)
-class Wait:
-    """Permit's answer: hold the pod for so many seconds at most; then it is refused. Raises
-    ValueError for what is no length of time."""
-
-    seconds: float
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.seconds < 2**40:
-            raise ValueError(f"a wait of {self.seconds} seconds")
 
 
 @dataclass(frozen=True)

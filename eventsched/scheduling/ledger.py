@@ -8,10 +8,11 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from eventsched.domain import records
+from eventsched.domain.objects import Pod
 from eventsched.domain.records import Event, Record
 from eventsched.domain.state import PodState, SchedulerState
 from eventsched.domain.verdicts import Detail
-from eventsched.scheduling.framework import Cycle, plain
+from eventsched.scheduling.framework import POINTS, Cycle, plain
 from eventsched.scheduling.profile import Profile
 from eventsched.scheduling.queue import QueueIndex
 
@@ -21,6 +22,8 @@ _MOVES = frozenset(
         records.PodQueued,
         records.PodDecided,
         records.PermitGranted,
+        records.PreparationIntended,
+        records.BindIntended,
         records.PodUnreserved,
     }
 )
@@ -44,7 +47,10 @@ class Ledger:
     def __init__(self, profiles: Mapping[str, Profile]) -> None:
         self.state = SchedulerState()
         self.profiles = profiles
-        self.queue = QueueIndex(self.state, next(iter(profiles.values())).sort_key)
+        first = next(iter(profiles.values()))
+        self.queue = QueueIndex(self.state, first.sort_key)
+        alone = {"queueSort": first.points["queueSort"]}
+        self._nobody = Profile("", {point: alone.get(point, []) for point in POINTS}, {})
         self.position = 0
         self._cause = 0
         self._out: list[Logged] = []
@@ -81,6 +87,11 @@ class Ledger:
     def profile(self, state: PodState) -> Profile | None:
         """The profile that schedules a pod; None where it is not ours."""
         return self.profiles.get(state.pod.scheduler_name)
+
+    def profile_of(self, pod: Pod) -> Profile:
+        """The profile that a pod with a reservation was placed by. One that is not there any more
+        has no plugins."""
+        return self.profiles.get(pod.scheduler_name) or self._nobody
 
     def signatures(self, state: PodState) -> tuple[Any, ...]:
         """The profile, and what of the pod the hints of those who refused it may read: what they

@@ -5,16 +5,29 @@ from typing import Any, NamedTuple
 
 from eventsched.domain.objects import Pod, canonical
 from eventsched.domain.verdicts import Code
-from eventsched.scheduling.framework import Cycle, PluginError, Status, Wait
+from eventsched.domain.views import NodeView
+from eventsched.scheduling.framework import (
+    Awaiting,
+    Cycle,
+    PluginError,
+    Preparation,
+    Status,
+    Wait,
+)
 from eventsched.scheduling.profile import Profile, guarded
+
+LATE = "what the bind waits for took too long"
+"""Said of a preparation that is overdue, where its plugin has no words of its own."""
 
 
 class Placement(NamedTuple):
-    """How it ended: ``refusal`` None means that the bind may go out, or, with ``waits`` (plugin →
-    seconds), that the pod waits at Permit. Where there is a refusal, Unreserve has run."""
+    """How it ended: ``refusal`` None means that it may go on, or, with ``waits`` (plugin →
+    seconds), that the pod waits at Permit, with ``preparations`` (by plugin), for what PreBind
+    needs. Where there is a refusal, Unreserve has run."""
 
     refusal: tuple[str, Status] | None = None
     waits: tuple[tuple[str, float], ...] = ()
+    preparations: tuple[tuple[str, Preparation], ...] = ()
 
 
 def reserve(profile: Profile, pod: Pod, node: str, cycle: Cycle) -> Placement:
@@ -35,19 +48,57 @@ def reserve(profile: Profile, pod: Pod, node: str, cycle: Cycle) -> Placement:
             waits.append((plugin.name, answer.seconds))
         elif isinstance(answer, Status) and answer.code is not Code.SUCCESS:
             return _back(profile, pod, node, cycle, (plugin.name, answer))
-    broken_data = _not_json(cycle)
-    if broken_data is not None:
-        return _back(profile, pod, node, cycle, broken_data)
+    unstorable = _not_json(cycle.data, "cycle.data") if cycle.data else None
+    if unstorable is not None:
+        return _back(profile, pod, node, cycle, unstorable)
     return Placement(waits=tuple(waits))
 
 
-def bind(profile: Profile, pod: Pod, node: str, cycle: Cycle) -> Placement:
-    """PreBind in order, then Bind until one plugin takes it (upstream: RunPreBindPlugins,
-    RunBindPlugins). A refusal has already been unreserved."""
+def prepare(profile: Profile, pod: Pod, node: str, cycle: Cycle) -> Placement:
+    """PreBind in order (upstream: RunPreBindPlugins). A refusal has already been unreserved."""
+    preparations: list[tuple[str, Preparation]] = []
     for plugin in profile.points["preBind"]:
-        refusal = _ask(plugin, "pre_bind", cycle, pod, node)
-        if refusal is not None:
-            return _back(profile, pod, node, cycle, refusal)
+        cycle.plugin = plugin.name
+        try:
+            answer = guarded(plugin, "pre_bind", cycle, pod, node)
+        except PluginError as broken:
+            return _back(profile, pod, node, cycle, _broken(broken))
+        if isinstance(answer, Preparation):
+            preparations.append((plugin.name, answer))
+        elif isinstance(answer, Status) and answer.code is not Code.SUCCESS:
+            return _back(profile, pod, node, cycle, (plugin.name, answer))
+    unstorable = _not_json([each.writes for _, each in preparations], "a Preparation")
+    if unstorable is not None:
+        return _back(profile, pod, node, cycle, unstorable)
+    return Placement(preparations=tuple(preparations))
+
+
+def prepared(
+    plugin: Any, pod: Pod, node: str, nodes: NodeView, cycle: Cycle
+) -> Awaiting | tuple[str, Status] | None:
+    """What a plugin says of what it asked for at PreBind: nothing against the bind, that it has to
+    be asked again, or a refusal; this one has not been unreserved."""
+    if not hasattr(plugin, "prepared"):
+        return None
+    cycle.plugin = plugin.name
+    try:
+        answer = guarded(plugin, "prepared", cycle, pod, node, nodes)
+    except PluginError as broken:
+        return _broken(broken)
+    if isinstance(answer, Status):
+        return None if answer.code is Code.SUCCESS else (plugin.name, answer)
+    assert answer is None or isinstance(answer, Awaiting)
+    return answer
+
+
+def overdue(plugin: Any) -> Status:
+    """A plugin's words for a preparation that took too long."""
+    return Status.error(str(getattr(plugin, "overdue", LATE)))
+
+
+def bind(profile: Profile, pod: Pod, node: str, cycle: Cycle) -> Placement:
+    """Bind until one plugin takes it (upstream: RunBindPlugins). A refusal has already been
+    unreserved."""
     for plugin in profile.points["bind"]:
         cycle.plugin = plugin.name
         try:
@@ -87,14 +138,12 @@ def _all(plugins: Iterable[Any], method: str, pod: Pod, node: str, cycle: Cycle)
     return tuple(problems)
 
 
-def _not_json(cycle: Cycle) -> tuple[str, Status] | None:
-    """A refusal where what the plugins left for PreBind cannot be stored with the decision."""
-    if not cycle.data:
-        return None
+def _not_json(values: Any, what: str) -> tuple[str, Status] | None:
+    """A refusal where what the plugins left cannot be stored with the decision."""
     try:
-        canonical(cycle.data)
+        canonical(values)
     except (TypeError, ValueError, OverflowError) as problem:
-        return "", Status.error(f"cycle.data cannot be stored as JSON: {problem}")
+        return "", Status.error(f"{what} cannot be stored as JSON: {problem}")
     return None
 
 

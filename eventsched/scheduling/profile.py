@@ -11,12 +11,14 @@ from eventsched.domain.views import NodeView
 from eventsched.scheduling.adapter import adapted
 from eventsched.scheduling.framework import (
     POINTS,
+    Awaiting,
     Cycle,
     DependsOn,
     IntColumn,
     PluginError,
     PostFilterResult,
     PreFilterResult,
+    Preparation,
     Status,
     Wait,
     checked_codes,
@@ -127,6 +129,10 @@ class Profile:
 
         self._by_name = {plugin.name: plugin for plugin in self.plugins}
 
+    def plugin(self, name: str) -> Any:
+        """The plugin of a name. Raises KeyError where there is none."""
+        return self._by_name[name]
+
     def _of(self, *points: str) -> list[Any]:
         found = {plugin.name: plugin for point in points for plugin in self.points[point]}
         return list(found.values())
@@ -197,7 +203,8 @@ _ANSWERS: dict[str, tuple[type, ...]] = {
     "pre_score": (Status,),
     "reserve": (Status,),
     "permit": (Status, Wait),
-    "pre_bind": (Status,),
+    "pre_bind": (Status, Preparation),
+    "prepared": (Status, Awaiting),
     "bind": (Status,),
 }
 """What the methods may answer besides None; columns are checked apart."""

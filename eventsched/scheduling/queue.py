@@ -9,12 +9,13 @@ Entries of a heap are never removed, only passed over once the pod has moved on;
 number tells. Upstream: pkg/scheduler/backend/queue.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from heapq import heappop, heappush
 from typing import Any
 
 from eventsched.domain.records import Queue
 from eventsched.domain.state import PodState, SchedulerState
+from eventsched.scheduling.awaited import Awaited
 from eventsched.scheduling.framework import QueuedPod
 
 SECOND = 1_000_000
@@ -22,6 +23,7 @@ FLUSH_AFTER = 300 * SECOND
 """Microseconds in the unschedulable queue before a pod is tried again without a reason (upstream:
 DefaultPodMaxInUnschedulablePodsDuration)."""
 
+_NONE: Mapping[str, int] = {}
 _WAKEABLE = (Queue.UNSCHEDULABLE, Queue.GATED)
 
 Group = tuple[tuple[str, ...], tuple[Any, ...]]
@@ -56,16 +58,19 @@ class QueueIndex:
         self._group_of: dict[str, Group] = {}
         self.lengths: dict[Queue, int] = dict.fromkeys(Queue, 0)
         self._counted: dict[str, Queue] = {}
+        self._deadlines: list[tuple[int, str, str]] = []
         self.waiting: dict[str, None] = {}
         """The pods that wait at Permit."""
+        self.preparing: dict[str, None] = {}
+        """The pods that wait for what PreBind needs."""
+        self.awaited = Awaited()
 
     def note(self, uid: str, signatures: Callable[[PodState], tuple[Any, ...]]) -> None:
         """Takes in where the pod is now; called after each record that moved it."""
         held = self._state.reservations.get(uid)
-        if held is not None and held.waits:
-            self.waiting[uid] = None
-        else:
-            self.waiting.pop(uid, None)
+        self._note_waits(uid, self.waiting, held.waits if held else _NONE)
+        self._note_waits(uid, self.preparing, held.preparing if held else _NONE)
+        self.awaited.note(uid, waits=uid in self.preparing)
         state = self._state.pods.get(uid)
         queue = state.queue if state else None
         before = self._counted.pop(uid, None)
@@ -91,6 +96,14 @@ class QueueIndex:
             self._groups.setdefault(group, {})[uid] = state.order
             self._group_of[uid] = group
 
+    def _note_waits(self, uid: str, among: dict[str, None], waits: Mapping[str, int]) -> None:
+        if waits and uid not in among:
+            among[uid] = None
+            for plugin, deadline in waits.items():
+                heappush(self._deadlines, (deadline, uid, plugin))
+        elif not waits:
+            among.pop(uid, None)
+
     def _key(self, queued: QueuedPod) -> tuple[int, Any]:
         try:
             return 0, self._sort_key(queued)
@@ -115,23 +128,19 @@ class QueueIndex:
         return self._next(self._flush, Queue.UNSCHEDULABLE)
 
     def next_deadline(self) -> int | None:
-        """When (µs) the next wait at Permit has lasted too long."""
-        if not self.waiting:
-            return None
-        waits = [self._state.reservations[uid].waits.values() for uid in self.waiting]
-        return min((min(deadlines) for deadlines in waits), default=None)
+        """When (µs) the next wait, at Permit or for what PreBind needs, has lasted too long."""
+        while self._deadlines:
+            deadline, uid, plugin = self._deadlines[0]
+            held = self._state.reservations.get(uid)
+            if held and deadline in (held.waits.get(plugin), held.preparing.get(plugin)):
+                return deadline
+            heappop(self._deadlines)
+        return None
 
-    def overdue(self, now: int) -> list[tuple[int, str, str]]:
-        """The waits at Permit that have lasted too long: (deadline, uid, plugin), sorted; the
-        earliest of each pod."""
-        found = []
-        for uid in self.waiting:
-            plugin, deadline = min(
-                self._state.reservations[uid].waits.items(), key=lambda item: (item[1], item[0])
-            )
-            if deadline <= now:
-                found.append((deadline, uid, plugin))
-        return sorted(found)
+    def overdue(self, now: int) -> Iterator[tuple[str, str]]:
+        """The waits that have lasted too long, (uid, plugin), by their deadlines."""
+        while (due := self.next_deadline()) is not None and due <= now:
+            yield heappop(self._deadlines)[1:]
 
     def backed_off(self, now: int) -> Iterator[str]:
         """The pods whose backoff is over, in the order in which it ended."""

@@ -122,6 +122,17 @@ class Requeueing:
         for uid in self._ledger.queue.stale(now):
             self._up(self._ledger.state.pods[uid], "Flush", "")
 
+    def reconfigured(self) -> None:
+        """Other plugins and profiles are in force: who waits for a change is tried again, and who
+        waited for nobody may be ours now. Those that are nobody's any more leave by an attempt."""
+        waiting = (Queue.UNSCHEDULABLE, Queue.GATED, Queue.BACKOFF)
+        held = self._ledger.state.reservations
+        for uid, state in list(self._ledger.state.pods.items()):
+            ours = self._ledger.profile(state) is not None
+            is_new = ours and state.queue is None and not state.bound and uid not in held
+            if is_new or state.queue in waiting:
+                self._activate(state, "Reconfigured", "")
+
     def nomination_ended(self, pod: Pod, node: str) -> None:
         """A pod is nominated to a node no more: to its like that is as if it had left the node
         (upstream: eventhandlers.go hasNominatedNodeNameChanged)."""
@@ -253,9 +264,8 @@ class Requeueing:
 
     def _activate(self, state: PodState, cause: str, plugin: str) -> None:
         profile = self._ledger.profile(state)
-        if profile is None:
-            return
-        gate = self.gate(profile, state.pod)
+        # Where nobody's, an attempt says so, and the pod leaves the queue.
+        gate = self.gate(profile, state.pod) if profile is not None else None
         if gate is None:
             self._emit(_moved(state, Queue.ACTIVE, cause, plugin))
         elif state.queue is not Queue.GATED or state.rejectors != (gate[0],):

@@ -6,17 +6,18 @@ counted anew from the pods on the nodes.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from eventsched.domain.objects import AffinityTerm, Node, Pod, Requirement, Selector
+from eventsched.domain.objects import AffinityTerm, Node, Pod, Selector
+
+from .naive_selectors import Labels, MalformedError, check, selects
 
 SKIP, MALFORMED = "skip", "malformed"
 AFFINITY = "node(s) didn't match pod affinity rules"
 ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
 EXISTING = "node(s) didn't satisfy existing pods anti-affinity rules"
 
-Labels = Mapping[str, str]
 Pairs = Counter[tuple[str, str]]
 
 
@@ -26,10 +27,6 @@ class World:
 
     places: list[tuple[Node, list[Pod]]]
     namespaces: Mapping[str, Labels] = field(default_factory=dict)
-
-
-class MalformedError(Exception):
-    """A selector that LabelSelectorAsSelector refuses."""
 
 
 @dataclass(frozen=True)
@@ -49,28 +46,9 @@ class Term:
         )
 
 
-def selects(selector: Selector, labels: Labels) -> bool:
-    return selector is not None and all(_holds(each, labels) for each in selector)
-
-
-def _holds(each: Requirement, labels: Labels) -> bool:
-    has = each.key in labels
-    among = has and labels[each.key] in each.values
-    return {"In": among, "NotIn": not among, "Exists": has, "DoesNotExist": not has}[each.operator]
-
-
-def _check(selector: Selector) -> None:
-    for each in selector or ():
-        due = each.operator in ("In", "NotIn")
-        if each.operator not in ("In", "NotIn", "Exists", "DoesNotExist") or (
-            bool(each.values) is not due
-        ):
-            raise MalformedError
-
-
 def _term(pod: Pod, term: AffinityTerm, weight: int = 0) -> Term:
-    _check(term.selector)
-    _check(term.namespace_selector)
+    check(term.selector)
+    check(term.namespace_selector)
     names = set(term.namespaces)
     if not term.namespaces and term.namespace_selector is None:
         names = {pod.namespace}
@@ -173,7 +151,7 @@ class Attempt:
             return EXISTING
         return ""
 
-    def tried(self, node: Node, steps: list[tuple[Pod, int]]) -> str:
+    def tried(self, node: Node, steps: Sequence[tuple[Pod, int]]) -> str:
         """Filter's reason after pods came to the node or left it."""
         for other, sign in steps:
             self.update(node, other, sign)

@@ -171,3 +171,39 @@ def _room(cluster: Cluster, claim: PersistentVolumeClaim, kept: StorageClass, no
         if pool.storage_class == kept.name and enough and selects(pool.topology, node.labels):
             return True
     return False
+
+
+def prepared(
+    cluster: Cluster, pod: Pod, node: Node | None, name: str, carried: list[list[str]]
+) -> str:
+    """What a pod waits for before its bind (checkBindings): "wait", "done", or why it will not
+    come. ``carried`` are (kind, volume or node, claim, its uid, ...)."""
+    if node is None:
+        return f'failed to get node "{name}": node "{name}" not found'
+    states = [_came_true(cluster, pod, node, *each[:4]) for each in carried]
+    broken = [each for each in states if each not in ("wait", "done")]
+    return (broken or ["wait"] * ("wait" in states) or ["done"])[0]
+
+
+def _came_true(
+    cluster: Cluster, pod: Pod, node: Node, kind: str, name: str, claim_name: str, uid: str
+) -> str:
+    failed = "failed to check provisioning pvc" if kind == "node" else "failed to check binding"
+    claim = cluster.claim(pod.namespace, claim_name)
+    if claim is None or claim.uid != uid:
+        return f'{failed}: persistentvolumeclaims "{pod.namespace}/{claim_name}" not found'
+    if kind == "node" and claim.selected_node != node.name:
+        if not claim.annotations and not claim.selected_node:
+            return f'selectedNode annotation reset for PVC "{claim_name}"'
+        return f'provisioning failed for PVC "{claim_name}"'
+    wanted = claim.volume if kind == "node" else name
+    volume = cluster.registry.get(PersistentVolume, wanted)
+    if volume is not None and not reaches(volume.node_terms, node):
+        mismatch = f'pv "{wanted}" node affinity doesn\'t match node "{node.name}"'
+        return f"{mismatch}: no matching NodeSelectorTerms"
+    if kind == "volume":
+        if volume is None:
+            return f'{failed}: persistentvolumes "{name}" not found'
+        if volume.claim is None or volume.claim[2] != uid:
+            return f'ClaimRef got reset for pv "{name}"'
+    return "done" if _bound(claim) and volume is not None else "wait"

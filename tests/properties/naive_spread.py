@@ -6,13 +6,14 @@ rules of node affinity and taints. Everything is counted anew from the pods on t
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from eventsched.domain.objects import Node, Pod, Requirement, Selector, SpreadConstraint
 from eventsched.domain.registry import ReplicaSet, ReplicationController, Service, StatefulSet
 
 from . import naive
+from .naive_selectors import Labels, MalformedError, check, selects
 
 HARD, SOFT = "DoNotSchedule", "ScheduleAnyway"
 HOSTNAME = "kubernetes.io/hostname"
@@ -21,7 +22,6 @@ SKEWED = "node(s) didn't match pod topology spread constraints"
 MISSING = f"{SKEWED} (missing required label)"
 LARGEST = 2**31 - 1
 
-Labels = Mapping[str, str]
 Place = tuple[Node, list[Pod]]
 Sets = ReplicaSet | StatefulSet | ReplicationController
 
@@ -29,10 +29,6 @@ SYSTEM = (
     SpreadConstraint(max_skew=3, topology_key=HOSTNAME, when_unsatisfiable=SOFT),
     SpreadConstraint(max_skew=5, topology_key=ZONE, when_unsatisfiable=SOFT),
 )
-
-
-class MalformedError(Exception):
-    """A selector that LabelSelectorAsSelector refuses."""
 
 
 @dataclass
@@ -54,24 +50,6 @@ class Constraint:
     @property
     def key(self) -> str:
         return self.given.topology_key
-
-
-def selects(selector: Selector, labels: Labels) -> bool:
-    return selector is not None and all(_holds(each, labels) for each in selector)
-
-
-def _holds(each: Requirement, labels: Labels) -> bool:
-    has = each.key in labels
-    among = has and labels[each.key] in each.values
-    return {"In": among, "NotIn": not among, "Exists": has, "DoesNotExist": not has}[each.operator]
-
-
-def check(selector: Selector) -> None:
-    for each in selector or ():
-        due = each.operator in ("In", "NotIn")
-        known = each.operator in ("In", "NotIn", "Exists", "DoesNotExist")
-        if not known or bool(each.values) is not due:
-            raise MalformedError
 
 
 def _requirements(labels: Labels) -> tuple[Requirement, ...]:

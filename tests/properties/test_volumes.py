@@ -7,6 +7,7 @@ how many steps are made in all.
 
 import json
 import os
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from eventsched.domain.registry import (
 )
 from eventsched.domain.views import NodeView, PodStep, TrialView
 from eventsched.scheduling.framework import Code, Cycle
+from eventsched.scheduling.ledger import Logged
 
 from . import naive_binding
 from . import naive_volumes as naive
@@ -29,7 +31,11 @@ RUNS = 20
 
 
 class Checked(World):
-    """Says whether both agree."""
+    """Says whether both agree. ``seen`` counts what came of waiting for volumes."""
+
+    def __init__(self, seed: int) -> None:
+        self.seen: Counter[str] = Counter()
+        super().__init__(seed)
 
     def attempt(self) -> None:
         """An attempt; what it reserves is what the node was chosen with, and nobody else's."""
@@ -39,6 +45,7 @@ class Checked(World):
         if self.twin is not None:
             self.same(self.twin.schedule_next(), logged)
         self.log += logged
+        self._judge(logged, {})
         for each in logged:
             if isinstance(each.record, records.PodDecided) and each.record.node:
                 self._check_reserved(before, each.record)
@@ -56,12 +63,47 @@ class Checked(World):
             claim = before.claim(pod.namespace, claim_name)
             volume = before.registry.get(PersistentVolume, name)
             shown = volume.claim is not None and volume.claim[2] if volume else claim.selected_node
-            if not shown:
-                kind = ("volume", name) if name else ("node", node.name)
-                expected.add((*kind, pod.namespace, claim_name, claim.uid))
-        carried = decided.carry.get("VolumeBinding", ())
-        assert {tuple(json.loads(key)) for key, *_ in carried} == expected
-        assert all(decided.uid in self.memory()[key] for key, *_ in carried)
+            kind = ("volume", name) if name else ("node", node.name)
+            expected.add((*kind, claim_name, claim.uid, not shown))
+        carried = {tuple(each) for each in decided.carry.get("VolumeBinding", ())}
+        assert carried == expected
+        held = {tuple(json.loads(key)) for key, uids in self.memory().items() if pod.uid in uids}
+        assert held >= {(k, n, pod.namespace, c, u) for k, n, c, u, fresh in carried if fresh}
+
+    def _observe(self, stimulus: records.Stimulus) -> None:
+        carries = {uid: held.carry for uid, held in self.state.reservations.items()}
+        begin = len(self.log)
+        super()._observe(stimulus)
+        self._judge(self.log[begin:], carries)
+
+    def _judge(self, logged: list[Logged], carries: dict[str, dict[str, Any]]) -> None:
+        """What was decided of pods that waited for volumes is what upstream's rules say."""
+        for each in logged:
+            match each.record:
+                case records.PodDecided(uid=uid, carry=carry):
+                    carries[uid] = carry
+                case records.PodUnreserved(uid=uid, node=node, message=message):
+                    words = message.removeprefix("binding volumes: ")
+                    if words not in (message, "context deadline exceeded"):
+                        assert self._said(uid, node, carries[uid]) == words
+                        self.seen[words.split('"')[0]] += 1
+                case records.BindIntended(uid=uid, node=node):
+                    assert self._said(uid, node, carries[uid]) == "done"
+                    self.seen["done"] += 1
+
+    def _said(self, uid: str, node_name: str, carry: dict[str, Any]) -> str:
+        table, pod = self.state.nodes, self.state.pods[uid].pod
+        row = table.rows.get(node_name)
+        node = None if row is None else table.nodes[row]
+        return naive_binding.prepared(self.cluster(), pod, node, node_name, carry["VolumeBinding"])
+
+    def waits(self) -> None:
+        """A bind waits as long as upstream's rules say so of the cluster as it is, or for changes
+        that have not been made; no longer."""
+        for uid, held in self.state.reservations.items():
+            assert held.intended != bool(held.preparing)
+            if held.preparing and not held.writes:
+                assert self._said(uid, held.node, held.carry) == "wait"
 
     def check(self) -> None:
         """A pod's verdicts, here and there: all nodes, some of them, and some in a trial."""
@@ -171,6 +213,7 @@ def test_columns_say_what_the_rules_say(seed: int, monkeypatch: pytest.MonkeyPat
         world.step()
         if world.some(0.6):
             world.attempt()
+        world.waits()
         world.check()
         if number % 60 == 59:
             world.restart()

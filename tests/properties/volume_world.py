@@ -22,10 +22,12 @@ from eventsched.domain.registry import (
     StorageClass,
     VolumeAttachment,
 )
+from eventsched.domain.writes import BindVolume, SelectNode, Write
 from eventsched.plugins.node_volume_limits import NodeVolumeLimits
 from eventsched.plugins.volume_binding import VolumeBinding
 from eventsched.plugins.volume_restrictions import VolumeRestrictions
 from eventsched.plugins.volume_zone import VolumeZone
+from eventsched.scheduling.config.pluginargs import VolumeBindingArgs
 from eventsched.scheduling.engine import Engine
 from eventsched.scheduling.ledger import Logged
 from tests.builders import engine_of, make_node
@@ -41,14 +43,16 @@ MODES = ["ReadWriteOnce", "ReadOnlyMany", "ReadWriteOncePod"]
 KINDS = [
     "node", "node gone", "bound pod", "bound pod", "pod", "pod", "pod", "gone", "outcome",
     "outcome", "claim", "claim", "volume", "volume", "other", "other", "forget", "controller",
-    "controller", "time",
+    "controller", "written", "written", "bound", "bound", "time",
 ]  # fmt: skip
 PODS = 25
 """Where there are more, some go first."""
 
 
 class World:
-    """An engine, and what may happen to it."""
+    """An engine, and what may happen to it: ``kinds``, each as often as it is in there."""
+
+    kinds = KINDS
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -64,7 +68,8 @@ class World:
 
     def fresh(self) -> Engine:
         """An engine with the plugins, which are made anew."""
-        self.binding, self.zones = VolumeBinding(), VolumeZone()
+        self.binding = VolumeBinding(VolumeBindingArgs(bind_timeout_seconds=60))
+        self.zones = VolumeZone()
         self.limits, self.restrictions = NodeVolumeLimits(), VolumeRestrictions()
         return engine_of(self.restrictions, self.limits, self.binding, self.zones)
 
@@ -251,7 +256,7 @@ class World:
 
     def _happening(self) -> Iterator[Stimulus]:
         r, pods = self.random, list(self.state.pods)
-        kind = "gone" if len(pods) > PODS else r.choice(KINDS)
+        kind = "gone" if len(pods) > PODS else r.choice(self.kinds)
         if kind == "node":
             yield records.NodeUpdated(node=self._node(r.choice(NODES)))
         elif kind == "node gone" and self.some(0.3):
@@ -262,13 +267,8 @@ class World:
             )
         elif kind == "gone" and pods:
             yield records.PodDeleted(uid=r.choice(pods))
-        elif kind == "outcome" and self.state.reservations:
-            uid = r.choice(list(self.state.reservations))
-            node = self.state.reservations[uid].node
-            if self.some(0.6):
-                yield records.BindSucceeded(uid=uid, node=node)
-            else:
-                yield records.BindFailed(uid=uid, node=node, message="no")
+        elif kind in ("outcome", "written", "bound"):
+            yield from self._answered(kind)
         elif kind == "claim":
             yield records.ObjectChanged(
                 object=self._claim(f"c{r.randint(0, 7)}", r.choice(NAMESPACES))
@@ -289,6 +289,77 @@ class World:
         elif kind == "time":
             self.now += 12_000_000
             yield records.TimePassed()
+
+    def _answered(self, kind: str) -> Iterator[Stimulus]:
+        """Something comes of what was asked for a pod that has a node."""
+        reservations, preparing = self.state.reservations, self.preparing()
+        if kind == "outcome" and reservations:
+            uid = self.random.choice(list(reservations))
+            node = reservations[uid].node
+            if self.some(0.6):
+                yield records.BindSucceeded(uid=uid, node=node)
+            else:
+                yield records.BindFailed(uid=uid, node=node, message="no")
+        elif kind == "written" and preparing:
+            yield from self._written(self.random.choice(preparing))
+        elif kind == "bound" and preparing:
+            yield from self._bound(self.random.choice(preparing))
+
+    def preparing(self) -> list[str]:
+        """The pods whose binds wait for volumes."""
+        return [uid for uid, held in self.state.reservations.items() if held.preparing]
+
+    def _written(self, uid: str) -> Iterator[Stimulus]:
+        """The cluster makes a change that a pod waits for, or refuses to; now and then its word is
+        about an attempt that is over."""
+        held = self.state.reservations[uid]
+        writes = held.open_writes()
+        if not writes:
+            return
+        write, attempt = self.random.choice(writes), held.attempt - self.some(0.1)
+        if self.some(0.1):
+            yield records.WriteFailed(uid=uid, attempt=attempt, write=write, message="no")
+            return
+        if self.some(0.9):
+            yield from self._shown_by(write)
+        yield records.WriteSucceeded(uid=uid, attempt=attempt, write=write)
+
+    def _shown_by(self, write: Write) -> Iterator[Stimulus]:
+        registry = self.state.registry
+        claim = registry.get(PersistentVolumeClaim, write.claim, write.namespace)
+        if isinstance(write, SelectNode) and claim is not None:
+            selected = msgspec.structs.replace(claim, selected_node=write.node)
+            yield records.ObjectChanged(object=selected)
+        elif isinstance(write, BindVolume):
+            volume = registry.get(PersistentVolume, write.volume)
+            if volume is not None:
+                ours = (write.namespace, write.claim, write.claim_uid)
+                yield records.ObjectChanged(object=msgspec.structs.replace(volume, claim=ours))
+
+    def _bound(self, uid: str) -> Iterator[Stimulus]:
+        """A claim that a pod waits for is bound; its volume, where it is a new one, comes before or
+        after. Now and then the provisioner gives up."""
+        carried = self.state.reservations[uid].carry["VolumeBinding"]
+        kind, name, claim_name, *_ = self.random.choice(carried)
+        namespace = self.state.pods[uid].pod.namespace
+        claim = self.state.registry.get(PersistentVolumeClaim, claim_name, namespace)
+        if claim is None:
+            return
+        if kind == "node" and self.some(0.1):
+            notes = {"note": "x"} if self.some(0.5) else {}
+            given_up = msgspec.structs.replace(claim, selected_node="", annotations=notes)
+            yield records.ObjectChanged(object=given_up)
+            return
+        volume = name if kind == "volume" else f"v{self.random.randint(12, 17)}"
+        new = self._volume(volume)
+        if self.some(0.7):
+            new = msgspec.structs.replace(new, node_terms=None)
+        done = msgspec.structs.replace(claim, volume=volume, bound=self.some(0.9))
+        found = [records.ObjectChanged(object=done)]
+        if kind == "node":
+            found.append(records.ObjectChanged(object=new))
+        self.random.shuffle(found)
+        yield from found
 
     def _with_claims(self, pod: Pod) -> Iterator[Stimulus]:
         """A pod, and mostly the claims that are made for it."""

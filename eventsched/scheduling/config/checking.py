@@ -42,7 +42,7 @@ def check(text: str, source: str, registry: Mapping[str, type]) -> Checked:
 def _warnings(
     loaded: Configuration, profiles: tuple[ResolvedProfile, ...], registry: Mapping[str, type]
 ) -> list[str]:
-    found = [*loaded.warnings]
+    found = [*loaded.warnings, *resolution.misspelt(loaded.profiles, registry)]
     for profile in profiles:
         found += [f"{each.problem}: no run will take this file" for each in profile.unavailable]
         found += without_effect(profile.args, registry)

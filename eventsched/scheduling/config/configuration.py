@@ -33,6 +33,8 @@ from eventsched.scheduling.config.sections import (
 KIND = "KubeSchedulerConfiguration"
 API_GROUP = "kubescheduler.config.k8s.io"
 API_VERSION = f"{API_GROUP}/v1"
+LIGHTER_VERSIONS = tuple(f"{API_GROUP}/v1beta{n}" for n in (1, 2))
+"""Those with the default weights of before v1beta3 (upstream: v1beta2/default_plugins.go)."""
 DEPRECATED_VERSIONS = tuple(f"{API_GROUP}/v1beta{n}" for n in (1, 2, 3))
 DEFAULT_SCHEDULER_NAME = "default-scheduler"
 
@@ -276,7 +278,13 @@ def _accepted_version(version: object, kind: object) -> tuple[str, ...]:
             raise InputError(field, f"{found!r} is not supported", f"use {wanted}")
     if version == API_VERSION:
         return ()
-    return (f"apiVersion {version} is deprecated and read as {API_VERSION}: write that instead",)
+    said = f"apiVersion {version} is deprecated and read as {API_VERSION}: write that instead"
+    if version in LIGHTER_VERSIONS:
+        said += (
+            "; its default weights were others (there TaintToleration, NodeAffinity and "
+            "InterPodAffinity had 1, now 3, 2 and 2): name the weights to keep them"
+        )
+    return (said,)
 
 
 def _with_profile(raw: dict[str, Any]) -> dict[str, Any]:

@@ -15,6 +15,8 @@ def differences(old: Resolved, new: Resolved) -> Iterator[str]:
     the profiles first, then each profile's."""
     fields = [{**completed(*each), "profiles": None} for each in (old, new)]
     yield from _changed(fields[0], fields[1], "")
+    # A profile without a percentage of its own follows the one that was just told of.
+    shares = tuple(each[0].percentage_of_nodes_to_score for each in (old, new))
     before = {profile.name: profile for profile in old[1]}
     after = {profile.name: profile for profile in new[1]}
     for name in {**before, **after}:
@@ -24,12 +26,13 @@ def differences(old: Resolved, new: Resolved) -> Iterator[str]:
         elif name not in before:
             yield f"{where}: added"
         else:
+            share = before[name].percentage, after[name].percentage
+            if share[0] != share[1] and share != shares:
+                yield f"{where}.percentageOfNodesToScore: {share[0]} → {share[1]}"
             yield from _profile_changes(before[name], after[name], where)
 
 
 def _profile_changes(old: ResolvedProfile, new: ResolvedProfile, where: str) -> Iterator[str]:
-    if old.percentage != new.percentage:
-        yield f"{where}.percentageOfNodesToScore: {old.percentage} → {new.percentage}"
     for point in old.points:
         yield from _list_changes(old.points[point], new.points[point], f"{where}.plugins.{point}")
     for name, weight in old.weights.items():

@@ -93,17 +93,52 @@ def mapping(text: str, report: Report = refuse) -> dict[Any, Any]:
     """A document of fields as plain data. Raises InputError where it is neither YAML nor JSON or
     something else than a mapping; ``report`` gets each key that is there twice. ``where`` is the
     line or the field. Of several YAML documents the first is read, as upstream does."""
+    return _as_mapping(_read(text, report, 0))
+
+
+def second_mapping(text: str, report: Report = refuse) -> dict[Any, Any] | None:
+    """The second YAML document as plain data, under the rules of ``mapping``; None where there is
+    none, or nothing in it. Raises InputError for a third one, too."""
+    raw = _read(text, report, 1)
+    if raw is not None and _read(text, report, 2) is not None:
+        raise InputError("", "holds more than two documents", "leave the two that are meant")
+    return None if raw is None else _as_mapping(raw)
+
+
+def first_text(text: str) -> str:
+    """The text of the first document alone. The second one may name a database with its password:
+    no log, message or digest is to hold it. Text that is no YAML comes back whole."""
+    if text.lstrip().startswith("{"):
+        return text
     try:
-        raw = _json(text, report) if text.lstrip().startswith("{") else _yaml(text, report)
+        starts = [
+            event.start_mark.index
+            for event in yaml.parse(text, Loader=_StrictLoader)
+            if isinstance(event, yaml.DocumentStartEvent) and event.start_mark is not None
+        ]
+    except yaml.YAMLError:
+        return text
+    return text if len(starts) < 2 else text[: starts[1]]
+
+
+def _as_mapping(raw: Any) -> dict[Any, Any]:
+    if not isinstance(raw, dict):
+        raise InputError("", "not a mapping of fields", "write fields and their values")
+    return raw
+
+
+def _read(text: str, report: Report, number: int) -> Any:
+    """The document of a number, from 0 on; None where there is none."""
+    try:
+        if text.lstrip().startswith("{"):
+            return None if number else _json(text, report)
+        return _yaml(text, report, number)
     except yaml.MarkedYAMLError as problem:
         mark = problem.problem_mark
         line = f"line {mark.line + 1}" if mark else ""
         raise InputError(line, f"not YAML: {problem.problem}", "correct the syntax") from None
     except yaml.YAMLError as problem:
         raise InputError("", f"not YAML: {problem}", "correct the syntax") from None
-    if not isinstance(raw, dict):
-        raise InputError("", "not a mapping of fields", "write fields and their values")
-    return raw
 
 
 def _json(text: str, report: Report) -> Any:
@@ -128,9 +163,12 @@ def _json(text: str, report: Report) -> Any:
         ) from None
 
 
-def _yaml(text: str, report: Report) -> Any:
+def _yaml(text: str, report: Report, number: int) -> Any:
     loader = _StrictLoader(text)
     try:
+        for _ in range(number):
+            if loader.check_node():
+                loader.get_node()
         if not loader.check_node():
             return None
         node = loader.get_node()

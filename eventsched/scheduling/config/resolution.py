@@ -233,14 +233,12 @@ class _Lists:
         if not plugin.name:
             self._report(InputError(plugin.where, "the entry has no name", "name a plugin"))
             return False
-        close = difflib.get_close_matches(plugin.name, {*self._registry, *UPSTREAM_POINTS})
         self._report(
             InputError(
                 f"{plugin.where}.name",
                 f"unknown plugin {plugin.name!r}",
-                f"did you mean {' or '.join(map(repr, close))}?"
-                if close
-                else "plugins are found through the entry point group eventsched.plugins or "
+                _near(plugin.name, self._registry)
+                or "plugins are found through the entry point group eventsched.plugins or "
                 "--plugin FILE",
             )
         )
@@ -266,6 +264,30 @@ class _Lists:
             else:
                 good[plugin.name] = plugin
         return list(good.values())
+
+
+def misspelt(profiles: Sequence[ProfileConfig], registry: Mapping[str, type]) -> list[str]:
+    """Warnings about disabled plugins that there are none of, which upstream takes in silence: what
+    was meant then goes on running."""
+    found = []
+    for i, profile in enumerate(profiles):
+        sets = {"multiPoint": profile.plugins.multi_point, **profile.plugins.by_point()}
+        for point, plugins in sets.items():
+            for j, plugin in enumerate(plugins.disabled):
+                if plugin.name in registry or plugin.name in UPSTREAM_POINTS or plugin.name == "*":
+                    continue
+                near = _near(plugin.name, registry)
+                found.append(
+                    f"profiles[{i}].plugins.{point}.disabled[{j}].name: there is no "
+                    f"plugin {plugin.name!r} to disable" + (f"; {near}" if near else "")
+                )
+    return found
+
+
+def _near(name: str, registry: Mapping[str, type]) -> str:
+    """Which names were perhaps meant."""
+    close = difflib.get_close_matches(name, {*registry, *UPSTREAM_POINTS})
+    return f"did you mean {' or '.join(map(repr, close))}?" if close else ""
 
 
 def _entries(plugins: PluginSet, where: str) -> list[_Enabled]:

@@ -67,12 +67,12 @@ class Displacement:
         self._requeueing.nomination_ended(pod, node)
 
     def send_back(self, found: PostFilterResult) -> None:
-        """Victims that wait at Permit leave their nodes, when the pod that needs the room waits in
-        a queue, to be woken by that."""
+        """Victims whose bind still waits leave their nodes, when the pod that needs the room waits
+        in a queue, to be woken by that."""
         made, state = found.preemption, self._ledger.state
         for pod in made.victims if isinstance(made, Preemption) else ():
             held = state.reservations.get(pod.uid)
-            if held is not None and held.waits:
+            if held is not None and held.waiting:
                 self._binding.preempted(pod.uid, found.plugin)
 
 

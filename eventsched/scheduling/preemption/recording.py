@@ -173,7 +173,9 @@ def record(
     trial = made.sheet.trials[made.row]
     assert trial is not None
     waiting = {
-        pod.uid for pod in made.victims if (held := state.reservations.get(pod.uid)) and held.waits
+        pod.uid
+        for pod in made.victims
+        if (held := state.reservations.get(pod.uid)) and held.waiting
     }
     victims = tuple(pod.uid for pod in made.victims)
     leaving = {pod.uid for pod in made.victims if is_leaving(pod, trials)} - waiting

@@ -2,8 +2,7 @@
 
 Upstream: plugins/volumebinding/passive_assume_cache.go. There an assumption ends when the object
 changes; here when the volume (of one to be made, the claim) shows the binding, or it cannot come
-true any more. Until then it holds, also after the pod is bound: a cluster without a volume
-controller never shows anything.
+true any more.
 
 A key of the memory says all of an assumption, so that reading it takes no look at values: these are
 the uids of the pods that hold it (two may use one claim).
@@ -14,7 +13,6 @@ from typing import NamedTuple
 
 import msgspec
 
-from eventsched.domain.objects import canonical
 from eventsched.domain.registry import (
     ClusterObject,
     PersistentVolume,
@@ -124,11 +122,6 @@ class Assumptions:
             del self.volumes[name]
         elif kind == NODE and self.nodes.get(claim) == name:
             del self.nodes[claim]
-
-
-def key_of(kind: str, name: str, claim: PersistentVolumeClaim) -> str:
-    """The memory's key for: this volume (or a new one on this node) is for that claim."""
-    return canonical([kind, name, claim.namespace, claim.name, claim.uid]).decode()
 
 
 def assume(cycle: Cycle, key: str, uid: str) -> None:

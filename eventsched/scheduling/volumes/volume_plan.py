@@ -103,6 +103,14 @@ class VolumeStock:
             self._check_waiting(plan, claims.waiting, assumed)
         return plan
 
+    def reaches(self, volume: PersistentVolume, row: int) -> bool:
+        """Whether the node of a row can reach a volume. Raises TranslationError."""
+        self.reach.refresh()
+        terms, migration = volume.node_terms, MIGRATIONS.get(volume.source)
+        if migration is not None and self._migrated_rows(migration.plugin)[row]:
+            terms = migrated_terms(volume)
+        return bool(self.reach.mask(terms)[row])
+
     def _check_bound(self, plan: Plan, claims: list[PersistentVolumeClaim]) -> None:
         """Upstream: checkBoundClaims; the first claim that fails on a row decides."""
         undecided = np.ones(self.table.size, dtype=bool)
