@@ -77,7 +77,7 @@ def engine_with(*plugins: Any, points: Mapping[str, list[Any]] | None = None,
             for point in points_of(plugin):
                 chosen[point] = [*chosen[point], plugin]
         weighed = {each.name: each.weight for each in profile.scores} | dict(weights or {})
-        profiles[name] = Profile(name, chosen, weighed)
+        profiles[name] = Profile(name, chosen, weighed, percentage=profile.percentage)
     backoff = backoff or Backoff(
         loaded.pod_initial_backoff_seconds or 0, loaded.pod_max_backoff_seconds or 0
     )

@@ -21,6 +21,7 @@ from eventsched.domain.errors import InputError
 from eventsched.plugins import IN_TREE
 from eventsched.scheduling.config import configuration, resolution
 from eventsched.scheduling.config.arguments import without_effect
+from eventsched.scheduling.config.document import first_text
 from eventsched.scheduling.config.sections import Configuration
 from eventsched.scheduling.engine import Engine
 from eventsched.scheduling.framework import POINTS, points_of
@@ -61,7 +62,7 @@ def assemble(config: Path | None = None, plugin_files: Iterable[Path] = ()) -> A
     if config is None:
         loaded, text = configuration.default(), ""
     else:
-        text = read_text(config)
+        text = first_text(read_text(config))
         loaded = configuration.load(text, str(config))
     made = assembled(loaded, str(config or "the default configuration"), known, text)
     idle = [known[name] for name in known if name not in IN_TREE and name not in made.sources]
@@ -103,7 +104,7 @@ def assembled(
         )
     digest = blake2b(repr(loaded).encode(), digest_size=16).hexdigest()
     files = {name: _file(known[name]) for name in sources}
-    warnings = (*loaded.warnings, *unread)
+    warnings = (*loaded.warnings, *resolution.misspelt(loaded.profiles, known), *unread)
     return Assembly(loaded, profiles, sources, digest, text, warnings, files)
 
 

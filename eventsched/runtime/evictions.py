@@ -10,12 +10,14 @@ still on its way when history is lost may land all the same: it only ends a pod,
 of that as it would of any other end.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
+from eventsched.cluster.messages import EvictPod, PodAnswer, PodShown
 from eventsched.domain import records
-from eventsched.domain.records import Stimulus
+from eventsched.domain.records import Evict
 from eventsched.domain.state import SchedulerState
-from eventsched.runtime.messages import EvictPod, PodAnswer, PodShown
+from eventsched.runtime.decisions import Decisions
+from eventsched.runtime.tracker import Step
 from eventsched.scheduling.ledger import Logged
 
 NEEDLESS = "nobody needs the room any more"
@@ -23,66 +25,70 @@ REFUSED = "the cluster did not delete the pod"
 
 
 class Evictions:
-    """The open evictions by the victim's uid. What is to be done next comes back as a request, or
-    as a stimulus for the engine."""
+    """The open evictions by the victim's uid; a Tracker (tracker.py) of Evict effects."""
 
-    def __init__(self, state: SchedulerState, stream: str) -> None:
+    outcome_first = True
+
+    def __init__(self, state: SchedulerState, decisions: Decisions) -> None:
         self._state = state
-        self._stream = stream
-        self._token = ""
-        self._decisions: dict[str, str] = {}
+        self._decisions = decisions
         self._calls: dict[str, EvictPod] = {}
 
     def follow(self, logged: Sequence[Logged]) -> None:
-        """Takes in records, live ones or those of the log."""
+        """Takes in the records of a step: an eviction that is over is followed no more."""
         for each in logged:
             match each.record:
-                case records.TermBegan(token=token):
-                    self._token = token
-                case records.PreemptionDecided():
-                    decision = f"{self._stream}/{each.position}@{self._token}"
-                    self._decisions.update(dict.fromkeys(each.record.evicted, decision))
                 case (
                     records.EvictionSucceeded(uid=uid)
                     | records.EvictionFailed(uid=uid)
                     | records.PodDeleted(uid=uid)
                 ):
-                    self._decisions.pop(uid, None)
                     self._calls.pop(uid, None)
 
-    def open(self) -> list[str]:
-        """The victims of all open evictions."""
-        return list(self._state.preemptions.evicting)
+    def resume(self) -> Iterator[Step]:
+        """Repeats all open evictions."""
+        for uid in list(self._state.preemptions.evicting):
+            yield from self._evict(uid)
 
-    def evict(self, uid: str) -> EvictPod | Stimulus | None:
-        """The next step of an eviction whose record is committed."""
-        eviction = self._state.preemptions.evicting.get(uid)
-        if eviction is None or uid in self._calls:
-            return None
-        if not self._state.preemptions.needed(self._state.pods[uid].pod):
-            return records.EvictionFailed(uid=uid, message=NEEDLESS)
-        pod = self._state.pods[uid].pod
-        call = EvictPod(uid, pod.namespace, pod.name, self._decisions[uid])
-        self._calls[uid] = call
-        return call
+    def void(self, reason: str) -> Iterator[Step]:
+        """Gives all open evictions up."""
+        for uid in list(self._state.preemptions.evicting):
+            yield records.EvictionFailed(uid=uid, message=reason)
 
-    def answered(self, answer: PodAnswer) -> Stimulus | None:
+    def committed(self, effect: Evict) -> list[Step]:
+        """The record of an eviction is durable."""
+        return self._evict(effect.uid)
+
+    def answered(self, answer: PodAnswer) -> list[Step]:
         """The cluster has answered; the pod as the answer shows it is observed after this."""
         uid = answer.request.uid
         if self._calls.get(uid) != answer.request:
-            return None
+            return []
         del self._calls[uid]
         if not isinstance(answer, PodShown):
-            return None
+            return []
         if answer.seen.pod.deleting:
-            return records.EvictionSucceeded(uid=uid)
-        return records.EvictionFailed(uid=uid, message=REFUSED)
+            return [records.EvictionSucceeded(uid=uid)]
+        return [records.EvictionFailed(uid=uid, message=REFUSED)]
+
+    def unanswered(self, request: EvictPod) -> EvictPod | None:
+        """It is asked again: an eviction of one uid may be repeated."""
+        return request if self.awaits(request) else None
 
     def awaits(self, request: EvictPod) -> bool:
         """Whether a request is still needed."""
         is_open = request.uid in self._state.preemptions.evicting
         return is_open and self._calls.get(request.uid) == request
 
-    def void(self, uid: str, reason: str) -> Stimulus:
-        """Gives an eviction up."""
-        return records.EvictionFailed(uid=uid, message=reason)
+    def _evict(self, uid: str) -> list[Step]:
+        eviction = self._state.preemptions.evicting.get(uid)
+        if eviction is None or uid in self._calls:
+            return []
+        if not self._state.preemptions.needed(self._state.pods[uid].pod):
+            return [records.EvictionFailed(uid=uid, message=NEEDLESS)]
+        pod = self._state.pods[uid].pod
+        # Somebody needs the room, but perhaps not the pod that asked for it any more.
+        profile = self._state.pods.get(eviction.preemptor, self._state.pods[uid]).pod.scheduler_name
+        call = EvictPod(uid, pod.namespace, pod.name, self._decisions.evictions[uid], profile)
+        self._calls[uid] = call
+        return [call]

@@ -5,7 +5,7 @@ in an attempt; nothing is placed and nothing logged.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
@@ -63,7 +63,8 @@ class Room:
 class Answer:
     """What the scheduler would say of a pod. ``ranked`` has the best node first (equal ones share a
     rank and stand in the cluster's order); where it is empty ``message`` is upstream's FitError, or
-    what went wrong where a plugin failed, and ``room`` what preemption would do about it."""
+    what went wrong where a plugin failed, and ``room`` what preemption would do about it.
+    ``assigned`` is the node that it has already (""): the answer is as if it had none."""
 
     pod: str
     profile: str
@@ -71,6 +72,7 @@ class Answer:
     refused: tuple[Refused, ...]
     message: str
     room: Room | None = None
+    assigned: str = ""
 
     @property
     def best(self) -> tuple[Ranked, ...]:
@@ -93,6 +95,8 @@ def read(cluster: Sequence[Path], pod: str) -> Snapshot:
     """The snapshot in manifest files. ``pod`` is a manifest with the pods that are asked about, or
     the name (``namespace/name``, or in namespace default ``name``) of one in the cluster. Raises
     InputError."""
+    if pod == "-" and Path("-") in cluster:
+        raise InputError("--pod -", "standard input is the cluster's", "name the pod's file")
     is_file = pod == "-" or Path(pod).is_file()
     named = not is_file and pod.rpartition(".")[2] not in ("yaml", "yml", "json")
     paths = list(cluster) if named else [*cluster, Path(pod)]
@@ -124,8 +128,7 @@ def _named(pods: Sequence[Pod], name: str) -> list[Pod]:
             "is neither a file nor a pod of the cluster",
             "name a manifest, or a pod as namespace/name",
         )
-    # Its node is an outcome, and no wish of the pod's.
-    return [msgspec.structs.replace(each, node_name="") for each in found]
+    return found
 
 
 def _given(pods: Sequence[Pod], path: str) -> Sequence[Pod]:
@@ -150,7 +153,9 @@ def _ask(snapshot: Snapshot, assembly: Assembly, pod: Pod) -> Answer:
     engine = assembly.engine(with_detail=False)
     for stimulus in _stimuli(snapshot, pod):
         engine.observe(stimulus, 0)
-    return answer(engine, pod)
+    # Its node is an outcome, and no wish of the pod's.
+    found = answer(engine, msgspec.structs.replace(pod, node_name=""))
+    return replace(found, assigned=pod.node_name)
 
 
 def _stimuli(snapshot: Snapshot, asked: Pod) -> list[records.Stimulus]:

@@ -12,22 +12,26 @@ resourceVersion is used only when a record of one's own term says so (R5): a lea
 replaced cannot write one, and so cannot step over the touch of its successor.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from eventsched.domain import records
-from eventsched.domain.objects import Pod
-from eventsched.domain.records import Outcome, Stimulus
-from eventsched.domain.state import SchedulerState
-from eventsched.runtime.messages import (
+from eventsched.cluster.messages import (
     BindPod,
     Bound,
     GetPod,
+    PodAbsent,
     PodAnswer,
     PodRequest,
     PodShown,
     TouchPod,
 )
+from eventsched.domain import records
+from eventsched.domain.objects import Pod
+from eventsched.domain.records import Bind, Outcome, Stimulus
+from eventsched.domain.state import SchedulerState
+from eventsched.runtime import takeover
+from eventsched.runtime.decisions import Decisions
 from eventsched.runtime.sight import Sight
+from eventsched.runtime.tracker import Step
 from eventsched.scheduling.ledger import Logged
 
 TRIES = 4
@@ -51,31 +55,25 @@ class Intent:
 
 
 class Intents:
-    """The open intents by pod. What is to be done next comes back as a request, or as a stimulus
-    for the engine."""
+    """The open intents by pod; a Tracker (tracker.py) of Bind effects."""
 
-    def __init__(self, state: SchedulerState, sight: Sight, stream: str) -> None:
+    outcome_first = False
+
+    def __init__(self, state: SchedulerState, decisions: Decisions, sight: Sight) -> None:
         """``sight`` is how new the pods are that were seen."""
         self._state = state
+        self._decisions = decisions
         self._sight = sight
-        self._stream = stream
-        self._token = ""
         self._intents: dict[str, Intent] = {}
 
     def follow(self, logged: Sequence[Logged]) -> None:
-        """Takes in records, live ones or those of the log. The resourceVersion of a bind is one
-        that was seen before its record is committed: a touch by a later leader is newer."""
+        """Takes in the records of a step. The resourceVersion of a bind is one that was seen before
+        its record is committed: a touch by a later leader is newer."""
         for each in logged:
             match each.record:
-                case records.TermBegan(token=token):
-                    self._token = token
                 case records.PodDecided(outcome=Outcome.SCHEDULED) | records.BindIntended():
-                    uid = each.record.uid
-                    decision = f"{self._stream}/{each.position}@{self._token}"
-                    version = self._sight.version(uid)
-                    self._intents[uid] = Intent(
-                        each.record.node, each.record.attempt, decision, version
-                    )
+                    made, version = each.record, self._sight.version(each.record.uid)
+                    self._add(made.uid, made.node, made.attempt, version)
                 case records.BindRetried(uid=uid, resource_version=version):
                     if (intent := self._open(uid)) is not None:
                         intent.resource_version = version
@@ -86,32 +84,50 @@ class Intents:
                 case records.PodUpdated(pod=pod):
                     self._open(pod.uid)
 
-    def open(self) -> dict[str, Intent]:
-        """All open intents, oldest first."""
-        return {uid: self._intents[uid] for uid in list(self._intents) if self._open(uid)}
+    def resume(self) -> Iterator[Step]:
+        """Goes on with what the log intends, but where the room has been taken."""
+        for uid, held in list(self._state.reservations.items()):
+            if self._state.reservations.get(uid) is not held:
+                continue  # it ended with another one
+            crowded = takeover.is_crowded(self._state, uid)
+            if held.intended:
+                intent = self._add(uid, held.node, held.attempt, 0)
+                if crowded:
+                    yield self.give_up(uid, intent, takeover.CROWDED)
+                else:
+                    yield self.retry(uid, intent, self._sight.version(uid))
+            elif crowded:  # nothing was sent that would bind it
+                yield takeover.void(self._state, uid, takeover.CROWDED)
 
-    def committed(self, uid: str) -> PodRequest | None:
+    def void(self, reason: str) -> Iterator[Step]:
+        """Gives all reservations up: every pod has been touched."""
+        for uid in list(self._state.reservations):
+            if uid in self._state.reservations:
+                yield takeover.void(self._state, uid, reason, self._sight.version(uid))
+
+    def committed(self, effect: Bind) -> list[Step]:
         """The record that lets a pod's bind leave is durable."""
-        intent = self._open(uid)
+        intent = self._open(effect.uid)
         if intent is None or intent.call is not None:
-            return None
-        return self._go_on(uid, intent)
+            return []
+        return [self._go_on(effect.uid, intent)]
 
-    def answered(self, answer: PodAnswer) -> PodRequest | Stimulus | None:
+    def answered(self, answer: PodAnswer) -> list[Step]:
         """The cluster has answered. The pod as the answer shows it was observed before."""
         uid = answer.request.uid
         intent = self._open(uid)
         if intent is None or intent.call != answer.request:
-            return None
+            return []
         intent.call = None
         match answer:
             case Bound():
-                return records.BindSucceeded(uid=uid, node=intent.node)
+                return [records.BindSucceeded(uid=uid, node=intent.node)]
             case PodShown(request=TouchPod()):
-                return self._void(uid, intent, answer.seen.resource_version)
+                return [self._void(uid, intent, answer.seen.resource_version)]
             case PodShown():
-                return self._not_bound(uid, intent, answer)
-        return None
+                return [self._not_bound(uid, intent, answer)]
+            case PodAbsent():
+                return []
 
     def unanswered(self, request: PodRequest) -> PodRequest | None:
         """What to ask, a little later, after a request whose outcome is not known."""
@@ -179,6 +195,11 @@ class Intents:
         if self._pod(uid).deleting:
             return "the pod is being deleted"
         return f"{TRIES} binds did not come through" if intent.tries >= TRIES else ""
+
+    def _add(self, uid: str, node: str, attempt: int, version: int) -> Intent:
+        decision = self._decisions.intents[uid]
+        intent = self._intents[uid] = Intent(node, attempt, decision, version)
+        return intent
 
     def _open(self, uid: str) -> Intent | None:
         intent, held = self._intents.get(uid), self._state.reservations.get(uid)

@@ -1,122 +1,159 @@
 """A leader of a stream: the loop of a live scheduler, without its input and output.
 
-``handle`` takes a message (runtime/messages.py) and returns the requests that follow; whoever
-drives it carries them out, tells the time, and does nothing else. A term goes through
+``handle`` takes a message (runtime/messages.py, cluster/messages.py) and returns the requests that
+follow; whoever drives it carries them out, tells the time, and does nothing else. A term goes
+through
 
     Acquire ─▶ fold the log ─▶ ListCluster (and after lost history: touch, and list again)
-            ─▶ differences, open intents ─▶ leading: observe, attempt, append, bind ─▶ stopped
+            ─▶ differences, open promises ─▶ leading: observe, attempt, append, bind ─▶ stopped
 
-At most one batch is under way, and the next one is computed meanwhile. Binds leave when the batch
-that intends them is committed. A leader that is deposed stops for good and its state is dropped;
-the next term begins with a new leader and the log.
+At most one batch is under way, and the next one is computed meanwhile. Effects leave when the batch
+that intends them is committed, and each kind has a tracker that follows it to its end (tracker.py).
+A leader that is deposed stops for good and its state is dropped; the next term begins with a new
+leader and the log.
 """
 
-from collections.abc import Iterable
-from heapq import heappop, heappush
-from itertools import count
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 
+from eventsched.cluster.messages import (
+    ClusterAnswer,
+    ListCluster,
+    Listed,
+    Listing,
+    PodAnswer,
+    Relisted,
+    Reported,
+    Unknown,
+    WatchEvent,
+    WriteAnswer,
+)
 from eventsched.domain import records
 from eventsched.domain.records import Stimulus, StreamStarted
 from eventsched.eventlog import chain
-from eventsched.eventlog.chain import SealedBatch, Term
+from eventsched.eventlog.chain import Head, SealedBatch, Term
+from eventsched.eventlog.port import Snapshot
 from eventsched.runtime import takeover
-from eventsched.runtime.evictions import Evictions
-from eventsched.runtime.intents import Intents
+from eventsched.runtime.errands import Errands
+from eventsched.runtime.fold import Mark, Standby
+from eventsched.runtime.followups import SECOND, FollowUps
 from eventsched.runtime.messages import (
     Acquire,
     Acquired,
     Append,
-    BindPod,
-    Bound,
     Committed,
+    DatabaseAnswer,
     Deposed,
-    EvictPod,
-    GetPod,
-    ListCluster,
-    Listed,
+    Keep,
     Message,
-    NodeGone,
-    NodeSeen,
-    PodAbsent,
-    PodAnswer,
-    PodGone,
-    PodRequest,
-    PodSeen,
-    PodShown,
     Renew,
     Renewed,
     Request,
     Tick,
-    TouchPod,
-    Unknown,
-    WatchBroken,
 )
-from eventsched.runtime.sight import Sight
+from eventsched.runtime.reports import AT_ONCE, BACKLOG, Reports
+from eventsched.runtime.sight import POD, Sights
+from eventsched.runtime.tracker import Step
 from eventsched.runtime.writer import Pending, Writer
 from eventsched.scheduling.engine import Engine
 from eventsched.scheduling.ledger import Logged
 
-SECOND = 1_000_000
 HEARTBEAT = 2 * SECOND
 """Microseconds without a commit after which a leader asks whether it still is the leader: without
 that an idle one would never learn that it was replaced (ruling R7)."""
-PATIENCE = SECOND // 5
-"""Microseconds before a request whose outcome is not known is followed up."""
+
+
+class Limits(NamedTuple):
+    """A batch is closed at so many ``records``, or at a ``size`` in bytes, or when nothing is under
+    way. ``touches`` and ``reports`` are how many are under way at most; a snapshot is made after so
+    many records (None: never)."""
+
+    records: int = 256
+    size: int = 1 << 20
+    touches: int = 64
+    reports: int = AT_ONCE
+    reports_waiting: int = BACKLOG
+    snapshot_every: int | None = None
 
 
 class Leader:
     """One term, from its acquisition to its end. ``stopped`` says why it is over, "" while it is
-    not; ``leading`` whether attempts are made; ``engine`` holds the state, to be read."""
+    not; ``leading`` whether attempts are made; ``counts`` the records made, by kind, and requests
+    without an answer (``unknown BindPod``)."""
 
-    def __init__(self, engine: Engine, opening: StreamStarted, *, batch_size: int = 256) -> None:
-        """``engine`` is a fresh one. ``opening`` becomes the first record of a stream that has
-        none. A batch is closed at ``batch_size`` records, or when nothing is under way."""
-        self.engine = engine
+    def __init__(
+        self,
+        standby: Standby,
+        opening: StreamStarted,
+        limits: Limits = Limits(),  # noqa: B008 - immutable
+        observer: Callable[[Sequence[Logged]], None] | None = None,
+    ) -> None:
+        """``standby`` may have followed the stream already. ``opening`` becomes the first record of
+        a stream that has none. ``observer`` is told of each record once it is committed."""
         self.stopped = ""
         self.leading = False
+        self.counts: Counter[str] = Counter()
+        self._standby = standby
         self._opening = opening
-        self._batch_size = batch_size
+        self._limits = limits
+        self._observer = observer
         self._out: list[Request] = []
-        self._now = 0
-        self._ahead = 0
-        self._order = count()
-        self._later: list[tuple[int, int, Request]] = []
-        self._nodes, self._pods = Sight(), Sight()
-        self._writer = Writer(engine.state, batch_size=batch_size)
+        self._now = self._ahead = self._renew_at = 0
+        self._database, self._cluster = FollowUps[Request](), FollowUps[Any]()
+        self._sights = Sights()
         self._under_way: tuple[SealedBatch, Pending] | None = None
-        self._listing = False
-        self._renewing = False
-        self._renew_at = 0
+        self._uncommitted: deque[Logged] = deque()
+        self._snapshot: Snapshot | None = None
+        self._listing = self._renewing = False
         self._fence: takeover.Fence | None = None
 
     def start(self) -> list[Request]:
         """The first request."""
-        return [Acquire()]
+        return [Acquire(self._standby.head)]
 
     def handle(self, message: Message, now: int) -> list[Request]:
-        """Takes in a message and returns what is to be requested. ``now`` (µs since 1970) does not
-        go back in the life of a leader. Raises ValueError for a log that does not end where its
-        head says, and KeyError for one that does not fit together."""
-        if self.stopped:
-            return []
+        """Takes in a message and returns what is to be requested; see ``step``."""
+        return self.step([message], now)
+
+    def step(
+        self, messages: Iterable[Message], now: int, attempts: int | None = None
+    ) -> list[Request]:
+        """Takes in messages, makes attempts (at most so many), and returns what is to be requested.
+        ``now`` (µs since 1970) does not go back in the life of a leader. Raises ValueError for a
+        log that does not end where its head says, and KeyError for one that does not fit
+        together."""
         self._now = now + self._ahead
-        self._receive(message)
-        if self.leading and not self.stopped:
-            self._work()
+        for message in messages:
+            if not self.stopped:
+                self._receive(message)
+        if self.leading:
+            self._work(attempts)
         out, self._out = self._out, []
         return [] if self.stopped else out
 
     @property
+    def engine(self) -> Engine:
+        """The engine and its state, to be read."""
+        return self._standby.fold.engine
+
+    @property
+    def busy(self) -> bool:
+        """Whether attempts can be made at once."""
+        return self.leading and not self._writer.full and not self.engine.idle
+
+    @property
     def wake_at(self) -> int | None:
         """When (µs) a ``Tick`` is due, whatever else happens; None where none is."""
-        times = [self._later[0][0]] if self._later else []
+        times = [self._database.next_at, self._cluster.next_at]
         if self.leading:
-            times += [t for t in (self.engine.due, self.engine.flush_due) if t is not None]
+            times += [self.engine.due, self.engine.flush_due]
             if self._under_way is None and not self._renewing:
                 times.append(self._renew_at)
-        return None if self.stopped or not times else min(times) - self._ahead
+        found = [time for time in times if time is not None]
+        return None if self.stopped or not found else min(found) - self._ahead
 
     @property
     def settled(self) -> bool:
@@ -124,65 +161,78 @@ class Leader:
         return self.leading and self.engine.position == self._head.next
 
     @property
+    def backlog(self) -> int:
+        """Records that were made and are not known to be committed."""
+        return self.engine.position - self._head.next if self.leading else 0
+
+    @property
+    def reports(self) -> Reports | None:
+        """What the cluster is told; None before the term."""
+        return self._errands.reports if self.leading else None
+
+    @property
     def term(self) -> Term:
         """The term; there is one from ``Acquired`` on."""
         return self._term
 
     def _receive(self, message: Message) -> None:
-        match message:
+        if isinstance(message, WatchEvent):
+            if self.leading:
+                self._watched(message)
+        elif isinstance(message, Unknown):
+            self._unanswered(message.request)
+        elif isinstance(message, ClusterAnswer):
+            self._cluster.heard()
+            self._answered(message)
+        elif isinstance(message, Tick):
+            self._follow_up()
+        else:
+            self._database.heard()
+            self._stored(message)
+
+    def _stored(self, answer: DatabaseAnswer) -> None:
+        match answer:
             case Acquired():
-                self._acquired(message)
-            case Listed():
-                self._listed(message)
+                self._acquired(answer)
             case Committed():
                 self._committed()
             case Renewed():
                 self._renewing, self._renew_at = False, self._now + HEARTBEAT
-            case Deposed():
-                self.stopped, self.leading = message.reason, False
-            case PodSeen() | PodGone() | NodeSeen() | NodeGone():
-                if self.leading:
-                    self._watched(message)
-            case WatchBroken():
-                if self.leading and not self._listing:
-                    self._list()
-            case Bound() | PodShown() | PodAbsent():
-                self._answered(message)
-            case Unknown():
-                self._unanswered(message.request)
-            case Tick():
-                self._follow_up()
+            case Deposed(reason=reason):
+                self.stopped, self.leading = reason, False
 
     # --- takeover -------------------------------------------------------------------------
 
     def _acquired(self, acquired: Acquired) -> None:
         """The term has begun: the log becomes the state. The engine's time never goes back, so
         where an earlier leader's clock was ahead, ours is put forward."""
-        self._is_first, self._timeline = not acquired.records, acquired.timeline
+        if acquired.since != self._standby.head:
+            self._standby.start_over()
+        fold = self._fold = self._standby.fold
+        fold.follow(acquired.records, acquired.head, acquired.mark)
+        self._is_first, self._timeline = not acquired.head.next, acquired.timeline
         self._term, self._head = acquired.term, acquired.head
-        self._intents = self._new_intents()
-        self._evictions = Evictions(self.engine.state, self._term.stream)
-        for stored in acquired.records:
-            logged = stored.logged
-            self.engine.apply(logged)
-            self._intents.follow([logged])
-            self._evictions.follow([logged])
-        if self.engine.position != acquired.head.next:
-            raise ValueError(
-                f"the log has {self.engine.position} records, its head says {acquired.head.next}"
-            )
-        self._ahead = max(0, self.engine.state.now - self._now)
+        limits, state = self._limits, self.engine.state
+        self._writer = Writer(state, batch_size=limits.records, batch_bytes=limits.size)
+        self._errands = self._new_errands()
+        self._errands.follow((), fold.drafts)
+        fold.drafts = []
+        self._ahead = max(0, state.now - self._now)
         self._now += self._ahead
         self._renew_at = self._now + HEARTBEAT
         self._list()
 
-    def _new_intents(self) -> Intents:
-        return Intents(self.engine.state, self._pods, self._term.stream)
+    def _new_errands(self) -> Errands:
+        at_once, backlog = self._limits.reports, self._limits.reports_waiting
+        sight = self._sights.of(POD)
+        made = Reports(self.engine.state, sight, at_once=at_once, backlog=backlog)
+        return Errands(self._fold, self._sights, made)
 
     @property
     def lossy(self) -> bool:
         """Whether committed records may be missing, and that is not dealt with yet."""
-        return not self._is_first and self.engine.state.timeline != self._timeline
+        moved = not self._is_first and self.engine.state.timeline != self._timeline
+        return moved or self._standby.rewritten
 
     def _list(self) -> None:
         self._listing = True
@@ -191,71 +241,60 @@ class Leader:
     def _listed(self, listed: Listed) -> None:
         self._listing = False
         if self.leading:
-            self._take_in(listed)
+            self._take_in(listed.listings)
         elif self.lossy and self._fence is None:
             self._begin_fence(listed)
         else:
             self._begin(listed)
 
     def _begin_fence(self, listed: Listed) -> None:
-        self._fence = takeover.Fence(listed)
-        self._out += self._fence.requests
-        if not self._fence.requests:
+        self._fence = takeover.Fence(listed, self._limits.touches)
+        self._out += self._fence.more()
+        if self._fence.done:
             self._begin(listed)
 
     def _begin(self, listed: Listed) -> None:
         """The barrier: what the cluster has is known; what the log promises is kept or void."""
         if self._is_first:
             self._observe(msgspec.structs.replace(self._opening, timeline=self._timeline))
-        token = self._term.token.hex()[:8]
-        self._observe(records.TermBegan(epoch=self._term.epoch, token=token))
-        self._take_in(listed)
+        self._observe(takeover.beginning(self.engine.state, self._term, self._opening))
+        self._take_in(listed.listings)
         if self.lossy:
             self._void_all()
             self._observe(records.HistoryLost(timeline=self._timeline))
+            self._standby.rewritten = False
         else:
             self._resume()
         self.leading = True
 
-    def _take_in(self, listed: Listed) -> None:
-        for each in takeover.differences(self.engine.state, listed, self._nodes, self._pods):
+    def _take_in(self, listings: Sequence[Listing], since: int | None = None) -> None:
+        """What has happened is found by comparison. A list in the term is one after a gap."""
+        gaps = takeover.gaps(listings, self._sights, since) if self.leading else ()
+        for each in (*gaps, *takeover.differences(self.engine.state, listings, self._sights)):
             self._observe(each)
 
     def _resume(self) -> None:
-        """After a clean takeover the promises are kept, but where the room has been taken."""
-        intents = self._intents.open()
-        for uid in list(self.engine.state.reservations):
-            crowded = takeover.is_crowded(self.engine.state, uid)
-            if uid not in intents:  # it waits at Permit: nothing was sent
-                if crowded:
-                    self._observe(takeover.void(self.engine.state, uid, "the node is full"))
-            elif crowded:
-                self._do(self._intents.give_up(uid, intents[uid], "the node is full"))
-            else:
-                self._do(self._intents.retry(uid, intents[uid], self._pods.version(uid)))
-        for uid in self._evictions.open():
-            self._do(self._evictions.evict(uid))
+        """After a clean takeover promises are kept."""
+        self._do(self._errands.resume())
 
     def _void_all(self) -> None:
-        """After lost history no promise counts: all pods have been touched."""
-        for uid in list(self.engine.state.reservations):
-            version = self._pods.version(uid)
-            self._observe(takeover.void(self.engine.state, uid, takeover.LOST, version))
-        for uid in self._evictions.open():
-            self._observe(self._evictions.void(uid, takeover.LOST))
+        """After lost history none counts: all pods have been touched."""
+        self._do(self._errands.void(takeover.LOST))
 
     # --- work -----------------------------------------------------------------------------
 
-    def _work(self) -> None:
-        """Timers, attempts until the batch is full, the batch, the heartbeat."""
+    def _work(self, attempts: int | None) -> None:
+        """Timers, attempts until the batch is full, the batch, the heartbeat, reports."""
         timers = (self.engine.due, self.engine.flush_due)
         if any(due is not None and due <= self._now for due in timers):
             self._observe(records.TimePassed())
-        while not self._writer.full and (logged := self.engine.schedule_next()):
-            self._take(logged)
+        while self.busy and attempts != 0:
+            self._take(self.engine.schedule_next())
+            attempts = None if attempts is None else attempts - 1
         if self._under_way is None:
             self._append()
         self._heartbeat()
+        self._out += self._errands.reports.more()
 
     def _heartbeat(self) -> None:
         idle = self._under_way is None and not self._renewing
@@ -264,107 +303,97 @@ class Leader:
             self._out.append(Renew(self._term))
 
     def _append(self) -> None:
-        pending = self._writer.close(self._mark())
+        pending = self._writer.close(self._mark(), whole=False)
         if pending is not None:
             sealed = chain.seal(pending.batch, self._term, self._head, self._now - self._ahead)
             self._under_way = sealed, pending
             self._out.append(Append(sealed))
+            self._snapshot = self._snapshot_when_due(sealed.head)
 
     def _mark(self) -> bytes:
-        """How far the watches had been read when the batch was closed."""
-        return b'{"nodes":%d,"pods":%d}' % (self._nodes.upto, self._pods.upto)
+        reported = self._errands.reports.done_before(self._head.next)
+        return msgspec.json.encode(Mark(self._sights.upto, reported))
+
+    def _snapshot_when_due(self, head: Head) -> Snapshot | None:
+        """A snapshot that is true once the batch under way is committed: where that is all."""
+        every, since = self._limits.snapshot_every, head.next - self._standby.kept_at
+        if every is None or since < every or len(self._writer):
+            return None
+        if not self.engine.idle and since < 2 * every:
+            return None  # it takes a while; pods wait
+        self._standby.kept_at = head.next
+        return self._fold.snapshot(head, self._errands.reports.open)
 
     def _committed(self) -> None:
         assert self._under_way is not None
         (sealed, pending), self._under_way = self._under_way, None
         self._head, self._renew_at = sealed.head, self._now + HEARTBEAT
-        for effect, _ in pending.effects:
-            if isinstance(effect, records.Evict):
-                self._do(self._evictions.evict(effect.uid))
-            else:
-                self._do(self._intents.committed(effect.uid))
+        self._do(self._errands.committed((each for each, _ in pending.effects), self._head.next))
+        if self._snapshot is not None:
+            self._out.append(Keep(self._term, self._snapshot))
+            self._snapshot = None
+        if self._observer is not None:
+            self._observer([self._uncommitted.popleft() for _ in range(sealed.count)])
 
     # --- the cluster ----------------------------------------------------------------------
 
-    def _watched(self, event: PodSeen | PodGone | NodeSeen | NodeGone) -> None:
-        match event:
-            case PodSeen(pod=pod, resource_version=version):
-                if self._pods.watched(pod.uid, version):
-                    self._observe(records.PodUpdated(pod=pod))
-            case PodGone(uid=uid, resource_version=version):
-                if self._pods.vanished(uid, version):
-                    self._observe(records.PodDeleted(uid=uid))
-            case NodeSeen(node=node, resource_version=version):
-                if self._nodes.watched(node.name, version):
-                    self._observe(records.NodeUpdated(node=node))
-            case NodeGone(name=name, resource_version=version):
-                if self._nodes.vanished(name, version):
-                    self._observe(records.NodeDeleted(name=name))
+    def _watched(self, event: WatchEvent) -> None:
+        if isinstance(event, Relisted):
+            self._take_in([event.listing], event.since)
+        elif (news := self._sights.watched(event)) is not None:
+            self._observe(news)
 
-    def _answered(self, answer: PodAnswer) -> None:
-        if not self.leading:
-            if self._fence is not None:
-                self._fence.answered(answer)
-                if not self._fence.requests and not self._listing:
-                    self._list()
-            return
-        if isinstance(answer.request, EvictPod):
-            self._do(self._evictions.answered(answer))
-        match answer:
-            case PodShown(seen=seen):
-                # A pod that the watch saw the end of meanwhile is not brought back.
-                known = seen.pod.uid in self.engine.state.pods
-                if known and self._pods.answered(seen.pod.uid, seen.resource_version):
-                    self._observe(records.PodUpdated(pod=seen.pod))
-            case PodAbsent(request=request):
-                self._pods.absent(request.uid)
-                self._observe(records.PodDeleted(uid=request.uid))
-        if not isinstance(answer.request, EvictPod):
-            self._do(self._intents.answered(answer))
+    def _answered(self, answer: Listed | PodAnswer | Reported | WriteAnswer) -> None:
+        if isinstance(answer, Listed):
+            self._listed(answer)
+        elif self.leading:
+            self._do(self._errands.answered(answer))
+        elif self._fence is not None:
+            self._fence.answered(answer.request)
+            self._out += self._fence.more()
+            if self._fence.done and not self._listing:
+                self._list()
 
     # --- what was not answered ------------------------------------------------------------
 
-    def _unanswered(self, request: Request) -> None:
+    def _unanswered(self, request: Any) -> None:
+        self.counts[f"unknown {type(request).__name__}"] += 1
         match request:
             case Renew():
-                self._renewing, self._renew_at = False, self._now + PATIENCE
-            case EvictPod():
-                self._follow_up_later(request)
-            case BindPod() | GetPod() | TouchPod():
-                following = self._intents.unanswered(request) if self.leading else request
-                if following is not None:
-                    self._follow_up_later(following)
+                self._renewing = False
+                self._renew_at = self._now + self._database.patience(self._now)
+            case Acquire() | Append():
+                self._database.put(request, self._now)
             case _:
-                self._follow_up_later(request)
-
-    def _follow_up_later(self, request: Request) -> None:
-        heappush(self._later, (self._now + PATIENCE, next(self._order), request))
+                following = self._errands.unanswered(request) if self.leading else request
+                if following is not None:
+                    self._cluster.put(following, self._now)
 
     def _follow_up(self) -> None:
-        while self._later and self._later[0][0] <= self._now:
-            request = heappop(self._later)[2]
-            match request:
-                case EvictPod():
-                    if not self._evictions.awaits(request):
-                        continue
-                case BindPod() | GetPod() | TouchPod() if self.leading:
-                    if not self._intents.awaits(request):
-                        continue
-            self._out.append(request)
+        self._out += self._database.due(self._now)
+        for request in self._cluster.due(self._now):
+            if not self.leading or self._errands.awaits(request):
+                self._out.append(request)
 
     # --- steps ----------------------------------------------------------------------------
 
-    def _do(self, step: PodRequest | Stimulus | None) -> None:
-        if isinstance(step, Stimulus):
-            self._observe(step)
-        elif step is not None:
-            self._out.append(step)
+    def _do(self, steps: Iterable[Step]) -> None:
+        for step in steps:
+            if isinstance(step, Stimulus):
+                self._observe(step)
+            else:
+                self._out.append(step)
 
     def _observe(self, stimulus: Stimulus) -> None:
         self._take(self.engine.observe(stimulus, self._now))
 
-    def _take(self, logged: Iterable[Logged]) -> None:
-        taken = list(logged)
+    def _take(self, taken: Sequence[Logged]) -> None:
+        """Records of a step: to be logged, and followed by whoever needs them."""
+        if not taken:
+            return
+        drafts = self._fold.take(taken)
         self._writer.add(taken)
-        self._intents.follow(taken)
-        self._evictions.follow(taken)
+        self._errands.follow(taken, drafts)
+        self.counts.update(type(each.record).__name__ for each in taken)
+        if self._observer is not None:
+            self._uncommitted += taken

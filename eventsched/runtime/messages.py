@@ -1,24 +1,27 @@
-"""What a leader is told, and what it asks for: the two alphabets of ``runtime/leader.py``.
+"""What a leader is told, and what it asks for: the alphabets of ``runtime/leader.py``.
 
-Whoever drives a leader carries each request out and answers it exactly once: with its answer, or
-with ``Unknown`` when none came in time (the request may have been carried out, or still will be).
-A resourceVersion is the decimal number that the API server counts its changes with; those of one
-resource can be compared (KEP-5504), and a read is always a consistent one.
+Here the database's part; cluster/messages.py has the API server's. Whoever drives a leader carries
+each request out and answers it exactly once (but ``Keep``): with its answer, or with ``Unknown``
+when none came in time (the request may have been carried out, or still will be).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from eventsched.domain.objects import Node, Pod
+from eventsched.cluster.messages import ClusterAnswer, ClusterRequest, WatchEvent
 from eventsched.eventlog.chain import Head, SealedBatch, Term
-from eventsched.eventlog.port import Stored
+from eventsched.eventlog.port import Snapshot, Stored
 
-# --- requests to the database -------------------------------------------------------------
+# --- requests -----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Acquire:
-    """Begin a new epoch with a token of its own, and read the log. Answer: ``Acquired``."""
+    """Begin a new epoch with a token of its own, and read what of the log follows ``known``, the
+    place up to which the asker has followed it. Where the log has no such place (another hash, or
+    it ends before), history was lost: read it whole. Answer: ``Acquired``."""
+
+    known: Head
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,76 +40,36 @@ class Renew:
     term: Term
 
 
-# --- requests to the API server -----------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
-class ListCluster:
-    """Read all nodes and pods, and watch from there on. Answer: ``Listed``."""
+class Keep:
+    """Store a snapshot in place of older ones; it is committed up to there. That it is lost is no
+    harm: there is no answer."""
+
+    term: Term
+    snapshot: Snapshot
 
 
-@dataclass(frozen=True, slots=True)
-class BindPod:
-    """Create a Binding with uid and resourceVersion as preconditions and the annotation
-    ``eventsched.io/decision`` (``stream/position@token``). Answer: ``Bound``; ``PodShown`` where it
-    was refused (409), with the pod as it is now; ``PodAbsent``."""
-
-    uid: str
-    namespace: str
-    name: str
-    node: str
-    resource_version: int
-    decision: str
+DatabaseRequest = Acquire | Append | Renew | Keep
+Request = DatabaseRequest | ClusterRequest
 
 
-@dataclass(frozen=True, slots=True)
-class GetPod:
-    """Read a pod. Answer: ``PodShown`` or ``PodAbsent``."""
-
-    uid: str
-    namespace: str
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class TouchPod:
-    """Make a pod's resourceVersion move (a nonce in a condition): every Binding that was sent with
-    an older one fails from then on. Answer: ``PodShown``, as it is after that, or ``PodAbsent``."""
-
-    uid: str
-    namespace: str
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class EvictPod:
-    """Delete a pod (its uid as precondition) with its own grace period, after it got the condition
-    ``DisruptionTarget``, reason ``PreemptionByScheduler``, whose message ends with ``decision``.
-    Answer: ``PodShown``, as it is then, not being deleted where that was refused; ``PodAbsent``."""
-
-    uid: str
-    namespace: str
-    name: str
-    decision: str
-
-
-PodRequest = BindPod | GetPod | TouchPod | EvictPod
-Request = Acquire | Append | Renew | ListCluster | PodRequest
-
-
-# --- what comes from the database ---------------------------------------------------------
+# --- answers ------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Acquired:
-    """A term has begun. ``records`` are the whole log up to ``head``. ``timeline`` names the
-    history that the database is on: it differs from the one in the log when committed batches may
-    have been lost (a failover to a replica, a restored backup)."""
+    """A term has begun. ``records`` are the log from ``since`` up to ``head``; ``since`` is the
+    place that was asked for, or position 0: the whole log. ``timeline`` names the history that the
+    database is on ("" where it hides that): it differs from the one in the log when committed
+    batches may have been lost (a failover to a replica, a restored backup). ``mark`` is that of the
+    last batch."""
 
     term: Term
+    since: Head
     head: Head
-    records: Sequence[Stored]
+    records: Iterable[Stored]
     timeline: str
+    mark: bytes = b"null"
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,96 +91,10 @@ class Deposed:
     reason: str
 
 
-# --- what comes from the API server -------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class PodSeen:
-    """A pod as it is at a resourceVersion: from a list, a watch, or in an answer."""
-
-    pod: Pod
-    resource_version: int
-
-
-@dataclass(frozen=True, slots=True)
-class PodGone:
-    """The watch says that a pod was deleted or has run to its end."""
-
-    uid: str
-    resource_version: int
-
-
-@dataclass(frozen=True, slots=True)
-class NodeSeen:
-    """A node as it is at a resourceVersion: from a list or a watch."""
-
-    node: Node
-    resource_version: int
-
-
-@dataclass(frozen=True, slots=True)
-class NodeGone:
-    """The watch says that a node was deleted."""
-
-    name: str
-    resource_version: int
-
-
-@dataclass(frozen=True, slots=True)
-class WatchBroken:
-    """The watch cannot go on where it was (410 Gone): what happened since is not known."""
-
-
-@dataclass(frozen=True, slots=True)
-class Listed:
-    """All nodes and all pods: two lists, each with its resourceVersion; both were read after the
-    request was made, and each is watched from there on."""
-
-    nodes_version: int
-    pods_version: int
-    nodes: Sequence[NodeSeen]
-    pods: Sequence[PodSeen]
-
-
-@dataclass(frozen=True, slots=True)
-class Bound:
-    """A Binding was created."""
-
-    request: BindPod
-
-
-@dataclass(frozen=True, slots=True)
-class PodShown:
-    """The pod that a request was about, as it is now; of a ``BindPod`` also that it was refused."""
-
-    request: PodRequest
-    seen: PodSeen
-
-
-@dataclass(frozen=True, slots=True)
-class PodAbsent:
-    """There is no pod of that uid any more (404, or another uid under the name)."""
-
-    request: PodRequest
-
-
-# --- from whoever drives the leader -------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Unknown:
-    """No answer came in time."""
-
-    request: Request
-
-
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """Time has passed: ``Leader.wake_at`` is reached."""
+    """Time has passed: ``Leader.wake_at`` is reached. From whoever drives the leader."""
 
 
-WatchEvent = PodSeen | PodGone | NodeSeen | NodeGone | WatchBroken
-PodAnswer = Bound | PodShown | PodAbsent
-Message = (
-    Acquired | Committed | Renewed | Deposed | WatchEvent | Listed | PodAnswer | Unknown | Tick
-)
+DatabaseAnswer = Acquired | Committed | Renewed | Deposed
+Message = DatabaseAnswer | WatchEvent | ClusterAnswer | Tick

@@ -1,9 +1,11 @@
 """From the engine's records to batches: what a batch holds, and which effects wait for it.
 
 Pure; ``Committer`` and the leader do the waiting. Where a batch ends changes no decision: the
-engine does not know of batches.
+engine does not know of batches. A step's records are never parted: what follows from a record is
+not decided again after a restart.
 """
 
+import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -16,12 +18,17 @@ from eventsched.domain.records import (
     Outcome,
     PodDecided,
     PreemptionDecided,
+    PreparationIntended,
+    Prepare,
 )
 from eventsched.domain.state import SchedulerState
+from eventsched.domain.verdicts import Detail
 from eventsched.eventlog.port import Batch, Stored
 from eventsched.scheduling.ledger import Logged
 
-_INTENTS = frozenset({PodDecided, BindIntended, BindRetried, PreemptionDecided})
+_INTENTS = frozenset(
+    {PodDecided, PreparationIntended, BindIntended, BindRetried, PreemptionDecided}
+)
 """The kinds of records that may ask something of the world."""
 
 
@@ -36,19 +43,38 @@ class Pending(NamedTuple):
 class Writer:
     """Collects the engine's records until a batch is closed."""
 
-    def __init__(self, state: SchedulerState, *, batch_size: int = 256) -> None:
+    def __init__(
+        self, state: SchedulerState, *, batch_size: int = 256, batch_bytes: int | None = None
+    ) -> None:
+        """A batch is full with so many records, or so many bytes of records and vectors."""
         self._state = state
         self._batch_size = batch_size
-        self._open: list[Logged] = []
-        self._effects: list[tuple[Effect, int]] = []
+        self._batch_bytes = batch_bytes
+        self._open: list[Stored] = []
+        self._details: dict[int, Detail] = {}
+        self._effects: list[tuple[int, Effect, int]] = []
+        self._sizes: list[int] = []
+        """Bytes that each open record and its vectors take; counted only where that is limited."""
+        self._bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._open)
 
     def add(self, logged: Sequence[Logged]) -> None:
         """Takes the records of a step."""
-        self._open += logged
         for each in logged:
+            stored, detail = Stored.of(each), each.detail
+            self._open.append(stored)
+            if detail is not None:
+                self._details[each.position] = detail
+            if self._batch_bytes is not None:
+                size = len(stored.body) + (0 if detail is None else detail.stored_bytes)
+                self._sizes.append(size)
+                self._bytes += size
             # Made now, from the state that the record was decided in: a batch's edge changes none.
             if type(each.record) in _INTENTS:
-                self._effects += [(effect, each.at) for effect in self.effects(each)]
+                found = self.effects(each)
+                self._effects += [(each.position, effect, each.at) for effect in found]
 
     @property
     def has_effects(self) -> bool:
@@ -58,27 +84,40 @@ class Writer:
     @property
     def full(self) -> bool:
         """Whether the open batch should be closed."""
+        if self._batch_bytes is not None and self._bytes >= self._batch_bytes:
+            return True
         return len(self._open) >= self._batch_size
 
-    def close(self, mark: bytes = b"null") -> Pending | None:
+    def close(self, mark: bytes = b"null", *, whole: bool = True) -> Pending | None:
         """Closes the open batch; None where nothing is in it. ``mark`` is JSON text that says how
-        far the sources were read."""
+        far the sources were read. Unless it is to be ``whole``, a batch takes only as many steps as
+        fill it, at least one, and the others stay."""
         if not self._open:
             return None
-        logged, self._open = self._open, []
-        effects, self._effects = self._effects, []
-        batch = Batch(
-            records=[Stored.of(each) for each in logged],
-            details={each.position: each.detail for each in logged if each.detail is not None},
-            mark=mark,
-        )
-        return Pending(batch, effects)
+        count = len(self._open) if whole else self._filling()
+        taken, self._open = self._open[:count], self._open[count:]
+        end = taken[-1].position
+        details = {at: detail for at, detail in self._details.items() if at <= end}
+        effects = [(effect, at) for position, effect, at in self._effects if position <= end]
+        self._bytes -= sum(self._sizes[:count])
+        del self._sizes[:count]
+        self._details = {at: detail for at, detail in self._details.items() if at > end}
+        self._effects = self._effects[len(effects) :]
+        return Pending(Batch(taken, details, mark), effects)
 
     def effects(self, logged: Logged) -> Sequence[Effect]:
         """What a record that was just applied asks of the world, once it is committed."""
         record = logged.record
         if isinstance(record, PreemptionDecided):
             return [self._evict(uid, record, logged.position) for uid in record.evicted]
+        if isinstance(record, PreparationIntended):
+            asked = [write for writes in record.writes.values() for write in writes]
+            return [
+                Prepare(
+                    uid=record.uid, attempt=record.attempt, decision=logged.position, write=write
+                )
+                for write in dict.fromkeys(asked)
+            ]
         if isinstance(record, PodDecided):
             if record.outcome is not Outcome.SCHEDULED:
                 return ()
@@ -94,6 +133,18 @@ class Writer:
             decision=logged.position,
         )
         return (bind,)
+
+    def _filling(self) -> int:
+        """How many of the open records make a batch: whole steps, until it is full."""
+        if not self.full:
+            return len(self._open)
+        size = 0
+        for number, each in enumerate(self._open):
+            full = number >= self._batch_size or size >= (self._batch_bytes or sys.maxsize)
+            if full and each.cause == each.position:
+                return number
+            size += self._sizes[number] if self._sizes else 0
+        return len(self._open)
 
     def _evict(self, uid: str, decided: PreemptionDecided, position: int) -> Evict:
         pod = self._state.pods[uid].pod

@@ -32,6 +32,7 @@ from eventsched.domain.objects import (
 )
 from eventsched.domain.records import AnyRecord, Outcome, Queue
 from eventsched.domain.verdicts import Code, Normalization, ScoreColumn, Verdict
+from eventsched.domain.writes import BindVolume, SelectNode
 
 NODE = Node(
     name="n1",
@@ -54,8 +55,6 @@ NEAR = AffinityTerm(
     selector=(APP,),
     namespaces=("shop",),
     namespace_selector=(),
-    match_label_keys=("app",),
-    mismatch_label_keys=("tier",),
 )
 POD = Pod(
     uid="p1",
@@ -102,7 +101,6 @@ POD = Pod(
                 match_label_keys=("pod-template-hash",),
             ),
         ),
-        os="linux",
         needed_features=("RestartAllContainersOnContainerExits",),
     ),
     volumes=(
@@ -176,9 +174,7 @@ OBJECTS: list[registry.AnyObject] = [
         ),
         migrated=("kubernetes.io/gce-pd",),
     ),
-    registry.CSIDriver(
-        name="csi.example.com", capacity=True, attach_required=False, limit_scaling=True
-    ),
+    registry.CSIDriver(name="csi.example.com", capacity=True),
     registry.CSIStorageCapacity(
         name="room",
         namespace="kube-system",
@@ -192,6 +188,8 @@ OBJECTS: list[registry.AnyObject] = [
         name="web", namespace="shop", selector=(APP,), allowed=-1, disrupted=("web-1",)
     ),
 ]
+PROMISE = BindVolume(volume="v1", namespace="shop", claim="web-0-data", claim_uid="c1")
+SELECTION = SelectNode(namespace="shop", claim="web-0-logs", node="n1", claim_uid="c2")
 EXAMPLES: list[AnyRecord] = [
     records.StreamStarted(
         format=1,
@@ -203,8 +201,17 @@ EXAMPLES: list[AnyRecord] = [
         plugins={"A": "d"},
         timeline="7301/1",
     ),
-    records.TermBegan(epoch=7, token="0badcafe"),
+    records.TermBegan(
+        epoch=7,
+        token="0badcafe",
+        engine="0.2.0",
+        inputs={"configuration": "0d"},
+        configuration="apiVersion: v1",
+        flags=(1, 3),
+        plugins={"First": "0e"},
+    ),
     records.HistoryLost(timeline="7301/2"),
+    records.WatchRelisted(resource="Pod", since=4711, upto=4720),
     records.NodeAdded(node=NODE),
     records.NodeUpdated(node=Node(name="n1")),
     records.NodeDeleted(name="n1"),
@@ -221,6 +228,8 @@ EXAMPLES: list[AnyRecord] = [
     records.BindVoided(
         uid="p1", node="n1", attempt=3, reason="the node is gone", resource_version=4712
     ),
+    records.WriteSucceeded(uid="p1", attempt=3, write=SELECTION),
+    records.WriteFailed(uid="p1", attempt=3, write=PROMISE, message='409 "conflict"'),
     records.TimePassed(),
     records.VerdictDefined(
         number=1,
@@ -273,6 +282,13 @@ EXAMPLES: list[AnyRecord] = [
         nominated=True,
     ),
     records.PermitGranted(uid="p1", plugin="Gang", by="p2"),
+    records.PreparationIntended(
+        uid="p1",
+        node="n1",
+        attempt=3,
+        deadlines={"VolumeBinding": 600_000_000},
+        writes={"VolumeBinding": (PROMISE, SELECTION)},
+    ),
     records.BindIntended(uid="p1", node="n1", attempt=3),
     records.PodUnreserved(uid="p1", node="n1", plugin="Gang", message="timeout"),
     records.PodBound(uid="p1", node="n1", attempt=3, message="m"),
@@ -298,6 +314,7 @@ EXAMPLES: list[AnyRecord] = [
         digest="00ff",
     ),
     records.NominationCleared(uid="p2", node="n2", cause="Preempted", by="p1"),
+    records.NodeOvercommitted(node="n1", by="p2", resources={"cpu": (4500, 4000)}),
     records.MemoryChanged(plugin="First", key="shop/web-0", value="n1"),
 ]
 GOLDEN = Path(__file__).with_name("records-golden.jsonl").read_bytes().splitlines()
@@ -359,7 +376,9 @@ def test_equal_records_have_equal_bytes_whatever_the_order_of_their_maps() -> No
 
 
 @pytest.mark.parametrize(
-    "body", [b'{"kind":"Nonsense"}', b'{"kind":"PodDeleted"}', b'{"kind":"PodDeleted","uid":5}']
+    "body",
+    [b'{"kind":"Nonsense"}', b'{"kind":"PodDeleted"}', b'{"kind":"PodDeleted","uid":5}']
+    @ pytest.mark.row(22),
 )
 def test_unknown_kinds_and_shapes_are_refused(body: bytes) -> None:
     """Not guessed at."""

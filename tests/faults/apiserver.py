@@ -1,28 +1,39 @@
-"""A simulated API server: nodes and pods with resourceVersions, the binding subresource with its
-preconditions, consistent reads, and the history that watches are served from."""
+"""A simulated API server: namespaces, nodes and pods with resourceVersions, the binding subresource
+with its preconditions, statuses and events, consistent reads, and the history that watches are
+served from."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 
-from eventsched.domain.objects import CPU, Node, Pod
-from eventsched.runtime.messages import (
+from eventsched.cluster.messages import (
+    Announce,
     BindPod,
     Bound,
     EvictPod,
     GetPod,
-    Listed,
+    Listing,
     NodeGone,
     NodeSeen,
+    ObjectGone,
+    ObjectSeen,
     PodAbsent,
     PodAnswer,
     PodGone,
     PodSeen,
     PodShown,
+    Reported,
+    ReportPod,
     TouchPod,
     WatchEvent,
 )
+from eventsched.domain.objects import CPU, Node, Pod
+from eventsched.domain.registry import Namespace
+
+RESOURCES = ("Namespace", "Node", "Pod")
+"""What is watched, each on its own."""
 
 
 @dataclass
@@ -38,13 +49,20 @@ class Placed:
 class ApiServer:
     """The cluster's truth. Calls take effect one after the other."""
 
+    resources = RESOURCES
+
     def __init__(self) -> None:
         self.version = 0
         self.pods: dict[str, PodSeen] = {}
         self.nodes: dict[str, NodeSeen] = {}
+        self.namespaces: dict[str, ObjectSeen] = {}
         self.placed: dict[str, Placed] = {}
-        self.pod_history: list[WatchEvent] = []
-        self.node_history: list[WatchEvent] = []
+        self.conditions: dict[str, tuple[str, str]] = {}
+        """Why a pod is on no node: reason and message of its condition."""
+        self.events: dict[tuple[str, str], Announce] = {}
+        """By name and key."""
+        self.histories: dict[str, list[WatchEvent]] = {kind: [] for kind in self.resources}
+        """What watches tell."""
 
     # --- requests of leaders --------------------------------------------------------------
 
@@ -81,13 +99,33 @@ class ApiServer:
             self.put_pod(msgspec.structs.replace(pod, deleting=True, displaced=True))
         return PodShown(request, self.pods[request.uid])
 
-    def list_nodes(self) -> Listed:
-        """The first half of a list: all nodes."""
-        return Listed(self.version, 0, tuple(self.nodes.values()), ())
+    def report(self, request: ReportPod) -> PodShown | PodAbsent | Reported:
+        """Writes a status; one that is there already changes nothing."""
+        seen = self.pods.get(request.uid)
+        if seen is None:
+            return PodAbsent(request)
+        if request.resource_version not in (0, seen.resource_version):
+            return PodShown(request, seen)
+        pod, before = seen.pod, self.conditions.get(request.uid, ("", ""))
+        after = (request.reason, request.message) if request.reason else before
+        if request.nominated_node is not None:
+            pod = msgspec.structs.replace(pod, nominated_node=request.nominated_node)
+        if pod != seen.pod or after != before:
+            self.conditions[request.uid] = after
+            self.put_pod(pod)
+        return Reported(request, self.pods[request.uid])
 
-    def list_pods(self, half: Listed) -> Listed:
-        """The second half: all pods, later."""
-        return replace(half, pods_version=self.version, pods=tuple(self.pods.values()))
+    def announce(self, request: Announce) -> Reported:
+        """Creates an event; one that is there already stays as it is."""
+        self.events.setdefault((request.name, request.key), request)
+        return Reported(request)
+
+    def list(self, resource: str) -> Listing:
+        """All objects of a resource."""
+        kept: dict[str, dict[str, Any]] = {
+            "Namespace": self.namespaces, "Node": self.nodes, "Pod": self.pods,
+        }  # fmt: skip
+        return Listing(resource, self.version, tuple(kept[resource].values()))
 
     # --- what others do -------------------------------------------------------------------
 
@@ -95,37 +133,56 @@ class ApiServer:
         """Creates or changes a pod."""
         self.version += 1
         self.pods[pod.uid] = PodSeen(pod, self.version)
-        self.pod_history.append(self.pods[pod.uid])
+        self.histories["Pod"].append(self.pods[pod.uid])
 
     def place(self, uid: str, node: str, decision: str = "") -> None:
-        """Puts a pod on a node."""
-        self.put_pod(msgspec.structs.replace(self.pods[uid].pod, node_name=node))
+        """Puts a pod on a node; its nomination ends and its condition is True (upstream:
+        registry/core/pod/storage setPodHostAndAnnotations)."""
+        pod = self.pods[uid].pod
+        self.put_pod(msgspec.structs.replace(pod, node_name=node, nominated_node=""))
         self.placed[uid] = Placed(node, decision, self.version)
+        self.conditions.pop(uid, None)
 
     def delete_pod(self, uid: str) -> None:
         """Ends a pod."""
         del self.pods[uid]
         self.version += 1
-        self.pod_history.append(PodGone(uid, self.version))
+        self.histories["Pod"].append(PodGone(uid, self.version))
 
     def put_node(self, node: Node) -> None:
         """Creates or changes a node."""
         self.version += 1
         self.nodes[node.name] = NodeSeen(node, self.version)
-        self.node_history.append(self.nodes[node.name])
+        self.histories["Node"].append(self.nodes[node.name])
 
     def delete_node(self, name: str) -> None:
         """Ends a node; its pods stay until somebody deletes them."""
         del self.nodes[name]
         self.version += 1
-        self.node_history.append(NodeGone(name, self.version))
+        self.histories["Node"].append(NodeGone(name, self.version))
 
-    @property
-    def histories(self) -> tuple[Sequence[WatchEvent], Sequence[WatchEvent]]:
-        """What watches tell: of nodes, and of pods."""
-        return self.node_history, self.pod_history
+    def put_namespace(self, namespace: Namespace) -> None:
+        """Creates or changes a namespace."""
+        self.version += 1
+        self.namespaces[namespace.name] = ObjectSeen(namespace, self.version)
+        self.histories["Namespace"].append(self.namespaces[namespace.name])
+
+    def delete_namespace(self, name: str) -> None:
+        """Ends a namespace (its pods are another matter here)."""
+        del self.namespaces[name]
+        self.version += 1
+        self.histories["Namespace"].append(ObjectGone("Namespace", "", name, self.version))
 
     # --- questions ------------------------------------------------------------------------
+
+    def objects(self) -> Sequence[ObjectSeen]:
+        """All objects but nodes and pods."""
+        return tuple(self.namespaces.values())
+
+    def is_open(self, pod: Pod) -> bool:
+        """Whether the pod's namespace lets it in (see cluster.Openings)."""
+        seen = self.namespaces.get(pod.namespace)
+        return seen is not None and "closed" not in seen.object.labels  # type: ignore[union-attr]
 
     def cpu_of(self, uid: str) -> int:
         """What a pod requests (millicores)."""

@@ -27,7 +27,13 @@ def command(seed: int, *, lossy: bool = False, mutant: str = "") -> str:
 def world_of(seed: int, *, lossy: bool = False, mutant: str = "") -> World:
     """A seed's world, before it is run."""
     made = MUTANTS[mutant] if mutant else NONE
-    return World(seed, lossy=lossy, make_leader=made.make_leader, database=made.database)
+    return World(
+        seed,
+        lossy=lossy,
+        make_leader=made.make_leader,
+        make_standby=made.make_standby,
+        database=made.database,
+    )
 
 
 def run(seeds: Iterable[int], *, lossy: bool = False, mutant: str = "") -> Outcome:

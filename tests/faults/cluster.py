@@ -3,22 +3,44 @@
 from functools import cache
 from random import Random
 
+import msgspec
+
 from eventsched import __version__
 from eventsched.domain.objects import Node, Pod
 from eventsched.domain.records import FORMAT, StreamStarted
+from eventsched.domain.registry import Namespace
 from eventsched.plugins.default_binder import DefaultBinder
 from eventsched.plugins.default_preemption import DefaultPreemption
 from eventsched.plugins.node_resources_fit import NodeResourcesFit
 from eventsched.plugins.priority_sort import PrioritySort
 from eventsched.plugins.scheduling_gates import SchedulingGates
+from eventsched.runtime.fold import Standby
+from eventsched.runtime.leader import Limits
 from eventsched.scheduling.engine import Engine
-from eventsched.scheduling.framework import POINTS, Wait, points_of
+from eventsched.scheduling.framework import POINTS, Status, Wait, points_of
 from eventsched.scheduling.profile import Profile
 from eventsched.scheduling.queue import Backoff
 from tests.builders import PROFILE, make_node, make_pod
 
 OPENING = StreamStarted(format=FORMAT, engine=__version__, seed="faults")
 FOREIGN = "somebody-else"
+STREAM = "faults"
+NAMESPACES = ("default", "shop")
+LIMITS = Limits(records=24, size=12_000, touches=3, reports=3, snapshot_every=80)
+
+
+class Openings:
+    """Pods go to no node while their namespace is closed, or not there."""
+
+    name = "Openings"
+    wakes_on = ()
+    wakes_on_objects = (Namespace,)
+
+    def pre_filter(self, cycle, pod, nodes):
+        found = cycle.registry.get(Namespace, pod.namespace)
+        if found is None or "closed" in found.labels:
+            return Status.unresolvable(f"{pod.namespace} is closed")
+        return Status.skip()
 
 
 class Pairs:
@@ -39,8 +61,8 @@ class Pairs:
 @cache
 def _profiles() -> dict[str, Profile]:
     plugins = [
-        PrioritySort(), SchedulingGates(), NodeResourcesFit(), DefaultPreemption(), Pairs(),
-        DefaultBinder(),
+        PrioritySort(), SchedulingGates(), Openings(), NodeResourcesFit(), DefaultPreemption(),
+        Pairs(), DefaultBinder(),
     ]  # fmt: skip
     points = {point: [each for each in plugins if point in points_of(each)] for point in POINTS}
     return {PROFILE: Profile(PROFILE, points, {})}
@@ -49,6 +71,16 @@ def _profiles() -> dict[str, Profile]:
 def engine() -> Engine:
     """A fresh engine."""
     return Engine(_profiles(), Backoff(1, 4))
+
+
+def standby() -> Standby:
+    """One who has not followed anything yet."""
+    return Standby(engine, STREAM)
+
+
+def namespace(name: str, *, closed: bool = False) -> Namespace:
+    """A namespace, open to pods or not."""
+    return Namespace(name=name, labels={"closed": "yes"} if closed else {})
 
 
 def node(name: str) -> Node:
@@ -66,7 +98,9 @@ def pod(rng: Random, number: int) -> list[Pod]:
             for half in "ab"
         ]
     gates = ("wait",) if kind < 0.25 else ()
-    return [make_pod(f"pod-{number}", cpu=cpu, memory=0, gates=gates, priority=rng.randint(0, 2))]
+    namespace = rng.choice(NAMESPACES)
+    made = make_pod(f"pod-{number}", cpu=cpu, memory=0, gates=gates, priority=rng.randint(0, 2))
+    return [msgspec.structs.replace(made, namespace=namespace)]
 
 
 def foreign_pod(rng: Random, number: int) -> Pod:

@@ -11,10 +11,11 @@ import msgspec
 from eventsched.domain import records
 from eventsched.eventlog import chain
 from eventsched.eventlog.chain import Head, SealedBatch, Term
-from eventsched.eventlog.port import Stored
+from eventsched.eventlog.port import Snapshot, Stored
 from eventsched.runtime.messages import Acquired, Committed, Deposed, Renewed
 
-STREAM = "faults"
+from .cluster import STREAM
+
 _rows = msgspec.json.Decoder(list[tuple[int, int, int, msgspec.Raw]])
 
 
@@ -36,20 +37,48 @@ class Database:
         self.epoch = 0
         self.token = b""
         self.timeline = 1
+        self.is_hidden = False
         self.batches: list[SealedBatch] = []
         self.records: list[Stored] = []
+        self.kept: list[Snapshot] = []
 
     @property
     def head(self) -> Head:
         """Where the stream ends."""
         return self.batches[-1].head if self.batches else Head(0, chain.genesis(STREAM))
 
-    def acquire(self) -> Acquired:
-        """Begins an epoch."""
+    def acquire(self, known: Head) -> Acquired:
+        """Begins an epoch, and reads what follows a place; the whole log where it is not there."""
         self.epoch += 1
         self.token = self._rng.randbytes(16)
-        term = Term(STREAM, self.epoch, self.token)
-        return Acquired(term, self.head, tuple(self.records), f"timeline {self.timeline}")
+        since = known if known in self.heads else self.heads[0]
+        return Acquired(
+            term=Term(STREAM, self.epoch, self.token),
+            since=since,
+            head=self.head,
+            records=tuple(self.records[since.next :]),
+            timeline=self.history,
+            mark=self.batches[-1].mark if self.batches else b"null",
+        )
+
+    @property
+    def history(self) -> str:
+        """What the database says of the history that it is on."""
+        return "" if self.is_hidden else f"timeline {self.timeline}"
+
+    @property
+    def heads(self) -> list[Head]:
+        """All places where a batch ends, and the beginning."""
+        return [Head(0, chain.genesis(STREAM)), *(batch.head for batch in self.batches)]
+
+    def keep(self, term: Term, snapshot: Snapshot) -> None:
+        """Stores a snapshot."""
+        if self.is_current(term):
+            self.kept.append(snapshot)
+
+    def snapshots(self) -> list[Snapshot]:
+        """Those of places that the log has."""
+        return [each for each in self.kept if Head(each.position, each.hash) in self.heads]
 
     def append(self, batch: SealedBatch) -> Committed | Deposed:
         """The conditional append; a batch that is there already is committed."""

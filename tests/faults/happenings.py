@@ -5,8 +5,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from eventsched.runtime.messages import WatchBroken
-
 from . import cluster
 
 if TYPE_CHECKING:
@@ -46,14 +44,22 @@ def pause_one(world: "World") -> bool:
 
 
 def break_watch(world: "World") -> bool:
-    """A watch cannot be resumed."""
-    process = _one(
-        world, [p for p in world.processes.values() if p.watching and p.paused_until <= world.now]
-    )
+    """One of a process' watches cannot be resumed."""
+    process = _one(world, [p for p in world.processes.values() if p.watching])
     if process is not None:
-        process.watching = False
-        world.tell(process, WatchBroken())
+        resource = world.rng.choice(world.api.resources)
+        process.gaps.setdefault(resource, None)
     return process is not None
+
+
+def change_namespace(world: "World") -> bool:
+    """A namespace comes, goes, is opened or closed."""
+    name = world.rng.choice(cluster.NAMESPACES)
+    if name in world.api.namespaces and world.rng.random() < 0.3:
+        world.api.delete_namespace(name)
+    else:
+        world.api.put_namespace(cluster.namespace(name, closed=world.rng.random() < 0.4))
+    return True
 
 
 def create_pods(world: "World") -> bool:
@@ -160,5 +166,6 @@ ACTIONS: dict[str, Callable[["World"], bool]] = {
     "delete node": delete_node,
     "add node": add_node,
     "label node": label_node,
+    "change namespace": change_namespace,
     "fail over": fail_over,
 }

@@ -6,19 +6,21 @@ that were ever committed, whatever history was lost since.
 
 from collections import Counter
 
+from eventsched.cluster.messages import Announce, BindPod, EvictPod
 from eventsched.domain import records
 from eventsched.domain.columns import ALLOCATABLE, REQUESTED
 from eventsched.domain.records import Outcome
 from eventsched.eventlog import chain
 from eventsched.eventlog.chain import Head, SealedBatch
 from eventsched.runtime.leader import Leader
-from eventsched.runtime.messages import BindPod, EvictPod
 from eventsched.scheduling.engine import Engine
 from eventsched.scheduling.ledger import Logged
 
 from . import cluster
 from .apiserver import ApiServer
-from .database import STREAM, Database, stored_of
+from .cluster import STREAM
+from .database import Database, stored_of
+from .telling import Telling
 
 
 class ViolationError(AssertionError):
@@ -34,6 +36,8 @@ def ensure(holds: bool, message: str) -> None:
 class Auditor:
     """Watches a database and an API server."""
 
+    make_engine = staticmethod(cluster.engine)
+
     def __init__(self, database: Database, api: ApiServer) -> None:
         self._database = database
         self._api = api
@@ -41,17 +45,19 @@ class Auditor:
         """Decision id → pod and node: every intent that was ever in the log."""
         self._evictions: set[tuple[str, str]] = set()
         """Victim and decision id: every eviction that was ever in the log."""
+        self._named: set[str] = set()
         self._compared = 0
         self.kinds: Counter[str] = Counter()
         """Records read, by kind."""
         self._begin()
 
     def _begin(self) -> None:
-        self.engine: Engine = cluster.engine()
+        self.engine: Engine = self.make_engine()
         self._batches = 0
         self._head = Head(0, chain.genesis(STREAM))
         self._epoch = 0
         self._token = ""
+        self._telling = Telling(self._named)
         self._open: dict[str, str] = {}
         self._void: set[str] = set()
 
@@ -103,6 +109,7 @@ class Auditor:
                     placed is not None and placed.node == node, f"{uid} is not on {node}: PodBound"
                 )
         self.kinds[type(record).__name__] += 1
+        self._telling.read(logged, state)
         self.engine.apply(logged)
         if isinstance(record, records.PodDecided) and record.node:
             self._check_room(record)
@@ -128,6 +135,12 @@ class Auditor:
         """An eviction has arrived: some log has said so."""
         known = (request.uid, request.decision) in self._evictions
         ensure(known, f"{request.uid} is evicted, but no decision was committed")
+
+    def announced(self, request: Announce) -> None:
+        """An event has arrived: some log has decided that."""
+        ensure(
+            request.key in self._named, f"{request.note!r} is told, but no decision was committed"
+        )
 
     def _check_room(self, decided: records.PodDecided) -> None:
         nodes = self.engine.state.nodes
@@ -170,15 +183,23 @@ class Auditor:
         ensure(not evicting, f"evictions open in the end: {sorted(evicting)}")
         ensure(set(state.nodes.rows) == set(self._api.nodes), "other nodes in the log")
         ensure(set(state.pods) == set(self._api.pods), "other pods in the log")
+        told = [each.object for each in self._api.objects()]
+        known = {each.title: each for each in state.registry.everything()}
+        ensure(known == {each.title: each for each in told}, "other objects in the log")
+        untold = self._telling.missing(state, self._api)
+        ensure(not untold, untold)
+        on_nodes = [uid for uid, seen in self._api.pods.items() if seen.pod.node_name]
+        wrong = [uid for uid in on_nodes if uid in self._api.conditions]
+        ensure(not wrong, f"{wrong} are on nodes, and say that they are not")
         for uid, seen in self._api.pods.items():
             known = state.pods[uid].pod
             ensure(known == seen.pod, f"{uid} is {seen.pod} but the log says {known}")
-            if cluster.is_to_be_bound(seen.pod):
+            if cluster.is_to_be_bound(seen.pod) and self._api.is_open(seen.pod):
                 self._check_that_it_fits_nowhere(uid)
 
     def _check_replay(self) -> None:
         """A fresh engine that is given the stimuli alone decides the same, whoever led."""
-        engine, expected = cluster.engine(), [each.logged for each in self._database.records]
+        engine, expected = self.make_engine(), [each.logged for each in self._database.records]
         while engine.position < len(expected):
             at = engine.position
             stimulus = expected[at].record

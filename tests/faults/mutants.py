@@ -5,26 +5,35 @@ Each mutant is a subclass that overrides the one place where the rule lives; the
 switch for any of them.
 """
 
-from collections.abc import Callable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
-from eventsched.domain.records import Evict, Stimulus
-from eventsched.eventlog.chain import SealedBatch, Term
-from eventsched.runtime import takeover
-from eventsched.runtime.intents import Intent, Intents
-from eventsched.runtime.leader import Leader
-from eventsched.runtime.messages import (
-    Acquired,
-    Committed,
-    Deposed,
+from eventsched.cluster.messages import (
     GetPod,
     Listed,
+    Listing,
     NodeSeen,
+    ObjectSeen,
     PodRequest,
     PodSeen,
     PodShown,
-    Renewed,
+    ReportPod,
 )
+from eventsched.domain.records import Bind, Effect, Evict, Stimulus
+from eventsched.eventlog.chain import SealedBatch, Term
+from eventsched.eventlog.port import Snapshot
+from eventsched.runtime import takeover
+from eventsched.runtime.drafts import Draft, Status
+from eventsched.runtime.errands import Errands
+from eventsched.runtime.fold import Standby
+from eventsched.runtime.intents import Intent, Intents
+from eventsched.runtime.leader import Leader
+from eventsched.runtime.messages import Acquired, Committed, Deposed, Renewed
+from eventsched.runtime.reports import Reports
+from eventsched.runtime.sight import POD
+from eventsched.runtime.writer import Writer
+from eventsched.scheduling.ledger import Logged
 
 from . import cluster
 from .database import Database
@@ -35,38 +44,46 @@ class Mutant(NamedTuple):
 
     leader: type[Leader] = Leader
     database: type[Database] = Database
+    standby: type[Standby] = Standby
 
-    @property
-    def make_leader(self) -> Callable[[], Leader]:
+    def make_leader(self, standby: Standby) -> Leader:
         """Makes its leaders."""
-        return lambda: self.leader(cluster.engine(), cluster.OPENING, batch_size=24)
+        return self.leader(standby, cluster.OPENING, cluster.LIMITS)
+
+    def make_standby(self) -> Standby:
+        """Makes those who follow the log."""
+        return self.standby(cluster.engine, cluster.STREAM)
 
 
-class BindFirst(Leader):
+class Hasty(Leader):
+    """Some effects leave with their batch, not after it."""
+
+    kind: type[Effect]
+
+    def _append(self) -> None:
+        super()._append()
+        effects = [effect for effect, _ in self._under_way[1].effects] if self._under_way else []
+        hasty = [effect for effect in effects if isinstance(effect, self.kind)]
+        self._do(self._errands.committed(hasty, 0))
+
+
+class BindFirst(Hasty):
     """Binds leave with their batch, not after it."""
 
-    def _append(self) -> None:
-        super()._append()
-        for effect, _ in self._under_way[1].effects if self._under_way else ():
-            if not isinstance(effect, Evict):
-                self._do(self._intents.committed(effect.uid))
+    kind = Bind
 
 
-class EvictFirst(Leader):
+class EvictFirst(Hasty):
     """Evictions leave with their batch, not after it."""
 
-    def _append(self) -> None:
-        super()._append()
-        for effect, _ in self._under_way[1].effects if self._under_way else ():
-            if isinstance(effect, Evict):
-                self._do(self._evictions.evict(effect.uid))
+    kind = Evict
 
 
 class ForgetsEvictions(Leader):
     """A new leader leaves the evictions that its predecessor promised alone."""
 
     def _resume(self) -> None:
-        self._evictions.open = list  # type: ignore[method-assign]
+        self._errands._trackers[Evict].resume = tuple  # type: ignore[method-assign]
         super()._resume()
 
 
@@ -104,11 +121,22 @@ class UnfencedIntents(Intents):
         return super()._not_bound(uid, intent, shown)
 
 
-class NoFence(Leader):
+class OtherIntents(Leader):
+    """With another tracker of binds."""
+
+    intents: type[Intents]
+
+    def _new_errands(self) -> Errands:
+        made = super()._new_errands()
+        state, decisions = self.engine.state, self._fold.decisions
+        made._trackers[Bind] = self.intents(state, decisions, self._sights.of(POD))
+        return made
+
+
+class NoFence(OtherIntents):
     """With intents that are given up without a touch."""
 
-    def _new_intents(self) -> Intents:
-        return UnfencedIntents(self.engine.state, self._pods, self._term.stream)
+    intents = UnfencedIntents
 
 
 class Redecide(Leader):
@@ -127,11 +155,10 @@ class HastyIntents(Intents):
         return self.bind(uid, intent)
 
 
-class RetryNoLog(Leader):
+class RetryNoLog(OtherIntents):
     """With intents that go on unrecorded."""
 
-    def _new_intents(self) -> Intents:
-        return HastyIntents(self.engine.state, self._pods, self._term.stream)
+    intents = HastyIntents
 
 
 class NoQuarantine(Leader):
@@ -145,8 +172,11 @@ class RedoAfterLoss(Leader):
     """Keeps the promises of a log that may have lost their ends."""
 
     def _void_all(self) -> None:
-        for uid, intent in self._intents.open().items():
-            self._do(self._intents.retry(uid, intent, self._pods.version(uid)))
+        intents = self._errands._trackers[Bind]
+        assert isinstance(intents, Intents)
+        for uid, held in self.engine.state.reservations.items():
+            intent = intents._add(uid, held.node, held.attempt, 0)
+            self._do([intents.retry(uid, intent, self._sights.of(POD).version(uid))])
 
 
 class NoHeartbeat(Leader):
@@ -163,9 +193,105 @@ class NoBarrier(Leader):
         super()._acquired(acquired)
         if not self.lossy:
             state = self.engine.state
-            nodes = tuple(NodeSeen(node, 0) for node in state.nodes.nodes if node is not None)
-            pods = tuple(PodSeen(each.pod, 0) for each in state.pods.values())
-            self._begin(Listed(0, 0, nodes, pods))
+            known = {
+                "Node": [NodeSeen(node, 0) for node in state.nodes.nodes if node is not None],
+                "Pod": [PodSeen(each.pod, 0) for each in state.pods.values()],
+                "Namespace": [ObjectSeen(each, 0) for each in state.registry.everything()],
+            }
+            self._begin(Listed([Listing(name, 0, seen) for name, seen in known.items()]))
+
+
+class HalfWriter(Writer):
+    """Closes a batch in the middle of a step."""
+
+    def _filling(self) -> int:
+        return min(len(self._open), self._batch_size)
+
+
+class HalfSteps(Leader):
+    """With batches that end anywhere."""
+
+    def _acquired(self, acquired: Acquired) -> None:
+        super()._acquired(acquired)
+        self._writer = HalfWriter(self.engine.state, batch_size=self._limits.records)
+
+
+class IgnoresGaps(Leader):
+    """Takes the watches to go on where they were."""
+
+    def _take_in(self, listings: Sequence[Listing], since: int | None = None) -> None:
+        if not self.leading:
+            super()._take_in(listings)
+
+
+class TrustingStandby(Standby):
+    """Begins again where what it knew is not in the log, and thinks nothing of it."""
+
+    def start_over(self) -> None:
+        super().start_over()
+        self.rewritten = False
+
+
+class NamelessStandby(Standby):
+    """Knows the intents of a snapshot, not what they are called."""
+
+    def restore(self, snapshot: Snapshot) -> bool:
+        helped = super().restore(snapshot)
+        names = self.fold.decisions.intents
+        names.update(dict.fromkeys(names, "no name"))
+        return helped
+
+
+class OtherReports(Leader):
+    """With other reports."""
+
+    reports_made: type[Reports]
+
+    def _new_errands(self) -> Errands:
+        made = super()._new_errands()
+        made.reports = self.reports_made(self.engine.state, self._sights.of(POD))
+        return made
+
+
+class OneTimeReports(Reports):
+    """Says that all is told, whatever is on its way."""
+
+    def done_before(self, end: int) -> int:
+        return end
+
+
+class ForgetsReports(OtherReports):
+    """Leaves nothing for the next leader to tell."""
+
+    reports_made = OneTimeReports
+
+
+class HastyReports(Reports):
+    """Does not wait for the commit."""
+
+    def follow(self, logged: Iterable[Logged], drafts: Iterable[Draft]) -> None:
+        super().follow(logged, drafts)
+        self.committed(10**9)
+
+
+class ReportFirst(OtherReports):
+    """Tells what is not committed."""
+
+    reports_made = HastyReports
+
+
+class LateReports(Reports):
+    """Writes a status, however the pod has changed."""
+
+    def _request(self, status: Status) -> ReportPod | None:
+        request = super()._request(status)
+        return replace(request, resource_version=0) if request is not None else None
+
+
+class ReportsLate(OtherReports):
+    """Tells of a pod what was so once."""
+
+    reports_made = LateReports
 
 
 MUTANTS = {
@@ -181,5 +307,12 @@ MUTANTS = {
     "noheartbeat": Mutant(NoHeartbeat),
     "nobarrier": Mutant(NoBarrier),
     "keepsterms": Mutant(database=KeepsTerms),
+    "halfsteps": Mutant(HalfSteps),
+    "ignoresgaps": Mutant(IgnoresGaps),
+    "trusting": Mutant(standby=TrustingStandby),
+    "nameless": Mutant(standby=NamelessStandby),
+    "forgetsreports": Mutant(ForgetsReports),
+    "reportfirst": Mutant(ReportFirst),
+    "reportslate": Mutant(ReportsLate),
 }
 NONE = Mutant()

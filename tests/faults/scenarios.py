@@ -6,7 +6,9 @@ one of the pods.
 
 from collections.abc import Callable
 
-from eventsched.runtime.messages import Append, BindPod, EvictPod, Renew
+from eventsched.cluster.messages import Announce, BindPod, EvictPod, ReportPod
+from eventsched.runtime.messages import Append, Renew
+from tests.builders import make_node
 
 from .invariants import ensure
 from .stage import Stage
@@ -74,6 +76,7 @@ def idle_leader_is_replaced(stage: Stage) -> None:
 def late_bind_of_an_intent_given_up(stage: Stage) -> None:
     """A bind is on its way when its leader dies; the next one finds the node full, and gives the
     intent up; others take the room; then the bind arrives."""
+    stage.lose_reports()
     first = stage.lead("A")
     stage.hold(first, BindPod)
     stage.pod("p1")
@@ -129,6 +132,7 @@ def refused_bind_of_a_replaced_leader(stage: Stage) -> None:
 
 def late_bind_of_a_lost_intent(stage: Stage) -> None:
     """A failover loses an intent whose bind is on its way; the room is given to another pod."""
+    stage.lose_reports()
     first = stage.lead("A")
     stage.hold(first, BindPod)
     stage.pod("p1")
@@ -145,6 +149,7 @@ def late_bind_of_a_lost_intent(stage: Stage) -> None:
 def lost_end_of_an_intent(stage: Stage) -> None:
     """An intent was given up and its room given to another pod; a failover loses all of that, and
     the log shows the intent as open."""
+    stage.lose_reports()
     first = stage.lead("A")
     stage.lose(first, BindPod)
     stage.pod("p1")
@@ -165,6 +170,7 @@ def lost_end_of_an_intent(stage: Stage) -> None:
 def failover_to_the_time_of_an_older_leader(stage: Stage) -> None:
     """A failover loses all that a leader wrote; its predecessor, paused since, finds the log as it
     left it. It must not go on: a bind that the lost log intended is still on its way."""
+    stage.lose_reports()
     stage.foreign("f1")
     first = stage.lead("A")
     stage.pod("p1", priority=1)
@@ -202,6 +208,108 @@ def foreign_bind_before_a_takeover(stage: Stage) -> None:
     stage.settle(3)
 
 
+def crash_after_a_batch(stage: Stage) -> None:
+    """A node wakes more pods than a batch has records; its leader dies when one batch of that is
+    committed. All of them are tried all the same."""
+    stage.foreign("f1")
+    first = stage.lead("A")
+    for number in range(30):
+        stage.pod(f"p{number}", cpu=10)
+    stage.settle(20)
+    kept = len(stage.database.batches)
+    stage.api.put_node(make_node("n1", cpu=2000))
+    while len(stage.database.batches) == kept:
+        stage.step()
+    stage.crash(first)
+    stage.lead("B")
+    stage.settle(5)
+    left = sorted(uid for uid in stage.api.pods if uid not in stage.api.placed)
+    ensure(not left, f"not bound: {left}")
+
+
+def pod_that_comes_in_a_gap(stage: Stage) -> None:
+    """The watch of pods has a gap, in which one ends and another one comes."""
+    leader = stage.lead("A")
+    stage.pod("p1")
+    stage.settle()
+    stage.gap(leader, "Pod")
+    stage.api.delete_pod("p1")
+    stage.pod("p2")
+    stage.settle(1)
+    ensure("p2" in stage.api.placed, "p2 is not bound")
+
+
+def lost_history_that_only_a_standby_knows(stage: Stage) -> None:
+    """A failover loses an intent whose bind is on its way, and the database does not say so; but a
+    standby has followed the log beyond."""
+    stage.lose_reports()
+    stage.database.is_hidden = True
+    first = stage.lead("A")
+    stage.hold(first, BindPod)
+    stage.pod("p1")
+    stage.settle()
+    stage.stand_by("B")
+    stage.crash(first)
+    stage.lose_batches(1)
+    stage.pod("p2", priority=1)
+    stage.lead("B")
+    stage.settle(1)
+    stage.release()
+    stage.settle(1)
+
+
+def intent_in_a_snapshot(stage: Stage) -> None:
+    """A leader dies before its bind arrives; the next one begins with a snapshot."""
+    first = stage.lead("A")
+    stage.lose(first, BindPod)
+    stage.pod("p1")
+    stage.settle()
+    stage.stand_by("B", snapshot=True)
+    stage.crash(first)
+    stage.lead("B")
+    stage.settle(1)
+    ensure("p1" in stage.api.placed, "p1 is not bound")
+
+
+def event_of_a_dead_leader(stage: Stage) -> None:
+    """A leader dies before its events arrive: the next one tells them."""
+    first = stage.lead("A")
+    stage.lose(first, Announce)
+    stage.pod("p1")
+    stage.settle()
+    stage.pod("p2", cpu=3000)
+    stage.settle(5)
+    stage.crash(first)
+    stage.release()
+    stage.lead("B")
+    stage.settle(1)
+    told = sorted((event.name, event.reason) for event in stage.api.events.values())
+    ensure(told == [("p1", "Scheduled"), ("p2", "FailedScheduling")], f"told is {told}")
+
+
+def event_before_commit(stage: Stage) -> None:
+    """The database is slow: nobody is told meanwhile."""
+    leader = stage.lead("A")
+    stage.hold(leader, Append)
+    stage.pod("p1", cpu=3000)
+    stage.settle()
+
+
+def late_report(stage: Stage) -> None:
+    """A pod fails, then finds a node; what was to be said of its failure arrives last."""
+    stage.foreign("f1")
+    leader = stage.lead("A")
+    stage.hold(leader, ReportPod)
+    stage.pod("p1")
+    stage.settle()
+    stage.api.delete_pod("f1")
+    stage.settle(3)
+    ensure("p1" in stage.api.placed, "p1 is not bound")
+    stage.release()
+    stage.settle(1)
+    ensure("p1" not in stage.api.conditions, "p1 is on a node, and says that it is not")
+
+
 SCENARIOS: dict[str, tuple[Scenario, ...]] = {
     "bindfirst": (bind_before_commit,),
     "evictfirst": (eviction_before_commit,),
@@ -215,5 +323,12 @@ SCENARIOS: dict[str, tuple[Scenario, ...]] = {
     "redoafterloss": (lost_end_of_an_intent,),
     "keepsterms": (failover_to_the_time_of_an_older_leader,),
     "nobarrier": (foreign_bind_before_a_takeover,),
+    "halfsteps": (crash_after_a_batch,),
+    "ignoresgaps": (pod_that_comes_in_a_gap,),
+    "trusting": (lost_history_that_only_a_standby_knows,),
+    "nameless": (intent_in_a_snapshot,),
+    "forgetsreports": (event_of_a_dead_leader,),
+    "reportfirst": (event_before_commit,),
+    "reportslate": (late_report,),
 }
 """By the mutant that they catch."""

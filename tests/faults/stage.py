@@ -1,10 +1,14 @@
 """A world without chance, for scenarios written by hand: faults happen where the script says."""
 
-from eventsched.runtime.messages import Request, Unknown
+from eventsched.cluster.messages import ReportPod, Unknown
+from eventsched.runtime.fold import Standby
+from eventsched.runtime.messages import Request
 from tests.builders import make_node, make_pod
 
+from .database import stored_of
 from .mutants import Mutant
-from .world import MILLISECOND, SECOND, Flight, Process, World
+from .processes import Flight, Process
+from .world import MILLISECOND, SECOND, World
 
 NEVER = 10**18
 
@@ -14,11 +18,17 @@ class Stage(World):
 
     def __init__(self, mutant: Mutant, seed: int = 0) -> None:
         """``seed`` decides the order of what happens at one time."""
-        super().__init__(seed, make_leader=mutant.make_leader, database=mutant.database)
+        super().__init__(
+            seed,
+            make_leader=mutant.make_leader,
+            make_standby=mutant.make_standby,
+            database=mutant.database,
+        )
         self.faults = False
         self._pace = MILLISECOND
         self._held: set[tuple[str, type[Request]]] = set()
         self._lost: set[tuple[str, type[Request]]] = set()
+        self._standbys: dict[str, Standby] = {}
         for name in list(self.api.nodes):
             self.api.delete_node(name)
         self.api.put_node(make_node("n0", cpu=2000))
@@ -32,6 +42,22 @@ class Stage(World):
         self.settle()
         assert process.leader.leading
         return process
+
+    def stand_by(self, name: str, *, snapshot: bool = False) -> None:
+        """The process of a name, when it starts, knows the log as it is now: it has followed it, or
+        it begins with a snapshot of it."""
+        standby = self._make_standby()
+        for batch in self.database.batches:
+            standby.follow(stored_of(batch), batch.head, batch.mark)
+        if snapshot:
+            made = standby.snapshot()
+            standby = self._make_standby()
+            assert standby.restore(made)
+        self._standbys[name] = standby
+
+    def gap(self, process: Process, resource: str) -> None:
+        """A watch has a gap: what it has not told yet it will not tell."""
+        process.gaps[resource] = None
 
     def settle(self, seconds: float = 0) -> None:
         """Lets everything happen that can, for some time; also the held back things that were let
@@ -54,10 +80,15 @@ class Stage(World):
         """From now on a process' requests of a kind get lost."""
         self._lost.add((process.name, kind))
 
+    def lose_reports(self) -> None:
+        """From now on nobody's reports of a pod arrive: they would change it, and so stop a bind
+        that is on its way."""
+        self._lost.add(("", ReportPod))
+
     def release(self) -> None:
         """What is held back arrives, in the order in which it was sent; what is lost no more."""
         self._held.clear()
-        self._lost.clear()
+        self._lost &= {("", ReportPod)}
         for flight in self.flights:
             flight.held_until = 0
 
@@ -87,15 +118,19 @@ class Stage(World):
     def finish(self) -> None:
         """The end: whatever is held back arrives, and one leader finishes the work."""
         self.release()
+        self._lost.clear()
         self._calm_down()
         self._until_converged()
 
     # --- how ------------------------------------------------------------------------------
 
+    def _standby(self, name: str) -> Standby:
+        return self._standbys.pop(name, None) or self._make_standby()
+
     def _send(self, process: Process, requests: list[Request]) -> None:
         for request in requests:
             key = (process.name, type(request))
-            if key in self._lost:
+            if key in self._lost or ("", type(request)) in self._lost:
                 self.tell(process, Unknown(request))
             else:
                 held_until = NEVER if key in self._held else 0

@@ -16,7 +16,9 @@ REACHED = """
 add node; break watch; delete node; delete pod; foreign bind; foreign pod; label node; label pod;
 mark pod deleting; open gate; pause; deposed: fenced; run twice;
 crash; crash after Acquired; crash after Bound; crash after Committed; crash after Listed;
-crash after NodeGone; crash after NodeSeen; crash after WatchBroken;
+crash after NodeGone; crash after NodeSeen; crash after Relisted; crash after ObjectSeen;
+crash after Reported; crash before Announce; crash before ReportPod; change namespace;
+start cold; start warm; start restored;
 crash after PodGone; crash after PodSeen; crash after PodShown; crash after Renewed;
 crash after Tick; crash after Unknown; crash before Append; crash before BindPod;
 crash before ListCluster; crash before Renew;
@@ -26,12 +28,15 @@ ghost Acquire; ghost Append; ghost BindPod; ghost GetPod; ghost ListCluster; gho
 unanswered Acquire; unanswered Append; unanswered BindPod; unanswered GetPod;
 record PreemptionDecided; record EvictionSucceeded; record EvictionFailed; record NominationCleared;
 lost EvictPod; late EvictPod; ghost EvictPod; unanswered EvictPod;
+lost ReportPod; late ReportPod; ghost ReportPod; unanswered ReportPod;
+lost Announce; late Announce; ghost Announce; unanswered Announce;
+record ObjectChanged; record ObjectDeleted; record WatchRelisted; record NodeOvercommitted;
 unanswered ListCluster; unanswered Renew;
 record BindIntended; record BindRetried; record BindVoided; record PodUnreserved; record TimePassed
 """
 """What happens in every chunk of seeds: each crash, each way for each request to go wrong."""
 REACHED_IF_LOSSY = """
-fail over; acknowledged and lost; record HistoryLost; crash before TouchPod;
+fail over; acknowledged and lost; start over; record HistoryLost; crash before TouchPod;
 ghost TouchPod; late TouchPod; lost TouchPod; unanswered TouchPod
 """
 

@@ -11,98 +11,62 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from eventsched.runtime.leader import Leader
-from eventsched.runtime.messages import (
-    Acquire,
-    Acquired,
-    Append,
+from eventsched.cluster.messages import (
+    Announce,
     BindPod,
     Bound,
-    Committed,
     EvictPod,
     GetPod,
     ListCluster,
     Listed,
-    Message,
     NodeGone,
     NodeSeen,
+    ObjectGone,
+    ObjectSeen,
     PodAbsent,
     PodGone,
     PodShown,
+    Relisted,
+    Reported,
+    ReportPod,
+    TouchPod,
+    Unknown,
+)
+from eventsched.runtime.fold import Standby
+from eventsched.runtime.messages import (
+    Acquire,
+    Acquired,
+    Append,
+    Committed,
+    Keep,
+    Message,
     Renew,
     Request,
     Tick,
-    TouchPod,
-    Unknown,
-    WatchBroken,
 )
 
-from . import cluster
+from . import cluster, rates
 from .apiserver import ApiServer
 from .database import Database
 from .happenings import ACTIONS
 from .invariants import Auditor, ViolationError
+from .processes import Flight, MakeLeader, Process, ordinary_leader, standing_by
 
 MILLISECOND = 1_000
 SECOND = 1_000_000
 CALM_STEPS = 4_000
-HAPPENINGS = {
-    "crash": 0.004, "start": 0.012, "pause": 0.004, "break watch": 0.01,
-    "create pods": 0.06, "delete pod": 0.02, "mark pod deleting": 0.004,
-    "label pod": 0.008, "open gate": 0.01, "foreign bind": 0.008, "foreign pod": 0.006,
-    "delete node": 0.005, "add node": 0.02, "label node": 0.006, "fail over": 0.004,
-}  # fmt: skip
-"""How likely each is in a step."""
-ALWAYS = {"create pods", "start", "fail over"}
-FAILURES = {
-    "lose request": 0.04, "lose answer": 0.05, "give up waiting": 0.06, "lose bind": 0.12,
-    "hold bind": 0.15, "repeat watch": 0.05, "fail over after commit": 0.01,
-    "crash in step": 0.008, "crash when delicate": 0.04,
-}  # fmt: skip
-"""How likely each is where it can happen."""
-DELICATE = (Acquired, Listed, Bound, PodShown, PodAbsent, PodGone, NodeSeen, NodeGone, WatchBroken)
+DELICATE = (
+    Acquired, Listed, Bound, PodShown, PodAbsent, PodGone, NodeSeen, NodeGone, ObjectSeen,
+    ObjectGone, Relisted, Reported,
+)  # fmt: skip
 """Rare messages after which a crash is worth more."""
-MakeLeader = Callable[[], Leader]
-
-
-def ordinary_leader() -> Leader:
-    """The product's leader with a small engine."""
-    return Leader(cluster.engine(), cluster.OPENING, batch_size=24)
-
-
-class Process:
-    """A leader, its clock, and how far its watches have come (nodes, pods; in the API server's
-    history). ``barrier`` is the API server's resourceVersion when its term began."""
-
-    def __init__(self, name: str, number: int, leader: Leader, skew: int) -> None:
-        self.name = name
-        self.number = number
-        self.leader = leader
-        self.skew = skew
-        self.paused_until = 0
-        self.watching = False
-        self.cursors = [0, 0]
-        self.barrier = 0
-        self.alive = True
-
-
-class Flight:
-    """A request on its way to a server, or its answer on the way back. ``abandoned`` means that
-    the process has stopped to wait; the server may get it all the same."""
-
-    def __init__(self, process: Process, request: Request, held_until: int) -> None:
-        self.process = process
-        self.request = request
-        self.held_until = held_until
-        self.answer: Message | None = None
-        self.abandoned = False
-        self.half: Listed | None = None
-        self.barrier = 0
-        self.cursors = [0, 0]
 
 
 class World:
     """One run."""
+
+    server: type[ApiServer] = ApiServer
+    audited_by: type[Auditor] = Auditor
 
     def __init__(
         self,
@@ -110,6 +74,7 @@ class World:
         *,
         lossy: bool = False,
         make_leader: MakeLeader = ordinary_leader,
+        make_standby: Callable[[], Standby] = cluster.standby,
         database: type[Database] = Database,
     ) -> None:
         self.seed = seed
@@ -119,30 +84,20 @@ class World:
         self.counts: Counter[str] = Counter()
         self.trace: list[tuple[Any, ...]] = []
         self.faults = True
-        self.api = ApiServer()
+        self.api = self.server()
         self.database = database(self.rng)
-        self.auditor = Auditor(self.database, self.api)
+        self.auditor = self.audited_by(self.database, self.api)
         self.processes: dict[str, Process] = {}
         self.flights: list[Flight] = []
-        self._make_leader = make_leader
+        self._make_leader, self._make_standby = make_leader, make_standby
         self.born = 0
         self.node_names = [f"n{number}" for number in range(self.rng.randint(2, 4))]
         for name in self.node_names:
             self.api.put_node(cluster.node(name))
-        self._rates = self._drawn_rates(lossy)
+        for name in cluster.NAMESPACES:
+            self.api.put_namespace(cluster.namespace(name))
+        self._rates = rates.drawn(self.rng, lossy)
         self._pace = self.rng.choice([5, 20, 40]) * MILLISECOND
-
-    def _drawn_rates(self, lossy: bool) -> dict[str, float]:
-        """How often each thing happens: some not at all in this run, others much (swarm)."""
-        rates = {
-            name: rate * (1 if name in ALWAYS else self.rng.choice([0, 0.5, 1, 3]))
-            for name, rate in HAPPENINGS.items()
-        }
-        for name, rate in FAILURES.items():
-            rates[name] = rate * self.rng.choice([0, 0.5, 1, 5])
-        if not lossy:
-            rates["fail over"] = rates["fail over after commit"] = 0
-        return rates
 
     # --- a run ----------------------------------------------------------------------------
 
@@ -185,10 +140,11 @@ class World:
         for process in self.processes.values():
             if process.paused_until > self.now:
                 continue
-            for number, history in enumerate(self.api.histories):
-                if process.watching and process.cursors[number] < len(history):
+            for resource in self.api.resources if process.watching else ():
+                ahead = process.cursors[resource] < len(self.api.histories[resource])
+                if ahead or resource in process.gaps:
                     found.append(
-                        lambda process=process, number=number: self._watch(process, number)
+                        lambda process=process, resource=resource: self._watch(process, resource)
                     )
             wake_at = process.leader.wake_at
             if wake_at is not None and wake_at <= self.now + process.skew:
@@ -233,7 +189,9 @@ class World:
             not self.flights
             and leader.settled
             and self.database.is_current(leader.term)
-            and process.cursors == [len(history) for history in self.api.histories]
+            and not process.gaps
+            and process.cursors == {r: len(told) for r, told in self.api.histories.items()}
+            and not leader.reports
             and leader.engine.due is None
             and not leader.engine.state.reservations
         )
@@ -244,10 +202,16 @@ class World:
         """Starts a process, which tries to become the leader."""
         skew = self.rng.choice([0, 0, -3600, 3600]) * SECOND
         self.counts["start"] += 1
-        process = Process(name, self.counts["start"], self._make_leader(), skew)
+        standby = self._standby(name)
+        process = Process(name, self.counts["start"], self._make_leader(standby), skew)
         self.processes[name] = process
         self._send(process, process.leader.start())
         return process
+
+    def _standby(self, name: str) -> Standby:
+        standby, kind = standing_by(self.rng, self.database, self._make_standby)
+        self.counts[f"start {kind}"] += 1
+        return standby
 
     def crash(self, process: Process) -> None:
         """A process is no more; what it sent stays on its way."""
@@ -282,20 +246,31 @@ class World:
         if self.database.is_current(process.leader.term):
             self.auditor.compare(process.leader)
 
-    def _watch(self, process: Process, number: int) -> None:
-        """The next event of one of a process' watches; now and then the last ones come again."""
+    def _watch(self, process: Process, resource: str) -> None:
+        """The next event of one of a process' watches; now and then the last ones come again. After
+        a gap it is a list."""
+        history, at = self.api.histories[resource], process.cursors[resource]
+        if resource in process.gaps:
+            relisted = process.gaps.pop(resource)
+            if relisted is None:
+                since = history[at - 1].resource_version if at else 0  # type: ignore[union-attr]
+                process.gaps[resource] = Relisted(self.api.list(resource), since)
+                process.cursors[resource] = len(history)
+            else:
+                self.tell(process, relisted)
+            return
         if self._happens("repeat watch"):
-            process.cursors[number] = max(0, process.cursors[number] - self.rng.randint(1, 3))
-        event = self.api.histories[number][process.cursors[number]]
-        process.cursors[number] += 1
-        self.tell(process, event)
+            at = max(0, at - self.rng.randint(1, 3))
+        process.cursors[resource] = at + 1
+        self.tell(process, history[at])
 
     # --- the network ----------------------------------------------------------------------
 
     def _send(self, process: Process, requests: list[Request]) -> None:
         for request in requests:
             held_until = 0
-            if isinstance(request, BindPod) and self._happens("hold bind"):
+            held = rates.HELD.get(type(request))
+            if held is not None and self._happens(held):
                 held_until = self.now + self.rng.randint(0, 4 * SECOND)
             self.flights.append(Flight(process, request, held_until))
 
@@ -321,6 +296,8 @@ class World:
         if flight.abandoned or not flight.process.alive:
             self.counts[f"ghost {kind}"] += 1
         flight.answer = self._carry_out(flight)
+        if isinstance(flight.request, Keep):
+            self.flights.remove(flight)
         if flight.answer is None:
             return
         if flight.abandoned or not flight.process.alive:
@@ -331,7 +308,7 @@ class World:
             self._time_out(flight)
 
     def _time_out(self, flight: Flight) -> None:
-        if flight.process.alive and not flight.abandoned:
+        if flight.process.alive and not flight.abandoned and not isinstance(flight.request, Keep):
             flight.abandoned = True
             silence = Flight(flight.process, flight.request, 0)
             silence.answer = Unknown(flight.request)
@@ -345,9 +322,10 @@ class World:
             return
         match answer:
             case Listed():
-                process.watching, process.cursors = True, flight.cursors
-            case Acquired():
+                process.watching, process.cursors, process.gaps = True, flight.cursors, {}
+            case Acquired(since=since):
                 process.barrier = flight.barrier
+                self.counts["start over"] += since != flight.request.known  # type: ignore[union-attr]
         self.tell(process, answer)
         if isinstance(answer, Committed) and self._happens("fail over after commit"):
             self.counts["acknowledged and lost"] += ACTIONS["fail over"](self)
@@ -355,15 +333,18 @@ class World:
     def _carry_out(self, flight: Flight) -> Message | None:
         request = flight.request
         match request:
-            case Acquire():
+            case Acquire(known=known):
                 flight.barrier = self.api.version
-                return self.database.acquire()
+                return self.database.acquire(known)
             case Append(batch=batch):
                 answer: Message = self.database.append(batch)
                 self.auditor.read()
                 return answer
             case Renew(term=term):
                 return self.database.renew(term)
+            case Keep(term=term, snapshot=snapshot):
+                self.database.keep(term, snapshot)
+                return None
             case ListCluster():
                 return self._list(flight)
             case GetPod():
@@ -373,6 +354,11 @@ class World:
             case EvictPod():
                 self.auditor.evicted(request)
                 return self.api.evict(request)
+            case ReportPod():
+                return self.api.report(request)
+            case Announce():
+                self.auditor.announced(request)
+                return self.api.announce(request)
             case BindPod():
                 answer = self.api.bind(request)
                 if isinstance(answer, Bound):
@@ -380,13 +366,12 @@ class World:
                 return answer
 
     def _list(self, flight: Flight) -> Message | None:
-        """Nodes first, pods a little later: two requests in one."""
-        if flight.half is None:
-            flight.half = self.api.list_nodes()
-            flight.cursors[0] = len(self.api.node_history)
-            return None
-        flight.cursors[1] = len(self.api.pod_history)
-        return self.api.list_pods(flight.half)
+        """One resource after the other: so many requests in one."""
+        resources = self.api.resources
+        resource = resources[len(flight.listings)]
+        flight.listings.append(self.api.list(resource))
+        flight.cursors[resource] = len(self.api.histories[resource])
+        return flight.listed if len(flight.listings) == len(resources) else None
 
     # --- faults ---------------------------------------------------------------------------
 

@@ -98,7 +98,10 @@ CASES = [
         "pre_score: bad terms",
     ),
     ({"reserve": lambda *_: "no"}, "reserve: returned 'no'; None or a Status is due"),
-    ({"pre_bind": lambda *_: "no"}, "pre_bind: returned 'no'; None or a Status is due"),
+    (
+        {"pre_bind": lambda *_: "no"},
+        "pre_bind: returned 'no'; None or a Status or a Preparation is due",
+    ),
     ({"bind": lambda *_: True}, "bind: returned True; None or a Status is due"),
     ({"permit": lambda *_: False}, "permit: returned False; None or a Status or a Wait is due"),
     (

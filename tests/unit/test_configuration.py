@@ -123,6 +123,7 @@ def test_older_versions_are_read_with_a_warning(version: str):
     assert configuration.profiles == default().profiles
     [warning] = configuration.warnings
     assert f"{version} is deprecated" in warning
+    assert ("its default weights were others" in warning) is (version != "v1beta3")
 
 
 @pytest.mark.parametrize(

@@ -1,108 +1,50 @@
 """The leader's loop, message by message: what it asks for, and what waits for a commit."""
 
-from typing import Any
+from dataclasses import replace
 
 import pytest
 
-from eventsched.domain import records
-from eventsched.domain.objects import Node, Pod
-from eventsched.domain.records import Record, StreamStarted
-from eventsched.eventlog import chain
-from eventsched.eventlog.chain import Head, SealedBatch, Term
-from eventsched.plugins.node_resources_fit import NodeResourcesFit
-from eventsched.runtime import leader as runtime
-from eventsched.runtime.leader import Leader
-from eventsched.runtime.messages import (
-    Acquire,
-    Acquired,
-    Append,
+from eventsched.cluster.messages import (
     BindPod,
     Bound,
-    Committed,
-    Deposed,
-    GetPod,
     ListCluster,
-    Listed,
-    Message,
+    Listing,
     NodeGone,
     NodeSeen,
+    ObjectGone,
+    ObjectSeen,
     PodAbsent,
     PodGone,
     PodSeen,
     PodShown,
+    Relisted,
+    Unknown,
+)
+from eventsched.domain import records
+from eventsched.domain.records import StreamStarted
+from eventsched.domain.registry import Namespace
+from eventsched.runtime import leader as runtime
+from eventsched.runtime.followups import PATIENCE
+from eventsched.runtime.messages import (
+    Append,
+    Committed,
+    Deposed,
     Renew,
     Renewed,
-    Request,
     Tick,
-    TouchPod,
-    Unknown,
-    WatchBroken,
 )
-from tests.builders import SECOND, engine_of, make_node, make_pod
-from tests.faults.database import stored_of
-
-NOW = 1_700_000_000 * SECOND
-OPENING = StreamStarted(format=1, engine="0", seed="s")
-BIND = BindPod("p1", "default", "p1", "n1", 11, "main/6@01010101")
-GET = GetPod("p1", "default", "p1")
-TOUCH = TouchPod("p1", "default", "p1")
-
-
-class Desk:
-    """A leader, and the log that its committed batches make."""
-
-    def __init__(self, before: "Desk | None" = None, timeline: str = "t1") -> None:
-        self.batches: list[SealedBatch] = list(before.batches) if before else []
-        self.leader = Leader(engine_of(NodeResourcesFit()), OPENING)
-        assert self.leader.start() == [Acquire()]
-        epoch = 2 if before else 1
-        self.term = Term("main", epoch, bytes([epoch]) * 16)
-        head = self.batches[-1].head if self.batches else Head(0, chain.genesis("main"))
-        stored = [each for batch in self.batches for each in stored_of(batch)]
-        self.acquired = Acquired(self.term, head, stored, timeline)
-
-    def tell(self, message: Message, after: float = 0) -> list[Request]:
-        """Hands a message over, so many seconds after the start."""
-        return self.leader.handle(message, NOW + round(after * SECOND))
-
-    def lead(self, *objects: Node | Pod) -> list[Request]:
-        """Acquires, and lists these objects with resourceVersions 10, 11, …"""
-        assert self.tell(self.acquired) == [ListCluster()]
-        return self.tell(listed(*objects))
-
-    def commit(self, requests: list[Request], after: float = 0) -> list[Request]:
-        """Commits the batch among the requests."""
-        [append] = [each for each in requests if isinstance(each, Append)]
-        self.batches.append(append.batch)
-        return self.tell(Committed(), after)
-
-
-def listed(*objects: Node | Pod) -> Listed:
-    """A list of these objects, with resourceVersions 10, 11, …"""
-    seen: list[Any] = [
-        NodeSeen(each, number) if isinstance(each, Node) else PodSeen(each, number)
-        for number, each in enumerate(objects, 10)
-    ]
-    nodes = tuple(each for each in seen if isinstance(each, NodeSeen))
-    return Listed(20, 20, nodes, tuple(each for each in seen if isinstance(each, PodSeen)))
-
-
-def offered(requests: list[Request]) -> list[Record]:
-    """The records of the batch among the requests."""
-    [append] = [each for each in requests if isinstance(each, Append)]
-    return [stored.record for stored in stored_of(append.batch)]
-
-
-def kinds(requests: list[Request]) -> list[str]:
-    """The kinds of the records of the batch among the requests."""
-    return [type(each).__name__ for each in offered(requests)]
-
-
-def leading() -> Desk:
-    """A leader that has placed p1 on n1; its bind is on its way."""
-    desk = Desk()
-    assert desk.commit(desk.lead(make_node(), make_pod())) == [BIND]
-    return desk
+from tests.builders import SECOND, make_node, make_pod
+from tests.desk import (
+    BIND,
+    GET,
+    NOW,
+    TOUCH,
+    Desk,
+    kinds,
+    leading,
+    listed,
+    offered,
+)
 
 
 def test_the_first_term_of_a_stream() -> None:
@@ -116,7 +58,7 @@ def test_the_first_term_of_a_stream() -> None:
     assert kinds(requests)[-1] == "PodDecided"
     [append] = requests
     assert isinstance(append, Append)
-    assert append.batch.mark == b'{"nodes":20,"pods":20}'
+    assert append.batch.mark == b'{"seen":{"Namespace":20,"Node":20,"Pod":20},"reported":0}'
     intent = len(offered(requests)) - 1
     [bind] = desk.commit(requests)
     assert bind == BindPod("p1", "default", "p1", "n1", 11, f"main/{intent}@01010101")
@@ -128,7 +70,7 @@ def test_after_an_unknown_outcome_the_same_batch_is_offered_again() -> None:
     [append] = desk.lead(make_node(), make_pod())
     assert desk.tell(Unknown(append)) == []
     assert desk.tell(PodSeen(make_pod("p2"), 21)) == []
-    assert desk.leader.wake_at == NOW + runtime.PATIENCE
+    assert desk.leader.wake_at == NOW + PATIENCE
     assert desk.tell(Tick(), after=1) == [append]
 
 
@@ -243,15 +185,17 @@ def test_the_next_leader_does_not_redo_where_somebody_else_took_the_room() -> No
     intruder = make_pod("intruder", cpu=4000, node_name="n1", scheduler_name="other")
     touch, append = desk.lead(make_node(), make_pod(), intruder)
     assert touch == TOUCH
-    assert kinds([append]) == ["TermBegan", "PodAdded"]
+    assert kinds([append]) == ["TermBegan", "PodAdded", "NodeOvercommitted"]
+    assert desk.leader.counts["NodeOvercommitted"] == 1
 
 
+@pytest.mark.row(9)
 def test_lost_history_voids_what_the_log_promises() -> None:
     """After all pods without a node were touched, and the cluster was listed once more."""
     desk = Desk(leading(), timeline="t2")
     assert desk.tell(desk.acquired) == [ListCluster()]
     assert desk.tell(listed(make_node(), make_pod())) == [TOUCH]
-    assert desk.tell(WatchBroken()) == []
+    assert desk.tell(Relisted(Listing("Node", 25, ()), 20)) == []
     assert desk.tell(Unknown(TOUCH)) == []
     assert desk.tell(Tick(), after=1) == [TOUCH]
     assert desk.tell(PodShown(TOUCH, PodSeen(make_pod(), 22)), after=1) == [ListCluster()]
@@ -286,17 +230,43 @@ def test_an_idle_leader_asks_whether_it_still_is_one() -> None:
     assert desk.leader.wake_at == NOW + 4 * SECOND + runtime.HEARTBEAT
 
 
-def test_a_broken_watch_leads_to_a_list() -> None:
-    """What has happened meanwhile is found by comparison; older news are not taken in."""
+def test_after_a_gap_in_a_watch_its_resource_is_compared() -> None:
+    """The gap is in the log, then what has happened in it; older news are not taken in."""
     desk = leading()
-    assert desk.tell(WatchBroken()) == [ListCluster()]
-    assert desk.tell(WatchBroken()) == []
-    newer = make_node("n2")
-    requests = desk.tell(Listed(30, 30, (NodeSeen(newer, 25),), (PodSeen(make_pod(), 11),)))
-    assert kinds(requests) == ["NodeDeleted", "NodeAdded"]
+    newer = NodeSeen(make_node("n2"), 25)
+    requests = desk.tell(Relisted(Listing("Node", 30, [newer]), 20))
+    assert offered(requests) == [
+        records.WatchRelisted(resource="Node", since=20, upto=30),
+        records.NodeDeleted(name="n1"),
+        records.NodeAdded(node=newer.node),
+    ]
     assert desk.tell(NodeSeen(make_node(), 28)) == []
 
 
+def test_a_list_says_of_all_resources_what_is_news() -> None:
+    """Ends first, pods before what they need; then what pods need before pods."""
+    desk = Desk()
+    desk.commit(desk.lead(make_node(), make_pod(), Namespace(name="old")))
+    requests = desk.tell(listed(make_pod("p2"), make_node("n2"), Namespace(name="new")))
+    kinds_of = [type(each).__name__ for each in offered(requests)]
+    assert [kind for kind in kinds_of if kind not in ("PodQueued", "PodDecided")] == [
+        "WatchRelisted", "WatchRelisted", "WatchRelisted",
+        "PodDeleted", "NodeDeleted", "ObjectDeleted", "ObjectChanged", "NodeAdded", "PodAdded",
+    ]  # fmt: skip
+
+
+def test_other_objects_are_observed() -> None:
+    """Each once, and their ends."""
+    desk = Desk()
+    desk.commit(desk.lead(Namespace(name="a")))
+    requests = desk.tell(ObjectSeen(Namespace(name="a", labels={"x": "y"}), 21))
+    assert kinds(requests) == ["ObjectChanged"]
+    assert desk.tell(ObjectSeen(Namespace(name="a"), 20)) == []
+    requests = desk.commit(requests) + desk.tell(ObjectGone("Namespace", "", "a", 22))
+    assert offered(requests) == [records.ObjectDeleted(type="Namespace", name="a")]
+
+
+@pytest.mark.row(21)
 def test_what_a_watch_repeats_is_no_news() -> None:
     """Neither is what is older than an answer of ours."""
     desk = leading()
@@ -308,6 +278,7 @@ def test_what_a_watch_repeats_is_no_news() -> None:
     assert desk.leader.engine.state.pods["p1"].pod.labels == {"a": "2"}
 
 
+@pytest.mark.row(16)
 def test_a_clock_that_is_behind_the_log_goes_on_from_there() -> None:
     """Time neither goes back nor stands still."""
     before = Desk()
@@ -323,6 +294,6 @@ def test_a_clock_that_is_behind_the_log_goes_on_from_there() -> None:
 def test_a_log_without_its_end_is_refused() -> None:
     """Its head says that there is more."""
     desk = Desk(leading())
-    short = Acquired(desk.term, desk.acquired.head, desk.acquired.records[:-1], "t1")
+    short = replace(desk.acquired, records=list(desk.acquired.records)[:-1])
     with pytest.raises(ValueError, match="its head says"):
         desk.tell(short)

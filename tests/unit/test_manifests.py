@@ -173,7 +173,7 @@ def test_classes_in_one_file_hold_for_the_others(tmp_path: Path) -> None:
     assert isinstance(claim, PersistentVolumeClaim)
     assert claim.storage_class == "fast"
     assert found.warnings + more.warnings == [
-        "priority classes that are in no file: none-such (1 pods); the priority of these pods is "
+        "priority classes that are in no file: none-such (1 pod); the priority of these pods is "
         "taken as 0"
     ]
 

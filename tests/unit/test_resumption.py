@@ -28,6 +28,7 @@ from eventsched.runtime.resumption import SnapshotError, begun, resume
 from eventsched.runtime.simulation import Simulation
 from eventsched.scheduling.config import configuration
 from eventsched.scheduling.framework import Wait
+from tests import volumes
 from tests.builders import SECOND, make_node, make_pod
 from tests.displacing import Hesitant, crowded
 
@@ -218,6 +219,7 @@ CASES: dict[str, Callable[[], Case]] = {
     "preemption at permit": lambda: Case(
         crowded(3, nodes=2, pods=14), assembly_of(Hesitant), until=12 * SECOND
     ),
+    "volumes": lambda: Case(volumes.load(), assembly_of(), until=20 * SECOND),
 }
 
 

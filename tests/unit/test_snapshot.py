@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from eventsched.cluster import generated
 from eventsched.domain import records, snapshot
 from eventsched.domain.objects import CPU, MEMORY
-from eventsched.domain.state import PodState, Reservation, SchedulerState
+from eventsched.domain.reservations import Reservation
+from eventsched.domain.state import PodState, SchedulerState
 from eventsched.eventlog.port import Stored
 from eventsched.plugins import IN_TREE
 from eventsched.runtime.assembly import assembled

@@ -268,9 +268,7 @@ def test_drivers() -> None:
         migrated=("kubernetes.io/gce-pd", "b"),
     )
     spec = {"storageCapacity": True, "attachRequired": False, "preventPodSchedulingIfMissing": True}
-    assert made("CSIDriver", spec=spec) == CSIDriver(
-        name="x", capacity=True, attach_required=False, limit_scaling=True
-    )
+    assert made("CSIDriver", spec=spec) == CSIDriver(name="x", capacity=True)
     assert made("CSIDriver") == CSIDriver(name="x")
 
 
@@ -337,7 +335,6 @@ def test_budgets() -> None:
             "spec.drivers[0].allocatable.count",
             "is not a whole number",
         ),
-        ("CSIDriver", {"spec": {"attachRequired": "no"}}, "spec.attachRequired", "is not true"),
         ("CSIStorageCapacity", {"capacity": []}, "capacity", "is not a quantity"),
         (
             "PodDisruptionBudget",

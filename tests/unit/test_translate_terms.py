@@ -50,8 +50,6 @@ def test_a_term_is_kept_as_it_is() -> None:
         selector=(is_in("a", "1"), is_in("b", "2"), Requirement(key="tier", operator="Exists")),
         namespaces=("x", "y"),
         namespace_selector=(),
-        match_label_keys=("rev",),
-        mismatch_label_keys=("other",),
     )
     weighed = {"weight": 7, "podAffinityTerm": term}
     assert made(near(term)).spec.required_affinity == (expected,)
@@ -215,11 +213,10 @@ def test_disks_are_completed_as_an_api_server_does() -> None:
 
 def test_what_else_a_pod_says() -> None:
     status = {"nominatedNodeName": "n1", "startTime": "1970-01-01T00:00:03Z"}
-    spec = {"preemptionPolicy": "Never", "resourceClaims": [{"name": "gpu"}], "os": {"name": "x"}}
+    spec = {"preemptionPolicy": "Never", "resourceClaims": [{"name": "gpu"}]}
     found = made(spec, status=status)
     assert (found.nominated_node, found.started_at) == ("n1", 3_000_000)
     assert (found.preemption_policy, found.resource_claims) == ("Never", ("gpu",))
-    assert found.spec.os == "x"
     assert not found.displaced
 
 

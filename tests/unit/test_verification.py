@@ -31,7 +31,7 @@ from eventsched.history.verification import Result, verify, verify_file
 from eventsched.history.verified_chain import batch_hash
 from eventsched.history.verified_decisions import normalized as verified
 from eventsched.history.verified_file import LogFile
-from eventsched.history.verified_log import Batch, Packed
+from eventsched.history.verified_log import Batch, NoLogError, Packed
 from eventsched.history.verified_rows import uuid
 from eventsched.history.verified_vectors import Expander, LostError, VectorError
 
@@ -255,11 +255,9 @@ def lines_of(path: Path) -> list[bytes]:
         (lambda lines: [lines[0], *lines[2:]], "records are missing"),
         (lambda lines: [lines[0], lines[1], lines[1], *lines[2:]], "a batch begins at 0"),
         (lambda lines: [*lines[:-1], lines[-1][:-9]], "line 3: it does not end"),
+        (lambda lines: [lines[0].replace(b"epochs", b"epoxhs"), *lines[1:]], "line 1: not the"),
         (lambda lines: [*lines[:-1], b"{}\n"], "line 3: not of the file form"),
         (lambda lines: [*lines[:-1], lines[-1].replace(b'[[', b'[["x",', 1)], "line 3: not of"),
-        (lambda lines: [b"what?\n", *lines[1:]], "line 1: not the beginning of an exported log"),
-        (lambda lines: [], "line 1"),
-        (lambda lines: [lines[0].replace(b'"format":1', b'"format":9'), *lines[1:]], "format 9"),
         (lambda lines: [lines[0].replace(b'"cluster"', b'"other"'), *lines[1:]], "hash of the"),
     ],
 )  # fmt: skip
@@ -271,7 +269,7 @@ def test_damaged_files(tmp_path: Path, edit: Any, said: str) -> None:
     assert said in first.text
 
 
-@pytest.mark.parametrize("kept", [0.0, 0.1, 0.6, 0.99])
+@pytest.mark.parametrize("kept", [0.01, 0.1, 0.6, 0.99])
 def test_a_compressed_file_that_was_cut_off(tmp_path: Path, kept: float) -> None:
     path = tmp_path / "log.jsonl.gz"
     whole = HISTORIES[-1].read_bytes()
@@ -290,8 +288,28 @@ def test_files_that_are_none(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         FileLog(tmp_path / "text")
     assert main(["verify", "--file", str(tmp_path / "nothing")]) == 2
     assert main(["verify", "--file", str(tmp_path / "text"), "--data-dir", "x"]) == 2
-    assert main(["verify", "--file", str(tmp_path / "text")]) == 1
-    assert "line 1: not the beginning" in capsys.readouterr().out
+    capsys.readouterr()
+    assert main(["verify", "--file", str(tmp_path / "text")]) == 2
+    assert capsys.readouterr().err == (
+        f"eventsched verify: {tmp_path / 'text'}: line 1: not the beginning of an exported log; "
+        "name a file that `eventsched log export` wrote\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("edit", "said"),
+    [
+        (lambda first: b"", "not the beginning of an exported log"),
+        (lambda first: b"[1, 2]\n", "not the beginning of an exported log"),
+        (lambda first: b'{"name":"x"}\n', "not the beginning of an exported log"),
+        (lambda first: first.replace(b'"format":1', b'"format":9'), "format 9, not 1"),
+    ],
+)
+def test_files_that_begin_otherwise(tmp_path: Path, edit: Any, said: str) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_bytes(edit(lines_of(SMALL)[0]))
+    with pytest.raises(NoLogError, match=said):
+        verify_file(path)
 
 
 def test_a_damaged_file_is_corrupt_where_it_is_read(tmp_path: Path) -> None:
@@ -315,7 +333,11 @@ def test_whatever_byte_is_changed_it_is_found_or_changes_nothing(
     lines[number] = bytes(line)
     path = tmp_path_factory.getbasetemp() / "edited.jsonl"
     path.write_bytes(b"".join(lines))
-    result = verify_file(path)
+    try:
+        result = verify_file(path)
+    except NoLogError:
+        assert number == 0
+        return
     assert result.problems or meaning(path) == meaning(SMALL)
     assert result.first is None or (result.first.position or 0) <= 42
 

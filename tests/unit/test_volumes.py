@@ -7,7 +7,10 @@ import msgspec
 
 from eventsched.domain import records
 from eventsched.domain.objects import PodVolume, Requirement
-from eventsched.domain.records import MemoryChanged, Outcome, PodUnreserved
+from eventsched.domain.records import (
+    Outcome,
+    PodUnreserved,
+)
 from eventsched.domain.registry import (
     CSIDriver,
     CSINode,
@@ -21,6 +24,7 @@ from eventsched.plugins.volume_binding import VolumeBinding
 from eventsched.plugins.volume_restrictions import VolumeRestrictions
 from eventsched.plugins.volume_zone import VolumeZone
 from tests.builders import (
+    SECOND,
     added,
     attempted,
     backing_off,
@@ -31,18 +35,23 @@ from tests.builders import (
     refused,
     scheduled,
 )
-from tests.volumes import LOCAL, WAIT, claim, decided, engine, message, node, pod, shown, volume
-
-
-def key(kind: str, name: str, claim_name: str = "c") -> str:
-    """A key of VolumeBinding's memory."""
-    return f'["{kind}","{name}","default","{claim_name}","uid-{claim_name}"]'
-
-
-def remembered(kept: str, *holders: str) -> MemoryChanged:
-    """The event for it."""
-    return MemoryChanged(plugin="VolumeBinding", key=kept, value=list(holders) or None)
-
+from tests.volumes import (
+    LOCAL,
+    WAIT,
+    carried,
+    claim,
+    decided,
+    engine,
+    intended,
+    key,
+    message,
+    node,
+    pod,
+    promise,
+    remembered,
+    shown,
+    volume,
+)
 
 # --- reservations -------------------------------------------------------------------------
 
@@ -51,8 +60,9 @@ def test_a_volume_is_kept_for_the_pod_that_was_placed_with_it() -> None:
     made = engine(LOCAL, node(), claim("c"), claim("d"), volume(), pod(), pod("p2", "d"))
     kept = key("volume", "v")
     assert attempted(made) == [
-        scheduled(carry={"VolumeBinding": [[kept, "volume", "v", "c"]]}),
+        scheduled(outcome=Outcome.WAITING, carry=carried(("volume", "v", "c", True))),
         remembered(kept, "p1"),
+        intended(promise()),
     ]
     why = "0/1 nodes are available: 1 node(s) didn't find available persistent volumes to bind."
     assert attempted(made)[1:] == [
@@ -60,14 +70,14 @@ def test_a_volume_is_kept_for_the_pod_that_was_placed_with_it() -> None:
     ]  # fmt: skip
 
 
-def test_what_was_kept_is_free_again_when_the_bind_fails() -> None:
+def test_what_was_kept_is_free_again_when_it_does_not_come_to_a_bind() -> None:
     made = engine(LOCAL, node(), claim(), volume(), pod())
     attempted(made)
-    failed = records.BindFailed(uid="p1", node="n1", message="no")
+    failed = records.WriteFailed(uid="p1", attempt=1, write=promise(), message="no")
     assert observed(made, failed) == [
         failed,
-        PodUnreserved(uid="p1", node="n1", message="no"),
-        backing_off(cause="BindFailed", message="no"),
+        PodUnreserved(uid="p1", node="n1", plugin="VolumeBinding", message="no"),
+        backing_off(cause="BindingFailed", plugin="VolumeBinding", message="no"),
         remembered(key("volume", "v")),
     ]
     assert not made.state.memory["VolumeBinding"]
@@ -84,10 +94,10 @@ def test_a_claim_is_made_where_its_first_pod_goes() -> None:
     assert made.state.memory["VolumeBinding"] == {key("node", "n1"): ["p2"]}
 
 
-def test_what_was_kept_holds_after_the_bind_until_the_volume_shows_it() -> None:
+def test_what_was_kept_holds_until_the_volume_shows_it() -> None:
     made = engine(LOCAL, node(), claim("c"), claim("d"), volume(), pod())
     attempted(made)
-    observed(made, records.BindSucceeded(uid="p1", node="n1"), *added(pod("p2", "d")))
+    observed(made, *added(pod("p2", "d")))
     assert "didn't find available persistent volumes" in message(made)
     observed(made, shown(claim("c", volume="v", bound=True)), *added(pod("p3", "d")))
     assert "didn't find available persistent volumes" in message(made)
@@ -95,6 +105,7 @@ def test_what_was_kept_holds_after_the_bind_until_the_volume_shows_it() -> None:
     assert attempted(made)[1:] == [
         remembered(key("volume", "v")),
         remembered(key("volume", "w", "d"), "p2"),
+        intended(promise("w", "d"), uid="p2", attempt=2, at=9 * SECOND),
     ]
 
 
@@ -114,15 +125,18 @@ def test_reservations_survive_a_restart() -> None:
     assert other.state.digest() == made.state.digest()
     observed(other, *added(pod("p2", "d")))
     assert "didn't find available persistent volumes" in message(other)
-    observed(other, records.BindFailed(uid="p1", node="n1", message="no"))
-    observed(other, *added(pod("p3", "d")))
-    assert message(other) == Outcome.SCHEDULED
+    failed = records.WriteFailed(uid="p1", attempt=1, write=promise(), message="no")
+    observed(other, failed, *added(pod("p3", "d")))
+    assert message(other) == Outcome.WAITING
 
 
 def test_a_promised_volume_is_not_kept_twice() -> None:
     mine = volume(claim=("default", "c", "uid-c"))
     made = engine(LOCAL, node(), claim(), mine, pod())
-    assert attempted(made) == [scheduled(carry={"VolumeBinding": []})]
+    assert attempted(made) == [
+        scheduled(outcome=Outcome.WAITING, carry=carried(("volume", "v", "c", False))),
+        intended(),
+    ]
 
 
 def test_pods_without_volumes_share_their_columns() -> None:

@@ -1,0 +1,123 @@
+"""A leader at a desk: messages in by hand, requests out, and the log that its batches make."""
+
+from typing import Any
+
+from eventsched.cluster.messages import (
+    Announce,
+    BindPod,
+    GetPod,
+    ListCluster,
+    Listed,
+    Listing,
+    NodeSeen,
+    ObjectSeen,
+    PodSeen,
+    ReportPod,
+    TouchPod,
+)
+from eventsched.domain.objects import Node, Pod
+from eventsched.domain.records import Record, StreamStarted
+from eventsched.domain.registry import Namespace
+from eventsched.eventlog import chain
+from eventsched.eventlog.chain import Head, SealedBatch, Term
+from eventsched.plugins.node_resources_fit import NodeResourcesFit
+from eventsched.runtime.fold import Standby
+from eventsched.runtime.leader import Leader, Limits
+from eventsched.runtime.messages import (
+    Acquire,
+    Acquired,
+    Append,
+    Committed,
+    Message,
+    Request,
+)
+from tests.builders import SECOND, engine_of, make_node, make_pod
+from tests.faults.database import stored_of
+
+NOW = 1_700_000_000 * SECOND
+OPENING = StreamStarted(format=1, engine="0", seed="s")
+BIND = BindPod("p1", "default", "p1", "n1", 11, "main/6@01010101")
+GET = GetPod("p1", "default", "p1")
+TOUCH = TouchPod("p1", "default", "p1")
+
+
+class Desk:
+    """A leader, and the log that its committed batches make. Its reports are set aside."""
+
+    def __init__(
+        self,
+        before: "Desk | None" = None,
+        timeline: str = "t1",
+        standby: Standby | None = None,
+        **limits: Any,
+    ) -> None:
+        self.batches: list[SealedBatch] = list(before.batches) if before else []
+        self.told: list[Request] = []
+        known = standby or new_standby()
+        self.leader = Leader(known, OPENING, Limits(**limits))
+        assert self.leader.start() == [Acquire(known.head)]
+        epoch = 2 if before else 1
+        self.term = Term("main", epoch, bytes([epoch]) * 16)
+        stored = [each for batch in self.batches for each in stored_of(batch)]
+        heads = [Head(0, chain.genesis("main")), *(batch.head for batch in self.batches)]
+        since = known.head if known.head in heads else heads[0]
+        mark = self.batches[-1].mark if self.batches else b"null"
+        self.acquired = Acquired(self.term, since, heads[-1], stored[since.next :], timeline, mark)
+
+    def tell(self, message: Message, after: float = 0) -> list[Request]:
+        """Hands a message over, so many seconds after the start."""
+        requests = self.leader.handle(message, NOW + round(after * SECOND))
+        self.told += [each for each in requests if isinstance(each, ReportPod | Announce)]
+        return [each for each in requests if not isinstance(each, ReportPod | Announce)]
+
+    def lead(self, *objects: Node | Pod | Namespace) -> list[Request]:
+        """Acquires, and lists these objects with resourceVersions 10, 11, …"""
+        assert self.tell(self.acquired) == [ListCluster()]
+        return self.tell(listed(*objects))
+
+    def commit(self, requests: list[Request], after: float = 0) -> list[Request]:
+        """Commits the batch among the requests."""
+        [append] = [each for each in requests if isinstance(each, Append)]
+        self.batches.append(append.batch)
+        return self.tell(Committed(), after)
+
+    def commit_all(self, requests: list[Request]) -> list[Request]:
+        """Commits batches until there are none; the other requests."""
+        others: list[Request] = []
+        while any(isinstance(each, Append) for each in requests):
+            others += [each for each in requests if not isinstance(each, Append)]
+            requests = self.commit(requests)
+        return others + requests
+
+
+def new_standby() -> Standby:
+    """One who has not followed the stream yet."""
+    return Standby(lambda: engine_of(NodeResourcesFit()), "main")
+
+
+def listed(*objects: Node | Pod | Namespace) -> Listed:
+    """A list of these objects, with resourceVersions 10, 11, …"""
+    seen: dict[str, list[Any]] = {"Pod": [], "Node": [], "Namespace": []}
+    makers: dict[str, Any] = {"Pod": PodSeen, "Node": NodeSeen, "Namespace": ObjectSeen}
+    for number, each in enumerate(objects, 10):
+        kind = type(each).__name__
+        seen[kind].append(makers[kind](each, number))
+    return Listed([Listing(kind, 20, found) for kind, found in seen.items()])
+
+
+def offered(requests: list[Request]) -> list[Record]:
+    """The records of the batch among the requests."""
+    [append] = [each for each in requests if isinstance(each, Append)]
+    return [stored.record for stored in stored_of(append.batch)]
+
+
+def kinds(requests: list[Request]) -> list[str]:
+    """The kinds of the records of the batch among the requests."""
+    return [type(each).__name__ for each in offered(requests)]
+
+
+def leading() -> Desk:
+    """A leader that has placed p1 on n1; its bind is on its way."""
+    desk = Desk()
+    assert desk.commit(desk.lead(make_node(), make_pod())) == [BIND]
+    return desk

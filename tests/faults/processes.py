@@ -1,0 +1,75 @@
+"""A process of the simulation, how it comes to know the log, and its requests on their way."""
+
+from collections.abc import Callable
+from random import Random
+
+from eventsched.cluster.messages import Listed, Listing, Relisted
+from eventsched.runtime.fold import Standby
+from eventsched.runtime.leader import Leader
+from eventsched.runtime.messages import Message, Request
+
+from . import cluster
+from .apiserver import RESOURCES
+from .database import Database, stored_of
+
+MakeLeader = Callable[[Standby], Leader]
+
+
+def ordinary_leader(standby: Standby) -> Leader:
+    """The product's leader with small limits."""
+    return Leader(standby, cluster.OPENING, cluster.LIMITS)
+
+
+def standing_by(
+    rng: Random, database: Database, make: Callable[[], Standby]
+) -> tuple[Standby, str]:
+    """One who knows nothing of the log yet, has followed it up to somewhere, or begins with a
+    snapshot; and which of these."""
+    standby, kind = make(), rng.choice(["cold", "warm", "restored"])
+    snapshots = database.snapshots()
+    if kind == "restored" and snapshots:
+        assert standby.restore(rng.choice(snapshots)), "a snapshot is not what it says"
+    elif kind != "warm":
+        return standby, "cold"
+    ahead = [each for each in database.batches if each.first >= standby.head.next]
+    for batch in ahead[: rng.randint(0, len(ahead))]:
+        standby.follow(stored_of(batch), batch.head, batch.mark)
+    return standby, kind if standby.head.next else "cold"
+
+
+class Process:
+    """A leader, its clock, and how far its watches have come (by resource; in the API server's
+    history). A watch with a gap is listed again: first the list is made, then the leader is told.
+    ``barrier`` is the API server's resourceVersion when its term began."""
+
+    def __init__(self, name: str, number: int, leader: Leader, skew: int) -> None:
+        self.name = name
+        self.number = number
+        self.leader = leader
+        self.skew = skew
+        self.paused_until = 0
+        self.watching = False
+        self.cursors = dict.fromkeys(RESOURCES, 0)
+        self.gaps: dict[str, Relisted | None] = {}
+        self.barrier = 0
+        self.alive = True
+
+
+class Flight:
+    """A request on its way to a server, or its answer on the way back. ``abandoned`` means that
+    the process has stopped to wait; the server may get it all the same."""
+
+    def __init__(self, process: Process, request: Request, held_until: int) -> None:
+        self.process = process
+        self.request = request
+        self.held_until = held_until
+        self.answer: Message | None = None
+        self.abandoned = False
+        self.listings: list[Listing] = []
+        self.barrier = 0
+        self.cursors: dict[str, int] = {}
+
+    @property
+    def listed(self) -> Listed:
+        """What a list has found."""
+        return Listed(tuple(self.listings))

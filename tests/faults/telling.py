@@ -1,0 +1,87 @@
+"""What people have been told in the end: the events and statuses that a log asks for.
+
+Made of the records alone, and not by the product's code (runtime/drafts.py).
+"""
+
+from eventsched.cluster.messages import Announce
+from eventsched.domain import records
+from eventsched.domain.records import Outcome
+from eventsched.domain.state import SchedulerState
+from eventsched.scheduling.ledger import Logged
+
+from .apiserver import ApiServer
+from .cluster import STREAM
+
+
+class Telling:
+    """Reads a log, record by record; ``named`` are the ids of all decisions, also of logs before
+    this one."""
+
+    def __init__(self, named: set[str]) -> None:
+        self.named = named
+        self._token = ""
+        self._intents: dict[str, str] = {}
+        self._victims: dict[str, tuple[str, str]] = {}
+        self._events: dict[tuple[str, str], tuple[str, str]] = {}
+        """Pod's name and decision → reason, and the beginning of the note."""
+        self._failures: dict[str, str] = {}
+        """Uid → the words of the last attempt, "" where they are of another form."""
+        self._notes: set[tuple[str, str]] = set()
+
+    def read(self, logged: Logged, state: SchedulerState) -> None:
+        """Takes in the next record, before it is applied."""
+        record = logged.record
+        decision = f"{STREAM}/{logged.position}@{self._token}"
+        match record:
+            case records.TermBegan(token=token):
+                self._token = token
+            case records.PodDecided(outcome=Outcome.SCHEDULED) | records.BindIntended():
+                self._intents[record.uid] = decision
+                self.named.add(decision)
+            case records.PodDecided(uid=uid):
+                self.named.add(decision)
+                pod = state.pods[uid].pod
+                if record.outcome is not Outcome.WAITING and not pod.deleting:
+                    self._failures[uid] = record.message if not record.node else ""
+                    self._notes.add((pod.name, self._failures[uid]))
+            case records.PodUnreserved(uid=uid):
+                self._failures[uid] = ""
+                self.named.add(decision)
+            case records.PodBound(uid=uid, node=node):
+                name = state.pods[uid].pod.name
+                note = f"Successfully assigned {state.pods[uid].pod.namespace}/{name} to {node}"
+                self._events[name, self._intents[uid]] = "Scheduled", note
+            case records.PreemptionDecided():
+                self.named.add(decision)
+                for uid in record.evicted:
+                    self._victims[uid] = state.pods[uid].pod.name, decision
+            case records.EvictionSucceeded(uid=uid) if uid in self._victims:
+                self._events[self._victims.pop(uid)] = "Preempted", "Preempted by pod "
+            case records.PodDeleted(uid=uid):
+                self._victims.pop(uid, None)
+                self._failures.pop(uid, None)
+
+    def allows(self, event: Announce) -> str:
+        """Why an event must not be told, "" where it may."""
+        return "" if event.key in self.named else f"{event.note!r}: no decision was committed"
+
+    def missing(self, state: SchedulerState, api: ApiServer) -> str:
+        """What has not been told in the end, "" where all has."""
+        for key, (reason, note) in self._events.items():
+            found = api.events.get(key)
+            if found is None or found.reason != reason or not found.note.startswith(note):
+                return f"no event tells {reason} of {key}, but {found}"
+        told = {(event.name, event.note) for event in api.events.values()}
+        for name, note in self._notes:
+            if note and (name, note) not in told:
+                return f"no event tells {note!r} of {name}"
+        for uid, seen in api.pods.items():
+            if seen.pod.node_name:
+                continue
+            condition, failure = api.conditions.get(uid, ("", "")), self._failures.get(uid)
+            if failure is not None and (not condition[0] or failure not in condition[1]):
+                return f"the condition of {uid} is {condition}, not {failure!r}"
+            nominated = state.preemptions.node(uid)
+            if seen.pod.nominated_node != nominated:
+                return f"{uid} is nominated to {nominated!r}, and says {seen.pod.nominated_node!r}"
+        return ""

@@ -1,0 +1,59 @@
+"""Binds that wait for volumes, while everything fails: see storage.py."""
+
+from collections import Counter
+
+import pytest
+
+from eventsched.domain.records import Prepare
+from eventsched.runtime.fold import Standby
+from eventsched.runtime.leader import Leader
+
+from . import cluster
+from .invariants import ViolationError
+from .mutants import Hasty
+from .storage import StorageWorld
+from .test_faults import names
+
+SEEDS = 60
+REACHED = """
+Written; WriteRefused; refusal; theft; crash; ghost WriteObject; late WriteObject; lost WriteObject;
+unanswered WriteObject; crash before WriteObject; record PreparationIntended;
+record WriteSucceeded; record WriteFailed; record BindIntended; record PermitGranted;
+record PodUnreserved; record PreemptionDecided
+"""
+
+
+class PrepareFirst(Hasty):
+    """Changes that a bind waits for leave with their batch, not after it."""
+
+    kind = Prepare
+
+
+def hasty(standby: Standby) -> Leader:
+    return PrepareFirst(standby, cluster.OPENING, cluster.LIMITS)
+
+
+@pytest.mark.parametrize("lossy", [False, True], ids=["clean", "lossy"])
+def test_nothing_wrong_happens_to_volumes(lossy: bool) -> None:
+    counts: Counter[str] = Counter()
+    for seed in range(SEEDS):
+        counts += StorageWorld(seed, lossy=lossy).run().counts
+    wanted = names(REACHED) | ({"record HistoryLost"} if lossy else set())
+    assert not {name for name in wanted if not counts[name]}, "the seeds do not reach this"
+
+
+def test_a_seed_runs_twice_alike() -> None:
+    one, other = StorageWorld(7).run(), StorageWorld(7).run()
+    assert one.trace == other.trace
+    assert one.database.head == other.database.head
+
+
+def test_seeds_catch_what_leaves_before_its_record_is_committed() -> None:
+    def violated(seed: int) -> str:
+        try:
+            StorageWorld(seed, make_leader=hasty).run()
+        except ViolationError as violation:
+            return str(violation)
+        return ""
+
+    assert any("no record of it was committed" in violated(seed) for seed in range(10))
