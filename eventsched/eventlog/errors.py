@@ -1,13 +1,11 @@
 """What can go wrong with a log, apart from bad input."""
 
+from eventsched.domain.errors import UnavailableError as UnavailableError
 
-class UnavailableError(Exception):
-    """Something outside that we need is away or in the way (exit code 3). ``where`` names it,
-    ``remedy`` says what the user can do."""
 
-    def __init__(self, where: str, problem: str, remedy: str) -> None:
-        self.where, self.problem, self.remedy = where, problem, remedy
-        super().__init__(f"{where}: {problem}; {remedy}")
+class RefusedError(UnavailableError):
+    """It is there and answers, but refuses us: a wrong password, a right that is missing, a schema
+    of another version. Waiting does not mend that, somebody has to."""
 
 
 class ConflictError(Exception):
@@ -31,9 +29,19 @@ class FencedError(Exception):
         )
 
 
+class HistoryChangedError(Exception):
+    """The database has gone over to another history (a failover, a restored backup): batches that
+    were committed may be missing in it. A term does not outlive that."""
+
+
 class UnknownOutcomeError(Exception):
     """The connection went away before the answer came: the batch may have been committed or not.
     The only right thing to do is to offer the identical batch again (ruling R3)."""
+
+
+class NotDurableError(UnknownOutcomeError):
+    """The batch is in the log, but a synchronous standby has not confirmed it: a failover could
+    lose it. Offered again, it waits for the standby anew."""
 
 
 class CorruptLogError(Exception):

@@ -1,7 +1,9 @@
 """The schema's version: brought up, taken down, and checked before anything is read or written."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 from alembic import command
@@ -13,10 +15,16 @@ from sqlalchemy.exc import DBAPIError, ProgrammingError
 from sqlalchemy.pool import NullPool
 
 from eventsched.eventlog.addresses import shown, sqlalchemy_url
-from eventsched.eventlog.errors import UnavailableError
+from eventsched.eventlog.errors import RefusedError, UnavailableError
 from eventsched.eventlog.schema import SCHEMA
 
 _DENIED = "42501"
+_NO_ENTRY = re.compile(
+    r"password authentication failed|no password supplied|no pg_hba.conf entry|does not exist"
+    r"|authentication failed|is not permitted to log in|permission denied for database"
+    r"|invalid connection option|certificate verify failed|server does not support SSL"
+)
+"""What does not exist is a role or a database; where a socket is missing, there is no such file."""
 
 
 def upgrade(address: str, revision: str = "head", *, one_user: bool = False) -> None:
@@ -41,7 +49,7 @@ def downgrade(address: str, revision: str = "base") -> None:
 
 
 def check(connection: Connection, address: str) -> None:
-    """Raises UnavailableError where the schema is missing, older or newer than this version."""
+    """Raises RefusedError where the schema is missing, older or newer than this version."""
     found = _current(connection)
     newest = _script().get_current_head()
     if found == newest:
@@ -49,7 +57,14 @@ def check(connection: Connection, address: str) -> None:
     if found is not None and found not in _known():
         raise _newer(address, found)
     state = "has no eventsched schema" if found is None else f"has schema {found}, not {newest}"
-    raise UnavailableError(shown(address), state, "run `eventsched db upgrade`")
+    raise RefusedError(shown(address), state, "run `eventsched db upgrade`")
+
+
+def require(address: str) -> None:
+    """Connects and checks. Raises RefusedError where the schema is not this version's, and
+    UnavailableError where the database is away."""
+    with _connected(address) as connection:
+        check(connection, address)
 
 
 def drift(address: str) -> list[Any]:
@@ -85,8 +100,8 @@ def _denied(address: str, problem: ProgrammingError) -> UnavailableError:
     )
 
 
-def _newer(address: str, found: str) -> UnavailableError:
-    return UnavailableError(
+def _newer(address: str, found: str) -> RefusedError:
+    return RefusedError(
         shown(address),
         f"its schema {found} is newer than this version of eventsched knows",
         "install the version of eventsched that made it, or a newer one",
@@ -114,7 +129,9 @@ def _current(connection: Connection) -> str | None:
     return found
 
 
+@cache
 def _script() -> ScriptDirectory:
+    """The revisions that there are; reading them takes a tenth of a second."""
     return ScriptDirectory.from_config(_config())
 
 
@@ -140,10 +157,17 @@ def _connected(address: str) -> Iterator[Connection]:
 
 
 def away(address: str, problem: DBAPIError) -> UnavailableError:
-    """What to say of a database that does not answer."""
-    return UnavailableError(
-        shown(address), _first_line(problem), "start the database, or mend its address"
-    )
+    """What to say of a database that does not answer, or does not let us in."""
+    return unreachable(address, _first_line(problem))
+
+
+def unreachable(address: str, said: str) -> UnavailableError:
+    """What to say where a connection cannot be had; ``said`` is libpq's word. Its errors of
+    connecting have no SQLSTATE, so the words tell what waiting would not mend."""
+    refused = _NO_ENTRY.search(said)
+    kind = RefusedError if refused else UnavailableError
+    remedy = "mend the address" if refused else "start the database, or mend its address"
+    return kind(shown(address), said, remedy)
 
 
 def _is_away(problem: DBAPIError) -> bool:

@@ -76,7 +76,7 @@ def _outcomes(evidence: Evidence, position: int, decided: PreemptionDecided) -> 
         if uid in decided.leaving:
             yield "was being deleted already"
         elif uid in decided.sent_back:
-            yield "waited at Permit, and was sent back"
+            yield "its bind still waited: it was sent back"
         else:
             yield _outcome(evidence, position, uid)
 

@@ -63,8 +63,9 @@ class Step:
 
 @dataclass(frozen=True)
 class Refusal:
-    """What so many nodes were told; ``plugin`` is "" where it was PreFilter as a whole. ``nodes``
-    in row order, the first EXAMPLES of them where vectors are kept, are ``examples``."""
+    """What so many nodes were told; ``plugin`` is "" where it was PreFilter as a whole, or nobody
+    as the search had ended. ``nodes`` in row order, the first EXAMPLES of them where vectors are
+    kept, are ``examples``."""
 
     plugin: str
     code: str

@@ -30,6 +30,7 @@ from eventsched.domain.verdicts import (
 )
 from eventsched.eventlog.errors import CorruptLogError
 from eventsched.eventlog.port import Snapshot, Stored, StoredLog
+from eventsched.history.succession import Remake, succeeded
 from eventsched.scheduling.engine import Engine
 from eventsched.scheduling.ledger import Logged
 
@@ -124,9 +125,11 @@ def verify(
     progress: Progress | None = None,
     *,
     end: int = 0,
+    remake: Remake | None = None,
 ) -> Replayed:
     """Decides everything again; ends at the first difference. ``make`` gives a new engine with the
-    stream's configuration and plugins; the rest is as it is for ``fold``."""
+    stream's configuration and plugins, ``remake`` one for a term that has others; the rest is as it
+    is for ``fold``."""
     done = Replayed(make())
     try:
         for step in _steps(_in_order(log, end)):
@@ -135,18 +138,20 @@ def verify(
                 return done
             if until is not None and first >= until:
                 return done
+            done.engine = succeeded(done.engine, step[0], remake)
             came = _again(done.engine, step[0])
             wanted = step if until is None else step[: until - first]
             if len(wanted) < len(step):
                 came = came[: len(wanted)]
             index = _first_difference(wanted, came)
             if index is not None:
-                done.divergence = _explained(wanted, came, index, make, log)
+                before = _engine_before(first, make, log, remake)
+                done.divergence = _explained(wanted, came, index, before, log)
                 return done
             for stored in wanted:
                 done.count(stored)
             if len(wanted) < len(step):
-                done.engine = _engine_before(first + len(wanted), make, log)
+                done.engine = _engine_before(first + len(wanted), make, log, remake)
                 return done
             if progress is not None:
                 progress(done)
@@ -208,11 +213,14 @@ def _again(engine: Engine, first: Stored) -> list[Logged]:
         raise CorruptLogError(first.position, f"cannot be taken in: {problem}") from problem
 
 
-def _engine_before(position: int, make: Callable[[], Engine], log: StoredLog) -> Engine:
+def _engine_before(
+    position: int, make: Callable[[], Engine], log: StoredLog, remake: Remake | None
+) -> Engine:
     engine = make()
     for stored in log.read():
         if stored.position >= position:
             break
+        engine = succeeded(engine, stored, remake)
         _apply(engine, stored)
     return engine
 
@@ -232,13 +240,13 @@ def _explained(
     step: list[Stored],
     came: list[Logged],
     index: int,
-    make: Callable[[], Engine],
+    engine: Engine,
     log: StoredLog,
 ) -> Divergence:
+    """``engine`` is as it was before the step."""
     stored = step[index] if index < len(step) else None
     logged = Stored.of(came[index]) if index < len(came) else None
     old, new = _fields(stored), _fields(logged)
-    engine = _engine_before(step[0].position, make, log)
     found = None
     if step[0].kind not in _STIMULI:
         found = _in_vectors(step, engine, log)

@@ -25,6 +25,7 @@ from eventsched.history.verified_log import (
     DamagedError,
     DatabaseLog,
     Log,
+    NoLogError,
     Packed,
 )
 from eventsched.history.verified_preemptions import Pods, Preemptions
@@ -97,11 +98,14 @@ def verify_database(
 
 
 def verify_file(path: Path, *, thinned: bool = False) -> Result:
-    """Checks an exported file. Raises OSError where it cannot be read."""
+    """Checks an exported file. Raises OSError where it cannot be read, NoLogError where it is none
+    (which is for the caller to say: there is nothing to be checked)."""
     started = time.perf_counter()
     try:
         with closing(LogFile(path)) as log:
             return verify(log, thinned=thinned)
+    except NoLogError:
+        raise
     except DamagedError as damage:  # in its first line
         seconds = time.perf_counter() - started
         return Result(str(path), problems=[Problem(None, str(damage))], seconds=seconds)

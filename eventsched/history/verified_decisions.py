@@ -7,6 +7,7 @@ from eventsched.history.verified_log import Packed
 from eventsched.history.verified_vectors import (
     EXCLUDED,
     GONE,
+    NOT_EVALUATED,
     Expander,
     LostError,
     VectorError,
@@ -35,7 +36,7 @@ class Facts:
     def __init__(self) -> None:
         self.names: list[str] = []
         self.live: dict[str, int] = {}
-        self.verdicts = {0, EXCLUDED, 65_534, GONE}
+        self.verdicts = {0, EXCLUDED, NOT_EVALUATED, GONE}
         self.scorings: dict[int, list[tuple[int, str]]] = {0: []}
         """Number → (weight, normalization) of each column."""
         self.parameters: dict[int, list[int]] = {0: []}

@@ -12,7 +12,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from eventsched.history.verified_log import Batch, DamagedError, Epoch, Head, Packed
+from eventsched.history.verified_log import (
+    Batch,
+    DamagedError,
+    Epoch,
+    Head,
+    NoLogError,
+    Packed,
+)
 
 FORMAT = 1
 
@@ -22,8 +29,8 @@ class LogFile:
     that any line can be read again."""
 
     def __init__(self, path: Path) -> None:
-        """Raises OSError where it cannot be read, DamagedError where it does not begin as it
-        should."""
+        """Raises OSError where it cannot be read, DamagedError where its first line is
+        damaged, NoLogError where it does not begin as it should."""
         self._path = path
         self._damage = ""
         self._file = self._opened()
@@ -110,7 +117,7 @@ class LogFile:
         try:
             header = json.loads(line)
             if header["format"] != FORMAT:
-                raise DamagedError("line 1", f"format {header['format']!r}, not {FORMAT}")
+                raise NoLogError("line 1", f"format {header['format']!r}, not {FORMAT}")
             epochs = [
                 Epoch(_integer(epoch), bytes.fromhex(token), _integer(first))
                 for epoch, token, first in header["epochs"]
@@ -119,8 +126,10 @@ class LogFile:
             head = Head(_integer(following), bytes.fromhex(digest))
             return str(header["stream"]), epochs, head
         except (ValueError, KeyError, TypeError) as problem:
-            said = self._damage or f"not the beginning of an exported log ({problem!r})"
-            raise DamagedError("line 1", said) from problem
+            if self._damage:
+                raise DamagedError("line 1", self._damage) from problem
+            kind = DamagedError if line.startswith(b'{"format":') else NoLogError
+            raise kind("line 1", "not the beginning of an exported log") from problem
 
     def _parsed(self, line: bytes, where: str) -> tuple[Batch, list[Packed]]:
         try:

@@ -61,6 +61,10 @@ class DamagedError(Exception):
         super().__init__(f"{where}: {problem}")
 
 
+class NoLogError(DamagedError):
+    """A file is no exported log at all, or one of a later form."""
+
+
 class Tables(Protocol):
     """The derived rows and snapshots. Rows that were handed out are not handed out again."""
 

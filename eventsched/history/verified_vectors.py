@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from eventsched.history.verified_log import Packed
 
-EXCLUDED, GONE = 65_533, 65_535
+EXCLUDED, NOT_EVALUATED, GONE = 65_533, 65_534, 65_535
 KEPT_BYTES = 512 * 1024 * 1024
 """Whole vectors that are kept; what goes over is read again when it is needed."""
 _HEAD = struct.Struct("<BBIBB")
@@ -113,7 +113,7 @@ class Whole:
             gone = there.get(GONE, 0)
             self._census = Census(
                 there.get(0, 0),
-                self.size - gone - there.get(EXCLUDED, 0),
+                self.size - gone - there.get(EXCLUDED, 0) - there.get(NOT_EVALUATED, 0),
                 [[code, number] for code, number in there.items() if code not in (0, GONE)],
                 gone,
                 frozenset(there),

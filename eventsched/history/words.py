@@ -53,7 +53,7 @@ def displaced(record: records.PreemptionDecided, uid: str, name: Namer = str) ->
     text = f"has to leave {record.node} for {name(record.uid)}"
     if uid in record.leaving:
         return f"{text}; it is being deleted already"
-    return f"{text}; it waits at Permit, and is sent back" if uid in record.sent_back else text
+    return f"{text}; its bind still waits, and it is sent back" if uid in record.sent_back else text
 
 
 def sentence(record: AnyRecord, name: Namer) -> str:
@@ -82,11 +82,11 @@ def told(record: AnyRecord, name: Namer = str) -> str:
             return "is gone"
         case records.PreemptionDecided():
             victims = ", ".join(map(name, record.victims))
-            text = f"nominated to {record.node}, which {victims} {_has(record.victims)} to leave: "
+            several = "candidate" if record.candidates == 1 else "candidates"
             return (
-                text
-                + f"{CRITERIA.get(record.criterion, record.criterion)}; "
-                + (f"{record.candidates} candidates, {record.looked} of {record.nodes} nodes tried")
+                f"nominated to {record.node}, which {victims} {_has(record.victims)} to leave: "
+                f"{CRITERIA.get(record.criterion, record.criterion)}; {record.candidates} "
+                f"{several}, {record.looked} of {record.nodes} nodes tried"
             )
         case records.NominationCleared():
             by = f" for {name(record.by)}" if record.by else ""
@@ -116,7 +116,7 @@ def attempt(decided: PodDecided) -> str:
         text += f"{decided.feasible} of {decided.evaluated} nodes feasible"
         if decided.nominated:
             text += "; it was nominated to it"
-        if decided.outcome is Outcome.WAITING:
+        if decided.deadlines:
             text += f"; waits at Permit for {', '.join(decided.deadlines)}"
         return text
     text += decided.outcome.value
@@ -132,6 +132,14 @@ def _has(pods: tuple[str, ...]) -> str:
 
 def _binding(record: AnyRecord) -> str:
     match record:
+        case records.PreparationIntended():
+            text = f"before the bind to {record.node} {', '.join(record.deadlines)} waits"
+            writes = [str(each) for asked in record.writes.values() for each in asked]
+            return f"{text} for {', '.join(dict.fromkeys(writes))}" if writes else text
+        case records.WriteSucceeded():
+            return f"the cluster took it: {record.write}"
+        case records.WriteFailed():
+            return f"the cluster refused {record.write}: {record.message}"
         case records.BindIntended():
             return f"is to be bound to {record.node} (attempt {record.attempt})"
         case records.BindSucceeded():
@@ -159,16 +167,13 @@ def _binding(record: AnyRecord) -> str:
 
 def _without_pod(record: AnyRecord) -> str:
     match record:
-        case records.StreamStarted():
-            return f"stream begun by eventsched {record.engine}, seed {record.seed}"
-        case records.TermBegan():
-            return f"epoch {record.epoch} began"
-        case records.HistoryLost():
-            return f"history was lost: the database is on {record.timeline}"
         case records.NodeAdded():
             return f"{record.node.name} joined"
         case records.NodeUpdated():
             return f"{record.node.name} changed"
+        case records.NodeOvercommitted():
+            excess = [f"{wants} of {has} {name}" for name, (wants, has) in record.resources.items()]
+            return f"{record.node} holds more than it has: {', '.join(excess)}"
         case records.NodeDeleted():
             return f"{record.name} left"
         case records.ObjectChanged():
@@ -188,5 +193,22 @@ def _without_pod(record: AnyRecord) -> str:
             if record.value is None:
                 return f"{record.plugin} forgets {record.key}"
             return f"{record.plugin} remembers {record.key} = {record.value}"
+        case _:
+            return _of_the_stream(record)
+
+
+def _of_the_stream(record: AnyRecord) -> str:
+    match record:
+        case records.StreamStarted():
+            return f"stream begun by eventsched {record.engine}, seed {record.seed}"
+        case records.TermBegan(engine=""):
+            return f"epoch {record.epoch} began"
+        case records.TermBegan():
+            return f"epoch {record.epoch} began, by eventsched {record.engine} configured anew"
+        case records.HistoryLost():
+            return f"history was lost: the database is on {record.timeline}"
+        case records.WatchRelisted():
+            gap = f"from {record.since} to {record.upto}"
+            return f"the watch of {record.resource} had a gap, {gap}: listed again"
         case _:
             return type(record).__name__

@@ -92,6 +92,7 @@ def crash(server: Postmaster, how: int) -> None:
         assert server._ended(running.pid, 60)
 
 
+@pytest.mark.row(3)
 @pytest.mark.parametrize("how", [signal.SIGQUIT, signal.SIGKILL])
 def test_the_database_crashes_under_load(server: tuple[str, Postmaster], how: int) -> None:
     """Six times, and comes back each time: the same process goes on."""

@@ -38,6 +38,7 @@ def held(log: PostgresEventLog, admin: psycopg.Connection[Any]) -> tuple[Any, ..
     raise AssertionError("no batch ever waited for the standby")
 
 
+@pytest.mark.row(5)
 def test_a_batch_that_is_there_but_not_confirmed(place: Path) -> None:
     """Its backend is ended while it waits for the standby: the batch can be seen, but the second
     try has to wait as well, and ends when patience does."""

@@ -172,6 +172,33 @@ BEGIN
     VALUES (p_stream, p_seq, p_hash, p_digest, p_version, p_body);
 END $$;
 
+-- Deletes the vectors of decisions that were written before a time, but those that a kept delta
+-- builds on; how many. What the chain holds of them, their digests, stays for ever.
+CREATE FUNCTION eventsched_log.thin(p_stream text, p_before timestamptz)
+RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    v_stream integer;
+    v_end    bigint;
+    v_count  bigint;
+BEGIN
+    SELECT id INTO v_stream FROM eventsched_log.stream WHERE name = p_stream;
+    SELECT first + count INTO v_end FROM eventsched_log.batch
+    WHERE stream = v_stream AND written_at < p_before ORDER BY first DESC LIMIT 1;
+    WITH RECURSIVE needed AS (
+        SELECT base FROM eventsched_log.detail
+        WHERE stream = v_stream AND seq >= v_end AND base < v_end
+        UNION
+        SELECT d.base FROM needed n
+        JOIN eventsched_log.detail d ON d.stream = v_stream AND d.seq = n.base
+        WHERE d.base IS NOT NULL
+    )
+    DELETE FROM eventsched_log.detail d
+    WHERE d.stream = v_stream AND d.seq < v_end
+      AND NOT EXISTS (SELECT FROM needed n WHERE n.base = d.seq);
+    GET DIAGNOSTICS v_count = ROW_COUNT;
+    RETURN v_count;
+END $$;
+
 CREATE FUNCTION eventsched_log.deny() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     RAISE EXCEPTION 'the log is append-only: % on %', TG_OP, TG_TABLE_NAME

@@ -115,6 +115,8 @@ COMMENT ON FUNCTION eventsched_log.vector IS
     'One column of a decision over all rows; nothing where a part of it is gone';
 COMMENT ON FUNCTION eventsched_log.scored IS
     'Raw and normalised scores of the feasible rows of a decision';
+COMMENT ON FUNCTION eventsched_log.thin IS
+    'Deletes vectors that are older than a time; decisions and their digests stay';
 COMMENT ON FUNCTION eventsched_log.acquire IS
     'Begins an epoch: earlier writers of the stream are fenced from now on';
 COMMENT ON FUNCTION eventsched_log.append IS

@@ -147,7 +147,7 @@ COMMENT ON COLUMN eventsched.preemptions.landed_seq IS 'Position of the decision
 COMMENT ON VIEW eventsched.evictions IS 'Each victim of each preemption, and what became of it';
 COMMENT ON COLUMN eventsched.evictions.preemptor IS 'The pod that it makes room for';
 COMMENT ON COLUMN eventsched.evictions.outcome IS
-    'accepted, failed, open; leaving: it was being deleted already; sent back: it waited at Permit';
+    'accepted, failed, open; leaving: it was being deleted already; sent back: its bind still waited';
 COMMENT ON COLUMN eventsched.evictions.gone_seq IS 'Position of the pod''s end';
 
 COMMENT ON FUNCTION eventsched.candidates IS

@@ -87,6 +87,6 @@ def _grants() -> None:
         "eventsched_log.append(integer, integer, uuid, bigint, integer, bigint, json, bytea, "
         "bytea, json, bigint[], bigint[], bytea[]), eventsched_log.renew(integer, integer, uuid), "
         "eventsched_log.keep_snapshot(integer, integer, uuid, bigint, bytea, text, text, "
-        "bytea)"
+        "bytea), eventsched_log.thin(text, timestamptz)"
     )
     op.execute(f"GRANT EXECUTE ON FUNCTION {writing} TO {_WRITER}")

@@ -1,0 +1,139 @@
+"""A stream followed by a standby: batch after batch as they are committed, the chain verified.
+
+Polled: one row, the stream's head, says whether there is anything new. Blocks its thread for as
+long as the database takes; ``close`` ends its one connection.
+"""
+
+from typing import NamedTuple
+
+import psycopg
+
+from eventsched.eventlog import chain, migrating
+from eventsched.eventlog.addresses import shown
+from eventsched.eventlog.chain import Head, SealedBatch, Term
+from eventsched.eventlog.errors import CorruptLogError, HistoryChangedError, RefusedError
+from eventsched.eventlog.link import connected
+from eventsched.eventlog.port import Snapshot
+from eventsched.eventlog.reading import StoredBatch
+
+_HEAD = """
+SELECT h.stream, h.next, h.hash, h.epoch, h.holder, h.renewals
+FROM eventsched_log.head h JOIN eventsched_log.stream s ON s.id = h.stream WHERE s.name = %s
+"""
+_BATCHES = """
+SELECT b.first, b.count, b.epoch, (extract(epoch FROM b.written_at) * 1000000)::bigint,
+       b.mark::text, b.hash, b.body::text, e.token
+FROM eventsched_log.batch b JOIN eventsched_log.epoch e USING (stream, epoch)
+WHERE b.stream = %s AND b.first >= %s ORDER BY b.first LIMIT %s
+"""
+_SNAPSHOT = """
+SELECT s.seq, s.hash, s.digest, s.version, s.body FROM eventsched_log.snapshot s
+WHERE s.stream = %(stream)s AND EXISTS (
+    SELECT FROM eventsched_log.batch b
+    WHERE b.stream = s.stream AND b.first + b.count = s.seq AND b.hash = s.hash)
+ORDER BY s.seq DESC LIMIT 1
+"""
+
+
+class Summit(NamedTuple):
+    """The stream's end as the database has it: where, and who writes there. ``renewals`` grows with
+    whatever the writer does."""
+
+    head: Head
+    epoch: int
+    holder: str
+    renewals: int
+
+
+class Tail:
+    """What follows any place in a stream."""
+
+    def __init__(self, address: str, stream: str) -> None:
+        """Connects at the first call; the stream need not be there yet."""
+        self._address, self._stream = address, stream
+        self._connection: psycopg.Connection | None = None
+        self._number: int | None = None
+        self.summit: Summit | None = None
+        """The stream's end when last looked at; None while there is no such stream."""
+
+    def snapshot(self) -> Snapshot | None:
+        """The newest snapshot that the chain knows. Raises UnavailableError."""
+        self._look()
+        if self._number is None:
+            return None
+        rows = self._rows(_SNAPSHOT, {"stream": self._number})
+        if not rows:
+            return None
+        position, digest_hash, digest, version, body = rows[0]
+        return Snapshot(position, bytes(digest_hash), digest, version, bytes(body))
+
+    def poll(self, place: Head, most: int = 64) -> list[StoredBatch]:
+        """The batches that follow a place, at most so many; none where nothing is new.
+
+        Raises HistoryChangedError where the stream no longer has the place (the database lost
+        history: begin anew), CorruptLogError for a batch that is not what its hash says, and
+        UnavailableError, as RefusedError for what waiting does not mend.
+        """
+        summit = self._look()
+        if summit is None or summit.head == place:
+            return []
+        if summit.head.next <= place.next:
+            raise HistoryChangedError(
+                f"the log was read up to {place.next}, and ends at {summit.head.next} now"
+            )
+        found = []
+        rows = self._rows(_BATCHES, (self._number, place.next, most))
+        if not rows or rows[0][0] != place.next:
+            raise HistoryChangedError(f"no batch begins at {place.next}, where one ended")
+        for first, count, epoch, written_at, mark, digest, body, token in rows:
+            batch = StoredBatch(first, count, epoch, written_at, mark, bytes(digest), body)
+            self._verify(batch, token.bytes, place)
+            place = Head(batch.first + batch.count, batch.hash)
+            found.append(batch)
+        return found
+
+    def close(self) -> None:
+        """Closes the connection; the next call makes a new one."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    def _look(self) -> Summit | None:
+        rows = self._rows(_HEAD, (self._stream,))
+        if rows:
+            self._number, following, digest, *holder = rows[0]
+            self.summit = Summit(Head(following, bytes(digest)), *holder)
+        return self.summit
+
+    def _verify(self, batch: StoredBatch, token: bytes, place: Head) -> None:
+        sealed = SealedBatch(
+            term=Term(self._stream, batch.epoch, token),
+            first=batch.first,
+            count=batch.count,
+            written_at=batch.written_at,
+            mark=batch.mark.encode(),
+            previous=place.hash,
+            hash=batch.hash,
+            body=batch.body.encode(),
+            details={},
+        )
+        if batch.first != place.next or chain.batch_hash(sealed) != batch.hash:
+            raise CorruptLogError(batch.first, "the batch is not what its hash says")
+
+    def _rows(self, query: str, values: object) -> list[tuple]:  # type: ignore[type-arg]
+        try:
+            if self._connection is None:
+                migrating.require(self._address)
+                self._connection = connected(self._address, f"eventsched follows {self._stream}")
+                self._connection.execute("SET default_transaction_read_only = on")
+            return self._connection.execute(query, values).fetchall()  # type: ignore[call-overload, no-any-return]
+        except psycopg.errors.InsufficientPrivilege as problem:
+            self.close()
+            raise RefusedError(
+                shown(self._address),
+                str(problem).split("\n")[0],
+                "GRANT eventsched_writer to this user",
+            ) from problem
+        except psycopg.Error as problem:
+            self.close()
+            raise migrating.unreachable(self._address, str(problem).split("\n")[0]) from problem

@@ -1,0 +1,200 @@
+"""A live writer's session: terms, appends whose outcome is unknown, and failovers under it."""
+
+import time
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from eventsched.domain.records import PodDeleted
+from eventsched.eventlog import chain
+from eventsched.eventlog.chain import Head, SealedBatch, Term
+from eventsched.eventlog.embedded import EmbeddedPostgres
+from eventsched.eventlog.errors import (
+    ConflictError,
+    FencedError,
+    HistoryChangedError,
+    RefusedError,
+    UnavailableError,
+    UnknownOutcomeError,
+)
+from eventsched.eventlog.port import Batch, Snapshot, Stored
+from eventsched.eventlog.reading import Reader
+from eventsched.eventlog.session import Session
+from eventsched.scheduling.ledger import Logged
+from tests.contract.proxy import Loss, Proxy, between
+from tests.databases import migrate
+
+
+@pytest.fixture
+def proxy(database: str) -> Iterator[Proxy]:
+    """A way to the database that can lose things."""
+    with between(database) as proxy:
+        yield proxy
+
+
+def sealed(term: Term, head: Head, count: int = 1) -> SealedBatch:
+    """A batch of so many records at a head."""
+    records = [
+        Stored.of(Logged(at, 0, at, PodDeleted(uid=f"p{at}")))
+        for at in range(head.next, head.next + count)
+    ]
+    return chain.seal(Batch(records, {}), term, head, 1_700_000_000_000_000)
+
+
+def positions(address: str) -> list[int]:
+    """What is in the log."""
+    return [each.position for each in Reader(address, "s").read()]
+
+
+def test_a_term_and_its_batches(database: str) -> None:
+    """One after the other; the same batch again is passed over."""
+    with closing(Session(database)) as session:
+        term, head, history = session.acquire("s", "me")
+        assert (term.epoch, head) == (1, Head(0, chain.genesis("s")))
+        assert "/" in history
+        first = sealed(term, head, 2)
+        session.append(first)
+        session.append(first)
+        session.renew(term)
+        second = sealed(term, first.head)
+        session.append(second)
+        session.keep(term, Snapshot(3, second.hash, "d", "v", b"b"))
+        assert session.connections == 1
+    assert positions(database) == [0, 1, 2]
+    found = Reader(database, "s").snapshot()
+    assert found == Snapshot(3, second.hash, "d", "v", b"b")
+
+
+@pytest.mark.parametrize("loss", Loss)
+def test_an_unknown_outcome_is_said_and_the_batch_can_come_again(proxy: Proxy, loss: Loss) -> None:
+    """On a connection of its own; it is in the log once, and the next one follows."""
+    with closing(Session(proxy.url)) as session:
+        term, head, _ = session.acquire("s", "me")
+        first = sealed(term, head)
+        proxy.lose(loss)
+        with pytest.raises(UnknownOutcomeError):
+            session.append(first)
+        session.append(first)
+        session.append(sealed(term, first.head))
+        assert session.connections == 2
+    assert positions(proxy.url) == [0, 1]
+
+
+def test_an_unknown_renewal(proxy: Proxy) -> None:
+    """It is asked again."""
+    with closing(Session(proxy.url)) as session:
+        term, _, _ = session.acquire("s", "me")
+        proxy.lose(Loss.ANSWER)
+        with pytest.raises(UnknownOutcomeError):
+            session.renew(term)
+        session.renew(term)
+
+
+def test_an_answer_that_does_not_come_in_time(database: str) -> None:
+    """Somebody holds the head: the append waits, and is given up without being taken back."""
+    with closing(Session(database, answer_limit=0.2)) as session:
+        term, head, _ = session.acquire("s", "me")
+        batch = sealed(term, head)
+        with psycopg.connect(database) as holder:
+            holder.execute("SELECT FROM eventsched_log.head FOR UPDATE")
+            with pytest.raises(UnknownOutcomeError, match="the answer does not come"):
+                session.append(batch)
+        session.append(batch)
+    assert positions(database) == [0]
+
+
+def test_a_database_that_is_away_and_comes_back(proxy: Proxy) -> None:
+    """Nothing else is needed than to try again."""
+    with closing(Session(proxy.url)) as session:
+        term, head, _ = session.acquire("s", "me")
+        proxy.away = True
+        proxy.cut()
+        with pytest.raises(UnknownOutcomeError):
+            session.append(sealed(term, head))
+        with pytest.raises(UnavailableError) as told:
+            session.renew(term)
+        assert not isinstance(told.value, RefusedError)
+        session.keep(term, Snapshot(0, head.hash, "d", "v", b"b"))
+        proxy.away = False
+        session.renew(term)
+        session.append(sealed(term, head))
+    assert positions(proxy.url) == [0]
+
+
+def test_a_writer_that_was_replaced(database: str) -> None:
+    """Its batches and renewals are refused; the head is not."""
+    with closing(Session(database)) as old, closing(Session(database)) as new:
+        term, head, _ = old.acquire("s", "old")
+        batch = sealed(term, head)
+        old.append(batch)
+        later, there, _ = new.acquire("s", "new")
+        assert (later.epoch, there) == (2, batch.head)
+        old.append(batch)  # it is there: what was committed before stays so
+        with pytest.raises(FencedError):
+            old.append(sealed(term, batch.head))
+        with pytest.raises(FencedError):
+            old.renew(term)
+        with pytest.raises(ConflictError):
+            new.append(sealed(later, Head(5, bytes(32))))
+
+
+@pytest.mark.parametrize("address", ["no such database", "no such role", "no schema"])
+def test_what_waiting_does_not_mend(database: str, address: str) -> None:
+    """It is told apart from a database that is away."""
+    made = {
+        "no such database": database.replace("/eventsched_test", "/eventsched_none"),
+        "no such role": "postgresql://nobody-of-that-name@" + database.split("@")[1],
+        "no schema": database,
+    }[address]
+    if address == "no schema":
+        with psycopg.connect(database, autocommit=True) as admin:
+            admin.execute("DROP SCHEMA eventsched_log CASCADE")
+    with closing(Session(made)) as session, pytest.raises(RefusedError) as told:
+        session.acquire("s", "me")
+    remedy = "eventsched db upgrade" if address == "no schema" else "mend the address"
+    assert remedy in told.value.remedy
+
+
+@pytest.mark.row(9)
+def test_a_term_does_not_outlive_a_failover(place: Path) -> None:
+    """Though the log is the same on the new timeline: what the old one had acknowledged may be
+    missing."""
+    settings = {"restore_command": "false"}
+    with (
+        EmbeddedPostgres(place / "data").open(writer=True) as postgres,
+        closing(Session(postgres.superuser_url)) as session,
+    ):
+        migrate(postgres.superuser_url)
+        term, head, history = session.acquire("s", "me")
+        batch = sealed(term, head)
+        session.append(batch)
+        assert history.endswith("/1")
+        session.close()
+        postgres.close()
+        (place / "data" / "postgres" / "recovery.signal").touch()
+        with EmbeddedPostgres(place / "data", settings=settings).open(writer=True):
+            promoted(session, term)
+            for _ in range(2):
+                with pytest.raises(HistoryChangedError):
+                    session.append(sealed(term, batch.head))
+            later, there, now = session.acquire("s", "me")
+            assert (later.epoch, there) == (2, batch.head)
+            assert now == history.removesuffix("/1") + "/2"
+            session.append(sealed(later, there))
+            session.close()
+
+
+def promoted(session: Session, term: Term) -> None:
+    """Waits until the server is a primary: until then it can be connected to, and is of no use."""
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        with suppress(HistoryChangedError):
+            try:
+                session.renew(term)
+            except UnavailableError:
+                continue
+        return
+    raise AssertionError("the server is still in recovery")

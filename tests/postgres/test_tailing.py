@@ -1,0 +1,156 @@
+"""A standby that follows a stream: every batch once, in order, and nothing that is not in it."""
+
+from collections.abc import Iterator
+from contextlib import closing
+
+import psycopg
+import pytest
+
+from eventsched.eventlog import chain
+from eventsched.eventlog.chain import Head
+from eventsched.eventlog.errors import CorruptLogError, HistoryChangedError, RefusedError
+from eventsched.eventlog.port import Snapshot
+from eventsched.eventlog.postgres import PostgresEventLog
+from eventsched.eventlog.tailing import Tail
+from tests.contract.proxy import Proxy, between
+from tests.contract.test_eventlog import append, batch, stored
+
+
+@pytest.fixture
+def proxy(database: str) -> Iterator[Proxy]:
+    """A way to the database that can lose things."""
+    with between(database) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def log(database: str) -> Iterator[PostgresEventLog]:
+    """A stream and its writer."""
+    with closing(PostgresEventLog(database, "s", "writer")) as log:
+        yield log
+
+
+class Follower(Tail):
+    """One that remembers where it is."""
+
+    place = Head(0, chain.genesis("s"))
+
+    def read(self, most: int = 64) -> list[int]:
+        """The first positions of the next batches."""
+        found = self.poll(self.place, most)
+        if found:
+            self.place = Head(found[-1].first + found[-1].count, found[-1].hash)
+        return [each.first for each in found]
+
+
+@pytest.fixture
+def tail(proxy: Proxy) -> Iterator[Follower]:
+    """Who follows it."""
+    with closing(Follower(proxy.url, "s")) as tail:
+        yield tail
+
+
+def test_a_stream_that_is_not_there_yet(database: str, tail: Follower) -> None:
+    """Nothing to read, until somebody begins it."""
+    assert tail.read() == []
+    assert (tail.summit, tail.snapshot()) == (None, None)
+    with closing(PostgresEventLog(database, "s", "writer")) as log:
+        assert tail.read() == []
+        assert tail.summit is not None
+        assert (tail.summit.head, tail.summit.epoch) == (Head(0, chain.genesis("s")), 1)
+        append(log, batch(0, 2))
+        [found] = tail.poll(tail.place)
+    assert found.records == stored(0, 2)
+
+
+def test_batches_are_read_once_and_in_order(tail: Follower, log: PostgresEventLog) -> None:
+    """As many as are asked for."""
+    for at in range(0, 6, 2):
+        append(log, batch(at, 2))
+    assert tail.read(2) == [0, 2]
+    assert tail.read() == [4]
+    assert tail.read() == []
+    assert tail.summit is not None
+    assert tail.place == tail.summit.head == Head(6, log.head_hash)
+
+
+def test_a_lost_connection_is_made_again(
+    proxy: Proxy, tail: Follower, log: PostgresEventLog
+) -> None:
+    """Nothing is read twice, nothing is missed."""
+    append(log, batch(0))
+    assert tail.read() == [0]
+    proxy.cut()
+    append(log, batch(1))
+    with pytest.raises(Exception, match="start the database"):
+        tail.read()
+    assert tail.read() == [1]
+
+
+def test_a_snapshot_is_a_place_to_begin(tail: Follower, log: PostgresEventLog) -> None:
+    """If the chain has it."""
+    append(log, batch(0, 2))
+    log.keep(Snapshot(2, log.head_hash, "digest", "1", b"body"))
+    append(log, batch(2))
+    found = tail.snapshot()
+    assert found is not None
+    assert (found.digest, found.body) == ("digest", b"body")
+    tail.place = Head(found.position, found.hash)
+    assert tail.read() == [2]
+    log.keep(Snapshot(2, bytes(32), "digest", "1", b"body"))
+    assert tail.snapshot() is None
+
+
+@pytest.mark.parametrize("column", ["body", "mark", "written_at", "hash"])
+def test_a_batch_that_was_edited(
+    database: str, tail: Follower, log: PostgresEventLog, column: str
+) -> None:
+    """It is not followed."""
+    append(log, batch(0))
+    append(log, batch(1))
+    changed = {
+        "body": "replace(body::text, 'p1', 'p9')::json",
+        "mark": "'7'",
+        "written_at": "written_at + interval '1 s'",
+        "hash": "sha256('')",
+    }[column]
+    with psycopg.connect(database, autocommit=True) as admin:
+        admin.execute("ALTER TABLE eventsched_log.batch DISABLE TRIGGER ALL")
+        admin.execute(
+            f"UPDATE eventsched_log.batch SET {column} = {changed} WHERE first = 1"  # type: ignore[arg-type]
+        )
+    assert tail.read(1) == [0]
+    with pytest.raises(CorruptLogError, match="position 1"):
+        tail.read()
+
+
+def test_a_history_without_what_was_read(
+    database: str, tail: Follower, log: PostgresEventLog
+) -> None:
+    """The database has lost the last batch: whoever has folded it begins anew."""
+    append(log, batch(0))
+    first = log.head_hash
+    append(log, batch(1))
+    assert tail.read() == [0, 1]
+    with psycopg.connect(database, autocommit=True) as admin:
+        admin.execute("UPDATE eventsched_log.head SET next = 1, hash = %s", [first])
+    with pytest.raises(HistoryChangedError):
+        tail.read()
+
+
+def test_other_batches_in_their_place(database: str, tail: Follower, log: PostgresEventLog) -> None:
+    """The new history has gone on: the hashes tell."""
+    append(log, batch(0))
+    assert tail.read() == [0]
+    with psycopg.connect(database, autocommit=True) as admin:
+        admin.execute("UPDATE eventsched_log.head SET hash = sha256('')")
+    with pytest.raises(HistoryChangedError):
+        tail.read()
+
+
+def test_no_schema(database: str, tail: Follower) -> None:
+    """Waiting does not mend that."""
+    with psycopg.connect(database, autocommit=True) as admin:
+        admin.execute("DROP SCHEMA eventsched_log CASCADE")
+    with pytest.raises(RefusedError, match="eventsched db upgrade"):
+        tail.read()

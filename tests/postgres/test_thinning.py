@@ -1,0 +1,62 @@
+"""Old vectors are deleted; what is kept can be read as before."""
+
+from contextlib import closing
+
+import numpy as np
+import psycopg
+import pytest
+
+from eventsched.domain.verdicts import Detail
+from eventsched.eventlog.errors import UnavailableError
+from eventsched.eventlog.port import Batch
+from eventsched.eventlog.postgres import PostgresEventLog
+from eventsched.eventlog.thinning import thin
+from tests.contract.test_eventlog import append, stored
+
+HOUR = 3600
+NOW = 10 * HOUR * 1_000_000
+
+
+def vector(base: int | None = None) -> Detail:
+    """Vectors over no nodes."""
+    return Detail(0, base, np.zeros(0, dtype=np.uint16), ())
+
+
+def left(database: str) -> list[tuple[str, int]]:
+    """Streams and positions that there are vectors of."""
+    query = (
+        "SELECT s.name, d.seq FROM eventsched_log.detail d"
+        " JOIN eventsched_log.stream s ON s.id = d.stream ORDER BY 1, 2"
+    )
+    with psycopg.connect(database) as admin:
+        return admin.execute(query).fetchall()
+
+
+def test_what_a_kept_delta_builds_on_is_kept(database: str) -> None:
+    """However old it is; another stream is not touched."""
+    clock = [0]
+    with (
+        closing(PostgresEventLog(database, "s", "w", clock=lambda: clock[0])) as log,
+        closing(PostgresEventLog(database, "t", "w", clock=lambda: 0)) as other,
+    ):
+        append(other, Batch(stored(0), {0: vector()}))
+        append(log, Batch(stored(0, 4), {0: vector(), 1: vector(0), 2: vector(), 3: vector(2)}))
+        clock[0] = 8 * HOUR * 1_000_000
+        append(log, Batch(stored(4, 2), {4: vector(1), 5: vector()}))
+
+        assert thin(database, "s", 20 * HOUR, NOW) == 0
+        assert left(database) == [("s", at) for at in range(6)] + [("t", 0)]
+        assert thin(database, "s", 5 * HOUR, NOW) == 2
+        assert left(database) == [("s", 0), ("s", 1), ("s", 4), ("s", 5), ("t", 0)]
+        assert thin(database, "s", 5 * HOUR, NOW) == 0
+        assert thin(database, "s", 1 * HOUR, NOW) == 4
+        assert left(database) == [("t", 0)]
+        assert len(list(log.read())) == 6
+        assert thin(database, "nobody", 0, NOW) == 0
+
+
+def test_who_may_only_read_deletes_nothing(database: str) -> None:
+    """It is a writer's affair."""
+    with pytest.raises(UnavailableError, match="permission denied"):
+        thin(f"{database}&options=-c%20role%3Deventsched_reader", "s", 1, NOW)
+    assert thin(f"{database}&options=-c%20role%3Deventsched_writer", "s", 1, NOW) == 0
