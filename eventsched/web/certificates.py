@@ -1,0 +1,189 @@
+"""The certificate that a new connection gets: given files, read again when they have changed, or
+one of our own making.
+
+Both are looked after while a TLS handshake begins, so there is no timer and the next connection has
+the new certificate. What cannot be read leaves the old one in use, and a warning in the log.
+"""
+
+import ipaddress
+import os
+import socket
+import ssl
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import structlog
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from eventsched.domain.errors import InputError
+
+LIFETIME = timedelta(days=365)
+"""Of a certificate of our own; it is made anew when two thirds are over."""
+_SKEW = timedelta(hours=1)
+
+logger = structlog.stdlib.get_logger(__name__)
+
+
+class Files:
+    """A certificate (with its chain) and its key in two PEM files."""
+
+    def __init__(self, certificate: Path, key: Path) -> None:
+        self._certificate, self._key = certificate, key
+
+    def pem(self) -> bytes:
+        """Both, as they are now. Raises OSError."""
+        return self._certificate.read_bytes() + b"\n" + self._key.read_bytes()
+
+    def refusal(self, error: OSError) -> InputError:
+        """Why they cannot be used, for people."""
+        place = f"{self._certificate}, {self._key}"
+        if isinstance(error, ssl.SSLError):
+            reason = error.reason or str(error)
+            remedy = "give a certificate and its key as PEM, without a passphrase"
+            return InputError(place, f"cannot be used ({reason})", remedy)
+        return InputError(
+            str(error.filename or place),
+            f"cannot be read ({error.strerror})",
+            "name a file that is there and readable, or leave certFile and keyFile out",
+        )
+
+
+class SelfMade:
+    """A certificate of our own for given names, kept in memory. Whoever connects has to take it on
+    trust; kubelets' probes do."""
+
+    def __init__(self, names: Iterable[str], clock: Callable[[], float] = time.time) -> None:
+        self._names = list(names)
+        self._clock = clock
+        self._until = 0.0
+        self._pem = b""
+
+    def pem(self) -> bytes:
+        """It and its key; a new one where it is time."""
+        now = self._clock()
+        if now >= self._until:
+            self._pem = b"".join(made(self._names, datetime.fromtimestamp(now, UTC)))
+            self._until = now + LIFETIME.total_seconds() * 2 / 3
+        return self._pem
+
+    def refusal(self, error: OSError) -> InputError:
+        """Why it cannot be used, for people."""
+        return InputError(
+            "serving", f"no certificate could be made ({error})", "give certFile and keyFile"
+        )
+
+
+class Certificates:
+    """The TLS context of a server, whose certificate follows its source."""
+
+    def __init__(self, source: Files | SelfMade) -> None:
+        """Raises InputError where there is no usable certificate to begin with."""
+        self._source = source
+        self._problem = ""
+        try:
+            self._pem = source.pem()
+            self._current = _context(self._pem)
+        except OSError as error:  # ssl.SSLError is one
+            raise source.refusal(error) from error
+        self.context = _context(self._pem)
+        self.context.sni_callback = self._begins
+
+    def _begins(self, connection: ssl.SSLObject, name: str | None, _: ssl.SSLContext) -> None:
+        """A handshake begins; called also where the client names no server."""
+        try:
+            pem = self._source.pem()
+            if pem != self._pem:
+                self._current, self._pem = _context(pem), pem
+                self._problem = ""
+                logger.info("serving with a new certificate")
+        except OSError as error:
+            problem = str(self._source.refusal(error))
+            if problem != self._problem:
+                self._problem = problem
+                logger.warning("the certificate stays as it was", problem=problem)
+        connection.context = self._current
+
+
+def _context(pem: bytes) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["http/1.1"])
+    with _file(pem) as path:
+        context.load_cert_chain(path, password="")  # without one OpenSSL would ask on the terminal
+    return context
+
+
+@contextmanager
+def _file(content: bytes) -> Iterator[str]:
+    """A file for OpenSSL's loader, which takes nothing else; in memory where there is such."""
+    if sys.platform == "linux":
+        descriptor = os.memfd_create("certificate")
+        try:
+            os.write(descriptor, content)
+            yield f"/proc/self/fd/{descriptor}"
+        finally:
+            os.close(descriptor)
+    else:
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(content)
+            file.flush()
+            yield file.name
+
+
+def own_names(address: str) -> list[str]:
+    """The names and addresses by which this process may be reached, for its own certificate;
+    ``address`` is the one that it listens on. Asks no name server."""
+    names = ["localhost", "127.0.0.1", "::1", socket.gethostname(), address]
+    names += [os.environ.get("POD_IP", ""), _outgoing()]
+    unspecified = ("", "0.0.0.0", "::")
+    return list(dict.fromkeys(name for name in names if name not in unspecified))
+
+
+def _outgoing() -> str:
+    """The address that packets to other machines bear, which is a pod's; "" where there is none."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))  # nothing is sent
+        except OSError:
+            return ""
+        name: tuple[str, int] = probe.getsockname()
+        return name[0]
+
+
+def made(names: Iterable[str], now: datetime) -> tuple[bytes, bytes]:
+    """A self-signed certificate for names and IP addresses, and its key, as PEM."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "eventsched")])
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - _SKEW)
+        .not_valid_after(now + LIFETIME)
+        .add_extension(x509.SubjectAlternativeName([_general(name) for name in names]), False)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), False)
+        .sign(key, hashes.SHA256())
+    )
+    pem = serialization.Encoding.PEM
+    private = key.private_bytes(
+        pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    return certificate.public_bytes(pem), private
+
+
+def _general(name: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(name))
+    except ValueError:
+        return x509.DNSName(name)

@@ -1,0 +1,131 @@
+"""Facts of a running scheduler as metrics, read when somebody asks for them."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from eventsched.web.status import Status, Watch
+
+_NUMBERS: dict[str, tuple[str, Callable[[Status], float]]] = {
+    "eventsched_log_head_records": (
+        "Records of the stream that are known to be committed.",
+        lambda status: status.log_head,
+    ),
+    "eventsched_log_lag_records": (
+        "Committed records that a standby has not folded yet.",
+        lambda status: status.log_lag,
+    ),
+    "eventsched_log_epoch": (
+        "Epoch of the last known term; a leader writes with it.",
+        lambda status: status.epoch,
+    ),
+    "eventsched_open_binds": (
+        "Intents to bind that have no outcome yet.",
+        lambda status: status.open_binds,
+    ),
+    "eventsched_open_evictions": (
+        "Intents to evict that have no outcome yet.",
+        lambda status: status.open_evictions,
+    ),
+    "eventsched_overcommitted_nodes": (
+        "Nodes whose pods request more than they offer.",
+        lambda status: status.overcommitted_nodes,
+    ),
+    "eventsched_reports_waiting": (
+        "Events and conditions that are still to be written to the API server.",
+        lambda status: status.reports_waiting,
+    ),
+}
+_WATCH_COUNTS: dict[str, tuple[str, Callable[[Watch], float]]] = {
+    "eventsched_watch_events_total": (
+        "Events that came over a watch, bookmarks among them.",
+        lambda watch: watch.events,
+    ),
+    "eventsched_watch_relists_total": (
+        "Times that a resource was listed anew because its watch could not go on.",
+        lambda watch: watch.relists,
+    ),
+    "eventsched_watch_reconnects_total": (
+        "Times that a watch was begun again where it had ended.",
+        lambda watch: watch.reconnects,
+    ),
+}
+_WATCH_NUMBERS: dict[str, tuple[str, Callable[[Watch], float]]] = {
+    "eventsched_watch_lag_seconds": (
+        "Time since the API server last said anything on a watch.",
+        lambda watch: watch.lag,
+    ),
+    "eventsched_undecodable_objects": (
+        "Objects that are passed over because they could not be decoded.",
+        lambda watch: watch.undecodable,
+    ),
+}
+
+
+class Gauges(Collector):
+    """Reads a status at every scrape."""
+
+    def __init__(self, status: Status) -> None:
+        self._status = status
+
+    def describe(self) -> Iterator[Metric]:
+        """Nothing: the registry then does not read the status only to learn names."""
+        return iter(())
+
+    def collect(self) -> Iterator[Metric]:
+        """The metrics as they are now."""
+        yield from self._upstream()
+        for name, (told, read) in _NUMBERS.items():
+            yield GaugeMetricFamily(name, told, read(self._status))
+        yield CounterMetricFamily(
+            "eventsched_reports_dropped_total",
+            "Events and conditions that were given up.",
+            self._status.reports_dropped,
+        )
+        watches = self._status.watches
+        for name, (told, of) in _WATCH_COUNTS.items():
+            counted = CounterMetricFamily(name, told, labels=["resource"])
+            for resource, watch in watches.items():
+                counted.add_metric([resource], of(watch))
+            yield counted
+        for name, (told, of) in _WATCH_NUMBERS.items():
+            yield _gauge(name, told, ["resource"], {(r,): of(w) for r, w in watches.items()})
+
+    def _upstream(self) -> Iterator[Metric]:
+        """Those that kube-scheduler has too."""
+        status = self._status
+        yield _gauge(
+            "scheduler_pending_pods",
+            "Pods that wait, by queue: active, backoff, unschedulable, gated.",
+            ["queue"],
+            {(queue,): count for queue, count in status.queues.items()},
+        )
+        yield _gauge(
+            "scheduler_unschedulable_pods",
+            "Unschedulable pods by plugin that refused them; a pod counts for each such plugin.",
+            ["plugin", "profile"],
+            status.unschedulable,
+        )
+        cached = {"nodes": status.nodes, "pods": status.pods, "assumed_pods": status.reservations}
+        yield _gauge(
+            "scheduler_cache_size",
+            "Nodes, pods on a node, and pods whose bind has no outcome yet.",
+            ["type"],
+            {(kind,): count for kind, count in cached.items()},
+        )
+        if status.lease:
+            yield _gauge(
+                "leader_election_master_status",
+                "1 where this process leads, 0 where it stands by; name is the Lease's.",
+                ["name"],
+                {(status.lease,): status.leading},
+            )
+
+
+def _gauge(name: str, told: str, labels: list[str], values: Mapping[Any, float]) -> Metric:
+    gauge = GaugeMetricFamily(name, told, labels=labels)
+    for key, value in values.items():
+        gauge.add_metric(list(key), value)
+    return gauge

@@ -1,0 +1,67 @@
+"""``/healthz``, ``/livez``, ``/readyz``: checks as text, in the form that kubelets and people know.
+
+The form is that of upstream's apiserver/pkg/server/healthz/healthz.go; where that says "reason
+withheld" the reason stands here, since reasons are written to be public.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from http import HTTPStatus
+from typing import NamedTuple
+
+from eventsched.logs.masking import masked
+from eventsched.web.status import Status
+
+Checks = Mapping[str, str]
+
+
+class Answer(NamedTuple):
+    """An HTTP status and its text."""
+
+    status: int
+    text: str
+
+
+def checks_of(status: Status) -> dict[str, Callable[[], Checks]]:
+    """Path → what is checked there, ``ping`` first: that there is an answer at all."""
+
+    def live() -> Checks:
+        return {"ping": "", **status.liveness}
+
+    def ready() -> Checks:
+        return {"ping": "", **status.readiness}
+
+    return {"healthz": live, "livez": live, "readyz": ready}
+
+
+def answer(name: str, checks: Checks, *, verbose: bool, exclude: Sequence[str]) -> Answer:
+    """All checks together: 200 ``ok`` (with ``verbose`` a line for each), or 500 and the lines.
+    ``exclude`` names checks that are taken as passed."""
+    lines, failed = [], False
+    for check, problem in checks.items():
+        if check in exclude:
+            lines.append(f"[+]{check} excluded: ok")
+        elif problem:
+            lines.append(f"[-]{check} failed: {masked(problem)}")
+            failed = True
+        else:
+            lines.append(f"[+]{check} ok")
+    unknown = sorted(set(exclude) - set(checks))
+    if unknown:
+        names = ",".join(f'"{each}"' for each in unknown)
+        lines.append(f"warn: some health checks cannot be excluded: no matches for {names}")
+    if failed:
+        text = "\n".join([*lines, f"{name} check failed", ""])
+        return Answer(HTTPStatus.INTERNAL_SERVER_ERROR, text)
+    if not verbose:
+        return Answer(HTTPStatus.OK, "ok")
+    return Answer(HTTPStatus.OK, "\n".join([*lines, f"{name} check passed", ""]))
+
+
+def single(checks: Checks, check: str) -> Answer:
+    """One check alone; 404 where there is none of that name."""
+    if check not in checks:
+        return Answer(HTTPStatus.NOT_FOUND, f"the checks are {', '.join(checks)}\n")
+    if checks[check]:
+        problem = f"internal server error: {masked(checks[check])}\n"
+        return Answer(HTTPStatus.INTERNAL_SERVER_ERROR, problem)
+    return Answer(HTTPStatus.OK, "ok")

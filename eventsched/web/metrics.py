@@ -1,0 +1,112 @@
+"""The metrics of one scheduler, in a registry of their own. docs/metrics.md explains each.
+
+Three sources: committed records, which ``observe`` counts; what whoever runs the scheduler measures
+and says (``committed``, ``folded``…); and facts that are read when somebody asks (web/gauges.py).
+Where the meaning is that of upstream's pkg/scheduler/metrics/metrics.go, so are names, labels and
+buckets.
+"""
+
+import platform
+from collections.abc import Iterable
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    GCCollector,
+    Histogram,
+    ProcessCollector,
+    disable_created_metrics,
+)
+from prometheus_client.exposition import choose_encoder
+
+from eventsched import __version__
+from eventsched.scheduling.ledger import Logged
+from eventsched.web.counting import Counting, exponential
+from eventsched.web.gauges import Gauges
+from eventsched.web.status import Status
+
+# For the process: the time of creation of each series would double the answer's length.
+disable_created_metrics()  # type: ignore[no-untyped-call]
+
+
+class Metrics:
+    """Counts since the process began. Called in the scheduler's event loop only."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self._counting = Counting(self.registry)
+        ProcessCollector(registry=self.registry)
+        GCCollector(registry=self.registry)
+        info = Gauge(
+            "eventsched_build_info",
+            "Always 1; the labels say what runs.",
+            ["version", "python"],
+            registry=self.registry,
+        )
+        info.labels(__version__, platform.python_version()).set(1)
+        self._commit_duration = self._histogram(
+            "eventsched_log_commit_duration_seconds",
+            "From offering a batch to knowing that it is durable, repeated offers included.",
+            exponential(0.001, 2, 15),
+        )
+        self._batch_records = self._histogram(
+            "eventsched_log_batch_records",
+            "Records of a committed batch.",
+            exponential(1, 2, 13),
+        )
+        self._batch_bytes = self._histogram(
+            "eventsched_log_batch_bytes",
+            "Bytes of the records of a committed batch, without their vectors.",
+            exponential(256, 4, 10),
+        )
+        self._fold_duration = self._histogram(
+            "eventsched_log_fold_duration_seconds",
+            "Reading the log and folding it into the state, at the beginning of a term.",
+            exponential(0.01, 2, 15),
+        )
+        self._takeover_duration = self._histogram(
+            "eventsched_takeover_duration_seconds",
+            "From winning the lease to being able to make attempts.",
+            exponential(0.01, 2, 15),
+        )
+        self._fenced = Counter(
+            "eventsched_log_fenced_appends_total",
+            "Batches that were refused because another writer had begun a newer epoch.",
+            registry=self.registry,
+        )
+
+    def _histogram(self, name: str, told: str, buckets: list[float]) -> Histogram:
+        return Histogram(name, told, buckets=buckets, registry=self.registry)
+
+    def attach(self, status: Status) -> None:
+        """From now on the facts of a running scheduler are shown, too."""
+        self.registry.register(Gauges(status))
+
+    def observe(self, logged: Iterable[Logged], now: int) -> None:
+        """Counts committed records, each once, in the order of the log. ``now`` (µs) is when they
+        were known to be committed."""
+        self._counting.observe(logged, now)
+
+    def committed(self, seconds: float, records: int, size: int) -> None:
+        """A batch of so many records and bytes is durable, after so long."""
+        self._commit_duration.observe(seconds)
+        self._batch_records.observe(records)
+        self._batch_bytes.observe(size)
+
+    def fenced(self) -> None:
+        """A batch was refused: another writer has the stream."""
+        self._fenced.inc()
+
+    def folded(self, seconds: float) -> None:
+        """The log was read and folded, which took so long."""
+        self._fold_duration.observe(seconds)
+
+    def took_over(self, seconds: float) -> None:
+        """A term is leading, so long after its lease was won."""
+        self._takeover_duration.observe(seconds)
+
+    def exposition(self, accept: str = "") -> tuple[bytes, str]:
+        """All metrics as text, and its content type, by the value of a header ``Accept``."""
+        encode, content_type = choose_encoder(accept)
+        return encode(self.registry), content_type

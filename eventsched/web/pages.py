@@ -1,0 +1,157 @@
+"""The pages: which path answers what, and who is asked before it does.
+
+The health paths are open, as upstream has it for probes (AlwaysAllowPaths); everything else, also
+what does not exist, is authorized first.
+"""
+
+import json
+import platform
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.datastructures import Headers
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from eventsched import __version__
+from eventsched.domain.errors import InputError
+from eventsched.logs import output
+from eventsched.logs.masking import masked_value
+from eventsched.web import health
+from eventsched.web.authorization import RefusedError, Reviews
+from eventsched.web.metrics import Metrics
+from eventsched.web.status import Status
+
+_OPEN = ("healthz", "livez", "readyz")
+_HEADERS = ((b"cache-control", b"no-cache, private"), (b"x-content-type-options", b"nosniff"))
+_LONGEST = 1024
+"""Bytes that a request may have."""
+
+
+def public(status: Status) -> ASGIApp:
+    """The health paths alone."""
+    return _application(_health_routes(status), None)
+
+
+def application(
+    status: Status,
+    metrics: Metrics,
+    configuration: Mapping[str, Any],
+    reviews: Reviews | None,
+) -> ASGIApp:
+    """All pages. ``configuration`` is what ``/configz`` shows, its secrets masked; ``reviews``
+    decide on requests, None lets everybody read everything."""
+    shown = json.dumps(masked_value(configuration)).encode()
+
+    async def configz(_: Request) -> Response:
+        return Response(shown, media_type="application/json")
+
+    async def measured(request: Request) -> Response:
+        text, content_type = metrics.exposition(request.headers.get("accept", ""))
+        return Response(text, headers={"content-type": content_type})
+
+    routes = [
+        *_health_routes(status),
+        Route("/metrics", measured, methods=["GET"]),
+        Route("/configz", configz, methods=["GET"]),
+        Route("/version", _version, methods=["GET"]),
+        Route("/debug/flags/v", _set_level, methods=["PUT"]),
+    ]
+    return _application(routes, reviews)
+
+
+def _application(routes: list[Route], reviews: Reviews | None) -> Starlette:
+    shield = Middleware(_Shield, reviews=reviews)
+    made = Starlette(routes=routes, middleware=[shield], max_body_size=_LONGEST)
+    made.router.redirect_slashes = False
+    return made
+
+
+class _Shield:
+    """What stands before all pages: authorization, and headers that hold for each answer."""
+
+    def __init__(self, app: ASGIApp, reviews: Reviews | None) -> None:
+        self._app = app
+        self._reviews = reviews
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+
+        async def dressed(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message["headers"], *_HEADERS]
+            await send(message)
+
+        path: str = scope["path"]
+        if self._reviews is not None and path.split("/")[1] not in _OPEN:
+            header = Headers(scope=scope).get("authorization", "")
+            try:
+                await self._reviews.check(header, scope["method"].lower(), path)
+            except RefusedError as refused:
+                await _refusal(refused)(scope, receive, dressed)
+                return
+        await self._app(scope, receive, dressed)
+
+
+def _refusal(refused: RefusedError) -> Response:
+    """A Status object, as an API server answers."""
+    status = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": refused.message,
+        "reason": refused.reason,
+        "code": int(refused.status),
+    }
+    is_unknown = refused.status is HTTPStatus.UNAUTHORIZED
+    headers = {"WWW-Authenticate": "Bearer"} if is_unknown else None
+    return JSONResponse(status, refused.status, headers)
+
+
+def _health_routes(status: Status) -> list[Route]:
+    routes = []
+    for name, checks in health.checks_of(status).items():
+        routes.append(Route(f"/{name}", _all_checks(name, checks), methods=["GET"]))
+        routes.append(Route(f"/{name}/{{check}}", _one_check(checks), methods=["GET"]))
+    return routes
+
+
+def _all_checks(name: str, checks: Callable[[], health.Checks]) -> Any:
+    async def page(request: Request) -> Response:
+        query = request.query_params
+        answer = health.answer(
+            name, checks(), verbose="verbose" in query, exclude=query.getlist("exclude")
+        )
+        return PlainTextResponse(answer.text, answer.status)
+
+    return page
+
+
+def _one_check(checks: Callable[[], health.Checks]) -> Any:
+    async def page(request: Request) -> Response:
+        answer = health.single(checks(), request.path_params["check"])
+        return PlainTextResponse(answer.text, answer.status)
+
+    return page
+
+
+async def _version(_: Request) -> Response:
+    return JSONResponse({"version": __version__, "python": platform.python_version()})
+
+
+async def _set_level(request: Request) -> Response:
+    """Upstream's way to change verbosity (apiserver/pkg/server/routes/flags.go); a level's name
+    is taken too."""
+    body = await request.body()
+    try:
+        level = output.set_level(body.decode(errors="replace"))
+    except InputError as error:
+        return PlainTextResponse(f"{error}\n", HTTPStatus.BAD_REQUEST)
+    return PlainTextResponse(f"the log level is {level} now\n")

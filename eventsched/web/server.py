@@ -1,0 +1,140 @@
+"""The listening side: HTTPS, and plain HTTP for probes where it is asked for, in the event loop of
+the scheduler and without any say in its signals or its end.
+
+    async with serving(options, pages.application(…), pages.public(status)) as at: …
+"""
+
+import asyncio
+import errno
+import os
+import socket
+import ssl
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from eventsched.domain.errors import InputError, UnavailableError
+from eventsched.web.certificates import Certificates, Files, SelfMade, own_names
+
+_END = 5
+"""Seconds that requests under way get when serving ends (upstream: cmd/kube-scheduler/app
+server.go, shutdownTimeout)."""
+_MOST = 512
+"""Connections at a time; more are answered 503."""
+_BACKLOG = 128
+
+
+@dataclass(frozen=True)
+class Options:
+    """Where to listen: ``port`` for HTTPS, ``plain_health_port`` for HTTP; None for not at all, 0
+    for any that is free. Without files for certificate and key one is made."""
+
+    bind_address: str = "127.0.0.1"
+    port: int | None = 10259
+    cert_file: Path | None = None
+    key_file: Path | None = None
+    plain_health_port: int | None = None
+
+
+@dataclass(frozen=True)
+class Addresses:
+    """Where it listens, as URLs; "" where it does not."""
+
+    secure: str
+    plain: str
+
+
+class _Server(uvicorn.Server):
+    """uvicorn without its hands on the process's signals."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """The process's signals are the scheduler's."""
+        yield
+
+
+@asynccontextmanager
+async def serving(options: Options, app: ASGIApp, public: ASGIApp) -> AsyncIterator[Addresses]:
+    """Serves while the block runs: ``app`` over HTTPS and, on the plain port, ``public``. Raises
+    InputError for an address or a certificate that cannot be used, UnavailableError for a port that
+    is taken."""
+    context = _certificates(options).context
+    ports = (
+        ("https", options.port, "serving.port", app, context),
+        ("http", options.plain_health_port, "serving.plainHealthPort", public, None),
+    )
+    urls = {"https": "", "http": ""}
+    async with AsyncExitStack() as running:
+        for scheme, port, field, shown, tls in ports:
+            if port is not None:
+                listening = _listening(options.bind_address, port, field)
+                running.callback(listening.close)
+                urls[scheme] = _url(scheme, listening)
+                await running.enter_async_context(_run(shown, listening, tls))
+        yield Addresses(urls["https"], urls["http"])
+
+
+@asynccontextmanager
+async def _run(
+    app: ASGIApp, listening: socket.socket, tls: ssl.SSLContext | None
+) -> AsyncIterator[None]:
+    config = uvicorn.Config(
+        app,
+        http="h11",
+        ws="none",
+        lifespan="off",
+        interface="asgi3",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        limit_concurrency=_MOST,
+        timeout_graceful_shutdown=_END,
+        ssl_context_factory=None if tls is None else lambda *_: tls,
+    )
+    server = _Server(config)
+    task = asyncio.create_task(server.serve([listening]), name="web")
+    try:
+        while not server.started and not task.done():
+            await asyncio.sleep(0)
+        yield
+    finally:
+        server.should_exit = True
+        await task
+
+
+def _certificates(options: Options) -> Certificates:
+    if (options.cert_file is None) != (options.key_file is None):
+        raise InputError("serving", "names only one of certFile and keyFile", "name both or none")
+    if options.cert_file is None or options.key_file is None:
+        return Certificates(SelfMade(own_names(options.bind_address)))
+    return Certificates(Files(options.cert_file, options.key_file))
+
+
+def _listening(address: str, port: int, field: str) -> socket.socket:
+    """A socket that listens; errors are told in terms of the field of the configuration."""
+    if not 0 <= port < 2**16:
+        raise InputError(field, f"{port} is no port", "choose one up to 65535")
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    try:
+        return socket.create_server(
+            (address, port), family=family, backlog=_BACKLOG, dualstack_ipv6=address == "::"
+        )
+    except OSError as error:
+        place = f"{field} {port} on {address}"
+        if error.errno == errno.EADDRINUSE:
+            remedy = "choose another one, or stop what listens there"
+            raise UnavailableError(place, "is taken", remedy) from error
+        number = error.errno or 0  # below 0: what getaddrinfo said
+        reason = os.strerror(number) if number > 0 else error.strerror
+        remedy = "choose an address of this machine and a port above 1023"
+        raise InputError(place, f"cannot be listened on ({reason})", remedy) from error
+
+
+def _url(scheme: str, listening: socket.socket) -> str:
+    host, port = listening.getsockname()[:2]
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"

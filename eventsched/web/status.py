@@ -1,0 +1,112 @@
+"""What the web reads of a running scheduler. Whoever runs one gives an object of this shape.
+
+Everything is read in the scheduler's own event loop, at the moment of a request, so nothing is ever
+half changed; each fact must cost little (a scrape may come every second).
+"""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+
+class Watch(Protocol):
+    """One resource's watch. The three counts rise as long as the process lives."""
+
+    @property
+    def events(self) -> int:
+        """Events that came over the watch, bookmarks among them."""
+
+    @property
+    def relists(self) -> int:
+        """Times that everything was listed anew because the watch could not go on (410, a gap)."""
+
+    @property
+    def reconnects(self) -> int:
+        """Times that the watch was begun again where it had ended."""
+
+    @property
+    def lag(self) -> float:
+        """Seconds since the API server last said anything on it: an event, a bookmark, a list."""
+
+    @property
+    def undecodable(self) -> int:
+        """Objects that are passed over at present because they could not be decoded."""
+
+
+class Status(Protocol):
+    """A running scheduler. Where no term or no state is there yet, numbers are 0 and mappings are
+    empty."""
+
+    @property
+    def liveness(self) -> Mapping[str, str]:
+        """Check → what is wrong, "" where all is well. A process that fails one is to be
+        restarted, so only what a restart cures belongs here: nothing of the database's or the API
+        server's being away."""
+
+    @property
+    def readiness(self) -> Mapping[str, str]:
+        """Check → what is wrong, "" where all is well: whether it does, or as a standby could do at
+        once, what it is there for. The words are public; they must hold no secret."""
+
+    @property
+    def lease(self) -> str:
+        """The name of the Lease that elects, "" where there is no election."""
+
+    @property
+    def leading(self) -> bool:
+        """Whether attempts are made."""
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the last term that is known."""
+
+    @property
+    def log_head(self) -> int:
+        """Records of the stream that are known to be committed."""
+
+    @property
+    def log_lag(self) -> int:
+        """Committed records that a standby has not taken in yet; 0 for a leader."""
+
+    @property
+    def queues(self) -> Mapping[str, int]:
+        """Queue (``active``, ``backoff``, ``unschedulable``, ``gated``) → pods that wait in it."""
+
+    @property
+    def unschedulable(self) -> Mapping[tuple[str, str], int]:
+        """(Plugin, profile) → unschedulable pods that the plugin refused."""
+
+    @property
+    def nodes(self) -> int:
+        """Nodes that are known."""
+
+    @property
+    def pods(self) -> int:
+        """Pods on a node, reserved ones too."""
+
+    @property
+    def reservations(self) -> int:
+        """Pods with a node held for them whose bind has no outcome yet."""
+
+    @property
+    def open_binds(self) -> int:
+        """Intents to bind without an outcome."""
+
+    @property
+    def open_evictions(self) -> int:
+        """Intents to evict without an outcome."""
+
+    @property
+    def overcommitted_nodes(self) -> int:
+        """Nodes whose pods request more than they offer."""
+
+    @property
+    def reports_waiting(self) -> int:
+        """Events and conditions that are to be written to the API server yet."""
+
+    @property
+    def reports_dropped(self) -> int:
+        """Those that were given up, since the process began."""
+
+    @property
+    def watches(self) -> Mapping[str, Watch]:
+        """Resource (``Pod``, ``Node``…) → its watch."""

@@ -1,0 +1,72 @@
+"""Health as text: upstream's form, with reasons."""
+
+import pytest
+
+from eventsched.web import health
+from eventsched.web.health import Answer
+from tests.web.facts import Facts
+
+WELL = {"ping": "", "database": ""}
+AWAY = {"ping": "", "database": "away for 3 s", "watches": "Pod: not listed yet"}
+
+
+@pytest.mark.parametrize(
+    ("checks", "verbose", "exclude", "expected"),
+    [
+        (WELL, False, [], Answer(200, "ok")),
+        (WELL, True, [], Answer(200, "[+]ping ok\n[+]database ok\nreadyz check passed\n")),
+        (
+            AWAY,
+            False,
+            [],
+            Answer(
+                500,
+                "[+]ping ok\n[-]database failed: away for 3 s\n"
+                "[-]watches failed: Pod: not listed yet\nreadyz check failed\n",
+            ),
+        ),
+        (AWAY, False, ["database", "watches"], Answer(200, "ok")),
+        (
+            WELL,
+            True,
+            ["ping", "nothing"],
+            Answer(
+                200,
+                "[+]ping excluded: ok\n[+]database ok\nwarn: some health checks cannot be "
+                'excluded: no matches for "nothing"\nreadyz check passed\n',
+            ),
+        ),
+    ],
+)
+def test_all_checks_together(
+    checks: dict[str, str], verbose: bool, exclude: list[str], expected: Answer
+) -> None:
+    assert health.answer("readyz", checks, verbose=verbose, exclude=exclude) == expected
+
+
+@pytest.mark.parametrize(
+    ("check", "expected"),
+    [
+        ("ping", Answer(200, "ok")),
+        ("database", Answer(500, "internal server error: away for 3 s\n")),
+        ("other", Answer(404, "the checks are ping, database, watches\n")),
+    ],
+)
+def test_one_check_alone(check: str, expected: Answer) -> None:
+    assert health.single(AWAY, check) == expected
+
+
+def test_reasons_tell_no_secret() -> None:
+    checks = {"database": "cannot reach postgresql://eventsched:hunter2@db/events"}
+    assert "hunter2" not in health.answer("readyz", checks, verbose=False, exclude=[]).text
+    assert "hunter2" not in health.single(checks, "database").text
+
+
+def test_readiness_and_liveness_are_apart() -> None:
+    facts = Facts(liveness={"loop": ""}, readiness={"database": "away"})
+    checks = {name: read() for name, read in health.checks_of(facts).items()}
+    assert checks == {
+        "healthz": {"ping": "", "loop": ""},
+        "livez": {"ping": "", "loop": ""},
+        "readyz": {"ping": "", "database": "away"},
+    }

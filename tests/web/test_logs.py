@@ -1,0 +1,350 @@
+"""Lines about the running process: their form, their level, what is masked and what is told."""
+
+import io
+import json
+import logging
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import structlog
+
+from eventsched.domain import records
+from eventsched.domain.errors import InputError
+from eventsched.domain.records import Outcome, Queue, Record
+from eventsched.logs import masking, output
+from eventsched.logs.narration import Line, Narrator
+from eventsched.scheduling.ledger import Logged
+from tests.builders import SECOND, make_node, make_pod
+
+JWT = "eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiJrdWJlIn0.c2lnbmF0dXJl"
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is one."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture(autouse=True)
+def _restored() -> Iterator[None]:
+    """Logging as it was."""
+    root, ours = logging.getLogger(), logging.getLogger("eventsched")
+    handlers, levels = list(root.handlers), (root.level, ours.level)
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(levels[0])
+    ours.setLevel(levels[1])
+    logging.captureWarnings(False)
+    structlog.reset_defaults()
+
+
+def configured(form: str = "json", level: str = "info") -> io.StringIO:
+    out = io.StringIO()
+    output.configure(form, level, out)
+    return out
+
+
+def lines(out: io.StringIO) -> list[dict[str, Any]]:
+    """JSON lines without their times, which must be there."""
+    found = [json.loads(line) for line in out.getvalue().splitlines()]
+    for each in found:
+        assert each.pop("ts").endswith("Z")
+    return found
+
+
+def test_a_line_says_where_it_belongs() -> None:
+    out = configured()
+    logger = structlog.stdlib.get_logger("eventsched.runtime.live").bind(stream="scheduler")
+    logger.info("Scheduled", node="n1", pod="default/p1", seq=17)
+    assert out.getvalue().index('"event"') < out.getvalue().index('"stream"')
+    assert lines(out) == [
+        {
+            "level": "info",
+            "event": "Scheduled",
+            "stream": "scheduler",
+            "seq": 17,
+            "pod": "default/p1",
+            "node": "n1",
+            "logger": "eventsched.runtime.live",
+        }
+    ]
+
+
+def test_levels_hold_for_us_and_libraries_are_heard_from_warnings_on() -> None:
+    out = configured()
+    ours = structlog.stdlib.get_logger("eventsched.x")
+    theirs = [logging.getLogger(name) for name in ("uvicorn.error", "aiohttp.client", "sqlalchemy")]
+
+    def say() -> list[str]:
+        out.truncate(0)
+        out.seek(0)
+        ours.debug("detail")
+        ours.info("fact")
+        for each in theirs:
+            each.info("chatter")
+        theirs[0].warning("trouble at %s", "8:15")
+        return [line["event"] for line in lines(out)]
+
+    assert say() == ["fact", "trouble at 8:15"]
+    output.set_level("debug")
+    assert say() == ["detail", "fact", "trouble at 8:15"]
+    output.set_level("error")
+    assert say() == ["trouble at 8:15"]
+
+
+@pytest.mark.parametrize(
+    ("said", "level"),
+    [("debug", "debug"), (" INFO\n", "info"), ("0", "info"), ("3", "info"), ("4", "debug"),
+     ("10", "debug"), ("warning", "warning"), ("error", "error")],
+)  # fmt: skip
+def test_levels_by_name_and_by_verbosity(said: str, level: str) -> None:
+    assert output.set_level(said) == level
+    assert output.level() == level
+
+
+@pytest.mark.parametrize("said", ["", "loud", "-1", "4.5"])
+def test_no_such_level(said: str) -> None:
+    with pytest.raises(InputError, match="write one of debug, info, warning, error"):
+        output.set_level(said)
+
+
+def test_no_such_form() -> None:
+    with pytest.raises(InputError, match="write one of auto, json, text"):
+        output.configure("xml", "info", io.StringIO())
+
+
+@pytest.mark.parametrize(
+    ("form", "out", "is_json"),
+    [
+        ("auto", io.StringIO(), True),
+        ("auto", Terminal(), False),
+        ("json", Terminal(), True),
+        ("text", io.StringIO(), False),
+    ],
+)
+def test_json_where_nobody_reads_along(form: str, out: io.StringIO, is_json: bool) -> None:
+    output.configure(form, "info", out)
+    structlog.stdlib.get_logger("eventsched").info("hello")
+    assert out.getvalue().startswith("{") is is_json
+    assert "hello" in out.getvalue()
+
+
+def test_configuring_again_does_not_say_everything_twice() -> None:
+    configured()
+    out = configured()
+    structlog.stdlib.get_logger("eventsched").info("hello")
+    assert len(lines(out)) == 1
+
+
+def test_warnings_and_errors_are_lines_too() -> None:
+    out = configured()
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.warn("old", DeprecationWarning, stacklevel=1)
+    try:
+        raise ValueError(f"Bearer {JWT}")
+    except ValueError:
+        structlog.stdlib.get_logger("eventsched").exception("broken")
+        logging.getLogger("asyncio").exception("broken too")
+    found = lines(out)
+    assert [line["event"] for line in found if line["logger"] != "py.warnings"] == [
+        "broken",
+        "broken too",
+    ]
+    assert all(line["exception"].endswith("ValueError: Bearer ***") for line in found[-2:])
+    assert "DeprecationWarning: old" in found[0]["event"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("nothing to hide", "nothing to hide"),
+        ("pod default/p1 on https://10.0.0.1:6443/api", None),
+        ("postgresql://u:hunter2@db:5432/x", "postgresql://u:***@db:5432/x"),
+        ("postgresql://u:hun@ter/2@db/x?sslmode=on", "postgresql://u:***@db/x?sslmode=on"),
+        ("at postgresql://db/x?password=hunter2&a=b", "at postgresql://db/x?password=***&a=b"),
+        ("host=db password='hun ter2' user=u", "host=db password=*** user=u"),
+        ("PGPASSWORD=hunter2 psql", "PGPASSWORD=*** psql"),
+        ('{"token": "hun\\"ter2", "a": 1}', '{"token": "***", "a": 1}'),
+        ("{'client_secret': 'hunter2'}", "{'client_secret': \"***\"}"),
+        ("Authorization: Bearer hunter2", "Authorization: ***"),
+        ("authorization: Basic aHVudGVyMg==", "authorization: ***"),
+        ("sent bearer hunter2.x", "sent bearer ***"),
+        ("bearer tokens are wanted", "bearer tokens are wanted"),
+        (f"the token {JWT} is old", "the token *** is old"),
+        (
+            "key:\n-----BEGIN EC PRIVATE KEY-----\nhunter2\n-----END EC PRIVATE KEY-----\nend",
+            "key:\n***\nend",
+        ),
+        ("-----BEGIN PRIVATE KEY-----\nhunter2", "***"),
+    ],
+)
+def test_secrets_are_masked(text: str, expected: str | None) -> None:
+    assert masking.masked(text) == (text if expected is None else expected)
+
+
+def test_secrets_are_masked_at_any_depth() -> None:
+    value = {
+        "database": {"url": "postgresql://u:hunter2@db", "password": "hunter2", "port": 5432},
+        "users": [{"token": "hunter2"}, ("Bearer hunter2hunter2", None)],
+        "tlsConfig": {"keyData": b"hunter2", "keyFile": "/etc/tls.key"},
+        "error": OSError("password=hunter2"),
+        "secret": "",
+        "tokens": True,
+    }
+    assert masking.masked_value(value) == {
+        "database": {"url": "postgresql://u:***@db", "password": "***", "port": 5432},
+        "users": [{"token": "***"}, ["Bearer ***", None]],
+        "tlsConfig": {"keyData": "***", "keyFile": "/etc/tls.key"},
+        "error": "password=***",
+        "secret": "",
+        "tokens": True,
+    }
+
+
+@pytest.mark.parametrize("form", ["json", "text"])
+def test_no_line_tells_a_secret(form: str) -> None:
+    out = configured(form)
+    logger = structlog.stdlib.get_logger("eventsched")
+    logger.info(
+        "connecting to postgresql://u:hunter2@db", token="hunter2", spec={"password": "hunter2"}
+    )
+    logging.getLogger("sqlalchemy").warning("failed: %s", "password=hunter2")
+    assert out.getvalue().count("***") == 4
+    assert "hunter2" not in out.getvalue()
+
+
+# --- records ------------------------------------------------------------------------------
+
+
+def logged(*told: Record, at: float = 1.0) -> list[Logged]:
+    return [Logged(n, round(at * SECOND), n, record) for n, record in enumerate(told)]
+
+
+def narrator(most: int = 100) -> Narrator:
+    return Narrator("s", {"u1": "default/p1", "u2": "default/p2"}.get, most)
+
+
+def test_what_is_told_of_records() -> None:
+    told = logged(
+        records.StreamStarted(format=1, engine="0.1.0", seed="x", configuration="profiles: …"),
+        records.TermBegan(epoch=2, token="0123abcd"),
+        records.NodeAdded(node=make_node("n1")),
+        records.PodDecided(uid="u1", attempt=1, outcome=Outcome.SCHEDULED, node="n1"),
+        records.PodBound(uid="u1", node="n1", attempt=1),
+        records.PodDecided(uid="u2", attempt=3, outcome=Outcome.UNSCHEDULABLE, message="0/1 …"),
+        records.PodDecided(uid="gone", attempt=1, outcome=Outcome.ERROR, plugin="X", message="oh"),
+        records.PreemptionDecided(
+            uid="u2", attempt=3, node="n1", row=0, criterion="only", victims=("u1", "gone")
+        ),
+        records.EvictionSucceeded(uid="u1"),
+        records.EvictionFailed(uid="u1", message="no"),
+        records.BindFailed(uid="u2", node="n1", message="conflict"),
+        records.BindVoided(uid="u2", node="n1", attempt=3, reason="full"),
+        records.HistoryLost(timeline="2"),
+        records.WatchRelisted(resource="Pod", since=5, upto=9),
+        records.NodeOvercommitted(node="n1", by="u2", resources={"cpu": (9, 8), "a": (2, 1)}),
+    )
+    s = {"stream": "s"}
+    attempt = {"outcome": "unschedulable", "profile": "default-scheduler"}
+    assert list(narrator().lines(told, with_debug=False)) == [
+        Line("info", "StreamStarted", {**s, "seq": 0, "engine": "0.1.0", "format": 1, "seed": "x"}),
+        Line("info", "TermBegan", {**s, "seq": 1, "epoch": 2}),
+        Line(
+            "info", "Scheduled", {**s, "seq": 4, "pod": "default/p1", "node": "n1", "attempt": 1}
+        ),
+        Line(
+            "info",
+            "FailedScheduling",
+            {**s, "seq": 5, "pod": "default/p2", "attempt": 3, **attempt, "message": "0/1 …"},
+        ),
+        Line(
+            "warning",
+            "FailedScheduling",
+            {**s, "seq": 6, "pod": "gone", "attempt": 1, **attempt, "outcome": "error",
+             "plugin": "X", "message": "oh"},
+        ),
+        Line(
+            "info",
+            "Preempting",
+            {**s, "seq": 7, "pod": "default/p2", "attempt": 3, "node": "n1",
+             "victims": ["default/p1", "gone"]},
+        ),
+        Line("info", "Preempted", {**s, "seq": 8, "pod": "default/p1"}),
+        Line("warning", "EvictionFailed", {**s, "seq": 9, "pod": "default/p1", "message": "no"}),
+        Line(
+            "warning",
+            "BindFailed",
+            {**s, "seq": 10, "pod": "default/p2", "node": "n1", "message": "conflict"},
+        ),
+        Line(
+            "warning",
+            "BindVoided",
+            {**s, "seq": 11, "pod": "default/p2", "node": "n1", "attempt": 3, "reason": "full"},
+        ),
+        Line("warning", "HistoryLost", {**s, "seq": 12, "timeline": "2"}),
+        Line("info", "WatchRelisted", {**s, "seq": 13, "resource": "Pod", "since": 5, "upto": 9}),
+        Line(
+            "warning",
+            "NodeOvercommitted",
+            {**s, "seq": 14, "node": "n1", "by": "default/p2", "resources": ["a", "cpu"]},
+        ),
+    ]  # fmt: skip
+
+
+def test_all_else_is_told_at_debug() -> None:
+    told = logged(
+        records.NodeAdded(node=make_node("n1")),
+        records.PodAdded(pod=make_pod("p3", uid="u1")),
+        records.PodQueued(uid="u1", queue=Queue.ACTIVE, cause="PodAdd"),
+        records.TimePassed(),
+    )
+    s = {"stream": "s"}
+    assert list(narrator().lines(told, with_debug=True)) == [
+        Line("debug", "NodeAdded", {**s, "seq": 0, "node": "n1"}),
+        Line("debug", "PodAdded", {**s, "seq": 1, "pod": "default/p1"}),
+        Line(
+            "debug",
+            "PodQueued",
+            {**s, "seq": 2, "pod": "default/p1", "queue": "active", "cause": "PodAdd"},
+        ),
+        Line("debug", "TimePassed", {**s, "seq": 3}),
+    ]
+    assert list(narrator().lines(told, with_debug=False)) == []
+
+
+def test_of_many_only_the_first_are_told_in_a_second() -> None:
+    bound = [records.PodBound(uid=f"p{n}", node="n", attempt=1) for n in range(5)]
+    refused = records.BindFailed(uid="u1", node="n", message="no")
+    teller = narrator(most=2)
+    found = [*teller.lines(logged(*bound, refused, at=1.0), with_debug=False)]
+    found += teller.lines(logged(bound[0], at=1.9), with_debug=False)
+    found += teller.lines(logged(bound[0], at=2.0), with_debug=False)
+    assert [(line.event, line.fields.get("count", 1)) for line in found] == [
+        ("Scheduled", 1),
+        ("Scheduled", 1),
+        ("BindFailed", 1),
+        ("LeftOut", 4),
+        ("Scheduled", 1),
+    ]
+    assert found[3].fields == {"stream": "s", "lines": "Scheduled", "count": 4}
+
+
+def test_records_become_lines_of_the_log() -> None:
+    out = configured()
+    narrator().tell(logged(records.PodBound(uid="u1", node="n1", attempt=2), records.TimePassed()))
+    assert lines(out) == [
+        {
+            "level": "info",
+            "event": "Scheduled",
+            "stream": "s",
+            "seq": 0,
+            "pod": "default/p1",
+            "node": "n1",
+            "attempt": 2,
+            "logger": "eventsched.logs.narration",
+        }
+    ]
