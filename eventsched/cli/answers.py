@@ -47,19 +47,21 @@ def answer_text(answer: Answer, *, wide: bool = False, node: str = "") -> str:
 
 
 def _verdict(answer: Answer) -> str:
-    best = answer.best
+    best, would = answer.best, f"{answer.pod} would"
+    if answer.assigned:
+        would = f"{answer.pod} is assigned to {answer.assigned} already; anew it would"
     if not best:
-        return f"{answer.pod} would go nowhere: {answer.message}"
+        return f"{would} go nowhere: {answer.message}"
     if len(best) > 1:
         names = ", ".join(each.node for each in best[:FEW])
         more = f" and {len(best) - FEW} more" if len(best) > FEW else ""
         return (
-            f"{answer.pod} would go to one of {len(best)} nodes with the same total of "
+            f"{would} go to one of {len(best)} nodes with the same total of "
             f"{best[0].total}, by a draw: {names}{more}"
         )
     behind = answer.ranked[1:2]
     after = f"; next is {behind[0].node} with {behind[0].total}" if behind else ", the only one"
-    return f"{answer.pod} would go to {best[0].node} (total {best[0].total}{after})"
+    return f"{would} go to {best[0].node} (total {best[0].total}{after})"
 
 
 def _making_room(room: Room) -> str:
@@ -86,6 +88,7 @@ def answer_json(answer: Answer) -> dict[str, Any]:
     return {
         "pod": answer.pod,
         "profile": answer.profile,
+        "assigned": answer.assigned or None,
         "best": [each.node for each in answer.best],
         "nodes": [_ranked(each) for each in answer.ranked],
         "refused": [

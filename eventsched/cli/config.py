@@ -3,6 +3,7 @@
 import argparse
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from eventsched.cli.tables import table
 from eventsched.cluster.files import read_text
 from eventsched.domain.errors import InputError
 from eventsched.runtime.assembly import registry
+from eventsched.runtime.live import settings
 from eventsched.scheduling.config.checking import Checked, check
 from eventsched.scheduling.config.completion import completed
 from eventsched.scheduling.config.differences import differences
@@ -25,7 +27,8 @@ def add_to(commands: Any) -> None:
         "config",
         help="check a KubeSchedulerConfiguration, complete it, or compare two",
         description="Reads a KubeSchedulerConfiguration as kube-scheduler v1.36 does; FILE may be "
-        "- for stdin. v1beta1 to v1beta3 are read too, with a warning.",
+        "- for stdin. v1beta1 to v1beta3 are read too, with a warning. A second YAML document "
+        "holds eventsched's own settings, for `eventsched run`.",
     )
     actions = parser.add_subparsers(title="actions", dest="action", required=True)
     one = _action(actions, "check", _check, "name all that is wrong, or the plugins by point")
@@ -106,12 +109,25 @@ def _read(options: argparse.Namespace, *files: str) -> list[Checked]:
     checked = []
     for file in files:
         source = "stdin" if file == "-" else file
-        checked.append(check(_text(file), source, known))
+        text = _text(file)
+        checked.append(_with_settings(check(text, source, known), text, source))
         for problem in checked[-1].problems:
             print(f"eventsched config: {_line(problem)}", file=sys.stderr)
         for warning in checked[-1].warnings:
             print(f"eventsched config: {source}: warning: {_line(warning)}", file=sys.stderr)
     return checked
+
+
+def _with_settings(checked: Checked, text: str, source: str) -> Checked:
+    """With what is wrong in the second document, eventsched's own settings (docs/run.md)."""
+    found: list[InputError] = []
+    try:
+        settings.load(text, source, found.append)
+    except InputError as fatal:
+        found.append(fatal)
+    known = {str(each) for each in checked.problems}  # a syntax error is met by both
+    news = tuple(each for each in found if str(each) not in known)
+    return replace(checked, problems=(*checked.problems, *news))
 
 
 def _line(said: object) -> str:

@@ -14,7 +14,7 @@ import psycopg
 
 from eventsched.cli.moments import iso, moment
 from eventsched.cli.places import add_database_options, database_of
-from eventsched.cli.tables import table
+from eventsched.cli.tables import counted, table
 from eventsched.domain import records
 from eventsched.domain.errors import InputError
 from eventsched.domain.records import AnyRecord
@@ -229,5 +229,5 @@ def _export(options: argparse.Namespace) -> int:
             raise UnavailableError(
                 shown(address), said, "start the database, or mend its address"
             ) from problem
-    print(f"{written} records of stream {stream} in {options.file}")
+    print(f"{counted(written, 'record')} of stream {stream} in {options.file}")
     return 0

@@ -19,6 +19,7 @@ from eventsched.eventlog.errors import (
 )
 
 COMMANDS = {
+    "run": "schedule the pods of a cluster",
     "simulate": "schedule a simulated cluster and say what was decided",
     "evaluate": "say what every plugin says of every node, for clusters and pods in a file",
     "config": "check a KubeSchedulerConfiguration, complete it, or compare two",

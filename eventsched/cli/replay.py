@@ -11,8 +11,9 @@ import msgspec
 
 from eventsched.cli.exits import DIFFERS
 from eventsched.cli.places import add_database_options, database_of
+from eventsched.cli.tables import counted
 from eventsched.domain.errors import InputError
-from eventsched.domain.records import StreamStarted
+from eventsched.domain.records import StreamStarted, TermBegan
 from eventsched.eventlog import database, reading
 from eventsched.eventlog.errors import CorruptLogError
 from eventsched.eventlog.port import StoredLog
@@ -63,7 +64,14 @@ def _replay(options: argparse.Namespace, log: FileLog | Reader, reader: Reader |
     started = time.perf_counter()
     snapshot, end = reader.snapshot() if reader else None, log.head.next
     if options.verify:
-        done = replay.verify(assembly.engine, log, options.until, snapshot, end=end)
+        done = replay.verify(
+            assembly.engine,
+            log,
+            options.until,
+            snapshot,
+            end=end,
+            remake=lambda began: _assembled(began, log.stream, options.plugin).engine(),
+        )
     else:
         done = replay.fold(assembly.engine(), log, options.until, snapshot, end=end)
     seconds = time.perf_counter() - started
@@ -85,9 +93,15 @@ def _assembly(log: StoredLog, stream: str, plugins: list[Path]) -> Assembly:
         raise CorruptLogError(0, "is not there, or does not begin a stream")
     if not isinstance(started, StreamStarted):
         raise InputError(f"stream {stream}", "holds no record yet", "run a scheduler on it first")
+    return _assembled(started, stream, plugins)
+
+
+def _assembled(said: StreamStarted | TermBegan, stream: str, plugins: list[Path]) -> Assembly:
+    """What a record says that is in force, as far as it is here; a warning for each plugin that is
+    another one now."""
     source = f"the configuration of {stream}"
-    assembly = assemble_text(started.configuration, plugins, source, started.plugins)
-    for name, digest in started.plugins.items():
+    assembly = assemble_text(said.configuration, plugins, source, said.plugins)
+    for name, digest in said.plugins.items():
         now = assembly.sources.get(name)
         if now != digest:
             changed = "is not here any more" if now is None else "is another version now"
@@ -99,9 +113,11 @@ def _as_text(options: argparse.Namespace, stream: str, done: Replayed, seconds: 
     rate = f"{done.placed / seconds:,.0f} pods/s" if seconds else ""
     how = "decided again" if options.verify else "applied"
     lines = [
-        f"stream {stream}: {done.records} records {how}, {done.decisions} decisions, "
-        f"{done.placed} pods placed, {seconds:.2f} s ({rate})",
-        f"state digest {done.engine.state.digest()} after {done.engine.position} records",
+        f"stream {stream}: {counted(done.records, 'record')} {how}, "
+        f"{counted(done.decisions, 'decision')}, {counted(done.placed, 'pod')} placed, "
+        f"{seconds:.2f} s ({rate})",
+        f"state digest {done.engine.state.digest()} after "
+        f"{counted(done.engine.position, 'record')}",
     ]
     if done.divergence is not None:
         lines.append(f"DIFFERS at {done.divergence}")

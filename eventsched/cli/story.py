@@ -14,6 +14,7 @@ from eventsched.history.explanation import (
     Refusal,
     Step,
 )
+from eventsched.history.waits import Waited, waits
 from eventsched.history.words import CRITERIA
 
 
@@ -27,12 +28,13 @@ def story_text(explained: Explanation) -> str:
         lines.append(f"the newest of {len(explained.older) + 1} of that name; before: {places}")
     rows = [(moment(step.at), step.position, _step(step)) for step in explained.steps]
     lines += ["", table(("time", "position", "what"), rows)]
-    attempt = explained.explained
+    attempt, displaced = explained.explained, explained.displacement
+    told = []
     if attempt is not None:
-        lines += _why_there(attempt) + _why_not(attempt)
-    if explained.displacement is not None:
-        lines += _who_had_to_go(explained.displacement)
-    return "\n".join(lines)
+        told = _why_there(attempt) + _waits(explained, attempt) + _why_not(attempt)
+    left = [] if displaced is None else _who_had_to_go(displaced)
+    first = displaced is not None and attempt is not None and displaced.position < attempt.position
+    return "\n".join(lines + (left + told if first else told + left))
 
 
 def _step(step: Step) -> str:
@@ -63,6 +65,23 @@ def _why_there(attempt: Attempt) -> list[str]:
             f"attempt) chose number {decided.draw % decided.ties} of them, counting from 0"
         )
     return lines
+
+
+def _waits(explained: Explanation, attempt: Attempt) -> list[str]:
+    found = waits(explained.steps, attempt.position)
+    if not found:
+        return []
+    rows = [(each.plugin, each.point, ", ".join(each.writes), _lasted(each)) for each in found]
+    number = attempt.decided.attempt
+    header = ("plugin", "at", "what was asked of the cluster", "how long")
+    return ["", f"What its bind waited for at attempt {number}:", table(header, rows)]
+
+
+def _lasted(wait: Waited) -> str:
+    if wait.seconds is None:
+        return f"since {moment(wait.since)}, until {moment(wait.due)} at most"
+    given_up = ", then given up" if wait.ended_by in ("PodUnreserved", "PodDeleted") else ""
+    return f"{wait.seconds:.3f}s{given_up}"
 
 
 def _who_had_to_go(found: Displacement) -> list[str]:
@@ -115,7 +134,7 @@ def _why_not(attempt: Attempt) -> list[str]:
         return []
     others = "the others" if attempt.compared else f"any node at attempt {number}"
     rows = [
-        (each.nodes, each.plugin or "PreFilter", each.code, "; ".join(each.reasons), _named(each))
+        (each.nodes, _refuser(each) or "-", each.code, "; ".join(each.reasons), _named(each))
         for each in attempt.refusals
     ]
     header = ("nodes", "plugin", "code", "reasons", "such as")
@@ -126,11 +145,9 @@ def _answer(asked: NodeAnswer, attempt: Attempt) -> list[str]:
     number = attempt.decided.attempt
     if asked.refusal is not None:
         refused = asked.refusal
-        said = "; ".join(refused.reasons)
-        return [
-            f"{asked.node} at attempt {number}: {refused.plugin or 'PreFilter'} said "
-            f"{refused.code}: {said}"
-        ]
+        who = _refuser(refused)
+        said = f"{refused.code}: {'; '.join(refused.reasons)}"
+        return [f"{asked.node} at attempt {number}: {f'{who} said ' if who else ''}{said}"]
     score = asked.score
     assert score is not None
     feasible = attempt.decided.feasible
@@ -141,6 +158,11 @@ def _answer(asked: NodeAnswer, attempt: Attempt) -> list[str]:
     if not attempt.compared:
         return [f"{text}; none was chosen", _scores((score,))]
     return [f"{text}, {behind} {attempt.decided.node}", _scores((attempt.compared[0], score))]
+
+
+def _refuser(refusal: Refusal) -> str:
+    """Who refused: a plugin, PreFilter as a whole, or nobody ("") where the search had ended."""
+    return refusal.plugin or ("PreFilter" if refusal.code == "Excluded" else "")
 
 
 def _named(refusal: Refusal) -> str:
@@ -165,6 +187,9 @@ def story_json(explained: Explanation) -> dict[str, Any]:
         "moves": [_move(step) for step in explained.moves],
         "attempts": [_attempt(each) for each in explained.attempts],
         "explained": None if asked is None else asked.decided.attempt,
+        "waits": []
+        if asked is None
+        else [_wait(each) for each in waits(explained.steps, asked.position)],
         "preemption": None
         if explained.displacement is None
         else _displacement(explained.displacement),
@@ -226,6 +251,18 @@ def _attempt(attempt: Attempt) -> dict[str, Any]:
         "refusals": [_refusal(each) for each in attempt.refusals],
         "scores": [_score(each) for each in attempt.compared],
         "asked": None if attempt.asked is None else _asked(attempt.asked),
+    }
+
+
+def _wait(wait: Waited) -> dict[str, Any]:
+    return {
+        "plugin": wait.plugin,
+        "point": wait.point,
+        "writes": list(wait.writes),
+        "since": iso(wait.since),
+        "due": iso(wait.due),
+        "ended": iso(wait.ended) if wait.ended is not None else None,
+        "ended_by": wait.ended_by or None,
     }
 
 

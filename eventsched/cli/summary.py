@@ -1,6 +1,6 @@
 """A simulation's report for people."""
 
-from eventsched.cli.tables import duration, table
+from eventsched.cli.tables import counted, duration, table
 from eventsched.runtime.report import Report
 
 SHOWN = 8
@@ -10,11 +10,12 @@ SHOWN = 8
 def summary_text(report: Report) -> str:
     """What was decided, what waits and why, how full the cluster was."""
     lines = [
-        f"{report.placed} of {report.pods} pods placed on {report.nodes} nodes, "
-        f"{report.pending} pending, {report.attempts} attempts",
+        f"{report.placed} of {counted(report.pods, 'pod')} placed on "
+        f"{counted(report.nodes, 'node')}, {report.pending} pending, "
+        f"{counted(report.attempts, 'attempt')}",
         f"{report.pods_per_second:,.0f} pods/s over {report.seconds:.2f} s; virtual time "
-        f"{duration(report.virtual)}; {report.records} records in stream {report.stream}, "
-        f"{report.bytes_per_pod:,.0f} bytes a pod",
+        f"{duration(report.virtual)}; {counted(report.records, 'record')} in stream "
+        f"{report.stream}, {report.bytes_per_pod:,.0f} bytes a pod",
         "",
         table(
             ("resource", "mean", "peak"),
@@ -34,9 +35,11 @@ def summary_text(report: Report) -> str:
             ),
         ]
         if len(ranked) > SHOWN:
-            lines.append(f"and {len(ranked) - SHOWN} more reasons; -o json has them all")
+            more = counted(len(ranked) - SHOWN, "more reason")
+            lines.append(f"and {more}; -o json has all")
     if report.parked:
-        lines += ["", f"{report.parked} pods are parked: their attempts did nothing but fail"]
+        parked = counted(report.parked, "pod")
+        lines += ["", f"{parked} parked, as all their attempts failed by an error"]
     if report.stopped:
         lines += ["", f"given up: {report.stopped}"]
     lines += ["", f"state digest {report.state_digest}; log head {report.log_head}"]

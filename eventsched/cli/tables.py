@@ -15,6 +15,12 @@ def table(
     return "\n".join(line.rstrip() for line in lines)
 
 
+def counted(number: int, noun: str) -> str:
+    """``1 pod``, ``2 pods``, ``1 batch``, ``2 batches``."""
+    ending = "" if number == 1 else "es" if noun.endswith("ch") else "s"
+    return f"{number} {noun}{ending}"
+
+
 def duration(microseconds: int) -> str:
     """A virtual time: ``12.345s``, ``3m05s``, ``149d08h``."""
     seconds = microseconds / 1_000_000

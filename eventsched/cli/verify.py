@@ -9,6 +9,7 @@ import psycopg
 
 from eventsched.cli.exits import DIFFERS
 from eventsched.cli.places import add_database_options, database_of
+from eventsched.cli.tables import counted
 from eventsched.domain.errors import InputError
 from eventsched.eventlog import database, reading
 from eventsched.eventlog.addresses import libpq_url, shown
@@ -19,6 +20,7 @@ from eventsched.history.verification import (
     verify_database,
     verify_file,
 )
+from eventsched.history.verified_log import NoLogError
 
 
 def add_to(commands: Any) -> None:
@@ -57,12 +59,14 @@ def run(options: argparse.Namespace) -> int:
 def _of_file(options: argparse.Namespace) -> list[Result]:
     if not options.database is options.data_dir is options.stream is None:
         raise InputError("options", "--file names a whole log", "leave the other places out")
+    remedy = "name a file that `eventsched log export` wrote"
     try:
         return [verify_file(options.file, thinned=options.thinned)]
     except OSError as problem:
         said = f"cannot be read: {problem.strerror or problem}"
-        remedy = "name a file that `eventsched log export` wrote"
         raise InputError(str(options.file), said, remedy) from problem
+    except NoLogError as problem:
+        raise InputError(f"{options.file}: {problem.where}", problem.problem, remedy) from problem
 
 
 def _of_database(options: argparse.Namespace) -> list[Result]:
@@ -93,9 +97,9 @@ def _as_text(result: Result) -> str:
     if not result.problems:
         thinned = f" ({result.thinned} without vectors)" if result.thinned else ""
         return (
-            f"stream {result.stream}: {result.records} records in {result.batches} batches and "
-            f"{result.decisions} decisions{thinned} are what was written; checked in "
-            f"{result.seconds:.2f} s"
+            f"stream {result.stream}: {counted(result.records, 'record')} in "
+            f"{counted(result.batches, 'batch')} and {counted(result.decisions, 'decision')}"
+            f"{thinned} are what was written; checked in {result.seconds:.2f} s"
         )
     lines = [
         f"stream {result.stream}: "

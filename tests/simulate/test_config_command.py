@@ -116,6 +116,18 @@ def test_warnings_are_on_stderr_and_change_no_exit_code(
     assert "warning: extenders are not supported yet" in second
 
 
+def test_a_misspelt_plugin_that_is_disabled_is_a_warning(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = HEAD + "profiles: [{plugins: {score: {disabled: [{name: '*'}, {name: NodeAfinity}]}}}]\n"
+    path = written(tmp_path, text)
+    assert main(["config", "check", path]) == 0
+    assert capsys.readouterr().err == (
+        f"eventsched config: {path}: warning: profiles[0].plugins.score.disabled[1].name: there is "
+        "no plugin 'NodeAfinity' to disable; did you mean 'NodeAffinity' or 'InterPodAffinity'?\n"
+    )
+
+
 def test_show_fills_in_every_default(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["config", "show", written(tmp_path, GOOD)]) == 0
     document = yaml.safe_load(capsys.readouterr().out)
@@ -154,6 +166,20 @@ def test_diff_says_in_words_what_differs_in_effect(
         "MostAllocated → LeastAllocated",
         "profiles[b]: removed",
         "profiles[c]: added",
+    ]
+
+
+def test_diff_tells_a_share_for_all_profiles_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    profiles = "profiles: [{schedulerName: a}, {schedulerName: b, percentageOfNodesToScore: 7}]\n"
+    old = written(tmp_path, HEAD + "percentageOfNodesToScore: 20\n" + profiles, "old.yaml")
+    more = profiles.replace(": 7", ": 9")
+    new = written(tmp_path, HEAD + "percentageOfNodesToScore: 30\n" + more)
+    assert main(["config", "diff", old, new]) == 1
+    assert capsys.readouterr().out.splitlines() == [
+        "percentageOfNodesToScore: 20 → 30",
+        "profiles[b].percentageOfNodesToScore: 7 → 9",
     ]
 
 

@@ -68,6 +68,18 @@ def test_the_cluster_can_come_from_standard_input(
     assert "default/mine would go to" in capsys.readouterr().out
 
 
+def test_the_pod_can_come_from_standard_input_and_have_a_node_already(
+    cluster: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = json.dumps(pod("mine", nodeName="small")).encode()
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text)))
+    assert main(["evaluate", cluster, "--pod", "-"]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("default/mine is assigned to small already; anew it would go to ")
+    assert main(["evaluate", "-", "--pod", "-"]) == 2
+    assert "standard input is the cluster's" in capsys.readouterr().err
+
+
 def test_the_answer_is_no_where_no_node_takes_it(
     cluster: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -98,6 +110,7 @@ def test_a_pod_of_the_cluster_is_judged_as_if_it_were_not_there(
 ) -> None:
     assert main(["evaluate", cluster, "--pod", "default/held", "-o", "json"]) == 0
     found = json.loads(capsys.readouterr().out)
+    assert found["assigned"] == "large"
     assert {each["node"] for each in found["nodes"]} == {"small", "large"}
     assert sum(found["nodes"][0]["scores"].values()) == found["nodes"][0]["total"]
     assert found["refused"] == [

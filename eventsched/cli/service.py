@@ -1,0 +1,237 @@
+"""The process behind ``eventsched run``: its parts put together, and how it ends.
+
+    web (health, metrics) ─▶ API server reached ─▶ watches ─▶ replica: follow, lead, follow …
+
+What is away is waited for, and readiness says so; what waiting does not mend ends the process.
+"""
+
+import asyncio
+import signal
+import socket
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import structlog
+
+from eventsched import __version__
+from eventsched.cli.exits import STOPPED
+from eventsched.cluster.kube.api import Api
+from eventsched.cluster.kube.election import own_identity
+from eventsched.domain.records import FORMAT, StreamStarted
+from eventsched.eventlog.addresses import shown
+from eventsched.logs import output
+from eventsched.logs.narration import Narrator
+from eventsched.runtime import collector
+from eventsched.runtime.assembly import Assembly, registry
+from eventsched.runtime.leader import Limits
+from eventsched.runtime.live.clock import Clock
+from eventsched.runtime.live.kube import Kube, LeaseElection, reached
+from eventsched.runtime.live.ports import Election, Unopposed
+from eventsched.runtime.live.replica import Plan, Replica
+from eventsched.runtime.live.settings import ServingSettings, Settings, seconds
+from eventsched.runtime.live.status import LiveStatus
+from eventsched.runtime.simulation import DEFAULT_SEED
+from eventsched.scheduling.config.checking import check
+from eventsched.scheduling.config.completion import completed
+from eventsched.scheduling.ledger import Logged
+from eventsched.web import pages
+from eventsched.web.authorization import Reviews
+from eventsched.web.metrics import Metrics
+from eventsched.web.server import Options, serving
+
+logger = structlog.get_logger()
+
+
+class Job(NamedTuple):
+    """What is to be run: ``address`` is the database's, ``kubeconfig`` None for the usual places,
+    ``plugins`` are the files that were named."""
+
+    assembly: Assembly
+    settings: Settings
+    address: str
+    kubeconfig: Path | None
+    plugins: tuple[Path, ...]
+
+
+def begin_logging(settings: Settings, warnings: Sequence[str]) -> None:
+    """From here on the process speaks in log lines."""
+    output.configure(settings.logging.format, settings.logging.level)
+    for warning in warnings:
+        logger.warning(warning)
+
+
+def serve(job: Job) -> int:
+    """Runs until a signal says to stop; the exit code. Raises InputError, UnavailableError,
+    CorruptLogError."""
+    return asyncio.run(_Process(job).run())
+
+
+class Audience:
+    """Metrics and log lines hear the same."""
+
+    def __init__(self, metrics: Metrics, stream: str, status: LiveStatus) -> None:
+        self.committed, self.fenced = metrics.committed, metrics.fenced
+        self.folded, self.took_over = metrics.folded, metrics.took_over
+        self._metrics, self._narrator = metrics, Narrator(stream, status.pod_name)
+
+    def observe(self, logged: Sequence[Logged], now: int) -> None:
+        """Counts and tells committed records."""
+        self._metrics.observe(logged, now)
+        self._narrator.tell(logged)
+
+
+class _Process:
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._stopping = False
+        self._main: asyncio.Task[Any] | None = None
+        election = job.assembly.configuration.leader_election
+        lease = election.resource_name if election.leader_elect else ""
+        self._status = LiveStatus(lease)
+        self._metrics = Metrics()
+        self._api: Api | None = None
+
+    async def run(self) -> int:
+        """The whole life; the exit code."""
+        self._main = asyncio.current_task()
+        loop = asyncio.get_running_loop()
+        for each in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(each, self._signalled)
+        logger.info(
+            "eventsched",
+            version=__version__,
+            stream=self._job.settings.stream,
+            database=shown(self._job.address),
+        )
+        try:
+            await self._live()
+        except asyncio.CancelledError:
+            if not self._stopping:
+                raise
+            # A first signal while it started, or a second one.
+            return STOPPED if self._status.replica is not None else 0
+        logger.info("ended")
+        return 0
+
+    def _signalled(self) -> None:
+        """The first signal ends the replica, another one the process."""
+        replica = self._status.replica
+        if replica is not None and not self._stopping:
+            replica.end()
+        elif self._main is not None:
+            self._main.cancel()
+        self._stopping = True
+
+    async def _live(self) -> None:
+        async with AsyncExitStack() as running:
+            await self._serve(running)
+            kube = await self._reach(running)
+            clock = Clock()
+            audience = Audience(self._metrics, self._job.settings.stream, self._status)
+            identity = own_identity()
+            replica = Replica(
+                self._plan(identity), kube, self._election(kube, identity), audience, clock.now
+            )
+            self._status.replica, self._status.waiting = replica, ""
+            if self._stopping:
+                return
+            collector.settle()
+            working = asyncio.create_task(replica.run())
+            watching = asyncio.create_task(kube.store.broken())
+            try:
+                await asyncio.wait((working, watching), return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for task in (working, watching):
+                    task.cancel()
+                ended = await asyncio.gather(working, watching, return_exceptions=True)
+            for each in ended:
+                if isinstance(each, Exception):
+                    raise each
+
+    async def _serve(self, running: AsyncExitStack) -> None:
+        settings = self._job.settings.serving
+        if not settings.port and not settings.plain_health_port:
+            return
+        self._metrics.attach(self._status)
+        reviews = Reviews(self._ask) if settings.authorization == "delegated" else None
+        application = pages.application(self._status, self._metrics, self._configuration(), reviews)
+        addresses = await running.enter_async_context(
+            serving(_options(settings), application, pages.public(self._status))
+        )
+        logger.info("serving", secure=addresses.secure, plain=addresses.plain)
+
+    async def _ask(self, path: str, body: bytes) -> tuple[int, bytes]:
+        """A review, by the scheduler's own connection."""
+        if self._api is None:
+            raise ConnectionError("the API server is not reached yet")
+        answer = await self._api.call("POST", path, body=body, patience=0)
+        return answer.status, answer.body
+
+    async def _reach(self, running: AsyncExitStack) -> Kube:
+        client = self._job.settings.client
+        self._status.waiting = "the API server is not reached yet"
+        self._api = await reached(
+            self._job.kubeconfig, client.context or None, seconds(client.timeout)
+        )
+        kube = Kube(self._api, host=socket.gethostname(), concurrency=client.concurrency)
+        running.push_async_callback(kube.close)
+        self._status.kube = kube
+        self._status.waiting = "the cluster's objects are being listed"
+        await kube.start()
+        logger.info("the cluster is watched", server=self._api.access.server)
+        return kube
+
+    def _election(self, kube: Kube, identity: str) -> Election:
+        section = self._job.assembly.configuration.leader_election
+        return LeaseElection(kube, section, identity) if section.leader_elect else Unopposed()
+
+    def _plan(self, identity: str) -> Plan:
+        assembly, settings = self._job.assembly, self._job.settings
+        opening = StreamStarted(
+            format=FORMAT,
+            engine=__version__,
+            seed=DEFAULT_SEED,
+            inputs={"configuration": assembly.digest},
+            configuration=assembly.text,
+            plugins=assembly.sources,
+        )
+        limits = Limits(
+            records=settings.batch.records,
+            size=settings.batch.bytes,
+            snapshot_every=settings.snapshot.records,
+        )
+        return Plan(
+            assembly.engine,
+            opening,
+            self._job.address,
+            settings.stream,
+            identity,
+            limits,
+            keeps_vectors=settings.detail == "full",
+            vectors_age=seconds(settings.retention.detail),
+        )
+
+    def _configuration(self) -> dict[str, Any]:
+        """What /configz shows: both documents with every default filled in."""
+        assembly = self._job.assembly
+        document: dict[str, Any] = {}
+        if assembly.text:
+            checked = check(assembly.text, "configuration", registry(self._job.plugins))
+            document = completed(checked.configuration, checked.profiles)
+        return {
+            "kubescheduler": document,
+            "eventsched": msgspec.to_builtins(self._job.settings),
+        }
+
+
+def _options(settings: ServingSettings) -> Options:
+    return Options(
+        settings.bind_address,
+        settings.port or None,
+        Path(settings.cert_file) if settings.cert_file else None,
+        Path(settings.key_file) if settings.key_file else None,
+        settings.plain_health_port or None,
+    )

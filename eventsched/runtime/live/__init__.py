@@ -1,0 +1,1 @@
+"""A live scheduler: the leader of runtime/leader.py on an event loop, with a cluster and a log."""

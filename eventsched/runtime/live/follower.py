@@ -1,0 +1,123 @@
+"""A standby takes in what others commit, so that its term can begin at once.
+
+The log is read in a thread of its own and applied here in small steps. History that is gone again
+(a failover, a restored backup) is dropped, and the log read anew; a log that is damaged, or of
+kinds of records that this version does not know, is not passed over: that ends the process.
+"""
+
+import asyncio
+import time
+
+import msgspec
+import structlog
+
+from eventsched.eventlog.chain import Head
+from eventsched.eventlog.errors import (
+    CorruptLogError,
+    HistoryChangedError,
+    RefusedError,
+    UnavailableError,
+)
+from eventsched.eventlog.reading import StoredBatch
+from eventsched.eventlog.tailing import Tail
+from eventsched.runtime.fold import Standby
+from eventsched.runtime.live.worker import Worker
+
+PERIOD = 0.2
+"""Seconds between two looks at the log's end."""
+_AWAY = 2.0
+"""Seconds between two tries to reach a database that is away."""
+
+logger = structlog.get_logger()
+
+
+class Follower:
+    """Feeds one standby. ``trouble`` says why the log cannot be read, "" while it can;
+    ``caught_up`` whether everything was taken in when last looked."""
+
+    def __init__(self, standby: Standby, tail: Tail, worker: Worker) -> None:
+        self.trouble = "not read yet"
+        self.caught_up = False
+        self._standby, self._tail, self._worker = standby, tail, worker
+        self._restored = False
+
+    async def run(self) -> None:
+        """Follows until cancelled. Raises CorruptLogError and RefusedError."""
+        while True:
+            try:
+                await self._step()
+            except RefusedError:
+                raise
+            except UnavailableError as problem:
+                self._missed(problem)
+                await asyncio.sleep(_AWAY)
+                continue
+            self._found()
+            await asyncio.sleep(PERIOD if self.caught_up else 0)
+
+    async def catch_up(self, head: Head) -> float:
+        """Takes in everything up to a head that is known to be committed; how long that took (s).
+        Raises CorruptLogError, UnavailableError."""
+        began = time.perf_counter()
+        while self._standby.head != head:
+            if self._standby.head.next > head.next:
+                self._start_over("the log ends before what was read of it")
+            await self._step()
+        self._found()
+        return time.perf_counter() - began
+
+    @property
+    def lag(self) -> int:
+        """Committed records that were not taken in when last looked."""
+        summit = self._tail.summit
+        return 0 if summit is None else max(0, summit.head.next - self._standby.head.next)
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that the stream is in; 0 where nobody has begun it."""
+        return self._tail.summit.epoch if self._tail.summit is not None else 0
+
+    async def _step(self) -> None:
+        """Takes in what is there, some batches of it."""
+        if not self._restored:
+            await self._restore()
+        try:
+            batches = await self._worker.call(self._tail.poll, self._standby.head)
+        except HistoryChangedError as problem:
+            self._start_over(str(problem))
+            return
+        for batch in batches:
+            self._apply(batch)
+            await asyncio.sleep(0)
+        self.caught_up = not self.lag
+
+    async def _restore(self) -> None:
+        """Begins with the newest snapshot, if it is of any use."""
+        found = await self._worker.call(self._tail.snapshot)
+        self._restored = True
+        if found is not None and self._standby.restore(found):
+            logger.info("begun with a snapshot", seq=found.position)
+
+    def _apply(self, batch: StoredBatch) -> None:
+        head = Head(batch.first + batch.count, batch.hash)
+        try:
+            self._standby.follow(batch.records, head, batch.mark.encode())
+        except (msgspec.MsgspecError, LookupError, AssertionError, ValueError) as problem:
+            # What Engine.apply raises for a record that does not fit: nothing of it is skipped.
+            raise CorruptLogError(batch.first, f"does not fit: {problem!r}") from problem
+
+    def _start_over(self, why: str) -> None:
+        logger.warning("history was lost; the log is read anew", reason=why)
+        self.caught_up = False
+        self._standby.start_over()
+
+    def _missed(self, problem: UnavailableError) -> None:
+        said = str(problem)
+        if said != self.trouble:
+            logger.warning("the log is away", reason=said)
+        self.trouble, self.caught_up = said, False
+
+    def _found(self) -> None:
+        if self.trouble:
+            logger.info("the log is read", seq=self._standby.head.next)
+        self.trouble = ""

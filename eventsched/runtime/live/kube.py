@@ -1,0 +1,115 @@
+"""A Kubernetes cluster as a live scheduler needs it: what is watched, and what is asked for."""
+
+import asyncio
+from pathlib import Path
+
+import structlog
+
+from eventsched.cluster.kube.access import connect
+from eventsched.cluster.kube.api import Api, RefusedError, UnansweredError
+from eventsched.cluster.kube.calls import Calls
+from eventsched.cluster.kube.election import Election
+from eventsched.cluster.kube.lease import Timing
+from eventsched.cluster.kube.refusals import words
+from eventsched.cluster.kube.store import Store
+from eventsched.cluster.messages import Announce, ClusterAnswer, PodRequest, WriteObject
+from eventsched.domain.errors import UnavailableError
+from eventsched.runtime.live.ports import Subscriber
+from eventsched.scheduling.config.sections import LeaderElection
+
+_AGAIN = 2.0
+"""Seconds between two tries to reach an API server that is away."""
+
+logger = structlog.get_logger()
+
+
+class Kube:
+    """The Cluster port over one connection."""
+
+    def __init__(self, api: Api, *, host: str, concurrency: int) -> None:
+        """``host`` names this process in Events."""
+        self.api = api
+        self.store = Store(api, report)
+        self.calls = Calls(api, host=host, concurrency=concurrency)
+
+    async def start(self) -> None:
+        """Lists and watches from now on; returns when all lists are there. Raises InputError where
+        the server refuses one."""
+        await self.store.start()
+
+    async def close(self) -> None:
+        """Ends watches and connections."""
+        await self.store.close()
+        await self.api.close()
+
+    async def list_cluster(self, subscriber: Subscriber) -> str:
+        """See the port."""
+        try:
+            await self.store.list_cluster(subscriber)
+        except UnansweredError as problem:
+            return problem.reason
+        except RefusedError as problem:
+            return words(problem.answer)
+        return ""
+
+    def unsubscribe(self) -> None:
+        """See the port."""
+        self.store.subscribe(None)
+
+    async def carry_out(self, request: PodRequest | Announce | WriteObject) -> ClusterAnswer:
+        """See the port."""
+        return await self.calls.carry_out(request)
+
+
+class LeaseElection:
+    """The Election port over a Lease: a new candidate for each term."""
+
+    def __init__(self, kube: Kube, section: LeaderElection, identity: str) -> None:
+        """Raises InputError where the times of the section do not fit together."""
+        self._kube, self._section, self._identity = kube, section, identity
+        self._timing = Timing.of(section)
+        self._candidate: Election | None = None
+
+    async def won(self) -> None:
+        """Waits until this replica holds the lease."""
+        self._candidate = Election(
+            self._kube.api,
+            namespace=self._section.resource_namespace,
+            name=self._section.resource_name,
+            identity=self._identity,
+            timing=self._timing,
+            refusals=self._kube.calls.refusals,
+        )
+        self._candidate.start()
+        await self._candidate.won()
+
+    async def lost(self) -> str:
+        """Waits until it does not hold it any more."""
+        assert self._candidate is not None
+        await self._candidate.lost.wait()
+        return self._candidate.reason
+
+    async def release(self) -> None:
+        """Gives it back, if it holds it."""
+        candidate, self._candidate = self._candidate, None
+        if candidate is not None:
+            await candidate.release()
+
+
+async def reached(kubeconfig: Path | None, context: str | None, timeout: float) -> Api:
+    """A connection to the API server; one that is away is waited for. Raises InputError for what
+    waiting does not mend."""
+    said = ""
+    while True:
+        try:
+            return await connect(kubeconfig, context, timeout=timeout)
+        except UnavailableError as problem:
+            if str(problem) != said:
+                logger.warning("the API server is waited for", reason=str(problem))
+            said = str(problem)
+        await asyncio.sleep(_AGAIN)
+
+
+def report(level: str, event: str, **fields: object) -> None:
+    """What the watches have to say, as a line of the process's log."""
+    getattr(logger, level)(event, **fields)

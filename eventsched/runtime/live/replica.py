@@ -1,0 +1,232 @@
+"""One replica of a scheduler: it follows the log, stands for election, leads, and begins again.
+
+    follow ─▶ elected ─▶ term: acquire, catch up, barrier, lead ─▶ deposed, lease lost ─▶ follow …
+                                                               ╰▶ ``end``: brought to rest
+
+Whatever ends a term, its state is dropped: the next one begins with the log. The Lease only keeps
+replicas from disturbing each other; that an old leader binds nothing is the log's doing.
+"""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import structlog
+
+from eventsched.domain.errors import UnavailableError
+from eventsched.domain.records import StreamStarted
+from eventsched.eventlog.session import Session
+from eventsched.eventlog.tailing import Tail
+from eventsched.eventlog.thinning import thin
+from eventsched.runtime.fold import Standby
+from eventsched.runtime.leader import Leader, Limits
+from eventsched.runtime.live.driver import Driver
+from eventsched.runtime.live.follower import Follower
+from eventsched.runtime.live.ledger import Ledger
+from eventsched.runtime.live.ports import Audience, Cluster, Election
+from eventsched.runtime.live.worker import Worker
+from eventsched.scheduling.engine import Engine
+from eventsched.scheduling.ledger import Logged
+
+GRACE = 5.0
+"""Seconds for what is under way when a replica is told to end."""
+_OFTEN, _WINDOW = 5, 300.0
+"""So many terms that somebody else ended within so many seconds are too many."""
+
+_THINNED_EVERY = 600.0
+"""Seconds, at least, between two looks for old vectors: each reads all that are kept."""
+
+logger = structlog.get_logger()
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What all terms of a replica have in common. ``opening`` says which configuration and plugins
+    are in force; ``holder`` names the replica."""
+
+    make_engine: Callable[[], Engine]
+    opening: StreamStarted
+    address: str
+    stream: str
+    holder: str
+    limits: Limits = field(default_factory=Limits)
+    keeps_vectors: bool = True
+    vectors_age: float = 0.0
+    """Seconds after which vectors are deleted; 0: never."""
+    grace: float = GRACE
+
+
+class Replica:
+    """Terms, one after the other, in one event loop. What it is at is there to be read: it has a
+    ``follower`` while it follows, a ``driver`` and a ``ledger`` during a term."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        cluster: Cluster,
+        election: Election,
+        audience: Audience,
+        now: Callable[[], int],
+    ) -> None:
+        """``now`` gives µs since 1970 and never goes back."""
+        self.plan = plan
+        self.standby = Standby(plan.make_engine, plan.stream)
+        self.follower: Follower | None = None
+        self.ledger: Ledger | None = None
+        self.driver: Driver | None = None
+        self.terms = 0
+        self._cluster, self._election, self._audience = cluster, election, audience
+        self._now = now
+        self._keeper = Worker("log keeper")
+        self._ended = asyncio.Event()
+        self._deposed: deque[float] = deque(maxlen=_OFTEN)
+
+    async def run(self) -> None:
+        """Until ``end``. Raises CorruptLogError, UnavailableError for what waiting does not mend,
+        and whatever is a defect."""
+        reader, writer = Worker("log reader"), Worker("log writer")
+        try:
+            while not self._ended.is_set():
+                await self._round(reader, writer)
+        finally:
+            reader.stop()
+            writer.stop()
+            self._keeper.stop()
+
+    def end(self) -> None:
+        """No more attempts; ``run`` returns when what is under way has come to its end, and the
+        lease is given up."""
+        logger.info("ending")
+        self._ended.set()
+
+    # --- a round: from following to the end of a term ---------------------------------------
+
+    async def _round(self, reader: Worker, writer: Worker) -> None:
+        standby = self.standby = Standby(self.plan.make_engine, self.plan.stream)
+        tail = Tail(self.plan.address, self.plan.stream)
+        follower = self.follower = Follower(standby, tail, reader)
+        try:
+            if not await self._elected(follower):
+                return
+            try:
+                reason = await self._term(standby, follower, writer)
+            finally:
+                await self._election.release()
+            if reason:
+                await self._after(reason)
+        finally:
+            self.driver = self.ledger = None
+            await reader.call(tail.close)
+
+    async def _elected(self, follower: Follower) -> bool:
+        """Follows until this replica may lead; False where it is to end instead."""
+        following = asyncio.create_task(follower.run())
+        winning = asyncio.create_task(self._election.won())
+        ending = asyncio.create_task(self._ended.wait())
+        try:
+            await _first(following, winning, ending)
+        finally:
+            await _stopped(following, winning, ending)
+        _raise_failure(following)
+        _raise_failure(winning)
+        if self._ended.is_set():
+            await self._election.release()
+            return False
+        return True
+
+    async def _term(self, standby: Standby, follower: Follower, writer: Worker) -> str:
+        """One term; why somebody else ended it, "" where nobody did."""
+        self.terms += 1
+        won = time.monotonic()
+        logger.info("a term begins", stream=self.plan.stream)
+        leader = Leader(standby, self.plan.opening, self.plan.limits, self._observe)
+        session = Session(self.plan.address)
+        self.ledger = Ledger(
+            session,
+            writer,
+            self._audience,
+            stream=self.plan.stream,
+            holder=self.plan.holder,
+            catch_up=follower.catch_up,
+            keeps_vectors=self.plan.keeps_vectors,
+        )
+        driver = self.driver = Driver(
+            leader,
+            self._cluster,
+            self.ledger,
+            self._now,
+            leads=lambda: self._audience.took_over(time.monotonic() - won),
+        )
+        try:
+            return await self._driven(driver)
+        finally:
+            await writer.call(session.close)
+
+    async def _driven(self, driver: Driver) -> str:
+        running = asyncio.create_task(driver.run())
+        losing = asyncio.create_task(self._election.lost())
+        ending = asyncio.create_task(self._ended.wait())
+        thinning = asyncio.create_task(self._thin())
+        try:
+            await _first(running, losing, ending)
+            if ending.done() and not running.done() and not losing.done():
+                driver.end()
+                await _first(running, losing, timeout=self.plan.grace)
+        finally:
+            await _stopped(running, losing, ending, thinning)
+        _raise_failure(running)
+        _raise_failure(losing)
+        if not running.cancelled() and (reason := running.result()):
+            logger.warning("deposed", reason=reason)
+            return reason
+        if not losing.cancelled():
+            logger.warning("no longer the leader", reason=losing.result())
+        return ""
+
+    async def _thin(self) -> None:
+        """Deletes old vectors now and then, as long as the term lasts."""
+        plan = self.plan
+        while plan.vectors_age:
+            try:
+                count = await self._keeper.call(
+                    thin, plan.address, plan.stream, plan.vectors_age, self._now()
+                )
+            except UnavailableError as problem:
+                logger.warning("old vectors are not deleted", reason=str(problem))
+            else:
+                logger.info("old vectors are deleted", decisions=count)
+            await asyncio.sleep(max(_THINNED_EVERY, plan.vectors_age / 24))
+
+    async def _after(self, reason: str) -> None:
+        """Raises UnavailableError where terms end too often: two replicas that elect apart would
+        depose each other for ever."""
+        self._deposed.append(time.monotonic())
+        if len(self._deposed) == _OFTEN and self._deposed[-1] - self._deposed[0] < _WINDOW:
+            raise UnavailableError(
+                f"stream {self.plan.stream}",
+                f"was taken over {_OFTEN} times in a row ({reason})",
+                "see that all its replicas use one Lease, or give each a --stream of its own",
+            )
+
+    def _observe(self, committed: Sequence[Logged]) -> None:
+        self._audience.observe(committed, self._now())
+
+
+async def _first(*tasks: "asyncio.Task[Any]", timeout: float | None = None) -> None:
+    """Waits until one has ended."""
+    await asyncio.wait(tasks, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+
+
+async def _stopped(*tasks: "asyncio.Task[Any]") -> None:
+    """Ends those that have not."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _raise_failure(task: "asyncio.Task[Any]") -> None:
+    if not task.cancelled() and (failure := task.exception()) is not None:
+        raise failure

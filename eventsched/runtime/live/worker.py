@@ -1,0 +1,56 @@
+"""One thread for calls that block: the event loop goes on while a database is waited for."""
+
+import asyncio
+from collections.abc import Callable
+from queue import SimpleQueue
+from threading import Thread
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+_Job = tuple[asyncio.AbstractEventLoop, "asyncio.Future[Any]", Callable[..., Any], tuple[Any, ...]]
+
+
+class Worker:
+    """Makes one call after the other, in the order in which they were asked for. The thread does
+    not keep the process alive: a database that does not answer delays no exit."""
+
+    def __init__(self, name: str) -> None:
+        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        self._thread = Thread(target=self._work, name=name, daemon=True)
+        self._thread.start()
+
+    async def call(self, function: Callable[..., T], *arguments: Any) -> T:
+        """Calls a function in the thread, and gives what it returns or raises. Who stops waiting
+        does not stop the call."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        self._jobs.put((loop, future, function, arguments))
+        return await future
+
+    def stop(self) -> None:
+        """Lets the thread end after the calls that were asked for."""
+        self._jobs.put(None)
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            loop, future, function, arguments = job
+            result: Any = None
+            failure: BaseException | None = None
+            try:
+                result = function(*arguments)
+            except BaseException as problem:  # noqa: BLE001  raised where it was asked for
+                failure = problem
+            try:
+                loop.call_soon_threadsafe(_settle, future, result, failure)
+            except RuntimeError:
+                return  # the loop is closed: nobody waits any more
+
+
+def _settle(future: "asyncio.Future[Any]", result: Any, failure: BaseException | None) -> None:
+    if future.done():  # cancelled meanwhile
+        return
+    if failure is None:
+        future.set_result(result)
+    else:
+        future.set_exception(failure)

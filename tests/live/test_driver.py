@@ -1,0 +1,239 @@
+"""A term on an event loop: what is asked for, what waits, and how it ends."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from eventsched.cluster.messages import BindPod
+from eventsched.runtime.leader import Leader
+from eventsched.runtime.live.driver import _MOST, TURN
+from tests.builders import make_node
+from tests.live.stage import LiveCluster, Stage, nodes, pods, until
+
+
+def play(story: Callable[[Stage, "asyncio.Task[str]"], Awaitable[None]], **more: int) -> Stage:
+    """Runs a driver beside a story; the driver is cancelled where the story leaves it running."""
+    stages: list[Stage] = []
+
+    async def run() -> None:
+        stage = Stage(**more)
+        stages.append(stage)
+        stage.cluster.put(*nodes(3))
+        running = asyncio.create_task(stage.driver.run())
+        try:
+            await story(stage, running)
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+        assert not stage.cluster.watched
+        assert stage.driver.under_way == 0
+
+    asyncio.run(run())
+    return stages[0]
+
+
+def test_pods_are_bound_once_their_decisions_are_committed() -> None:
+    """Those that are there at the start, and those that come later."""
+
+    async def story(stage: Stage, _: "asyncio.Task[str]") -> None:
+        stage.cluster.put(*pods(10))
+        await until(lambda: len(stage.bound) == 10)
+        stage.cluster.put(*pods(40, "q"))
+        await until(lambda: len(stage.bound) == 50)
+        await until(lambda: stage.leader.settled)
+
+    stage = play(story)
+    assert stage.led == 1
+    assert len(stage.cluster.binds) == 50
+    assert stage.database.kinds.count("PodDecided") == 50
+    assert stage.database.kinds.count("PodBound") == 50
+
+
+def test_nothing_leaves_while_the_database_is_away() -> None:
+    """Pods are observed; when it is back everything goes on by itself."""
+
+    async def story(stage: Stage, _: "asyncio.Task[str]") -> None:
+        await until(lambda: stage.leader.settled)
+        stage.database.away = True
+        stage.cluster.put(*pods(100))
+        asked = stage.database.asked
+        await until(lambda: stage.database.asked > asked + 3)
+        assert stage.cluster.binds == []
+        assert len(stage.leader.engine.state.pods) == 100
+        stage.database.away = False
+        await until(lambda: len(stage.bound) == 100)
+
+    play(story)
+
+
+def test_events_wait_with_the_cluster_where_the_log_does_not_follow() -> None:
+    """Beyond the bound nothing is taken in; a list makes up for what was not heard."""
+
+    async def story(stage: Stage, _: "asyncio.Task[str]") -> None:
+        stage.cluster.put(*nodes(20))
+        await until(lambda: stage.leader.settled)
+        stage.database.away = True
+        for number in range(20):
+            stage.cluster.put(*pods(20, f"{number}-"))
+            await asyncio.sleep(0)
+        await until(lambda: not stage.driver.attending)
+        stage.cluster.server.delete_pod("0-0")
+        stage.cluster.put(*pods(5, "late-"))
+        assert stage.driver.waiting + stage.leader.backlog < 200
+        stage.database.away = False
+        await until(lambda: len(stage.bound) == 20 * 20 - 1 + 5)
+        assert stage.driver.attending
+
+    stage = play(story, backlog=100)
+    assert stage.cluster.lists >= 2
+    assert "0-0" not in stage.leader.engine.state.pods
+
+
+def test_an_answer_that_is_lost_is_looked_up() -> None:
+    """The bind has landed: nothing is bound twice."""
+
+    async def story(stage: Stage, _: "asyncio.Task[str]") -> None:
+        await until(lambda: stage.leader.settled)
+        stage.cluster.silent = BindPod
+        stage.cluster.put(*pods(3))
+        await until(lambda: stage.leader.settled and len(stage.bound) == 3)
+
+    stage = play(story)
+    assert len(stage.cluster.binds) == 3
+
+
+def test_a_cluster_that_cannot_be_listed_is_asked_again() -> None:
+    """Until it can."""
+
+    async def story(stage: Stage, _: "asyncio.Task[str]") -> None:
+        stage.cluster.unlisted = 3
+        await until(lambda: stage.leader.leading)
+
+    assert play(story).cluster.lists == 4
+
+
+def test_a_term_that_is_over_ends() -> None:
+    """Somebody else has begun one: nothing is asked for any more."""
+
+    async def story(stage: Stage, running: "asyncio.Task[str]") -> None:
+        await until(lambda: stage.leader.settled)
+        stage.database.stored.acquire(stage.database.stored.head)
+        stage.cluster.put(*pods(5))
+        assert await running == "fenced"
+        assert stage.cluster.binds == []
+
+    play(story)
+
+
+def test_an_end_that_was_asked_for() -> None:
+    """What was decided is bound and written down; what waits is not tried any more."""
+
+    async def story(stage: Stage, running: "asyncio.Task[str]") -> None:
+        await until(lambda: stage.leader.settled)
+        stage.cluster.held = True
+        stage.cluster.put(*pods(3))
+        await until(lambda: len(stage.cluster.binds) == 3)
+        stage.driver.end()
+        stage.cluster.put(*pods(3, "late-"))
+        await asyncio.sleep(0.01)
+        assert not running.done()
+        stage.cluster.held = False
+        assert await running == ""
+        assert stage.bound == {"p0", "p1", "p2"}
+        assert stage.leader.settled
+
+    stage = play(story)
+    assert stage.database.kinds.count("PodBound") == 3
+    assert stage.database.kinds.count("PodDecided") == 3
+
+
+def test_a_defect_ends_the_term_and_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is not swallowed, wherever it comes up."""
+
+    async def in_a_request(stage: Stage, running: "asyncio.Task[str]") -> None:
+        await until(lambda: stage.leader.settled)
+        monkeypatch.setattr(stage.cluster.server, "bind", None)
+        stage.cluster.put(*pods(1))
+        with pytest.raises(TypeError):
+            await running
+
+    async def in_the_leader(stage: Stage, running: "asyncio.Task[str]") -> None:
+        await until(lambda: stage.leader.settled)
+        monkeypatch.setattr(stage.leader, "step", None)
+        stage.cluster.put(*pods(1))
+        with pytest.raises(TypeError):
+            await running
+
+    play(in_a_request)
+    play(in_the_leader)
+
+
+def test_turns_are_as_long_as_they_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where attempts take long, a turn makes few; one at least."""
+    asked: list[int] = []
+    step = Leader.step
+    duration = [0.0]
+
+    def slow(self: Leader, messages: object, now: int, attempts: int | None = None) -> object:
+        assert attempts is not None
+        asked.append(attempts)
+        clock[0] += duration[0] * attempts
+        return step(self, messages, now, attempts)  # type: ignore[arg-type]
+
+    clock = [0.0]
+    monkeypatch.setattr(Leader, "step", slow)
+    monkeypatch.setattr("eventsched.runtime.live.driver.time.thread_time", lambda: clock[0])
+
+    async def story(stage: Stage, _: "asyncio.Task[str]") -> None:
+        await until(lambda: stage.leader.settled)
+        stage.cluster.put(*nodes(40))
+        stage.cluster.put(*pods(400))
+        await until(lambda: len(stage.bound) == 400)
+        assert max(asked) == _MOST
+        duration[0] = TURN / 4
+        asked.clear()
+        stage.cluster.put(*pods(400, "q"))
+        await until(lambda: len(stage.bound) == 800)
+        assert asked[-1] <= 5
+        duration[0] = TURN * 2
+        stage.cluster.put(*pods(40, "r"))
+        await until(lambda: len(stage.bound) == 840)
+        assert asked[-1] == 1
+
+    play(story)
+
+
+def test_the_loop_turns_while_there_is_work() -> None:
+    """Others get their share between any two turns."""
+
+    async def story(stage: Stage, _: "asyncio.Task[str]") -> None:
+        ticks = 0
+
+        async def tick() -> None:
+            nonlocal ticks
+            while True:
+                await asyncio.sleep(0)
+                ticks += 1
+
+        ticking = asyncio.create_task(tick())
+        stage.cluster.put(*(make_node(f"m{number}") for number in range(40)))
+        stage.cluster.put(*pods(1000))
+        await until(lambda: len(stage.bound) == 1000)
+        ticking.cancel()
+        assert ticks >= stage.driver.turns
+
+    play(story)
+
+
+def test_a_driver_without_anything_to_do_sleeps() -> None:
+    """It wakes for the heartbeat only."""
+
+    async def story(stage: Stage, _: "asyncio.Task[str]") -> None:
+        await until(lambda: stage.leader.settled)
+        turns = stage.driver.turns
+        asked = stage.database.asked
+        await until(lambda: stage.database.asked >= asked + 5)
+        assert stage.driver.turns - turns < 40
+
+    assert isinstance(play(story).cluster, LiveCluster)
