@@ -1,0 +1,221 @@
+"""The overlays render, and what they render is safe, whole, and fits the scheduler."""
+
+import json
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from eventsched import __version__
+from eventsched.plugins import IN_TREE
+from eventsched.runtime.live import settings
+from eventsched.scheduling.config.checking import check
+
+from .rendering import (
+    CLUSTER_WIDE,
+    DEPLOY,
+    NAMESPACES,
+    built,
+    configuration,
+    example_secret,
+    of_kind,
+    pod_spec,
+    rendered,
+    the,
+    with_components,
+)
+from .rights import EVERYWHERE, at_home, rights
+
+OVERLAYS = list(NAMESPACES)
+LABELS = {"app.kubernetes.io/name": "eventsched", "app.kubernetes.io/component": "scheduler"}
+
+
+def overlays(*chosen: str) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("overlay", chosen or OVERLAYS)
+
+
+@overlays()
+def test_everything_is_where_it_belongs(overlay: str) -> None:
+    objects, namespace = rendered(overlay), NAMESPACES[overlay]
+    for each in objects:
+        expected = None if each["kind"] in CLUSTER_WIDE else namespace
+        assert each["metadata"].get("namespace") == expected
+        assert each["metadata"]["labels"].items() >= LABELS.items()
+    account = {"kind": "ServiceAccount", "name": "eventsched", "namespace": namespace}
+    bindings = of_kind(objects, "RoleBinding") + of_kind(objects, "ClusterRoleBinding")
+    assert [each["subjects"] for each in bindings] == [[account]] * len(bindings)
+    assert the(objects, "ServiceAccount")["metadata"]["name"] == "eventsched"
+    assert pod_spec(objects)["serviceAccountName"] == "eventsched"
+    assert of_kind(objects, "Secret") == []
+
+
+def test_what_each_overlay_has() -> None:
+    base = "ConfigMap Deployment NetworkPolicy PodDisruptionBudget Role RoleBinding Service"
+    own = f"ClusterRole ClusterRoleBinding {base} ServiceAccount Namespace"
+    expected = {
+        "trial": f"{own} PersistentVolumeClaim",
+        "external-postgres": own,
+        "replicas": own,
+        "second-scheduler": f"{base} ServiceAccount ClusterRoleBinding ClusterRoleBinding",
+    }
+    found = {overlay: sorted(each["kind"] for each in rendered(overlay)) for overlay in OVERLAYS}
+    assert found == {overlay: sorted(kinds.split()) for overlay, kinds in expected.items()}
+
+
+@overlays()
+def test_pods_may_do_nothing_to_their_machine(overlay: str) -> None:
+    spec = pod_spec(rendered(overlay))
+    assert spec["securityContext"] == {
+        "runAsNonRoot": True, "runAsUser": 65532, "runAsGroup": 65532, "fsGroup": 65532,
+        "fsGroupChangePolicy": "OnRootMismatch", "seccompProfile": {"type": "RuntimeDefault"},
+    }  # fmt: skip
+    for container in [*spec.get("initContainers", []), *spec["containers"]]:
+        assert container["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        }
+        assert set(container["resources"]) == {"requests", "limits"}
+        assert "memory" in container["resources"]["limits"]
+    assert not {"hostNetwork", "hostPID", "hostIPC"} & set(spec)
+    assert not any("hostPath" in volume for volume in spec["volumes"])
+    assert spec["priorityClassName"] == "system-cluster-critical"
+
+
+@overlays()
+def test_selectors_mean_these_pods_alone(overlay: str) -> None:
+    objects = rendered(overlay)
+    labels = the(objects, "Deployment")["spec"]["template"]["metadata"]["labels"]
+    assert labels == LABELS
+    assert the(objects, "Deployment")["spec"]["selector"] == {"matchLabels": LABELS}
+    assert the(objects, "PodDisruptionBudget")["spec"]["selector"] == {"matchLabels": LABELS}
+    assert the(objects, "NetworkPolicy")["spec"]["podSelector"] == {"matchLabels": LABELS}
+    assert the(objects, "Service")["spec"]["selector"] == LABELS
+    for spread in pod_spec(objects).get("topologySpreadConstraints", []):
+        assert spread["labelSelector"] == {"matchLabels": LABELS}
+
+
+@overlays("trial", "external-postgres", "replicas")
+def test_the_own_role_is_what_the_scheduler_needs(overlay: str) -> None:
+    assert rights(the(rendered(overlay), "ClusterRole")["rules"]) == EVERYWHERE
+
+
+def test_the_second_scheduler_has_the_roles_of_kube_scheduler() -> None:
+    roles = [
+        each["roleRef"]["name"]
+        for each in of_kind(rendered("second-scheduler"), "ClusterRoleBinding")
+    ]
+    assert roles == ["system:kube-scheduler", "system:volume-scheduler"]
+
+
+@overlays()
+def test_the_configuration_is_one_and_its_lease_is_covered(overlay: str) -> None:
+    objects = rendered(overlay)
+    text = configuration(objects)
+    checked = check(text, "eventsched.yaml", IN_TREE)
+    assert (checked.problems, checked.warnings) == ((), ())
+    election = checked.configuration.leader_election
+    assert election.leader_elect
+    assert election.resource_namespace == NAMESPACES[overlay]
+    assert rights(the(objects, "Role")["rules"]) == at_home(election.resource_name)
+    assert [each.name for each in checked.profiles] == [election.resource_name]
+    found = settings.load(text, "eventsched.yaml")
+    assert found.stream == election.resource_name
+    assert (found.serving.bind_address, found.serving.port) == ("0.0.0.0", 10259)
+    (container,) = pod_spec(objects)["containers"]
+    mounted = {mount["mountPath"] for mount in container["volumeMounts"]}
+    given = {each["name"]: each["value"] for each in container.get("env", [])}
+    place = Path(given.get("EVENTSCHED_DATA_DIR") or found.database.url_file)
+    assert str(place.parent) in mounted
+    assert "/etc/eventsched/config" in mounted
+
+
+@overlays()
+def test_probes_ask_over_https(overlay: str) -> None:
+    (container,) = pod_spec(rendered(overlay))["containers"]
+    documented = overlay == "second-scheduler"
+    expected = {
+        "startupProbe": "/livez",
+        "livenessProbe": "/healthz" if documented else "/livez",
+        "readinessProbe": "/healthz" if documented else "/readyz",
+    }
+    for probe, path in expected.items():
+        assert container[probe]["httpGet"] == {"scheme": "HTTPS", "port": "https", "path": path}
+    assert container["ports"] == [{"name": "https", "containerPort": 10259}]
+
+
+@overlays()
+def test_the_network_is_open_where_it_must_be(overlay: str) -> None:
+    spec = the(rendered(overlay), "NetworkPolicy")["spec"]
+    assert spec["policyTypes"] == ["Ingress", "Egress"]
+    assert [port["port"] for rule in spec["ingress"] for port in rule["ports"]] == [10259]
+    out = [port["port"] for rule in spec["egress"] for port in rule["ports"]]
+    assert out == [53, 53, 443, 6443] + ([] if overlay == "trial" else [5432])
+
+
+@overlays("external-postgres", "replicas", "second-scheduler")
+def test_the_schema_is_brought_up_first(overlay: str) -> None:
+    spec = pod_spec(rendered(overlay))
+    (migration,), (container,) = spec["initContainers"], spec["containers"]
+    assert migration["args"] == ["db", "upgrade"]
+    assert migration["image"] == container["image"]
+    example = example_secret()["stringData"]
+    (variable,) = migration["env"]
+    assert variable["name"] == "EVENTSCHED_DATABASE"
+    assert variable["valueFrom"]["secretKeyRef"]["key"] in example
+    (volume,) = [each for each in spec["volumes"] if "secret" in each]
+    assert [item["key"] in example for item in volume["secret"]["items"]] == [True]
+    assert all("PASSWORD" in url for url in example.values())
+
+
+def test_two_replicas_stand_on_two_nodes() -> None:
+    deployment = the(rendered("replicas"), "Deployment")["spec"]
+    assert deployment["replicas"] == 2
+    keys = [
+        (each["topologyKey"], each["whenUnsatisfiable"])
+        for each in pod_spec(rendered("replicas"))["topologySpreadConstraints"]
+    ]
+    assert keys == [
+        ("kubernetes.io/hostname", "DoNotSchedule"),
+        ("topology.kubernetes.io/zone", "ScheduleAnyway"),
+    ]
+    assert the(rendered("trial"), "Deployment")["spec"]["strategy"] == {"type": "Recreate"}
+
+
+def test_a_service_monitor_can_be_added(tmp_path: Path) -> None:
+    objects = with_components("replicas", ["service-monitor"], tmp_path)
+    monitor = the(objects, "ServiceMonitor")
+    assert monitor["metadata"]["namespace"] == "eventsched"
+    service = the(objects, "Service")
+    assert (
+        monitor["spec"]["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
+    )
+    (endpoint,) = monitor["spec"]["endpoints"]
+    assert endpoint["port"] in [port["name"] for port in service["spec"]["ports"]]
+    readers = [each for each in of_kind(objects, "ClusterRole") if "rules" in each]
+    assert {"nonResourceURLs": ["/metrics"], "verbs": ["get"]} in [
+        rule for each in readers for rule in each["rules"]
+    ]
+
+
+def test_the_image_fits() -> None:
+    text = (DEPLOY / "Dockerfile").read_text()
+    assert re.findall(r"^USER (.+)$", text, re.MULTILINE) == ["65532:65532"]
+    (entry,) = re.findall(r"^ENTRYPOINT (.+)$", text, re.MULTILINE)
+    (command,) = re.findall(r"^CMD (.+)$", text, re.MULTILINE)
+    project = tomllib.loads((DEPLOY.parent / "pyproject.toml").read_text())["project"]
+    assert json.loads(entry)[0].rpartition("/")[2] in project["scripts"]
+    known = project["optional-dependencies"]
+    extras = re.findall(r"EXTRAS=(\S+)", text)
+    assert extras == ["cluster,embedded", "cluster"]
+    assert all(extra in known for each in extras for extra in each.split(","))
+    for overlay in OVERLAYS:
+        (container,) = pod_spec(rendered(overlay))["containers"]
+        assert container["args"] == json.loads(command)
+        suffix = "-embedded" if overlay == "trial" else ""
+        assert container["image"] == f"eventsched:{__version__}{suffix}"
+
+
+def test_the_base_renders_alone() -> None:
+    assert the(built(DEPLOY / "base"), "Deployment")["spec"]["replicas"] == 1
