@@ -1,4 +1,5 @@
-# What a stranger needs: make demo, make test. What a developer needs besides: make check, make bench.
+# What a stranger needs: make demo, make test. What a developer needs besides: make check, make bench,
+# make test-cluster.
 
 PYTHON ?= python3
 VENV := .venv
@@ -6,7 +7,8 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 WORKERS ?= auto
 
-.PHONY: demo test check format bench soak conformance-golden clean help
+.PHONY: demo test test-cluster check format bench bench-cluster soak soak-cluster controlplane \
+	conformance-golden clean help
 
 help:           ## these lines
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:[^#]*##/  /'
@@ -48,8 +50,15 @@ demo: $(READY)  ## a cluster under load on an embedded Postgres, then why and SQ
 QUESTION := select pod, count(*) as attempts, max(at) - min(at) as waited, max(node) as node \
 from decisions group by pod order by waited desc limit 5
 
-test: $(READY)  ## all tests
+test: $(READY)  ## all tests but those that need a control plane
 	$(BIN)/pytest -n $(WORKERS)
+
+CLUSTER_WORKERS ?= 2
+test-cluster: controlplane ## tests against a real control plane; needs Go, or ready programs
+	$(BIN)/pytest -n $(CLUSTER_WORKERS) --dist loadfile tests/cluster
+
+controlplane: $(READY) ## build etcd, kube-apiserver and so on from Go modules (once, some minutes)
+	@$(BIN)/python -m tests.cluster.binaries
 
 check: $(READY) ## format, lint, types, layers
 	$(BIN)/ruff format --check .
@@ -69,6 +78,14 @@ FROM ?= 1000
 soak: $(READY)  ## fault simulation: SEEDS=5000 seeds from FROM=1000, clean and with lost history
 	$(BIN)/python -m tests.faults --seeds $(SEEDS) --from $(FROM)
 	$(BIN)/python -m tests.faults --seeds $(SEEDS) --from $(FROM) --lossy
+
+KILLS ?= 200
+soak-cluster: controlplane ## KILLS=200 kills of the scheduler under load; then Postgres away for a minute
+	$(BIN)/python -m tests.cluster.soak --kills $(KILLS)
+	EVENTSCHED_OUTAGE=60 EVENTSCHED_CHAOS=120 $(BIN)/pytest tests/cluster/test_faults.py
+
+bench-cluster: controlplane ## kube-scheduler and eventsched on the same API server, in turn
+	$(BIN)/python -m benchmarks.cluster
 
 conformance-golden: $(READY) ## ask kube-scheduler's own code again what tests/conformance holds; needs Go
 	$(BIN)/python -m tests.conformance.oracle

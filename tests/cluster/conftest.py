@@ -1,0 +1,121 @@
+"""Tests against a real control plane: ``make test-cluster``. Without one they are skipped.
+
+Every worker of pytest-xdist has one control plane, which its tests use one after the other:
+
+- ``plane``: etcd and kube-apiserver alone; swept after the test;
+- ``controllers``: the same with the controller manager and kwok for as long as the module lasts, so
+  that deployments roll out and pods run;
+- ``own_plane``: a fresh one for a test that stops its servers;
+- ``schedulers``: ``eventsched run`` beside ``plane``, on a database of the test's own;
+- ``upstream``: kube-scheduler beside ``plane``, under another name.
+"""
+
+from collections.abc import Generator, Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from tests.cluster.binaries import MissingProgramError, Programs, find
+from tests.cluster.manifests import UPSTREAM
+from tests.cluster.plane import ControlPlane
+from tests.cluster.scheduler import Schedulers
+from tests.cluster.servers import Server
+from tests.databases import database, one_server
+
+__all__ = ["database", "one_server"]
+
+_planes: list[ControlPlane] = []
+
+
+@pytest.fixture(scope="session")
+def programs() -> Programs:
+    """The programs of a control plane."""
+    try:
+        return find()
+    except MissingProgramError as missing:
+        pytest.skip(str(missing))
+
+
+@pytest.fixture(scope="session")
+def _plane(programs: Programs) -> Iterator[ControlPlane]:
+    with ControlPlane(programs) as plane:
+        _planes.append(plane)
+        yield plane
+        _planes.remove(plane)
+
+
+@pytest.fixture
+def plane(_plane: ControlPlane) -> Iterator[ControlPlane]:
+    """The worker's control plane."""
+    yield _plane
+    _plane.sweep()
+
+
+@pytest.fixture(scope="module")
+def _controllers(_plane: ControlPlane) -> Iterator[ControlPlane]:
+    with ExitStack() as stack:
+        for start in (_plane.start_controller_manager, _plane.start_kwok):
+            try:
+                stack.callback(_plane.discard, start())
+            except MissingProgramError as missing:
+                pytest.skip(str(missing))
+        yield _plane
+
+
+@pytest.fixture
+def controllers(_controllers: ControlPlane, plane: ControlPlane) -> ControlPlane:
+    """The worker's control plane with the controller manager and kwok."""
+    return plane
+
+
+@pytest.fixture
+def own_plane(programs: Programs) -> Iterator[ControlPlane]:
+    """A control plane for this test alone."""
+    with ControlPlane(programs) as plane:
+        _planes.append(plane)
+        yield plane
+        _planes.remove(plane)
+
+
+@pytest.fixture
+def namespace(plane: ControlPlane) -> Iterator[str]:
+    """An empty namespace of the worker's control plane."""
+    with plane.namespace() as name:
+        yield name
+
+
+@pytest.fixture
+def schedulers(plane: ControlPlane, database: str) -> Iterator[Schedulers]:
+    """Replicas of the scheduler; afterwards their logs are looked at."""
+    with Schedulers(plane, database) as made:
+        yield made
+
+
+@pytest.fixture
+def upstream(plane: ControlPlane) -> Iterator[Server]:
+    """kube-scheduler for the pods of the scheduler ``upstream``."""
+    try:
+        server = plane.start_kube_scheduler({"profiles": [{"schedulerName": UPSTREAM}]})
+    except MissingProgramError as missing:
+        pytest.skip(str(missing))
+    yield server
+    if server in plane.servers:
+        plane.discard(server)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    """Logs are shown from here on."""
+    for each in _planes:
+        each.mark_logs()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A failure shows the ends of the servers' logs."""
+    report = yield
+    if report.failed:
+        for plane in _planes:
+            for name, text in plane.logs().items():
+                report.sections.append((f"log of {name}", text))
+    return report

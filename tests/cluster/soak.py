@@ -1,0 +1,32 @@
+"""``python -m tests.cluster.soak --kills 200``: the campaign of test_kills.py at full length."""
+
+import argparse
+import sys
+
+from tests.cluster.campaign import Campaign
+from tests.cluster.plane import ControlPlane
+from tests.databases import migrate, servers, serving
+
+
+def main() -> int:
+    """Kills the scheduler so often, in campaigns of their own cluster and log each; says what each
+    was like."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kills", type=int, default=200)
+    parser.add_argument("--each", type=int, default=50, help="kills of one campaign")
+    parser.add_argument("--from", type=int, default=1, dest="first", help="the first one's seed")
+    options = parser.parse_args()
+    with serving(servers()[-1]) as postgres, ControlPlane() as plane:
+        seed, left = options.first, options.kills
+        while left > 0:
+            with postgres.fresh(migrate) as database, plane.namespace() as namespace:
+                with Campaign(plane, database, namespace, seed) as campaign:
+                    campaign.kill(min(options.each, left), lambda said: print(said, flush=True))
+                    print(f"seed {seed}: {campaign.settle()}", flush=True)
+                plane.sweep()
+            seed, left = seed + 1, left - options.each
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,301 @@
+"""kill -9 of the scheduler at every boundary of what it does, and at random moments under load. The
+next one, with nothing but the log, keeps what was promised: once, and no more than there is."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from eventsched.domain.records import (
+    BindIntended,
+    BindRetried,
+    BindVoided,
+    Outcome,
+    PodBound,
+    PodDecided,
+    PodUnreserved,
+    PreemptionDecided,
+    PreparationIntended,
+)
+from tests.cluster.campaign import Campaign
+from tests.cluster.client import MERGE, wait_for
+from tests.cluster.faults import Fault, Hang, Hold, Lose, Swallow
+from tests.cluster.kube_proxy import KubeProxy
+from tests.cluster.load import PROFILES, turnstile
+from tests.cluster.manifests import (
+    claim,
+    mounted,
+    node,
+    pod,
+    priority_class,
+    storage_class,
+    volume,
+)
+from tests.cluster.observer import Observer
+from tests.cluster.plane import ControlPlane
+from tests.cluster.pods import Pods, decision
+from tests.cluster.scheduler import Log, Schedulers
+
+KILLS = 20
+"""As many as a minute or two allow; ``make soak-cluster`` makes more."""
+
+
+class Stage:
+    """A scheduler behind a proxy; two nodes."""
+
+    def __init__(self, plane: ControlPlane, database: str, namespace: str) -> None:
+        self.plane, self.pods = plane, Pods(plane.admin, namespace)
+        self.running = ExitStack()
+        self.proxy = self.running.enter_context(KubeProxy(plane))
+        for name in "ab":
+            plane.admin.create(node(name, "2"))
+        plane.admin.create(priority_class("important", 1000))
+        self.observer = self.running.enter_context(Observer(plane, namespace))
+        # It ends before what it speaks through.
+        schedulers = self.running.enter_context(Schedulers(plane, database))
+        self.scheduler = schedulers.make(
+            config={"profiles": PROFILES},
+            kubeconfig=self.proxy.kubeconfig(),
+            arguments=[f"--plugin={turnstile(plane)}"],
+        )
+
+    def uid(self, name: str) -> str:
+        """Of a pod."""
+        return str(self.pods.get(name)["metadata"]["uid"])
+
+    def settled(self, *bound: str) -> Log:
+        """The log, once it says that these pods are bound; everything else fits together, too."""
+        wanted = {self.uid(name) for name in bound}
+
+        def is_told() -> bool:
+            return wanted <= {each.uid for each in self.scheduler.log().of(PodBound)}
+
+        wait_for(is_told, f"{bound} are bound", 60.0)
+        log = self.scheduler.log()
+        self.observer.check(log)
+        return log
+
+
+@pytest.fixture
+def stage(plane: ControlPlane, database: str, namespace: str) -> Iterator[Stage]:
+    """With a scheduler that leads."""
+    made = Stage(plane, database, namespace)
+    with made.running:
+        made.scheduler.start()
+        yield made
+
+
+@pytest.mark.row(1)
+@pytest.mark.parametrize("fault", [Lose(), Hold()], ids=["never arrives", "arrives later"])
+def test_after_the_commit_and_before_the_bind(stage: Stage, fault: Fault) -> None:
+    """The next one binds the same pod to the same node by the same decision, though another node
+    would be better by now."""
+    rule = stage.proxy.on("POST", "/binding$", fault)
+    stage.pods.create(pod("web"))
+    rule.wait()
+    [decided] = stage.scheduler.wait_log(PodDecided)
+    stage.scheduler.kill()
+    rule.remove()
+    assert stage.pods.nodes() == {"web": ""}
+    filler = stage.pods.create(pod("filler", cpu="1500m", scheduler="nobody"))
+    filler["metadata"]["annotations"] = {}
+    assert stage.pods.client.bind(filler, decided.node).status == 201
+    stage.plane.admin.create(node("c", "64"))
+    stage.scheduler.start()
+    assert stage.pods.node("web") == decided.node
+    rule.release()
+    stage.observer.placed.pop(stage.uid("filler"), None)  # it is none of ours
+    log = stage.settled("web")
+    assert log.decisions(stage.uid("web")) == [decided]
+    assert log.of(BindVoided) == []
+
+
+@pytest.mark.row(2)
+def test_after_the_bind_and_before_its_outcome_is_written(stage: Stage) -> None:
+    """The next one reads the pod and finds the bind its own."""
+    stage.proxy.edit_watches(lambda line: [] if b'"nodeName"' in line else [line])
+    stage.proxy.on("POST", "/binding$", Hang(), times=1)
+    stage.pods.create(pod("web"))
+    found = stage.pods.node("web")
+    stage.scheduler.kill()
+    stage.proxy.clear()
+    before = stage.scheduler.log()
+    assert before.of(PodBound) == []
+    stage.scheduler.start()
+    log = stage.settled("web")
+    [decided] = log.decisions(stage.uid("web"))
+    assert [each.node for each in log.of(PodBound)] == [decided.node] == [found]
+    bindings = [each for each in stage.proxy.passed if each.path.endswith("/binding")]
+    assert [each.status for each in bindings][:1] == [201]
+    assert all(each.status == 409 for each in bindings[1:])
+
+
+@pytest.mark.row(14)
+def test_a_bind_that_arrives_after_the_next_leader_has_given_it_up(stage: Stage) -> None:
+    """Its node is gone meanwhile: the pod is touched, so that the old bind fails, and decided on
+    anew."""
+    rule = stage.proxy.on("POST", "/binding$", Hold(), times=1)
+    stage.pods.create(pod("web"))
+    rule.wait()
+    [decided] = stage.scheduler.wait_log(PodDecided)
+    stage.scheduler.kill()
+    stage.plane.admin.delete("Node", decided.node)
+    stage.scheduler.start()
+    [other] = {"a", "b"} - {decided.node}
+    assert stage.pods.node("web") == other
+    rule.release()
+    log = stage.settled("web")
+    assert [each.node for each in log.decisions(stage.uid("web"))] == [decided.node, other]
+    assert [each.node for each in log.of(BindVoided)] == [decided.node]
+
+    def has_failed() -> bool:
+        statuses = [each.status for each in stage.proxy.passed if each.path.endswith("/binding")]
+        return sorted(statuses) == [201, 409]
+
+    wait_for(has_failed, "the old bind is refused")
+
+
+@pytest.mark.row(15)
+def test_a_pod_that_has_changed_meanwhile(stage: Stage) -> None:
+    """The intent goes on with the newer version of the pod once a record says so."""
+    rule = stage.proxy.on("POST", "/binding$", Lose())
+    stage.pods.create(pod("web"))
+    rule.wait()
+    [decided] = stage.scheduler.wait_log(PodDecided)
+    stage.scheduler.kill()
+    rule.remove()
+    notes = {"metadata": {"annotations": {"example.org/note": "x"}}}
+    newer = stage.pods.client.patch("Pod", "web", notes, stage.pods.namespace, content_type=MERGE)
+    stage.scheduler.start()
+    assert stage.pods.node("web") == decided.node
+    log = stage.settled("web")
+    retried = log.of(BindRetried)
+    assert retried
+    assert retried[-1].resource_version >= int(newer["metadata"]["resourceVersion"])
+    assert log.decisions(stage.uid("web")) == [decided]
+
+
+@pytest.mark.parametrize("fault", [Hold(), Swallow()], ids=["before the write", "after it"])
+def test_in_pre_bind(stage: Stage, fault: Fault) -> None:
+    """A volume is promised to the pod's claim; who binds the two is killed with nothing answered.
+    The wait goes on, and the pod comes to where the volume is."""
+    admin = stage.plane.admin
+    admin.create(storage_class("local"))
+    admin.create(volume("disk", "local", node="b"))
+    free = {"status": {"phase": "Available"}}
+    admin.patch("PersistentVolume", "disk", free, subresource="status", content_type=MERGE)
+    admin.create(claim("data", "local"), stage.pods.namespace)
+    rule = stage.proxy.on("PATCH", "/persistentvolumes/disk", fault, times=1)
+    stage.pods.create(pod("web", volumes=mounted("data")))
+    rule.wait()
+    stage.scheduler.kill()
+    stage.scheduler.start()
+    rule.release()
+
+    def is_promised() -> bool:
+        return "claimRef" in admin.get("PersistentVolume", "disk")["spec"]
+
+    wait_for(is_promised, "the volume is promised")
+    assert stage.pods.nodes() == {"web": ""}
+    _bind_volume(stage)
+    assert stage.pods.node("web") == "b"
+    log = stage.settled("web")
+    assert len(log.decisions(stage.uid("web"))) == 1
+    assert [each.node for each in log.of(PreparationIntended)] == ["b"]
+
+
+def _bind_volume(stage: Stage) -> None:
+    """What the volume controller does."""
+    done = {"pv.kubernetes.io/bind-completed": "yes", "pv.kubernetes.io/bound-by-controller": "yes"}
+    name, where = "data", stage.pods.namespace
+    bound = {"metadata": {"annotations": done}, "spec": {"volumeName": "disk"}}
+    status = {"status": {"phase": "Bound"}}
+    admin = stage.plane.admin
+    admin.patch("PersistentVolume", "disk", status, subresource="status", content_type=MERGE)
+    admin.patch("PersistentVolumeClaim", name, bound, where, content_type=MERGE)
+    admin.patch(
+        "PersistentVolumeClaim", name, status, where, subresource="status", content_type=MERGE
+    )
+
+
+@pytest.mark.parametrize("fault", [Lose(), Hold(), Swallow()], ids=["lost", "late", "unanswered"])
+def test_half_way_through_a_preemption(stage: Stage, fault: Fault) -> None:
+    """One victim has gone, of the other nobody knows: both go, nobody else does, and the pod takes
+    their room."""
+    on_a = {"nodeSelector": {"kubernetes.io/hostname": "a"}}
+    for name, cpu in (("small-1", "1"), ("small-2", "1"), ("large", "2")):
+        stage.pods.create(pod(name, cpu, **(on_a if cpu == "1" else {})))
+        stage.pods.node(name)
+    once = stage.proxy.on("DELETE", "/pods/small-", fault, times=1)
+    stage.pods.create(pod("web", "2", priorityClassName="important", **on_a))
+    once.wait()
+    stage.scheduler.kill()
+    stage.scheduler.start()
+    once.release()
+    assert stage.pods.node("web", 60.0) == "a"
+    stage.settled("web")
+    assert sorted(stage.pods.nodes()) == ["large", "web"]
+    [preemption] = stage.scheduler.log().of(PreemptionDecided)
+    assert (preemption.node, len(preemption.victims)) == ("a", 2)
+    told = [len(stage.pods.events(name, "Preempted")) for name in ("small-1", "small-2", "large")]
+    assert told == [1, 1, 0]
+
+
+def test_in_permit(stage: Stage) -> None:
+    """What waits there goes on waiting, and goes where it was going when it may."""
+    stage.pods.create(pod("web", labels={"waits": "600"}))
+    [waiting] = stage.scheduler.wait_log(PodDecided)
+    stage.scheduler.kill()
+    stage.plane.admin.create(node("c", "64"))
+    stage.scheduler.start()
+    assert stage.pods.nodes() == {"web": ""}
+    stage.pods.create(pod("next"))
+    assert stage.pods.node("web") == waiting.node
+    log = stage.settled("web", "next")
+    assert log.decisions(stage.uid("web")) == [waiting]
+    assert [(each.uid, each.node) for each in log.of(BindIntended)] == [
+        (stage.uid("web"), waiting.node)
+    ]
+
+
+@pytest.mark.row(26)
+def test_a_deadline_in_permit_outlives_three_kills(stage: Stage) -> None:
+    """It is over once, when it was to be from the beginning; then the pod is tried again."""
+    stage.pods.create(pod("web", labels={"waits": "20"}))
+    [waiting] = stage.scheduler.wait_log(PodDecided)
+    for _ in range(3):
+        stage.scheduler.kill()
+        stage.scheduler.start()
+
+    def is_tried_again() -> bool:
+        return len(stage.scheduler.log().of(PodDecided)) > 1
+
+    wait_for(is_tried_again, "another attempt", 90.0)
+    log = stage.scheduler.log()
+    first, second = log.of(PodDecided)[:2]
+    assert (first, second.outcome, second.attempt) == (waiting, Outcome.WAITING, 2)
+    ends = [
+        (stored.at, each.plugin)
+        for stored, each in zip(log.stored, log.records, strict=True)
+        if isinstance(each, PodUnreserved) and each.uid == waiting.uid
+    ]
+    [(at, plugin)] = ends[:1]
+    assert plugin == "Turnstile"
+    assert at >= waiting.deadlines["Turnstile"]
+    stage.pods.create(pod("next"))
+    stage.pods.node("web")
+    wait_for(lambda: decision(stage.pods.get("web")), "web names its decision")
+    stage.settled("web", "next")
+
+
+@pytest.mark.row(1)
+@pytest.mark.row(2)
+@pytest.mark.row(14)
+def test_random_kills_under_load(plane: ControlPlane, database: str, namespace: str) -> None:
+    """Everything that is there in the end has a node; nothing was bound twice or too much; no Event
+    is missing; the log is whole, and all its decisions come out again."""
+    with Campaign(plane, database, namespace, seed=1) as campaign:
+        campaign.kill(KILLS)
+        outcome = campaign.settle()
+    print(outcome)
+    assert outcome.bound > outcome.kills

@@ -1,0 +1,84 @@
+"""What the API server answers when it has too much to do, or when its etcd stands still."""
+
+from collections.abc import Iterator
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from functools import partial
+
+import pytest
+
+from tests.cluster.binaries import Programs
+from tests.cluster.client import Client, wait_for
+from tests.cluster.manifests import pod
+from tests.cluster.plane import ControlPlane
+
+_ONE_AT_A_TIME = ("--enable-priority-and-fairness=false", "--max-mutating-requests-inflight=1")
+_DECISION = "scheduler/7@0a1b2c3d"
+_MINE = {"annotations": {"eventsched.io/decision": _DECISION}}
+
+
+@pytest.fixture(scope="module")
+def busy_plane(programs: Programs) -> Iterator[ControlPlane]:
+    """A control plane that carries out one write at a time."""
+    with ControlPlane(programs, flags=_ONE_AT_A_TIME) as plane:
+        yield plane
+
+
+@pytest.fixture
+def schedulers(busy_plane: ControlPlane) -> Iterator[list[Client]]:
+    """Two of them; administrators would be exempt from the limit."""
+    clients = [busy_plane.client("system:kube-scheduler", timeout=5.0) for _ in range(2)]
+    for each in clients:
+        each.list("Pod")  # opens its connection, and learns where pods are
+    yield clients
+    for each in clients:
+        each.close()
+
+
+def _decided(plane: ControlPlane, name: str) -> tuple[str | None, str | None]:
+    found = plane.admin.get("Pod", name, "default")
+    annotations = found["metadata"].get("annotations", {})
+    return found["spec"].get("nodeName"), annotations.get("eventsched.io/decision")
+
+
+@pytest.mark.row(18)
+def test_too_many_writes_are_refused_for_now(
+    busy_plane: ControlPlane, schedulers: list[Client]
+) -> None:
+    pods = [busy_plane.admin.create(pod(name), "default") for name in ("one", "two")]
+    busy_plane.etcd.pause()
+    with ThreadPoolExecutor(2) as at_once:
+        asked = {
+            at_once.submit(client.bind, each, "a"): each
+            for client, each in zip(schedulers, pods, strict=True)
+        }
+        refused = wait(asked, timeout=30, return_when=FIRST_COMPLETED).done.pop()
+        busy_plane.etcd.go_on()
+    answers = {each["metadata"]["name"]: future.result() for future, each in asked.items()}
+
+    # The other one, too, when the server was writing something of its own.
+    assert {each.status for each in answers.values()} <= {201, 429}
+    answer = refused.result()
+    assert (answer.status, answer.headers["retry-after"]) == (429, "1")
+    # In words, not as a Status object.
+    assert answer.body == "Too many requests, please try again later.\n"
+    nodes = {name: _decided(busy_plane, name)[0] for name in answers}
+    assert nodes == {name: "a" if each.status == 201 else None for name, each in answers.items()}
+    wait_for(lambda: schedulers[0].bind(asked[refused], "a").status == 201, "it is bound, too")
+
+
+@pytest.mark.row(19)
+def test_a_binding_that_was_not_answered_is_told_by_the_pod(
+    busy_plane: ControlPlane, schedulers: list[Client]
+) -> None:
+    made = busy_plane.admin.create(pod("three"), "default")
+    bind = partial(schedulers[0].bind, made, "a", **_MINE, uid=made["metadata"]["uid"])
+    busy_plane.etcd.pause()
+    with pytest.raises(TimeoutError):
+        bind()
+    busy_plane.etcd.go_on()
+
+    before = _decided(busy_plane, "three")
+    again = bind()
+
+    assert (before, again.status) in [((None, None), 201), (("a", _DECISION), 409)]
+    assert _decided(busy_plane, "three") == ("a", _DECISION)

@@ -1,0 +1,118 @@
+"""kube-scheduler and eventsched on one API server, asked about the same pods one after another:
+where there is one best node, both choose it; where no node will do, both say why in the same words.
+"""
+
+from collections.abc import Callable, Generator
+from contextlib import closing
+from typing import NamedTuple
+
+from eventsched.domain.records import Outcome, PodDecided
+from tests.cluster import mixed
+from tests.cluster.client import Client, Object
+from tests.cluster.manifests import SCHEDULER, UPSTREAM
+from tests.cluster.plane import ControlPlane
+from tests.cluster.pods import condition
+from tests.cluster.scheduler import Scheduler, Schedulers
+from tests.cluster.servers import Server
+
+NODES, PODS, SEED = 100, 500, 6
+"""With so many nodes kube-scheduler looks at all of them."""
+PATIENCE = 30
+"""Seconds for one pod."""
+
+BEST = """
+    SELECT d.seq, array_agg(DISTINCT s.node) AS nodes
+    FROM eventsched.decisions d, LATERAL eventsched.scores(d.stream, d.seq) s
+    WHERE s.rank = 1 GROUP BY d.seq
+"""
+
+
+class Fate(NamedTuple):
+    """What came of a pod: a node, or why there is none."""
+
+    node: str
+    message: str
+
+
+class Judge:
+    """Has one pod after the other judged, and follows them by a watch; close it."""
+
+    def __init__(self, client: Client, namespace: str) -> None:
+        self._client, self._namespace = client, namespace
+        self._version = client.listing("Pod", namespace)["metadata"]["resourceVersion"]
+        self._events = self._watch()
+
+    def fate(self, manifest: Object, scheduler: str, *, keep: bool) -> tuple[str, Fate]:
+        """A new pod's uid and fate with a scheduler. One that is not kept, or has no node, is gone
+        afterwards."""
+        spec = {**manifest["spec"], "schedulerName": scheduler}
+        made = self._client.create({**manifest, "spec": spec}, self._namespace)
+        name, uid = made["metadata"]["name"], made["metadata"]["uid"]
+        fate = fate_of(self._until(lambda _, each: condition(each, "PodScheduled"), uid))
+        if not keep or not fate.node:
+            self._client.delete("Pod", name, self._namespace, grace=0)
+            self._until(lambda kind, each: kind == "DELETED", uid)
+        return uid, fate
+
+    def _until(self, wanted: Callable[[str, Object], object], uid: str) -> Object:
+        """The pod, once the watch says of it what is wanted."""
+        for _ in range(2):
+            for event in self._events:
+                found: Object = event["object"]
+                self._version = found["metadata"]["resourceVersion"]
+                if found["metadata"]["uid"] == uid and wanted(event["type"], found):
+                    return found
+            self._events = self._watch()
+        raise TimeoutError(f"{uid} is not judged within {PATIENCE} s")
+
+    def close(self) -> None:
+        """Ends the watch."""
+        self._events.close()
+
+    def _watch(self) -> Generator[Object, None, None]:
+        return self._client.watch(
+            "Pod", self._namespace, seconds=PATIENCE, resourceVersion=self._version
+        )
+
+
+def fate_of(found: Object) -> Fate:
+    scheduled = condition(found, "PodScheduled") or {}
+    return Fate(found["spec"].get("nodeName", ""), scheduled.get("message", ""))
+
+
+def test_both_choose_the_same(
+    plane: ControlPlane, upstream: Server, schedulers: Schedulers, namespace: str
+) -> None:
+    scheduler = schedulers.start()
+    for each in (*mixed.nodes(NODES), *mixed.services()):
+        plane.admin.create(each, namespace)
+    theirs, ours = {}, {}
+    with closing(Judge(plane.admin, namespace)) as judge:
+        for manifest in mixed.pods(PODS, SEED):
+            _, fate = judge.fate(manifest, UPSTREAM, keep=False)
+            uid, ours[uid] = judge.fate(manifest, SCHEDULER, keep=True)
+            theirs[uid] = fate
+
+    best = best_nodes(scheduler)
+    differing = {
+        uid: (theirs[uid], ours[uid], best[uid])
+        for uid in ours
+        if theirs[uid].message != ours[uid].message or theirs[uid].node not in best[uid]
+    }
+    assert differing == {}
+    assert sum(len(nodes) == 1 and nodes != [""] for nodes in best.values()) > PODS / 2
+    assert len({fate.message for fate in ours.values()}) > 10
+
+
+def best_nodes(scheduler: Scheduler) -> dict[str, list[str]]:
+    """Uid → the nodes with the highest score, by the log; [""] where there is none."""
+    rows = {row["seq"]: row["nodes"] for row in scheduler.reader().rows(BEST)}
+    log = scheduler.log()
+    found = {}
+    for stored, record in zip(log.stored, log.records, strict=True):
+        if isinstance(record, PodDecided):
+            found[record.uid] = rows.get(stored.position, [""])
+            if record.outcome is Outcome.SCHEDULED:
+                assert len(found[record.uid]) == record.ties
+                assert record.node in found[record.uid]
+    return found
