@@ -16,9 +16,9 @@ from tests.cluster.scheduler import Schedulers
 HOST = "kubernetes.io/hostname"
 
 
-def near(**term: Any) -> Object:
-    """Only beside a pod with ``app: db``."""
-    found = {"topologyKey": HOST, "labelSelector": {"matchLabels": {"app": "db"}}, **term}
+def near(app: str) -> Object:
+    """Only beside a pod of an app."""
+    found = {"topologyKey": HOST, "labelSelector": {"matchLabels": {"app": app}}}
     return {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [found]}}
 
 
@@ -57,13 +57,6 @@ def bound_claim(pods: Pods) -> None:
     pods.create(wanted)
 
 
-def labelled_namespace(pods: Pods) -> None:
-    """The label alone wakes nobody, as with upstream; a pod there does."""
-    label = {"metadata": {"labels": {"team": "storage"}}}
-    pods.client.patch("Namespace", pods.namespace, label)
-    placed(pods, "db-2", "a", labels={"app": "db"})
-
-
 def grown(pods: Pods) -> None:
     more = {"status": {"allocatable": {"cpu": "4"}, "capacity": {"cpu": "4"}}}
     pods.client.patch("Node", "small", more, subresource="status")
@@ -98,7 +91,7 @@ WAITS = {
     "for a node": Wait(on("new"), lambda pods: pods.client.create(node("new"))),
     "for a pod to go": Wait(on("full", cpu="2"), lambda pods: pods.delete("fills")),
     "for a pod to come": Wait(
-        {"affinity": near()}, lambda pods: placed(pods, "db", "a", labels={"app": "db"})
+        {"affinity": near("db")}, lambda pods: placed(pods, "db", "a", labels={"app": "db"})
     ),
     "for a pod to change": Wait(
         on("loud", affinity=far("loud")),
@@ -116,10 +109,6 @@ WAITS = {
         ),
     ),
     "for a claim": Wait({"volumes": mounted("data")}, bound_claim),
-    "for a pod in a labelled namespace": Wait(
-        {"affinity": near(namespaceSelector={"matchLabels": {"team": "storage"}})},
-        labelled_namespace,
-    ),
 }
 
 

@@ -375,10 +375,9 @@ def test_equal_records_have_equal_bytes_whatever_the_order_of_their_maps() -> No
     assert records.encode(one) == records.encode(other)
 
 
+@pytest.mark.row(22)
 @pytest.mark.parametrize(
-    "body",
-    [b'{"kind":"Nonsense"}', b'{"kind":"PodDeleted"}', b'{"kind":"PodDeleted","uid":5}']
-    @ pytest.mark.row(22),
+    "body", [b'{"kind":"Nonsense"}', b'{"kind":"PodDeleted"}', b'{"kind":"PodDeleted","uid":5}']
 )
 def test_unknown_kinds_and_shapes_are_refused(body: bytes) -> None:
     """Not guessed at."""

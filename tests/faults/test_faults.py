@@ -21,7 +21,7 @@ crash after Reported; crash before Announce; crash before ReportPod; change name
 start cold; start warm; start restored;
 crash after PodGone; crash after PodSeen; crash after PodShown; crash after Renewed;
 crash after Tick; crash after Unknown; crash before Append; crash before BindPod;
-crash before ListCluster; crash before Renew;
+crash before ListCluster;
 lost Acquire; lost Append; lost BindPod; lost GetPod; lost ListCluster; lost Renew;
 late Acquire; late Append; late BindPod; late GetPod; late ListCluster; late Renew;
 ghost Acquire; ghost Append; ghost BindPod; ghost GetPod; ghost ListCluster; ghost Renew;

@@ -291,7 +291,7 @@ IN_RED = pod(app="c", required_affinity=(term("b", namespace_selector=where("tea
         ([], NEEDS_B, records.PodUpdated(pod=pod(app="d", required_affinity=(term("b"),))),
          "PodUpdate"),
         ([], NEEDS_B, records.PodUpdated(
-            pod=pod(app="c", required_affinity=(term("b"),), os="linux")), ""),
+            pod=pod(app="c", required_affinity=(term("b"),), image_volumes=("i",))), ""),
         (FULL, HATES, records.PodDeleted(uid="b1"), "AssignedPodDelete"),
         ([*FULL, pod("x", "d", "n1")], HATES, records.PodDeleted(uid="x"), ""),
         (FULL, HATES, records.PodUpdated(pod=pod("b1", "c", "n1")), "AssignedPodUpdate"),
