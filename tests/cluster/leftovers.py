@@ -20,6 +20,8 @@ def remove(client: Client, namespaces: Iterable[str]) -> None:
     for each in client.list("PriorityClass"):
         if not each["metadata"]["name"].startswith("system-"):
             client.delete("PriorityClass", each["metadata"]["name"])
+    with suppress(ApiError):  # that of schedulers which were given no other name
+        client.delete("Lease", "kube-scheduler", "kube-system")
     for name in namespaces:
         with suppress(ApiError):
             client.delete("Namespace", name)
