@@ -4,6 +4,7 @@ import argparse
 import asyncio
 import json
 import statistics
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Coroutine, Iterable
@@ -47,7 +48,12 @@ def main() -> int:
     """Runs the chosen workloads and prints a table."""
     options = _options()
     scale = dict(each.split("=") for each in options.scale)
-    found = workloads.read(workloads.folder(), {name: int(n) for name, n in scale.items()})
+    try:
+        root = workloads.folder()
+    except (OSError, subprocess.CalledProcessError) as problem:
+        print(f"upstream's workload files are not there: {problem}", file=sys.stderr)
+        return 3
+    found = workloads.read(root, {name: int(n) for name, n in scale.items()})
     wanted = options.workload or DEFAULT
     chosen = [each for each in found if each.full_name in wanted]
     missing = set(wanted) - {each.full_name for each in chosen}

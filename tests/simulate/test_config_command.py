@@ -60,6 +60,25 @@ def test_check_shows_the_plugins_of_each_profile_by_point(
     assert score.split("   ")[-1].strip().startswith("NodeAffinity=5, TaintToleration=3, ")
 
 
+def test_check_names_what_is_wrong_in_the_second_document(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = "---\napiVersion: eventsched.io/v1alpha1\nkind: EventschedConfiguration\n"
+    assert main(["config", "check", written(tmp_path, f"{GOOD}{own}stream: a\n")]) == 0
+    capsys.readouterr()
+    path = written(tmp_path, f"{BAD}{own}strem: a\nbatch: {{records: 0}}\n")
+    assert main(["config", "check", path]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[-2:] == [
+        f"eventsched config: {path}: strem: unknown field 'strem'; did you mean 'stream'?",
+        f"eventsched config: {path}: batch.records: Expected int >= 1; correct this value",
+    ]
+    assert len(lines) > 2
+    path = written(tmp_path, f"a: [\n{own}")
+    assert main(["config", "check", path]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
 def test_check_in_json_is_in_the_goldens_form(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -83,6 +83,18 @@ def test_what_was_kept_is_free_again_when_it_does_not_come_to_a_bind() -> None:
     assert not made.state.memory["VolumeBinding"]
 
 
+def test_who_was_refused_for_it_is_woken_when_it_is_given_up() -> None:
+    """Not when a pod goes that is bound: its volume stays with its claim."""
+    made = engine(LOCAL, node(), claim("c"), claim("d"), volume(), pod(), pod("p2", "d"))
+    attempted(made)
+    attempted(made)
+    observed(made, *added(pod("p3", "e", node_name="n1")), records.PodDeleted(uid="p3"))
+    assert made.state.pods["p2"].queue is records.Queue.UNSCHEDULABLE
+    observed(made, records.PodDeleted(uid="p1"), at=2 * SECOND)
+    assert made.state.pods["p2"].queue is records.Queue.ACTIVE
+    assert message(made) == Outcome.WAITING
+
+
 def test_a_claim_is_made_where_its_first_pod_goes() -> None:
     made = engine(WAIT, node("n1"), claim(storage_class="wait"), pod())
     attempted(made)
