@@ -31,6 +31,7 @@ from eventsched.eventlog.errors import (
 from eventsched.eventlog.port import Snapshot
 
 _APPEND = b"SELECT eventsched_log.append($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13)"
+_RENEW = b"SELECT eventsched_log.renew($1,$2,$3)"
 _INT4, _INT8, _BYTEA, _JSON, _UUID = 23, 20, 17, 114, 2950
 _INT8S, _BYTEAS = 1016, 1001
 _TYPES = (_INT4, _INT4, _UUID, _INT8, _INT4, _INT8, _JSON, _BYTEA, _BYTEA, _JSON,
@@ -63,7 +64,11 @@ def connected(address: str, name: str) -> psycopg.Connection:
             autocommit=True,
             connect_timeout=10,
             application_name=name[:63],
+            # A server that is gone without a word is noticed within half a minute.
             tcp_user_timeout=15_000,
+            keepalives_idle=10,
+            keepalives_interval=5,
+            keepalives_count=3,
         )
     except (psycopg.OperationalError, psycopg.ProgrammingError) as problem:
         raise migrating.unreachable(address, _first_line(problem)) from problem
@@ -114,14 +119,15 @@ class Link:
         assert row is not None
         return str(row[0])
 
-    def renew(self, number: int, term: Term) -> None:
-        """Says that the term's holder lives. Raises FencedError, UnknownOutcomeError and
-        UnavailableError."""
-        query = "SELECT eventsched_log.renew(%s, %s, %s)"
+    def renew(self, number: int, term: Term, deadline: float) -> None:
+        """Says that the term's holder lives, and waits for the answer as ``answer`` does. Raises
+        FencedError, UnknownOutcomeError and UnavailableError."""
+        values = [b"%d" % number, b"%d" % term.epoch, str(UUID(bytes=term.token)).encode()]
         try:
-            self._connection.execute(query, (number, term.epoch, UUID(bytes=term.token)))
-        except psycopg.Error as problem:
-            raise self._refusal(problem.sqlstate, str(problem), term, 0) from problem
+            self._connection.pgconn.send_query_params(_RENEW, values, _TYPES[:3])
+            self._settle(term, 0, deadline)
+        except psycopg.OperationalError as problem:
+            raise UnknownOutcomeError(_first_line(problem)) from problem
 
     def keep(self, number: int, term: Term, snapshot: Snapshot) -> None:
         """Stores a snapshot in place of older ones. It is a cache: losing it loses time only."""
@@ -144,6 +150,9 @@ class Link:
         written; UnknownOutcomeError, or NotDurableError where it is there but a synchronous standby
         has not confirmed it.
         """
+        self._settle(sealed.term, sealed.first, deadline)
+
+    def _settle(self, term: Term, first: int, deadline: float) -> None:
         notices: list[str] = []
         pgconn = self._connection.pgconn
         pgconn.notice_handler = lambda notice: notices.append(
@@ -157,7 +166,7 @@ class Link:
                 state = (result.error_field(pq.DiagnosticField.SQLSTATE) or b"").decode()
                 refusal = (state, result.error_message.decode().strip())
         if refusal is not None:
-            raise self._refusal(*refusal, sealed.term, sealed.first)
+            raise self._refusal(*refusal, term, first)
         if not answered or pgconn.status != pq.ConnStatus.OK:
             raise UnknownOutcomeError(pgconn.error_message.decode().strip())
         if _NOT_DURABLE in notices:

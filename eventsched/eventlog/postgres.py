@@ -127,7 +127,7 @@ class PostgresEventLog:
 
     def renew(self) -> None:
         """Makes sure that nobody has taken over. Raises FencedError."""
-        self._link.renew(self._number, self._term)
+        self._link.renew(self._number, self._term, time.monotonic() + self._patience)
 
     def keep(self, snapshot: Snapshot) -> None:
         """Stores a snapshot in place of older ones. It is a cache: losing it loses time only."""

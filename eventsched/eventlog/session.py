@@ -78,7 +78,7 @@ class Session:
     def renew(self, term: Term) -> None:
         """Says that the term's holder lives. Raises what ``append`` raises."""
         try:
-            self._joined().renew(self._number, term)
+            self._joined().renew(self._number, term, time.monotonic() + self._answer_limit)
         except UnknownOutcomeError:
             self.close()
             raise

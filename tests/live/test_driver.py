@@ -90,6 +90,22 @@ def test_events_wait_with_the_cluster_where_the_log_does_not_follow() -> None:
     assert "0-0" not in stage.leader.engine.state.pods
 
 
+def test_a_list_that_makes_up_for_events_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cluster is away as well, when the log is back."""
+    monkeypatch.setattr("eventsched.runtime.live.driver._AGAIN", 0.01)
+
+    async def story(stage: Stage, _: "asyncio.Task[str]") -> None:
+        await until(lambda: stage.leader.settled)
+        stage.database.away = True
+        stage.cluster.put(*pods(100))
+        await until(lambda: not stage.driver.attending)
+        stage.cluster.unlisted = 3
+        stage.database.away = False
+        await until(lambda: len(stage.bound) == 100)
+
+    assert play(story, backlog=50).cluster.lists >= 5
+
+
 def test_an_answer_that_is_lost_is_looked_up() -> None:
     """The bind has landed: nothing is bound twice."""
 

@@ -11,17 +11,26 @@ import pytest
 
 from eventsched.cli.main import main
 from eventsched.domain.errors import UnavailableError
-from eventsched.eventlog.errors import CorruptLogError, RefusedError
+from eventsched.domain.records import TimePassed
+from eventsched.eventlog.chain import Head
+from eventsched.eventlog.errors import CorruptLogError, HistoryChangedError, RefusedError
+from eventsched.eventlog.port import Batch, Stored
+from eventsched.eventlog.postgres import PostgresEventLog
 from eventsched.eventlog.reading import Reader
 from eventsched.eventlog.session import Session
+from eventsched.eventlog.tailing import Tail
 from eventsched.plugins.node_resources_fit import NodeResourcesFit
+from eventsched.runtime.fold import Standby
 from eventsched.runtime.leader import Limits
 from eventsched.runtime.live.clock import Clock
+from eventsched.runtime.live.follower import Follower
 from eventsched.runtime.live.ports import Silence
 from eventsched.runtime.live.replica import Plan, Replica
+from eventsched.runtime.live.worker import Worker
 from eventsched.scheduling.ledger import Logged
 from tests.builders import engine_of
 from tests.contract.proxy import Proxy, between
+from tests.contract.test_eventlog import append
 from tests.faults.cluster import OPENING
 from tests.live.stage import LiveCluster, nodes, pods, until
 
@@ -248,19 +257,19 @@ def test_a_database_that_is_away_is_waited_for(proxy: Proxy) -> None:
     """At the start, and in a term."""
 
     async def story(scene: Scene, _: "asyncio.Task[None]") -> None:
-        await until(lambda: scene.replica.ledger is not None and scene.replica.ledger.trouble)
+        await until(lambda: scene.replica.ledger is not None and scene.replica.ledger.reach.trouble)
         assert not scene.leads
         proxy.away = False
         await until(lambda: scene.settled)
         proxy.away = True
         proxy.cut()
         scene.cluster.put(*pods(5))
-        await until(lambda: scene.replica.ledger is not None and scene.replica.ledger.trouble)
+        await until(lambda: scene.replica.ledger is not None and scene.replica.ledger.reach.trouble)
         assert scene.bound == 0
         proxy.away = False
         await until(lambda: scene.bound == 5 and scene.settled)
         assert scene.replica.ledger is not None
-        assert scene.replica.ledger.trouble == ""
+        assert scene.replica.ledger.reach.trouble == ""
 
     proxy.away = True
     scene = play(proxy.url, story, wins=True)
@@ -381,6 +390,35 @@ def test_what_was_read_when_the_turn_came_is_taken_in(database: str) -> None:
     assert kinds(database).count("TermBegan") == 4
 
 
+def test_a_term_that_is_over_before_the_log_is_read(database: str) -> None:
+    """Somebody else has begun one meanwhile, and written."""
+
+    def ticked(first: int, count: int) -> Batch:
+        ticks = [Logged(at, at, at, TimePassed()) for at in range(first, first + count)]
+        return Batch([Stored.of(each) for each in ticks], {})
+
+    async def run() -> None:
+        worker = Worker("test")
+        standby = Standby(lambda: engine_of(), STREAM)
+        follower = Follower(standby, Tail(database, STREAM), worker)
+        with closing(PostgresEventLog(database, STREAM)) as first:
+            append(first, ticked(0, 2))
+            head = Head(first.head, first.head_hash)
+        with closing(PostgresEventLog(database, STREAM)) as later:
+            await follower.catch_up(head)
+            append(later, ticked(2, 2))
+            await follower.catch_up(Head(later.head, later.head_hash))
+            append(later, ticked(4, 2))
+            append(later, ticked(6, 2))
+            middle = Head(6, bytes(32))
+            with pytest.raises(HistoryChangedError, match="somebody else has written"):
+                await follower.catch_up(middle)
+            assert not standby.rewritten
+        worker.stop(follower._tail.close)
+
+    asyncio.run(run())
+
+
 def test_an_end_does_not_wait_for_ever(proxy: Proxy) -> None:
     """The database is away: after the grace the replica ends all the same."""
 
@@ -389,7 +427,7 @@ def test_an_end_does_not_wait_for_ever(proxy: Proxy) -> None:
         proxy.away = True
         proxy.cut()
         scene.cluster.put(*pods(5))
-        await until(lambda: scene.replica.ledger is not None and scene.replica.ledger.trouble)
+        await until(lambda: scene.replica.ledger is not None and scene.replica.ledger.reach.trouble)
         scene.replica.plan = replace(scene.replica.plan, grace=0.1)
         scene.replica.end()
         await running

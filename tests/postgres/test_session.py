@@ -93,6 +93,18 @@ def test_an_unknown_renewal(proxy: Proxy) -> None:
         session.renew(term)
 
 
+def test_a_renewal_that_does_not_come_in_time(database: str) -> None:
+    """Nobody waits for it for ever."""
+    with closing(Session(database, answer_limit=0.2)) as session:
+        term, _, _ = session.acquire("s", "me")
+        with psycopg.connect(database) as holder:
+            holder.execute("SELECT FROM eventsched_log.head FOR UPDATE")
+            with pytest.raises(UnknownOutcomeError, match="the answer does not come"):
+                session.renew(term)
+        session.renew(term)
+        assert session.connections == 2
+
+
 def test_an_answer_that_does_not_come_in_time(database: str) -> None:
     """Somebody holds the head: the append waits, and is given up without being taken back."""
     with closing(Session(database, answer_limit=0.2)) as session:

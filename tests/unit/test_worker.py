@@ -52,21 +52,40 @@ def test_who_stops_waiting_does_not_stop_the_call() -> None:
     asyncio.run(run())
 
 
-def test_a_loop_that_is_closed_waits_for_nothing() -> None:
-    """What is under way then ends unheard."""
-    worker, go_on, ended = Worker("test"), threading.Event(), threading.Event()
+def test_a_last_call_is_waited_for_by_nobody() -> None:
+    """It comes after all others; whether it fails is its own affair."""
+    worker, made = Worker("test"), list[int]()
+    go_on = threading.Event()
 
-    def call() -> None:
-        go_on.wait(60)
-        ended.set()
+    def fail() -> None:
+        made.append(2)
+        raise ValueError
 
     async def run() -> None:
-        task = asyncio.create_task(worker.call(call))
+        task = asyncio.create_task(worker.call(go_on.wait, 60))
+        await asyncio.sleep(0)
+        worker.stop(fail)
+        made.append(1)
+        go_on.set()
+        await task
+
+    asyncio.run(run())
+    worker._thread.join(60)
+    assert made == [1, 2]
+
+
+def test_a_loop_that_is_closed_waits_for_nothing() -> None:
+    """What is under way then ends unheard; the last call is made all the same."""
+    worker, go_on, closed = Worker("test"), threading.Event(), threading.Event()
+
+    async def run() -> None:
+        task = asyncio.create_task(worker.call(go_on.wait, 60))
         await asyncio.sleep(0)
         task.cancel()
+        worker.stop(closed.set)
 
     asyncio.run(run())
     go_on.set()
-    assert ended.wait(60)
+    assert closed.wait(60)
     worker._thread.join(60)
     assert not worker._thread.is_alive()

@@ -35,6 +35,8 @@ _MOST = 256
 """Attempts of one turn at most."""
 _MESSAGES = 64
 """Messages of one turn at most: each takes about a tenth of a millisecond."""
+_AGAIN = 1.0
+"""Seconds between two tries to list a cluster that cannot be listed."""
 BACKLOG = 50_000
 """Watch events and records that may wait for a database that is away. Beyond it the events stay
 with the cluster's side, which knows of each object only the newest; a list makes up for them."""
@@ -187,8 +189,9 @@ class Driver:
 
     @property
     def _has_room(self) -> bool:
-        """Whether a term that has begun could take events in again."""
-        return self.leader.leading and self.leader.backlog < self._most // 2
+        """Whether a term that goes on could take events in again."""
+        goes_on = self.leader.leading and not self._ending
+        return goes_on and self.leader.backlog < self._most // 2
 
     def _told(self, told: Listed | WatchEvent) -> None:
         """What the cluster's side tells."""
@@ -207,7 +210,8 @@ class Driver:
     async def _relist(self) -> None:
         self._relisting = True
         try:
-            await self._cluster.list_cluster(self._told)
+            if await self._cluster.list_cluster(self._told):
+                await asyncio.sleep(_AGAIN)
         finally:
             self._relisting = False
 

@@ -21,6 +21,7 @@ from eventsched.eventlog.errors import (
 from eventsched.eventlog.reading import StoredBatch
 from eventsched.eventlog.tailing import Tail
 from eventsched.runtime.fold import Standby
+from eventsched.runtime.live.reach import Reach
 from eventsched.runtime.live.worker import Worker
 
 PERIOD = 0.2
@@ -32,11 +33,11 @@ logger = structlog.get_logger()
 
 
 class Follower:
-    """Feeds one standby. ``trouble`` says why the log cannot be read, "" while it can;
-    ``caught_up`` whether everything was taken in when last looked."""
+    """Feeds one standby. ``caught_up`` says whether everything was taken in when last looked;
+    ``reach`` whether the log can be read."""
 
     def __init__(self, standby: Standby, tail: Tail, worker: Worker) -> None:
-        self.trouble = "not read yet"
+        self.reach = Reach()
         self.caught_up = False
         self._standby, self._tail, self._worker = standby, tail, worker
         self._restored = False
@@ -57,12 +58,17 @@ class Follower:
 
     async def catch_up(self, head: Head) -> float:
         """Takes in everything up to a head that is known to be committed; how long that took (s).
-        Raises CorruptLogError, UnavailableError."""
+        Raises HistoryChangedError where somebody else has written since, CorruptLogError, and
+        UnavailableError."""
         began = time.perf_counter()
-        while self._standby.head != head:
-            if self._standby.head.next > head.next:
-                self._start_over("the log ends before what was read of it")
+        if self._standby.head.next > head.next:
+            self._start_over("the log ends before what was read of it")
+        while (before := self._standby.head) != head:
             await self._step()
+            if self._standby.head.next > head.next:
+                raise HistoryChangedError("somebody else has written since the term began")
+            if self._standby.head == before:
+                await asyncio.sleep(PERIOD)
         self._found()
         return time.perf_counter() - began
 
@@ -82,7 +88,8 @@ class Follower:
         if not self._restored:
             await self._restore()
         try:
-            batches = await self._worker.call(self._tail.poll, self._standby.head)
+            with self.reach.asking():
+                batches = await self._worker.call(self._tail.poll, self._standby.head)
         except HistoryChangedError as problem:
             self._start_over(str(problem))
             return
@@ -93,7 +100,8 @@ class Follower:
 
     async def _restore(self) -> None:
         """Begins with the newest snapshot, if it is of any use."""
-        found = await self._worker.call(self._tail.snapshot)
+        with self.reach.asking():
+            found = await self._worker.call(self._tail.snapshot)
         self._restored = True
         if found is not None and self._standby.restore(found):
             logger.info("begun with a snapshot", seq=found.position)
@@ -112,12 +120,10 @@ class Follower:
         self._standby.start_over()
 
     def _missed(self, problem: UnavailableError) -> None:
-        said = str(problem)
-        if said != self.trouble:
-            logger.warning("the log is away", reason=said)
-        self.trouble, self.caught_up = said, False
+        self.caught_up = False
+        if self.reach.missed(str(problem)):
+            logger.warning("the log is away", reason=str(problem))
 
     def _found(self) -> None:
-        if self.trouble:
-            logger.info("the log is read", seq=self._standby.head.next)
-        self.trouble = ""
+        if self.reach.answered() is not None:
+            logger.info("the log is read again", seq=self._standby.head.next)

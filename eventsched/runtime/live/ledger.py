@@ -19,6 +19,7 @@ from eventsched.eventlog.errors import (
 )
 from eventsched.eventlog.session import Session
 from eventsched.runtime.live.ports import Audience
+from eventsched.runtime.live.reach import Reach
 from eventsched.runtime.live.worker import Worker
 from eventsched.runtime.messages import (
     Acquire,
@@ -40,8 +41,7 @@ _AWAY = (UnavailableError, UnknownOutcomeError, psycopg.Error)
 
 
 class Ledger:
-    """Answers a leader's requests to the database. ``trouble`` says why the last one was not
-    answered, "" where it was; ``since`` (time.monotonic()) since when there has been trouble."""
+    """Answers a leader's requests to the database; ``reach`` says whether it does."""
 
     def __init__(
         self,
@@ -56,8 +56,7 @@ class Ledger:
     ) -> None:
         """``catch_up`` lets the leader follow the log up to a head. Without ``keeps_vectors``
         decisions keep the digests of their vectors only: no chain has the vectors themselves."""
-        self.trouble = ""
-        self.since: float | None = None
+        self.reach = Reach()
         self._session, self._worker, self._audience = session, worker, audience
         self._stream, self._holder, self._catch_up = stream, holder, catch_up
         self._keeps_vectors = keeps_vectors
@@ -66,19 +65,9 @@ class Ledger:
     async def answer(self, request: DatabaseRequest) -> DatabaseAnswer | Unknown | None:
         """Carries a request out once; None where it has no answer. Raises CorruptLogError, and
         RefusedError where this user may not write."""
-        answer: DatabaseAnswer | None = None
         try:
-            match request:
-                case Acquire():
-                    answer = await self._acquire()
-                case Append(batch=batch):
-                    await self._append(batch)
-                    answer = Committed()
-                case Renew(term=term):
-                    await self._worker.call(self._session.renew, term)
-                    answer = Renewed()
-                case Keep(term=term, snapshot=snapshot):
-                    await self._worker.call(self._session.keep, term, snapshot)
+            with self.reach.asking():
+                answer = await self._answer(request)
         except _OVER as problem:
             if isinstance(request, Append):
                 self._audience.fenced()
@@ -86,10 +75,28 @@ class Ledger:
         except _AWAY as problem:
             if isinstance(request, Acquire) and isinstance(problem, RefusedError):
                 raise
-            self._missed(problem)
+            said = str(problem).split("\n")[0]
+            if self.reach.missed(said):
+                logger.warning("the database is away; nothing is decided", reason=said)
             return Unknown(request)
-        self._answered()
+        away = self.reach.answered()
+        if away is not None:
+            logger.info("the database answers again", away=round(away, 3))
         return answer
+
+    async def _answer(self, request: DatabaseRequest) -> DatabaseAnswer | None:
+        match request:
+            case Acquire():
+                return await self._acquire()
+            case Append(batch=batch):
+                await self._append(batch)
+                return Committed()
+            case Renew(term=term):
+                await self._worker.call(self._session.renew, term)
+                return Renewed()
+            case Keep(term=term, snapshot=snapshot):
+                await self._worker.call(self._session.keep, term, snapshot)
+                return None
 
     async def _acquire(self) -> Acquired:
         """A term; what was committed before it has been followed when this returns."""
@@ -104,17 +111,3 @@ class Ledger:
         await self._worker.call(self._session.append, sent)
         took = time.monotonic() - self._offered[1]
         self._audience.committed(took, batch.count, len(batch.body))
-
-    def _missed(self, problem: Exception) -> None:
-        said = str(problem).split("\n")[0]
-        if said != self.trouble:
-            logger.warning("the database is away; nothing is decided", reason=said)
-        self.trouble = said
-        if self.since is None:
-            self.since = time.monotonic()
-
-    def _answered(self) -> None:
-        if self.since is not None:
-            away = round(time.monotonic() - self.since, 3)
-            logger.info("the database answers again", away=away)
-        self.trouble, self.since = "", None

@@ -80,21 +80,14 @@ class Replica:
         self.terms = 0
         self._cluster, self._election, self._audience = cluster, election, audience
         self._now = now
-        self._keeper = Worker("log keeper")
         self._ended = asyncio.Event()
         self._deposed: deque[float] = deque(maxlen=_OFTEN)
 
     async def run(self) -> None:
         """Until ``end``. Raises CorruptLogError, UnavailableError for what waiting does not mend,
         and whatever is a defect."""
-        reader, writer = Worker("log reader"), Worker("log writer")
-        try:
-            while not self._ended.is_set():
-                await self._round(reader, writer)
-        finally:
-            reader.stop()
-            writer.stop()
-            self._keeper.stop()
+        while not self._ended.is_set():
+            await self._round()
 
     def end(self) -> None:
         """No more attempts; ``run`` returns when what is under way has come to its end, and the
@@ -104,22 +97,21 @@ class Replica:
 
     # --- a round: from following to the end of a term ---------------------------------------
 
-    async def _round(self, reader: Worker, writer: Worker) -> None:
+    async def _round(self) -> None:
+        reader = Worker("log reader")
         standby = self.standby = Standby(self.plan.make_engine, self.plan.stream)
         tail = Tail(self.plan.address, self.plan.stream)
         follower = self.follower = Follower(standby, tail, reader)
+        reason = ""
         try:
-            if not await self._elected(follower):
-                return
-            try:
-                reason = await self._term(standby, follower, writer)
-            finally:
-                await self._election.release()
-            if reason:
-                await self._after(reason)
+            if await self._elected(follower):
+                reason = await self._term(standby, follower)
         finally:
             self.driver = self.ledger = None
-            await reader.call(tail.close)
+            reader.stop(tail.close)
+            await self._election.release()
+        if reason:
+            await self._after(reason)
 
     async def _elected(self, follower: Follower) -> bool:
         """Follows until this replica may lead; False where it is to end instead."""
@@ -132,18 +124,15 @@ class Replica:
             await _stopped(following, winning, ending)
         _raise_failure(following)
         _raise_failure(winning)
-        if self._ended.is_set():
-            await self._election.release()
-            return False
-        return True
+        return not self._ended.is_set()
 
-    async def _term(self, standby: Standby, follower: Follower, writer: Worker) -> str:
+    async def _term(self, standby: Standby, follower: Follower) -> str:
         """One term; why somebody else ended it, "" where nobody did."""
         self.terms += 1
         won = time.monotonic()
         logger.info("a term begins", stream=self.plan.stream)
         leader = Leader(standby, self.plan.opening, self.plan.limits, self._observe)
-        session = Session(self.plan.address)
+        session, writer = Session(self.plan.address), Worker("log writer")
         self.ledger = Ledger(
             session,
             writer,
@@ -163,7 +152,7 @@ class Replica:
         try:
             return await self._driven(driver)
         finally:
-            await writer.call(session.close)
+            writer.stop(session.close)
 
     async def _driven(self, driver: Driver) -> str:
         running = asyncio.create_task(driver.run())
@@ -190,14 +179,17 @@ class Replica:
         """Deletes old vectors now and then, as long as the term lasts."""
         plan = self.plan
         while plan.vectors_age:
+            keeper = Worker("log keeper")
             try:
-                count = await self._keeper.call(
+                count = await keeper.call(
                     thin, plan.address, plan.stream, plan.vectors_age, self._now()
                 )
             except UnavailableError as problem:
                 logger.warning("old vectors are not deleted", reason=str(problem))
             else:
                 logger.info("old vectors are deleted", decisions=count)
+            finally:
+                keeper.stop()
             await asyncio.sleep(max(_THINNED_EVERY, plan.vectors_age / 24))
 
     async def _after(self, reason: str) -> None:

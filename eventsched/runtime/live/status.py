@@ -80,12 +80,9 @@ class LiveStatus:
         replica = self.replica
         if replica is None:
             return ""
-        if replica.ledger is not None and replica.ledger.trouble:
-            since = time.monotonic() - (replica.ledger.since or time.monotonic())
-            return f"away for {since:.0f} s: {replica.ledger.trouble}"
-        if replica.driver is None and replica.follower is not None:
-            return replica.follower.trouble
-        return ""
+        if replica.ledger is not None:
+            return replica.ledger.reach.trouble
+        return replica.follower.reach.trouble if replica.follower is not None else ""
 
     def _term_trouble(self) -> str:
         replica = self.replica

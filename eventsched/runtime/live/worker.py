@@ -2,13 +2,15 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from queue import SimpleQueue
 from threading import Thread
 from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-_Job = tuple[asyncio.AbstractEventLoop, "asyncio.Future[Any]", Callable[..., Any], tuple[Any, ...]]
+_Asked = tuple[asyncio.AbstractEventLoop, "asyncio.Future[Any]"]
+_Job = tuple[_Asked | None, Callable[..., Any], tuple[Any, ...]]
 
 
 class Worker:
@@ -25,26 +27,31 @@ class Worker:
         does not stop the call."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        self._jobs.put((loop, future, function, arguments))
+        self._jobs.put(((loop, future), function, arguments))
         return await future
 
-    def stop(self) -> None:
-        """Lets the thread end after the calls that were asked for."""
+    def stop(self, last: Callable[[], object] | None = None) -> None:
+        """Lets the thread end after the calls that were asked for, and a ``last`` one. Nobody waits
+        for that: one of them may take long."""
+        if last is not None:
+            self._jobs.put((None, last, ()))
         self._jobs.put(None)
 
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
-            loop, future, function, arguments = job
+            asked, function, arguments = job
             result: Any = None
             failure: BaseException | None = None
             try:
                 result = function(*arguments)
             except BaseException as problem:  # noqa: BLE001  raised where it was asked for
                 failure = problem
-            try:
+            if asked is None:
+                continue
+            loop, future = asked
+            # A loop that is closed waits for nothing any more; the last call is made all the same.
+            with suppress(RuntimeError):
                 loop.call_soon_threadsafe(_settle, future, result, failure)
-            except RuntimeError:
-                return  # the loop is closed: nobody waits any more
 
 
 def _settle(future: "asyncio.Future[Any]", result: Any, failure: BaseException | None) -> None:
