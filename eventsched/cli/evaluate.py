@@ -13,6 +13,7 @@ from eventsched.cli.exits import DIFFERS
 from eventsched.domain.errors import InputError
 from eventsched.runtime import evaluation, inquiry
 from eventsched.runtime.assembly import assemble, registry
+from eventsched.runtime.deadlines import Deadlines
 
 DESCRIPTION = """Says where a pod would go now, and what every plugin says of every node:
 
@@ -81,9 +82,13 @@ def _inquire(options: argparse.Namespace) -> int:
         raise InputError(
             f"-o {options.output}", "is no format", "use table, wide or json with --pod"
         )
-    assembly = assemble(options.config, options.plugin)
+    assembly = assemble(options.config, options.plugin, Deadlines())
     snapshot = inquiry.read(options.files, options.pod)
-    for warning in (*assembly.warnings, *snapshot.warnings):
+    unasked = [
+        f"extender {each.url_prefix} is not asked: what it would say is left out"
+        for each in assembly.configuration.extenders
+    ]
+    for warning in (*assembly.warnings, *unasked, *snapshot.warnings):
         print(f"warning: {warning}", file=sys.stderr)
     if options.node and options.node not in {node.name for node in snapshot.nodes}:
         raise InputError(f"--node {options.node}", "is no node of the cluster", "check the name")

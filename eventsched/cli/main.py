@@ -17,16 +17,19 @@ from eventsched.eventlog.errors import (
     FencedError,
     UnavailableError,
 )
+from eventsched.scheduling.guard import OverrunError
 
 COMMANDS = {
     "run": "schedule the pods of a cluster",
     "simulate": "schedule a simulated cluster and say what was decided",
     "evaluate": "say what every plugin says of every node, for clusters and pods in a file",
+    "plugin": "make a package for a plugin of one's own, or check one",
     "config": "check a KubeSchedulerConfiguration, complete it, or compare two",
     "explain": "tell why a pod is where it is, or why it is nowhere",
     "replay": "rebuild a stream's state, or make its decisions again and compare",
     "verify": "check a log's hashes, positions, digests and derived tables",
     "log": "list, follow or export the records of a stream",
+    "sticky": "list which nodes pods go back to, or have one forgotten",
     "sql": "ask a log by SQL, or open psql on it",
     "db": "the database: its address, its schema, the embedded server",
 }
@@ -85,6 +88,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             file=sys.stderr,
         )
         return ENVIRONMENT
+    except OverrunError as overrun:
+        print(f"eventsched {options.command}: {overrun}; mend the plugin", file=sys.stderr)
+        return BAD_INPUT
     except BrokenPipeError:
         # The reader (head, less) has seen enough; nothing may be flushed into the closed pipe.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -11,8 +11,10 @@ from eventsched.cli.places import DATA_DIR, DATABASE, add_database_options
 from eventsched.cluster.files import read_text
 from eventsched.domain.errors import InputError
 from eventsched.runtime.assembly import Assembly, assemble
+from eventsched.runtime.deadlines import Deadlines
 from eventsched.runtime.live import settings as live
 from eventsched.runtime.live.settings import DatabaseSettings, Settings
+from eventsched.scheduling.extenders.configured import problems as unusable
 
 
 def add_to(commands: Any) -> None:
@@ -55,10 +57,14 @@ def add_to(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Schedules until it is told to stop. Raises InputError and UnavailableError."""
-    assembly = assemble(options.config, options.plugin)
+    deadlines = Deadlines()
+    assembly = assemble(options.config, options.plugin, deadlines)
     source = str(options.config or "options")
+    for problem in unusable(assembly.configuration.extenders):
+        raise problem.within(source)
     text = read_text(options.config) if options.config is not None else ""
     settings = _with_options(live.load(text, source) if text else Settings(), options)
+    deadlines.seconds = live.seconds(settings.plugin_deadline)
     database, data_dir = _place(options, settings.database, source)
     kubeconfig = _kubeconfig(options, settings, assembly)
     try:

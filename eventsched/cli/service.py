@@ -176,7 +176,13 @@ class _Process:
         self._api = await reached(
             self._job.kubeconfig, client.context or None, seconds(client.timeout)
         )
-        kube = Kube(self._api, host=socket.gethostname(), concurrency=client.concurrency)
+        running.push_async_callback(self._api.close)
+        kube = Kube(
+            self._api,
+            host=socket.gethostname(),
+            concurrency=client.concurrency,
+            extenders=self._job.assembly.configuration.extenders,
+        )
         running.push_async_callback(kube.close)
         self._status.kube = kube
         self._status.waiting = "the cluster's objects are being listed"

@@ -21,9 +21,11 @@ from eventsched.history.evidence import Evidence, ScannedEvidence
 from eventsched.history.explanation import Explanation, explain
 from eventsched.runtime import collector
 from eventsched.runtime.assembly import Assembly, assemble
+from eventsched.runtime.deadlines import Deadlines
 from eventsched.runtime.report import Report
 from eventsched.runtime.resumption import begun
 from eventsched.runtime.simulation import DEFAULT_SEED
+from eventsched.scheduling.config.configuration import refuse_extenders
 
 if TYPE_CHECKING:
     from eventsched.eventlog.postgres import PostgresEventLog
@@ -93,7 +95,8 @@ def add_to(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Runs the simulation and prints its summary."""
-    assembly = assemble(options.config, options.plugin)
+    assembly = assemble(options.config, options.plugin, Deadlines())
+    refuse_extenders(assembly.configuration, str(options.config))
     source = _source(options, assembly)
     database, data_dir = database_of(options)
     if database is None and data_dir is None:

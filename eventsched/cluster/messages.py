@@ -7,10 +7,11 @@ compared (KEP-5504), and a read is always a consistent one. A *resource* is name
 of its objects: ``Pod``, ``Node``, or a type of domain/registry.py.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
+from eventsched.domain.consultations import Victims
 from eventsched.domain.objects import Node, Pod
 from eventsched.domain.registry import AnyObject
 from eventsched.domain.writes import Write
@@ -27,7 +28,8 @@ class ListCluster:
 class BindPod:
     """Create a Binding with uid and resourceVersion as preconditions and the annotation
     ``eventsched.io/decision`` (``stream/position@token``). Answer: ``Bound``; ``PodShown`` where it
-    was refused (409), with the pod as it is now; ``PodAbsent``."""
+    was refused (409), with the pod as it is now; ``PodAbsent``. Where ``extender`` is not -1 that
+    one is asked to bind the pod: it sends what Binding it likes."""
 
     uid: str
     namespace: str
@@ -35,6 +37,7 @@ class BindPod:
     node: str
     resource_version: int
     decision: str
+    extender: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +128,24 @@ class WriteObject:
     write: Write
 
 
+@dataclass(frozen=True, slots=True)
+class CallExtender:
+    """Ask an extender (its place among those of the configuration) with a verb of
+    domain/consultations.py about nodes by name, or about candidates of a preemption. Answer:
+    ``ExtenderReply``, whatever happens."""
+
+    uid: str
+    namespace: str
+    name: str
+    attempt: int
+    extender: int
+    verb: str
+    nodes: tuple[str, ...]
+    candidates: Mapping[str, Victims]
+
+
 PodRequest = BindPod | GetPod | TouchPod | EvictPod | ReportPod
-ClusterRequest = ListCluster | PodRequest | Announce | WriteObject
+ClusterRequest = ListCluster | PodRequest | Announce | WriteObject | CallExtender
 
 
 # --- what watches say ---------------------------------------------------------------------
@@ -228,10 +247,11 @@ class Bound:
 @dataclass(frozen=True, slots=True)
 class PodShown:
     """The pod that a request was about, as it is now; of ``BindPod`` and ``ReportPod`` also that it
-    was refused."""
+    was refused. ``message`` is what the extender said that was to bind it, and will not."""
 
     request: PodRequest
     seen: PodSeen
+    message: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,6 +290,22 @@ class WriteRefused:
 
 
 @dataclass(frozen=True, slots=True)
+class ExtenderReply:
+    """What an extender has answered, as it said it: nodes that ``passed``, and why others did not
+    (name → reason); ``scores`` by name; the ``victims`` on each node. ``problem`` is what went
+    wrong instead, for people. ``duration`` in µs."""
+
+    request: CallExtender
+    passed: tuple[str, ...] = ()
+    failed: Mapping[str, str] = field(default_factory=dict)
+    unresolvable: Mapping[str, str] = field(default_factory=dict)
+    scores: tuple[tuple[str, int], ...] = ()
+    victims: Mapping[str, Victims] = field(default_factory=dict)
+    problem: str = ""
+    duration: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Unknown:
     """No answer came in time to a request, of this alphabet or of the database's."""
 
@@ -278,4 +314,6 @@ class Unknown:
 
 PodAnswer = Bound | PodShown | PodAbsent
 WriteAnswer = Written | WriteRefused
-ClusterAnswer = Listed | PodAnswer | Reported | WriteAnswer | Unknown
+TermAnswer = PodAnswer | Reported | WriteAnswer | ExtenderReply
+"""To requests that are made in a term only, but for touches."""
+ClusterAnswer = Listed | TermAnswer | Unknown

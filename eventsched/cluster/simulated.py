@@ -14,7 +14,7 @@ from eventsched.cluster.arrivals import TracePod
 from eventsched.cluster.volume_controller import BINDING, Reaction, VolumeController
 from eventsched.domain import records
 from eventsched.domain.objects import Node, Pod
-from eventsched.domain.records import Effect, Evict, Prepare, Stimulus, decode, encode
+from eventsched.domain.records import Consult, Effect, Evict, Prepare, Stimulus, decode, encode
 from eventsched.domain.registry import AnyObject
 
 BIND_DELAY = 1_000
@@ -138,6 +138,8 @@ class SimulatedCluster:
         if isinstance(effect, Prepare):
             self._write(effect, bound_at)
             return
+        if isinstance(effect, Consult):
+            raise ValueError("there are no extenders in a simulated cluster")
         if isinstance(effect, Evict):
             self._push(bound_at, _OUTCOME, records.EvictionSucceeded(uid=effect.uid))
             self._push(bound_at + TERMINATION, _GONE, records.PodDeleted(uid=effect.uid))

@@ -46,6 +46,7 @@ class Vocabulary:
         self.values: list[Hashable] = []
         self._known: dict[Hashable, int] = {}
         self.ids = np.zeros(capacity, dtype=np.intp)
+        self._integers: Int64s = np.zeros(0, dtype=np.int64)
         for row, value in enumerate(values):
             self.put(row, value)
 
@@ -67,6 +68,16 @@ class Vocabulary:
             answers = {number: question(self.values[number]) for number in set(ids.tolist())}
             return np.array([answers[number] for number in ids.tolist()], dtype=np.int64)
         return np.array([question(value) for value in self.values], dtype=np.int64)[ids]
+
+    @property
+    def integers(self) -> Int64s:
+        """int64[values]: the values of a column of integers, by number; 0 for a node that is gone.
+        Not to be written to."""
+        known = len(self._integers)
+        if known < len(self.values):
+            fresh = np.array([value or 0 for value in self.values[known:]], dtype=np.int64)
+            self._integers = np.concatenate([self._integers, fresh])
+        return self._integers
 
 
 class NodeTable:

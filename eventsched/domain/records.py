@@ -13,20 +13,24 @@ from typing import Any
 
 import msgspec
 
+from eventsched.domain.consultations import Consult, ExtenderAnswered, ExtenderAsked
 from eventsched.domain.objects import Frozen, canonical
 from eventsched.domain.stimuli import (
     BindFailed,
     BindRetried,
     BindSucceeded,
     BindVoided,
+    Event,
     EvictionFailed,
     EvictionSucceeded,
     HistoryLost,
+    MemoryForgotten,
     NodeAdded,
     NodeDeleted,
     NodeUpdated,
     ObjectChanged,
     ObjectDeleted,
+    PluginOverran,
     PodAdded,
     PodDeleted,
     PodUpdated,
@@ -43,53 +47,15 @@ from eventsched.domain.verdicts import ScoreColumn, Verdict
 from eventsched.domain.writes import Prepare, Write
 
 __all__ = [
-    "FORMAT",
-    "AnyRecord",
-    "Bind",
-    "BindFailed",
-    "BindIntended",
-    "BindRetried",
-    "BindSucceeded",
-    "BindVoided",
-    "Effect",
-    "Event",
-    "Evict",
-    "EvictionFailed",
-    "EvictionSucceeded",
-    "HistoryLost",
-    "MemoryChanged",
-    "NodeAdded",
-    "NodeDeleted",
-    "NodeOvercommitted",
-    "NodeUpdated",
-    "NominationCleared",
-    "ObjectChanged",
-    "ObjectDeleted",
-    "Outcome",
-    "PermitGranted",
-    "PodAdded",
-    "PodBound",
-    "PodDecided",
-    "PodDeleted",
-    "PodQueued",
-    "PodUnreserved",
-    "PodUpdated",
-    "PreemptionDecided",
-    "PreparationIntended",
-    "Prepare",
-    "Queue",
-    "Record",
-    "ScoringDefined",
-    "Stimulus",
-    "StreamStarted",
-    "TermBegan",
-    "TimePassed",
-    "VerdictDefined",
-    "WatchRelisted",
-    "WriteFailed",
-    "WriteSucceeded",
-    "decode",
-    "encode",
+    "FORMAT", "AnyRecord", "Bind", "BindFailed", "BindIntended", "BindRetried", "BindSucceeded",
+    "BindVoided", "Consult", "Effect", "Event", "Evict", "EvictionFailed", "EvictionSucceeded",
+    "ExtenderAnswered", "ExtenderAsked", "HistoryLost", "MemoryChanged", "MemoryForgotten",
+    "NodeAdded", "NodeDeleted", "NodeOvercommitted", "NodeUpdated", "NominationCleared",
+    "ObjectChanged", "ObjectDeleted", "Outcome", "PermitGranted", "PluginOverran", "PodAdded",
+    "PodBound", "PodDecided", "PodDeleted", "PodQueued", "PodUnreserved", "PodUpdated",
+    "PreemptionDecided", "PreparationIntended", "Prepare", "Queue", "Record", "ScoringDefined",
+    "Stimulus", "StreamStarted", "TermBegan", "TimePassed", "VerdictDefined", "WatchRelisted",
+    "WriteFailed", "WriteSucceeded", "decode", "encode",
 ]  # fmt: skip
 
 
@@ -109,10 +75,6 @@ class Outcome(StrEnum):
     UNSCHEDULABLE = "unschedulable"
     WAITING = "waiting"
     ERROR = "error"
-
-
-class Event(Record, frozen=True):
-    """Something that the engine decided."""
 
 
 # --- events -------------------------------------------------------------------------------
@@ -168,7 +130,8 @@ class PodDecided(Event, frozen=True, tag=True):
     exist, that a search began with that was allowed to stop early; -1 where all nodes were due.
     ``nominated`` says that it is the node that the pod was nominated to: such a node is taken if it
     passes, whatever the scores. With outcome scheduled the record is the intent: the bind leaves
-    when it is committed.
+    when it is committed. ``binder`` names the extender that binds the pod, "" where it is bound as
+    usual.
     """
 
     uid: str
@@ -194,6 +157,7 @@ class PodDecided(Event, frozen=True, tag=True):
     deadlines: dict[str, int] = {}
     start: int = -1
     nominated: bool = False
+    binder: str = ""
 
 
 class PermitGranted(Event, frozen=True, tag=True):
@@ -337,6 +301,9 @@ AnyRecord = (
     | BindVoided
     | WriteSucceeded
     | WriteFailed
+    | ExtenderAnswered
+    | MemoryForgotten
+    | PluginOverran
     | TimePassed
     | VerdictDefined
     | ScoringDefined
@@ -351,6 +318,7 @@ AnyRecord = (
     | NominationCleared
     | NodeOvercommitted
     | MemoryChanged
+    | ExtenderAsked
 )
 
 FORMAT = 1
@@ -396,4 +364,4 @@ class Evict(Frozen, frozen=True):
     decision: int
 
 
-Effect = Bind | Evict | Prepare
+Effect = Bind | Evict | Prepare | Consult

@@ -9,9 +9,10 @@ from typing import Any
 
 import msgspec
 
+from eventsched.domain.consultations import Consultation, ExtenderAnswered, ExtenderAsked
 from eventsched.domain.objects import Node, Pod
 from eventsched.domain.preemptions import Eviction, Preemptions
-from eventsched.domain.records import Queue
+from eventsched.domain.records import PluginOverran, Queue
 from eventsched.domain.registry import AnyObject
 from eventsched.domain.reservations import Reservation
 from eventsched.domain.state import PodState, SchedulerState
@@ -59,6 +60,13 @@ class KeptPreemptions(msgspec.Struct, frozen=True, array_like=True):
     evictions: dict[str, Eviction]
 
 
+class KeptConsultation(msgspec.Struct, frozen=True, array_like=True):
+    """What Consultation holds, field by field."""
+
+    asked: list[ExtenderAsked]
+    answered: list[ExtenderAnswered]
+
+
 class Snapshot(msgspec.Struct, frozen=True):
     """A whole state. ``nodes`` has a name for every row that there ever was, and the node where it
     still exists; ``resources`` are in the order of their columns; of ``pods`` those that hold a
@@ -81,6 +89,8 @@ class Snapshot(msgspec.Struct, frozen=True):
     next_start: int = 0
     position: int = 0
     preemptions: KeptPreemptions = KeptPreemptions({}, {})
+    consultation: KeptConsultation | None = None
+    overruns: list[PluginOverran] = []
 
 
 _encoder = msgspec.json.Encoder()
@@ -107,6 +117,8 @@ def encode(state: SchedulerState) -> bytes:
             next_start=state.next_start,
             position=state.position,
             preemptions=_kept_preemptions(state.preemptions),
+            consultation=_kept_consultation(state.consultation),
+            overruns=state.overruns,
             registry=list(state.registry.everything()),  # type: ignore[arg-type]
         )
     )
@@ -139,6 +151,9 @@ def restore(state: SchedulerState, body: bytes) -> None:
     for uid, name in kept.preemptions.nominations.items():
         state.preemptions.nominate(state.pods[uid].pod, name, state.nodes.rows.get(name, -1))
     state.preemptions.evicting.update(kept.preemptions.evictions)
+    if kept.consultation is not None:
+        state.consultation = Consultation(kept.consultation.asked, kept.consultation.answered)
+    state.overruns.extend(kept.overruns)
     for verdict in kept.verdicts:
         state.define_verdict(verdict)
     for columns in kept.scorings:
@@ -148,6 +163,10 @@ def restore(state: SchedulerState, body: bytes) -> None:
 def _kept_preemptions(found: Preemptions) -> KeptPreemptions:
     nominations = {uid: node for node in found.nodes() for uid in found.on(node)}
     return KeptPreemptions(nominations, dict(found.evicting))
+
+
+def _kept_consultation(found: Consultation | None) -> KeptConsultation | None:
+    return None if found is None else KeptConsultation(found.asked, found.answered)
 
 
 def _kept(kind: Any, source: PodState | Reservation) -> Any:

@@ -5,20 +5,28 @@ are read. Heaps, caches and column digests are derived elsewhere and hold nothin
 """
 
 from collections.abc import Callable
-from hashlib import blake2b
 from typing import Any
 
 import msgspec
 
 from eventsched.domain import records
 from eventsched.domain.columns import NodeTable
-from eventsched.domain.objects import Pod, PodSpec, canonical, intern
+from eventsched.domain.consultations import Consultation
+from eventsched.domain.digest import digest_of
+from eventsched.domain.objects import Pod, PodSpec, intern
 from eventsched.domain.preemptions import Eviction, Preemptions
 from eventsched.domain.records import Outcome, Queue, Record
 from eventsched.domain.registry import TYPES, Registry
 from eventsched.domain.reservations import Reservation
 from eventsched.domain.stimuli import in_force
 from eventsched.domain.verdicts import ScoreColumn, Verdict
+
+_CONSEQUENTIAL = (
+    records.WatchRelisted, records.BindSucceeded, records.BindFailed, records.BindRetried,
+    records.BindVoided, records.WriteFailed, records.MemoryForgotten, records.TimePassed,
+    records.NodeOvercommitted,
+)  # fmt: skip
+"""Facts whose consequences are events of their own."""
 
 
 class PodState:
@@ -77,6 +85,10 @@ class SchedulerState:
         self.nodes = NodeTable()
         self.registry = Registry()
         self.preemptions = Preemptions()
+        self.consultation: Consultation | None = None
+        """What extenders were asked for the attempt under way."""
+        self.overruns: list[records.PluginOverran] = []
+        """Calls of plugins that are not made, as they take too long."""
         self.pods: dict[str, PodState] = {}
         self.reservations: dict[str, Reservation] = {}
         self.memory: dict[str, dict[str, Any]] = {}
@@ -90,7 +102,6 @@ class SchedulerState:
             records.StreamStarted: self._stream_started,
             records.TermBegan: self._term_began,
             records.HistoryLost: self._history_lost,
-            records.WatchRelisted: self._nothing,
             records.NodeAdded: self._node_added,
             records.NodeUpdated: self._node_updated,
             records.NodeDeleted: self._node_deleted,
@@ -99,15 +110,12 @@ class SchedulerState:
             records.PodDeleted: self._pod_deleted,
             records.ObjectChanged: self._object_changed,
             records.ObjectDeleted: self._object_deleted,
-            records.BindSucceeded: self._nothing,
-            records.BindFailed: self._nothing,
             records.EvictionSucceeded: self._eviction_succeeded,
             records.EvictionFailed: self._eviction_failed,
-            records.BindRetried: self._nothing,
-            records.BindVoided: self._nothing,
             records.WriteSucceeded: self._write_succeeded,
-            records.WriteFailed: self._nothing,
-            records.TimePassed: self._nothing,
+            records.PluginOverran: self.overruns.append,
+            records.ExtenderAnswered: self._extender_answered,
+            records.ExtenderAsked: self._extender_asked,
             records.VerdictDefined: self._verdict_defined,
             records.ScoringDefined: self._scoring_defined,
             records.PodQueued: self._pod_queued,
@@ -119,8 +127,8 @@ class SchedulerState:
             records.PodBound: self._pod_bound,
             records.PreemptionDecided: self._preemption_decided,
             records.NominationCleared: self._nomination_cleared,
-            records.NodeOvercommitted: self._nothing,
             records.MemoryChanged: self._memory_changed,
+            **dict.fromkeys(_CONSEQUENTIAL, self._nothing),
         }
 
     def apply(self, record: Record, at: int) -> None:
@@ -134,7 +142,7 @@ class SchedulerState:
     # --- what happened outside ------------------------------------------------------------
 
     def _nothing(self, record: Record) -> None:
-        """Facts whose consequences are events of their own."""
+        """See _CONSEQUENTIAL."""
 
     def _stream_started(self, started: records.StreamStarted) -> None:
         self.seed = started.seed
@@ -144,6 +152,8 @@ class SchedulerState:
     def _term_began(self, began: records.TermBegan) -> None:
         if began.engine:
             self.in_force = in_force(began)
+            self.consultation = None  # there may be other extenders now
+            self.overruns.clear()
 
     def _history_lost(self, lost: records.HistoryLost) -> None:
         self.timeline = lost.timeline
@@ -181,6 +191,7 @@ class SchedulerState:
             state.pod = msgspec.structs.replace(state.pod, node_name=node)
         if state.pod.node_name:
             state.bound, state.queue = True, None
+            self._end_attempt(updated.pod.uid)
             if held is not None and (held.node != state.pod.node_name or not held.intended):
                 del self.reservations[updated.pod.uid]
         self._house(state, state.pod.node_name or (held.node if held else ""))
@@ -204,6 +215,7 @@ class SchedulerState:
         self.preemptions.evicting.pop(deleted.uid, None)
         del self.pods[deleted.uid]
         self.reservations.pop(deleted.uid, None)
+        self._end_attempt(deleted.uid)
 
     def _eviction_succeeded(self, accepted: records.EvictionSucceeded) -> None:
         self.preemptions.evicting.pop(accepted.uid, None)
@@ -232,7 +244,24 @@ class SchedulerState:
     def _object_deleted(self, deleted: records.ObjectDeleted) -> None:
         self.registry.remove(TYPES[deleted.type], deleted.namespace, deleted.name)
 
+    def _extender_answered(self, answered: records.ExtenderAnswered) -> None:
+        assert self.consultation is not None
+        assert self.consultation.awaits(answered)
+        self.consultation.answered.append(answered)
+
     # --- what was decided -----------------------------------------------------------------
+
+    def _extender_asked(self, asked: records.ExtenderAsked) -> None:
+        if self.consultation is None:
+            self.consultation = Consultation([])
+        self.consultation.asked.append(asked)
+
+    def _end_attempt(self, uid: str) -> None:
+        """A pod's attempt is over."""
+        if self.overruns:
+            self.overruns[:] = [each for each in self.overruns if each.uid != uid]
+        if self.consultation is not None and self.consultation.uid == uid:
+            self.consultation = None
 
     def _verdict_defined(self, defined: records.VerdictDefined) -> None:
         assert defined.number == len(self.verdicts)
@@ -270,6 +299,7 @@ class SchedulerState:
         state = self.pods[decided.uid]
         state.attempts = decided.attempt
         state.queue = None
+        self._end_attempt(decided.uid)
         if decided.start >= 0 and self.nodes.live:
             self.next_start = (decided.start + decided.evaluated) % self.nodes.live
         if decided.outcome in (Outcome.SCHEDULED, Outcome.WAITING):
@@ -362,37 +392,7 @@ class SchedulerState:
             state.row = row
             self.nodes.place(row, state.pod)
 
-    # --- digest ---------------------------------------------------------------------------
-
     def digest(self) -> str:
         """32 hex digits over nodes, pods, queues, reservations and plugin memory with their times;
         not over positions, batches or caches (design 9.5)."""
-        digest = blake2b(digest_size=16)
-        for node in self.nodes.nodes:
-            digest.update(canonical(node) + b"\n")
-        objects = [[type(each).__name__, each] for each in self.registry.everything()]
-        if objects:
-            digest.update(canonical(sorted(objects, key=canonical)) + b"\n")
-        for uid in sorted(self.pods):
-            digest.update(canonical(self._pod_summary(uid)) + b"\n")
-        queued = [(s.order, uid) for uid, s in self.pods.items() if s.queue is not None]
-        digest.update(canonical([uid for _, uid in sorted(queued)]))
-        if self.next_start:
-            digest.update(canonical(self.next_start))
-        digest.update(canonical({name: kept for name, kept in self.memory.items() if kept}))
-        return digest.hexdigest()
-
-    def _pod_summary(self, uid: str) -> list[Any]:
-        state = self.pods[uid]
-        held = self.reservations.get(uid)
-        return [
-            state.pod, state.row, state.came, state.bound, state.queue, state.since, state.entered,
-            state.until, state.attempts, state.failures, state.errors, state.rejectors,
-            state.pending,
-            held and held.summary(),
-            *self._preemption_summary(uid),
-        ]  # fmt: skip
-
-    def _preemption_summary(self, uid: str) -> list[Any]:
-        nominated, eviction = self.preemptions.node(uid), self.preemptions.evicting.get(uid)
-        return [nominated, eviction] if nominated or eviction else []
+        return digest_of(self)

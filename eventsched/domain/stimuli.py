@@ -20,6 +20,10 @@ class Stimulus(Record, frozen=True):
     """Something that happened outside the engine."""
 
 
+class Event(Record, frozen=True):
+    """Something that the engine decided."""
+
+
 class StreamStarted(Stimulus, frozen=True, tag=True):
     """The first record of a stream: what its decisions depend on besides its other records.
 
@@ -198,6 +202,29 @@ class BindVoided(Stimulus, frozen=True, tag=True):
     attempt: int
     reason: str
     resource_version: int = 0
+
+
+class MemoryForgotten(Stimulus, frozen=True, tag=True):
+    """People want a plugin to forget what it has under a key: ``request`` is the number of what
+    they asked, ``by`` the database's user who did."""
+
+    plugin: str
+    key: str
+    by: str
+    request: int
+
+
+class PluginOverran(Stimulus, frozen=True, tag=True):
+    """A call of a plugin was ended because it took longer than ``limit`` (µs), and what it was part
+    of is void. In the pod's ``attempt``, which is made again, the method ``point`` of the plugin is
+    not asked and counts as one that raised; with no ``uid`` that holds from now on, until another
+    configuration or other plugins are in force."""
+
+    plugin: str
+    point: str
+    limit: int
+    uid: str = ""
+    attempt: int = 0
 
 
 class TimePassed(Stimulus, frozen=True, tag=True):

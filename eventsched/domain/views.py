@@ -175,6 +175,12 @@ class NodeView:
             return np.zeros(0, dtype=np.int64)
         return self._table.vocabulary(key, read).answer(self.rows, question)
 
+    def integers(self, key: Hashable, read: Callable[[Node], int]) -> Int64s:
+        """int64[n]: ``read(node)`` for each node, 0 for one that is gone. Read once for each change
+        of a node: for columns that every pod needs whole."""
+        column = self._table.vocabulary(key, read)
+        return np.asarray(column.integers[self.ids(column)])
+
     def label(self, name: str, question: Callable[[str | None], int]) -> Int64s:
         """int64[n]: ``question(value of the label)``, with None where a node does not have it."""
         if not len(self.rows):

@@ -37,6 +37,20 @@ def written(database: str | None, data_dir: Path | None) -> Iterator[str]:
 
 
 @contextmanager
+def asking(database: str | None, data_dir: Path | None) -> Iterator[str]:
+    """The address for somebody who asks something of a scheduler, which goes on meanwhile. An
+    embedded database has to exist. Raises InputError and UnavailableError."""
+    _one_of(database, data_dir)
+    if data_dir is None:
+        assert database is not None
+        yield libpq_url(database)
+        return
+    postgres = EmbeddedPostgres(data_dir)
+    with postgres.open(create=False):
+        yield postgres.url(WRITER)
+
+
+@contextmanager
 def read(
     database: str | None, data_dir: Path | None, *, keep_running: bool = False
 ) -> Iterator[str]:

@@ -162,6 +162,19 @@ scoring = Table(
     _text("normalization"),
 )
 
+request = Table(
+    "request",
+    metadata,
+    Column("id", BigInteger, Identity(always=True), primary_key=True),
+    _big("seq", nullable=True),
+    Column("asked_at", DateTime(timezone=True), nullable=False, server_default=_NOW),
+    Column("stream", Integer, ForeignKey("eventsched_log.stream.id"), nullable=False),
+    _text("asked_by"),
+    _text("plugin"),
+    _text("key"),
+    Index("request_open", "stream", postgresql_where=text("seq IS NULL")),
+)
+
 _COMMENTS = {
     "stream": "One row a stream: the log of one scheduler identity",
     "head": "Fence, sequencer and chain head of a stream",
@@ -175,11 +188,13 @@ _COMMENTS = {
     "decision": "Derived: one row an attempt",
     "verdict": "Derived: the words that a code stands for",
     "scoring": "Derived: the score columns that a number stands for",
+    "request": "What people ask of the scheduler of a stream; no part of the log",
+    "request.seq": "Position of the record that answers it; null while there is none",
     "batch.first": "Position of the first record",
     "batch.mark": "How far the writer had read its sources",
     "batch.hash": "sha256 over this batch and the one before",
 }
-"""What the migrations say of tables and columns (sql/0001_comments.sql)."""
+"""What the migrations say of tables and columns (sql/0001_comments.sql, 0002_requests.sql)."""
 
 for _name, _comment in _COMMENTS.items():
     _table, _, _column = _name.partition(".")

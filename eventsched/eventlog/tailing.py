@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import psycopg
 
+from eventsched.domain.records import MemoryForgotten
 from eventsched.eventlog import chain, migrating
 from eventsched.eventlog.addresses import shown
 from eventsched.eventlog.chain import Head, SealedBatch, Term
@@ -32,6 +33,12 @@ WHERE s.stream = %(stream)s AND EXISTS (
     SELECT FROM eventsched_log.batch b
     WHERE b.stream = s.stream AND b.first + b.count = s.seq AND b.hash = s.hash)
 ORDER BY s.seq DESC LIMIT 1
+"""
+
+
+_REQUESTS = """
+SELECT plugin, key, asked_by, id FROM eventsched_log.request
+WHERE stream = %s AND seq IS NULL ORDER BY id LIMIT %s
 """
 
 
@@ -91,6 +98,17 @@ class Tail:
             place = Head(batch.first + batch.count, batch.hash)
             found.append(batch)
         return found
+
+    def requests(self, most: int = 100) -> list[MemoryForgotten]:
+        """What people have asked and no record answers yet, the oldest first. Raises
+        UnavailableError."""
+        if self._number is None and self._look() is None:
+            return []
+        rows = self._rows(_REQUESTS, (self._number, most))
+        return [
+            MemoryForgotten(plugin=plugin, key=key, by=by, request=number)
+            for plugin, key, by, number in rows
+        ]
 
     def close(self) -> None:
         """Closes the connection; the next call makes a new one."""

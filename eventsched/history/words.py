@@ -1,8 +1,11 @@
 """Records in words: one line each, for people. Names come from whoever has looked them up."""
 
 from collections.abc import Callable
+from typing import Any
 
 from eventsched.domain import records
+from eventsched.domain.consultations import PREEMPT, PRIORITIZE, rows_of
+from eventsched.domain.objects import canonical
 from eventsched.domain.records import AnyRecord, Outcome, PodDecided, PodQueued
 from eventsched.domain.registry import title
 
@@ -27,7 +30,7 @@ def pod_of(record: AnyRecord) -> str | None:
     if isinstance(record, records.PodAdded | records.PodUpdated):
         return record.pod.uid
     uid: str | None = getattr(record, "uid", None)
-    return uid
+    return uid or None
 
 
 def concerns(record: AnyRecord, uid: str) -> bool:
@@ -91,6 +94,10 @@ def told(record: AnyRecord, name: Namer = str) -> str:
         case records.NominationCleared():
             by = f" for {name(record.by)}" if record.by else ""
             return f"no longer nominated to {record.node}: {record.cause}{by}"
+        case records.PluginOverran():
+            return f"attempt {record.attempt} is void and made again: {_overran(record)}"
+        case records.ExtenderAsked() | records.ExtenderAnswered():
+            return consultation(record)
         case records.PermitGranted():
             by = f" on behalf of {name(record.by)}" if record.by else ""
             return f"may go on: {record.plugin} at Permit{by}"
@@ -118,12 +125,48 @@ def attempt(decided: PodDecided) -> str:
             text += "; it was nominated to it"
         if decided.deadlines:
             text += f"; waits at Permit for {', '.join(decided.deadlines)}"
+        if decided.binder:
+            text += f"; extender {decided.binder} binds it"
         return text
     text += decided.outcome.value
     if decided.plugin:
         where = f" on {decided.node}" if decided.node else ""
         text += f" by {decided.plugin}{where}"
     return f"{text}: {decided.message}" if decided.message else text
+
+
+def _overran(record: records.PluginOverran) -> str:
+    took = f"took longer than {record.limit / 1e6:g} s"
+    return f"{record.plugin} {took} in {record.point} and is not asked there"
+
+
+def consultation(record: records.ExtenderAsked | records.ExtenderAnswered) -> str:
+    """A question to an extender, or its answer."""
+    if isinstance(record, records.ExtenderAsked):
+        about = "candidates" if record.verb == PREEMPT else "nodes"
+        asked = f"extender {record.name} is asked to {record.verb} {record.number} {about}"
+        return f"attempt {record.attempt}: {asked}"
+    if record.problem:
+        return f"extender {record.name} failed to {record.verb}: {record.problem}"
+    text = f"extender {record.name} {_answer(record)}"
+    return f"{text}; {record.remark}" if record.remark else text
+
+
+def _answer(answered: records.ExtenderAnswered) -> str:
+    if answered.verb == PREEMPT:
+        return f"leaves the candidates {', '.join(answered.victims) or '(none)'}"
+    if answered.verb == PRIORITIZE:
+        given = [f"{score} to {len(rows_of(rows))}" for score, rows in reversed(answered.scores)]
+        return f"gives scores: {', '.join(given)}" if given else "gives 0 to all nodes"
+    refused: dict[str, int] = {}
+    for groups in (answered.failed, answered.unresolvable):
+        for reason, rows in groups.items():
+            refused[reason or "without a reason"] = len(rows_of(rows))
+    if not refused:
+        return "refused no node"
+    said = ", ".join(f"{number} {reason}" for reason, number in sorted(refused.items()))
+    number = sum(refused.values())
+    return f"refused {number} {'node' if number == 1 else 'nodes'}: {said}"
 
 
 def _has(pods: tuple[str, ...]) -> str:
@@ -192,9 +235,18 @@ def _without_pod(record: AnyRecord) -> str:
         case records.MemoryChanged():
             if record.value is None:
                 return f"{record.plugin} forgets {record.key}"
-            return f"{record.plugin} remembers {record.key} = {record.value}"
+            return f"{record.plugin} remembers {record.key} = {_value(record.value)}"
+        case records.PluginOverran():
+            return f"{_overran(record)} any more"
+        case records.MemoryForgotten():
+            asked = f"asked by {record.by} (request {record.request})"
+            return f"{record.plugin} is to forget {record.key}, {asked}"
         case _:
             return _of_the_stream(record)
+
+
+def _value(value: Any) -> str:
+    return value if isinstance(value, str) else canonical(value).decode()
 
 
 def _of_the_stream(record: AnyRecord) -> str:

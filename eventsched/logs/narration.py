@@ -37,6 +37,8 @@ _HEADINGS = {
     records.EvictionSucceeded: ("info", "Preempted"),
     records.EvictionFailed: ("warning", "EvictionFailed"),
     records.NodeOvercommitted: ("warning", "NodeOvercommitted"),
+    records.MemoryForgotten: ("info", "MemoryForgotten"),
+    records.PluginOverran: ("warning", "PluginOverran"),
 }
 """Kind → level and name of its lines; where there is an event of that meaning at the API server, it
 is called as there. All others are told at ``debug``, under their kind's name."""
@@ -87,6 +89,8 @@ class Narrator:
         """The lines of committed records, in their order."""
         for each in logged:
             level, event = _HEADINGS.get(type(each.record), _SILENT)
+            if isinstance(each.record, records.ExtenderAnswered) and each.record.problem:
+                level, event = "warning", "ExtenderFailed"
             if level == "attempt":
                 level, event = _ATTEMPTS[each.record.outcome]  # type: ignore[attr-defined]
             if level == "debug" and not with_debug:

@@ -1,9 +1,10 @@
-"""The plugins: one file each, none knows another; this is the explicit list of the in-tree ones."""
+"""The plugins: one file each, none knows another; this is the explicit list of the in-tree ones,
+those that only run where a configuration enables them (gallery) included."""
 
 from eventsched.plugins.default_binder import DefaultBinder
 from eventsched.plugins.default_preemption import DefaultPreemption
 from eventsched.plugins.dynamic_resources import DynamicResources
-from eventsched.plugins.first_scheduled_node import FirstScheduledNode
+from eventsched.plugins.gallery import GALLERY
 from eventsched.plugins.image_locality import ImageLocality
 from eventsched.plugins.inter_pod_affinity import InterPodAffinity
 from eventsched.plugins.node_affinity import NodeAffinity
@@ -28,7 +29,6 @@ IN_TREE: dict[str, type] = {
         DefaultBinder,
         DefaultPreemption,
         DynamicResources,
-        FirstScheduledNode,
         ImageLocality,
         InterPodAffinity,
         NodeAffinity,
@@ -47,5 +47,5 @@ IN_TREE: dict[str, type] = {
         VolumeRestrictions,
         VolumeZone,
     )
-}
+} | {plugin.name: plugin for plugin in GALLERY}
 """Plugin name → class, of what comes with eventsched."""

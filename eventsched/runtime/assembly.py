@@ -16,15 +16,21 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import msgspec
+
 from eventsched.cluster.files import read_text
 from eventsched.domain.errors import InputError
 from eventsched.plugins import IN_TREE
+from eventsched.plugins.node_resources_fit import NodeResourcesFit, NodeResourcesFitArgs
+from eventsched.scheduling.adapter import adapted
 from eventsched.scheduling.config import configuration, resolution
 from eventsched.scheduling.config.arguments import without_effect
 from eventsched.scheduling.config.document import first_text
 from eventsched.scheduling.config.sections import Configuration
 from eventsched.scheduling.engine import Engine
+from eventsched.scheduling.extenders.configured import extenders_of, ignored_resources
 from eventsched.scheduling.framework import POINTS, points_of
+from eventsched.scheduling.guard import Guard
 from eventsched.scheduling.profile import Profile
 from eventsched.scheduling.queue import Backoff
 
@@ -52,19 +58,24 @@ class Assembly:
             self.configuration.pod_initial_backoff_seconds or 0,
             self.configuration.pod_max_backoff_seconds or 0,
         )
-        return Engine(self.profiles, backoff, with_detail=with_detail)
+        extenders = extenders_of(self.configuration.extenders)
+        return Engine(self.profiles, backoff, with_detail=with_detail, extenders=extenders)
 
 
-def assemble(config: Path | None = None, plugin_files: Iterable[Path] = ()) -> Assembly:
-    """Reads a KubeSchedulerConfiguration (None: the default one) and makes its profiles. Raises
-    InputError for whatever is wrong with the file or with a plugin."""
+def assemble(
+    config: Path | None = None, plugin_files: Iterable[Path] = (), guard: Guard | None = None
+) -> Assembly:
+    """Reads a KubeSchedulerConfiguration (None: the default one) and makes its profiles. ``guard``
+    makes the calls of plugins that are not in-tree; without it they take as long as they like.
+    Raises InputError for whatever is wrong with the file or with a plugin."""
     known = registry(plugin_files)
     if config is None:
         loaded, text = configuration.default(), ""
     else:
         text = first_text(read_text(config))
         loaded = configuration.load(text, str(config))
-    made = assembled(loaded, str(config or "the default configuration"), known, text)
+    source = str(config or "the default configuration")
+    made = assembled(loaded, source, known, text, guard)
     idle = [known[name] for name in known if name not in IN_TREE and name not in made.sources]
     unused = [f"plugin {each.name} is enabled in no profile; name it in --config" for each in idle]
     return replace(made, warnings=(*made.warnings, *_misspelt(known), *unused))
@@ -81,10 +92,11 @@ def assemble_text(
 
 
 def assembled(
-    loaded: Configuration, source: str, known: Mapping[str, type[Any]], text: str = ""
-) -> Assembly:
+    loaded: Configuration, source: str, known: Mapping[str, type[Any]], text: str = "",
+    guard: Guard | None = None,
+) -> Assembly:  # fmt: skip
     """The profiles of a configuration, with the plugins of a registry."""
-    configuration.refuse_unsupported(loaded, source)
+    guard = guard or Guard()
     profiles: dict[str, Profile] = {}
     sources: dict[str, str] = {}
     unread: list[str] = []
@@ -93,7 +105,10 @@ def assembled(
             raise problem
         instances: dict[str, Any] = {}
         for name in dict.fromkeys(name for names in resolved.running.values() for name in names):
-            instances[name] = _instance(known[name], resolved.typed.get(name), source)
+            typed = _with_ignored(known[name], resolved.typed.get(name), loaded)
+            instances[name] = _instance(known[name], typed, source)
+            if name not in IN_TREE:
+                instances[name] = guard.guarded(adapted(instances[name]))
             sources[name] = _source_digest(known[name])
         points = {
             point: [instances[name] for name in names] for point, names in resolved.running.items()
@@ -183,6 +198,16 @@ def _imported(path: Path) -> ModuleType:
             str(path), f"does not import: {type(problem).__name__}: {problem}", "mend the file"
         ) from problem
     return module
+
+
+def _with_ignored(plugin: type[Any], typed: object | None, loaded: Configuration) -> object | None:
+    """The arguments of a plugin. What extenders have the scheduler ignore takes the place of what
+    NodeResourcesFit was told to (upstream: scheduler.go buildExtenders)."""
+    ignored = ignored_resources(loaded.extenders)
+    if plugin is not NodeResourcesFit or not ignored:
+        return typed
+    args = typed if isinstance(typed, NodeResourcesFitArgs) else NodeResourcesFitArgs()
+    return msgspec.structs.replace(args, ignored_resources=ignored)
 
 
 def _instance(plugin: type[Any], typed: object | None, source: str) -> Any:

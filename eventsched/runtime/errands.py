@@ -11,6 +11,7 @@ from typing import Any
 from eventsched.cluster.messages import (
     Announce,
     BindPod,
+    CallExtender,
     ClusterRequest,
     EvictPod,
     GetPod,
@@ -22,7 +23,8 @@ from eventsched.cluster.messages import (
     WriteObject,
 )
 from eventsched.domain import records
-from eventsched.domain.records import Bind, Effect, Evict, Prepare
+from eventsched.domain.records import Bind, Consult, Effect, Evict, Prepare
+from eventsched.runtime.consultations import Consultations
 from eventsched.runtime.drafts import Draft
 from eventsched.runtime.evictions import Evictions
 from eventsched.runtime.fold import Fold
@@ -35,6 +37,7 @@ from eventsched.scheduling.ledger import Logged
 
 TRACKED: Mapping[type, type] = {
     BindPod: Bind, GetPod: Bind, TouchPod: Bind, EvictPod: Evict, WriteObject: Prepare,
+    CallExtender: Consult,
 }  # fmt: skip
 """Requests, and the effects whose trackers make them."""
 
@@ -53,9 +56,10 @@ class Errands:
         """The trackers by effect. Promises of the log are kept in this order."""
         state, decisions = fold.engine.state, fold.decisions
         return {
-            Bind: Intents(state, decisions, self._sights.of(POD)),
+            Bind: Intents(state, decisions, self._sights.of(POD), fold.engine.binder),
             Evict: Evictions(state, decisions),
             Prepare: Provisions(state),
+            Consult: Consultations(state),
         }
 
     def follow(self, taken: Sequence[Logged], drafts: Iterable[Draft]) -> None:

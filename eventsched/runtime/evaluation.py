@@ -69,6 +69,7 @@ def _engine(scenario: Scenario, where: str, known: Mapping[str, type[Any]]) -> E
     loaded = (
         configuration.load(scenario.config, source) if scenario.config else configuration.default()
     )
+    configuration.refuse_extenders(loaded, source)
     return assembled(loaded, source, known).engine(with_detail=False)
 
 

@@ -12,7 +12,7 @@ resourceVersion is used only when a record of one's own term says so (R5): a lea
 replaced cannot write one, and so cannot step over the touch of its successor.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from eventsched.cluster.messages import (
     BindPod,
@@ -32,6 +32,7 @@ from eventsched.runtime import takeover
 from eventsched.runtime.decisions import Decisions
 from eventsched.runtime.sight import Sight
 from eventsched.runtime.tracker import Step
+from eventsched.scheduling.extenders.extender import Extender
 from eventsched.scheduling.ledger import Logged
 
 TRIES = 4
@@ -59,9 +60,17 @@ class Intents:
 
     outcome_first = False
 
-    def __init__(self, state: SchedulerState, decisions: Decisions, sight: Sight) -> None:
-        """``sight`` is how new the pods are that were seen."""
+    def __init__(
+        self,
+        state: SchedulerState,
+        decisions: Decisions,
+        sight: Sight,
+        binder: Callable[[Pod], Extender | None] = lambda pod: None,
+    ) -> None:
+        """``sight`` is how new the pods are that were seen; ``binder`` gives the extender that
+        binds a pod."""
         self._state = state
+        self._binder = binder
         self._decisions = decisions
         self._sight = sight
         self._intents: dict[str, Intent] = {}
@@ -159,8 +168,8 @@ class Intents:
     def _not_bound(self, uid: str, intent: Intent, shown: PodShown) -> PodRequest | Stimulus:
         """The pod is on no node: the bind was refused or has not arrived."""
         changed = shown.seen.resource_version != intent.resource_version
-        if isinstance(shown.request, BindPod) and not changed:
-            return self.give_up(uid, intent, "the bind is refused")
+        if isinstance(shown.request, BindPod) and (shown.message or not changed):
+            return self.give_up(uid, intent, shown.message or "the bind is refused")
         if changed and not self._hopeless(uid, intent):
             return self.retry(uid, intent, shown.seen.resource_version)
         return self._go_on(uid, intent)
@@ -173,9 +182,11 @@ class Intents:
         """The bind itself."""
         pod = self._pod(uid)
         intent.tries += 1
+        extender = self._binder(pod)
         intent.call = BindPod(
-            uid, pod.namespace, pod.name, intent.node, intent.resource_version, intent.decision
-        )
+            uid, pod.namespace, pod.name, intent.node, intent.resource_version, intent.decision,
+            -1 if extender is None else extender.index,
+        )  # fmt: skip
         return intent.call
 
     def _void(self, uid: str, intent: Intent, version: int) -> Stimulus:

@@ -21,15 +21,14 @@ import msgspec
 
 from eventsched.cluster.messages import (
     ClusterAnswer,
+    ExtenderReply,
     ListCluster,
     Listed,
     Listing,
-    PodAnswer,
     Relisted,
-    Reported,
+    TermAnswer,
     Unknown,
     WatchEvent,
-    WriteAnswer,
 )
 from eventsched.domain import records
 from eventsched.domain.records import Stimulus, StreamStarted
@@ -176,7 +175,7 @@ class Leader:
         return self._term
 
     def _receive(self, message: Message) -> None:
-        if isinstance(message, WatchEvent):
+        if isinstance(message, WatchEvent | Stimulus):
             if self.leading:
                 self._watched(message)
         elif isinstance(message, Unknown):
@@ -258,6 +257,7 @@ class Leader:
         if self._is_first:
             self._observe(msgspec.structs.replace(self._opening, timeline=self._timeline))
         self._observe(takeover.beginning(self.engine.state, self._term, self._opening))
+        self._do(self.engine.unrecorded())
         self._take_in(listed.listings)
         if self.lossy:
             self._void_all()
@@ -337,18 +337,18 @@ class Leader:
 
     # --- the cluster ----------------------------------------------------------------------
 
-    def _watched(self, event: WatchEvent) -> None:
+    def _watched(self, event: WatchEvent | Stimulus) -> None:
         if isinstance(event, Relisted):
             self._take_in([event.listing], event.since)
-        elif (news := self._sights.watched(event)) is not None:
+        elif news := event if isinstance(event, Stimulus) else self._sights.watched(event):
             self._observe(news)
 
-    def _answered(self, answer: Listed | PodAnswer | Reported | WriteAnswer) -> None:
+    def _answered(self, answer: Listed | TermAnswer) -> None:
         if isinstance(answer, Listed):
             self._listed(answer)
         elif self.leading:
             self._do(self._errands.answered(answer))
-        elif self._fence is not None:
+        elif self._fence is not None and not isinstance(answer, ExtenderReply):
             self._fence.answered(answer.request)
             self._out += self._fence.more()
             if self._fence.done and not self._listing:

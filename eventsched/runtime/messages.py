@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from eventsched.cluster.messages import ClusterAnswer, ClusterRequest, WatchEvent
+from eventsched.domain.records import Stimulus
 from eventsched.eventlog.chain import Head, SealedBatch, Term
 from eventsched.eventlog.port import Snapshot, Stored
 
@@ -97,4 +98,6 @@ class Tick:
 
 
 DatabaseAnswer = Acquired | Committed | Renewed | Deposed
-Message = DatabaseAnswer | WatchEvent | ClusterAnswer | Tick
+Message = DatabaseAnswer | WatchEvent | ClusterAnswer | Tick | Stimulus
+"""A stimulus comes from outside cluster and log as it is: what people asked for, say. Before the
+leader leads it is passed over."""

@@ -13,8 +13,10 @@ from eventsched.domain.records import (
     Bind,
     BindIntended,
     BindRetried,
+    Consult,
     Effect,
     Evict,
+    ExtenderAsked,
     Outcome,
     PodDecided,
     PreemptionDecided,
@@ -27,7 +29,7 @@ from eventsched.eventlog.port import Batch, Stored
 from eventsched.scheduling.ledger import Logged
 
 _INTENTS = frozenset(
-    {PodDecided, PreparationIntended, BindIntended, BindRetried, PreemptionDecided}
+    {PodDecided, PreparationIntended, BindIntended, BindRetried, PreemptionDecided, ExtenderAsked}
 )
 """The kinds of records that may ask something of the world."""
 
@@ -110,6 +112,8 @@ class Writer:
         record = logged.record
         if isinstance(record, PreemptionDecided):
             return [self._evict(uid, record, logged.position) for uid in record.evicted]
+        if isinstance(record, ExtenderAsked):
+            return [Consult(uid=record.uid, attempt=record.attempt, decision=logged.position)]
         if isinstance(record, PreparationIntended):
             asked = [write for writes in record.writes.values() for write in writes]
             return [

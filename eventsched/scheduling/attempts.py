@@ -4,16 +4,19 @@ Upstream: pkg/scheduler/schedule_one.go. The common path is one fused record: po
 choice, reserve, permit and the intent to bind.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from eventsched.domain.records import Outcome, PodDecided
+from eventsched.domain.records import Event, Outcome, PodDecided
 from eventsched.domain.state import PodState
 from eventsched.domain.verdicts import Code, Detail
 from eventsched.scheduling import placement, recording
 from eventsched.scheduling.binding import Binding
 from eventsched.scheduling.choice import Choice, choose
 from eventsched.scheduling.classes import ClassCache
+from eventsched.scheduling.extenders.extender import EXTENDER, binder
+from eventsched.scheduling.extenders.panel import Panel
 from eventsched.scheduling.framework import Cycle, PluginError, PostFilterResult, plain
 from eventsched.scheduling.judgement import Judgement, fit_error, judge
 from eventsched.scheduling.ledger import Ledger
@@ -38,6 +41,8 @@ class Attempt:
     cycle: Cycle
     fields: dict[str, Any]
     detail: Detail | None = None
+    definitions: Sequence[Event] = ()
+    """The new words that its record needs."""
     told: bool = False
     """Whether its record was made."""
 
@@ -111,14 +116,21 @@ class Attempts:
         judged = judge(
             now.nodes, self._classes, attempt.profile, pod, attempt.cycle, now.next_start,
             now.preemptions, now.preemptions.node(pod.uid),
+            Panel(self._ledger.extenders, pod, now.consultation),
         )  # fmt: skip
         if judged.problem is not None:
             raise judged.problem
+        found = GIVEN_UP
+        if judged.question is None and not judged.feasible:
+            found = self._post_filter(judged)
+        if judged.question is not None:  # PostFilter may have one, too
+            self._ledger.emit(judged.question.asked(pod.uid, attempt.cycle.attempt))
+            return
         self._take_verdicts(judged, attempt)
         if judged.feasible:
             self._place(judged, attempt)
         else:
-            self._no_node(judged, attempt)
+            self._no_node(judged, attempt, found)
 
     def _take_verdicts(self, judged: Judgement, attempt: Attempt) -> None:
         attempt.fields.update(feasible=judged.feasible, evaluated=judged.evaluated)
@@ -127,8 +139,7 @@ class Attempts:
         if not self._with_detail:
             return
         recorded = recording.record(self._ledger.state, judged, self._ledger.position)
-        for definition in recorded.definitions:
-            self._ledger.emit(definition)
+        attempt.definitions = recorded.definitions
         attempt.fields.update(
             scoring=recorded.scoring,
             parameters=recorded.parameters,
@@ -144,7 +155,10 @@ class Attempts:
         binding = placed.refusal is None and not placed.waits
         if binding:
             placed = placement.prepare(attempt.profile, pod, attempt.node, cycle)
-        if binding and placed.refusal is None and not placed.preparations:
+        extender = binder(self._ledger.extenders, pod)
+        if extender is not None:
+            attempt.fields.update(binder=extender.name)
+        elif binding and placed.refusal is None and not placed.preparations:
             placed = placement.bind(attempt.profile, pod, attempt.node, cycle)
         if placed.refusal is None:
             waits = placed.waits or placed.preparations
@@ -157,7 +171,7 @@ class Attempts:
             decided = attempt.decided(
                 outcome, carry=plain(cycle.data) if cycle.data else {}, deadlines=deadlines
             )
-            self._ledger.emit(decided, attempt.detail)
+            self._tell(attempt, decided)
             self._binding.aftermath(pod.uid, cycle)
             if placed.preparations:
                 self._binding.prepare(pod.uid, placed.preparations)
@@ -173,21 +187,29 @@ class Attempts:
             pending = (name,) if status.code is Code.PENDING else ()
             self._refused(attempt, name, message, (name,), pending)
 
-    def _no_node(self, judged: Judgement, attempt: Attempt) -> None:
+    def _post_filter(self, judged: Judgement) -> PostFilterResult:
+        refused = judged.refusal is None or judged.refusal[1].rejected
+        if refused and self._ledger.state.nodes.live and judged.profile.points["postFilter"]:
+            return post_filter(judged)
+        return GIVEN_UP
+
+    def _no_node(self, judged: Judgement, attempt: Attempt, found: PostFilterResult) -> None:
         if judged.refusal is not None and not judged.refusal[1].rejected:
             name, status = judged.refusal
             self._broken(attempt, name, ", ".join(status.reasons))
             return
         nodes = self._ledger.state.nodes.live
         rejectors, pending = judged.rejectors()
-        if nodes and attempt.profile.points["postFilter"]:
-            found = post_filter(judged)
-            said = ", ".join(found.status.reasons)
-        else:
-            found, said = GIVEN_UP, ""
+        said = ", ".join(found.status.reasons)
         message = fit_error(judged, nodes, said) if nodes else NO_NODES
         name = judged.refusal[0] if judged.refusal else ""
         self._refused(attempt, name, message, rejectors, pending, found)
+
+    def _tell(self, attempt: Attempt, decided: PodDecided) -> None:
+        """The attempt becomes a fact. Before, no plugin's call leaves anything behind."""
+        for definition in attempt.definitions:
+            self._ledger.emit(definition)
+        self._ledger.emit(decided, attempt.detail)
 
     def _refused(
         self,
@@ -199,7 +221,7 @@ class Attempts:
         found: PostFilterResult = GIVEN_UP,
     ) -> None:
         decided = attempt.decided(Outcome.UNSCHEDULABLE, plugin=plugin, message=message)
-        self._ledger.emit(decided, attempt.detail)
+        self._tell(attempt, decided)
         self._displacement.settle(attempt.state, found)
         self._requeueing.refused(attempt.state, "AttemptFailed", plugin, rejectors, pending)
         self._displacement.send_back(found)
@@ -209,9 +231,9 @@ class Attempts:
         self, attempt: Attempt, plugin: str, message: str, outcome: Outcome = Outcome.ERROR
     ) -> None:
         decided = attempt.decided(outcome, plugin=plugin, message=message)
-        self._ledger.emit(decided, attempt.detail)
+        self._tell(attempt, decided)
         self._displacement.settle(attempt.state, GIVEN_UP)
-        if outcome is Outcome.ERROR:
+        if outcome is Outcome.ERROR and plugin != EXTENDER:  # a server may be back at any time
             self._requeueing.broken(attempt.state, plugin)
         else:
             self._requeueing.failed(attempt.state, "AttemptFailed", plugin)

@@ -14,6 +14,7 @@ from eventsched.domain.state import PodState
 from eventsched.domain.views import NodeView
 from eventsched.scheduling import placement
 from eventsched.scheduling.delays import NODE, Awaiting, ObjectKey, Preparation
+from eventsched.scheduling.extenders.extender import binder
 from eventsched.scheduling.framework import ClusterEvent, Cycle, Status
 from eventsched.scheduling.ledger import Ledger
 from eventsched.scheduling.queue import SECOND
@@ -194,7 +195,9 @@ class Binding:
 
     def _bind(self, state: PodState, held: Reservation, cycle: Cycle) -> None:
         profile = self._ledger.profile_of(state.pod)
-        placed = placement.bind(profile, state.pod, held.node, cycle)
+        placed = placement.Placement()
+        if binder(self._ledger.extenders, state.pod) is None:
+            placed = placement.bind(profile, state.pod, held.node, cycle)
         if placed.refusal is None:
             intended = records.BindIntended(uid=state.pod.uid, node=held.node, attempt=held.attempt)
             self._ledger.emit(intended)

@@ -346,6 +346,12 @@ class ClassCache:
             self._measure(key, found)
         return found
 
+    def forget(self) -> None:
+        """Drops everything."""
+        self._classes.clear()
+        self._sizes.clear()
+        self._held, self._newest = 0, None
+
     def _measure(self, key: Hashable, columns: ClassColumns) -> None:
         """A class grows with its first use, and seldom after that: it is looked at when the next
         one comes and when it is used again, so that nobody has to look at all of them."""

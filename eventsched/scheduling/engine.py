@@ -5,7 +5,7 @@ Called by the runtime's one writer and by whatever replays. ``observe`` takes in
 and return the records to be logged, in order. Nothing here waits, sleeps, or knows what time it is.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from eventsched.domain import records, snapshot
 from eventsched.domain.objects import Pod
@@ -17,10 +17,13 @@ from eventsched.scheduling.attempts import Attempts
 from eventsched.scheduling.binding import Binding
 from eventsched.scheduling.classes import ClassCache
 from eventsched.scheduling.delays import NODE, key_of
+from eventsched.scheduling.extenders.extender import Extender, binder
 from eventsched.scheduling.framework import ClusterEvent, Status
+from eventsched.scheduling.guard import OverrunError
 from eventsched.scheduling.judgement import Judgement, judge
 from eventsched.scheduling.ledger import Ledger, Logged
 from eventsched.scheduling.overcommitment import excess, overcommitted
+from eventsched.scheduling.overruns import Overruns
 from eventsched.scheduling.profile import Profile
 from eventsched.scheduling.queue import Backoff
 from eventsched.scheduling.requeueing import Requeueing, node_events
@@ -36,13 +39,15 @@ class Engine:
         *,
         with_detail: bool = True,
         classes: ClassCache | None = None,
+        extenders: Sequence[Extender] = (),
     ) -> None:
         """``profiles`` by schedulerName; all have the same QueueSort. Without detail decisions
         carry neither vectors nor digests: for measuring what recording costs."""
-        self._ledger = Ledger(profiles)
+        self._ledger = Ledger(profiles, extenders)
         self._classes = classes or ClassCache()
         self._requeueing = Requeueing(self._ledger, backoff or Backoff())
         self._binding = Binding(self._ledger, self._requeueing)
+        self._overruns = Overruns(self._ledger)
         self._attempts = Attempts(
             self._ledger, self._requeueing, self._binding, self._classes, with_detail=with_detail
         )
@@ -62,10 +67,12 @@ class Engine:
         returns the stimulus' record and the events that follow.
 
         What changes nothing that scheduling reads gives no record at all; an addition of what is
-        known is taken as an update, and the other way round. Raises ValueError when time goes back.
+        known is taken as an update, and the other way round. Raises ValueError when time goes back,
+        and OverrunError where a plugin took too long: its successor is to observe ``unrecorded``.
         """
         if at < self.state.now:
             raise ValueError(f"stimulus at {at} µs after one at {self.state.now} µs")
+        self._overruns.apply()
         seen = self._as_seen(stimulus)
         if seen is None or self._is_no_change(seen):
             return []
@@ -90,12 +97,21 @@ class Engine:
         return self._ledger.take()
 
     def schedule_next(self) -> list[Logged]:
-        """One attempt for the pod at the head of the active queue; nothing where it is empty."""
-        uid = self._ledger.queue.head()
+        """One attempt for the pod at the head of the active queue, or what goes on of the one under
+        way; nothing where the queue is empty, or an extender's answer is awaited. Raises
+        OverrunError; mostly a call that takes too long only makes the attempt void."""
+        uid = self._next()
         if uid is None:
             return []
         self._ledger.begin()
-        self._attempts.make(uid)
+        self._overruns.apply(uid)
+        try:
+            self._attempts.make(uid)
+        except OverrunError as overrun:
+            self._classes.forget()  # the call may have left them half done
+            if self._ledger.is_empty:
+                return self.observe(self._overruns.of_attempt(uid, overrun), self.state.now)
+            raise
         return self._ledger.take()
 
     def judge(self, pod: Pod) -> Judgement:
@@ -122,6 +138,10 @@ class Engine:
         self._ledger.commit(logged.record, logged.at)
         self._ledger.take()
         self._ledger.queue.awaited.forget()
+
+    def unrecorded(self) -> list[records.PluginOverran]:
+        """Calls that spoilt an engine before this one and are not in the log."""
+        return self._overruns.unrecorded()
 
     def snapshot(self) -> bytes:
         """The state as bytes, for ``restore``."""
@@ -153,7 +173,24 @@ class Engine:
     @property
     def idle(self) -> bool:
         """Whether there is no pod to be tried now."""
-        return self._ledger.queue.head() is None
+        return self._next() is None
+
+    def binder(self, pod: Pod) -> Extender | None:
+        """The extender that binds a pod; None where it is bound as usual."""
+        return binder(self._ledger.extenders, pod)
+
+    @property
+    def asks(self) -> bool:
+        """Whether there are extenders: attempts need answers from outside."""
+        return bool(self._ledger.extenders)
+
+    def _next(self) -> str | None:
+        """The pod whose turn it is: attempts are made one after the other, so that one which waits
+        for an extender holds up all others."""
+        consultation = self.state.consultation
+        if consultation is None:
+            return self._ledger.queue.head()
+        return None if consultation.question is not None else consultation.uid
 
     # --- stimuli --------------------------------------------------------------------------
 
@@ -174,6 +211,9 @@ class Engine:
                 return records.NodeAdded(node=stimulus.node)
             case records.NodeDeleted() if stimulus.name not in nodes:
                 return None
+            case records.ExtenderAnswered():
+                asked = self.state.consultation
+                return stimulus if asked is not None and asked.awaits(stimulus) else None
             case records.ObjectDeleted(type=kind, namespace=space, name=name):
                 known = kind in TYPES and self.state.registry.get(TYPES[kind], name, space)
                 return stimulus if known else None
@@ -201,12 +241,21 @@ class Engine:
                 self._binding.written(stimulus)
             case records.WriteFailed():
                 self._binding.refused(stimulus)
+            case records.MemoryForgotten():
+                self._forget(stimulus)
             case records.TimePassed():
                 self._binding.overdue()
                 self._requeueing.time_passed()
             case records.TermBegan() if stimulus.engine:
                 self._requeueing.reconfigured()
                 self._binding.reconfigured()
+
+    def _forget(self, forgotten: records.MemoryForgotten) -> None:
+        """What the plugin refused may pass now. Where nothing is under the key nothing follows."""
+        plugin, key = forgotten.plugin, forgotten.key
+        if key in self.state.memory.get(plugin, ()):
+            self._ledger.emit(records.MemoryChanged(plugin=plugin, key=key))
+            self._requeueing.memory_changed(plugin, ClusterEvent.MEMORY_FORGOTTEN)
 
     def _pod_added(self, added: records.PodAdded, at: int) -> None:
         before = self._excess(added.pod.node_name)

@@ -163,6 +163,8 @@ class ClusterEvent(StrEnum):
     """The waiting pod itself has changed."""
     MEMORY_CHANGE = "MemoryChange"
     """The plugin's own memory has changed."""
+    MEMORY_FORGOTTEN = "MemoryForgotten"
+    """People had the plugin forget something."""
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from eventsched.scheduling.classes import (
     Keys,
     Totals,
 )
+from eventsched.scheduling.extenders.panel import Panel, Question
 from eventsched.scheduling.framework import Cycle, PluginError
 from eventsched.scheduling.preemption.nominated import refused_for_nominated
 from eventsched.scheduling.preemption.trials import Trials
@@ -34,6 +35,7 @@ from eventsched.scheduling.supplement import (
     Scored,
     Supplement,
     counted,
+    weighted,
 )
 
 
@@ -58,6 +60,14 @@ class Judgement:
     """What nodes would say with other pods on them; None where nobody may ask."""
     problem: PluginError | None = None
     """What PreScore failed with; there are no scores then."""
+    panel: Panel | None = None
+    """The extenders that were asked; None where none is."""
+
+    @property
+    def question(self) -> Question | None:
+        """What an extender has to be asked before there is a judgement; the rest means nothing
+        then."""
+        return None if self.panel is None else self.panel.question
 
     @property
     def feasible(self) -> int:
@@ -77,8 +87,17 @@ class Judgement:
         if key == EXCLUDED:
             reason = f"node(s) didn't satisfy plugin(s) [{' '.join(self.narrowed_by)}]"
             return Verdict(plugin="", code=Code.UNRESOLVABLE, reasons=(reason,))
-        each = self.profile.filters[key // 65_536]
-        return each.verdict(self.cycle, self.pod, key % 65_536)
+        position, code = divmod(key, 65_536)
+        if position >= len(self.profile.filters) and self.panel is not None:
+            return self.panel.verdict(position - len(self.profile.filters), code)
+        return self.profile.filters[position].verdict(self.cycle, self.pod, code)
+
+    def entry(self, key: int) -> Verdict:
+        """The words of a key as they stand in the stream's dictionary."""
+        position, code = divmod(key, 65_536)
+        if position >= len(self.profile.filters) and self.panel is not None:
+            return self.panel.entry(position - len(self.profile.filters), code)
+        return self.verdict(key)
 
     @cached_property
     def refusals(self) -> list[tuple[Verdict, int]]:
@@ -104,11 +123,11 @@ class Judgement:
 
 def judge(
     table: NodeTable, cache: ClassCache, profile: Profile, pod: Pod, cycle: Cycle, start: int = 0,
-    preemptions: Preemptions | None = None, nominated: str = "",
+    preemptions: Preemptions | None = None, nominated: str = "", panel: Panel | None = None,
 ) -> Judgement:  # fmt: skip
     """Verdicts and scores of all nodes. ``start`` is the node that a search begins with that may
-    stop early; ``nominated`` the one that the pod is nominated to. Raises PluginError where a
-    plugin fails, PreScore apart."""
+    stop early; ``nominated`` the one that the pod is nominated to; ``panel`` are the extenders to
+    be asked. Raises PluginError where a plugin or an extender fails, PreScore apart."""
     columns = cache.columns(profile, pod, cycle)
     refusal, narrowed = columns.refusal, list(columns.narrowed)
     skipped: set[str] = set()
@@ -129,23 +148,38 @@ def judge(
     more.filter(late)
     more.make_way(*refused_for_nominated(trials))
     more.stop_early(profile.percentage, start, nominated)
+    panel = panel or Panel((), pod)
+    panel.filter(more, len(profile.filters))
     by = tuple(sorted(name for name, _ in narrowed))
-    problem = more.pre_score()
-    if problem is not None:
+    problem = None if panel.question else more.pre_score()
+    extended = [] if problem else _extended(panel, more, nominated, table)
+    if problem is not None or panel.question is not None:
         totals = np.full(table.size, NOT_FEASIBLE, dtype=np.int64)
         return Judgement(
             profile, pod, cycle, columns, False, None, by, more.keys, more.counts, [], totals,
-            trials, problem,
+            trials, problem, panel,
         )  # fmt: skip
-    if not more.refused_more and not more.late_scores:
+    if not more.refused_more and not more.late_scores and not extended:
         scores = [Scored(each.column, each.raw) for each in columns.caches]
         own, totals = True, columns.totals
     else:
         own = False
         scores, totals = more.scored()
+        for each in extended:
+            totals[more.feasible] += weighted(each, more.feasible)
     return Judgement(
-        profile, pod, cycle, columns, own, None, by, more.keys, more.counts, scores, totals, trials
-    )
+        profile, pod, cycle, columns, own, None, by, more.keys, more.counts, scores + extended,
+        totals, trials, None, panel,
+    )  # fmt: skip
+
+
+def _extended(panel: Panel, more: Supplement, nominated: str, table: NodeTable) -> list[Scored]:
+    """The extenders' scores, where there is a choice."""
+    row = table.rows.get(nominated, -1)
+    decided = row >= 0 and more.keys[row] == PASSES
+    if panel.question is not None or decided or len(more.feasible) < 2:
+        return []
+    return panel.scores(more, table.size)
 
 
 def _refused(trials: Trials, refusal: Refusal) -> Judgement:

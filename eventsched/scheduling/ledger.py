@@ -4,7 +4,7 @@ Shared by the parts of the engine (attempts, requeueing, binding); each of them 
 through ``emit``. There is no other way to change anything.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from eventsched.domain import records
@@ -12,6 +12,7 @@ from eventsched.domain.objects import Pod
 from eventsched.domain.records import Event, Record
 from eventsched.domain.state import PodState, SchedulerState
 from eventsched.domain.verdicts import Detail
+from eventsched.scheduling.extenders.extender import Extender
 from eventsched.scheduling.framework import POINTS, Cycle, plain
 from eventsched.scheduling.profile import Profile
 from eventsched.scheduling.queue import QueueIndex
@@ -44,9 +45,10 @@ class Logged(NamedTuple):
 class Ledger:
     """State, queue and the records made since they were last taken."""
 
-    def __init__(self, profiles: Mapping[str, Profile]) -> None:
+    def __init__(self, profiles: Mapping[str, Profile], extenders: Sequence[Extender] = ()) -> None:
         self.state = SchedulerState()
         self.profiles = profiles
+        self.extenders = extenders
         first = next(iter(profiles.values()))
         self.queue = QueueIndex(self.state, first.sort_key)
         alone = {"queueSort": first.points["queueSort"]}
@@ -83,6 +85,11 @@ class Ledger:
         """The records since the last call."""
         taken, self._out = self._out, []
         return taken
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was made since."""
+        return not self._out
 
     def profile(self, state: PodState) -> Profile | None:
         """The profile that schedules a pod; None where it is not ours."""

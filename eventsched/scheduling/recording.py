@@ -256,7 +256,7 @@ def _define(
     unknown: list[tuple[int, Verdict, int]] = []
     for key in judged.counts:
         if key not in numbers:
-            verdict = judged.verdict(key)
+            verdict = judged.entry(key)
             number = state.verdict_numbers.get(verdict)
             if number is None:
                 unknown.append((key // 65_536, verdict, key))

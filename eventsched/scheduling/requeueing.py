@@ -16,6 +16,7 @@ from eventsched.domain.records import PodQueued, Queue
 from eventsched.domain.registry import ClusterObject
 from eventsched.domain.state import PodState
 from eventsched.domain.views import NodeView
+from eventsched.scheduling.extenders.extender import EXTENDER
 from eventsched.scheduling.framework import Change, ClusterEvent, Code, PluginError, Status
 from eventsched.scheduling.ledger import Ledger
 from eventsched.scheduling.profile import Profile, guarded
@@ -44,6 +45,8 @@ class Requeueing:
             for plugin in plugins.values()
             for event in getattr(plugin, "wakes_on", tuple(ClusterEvent))
         }
+        if ledger.extenders:
+            self._listened |= set(ClusterEvent)
 
     # --- into a queue ---------------------------------------------------------------------
 
@@ -186,17 +189,20 @@ class Requeueing:
             for plugin in plugins.values()
             if type(new or old) in getattr(plugin, "wakes_on_objects", ())
         }
+        if self._ledger.extenders:
+            concerned.add(EXTENDER)
         if concerned:
             change = Change(
                 ClusterEvent.OBJECT_CHANGE, self._view(None), old_object=old, new_object=new
             )
             self._wake([change], concerned)
 
-    def memory_changed(self, plugin: str) -> None:
-        """A plugin's memory has changed: what it refused may pass now."""
+    def memory_changed(self, plugin: str, *more: ClusterEvent) -> None:
+        """A plugin's memory has changed: what it refused may pass now. ``more`` says how."""
         found = [plugins[plugin] for plugins in self._by_name.values() if plugin in plugins]
-        if any(ClusterEvent.MEMORY_CHANGE in _heard(each) for each in found):
-            self._wake([Change(ClusterEvent.MEMORY_CHANGE, self._view(None))], {plugin})
+        events = (ClusterEvent.MEMORY_CHANGE, *more)
+        if any(event in _heard(each) for each in found for event in events):
+            self._wake([Change(event, self._view(None)) for event in events], {plugin})
 
     def _wake(self, changes: Sequence[Change], only: Collection[str] | None = None) -> None:
         """In the order in which the pods came, so that the groups' history does not matter."""
@@ -236,6 +242,8 @@ class Requeueing:
         for name in state.rejectors:
             if only is not None and name not in only:
                 continue
+            if name == EXTENDER:  # who knows (upstream: defaultEnqueueExtension)
+                return name
             plugin = self._by_name[profile.name].get(name)
             if plugin is None or (
                 change.event is not ClusterEvent.OBJECT_CHANGE

@@ -119,6 +119,12 @@ class Supplement:
             keys[rows[other]] = found[other]
             self.counts = recounted(self.counts, before[other], found[other])
 
+    def refuse(self, rows: Rows, codes: IntColumn, first: int) -> None:
+        """Refuses feasible rows (ascending) whose code is not 0, with the keys from ``first``
+        on."""
+        if np.count_nonzero(codes):
+            self._refuse(rows, codes, first)
+
     def stop_early(self, percentage: int, start: int, nominated: str = "") -> None:
         """Ends the search after upstream's number of feasible nodes, counted from the ``start``-th
         node on (schedule_one.go numFeasibleNodesToFind, findNodesThatPassFilters); the node that

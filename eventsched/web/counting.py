@@ -61,6 +61,7 @@ class Counting:
             records.PodBound: self._bound,
             records.PodDeleted: self._deleted,
             records.PreemptionDecided: self._preempted,
+            records.ExtenderAnswered: self._extender_answered,
             records.TermBegan: self._term_began,
         }
 
@@ -121,6 +122,13 @@ class Counting:
         self._series.preemption_attempts.inc()
         self._series.victims.observe(len(decided.victims))
 
+    def _extender_answered(self, answered: records.ExtenderAnswered, at: int, now: int) -> None:
+        result = "error" if answered.problem else "answer"
+        self._series.extender_calls(answered.name, answered.verb, result).inc()
+        self._series.extender_duration(answered.name, answered.verb).observe(
+            answered.duration / SECOND
+        )
+
 
 class _Series:
     """The metrics themselves; those with labels as functions from labels to a series."""
@@ -129,6 +137,7 @@ class _Series:
         self._registry = registry
         self._of_attempts()
         self._of_queues_and_preemption()
+        self._of_extenders()
         kinds = self._counter("eventsched_log_records_total", "Committed records, by kind.", "kind")
         self.records = cache(kinds.labels)
         for kind in get_args(records.AnyRecord):
@@ -178,6 +187,21 @@ class _Series:
             "Pods that have to leave for one pod to be nominated.",
             exponential(1, 2, 7),
         )
+
+    def _of_extenders(self) -> None:
+        calls = self._counter(
+            "eventsched_extender_calls_total",
+            "Questions to extenders that were answered, or failed to be (error).",
+            *("extender", "verb", "result"),
+        )
+        self.extender_calls = cache(calls.labels)
+        duration = self._histogram(
+            "eventsched_extender_duration_seconds",
+            "From a question to an extender to its answer, or to what went wrong.",
+            exponential(0.001, 2, 15),
+            *("extender", "verb"),
+        )
+        self.extender_duration = cache(duration.labels)
 
     def _counter(self, name: str, told: str, *labels: str) -> Counter:
         return Counter(name, told, labels, registry=self._registry)

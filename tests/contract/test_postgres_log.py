@@ -522,11 +522,12 @@ def test_a_reader_may_read_only(url: str, log: PostgresEventLog) -> None:
     address = f"{url}&options=-c%20role%3Deventsched_reader"
     with psycopg.connect(address, autocommit=True) as connection:
         for view in ("streams", "events", "decisions", "bindings", "queue_moves", "reservations",
-                     "first_nodes", "refusals"):  # fmt: skip
+                     "first_nodes", "refusals", "memory", "requests"):  # fmt: skip
             connection.execute(f"SELECT * FROM eventsched.{view}").fetchall()
         for function in ("verdicts", "scores"):
             connection.execute(f"SELECT * FROM eventsched.{function}('s', 0)").fetchall()
-        for table in (*TABLES, "head", "detail", "snapshot"):
+        _denied(connection, "SELECT eventsched_log.ask_to_forget('s', 'p', 'k')")
+        for table in (*TABLES, "head", "detail", "snapshot", "request"):
             connection.execute(f"SELECT * FROM eventsched_log.{table}").fetchall()
             _denied(connection, f"DELETE FROM eventsched_log.{table}")
         _denied(connection, f"SELECT eventsched_log.acquire('s', '{uuid4()}', 'h', 'v')")

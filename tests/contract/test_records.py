@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from eventsched.domain import records, registry
+from eventsched.domain.consultations import Victims
 from eventsched.domain.objects import (
     AffinityTerm,
     Container,
@@ -230,6 +231,22 @@ EXAMPLES: list[AnyRecord] = [
     ),
     records.WriteSucceeded(uid="p1", attempt=3, write=SELECTION),
     records.WriteFailed(uid="p1", attempt=3, write=PROMISE, message='409 "conflict"'),
+    records.ExtenderAnswered(
+        uid="p1",
+        attempt=3,
+        extender=1,
+        verb="filter",
+        name="http://extender",
+        failed={"busy": "0-2,5"},
+        unresolvable={"": "7"},
+        scores=((3, "3"), (10, "4")),
+        victims={"n1": Victims(uids=("p2", "p3"), violations=1)},
+        problem="code 404",
+        remark="it names nodes that it was not asked about: n9",
+        duration=1_200,
+    ),
+    records.MemoryForgotten(plugin="First", key="shop/web-0", by="ada", request=7),
+    records.PluginOverran(plugin="Slow", point="filter", limit=5_000_000, uid="p1", attempt=3),
     records.TimePassed(),
     records.VerdictDefined(
         number=1,
@@ -280,6 +297,7 @@ EXAMPLES: list[AnyRecord] = [
         deadlines={"Gang": 10_000_000},
         start=17,
         nominated=True,
+        binder="http://binder",
     ),
     records.PermitGranted(uid="p1", plugin="Gang", by="p2"),
     records.PreparationIntended(
@@ -316,6 +334,16 @@ EXAMPLES: list[AnyRecord] = [
     records.NominationCleared(uid="p2", node="n2", cause="Preempted", by="p1"),
     records.NodeOvercommitted(node="n1", by="p2", resources={"cpu": (4500, 4000)}),
     records.MemoryChanged(plugin="First", key="shop/web-0", value="n1"),
+    records.ExtenderAsked(
+        uid="p1",
+        attempt=3,
+        extender=1,
+        name="http://extender",
+        verb="preempt",
+        nodes="0-7",
+        number=8,
+        candidates={"n1": Victims(uids=("p2",), violations=1)},
+    ),
 ]
 GOLDEN = Path(__file__).with_name("records-golden.jsonl").read_bytes().splitlines()
 

@@ -290,7 +290,8 @@ def test_reservations(ask: Ask, truth: Truth) -> None:
 def test_first_nodes(ask: Ask, truth: Truth) -> None:
     query = "SELECT key, node, seq, at FROM first_nodes WHERE stream = %s"
     memory = {
-        r.key: (r.value, seq, time_of(at)) for seq, at, _, r in truth.all(records.MemoryChanged)
+        r.key: (r.value["node"], seq, time_of(at))
+        for seq, at, _, r in truth.all(records.MemoryChanged)
     }
     assert {key: rest for key, *rest in ask(query, truth.stream)} == {
         key: list(each) for key, each in memory.items()

@@ -211,7 +211,7 @@ def test_bound_pods_on_nodes_that_are_not_there_are_warned_about(
             ("profiles[0].pluginConfig[0].args", "strategy"),
         ),
         ("percentageOfNodesToScore: 101\n", ("percentageOfNodesToScore", "use 0 to 100")),
-        ("extenders: [{urlPrefix: 'http://127.0.0.1:1'}]\n", ("extenders", "remove them")),
+        ("extenders: [{urlPrefix: 'http://127.0.0.1:1'}]\n", ("extenders", "would have to be")),
         ("profiles: [\n", ("config.yaml", "line")),
     ],
 )

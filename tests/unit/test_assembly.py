@@ -7,6 +7,7 @@ import pytest
 
 from eventsched.domain.errors import InputError
 from eventsched.plugins import IN_TREE
+from eventsched.plugins.gallery import GALLERY
 from eventsched.runtime import assembly
 from eventsched.scheduling.config import configuration
 
@@ -60,7 +61,7 @@ def test_a_plugin_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
 def test_the_digest_is_that_of_the_configuration_and_sources_cover_each_plugin() -> None:
     first, second = assembly.assemble(), assembly.assemble()
     assert first.digest == second.digest
-    assert set(first.sources) == set(IN_TREE) - {"FirstScheduledNode"}
+    assert set(first.sources) == set(IN_TREE) - {plugin.name for plugin in GALLERY}
 
 
 class _EntryPoint:

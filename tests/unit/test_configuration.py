@@ -11,7 +11,7 @@ import pytest
 from eventsched.domain.errors import InputError
 from eventsched.scheduling.config.arguments import typed_args
 from eventsched.scheduling.config.catalogue import DEFAULT_PLUGINS, UPSTREAM_POINTS
-from eventsched.scheduling.config.configuration import default, load, problems, refuse_unsupported
+from eventsched.scheduling.config.configuration import default, load, problems, refuse_extenders
 from eventsched.scheduling.config.decoding import duration_text, nanoseconds
 from eventsched.scheduling.config.resolution import ResolvedProfile, resolve, resolve_all
 from eventsched.scheduling.config.sections import PluginEntry, Plugins, PluginSet, ProfileConfig
@@ -279,10 +279,10 @@ def test_other_durations_are_refused(text: str):
         nanoseconds(text)
 
 
-def test_what_is_not_honoured_yet_is_refused_not_ignored():
-    configuration = load(HEAD + "extenders: [{urlPrefix: x}]\n", "sched.yaml")
-    with pytest.raises(InputError) as caught:
-        refuse_unsupported(configuration, "sched.yaml")
+def test_whoever_can_ask_nobody_refuses_extenders():
+    configuration = load(HEAD + "extenders: [{urlPrefix: http://x}]\n", "sched.yaml")
+    with pytest.raises(InputError, match="http://x would have to be asked") as caught:
+        refuse_extenders(configuration, "sched.yaml")
     assert caught.value.where == "sched.yaml: extenders"
 
 

@@ -127,6 +127,31 @@ def test_memory_wakes_the_pods_its_plugin_refused_in_their_order() -> None:
     assert {one.cause, two.cause} == {"MemoryChange"}
 
 
+@pytest.mark.parametrize("event", [ClusterEvent.MEMORY_CHANGE, ClusterEvent.MEMORY_FORGOTTEN])
+def test_what_people_have_a_plugin_forget_is_a_change_of_its_memory(event: ClusterEvent) -> None:
+    """Whichever of the two it listens to, and only to its own."""
+
+    class Closed:
+        """Lets nobody in who is on its list."""
+
+        name = "Closed"
+        wakes_on = (event,)
+
+        def pre_filter(self, cycle, pod, nodes):
+            return Status.unschedulable("listed") if pod.name in cycle.memory else None
+
+    engine = engine_of(Closed())
+    for plugin in ("Closed", "Other"):
+        engine.state.apply(records.MemoryChanged(plugin=plugin, key="p1", value=True), 0)
+    observed(engine, *added(make_node(), make_pod()))
+    attempted(engine)
+    for plugin, moves in (("Other", []), ("Closed", [woken(event, "Closed")])):
+        asked = records.MemoryForgotten(plugin=plugin, key="p1", by="ada", request=1)
+        gone = records.MemoryChanged(plugin=plugin, key="p1")
+        assert observed(engine, asked, at=SECOND) == [asked, gone, *moves]
+    assert attempted(engine)[-1].node == "n1"
+
+
 def test_a_pod_wakes_for_room_that_it_could_make() -> None:
     """A more important pod leaves: what is in the way now could be preempted."""
     engine = engine_with()

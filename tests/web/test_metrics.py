@@ -269,6 +269,7 @@ def everything() -> Metrics:
         (1.0, queued("p", Queue.ACTIVE, "PodAdd")),
         (1.0, decided("p", Outcome.SCHEDULED)),
         (2.0, records.PodBound(uid="p", node="n", attempt=1)),
+        (2.0, records.ExtenderAnswered(uid="q", attempt=1, extender=0, verb="filter", name="x")),
     ]
     metrics.observe(Story(pod).logged, 0)
     return metrics

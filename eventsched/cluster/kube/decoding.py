@@ -37,6 +37,9 @@ _LONGEST_TYPE = 32
 _encode = msgspec.json.Encoder().encode
 
 
+Keeps = Callable[[Seen], bool]
+
+
 class Told(NamedTuple):
     """What a list or a watch says of one object. ``key`` is a pod's uid, a node's name,
     ``namespace/name`` or the name of others. Where ``seen`` is None the object is gone (deleted, or
@@ -47,6 +50,8 @@ class Told(NamedTuple):
     seen: Seen | None = None
     problem: str = ""
     name: str = ""
+    raw: bytes = b""
+    """The object's own bytes, without managedFields, where somebody wants them."""
 
 
 class Page(NamedTuple):
@@ -69,8 +74,10 @@ class WatchError(Exception):
 class Decoder:
     """Decodes what is said of one resource."""
 
-    def __init__(self, resource: Resource) -> None:
+    def __init__(self, resource: Resource, keeps: Keeps | None = None) -> None:
+        """``keeps`` says of which objects the bytes are wanted."""
         self.resource = resource
+        self._keeps = keeps
         if resource.type == POD:
             self._read: Callable[[bytes], Told] = _Pods().read
         elif resource.type == NODE:
@@ -81,9 +88,12 @@ class Decoder:
     def object(self, body: bytes) -> Told:
         """One object. Nothing is raised: what cannot be read has a problem."""
         try:
-            return self._read(body)
+            told = self._read(body)
         except (msgspec.DecodeError, InputError, _UnusualError):
-            return _in_full(self.resource, body)
+            told = _in_full(self.resource, body)
+        if self._keeps is not None and told.seen is not None and self._keeps(told.seen):
+            return told._replace(raw=slim(body))
+        return told
 
     def page(self, body: bytes) -> Page:
         """A list or a page of one. Raises ValueError for anything else."""
@@ -249,6 +259,23 @@ def _objects(resource: Resource) -> Callable[[bytes], Told]:
 
 
 # --- the long way -------------------------------------------------------------------------
+
+
+class _Slim(msgspec.Struct):
+    metadata: dict[str, msgspec.Raw]
+    spec: msgspec.Raw = msgspec.Raw(b"{}")
+    status: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+_slim = msgspec.json.Decoder(_Slim)
+
+
+def slim(body: bytes) -> bytes:
+    """The bytes of a pod or node without managedFields, which nobody needs (upstream's informers
+    drop them as well). Raises msgspec.DecodeError."""
+    found = _slim.decode(body)
+    found.metadata.pop("managedFields", None)
+    return _encode(found)
 
 
 def _in_full(resource: Resource, body: bytes) -> Told:

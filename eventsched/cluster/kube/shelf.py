@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-from eventsched.cluster.kube.decoding import Told
+from eventsched.cluster.kube.decoding import Keeps, Told
 from eventsched.cluster.kube.resources import Resource
 from eventsched.cluster.messages import (
     Gone,
@@ -58,10 +58,18 @@ class Shelf:
     """The objects of one resource, by the keys of ``Told``."""
 
     def __init__(
-        self, resource: Resource, tell: Callable[[WatchEvent], None], report: Report
+        self,
+        resource: Resource,
+        tell: Callable[[WatchEvent], None],
+        report: Report,
+        keeps: Keeps | None = None,
     ) -> None:
-        """``tell`` gets all news after the first list."""
+        """``tell`` gets all news after the first list; ``keeps`` says of which objects the bytes
+        are kept as well."""
         self.resource = resource
+        self.keeps = keeps
+        self.raw: dict[str, bytes] = {}
+        """The bytes of objects, by the same keys."""
         self.seen: dict[str, Seen] = {}
         self.undecodable: dict[str, Undecodable] = {}
         self.version = 0
@@ -83,6 +91,7 @@ class Shelf:
             if told.problem:
                 self._refuse(told)
             elif told.seen is not None:
+                self._keep(told)
                 self._put(told.key, told.seen)
             elif told.key:
                 self._remove(told.key, told.version)
@@ -103,7 +112,10 @@ class Shelf:
                     self.seen[each.key] = old
                 self._refuse(each, known)
             elif each.seen is not None:
+                self._keep(each)
                 self.seen[each.key] = each.seen if old is None else _shared(old, each.seen)
+        for key in self.raw.keys() - self.seen.keys():
+            del self.raw[key]
         self.version = version
         if since:
             self._tell(Relisted(self.listing, since))
@@ -117,6 +129,12 @@ class Shelf:
             await future
 
     # --- changes --------------------------------------------------------------------------
+
+    def _keep(self, told: Told) -> None:
+        if told.raw:
+            self.raw[told.key] = told.raw
+        else:
+            self.raw.pop(told.key, None)
 
     def _put(self, key: str, seen: Seen) -> None:
         if self.undecodable.pop(key, None) is not None:
@@ -132,6 +150,7 @@ class Shelf:
 
     def _remove(self, key: str, version: int) -> None:
         self.undecodable.pop(key, None)
+        self.raw.pop(key, None)
         old = self.seen.pop(key, None)
         if old is not None:
             self._tell(_gone(old, version))

@@ -5,11 +5,13 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from eventsched.cluster.kube.api import Api
+from eventsched.cluster.kube.decoding import Keeps
 from eventsched.cluster.kube.reflector import Pace, Reflector, Rousing
-from eventsched.cluster.kube.resources import RESOURCES, Resource
+from eventsched.cluster.kube.resources import NODE, POD, RESOURCES, Resource
 from eventsched.cluster.kube.shelf import Progress, Report, Shelf, Undecodable
 from eventsched.cluster.messages import Listed, WatchEvent
 
+_NOTHING: Mapping[str, Keeps] = {}
 Subscriber = Callable[[WatchEvent | Listed], None]
 
 
@@ -28,10 +30,14 @@ class Store:
         *,
         resources: Sequence[Resource] = RESOURCES,
         pace: Pace | None = None,
+        keeps: Mapping[str, Keeps] = _NOTHING,
     ) -> None:
+        """``keeps`` says by resource of which objects the bytes are kept."""
         pace = pace or Pace()
         self._subscriber: Subscriber | None = None
-        self.shelves = {each.type: Shelf(each, self._tell, report) for each in resources}
+        self.shelves = {
+            each.type: Shelf(each, self._tell, report, keeps.get(each.type)) for each in resources
+        }
         rousing = Rousing()
         self._reflectors = [
             Reflector(api, shelf, report, pace, rousing) for shelf in self.shelves.values()
@@ -79,6 +85,14 @@ class Store:
     def subscribe(self, subscriber: Subscriber | None) -> None:
         """Who gets the news from now on; None for nobody."""
         self._subscriber = subscriber
+
+    def pod(self, uid: str) -> bytes | None:
+        """A pod's bytes, where they are kept."""
+        return self.shelves[POD].raw.get(uid)
+
+    def node(self, name: str) -> bytes | None:
+        """A node's bytes, where they are kept."""
+        return self.shelves[NODE].raw.get(name)
 
     @property
     def undecodable(self) -> Iterator[Undecodable]:

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import structlog
 
 from eventsched.cluster.messages import ListCluster, Listed, Unknown, WatchEvent
+from eventsched.domain.records import Stimulus
 from eventsched.runtime.leader import Leader
 from eventsched.runtime.live.ports import Cluster
 from eventsched.runtime.messages import (
@@ -28,6 +29,7 @@ from eventsched.runtime.messages import (
     Request,
     Tick,
 )
+from eventsched.scheduling.guard import OverrunError
 
 TURN = 0.008
 """CPU seconds that a turn should take at most. A request to the API server needs four turns."""
@@ -87,7 +89,8 @@ class Driver:
 
     async def run(self) -> str:
         """Until the term is over, and why; "" after ``end``, when all that was under way has an
-        outcome. Raises what the leader raises. Cancelled it stops issuing at once."""
+        outcome. A plugin that takes too long where nothing can be taken back ends it, too. Raises
+        whatever else the leader raises. Cancelled it stops issuing at once."""
         try:
             self._issue(self.leader.start())
             while not self.leader.stopped:
@@ -95,6 +98,8 @@ class Driver:
                     return ""
                 await self._turn()
             return self.leader.stopped
+        except OverrunError as overrun:  # its engine is spoilt: the next term begins with the log
+            return str(overrun)
         finally:
             self._cluster.unsubscribe()
             for task in self._tasks:
@@ -105,6 +110,16 @@ class Driver:
         """No more attempts: what is under way is brought to its end, then ``run`` returns."""
         self._ending = True
         self._called.set()
+
+    def tell(self, stimulus: Stimulus) -> None:
+        """Something that happened neither in the cluster nor in the log."""
+        self._answers.append(stimulus)
+        self._called.set()
+
+    @property
+    def leads(self) -> bool:
+        """Whether what is told now is heard."""
+        return self.leader.leading
 
     @property
     def waiting(self) -> int:

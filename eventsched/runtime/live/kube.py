@@ -1,10 +1,12 @@
 """A Kubernetes cluster as a live scheduler needs it: what is watched, and what is asked for."""
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 
 import structlog
 
+from eventsched.cluster.extenders.client import Extenders
 from eventsched.cluster.kube.access import connect
 from eventsched.cluster.kube.api import Api, RefusedError, UnansweredError
 from eventsched.cluster.kube.calls import Calls
@@ -12,10 +14,18 @@ from eventsched.cluster.kube.election import Election
 from eventsched.cluster.kube.lease import Timing
 from eventsched.cluster.kube.refusals import words
 from eventsched.cluster.kube.store import Store
-from eventsched.cluster.messages import Announce, ClusterAnswer, PodRequest, WriteObject
+from eventsched.cluster.messages import (
+    Announce,
+    BindPod,
+    CallExtender,
+    ClusterAnswer,
+    PodRequest,
+    WriteObject,
+)
 from eventsched.domain.errors import UnavailableError
+from eventsched.runtime.live.extending import bound, keeps
 from eventsched.runtime.live.ports import Subscriber
-from eventsched.scheduling.config.sections import LeaderElection
+from eventsched.scheduling.config.sections import Extender, LeaderElection
 
 _AGAIN = 2.0
 """Seconds between two tries to reach an API server that is away."""
@@ -26,10 +36,20 @@ logger = structlog.get_logger()
 class Kube:
     """The Cluster port over one connection."""
 
-    def __init__(self, api: Api, *, host: str, concurrency: int) -> None:
-        """``host`` names this process in Events."""
+    def __init__(
+        self,
+        api: Api,
+        *,
+        host: str,
+        concurrency: int,
+        extenders: Sequence[Extender] = (),
+        source: str = "configuration",
+    ) -> None:
+        """``host`` names this process in Events; ``source`` is where the extenders are configured.
+        Raises InputError for an extender that can never be asked."""
         self.api = api
-        self.store = Store(api, report)
+        self.store = Store(api, report, keeps=keeps(extenders))
+        self.extenders = Extenders(extenders, self.store, source)
         self.calls = Calls(api, host=host, concurrency=concurrency)
 
     async def start(self) -> None:
@@ -40,6 +60,7 @@ class Kube:
     async def close(self) -> None:
         """Ends watches and connections."""
         await self.store.close()
+        await self.extenders.close()
         await self.api.close()
 
     async def list_cluster(self, subscriber: Subscriber) -> str:
@@ -56,8 +77,14 @@ class Kube:
         """See the port."""
         self.store.subscribe(None)
 
-    async def carry_out(self, request: PodRequest | Announce | WriteObject) -> ClusterAnswer:
+    async def carry_out(
+        self, request: PodRequest | Announce | WriteObject | CallExtender
+    ) -> ClusterAnswer:
         """See the port."""
+        if isinstance(request, CallExtender):
+            return await self.extenders.call(request)
+        if isinstance(request, BindPod) and request.extender >= 0:
+            return await bound(self.extenders, self.calls, request)
         return await self.calls.carry_out(request)
 
 

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from eventsched.cluster.messages import (
     Announce,
+    CallExtender,
     ClusterAnswer,
     Listed,
     PodRequest,
@@ -27,7 +28,9 @@ class Cluster(Protocol):
     def unsubscribe(self) -> None:
         """Nobody gets anything any more."""
 
-    async def carry_out(self, request: PodRequest | Announce | WriteObject) -> ClusterAnswer:
+    async def carry_out(
+        self, request: PodRequest | Announce | WriteObject | CallExtender
+    ) -> ClusterAnswer:
         """Sends a request when there is room for it, and answers it; ``Unknown`` where nobody
         knows what came of it."""
 

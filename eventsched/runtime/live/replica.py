@@ -10,8 +10,9 @@ replicas from disturbing each other; that an old leader binds nothing is the log
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import structlog
@@ -27,6 +28,7 @@ from eventsched.runtime.live.driver import Driver
 from eventsched.runtime.live.follower import Follower
 from eventsched.runtime.live.ledger import Ledger
 from eventsched.runtime.live.ports import Audience, Cluster, Election
+from eventsched.runtime.live.requests import attend
 from eventsched.runtime.live.worker import Worker
 from eventsched.scheduling.engine import Engine
 from eventsched.scheduling.ledger import Logged
@@ -105,7 +107,7 @@ class Replica:
         reason = ""
         try:
             if await self._elected(follower):
-                reason = await self._term(standby, follower)
+                reason = await self._term(standby, follower, partial(attend, tail, reader))
         finally:
             self.driver = self.ledger = None
             reader.stop(tail.close)
@@ -126,8 +128,11 @@ class Replica:
         _raise_failure(winning)
         return not self._ended.is_set()
 
-    async def _term(self, standby: Standby, follower: Follower) -> str:
-        """One term; why somebody else ended it, "" where nobody did."""
+    async def _term(
+        self, standby: Standby, follower: Follower, asked: Callable[[Driver], Awaitable[None]]
+    ) -> str:
+        """One term; why somebody else ended it, "" where nobody did. ``asked`` tells its driver
+        what people ask for."""
         self.terms += 1
         won = time.monotonic()
         logger.info("a term begins", stream=self.plan.stream)
@@ -150,22 +155,22 @@ class Replica:
             leads=lambda: self._audience.took_over(time.monotonic() - won),
         )
         try:
-            return await self._driven(driver)
+            return await self._driven(driver, asked(driver))
         finally:
             writer.stop(session.close)
 
-    async def _driven(self, driver: Driver) -> str:
+    async def _driven(self, driver: Driver, asking: Awaitable[None]) -> str:
         running = asyncio.create_task(driver.run())
         losing = asyncio.create_task(self._election.lost())
         ending = asyncio.create_task(self._ended.wait())
-        thinning = asyncio.create_task(self._thin())
+        beside = [asyncio.ensure_future(each) for each in (self._thin(), asking)]
         try:
             await _first(running, losing, ending)
             if ending.done() and not running.done() and not losing.done():
                 driver.end()
                 await _first(running, losing, timeout=self.plan.grace)
         finally:
-            await _stopped(running, losing, ending, thinning)
+            await _stopped(running, losing, ending, *beside)
         _raise_failure(running)
         _raise_failure(losing)
         if not running.cancelled() and (reason := running.result()):

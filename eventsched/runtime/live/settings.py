@@ -157,10 +157,14 @@ class Settings(Part, frozen=True):
     serving: ServingSettings = ServingSettings()
     logging: LoggingSettings = LoggingSettings()
     client: ClientSettings = ClientSettings()
+    plugin_deadline: Duration = "5s"
+    """How long a call of a plugin that is not in-tree may take."""
 
     def problems(self) -> Iterator[InputError]:
-        """A stream needs a name that can stand in a decision's id."""
+        """A stream needs a name that can stand in a decision's id; and no time at all for plugins
+        is none."""
         yield from stream_problems("stream", self.stream)
+        yield from _duration_problems("pluginDeadline", self.plugin_deadline, least=1)
 
 
 def stream_problems(where: str, name: str) -> Iterator[InputError]:

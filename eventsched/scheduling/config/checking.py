@@ -9,6 +9,7 @@ from eventsched.scheduling.config.arguments import without_effect
 from eventsched.scheduling.config.decoding import concerns
 from eventsched.scheduling.config.resolution import ResolvedProfile
 from eventsched.scheduling.config.sections import Configuration
+from eventsched.scheduling.extenders.configured import problems as unusable
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,8 @@ def _warnings(
     for profile in profiles:
         found += [f"{each.problem}: no run will take this file" for each in profile.unavailable]
         found += without_effect(profile.args, registry)
-    if loaded.extenders:
-        found.append("extenders are not supported yet: no run will take this file")
+    for problem in unusable(loaded.extenders):
+        found.append(
+            f"{problem.where}: {problem.problem}: `eventsched run` will not take this file"
+        )
     return list(dict.fromkeys(found))

@@ -94,10 +94,16 @@ def _at(source: str, problem: InputError) -> InputError:
     return problem.within(source)
 
 
-def refuse_unsupported(configuration: Configuration, source: str = "configuration") -> None:
-    """Raises InputError for what upstream has and this version would have to ignore."""
+def refuse_extenders(configuration: Configuration, source: str) -> None:
+    """Raises InputError where attempts would have to ask servers: for whoever cannot."""
     if configuration.extenders:
-        raise InputError(f"{source}: extenders", "extenders are not supported yet", "remove them")
+        raise InputError(
+            f"{source}: extenders",
+            f"{configuration.extenders[0].url_prefix or 'an extender'} would have to be asked, and "
+            "nothing outside is asked here",
+            "leave them out of this file; `eventsched run` asks them, and `eventsched replay` "
+            "reads their answers in the log",
+        )
 
 
 def problems(configuration: Configuration) -> Iterator[InputError]:

@@ -15,6 +15,8 @@ from eventsched.domain.journal import Rows
 from eventsched.domain.objects import Pod
 from eventsched.domain.verdicts import Code
 from eventsched.scheduling.classes import NO_NODE, PASSES
+from eventsched.scheduling.extenders.extender import ExtenderError
+from eventsched.scheduling.extenders.preempting import NONE_LEFT, consulted
 from eventsched.scheduling.framework import PostFilterResult, Status
 from eventsched.scheduling.judgement import Judgement
 from eventsched.scheduling.preemption.candidates import Sheet, Window, sheet_of
@@ -65,6 +67,13 @@ def preempt(judged: Judgement, percentage: int, absolute: int) -> PostFilterResu
         (tried, candidates), outcomes = _look(sheet, trials, order, wanted)
     if not len(candidates):
         return _without_candidate(judged, tried, outcomes)
+    if judged.panel is not None and judged.panel.interested:
+        try:
+            sheet, candidates = consulted(judged.panel, trials, sheet, candidates)
+        except ExtenderError as failed:
+            return PostFilterResult(Status.error(str(failed)))
+        if judged.question is not None or not len(candidates):
+            return PostFilterResult(Status.unschedulable(NONE_LEFT))
     row, criterion = sheet.best(candidates)
     trial = sheet.trials[row]
     assert trial is not None

@@ -1,0 +1,132 @@
+"""``eventsched sticky``: which nodes pods go back to, and how one has that forgotten."""
+
+import argparse
+import json
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from eventsched.cli.moments import iso, moment
+from eventsched.cli.places import add_database_options, database_of
+from eventsched.cli.tables import table
+from eventsched.domain.objects import canonical
+from eventsched.eventlog import database, reading, requests
+from eventsched.eventlog.reading import Reader
+from eventsched.history.memories import Remembered, remembered
+
+PLUGIN = "FirstScheduledNode"
+_LOOK_EVERY = 0.1
+
+
+def add_to(commands: Any) -> None:
+    """Adds the command to the parser."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "sticky",
+        help="list which nodes pods go back to, or have one forgotten",
+        description="What FirstScheduledNode remembers: the node that each pod goes back to.",
+    )
+    actions = parser.add_subparsers(title="actions", dest="action", required=True)
+    listed = actions.add_parser("list", help="what is remembered, from the log")
+    listed.add_argument("-o", dest="output", choices=("table", "json"), default="table")
+    listed.set_defaults(run=_list)
+    forget = actions.add_parser(
+        "forget",
+        help="have the running scheduler forget a key",
+        description="Asks the scheduler of the stream to forget what is under a key. It goes on "
+        "meanwhile; who asked stands in the log. Needs the role eventsched_writer, or the right to "
+        "call eventsched_log.ask_to_forget.",
+    )
+    forget.add_argument("key", metavar="KEY", help="as `sticky list` shows it: namespace/name")
+    forget.add_argument(
+        "--wait", type=_seconds, default=10.0, metavar="SECONDS",
+        help="how long to wait for the answer (default: 10); 0: only ask",
+    )  # fmt: skip
+    forget.set_defaults(run=_forget)
+    for action in (listed, forget):
+        action.add_argument(
+            "--plugin", default=PLUGIN, metavar="NAME", help=f"whose memory (default: {PLUGIN})"
+        )
+        add_database_options(action)
+
+
+def _seconds(text: str) -> float:
+    try:
+        found = float(text)
+    except ValueError:
+        found = -1.0
+    if not 0 <= found < 1e6:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds; write 0 or more")
+    return found
+
+
+def _list(options: argparse.Namespace) -> int:
+    with database.read(*database_of(options)) as address:
+        log = Reader(address, reading.chosen(address, options.stream))
+        found = remembered(log, options.plugin)
+    if options.output == "json":
+        print(json.dumps([_told(key, each) for key, each in found.items()]))
+    elif not found:
+        print(f"{options.plugin} remembers nothing")
+    else:
+        rows = [(key, _node(each.value), _when(each)) for key, each in found.items()]
+        ours = options.plugin == PLUGIN
+        print(table(("key", *(("node", "last bound") if ours else ("value", "changed"))), rows))
+    return 0
+
+
+def _forget(options: argparse.Namespace) -> int:
+    plugin, key = options.plugin, options.key
+    with database.asking(*database_of(options)) as address:
+        log = Reader(address, reading.chosen(address, options.stream))
+        known = remembered(log, plugin)
+        if key not in known:
+            print(f"{plugin} remembers nothing under {key}; see `eventsched sticky list`")
+            return 1
+        with requests.inbox(address, log.stream) as inbox:
+            number = inbox.ask_to_forget(plugin, key)
+            answered = _answer(inbox, number, options.wait)
+    if answered is None:
+        print(
+            f"request {number} waits: no scheduler of stream {log.stream} has answered it yet; "
+            f"the next one that leads forgets {key}"
+        )
+    else:
+        print(f"{plugin} has forgotten {key} (position {answered} of stream {log.stream})")
+    return 0
+
+
+def _answer(inbox: requests.Inbox, number: int, patience: float) -> int | None:
+    """The position of the answer; None where none comes in time."""
+    until = time.monotonic() + patience
+    while (found := inbox.answer(number)) is None and time.monotonic() < until:
+        time.sleep(_LOOK_EVERY)
+    return found
+
+
+def _told(key: str, found: Remembered) -> dict[str, Any]:
+    at = _time(found)
+    return {
+        "key": key,
+        "value": found.value,
+        "seq": found.position,
+        "at": None if at is None else iso(at),
+    }
+
+
+def _node(value: Any) -> str:
+    """What FirstScheduledNode keeps; what others do as JSON."""
+    if isinstance(value, Mapping) and value.keys() == {"node", "at"}:
+        return str(value["node"])
+    return value if isinstance(value, str) else canonical(value).decode()
+
+
+def _when(found: Remembered) -> str:
+    at = _time(found)
+    return "" if at is None else moment(at)
+
+
+def _time(found: Remembered) -> int | None:
+    """When the value was set, which it may say itself."""
+    if isinstance(found.value, Mapping) and isinstance(found.value.get("at"), int):
+        return int(found.value["at"])
+    return found.at

@@ -1,0 +1,1 @@
+"""Extenders as servers: extender/v1 JSON over HTTP."""

@@ -1,0 +1,28 @@
+"""Plugins that are there to be enabled: none of them runs by default. One file each, none knows
+another; docs/plugins has a page for each."""
+
+from typing import Any
+
+from eventsched.plugins.gallery.first_scheduled_node import FirstScheduledNode
+from eventsched.plugins.gallery.fixed_node import FixedNode
+from eventsched.plugins.gallery.importance_sort import ImportanceSort
+from eventsched.plugins.gallery.multipoint_communicating import MultipointCommunicating
+from eventsched.plugins.gallery.node_group import MyCustomPlugin, NodeGroup
+from eventsched.plugins.gallery.node_hardware import NodeHardware
+from eventsched.plugins.gallery.priority_label import Priority, PriorityLabel
+from eventsched.plugins.gallery.random_score import RandomScore
+from eventsched.plugins.gallery.to_node_name_scoring import ToNodeNameScoring
+
+GALLERY: tuple[type[Any], ...] = (
+    FirstScheduledNode,
+    FixedNode,
+    ImportanceSort,
+    MultipointCommunicating,
+    MyCustomPlugin,
+    NodeGroup,
+    NodeHardware,
+    Priority,
+    PriorityLabel,
+    RandomScore,
+    ToNodeNameScoring,
+)

@@ -1,0 +1,41 @@
+"""FixedNode: one node that is named in the configuration scores 100, all others 0."""
+
+from collections.abc import Hashable, Iterator
+
+import numpy as np
+
+from eventsched.domain.errors import InputError
+from eventsched.domain.objects import Pod
+from eventsched.scheduling.config.pluginargs import Arguments
+from eventsched.scheduling.framework import Cycle, DependsOn, IntColumn, NodeView
+
+
+class FixedNodeArgs(Arguments, frozen=True):
+    """``node_name`` is the node that is preferred."""
+
+    node_name: str
+
+    def problems(self) -> Iterator[InputError]:
+        """An empty name."""
+        if not self.node_name:
+            yield InputError("nodeName", "is empty", "name the node that is preferred")
+
+
+class FixedNode:
+    """Score alone: where the node cannot take the pod, or is not there (any more, or yet), the
+    others score 0 alike and the other plugins decide."""
+
+    name = "FixedNode"
+    depends_on = DependsOn.NODE
+    Args = FixedNodeArgs
+
+    def __init__(self, args: FixedNodeArgs) -> None:
+        self._node = args.node_name
+
+    def sign(self, pod: Pod) -> Hashable:
+        """Nothing of the pod matters."""
+        return ()
+
+    def score(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> IntColumn:
+        """100 for the named node."""
+        return np.where(nodes.is_named(self._node), 100, 0)

@@ -1,0 +1,156 @@
+"""NodeHardware: a pod that names hardware in an annotation is kept off nodes without it.
+
+    hardware.eventsched.io/needs: gpu-model=A100|H100, gpu=2, fast-disk
+
+Each part is a need: ``name`` has to be there, ``name=value`` be that value, ``name=a|b`` one of
+some. The plugin's arguments say what a name stands for: a label of the nodes, or an extended
+resource, whose value is then the least number that the node must have (1 where none is given). A
+name that they do not know is the label of that name.
+"""
+
+from collections.abc import Hashable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from eventsched.domain import labels
+from eventsched.domain.errors import InputError
+from eventsched.domain.integers import integer
+from eventsched.domain.objects import Pod
+from eventsched.scheduling.config.pluginargs import Arguments
+from eventsched.scheduling.framework import (
+    Change,
+    ClusterEvent,
+    Cycle,
+    DependsOn,
+    IntColumn,
+    NodeView,
+    Status,
+)
+
+
+class Hardware(Arguments, frozen=True):
+    """What a ``name`` in the annotation stands for: a node ``label`` or a ``resource``."""
+
+    name: str
+    label: str = ""
+    resource: str = ""
+
+    def problems(self) -> Iterator[InputError]:
+        """Neither or both, and what is no label's key."""
+        if bool(self.label) == bool(self.resource):
+            problem = "stands for one thing: a label or a resource"
+            yield InputError("name", problem, "give label or resource")
+        for field, key in (("label", self.label), ("resource", self.resource)):
+            if key and not labels.is_key(key):
+                yield InputError(field, f"{key!r} is no qualified name", "such as example.com/gpu")
+
+
+class NodeHardwareArgs(Arguments, frozen=True):
+    """``annotation`` is where pods say what they need, ``hardware`` what their names stand for."""
+
+    annotation: str = "hardware.eventsched.io/needs"
+    hardware: tuple[Hardware, ...] = ()
+
+    def problems(self) -> Iterator[InputError]:
+        """A name that comes twice."""
+        names = [each.name for each in self.hardware]
+        for i, name in enumerate(names):
+            if name in names[:i]:
+                yield InputError(f"hardware[{i}].name", f"{name!r} comes twice", "keep one of them")
+
+
+class Need(NamedTuple):
+    """One part of the annotation: a label that is there (``values`` None) or has one of some
+    values, or at least so many of a resource."""
+
+    text: str
+    label: str = ""
+    values: frozenset[str] | None = None
+    resource: str = ""
+    least: int = 0
+
+
+class NodeHardware:
+    """PreFilter reads the annotation, Filter compares; only what nodes have counts, not what is
+    free of it: for that there are requests."""
+
+    name = "NodeHardware"
+    depends_on = DependsOn.NODE
+    wakes_on = (
+        ClusterEvent.NODE_ADD,
+        ClusterEvent.NODE_UPDATE_LABEL,
+        ClusterEvent.NODE_UPDATE_ALLOCATABLE,
+        ClusterEvent.POD_UPDATE,
+    )
+    Args = NodeHardwareArgs
+
+    def __init__(self, args: NodeHardwareArgs | None = None) -> None:
+        given = args or NodeHardwareArgs()
+        self._annotation = given.annotation
+        self._known = {each.name: each for each in given.hardware}
+
+    def sign(self, pod: Pod) -> Hashable:
+        """What is asked for."""
+        return pod.annotations.get(self._annotation, "")
+
+    def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> Status | None:
+        """Skip where nothing is asked for; refuses the pod where that cannot be read."""
+        text = pod.annotations.get(self._annotation, "")
+        if not text:
+            return Status.skip()
+        try:
+            self._needs(text)
+        except ValueError as problem:
+            return Status.unresolvable(f"annotation {self._annotation}: {problem}")
+        return None
+
+    def filter(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> IntColumn:
+        """The number of the first need that a node does not meet, counted from 1."""
+        codes = np.zeros(len(nodes), dtype=np.int64)
+        for number, need in enumerate(self._needs(pod.annotations[self._annotation]), 1):
+            codes[(codes == 0) & ~_meets(nodes, need)] = number
+        return codes
+
+    def explain(self, cycle: Cycle, pod: Pod, code: int) -> Status:
+        """What is missing."""
+        need = self._needs(pod.annotations[self._annotation])[code - 1]
+        return Status.unresolvable(f"node(s) didn't have the hardware {need.text}")
+
+    def hint(self, cycle: Cycle, pod: Pod, change: Change) -> bool:
+        """A node that has everything, or another annotation."""
+        text = pod.annotations.get(self._annotation, "")
+        if change.old_pod is not None:
+            return text != change.old_pod.annotations.get(self._annotation, "")
+        try:
+            return all(_meets(change.nodes, need).all() for need in self._needs(text))
+        except ValueError:
+            return False
+
+    def _needs(self, text: str) -> tuple[Need, ...]:
+        """Raises ValueError, in words for people, for what cannot be read."""
+        return tuple(self._need(part.strip()) for part in text.split(","))
+
+    def _need(self, text: str) -> Need:
+        name, given, value = (part.strip() for part in text.partition("="))
+        known = self._known.get(name)
+        if known is not None and known.resource:
+            least = integer(value) if given else 1
+            if least is None or least < 1:
+                raise ValueError(f"{text!r} asks for no number of {known.resource}")
+            return Need(text, resource=known.resource, least=least)
+        label = name if known is None else known.label
+        if not labels.is_key(label):
+            raise ValueError(f"{text!r} names no hardware; write name or name=value")
+        values = frozenset(each.strip() for each in value.split("|")) if given else None
+        return Need(text, label=label, values=values)
+
+
+def _meets(nodes: NodeView, need: Need) -> IntColumn:
+    """bool[n]: whether each node has what is needed."""
+    if need.resource:
+        return np.asarray(nodes.allocatable((need.resource,))[0] >= need.least)
+    if need.values is None:
+        return nodes.label(need.label, lambda value: value is not None) > 0
+    wanted = need.values
+    return nodes.label(need.label, lambda value: value in wanted) > 0

@@ -1,0 +1,29 @@
+"""RandomScore: each node gets 1 to 10 by a draw that anybody can repeat."""
+
+import numpy as np
+
+from eventsched.domain.draw import draw, mixed, name_hash
+from eventsched.domain.objects import Node, Pod
+from eventsched.scheduling.framework import Cycle, DependsOn, IntColumn, NodeView
+
+_COLUMN = "hash of the name"
+_SCORES = 10
+
+
+class RandomScore:
+    """Score by a keyed hash of stream seed, pod, attempt and node (domain/draw.py): the same log
+    gives the same scores, another attempt others."""
+
+    name = "RandomScore"
+    depends_on = DependsOn.NODE
+
+    def score(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> IntColumn:
+        """1..10, for each pod and attempt anew."""
+        names = nodes.integers(_COLUMN, _hash_of_name)
+        key = draw(cycle.seed, pod.uid, cycle.attempt, self.name)
+        drawn = mixed(key, names.view(np.uint64)) % np.uint64(_SCORES)
+        return drawn.astype(np.int64) + 1
+
+
+def _hash_of_name(node: Node) -> int:
+    return name_hash(node.name)

@@ -1,0 +1,1 @@
+"""Extenders: servers that are asked in the course of an attempt (ADR 13)."""

@@ -1,0 +1,96 @@
+"""What one plugin says of some nodes, in one call; and where a pod goes with it."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from eventsched.domain import records
+from eventsched.domain.objects import Node, Pod
+from eventsched.domain.records import PodDecided
+from eventsched.scheduling.classes import PASSES
+from eventsched.scheduling.engine import Engine
+from eventsched.scheduling.framework import PluginError
+from eventsched.scheduling.judgement import Judgement, fit_error
+from eventsched.scheduling.supplement import weighted
+from eventsched.testing.engines import attempted, engine_of, engine_with, observed
+from eventsched.testing.objects import added
+
+
+class Answered(NamedTuple):
+    """Where a pod went, "" for nowhere; ``message`` says why nowhere, in upstream's words."""
+
+    node: str
+    message: str = ""
+
+
+def verdicts(
+    plugin: Any, pod: Pod, nodes: Sequence[Node], present: Sequence[Pod] = ()
+) -> dict[str, str]:
+    """Node → why the plugin refuses the pod there (its reasons, joined), "" where it lets it pass.
+    ``present`` are pods that have a node already. A refusal by PreFilter is one of every node.
+    Raises PluginError where the plugin raises, or answers what its extension point does not
+    allow."""
+    engine = engine_of(plugin)
+    judged = _judged(engine, pod, nodes, present)
+    rows = engine.state.nodes.rows
+    if judged.refusal is not None:
+        return {node.name: ", ".join(judged.refusal[1].reasons) for node in nodes}
+    keys = {node.name: int(judged.keys[rows[node.name]]) for node in nodes}
+    return {
+        name: "" if key == PASSES else ", ".join(judged.verdict(key).reasons)
+        for name, key in keys.items()
+    }
+
+
+def scores(
+    plugin: Any, pod: Pod, nodes: Sequence[Node], present: Sequence[Pod] = ()
+) -> dict[str, int]:
+    """Node → the plugin's score after normalisation, 0 to 100, of the nodes that it lets pass.
+    Raises PluginError like ``verdicts``."""
+    engine = engine_of(plugin)
+    judged = _judged(engine, pod, nodes, present)
+    if judged.problem is not None:
+        raise judged.problem
+    rows = np.flatnonzero(judged.keys == PASSES)
+    totals = np.zeros(len(rows), dtype=np.int64)
+    for each in judged.scores:
+        totals += weighted(each, rows)
+    names = engine.state.nodes.names
+    return {names[row]: int(score) for row, score in zip(rows, totals, strict=True)}
+
+
+def scheduled_to(
+    pod: Pod, nodes: Sequence[Node], *plugins: Any, present: Sequence[Pod] = (),
+    weights: Mapping[str, int] | None = None,
+) -> Answered:  # fmt: skip
+    """Where the pod goes with these plugins among kube-scheduler's default ones. ``weights`` are
+    those of the plugins' scores (default: 1). Raises PluginError where an attempt fails on a
+    plugin."""
+    engine = engine_with(*plugins, weights=weights)
+    _fill(engine, nodes, present)
+    observed(engine, *added(pod))
+    if engine.idle:
+        gate = engine.gate(pod)
+        return Answered("", ", ".join(gate.reasons) if gate else "")
+    for record in attempted(engine):
+        if isinstance(record, PodDecided):
+            if record.outcome is records.Outcome.ERROR:
+                said = record.message.removeprefix(f"plugin {record.plugin} failed in ")
+                point, _, problem = said.partition(": ")
+                raise PluginError(record.plugin, point, problem)
+            return Answered(record.node, record.message)
+    raise AssertionError("an attempt without a decision")
+
+
+def _judged(engine: Engine, pod: Pod, nodes: Sequence[Node], present: Sequence[Pod]) -> Judgement:
+    _fill(engine, nodes, present)
+    judged = engine.judge(pod)
+    if judged.refusal is not None and not judged.refusal[1].rejected:
+        name, status = judged.refusal
+        raise PluginError(name, "pre_filter", fit_error(judged, len(nodes)) or str(status))
+    return judged
+
+
+def _fill(engine: Engine, nodes: Sequence[Node], present: Sequence[Pod]) -> None:
+    observed(engine, *added(*nodes, *present))

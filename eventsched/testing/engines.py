@@ -1,0 +1,81 @@
+"""Engines that run the plugins under test, and what they do as lists of records."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from eventsched.domain.records import PodDecided, Record, Stimulus
+from eventsched.plugins import IN_TREE
+from eventsched.plugins.default_binder import DefaultBinder
+from eventsched.plugins.priority_sort import PrioritySort
+from eventsched.runtime.assembly import assembled
+from eventsched.scheduling.adapter import adapted
+from eventsched.scheduling.config import configuration
+from eventsched.scheduling.config.arguments import typed_args
+from eventsched.scheduling.engine import Engine
+from eventsched.scheduling.framework import POINTS, points_of
+from eventsched.scheduling.ledger import Logged
+from eventsched.scheduling.profile import Profile
+from eventsched.scheduling.queue import Backoff
+
+PROFILE = "default-scheduler"
+
+
+def typed(plugin: type[Any], **args: Any) -> Any:
+    """A plugin made with arguments as they would stand in pluginConfig, checked as there. Raises
+    InputError for arguments that the plugin does not take."""
+    checked = typed_args(plugin, args, f"pluginConfig of {plugin.name}")
+    return plugin(checked) if hasattr(plugin, "Args") else plugin()
+
+
+def engine_with(*plugins: Any, points: Mapping[str, list[Any]] | None = None,
+                config: str | None = None, weights: Mapping[str, int] | None = None,
+                backoff: Backoff | None = None) -> Engine:  # fmt: skip
+    """An engine with the default profile, or those of a configuration's text; ``plugins`` stand at
+    the end of every point that they serve, ``points`` replaces whole points."""
+    loaded = configuration.default() if config is None else configuration.load(config, "test.yaml")
+    assembly = assembled(loaded, "test.yaml", IN_TREE)
+    profiles = {}
+    for name, profile in assembly.profiles.items():
+        chosen = {**profile.points, **(points or {})}
+        for plugin in map(adapted, plugins):
+            for point in points_of(plugin):
+                chosen[point] = [*chosen[point], plugin]
+        weighed = {each.name: each.weight for each in profile.scores} | dict(weights or {})
+        profiles[name] = Profile(name, chosen, weighed, percentage=profile.percentage)
+    backoff = backoff or Backoff(
+        loaded.pod_initial_backoff_seconds or 0, loaded.pod_max_backoff_seconds or 0
+    )
+    return Engine(profiles, backoff)
+
+
+def engine_of(*plugins: Any, weights: Mapping[str, int] | None = None,
+              backoff: Backoff | None = None) -> Engine:  # fmt: skip
+    """An engine with these plugins and nothing else but PrioritySort and, where none of them
+    binds, DefaultBinder."""
+    made = [PrioritySort(), *map(adapted, plugins)]
+    if not any(hasattr(plugin, "bind") for plugin in made):
+        made.append(DefaultBinder())
+    points = {point: [each for each in made if point in points_of(each)] for point in POINTS}
+    return Engine({PROFILE: Profile(PROFILE, points, weights or {})}, backoff)
+
+
+def records_of(logged: Iterable[Logged]) -> list[Record]:
+    """The records alone, decisions without the digest of their vectors."""
+    return [
+        msgspec.structs.replace(each.record, digest="")
+        if isinstance(each.record, PodDecided)
+        else each.record
+        for each in logged
+    ]
+
+
+def observed(engine: Engine, *stimuli: Stimulus, at: int = 0) -> list[Record]:
+    """Observes stimuli at one time (µs); all records that came of them."""
+    return [r for stimulus in stimuli for r in records_of(engine.observe(stimulus, at))]
+
+
+def attempted(engine: Engine) -> list[Record]:
+    """Makes one attempt; its records."""
+    return records_of(engine.schedule_next())

@@ -1,0 +1,143 @@
+"""A world with extenders: servers that are slow, refuse nodes, lie, fail and die."""
+
+from collections.abc import Callable
+from random import Random
+
+from eventsched.cluster.messages import CallExtender, ExtenderReply
+from eventsched.domain import records
+from eventsched.domain.consultations import FILTER, PREEMPT, PRIORITIZE, rows_of
+from eventsched.runtime.fold import Standby
+from eventsched.runtime.messages import Message
+from eventsched.scheduling.engine import Engine
+from eventsched.scheduling.extenders.extender import EXTENDER, Extender
+from eventsched.scheduling.ledger import Logged
+from eventsched.scheduling.queue import Backoff
+
+from . import cluster
+from .invariants import Auditor, ensure
+from .processes import Flight, MakeLeader, Process, ordinary_leader
+from .world import World
+
+SECOND = 1_000_000
+STRICT = Extender(
+    0, "http://strict", filters=True, prioritizes=True, preempts=True, weight=2
+)  # fmt: skip
+LAX = Extender(1, "http://lax", filters=True, preempts=True, ignorable=True)
+
+
+def engine() -> Engine:
+    """A fresh engine."""
+    return Engine(cluster._profiles(), Backoff(1, 4), extenders=(STRICT, LAX))
+
+
+def standby() -> Standby:
+    """One who has not followed anything yet."""
+    return Standby(engine, cluster.STREAM)
+
+
+class Server:
+    """Answers for both extenders; well, once ``kind``."""
+
+    def __init__(self, rng: Random) -> None:
+        self.rng = rng
+        self.kind = False
+
+    def answer(self, request: CallExtender) -> ExtenderReply:
+        """What it says, true or not."""
+        if not self.kind and self.rng.random() < 0.15:
+            return ExtenderReply(request, problem="connection refused")
+        lies = not self.kind and self.rng.random() < 0.1
+        answers: dict[str, Callable[[CallExtender, bool], ExtenderReply]] = {
+            FILTER: self._filter, PRIORITIZE: self._prioritize, PREEMPT: self._preempt,
+        }  # fmt: skip
+        return answers[request.verb](request, lies)
+
+    def _filter(self, request: CallExtender, lies: bool) -> ExtenderReply:
+        said = {name: self.rng.random() if not self.kind else 1.0 for name in request.nodes}
+        return ExtenderReply(
+            request,
+            passed=(*[n for n, at in said.items() if at > 0.3], *(["nowhere"] if lies else [])),
+            failed={n: "busy" for n, at in said.items() if 0.1 < at < 0.35},
+            unresolvable={n: "broken" for n, at in said.items() if 0.05 < at < 0.15},
+        )
+
+    def _prioritize(self, request: CallExtender, lies: bool) -> ExtenderReply:
+        top = 99 if lies else 10
+        scores = tuple((name, self.rng.randint(0, top)) for name in request.nodes)
+        return ExtenderReply(request, scores=scores)
+
+    def _preempt(self, request: CallExtender, lies: bool) -> ExtenderReply:
+        kept = {n: v for n, v in request.candidates.items() if self.kind or self.rng.random() < 0.8}
+        if lies:
+            kept = {n: type(v)(uids=("nobody",)) for n, v in kept.items()}
+        return ExtenderReply(request, victims=kept)
+
+
+class ConsultingAuditor(Auditor):
+    """Looks at questions as well."""
+
+    make_engine = staticmethod(engine)
+
+    def _begin(self) -> None:
+        super()._begin()
+        self._asked: set[tuple[str, int, int, str]] = getattr(self, "_asked", set())
+        """Whatever was asked in some log."""
+
+    def _take(self, logged: Logged) -> None:
+        record = logged.record
+        if isinstance(record, records.ExtenderAsked):
+            open_one = self.engine.state.consultation
+            alone = open_one is None or (open_one.uid == record.uid and not open_one.question)
+            ensure(alone, f"two attempts ask at {logged.position}")
+            self._asked.add((record.uid, record.attempt, record.extender, record.verb))
+        if isinstance(record, records.PodDecided) and record.node:
+            self._check_that_it_passed(record)
+        super()._take(logged)
+
+    def _check_that_it_passed(self, decided: records.PodDecided) -> None:
+        given = self.engine.state.consultation
+        for asked, answered in zip(given.asked, given.answered, strict=True) if given else ():
+            if asked.verb != FILTER or answered.problem:
+                continue
+            ensure(decided.row in rows_of(asked.nodes), f"{decided.node} was not asked about")
+            for rows in (*answered.failed.values(), *answered.unresolvable.values()):
+                ensure(decided.row not in rows_of(rows), f"{decided.node} was refused")
+
+    def consulted(self, request: CallExtender) -> None:
+        """A question has arrived: some log has it."""
+        known = (request.uid, request.attempt, request.extender, request.verb) in self._asked
+        ensure(known, f"{request.verb} is asked for {request.uid}, but no record was committed")
+
+
+class ConsultingWorld(World):
+    """A world with extenders."""
+
+    audited_by = ConsultingAuditor
+    auditor: ConsultingAuditor
+
+    def __init__(
+        self, seed: int, *, lossy: bool = False, make_leader: MakeLeader = ordinary_leader
+    ) -> None:
+        super().__init__(seed, lossy=lossy, make_leader=make_leader, make_standby=standby)
+        self.extenders = Server(self.rng)
+
+    def _carry_out(self, flight: Flight) -> Message | None:
+        request = flight.request
+        if not isinstance(request, CallExtender):
+            return super()._carry_out(flight)
+        self.auditor.consulted(request)
+        answer = self.extenders.answer(request)
+        said = "problem" if answer.problem else "answer"
+        self.counts[f"{request.verb} {said}"] += 1
+        if self.faults and self.rng.random() < 0.1:  # the answer takes its time
+            flight.held_until = self.now + self.rng.randint(0, 4 * SECOND)
+        return answer
+
+    def _calm_down(self) -> None:
+        super()._calm_down()
+        self.extenders.kind = True
+
+    def _is_done(self, process: Process) -> bool:
+        pods = process.leader.engine.state.pods.values()
+        refused = any(each.queue and EXTENDER in each.rejectors for each in pods)
+        return super()._is_done(process) and not refused

@@ -1,0 +1,130 @@
+"""What people ask reaches a leader once, when it leads."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from eventsched.domain.records import MemoryChanged, MemoryForgotten, Stimulus
+from eventsched.eventlog.errors import UnavailableError
+from eventsched.runtime.live.requests import attend
+from eventsched.runtime.live.worker import Worker
+from tests.live.stage import Stage, nodes, until
+
+
+def asked(number: int, key: str = "default/a") -> MemoryForgotten:
+    """A request."""
+    return MemoryForgotten(plugin="FirstScheduledNode", key=key, by="ada", request=number)
+
+
+class Desk:
+    """Open requests; away where it is told to be."""
+
+    def __init__(self, *found: MemoryForgotten) -> None:
+        self.open = list(found)
+        self.away = False
+        self.looks = 0
+
+    def requests(self) -> list[MemoryForgotten]:
+        """See the port."""
+        self.looks += 1
+        if self.away:
+            raise UnavailableError("there", "is away", "wait")
+        return list(self.open)
+
+
+class Listener:
+    """Somebody who leads, or not."""
+
+    def __init__(self) -> None:
+        self.leads = True
+        self.heard: list[Stimulus] = []
+
+    def tell(self, stimulus: Stimulus) -> None:
+        """See the port."""
+        self.heard.append(stimulus)
+
+
+def play(desk: Desk, story: Callable[[Listener], Awaitable[None]]) -> Listener:
+    """Attends to a desk beside a story."""
+    listener, worker = Listener(), Worker("desk")
+
+    async def run() -> None:
+        attending = asyncio.create_task(attend(desk, worker, listener, period=0.001))
+        try:
+            await story(listener)
+        finally:
+            attending.cancel()
+            await asyncio.gather(attending, return_exceptions=True)
+
+    try:
+        asyncio.run(run())
+    finally:
+        worker.stop()
+    return listener
+
+
+def test_each_request_is_told_once() -> None:
+    """Also while its record is not committed yet; those that come later, too."""
+    desk = Desk(asked(1), asked(2, "default/b"))
+
+    async def story(listener: Listener) -> None:
+        await until(lambda: desk.looks > 3)
+        desk.open = [asked(2, "default/b"), asked(3)]
+        await until(lambda: len(listener.heard) > 2)
+        looks = desk.looks
+        await until(lambda: desk.looks > looks + 2)
+
+    assert play(desk, story).heard == [asked(1), asked(2, "default/b"), asked(3)]
+
+
+def test_nobody_is_told_before_the_term_leads() -> None:
+    """It would be passed over."""
+    desk = Desk(asked(1))
+
+    async def story(listener: Listener) -> None:
+        listener.leads = False
+        await asyncio.sleep(0.02)
+        assert (desk.looks, listener.heard) == (0, [])
+        listener.leads = True
+        await until(lambda: listener.heard)
+
+    assert play(desk, story).heard == [asked(1)]
+
+
+def test_a_database_that_is_away_is_asked_again() -> None:
+    """Until it is back."""
+    desk = Desk(asked(1))
+    desk.away = True
+
+    async def story(listener: Listener) -> None:
+        await until(lambda: desk.looks > 2)
+        assert listener.heard == []
+        desk.away = False
+        await until(lambda: listener.heard)
+
+    assert play(desk, story).heard == [asked(1)]
+
+
+def test_a_leader_forgets_and_goes_on() -> None:
+    """The request's record and what follows from it are committed; the term is the same."""
+
+    async def run() -> list[str]:
+        stage = Stage()
+        stage.cluster.put(*nodes(1))
+        running = asyncio.create_task(stage.driver.run())
+        try:
+            stage.driver.tell(asked(1))  # before the term leads: passed over
+            await until(lambda: stage.driver.leads and stage.leader.settled)
+            state = stage.leader.engine.state
+            state.apply(MemoryChanged(plugin="FirstScheduledNode", key="default/a", value="n0"), 0)
+            stage.driver.tell(asked(2))
+            await until(lambda: "MemoryForgotten" in stage.database.kinds)
+            assert state.memory == {"FirstScheduledNode": {}}
+            assert not running.done()
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+        return stage.database.kinds
+
+    kinds = asyncio.run(run())
+    assert kinds[-2:] == ["MemoryForgotten", "MemoryChanged"]
+    assert kinds.count("MemoryForgotten") == 1

@@ -1,0 +1,165 @@
+"""What people ask of a stream's scheduler: asked once, answered by a record, whatever is killed in
+between."""
+
+from collections.abc import Iterator
+from contextlib import closing
+
+import psycopg
+import pytest
+
+from eventsched.domain.records import MemoryChanged, MemoryForgotten, Record, StreamStarted
+from eventsched.eventlog import chain, database, requests
+from eventsched.eventlog.chain import Head, SealedBatch, Term
+from eventsched.eventlog.errors import FencedError, RefusedError
+from eventsched.eventlog.port import Batch, Stored
+from eventsched.eventlog.session import Session
+from eventsched.eventlog.tailing import Tail
+from eventsched.scheduling.ledger import Logged
+
+STICKY = "FirstScheduledNode"
+
+
+def sealed(term: Term, head: Head, *records: Record) -> SealedBatch:
+    """A batch of records at a head."""
+    stored = [
+        Stored.of(Logged(head.next + number, 1_700_000_000_000_000, head.next, record))
+        for number, record in enumerate(records)
+    ]
+    return chain.seal(Batch(stored, {}), term, head, 1_700_000_000_000_000)
+
+
+def written(session: Session, *records: Record) -> None:
+    """A term that commits one batch."""
+    term, head, _ = session.acquire("s", "me")
+    session.append(sealed(term, head, *records))
+
+
+@pytest.fixture
+def stream(database: str) -> str:
+    """The address of a database with a stream in which a node is remembered."""
+    with closing(Session(database)) as session:
+        changed = MemoryChanged(plugin=STICKY, key="default/a", value={"node": "n1", "at": 5})
+        written(session, StreamStarted(format=1, engine="t", seed="s"), changed)
+    return database
+
+
+@pytest.fixture
+def tail(stream: str) -> Iterator[Tail]:
+    """Somebody who follows it."""
+    with closing(Tail(stream, "s")) as found:
+        yield found
+
+
+def test_a_request_is_open_until_its_record_is_committed(stream: str, tail: Tail) -> None:
+    """And is not made twice while it is."""
+    assert tail.requests() == []
+    with requests.inbox(stream, "s") as inbox:
+        number = inbox.ask_to_forget(STICKY, "default/a")
+        assert inbox.ask_to_forget(STICKY, "default/a") == number
+        assert inbox.answer(number) is None
+        (asked,) = tail.requests()
+        assert (asked.plugin, asked.key, asked.request) == (STICKY, "default/a", number)
+        with closing(Session(stream)) as session:
+            written(session, asked, MemoryChanged(plugin=STICKY, key="default/a"))
+        assert inbox.answer(number) == 2
+        assert tail.requests() == []
+        assert inbox.ask_to_forget(STICKY, "default/a") != number
+        assert len(tail.requests()) == 1
+
+
+def test_a_leader_that_is_deposed_answers_nothing(stream: str, tail: Tail) -> None:
+    """Its batch is not written, and the request is still open for the next one. The same batch
+    again changes nothing."""
+    with requests.inbox(stream, "s") as inbox:
+        inbox.ask_to_forget(STICKY, "default/a")
+    (asked,) = tail.requests()
+    with closing(Session(stream)) as old, closing(Session(stream)) as new:
+        term, head, _ = old.acquire("s", "old")
+        batch = sealed(term, head, asked)
+        term, head, _ = new.acquire("s", "new")
+        with pytest.raises(FencedError):
+            old.append(batch)
+        assert tail.requests() == [asked]
+        batch = sealed(term, head, asked)
+        new.append(batch)
+        new.append(batch)
+    assert tail.requests() == []
+
+
+def test_a_request_of_another_stream_is_not_marked(stream: str, tail: Tail) -> None:
+    """Also by a record that names its number."""
+    with requests.inbox(stream, "s") as inbox:
+        number = inbox.ask_to_forget(STICKY, "default/a")
+    with closing(Session(stream)) as session:
+        term, head, _ = session.acquire("other", "me")
+        asked = MemoryForgotten(plugin=STICKY, key="x", by="ada", request=number)
+        session.append(sealed(term, head, asked))
+    assert [each.request for each in tail.requests()] == [number]
+
+
+def test_who_asked_is_who_connected(stream: str, tail: Tail) -> None:
+    """Whatever role was taken on; and a reader may not ask."""
+    writer = f"{stream}&options=-c%20role%3Deventsched_writer"
+    with requests.inbox(writer, "s") as inbox:
+        inbox.ask_to_forget(STICKY, "default/a")
+    with psycopg.connect(stream) as connection:
+        [(user,)] = connection.execute("SELECT session_user::text").fetchall()
+        found = connection.execute(
+            "SELECT stream, asked_by, plugin, key, seq FROM eventsched.requests"
+        ).fetchall()
+    assert found == [("s", user, STICKY, "default/a", None)]
+    assert [each.by for each in tail.requests()] == [user]
+    with (
+        database.read(stream, None) as reader,
+        pytest.raises(RefusedError) as refused,
+        requests.inbox(reader, "s") as inbox,
+    ):
+        inbox.ask_to_forget(STICKY, "default/a")
+    assert "eventsched_log.ask_to_forget" in refused.value.remedy
+
+
+def test_the_narrowest_right_is_enough(stream: str) -> None:
+    """To read, and to call one function."""
+    with psycopg.connect(stream, autocommit=True) as admin:
+        admin.execute("CREATE ROLE eventsched_test_asker NOLOGIN IN ROLE eventsched_reader")
+        try:
+            admin.execute(
+                "GRANT EXECUTE ON FUNCTION eventsched_log.ask_to_forget(text, text, text)"
+                " TO eventsched_test_asker"
+            )
+            address = f"{stream}&options=-c%20role%3Deventsched_test_asker"
+            with requests.inbox(address, "s") as inbox:
+                assert inbox.answer(inbox.ask_to_forget(STICKY, "default/a")) is None
+            with (
+                psycopg.connect(address, autocommit=True) as connection,
+                pytest.raises(psycopg.errors.InsufficientPrivilege),
+            ):
+                connection.execute("UPDATE eventsched_log.request SET seq = 1")
+        finally:
+            admin.execute("DROP OWNED BY eventsched_test_asker")
+            admin.execute("DROP ROLE eventsched_test_asker")
+
+
+def test_what_is_remembered_in_sql(stream: str) -> None:
+    """Values of before there were times are node names."""
+    with closing(Session(stream)) as session:
+        written(
+            session,
+            MemoryChanged(plugin=STICKY, key="default/old", value="n2"),
+            MemoryChanged(plugin="Other", key="k", value=[1]),
+            MemoryChanged(plugin="Other", key="gone", value=1),
+            MemoryChanged(plugin="Other", key="gone"),
+        )
+    with psycopg.connect(stream) as connection:
+        nodes = connection.execute(
+            "SELECT key, node, seq FROM eventsched.first_nodes ORDER BY key"
+        ).fetchall()
+        kept = connection.execute(
+            "SELECT plugin, key, value::text FROM eventsched.memory ORDER BY seq"
+        ).fetchall()
+    assert nodes == [("default/a", "n1", 1), ("default/old", "n2", 2)]
+    assert kept == [
+        (STICKY, "default/a", '{"at":5,"node":"n1"}'),
+        (STICKY, "default/old", '"n2"'),
+        ("Other", "k", "[1]"),
+    ]

@@ -1,0 +1,79 @@
+"""The examples of the gallery: where each pod goes, and what the others wait for."""
+
+from pathlib import Path
+
+import pytest
+
+from eventsched.cluster import sources
+from eventsched.eventlog.memory import MemoryEventLog
+from eventsched.runtime.assembly import assemble
+from eventsched.runtime.resumption import begun
+from tests.databases import ROOT
+
+EXAMPLES = ROOT / "examples"
+WAITS = ""
+
+
+def nodes_of(folder: Path) -> dict[str, str]:
+    """Pod → node after a simulation; "" for one that waits."""
+    assembly = assemble(folder / "config.yaml")
+    assert assembly.warnings == ()
+    objects = [folder / "nodes.yaml", folder / "pods.yaml"]
+    source = sources.read(nodes=None, pods=None, objects=objects, generate=None)
+    log = MemoryEventLog("s")
+    simulation = begun(assembly, source.of_profiles(assembly.profiles), log, "seed", None, None)
+    simulation.run(600_000_000)
+    state = simulation.engine.state
+    return {each.pod.name: each.pod.node_name for each in state.pods.values()}
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("FixedNode", {f"web-{number}": "b" for number in range(3)}),
+        (
+            "ImportanceSort",
+            {
+                "first-come": WAITS, "odd": WAITS, "important": "only", "most-important": "only",
+            },
+        ),
+        (
+            "NodeGroup",
+            {
+                "hello-minikube-1-aaaaa": "custom-scheduler-demo-m02",
+                "hello-minikube-1-bbbbb": "custom-scheduler-demo-m02",
+                "hello-minikube-2-aaaaa": "custom-scheduler-demo-m03",
+                "hello-minikube-2-bbbbb": "custom-scheduler-demo-m03",
+                "hello-minikube-3-aaaaa": WAITS,
+            },
+        ),
+        (
+            "NodeHardware",
+            {
+                "trains-on-a100": "a100", "needs-four": "h100", "needs-v100": WAITS,
+                "misspelt": WAITS,
+            },
+        ),
+        ("PriorityLabel", {"test-7f7bb8f449-w6wvv": "scheduler-2"}),
+        ("multipoint-communicating-plugin", {"my-test-pod": WAITS}),
+        ("tonodename-scoring-plugin", {f"web-{number}": "piworknode001" for number in range(10)}),
+    ],
+)  # fmt: skip
+def test_pods_go_where_the_page_says(name: str, expected: dict[str, str]) -> None:
+    """Those that it does not speak of go somewhere."""
+    found = nodes_of(EXAMPLES / name)
+    assert {pod: found[pod] for pod in expected} == expected
+    assert all(node for pod, node in found.items() if pod not in expected)
+
+
+def test_the_next_pod_of_a_deployment_goes_where_the_first_one_was() -> None:
+    """Though the default plugins would have it elsewhere: the other node is emptier."""
+    found = nodes_of(EXAMPLES / "FirstScheduledNode")
+    assert found["web-7f7bb8f449-bbbbb"] == found["web-6d4cf56db6-aaaaa"]
+
+
+def test_random_scores_spread_pods() -> None:
+    """Over more than one node, the same ones every time."""
+    found = nodes_of(EXAMPLES / "RandomScore")
+    assert len(set(found.values())) > 1
+    assert nodes_of(EXAMPLES / "RandomScore") == found
