@@ -5,14 +5,15 @@ are read. Heaps, caches and column digests are derived elsewhere and hold nothin
 """
 
 from collections.abc import Callable
-from hashlib import blake2b
 from typing import Any
+from weakref import WeakValueDictionary
 
 import msgspec
 
 from eventsched.domain import records
 from eventsched.domain.columns import NodeTable
-from eventsched.domain.objects import Pod, PodSpec, canonical, intern
+from eventsched.domain.digest import digest_of
+from eventsched.domain.objects import Pod, PodSpec, intern
 from eventsched.domain.preemptions import Eviction, Preemptions
 from eventsched.domain.records import Outcome, Queue, Record
 from eventsched.domain.registry import TYPES, Registry
@@ -84,7 +85,7 @@ class SchedulerState:
         self.verdict_numbers: dict[Verdict, int] = {}
         self.scorings: list[tuple[ScoreColumn, ...]] = [()]
         self.scoring_numbers: dict[tuple[ScoreColumn, ...], int] = {}
-        self._specs: dict[bytes, PodSpec] = {}
+        self._specs = WeakValueDictionary[bytes, PodSpec]()
         self._homeless: dict[str, dict[str, None]] = {}
         self._branches: dict[type[Record], Callable[[Any], None]] = {
             records.StreamStarted: self._stream_started,
@@ -338,7 +339,10 @@ class SchedulerState:
             self.nodes.place(state.row, state.pod, -1)
             state.row = -1
         elif state.home:
-            del self._homeless[state.home][state.pod.uid]
+            homeless = self._homeless[state.home]
+            del homeless[state.pod.uid]
+            if not homeless:
+                del self._homeless[state.home]
         state.home = node
         if node:
             self.housed += 1
@@ -362,37 +366,6 @@ class SchedulerState:
             state.row = row
             self.nodes.place(row, state.pod)
 
-    # --- digest ---------------------------------------------------------------------------
-
     def digest(self) -> str:
-        """32 hex digits over nodes, pods, queues, reservations and plugin memory with their times;
-        not over positions, batches or caches (design 9.5)."""
-        digest = blake2b(digest_size=16)
-        for node in self.nodes.nodes:
-            digest.update(canonical(node) + b"\n")
-        objects = [[type(each).__name__, each] for each in self.registry.everything()]
-        if objects:
-            digest.update(canonical(sorted(objects, key=canonical)) + b"\n")
-        for uid in sorted(self.pods):
-            digest.update(canonical(self._pod_summary(uid)) + b"\n")
-        queued = [(s.order, uid) for uid, s in self.pods.items() if s.queue is not None]
-        digest.update(canonical([uid for _, uid in sorted(queued)]))
-        if self.next_start:
-            digest.update(canonical(self.next_start))
-        digest.update(canonical({name: kept for name, kept in self.memory.items() if kept}))
-        return digest.hexdigest()
-
-    def _pod_summary(self, uid: str) -> list[Any]:
-        state = self.pods[uid]
-        held = self.reservations.get(uid)
-        return [
-            state.pod, state.row, state.came, state.bound, state.queue, state.since, state.entered,
-            state.until, state.attempts, state.failures, state.errors, state.rejectors,
-            state.pending,
-            held and held.summary(),
-            *self._preemption_summary(uid),
-        ]  # fmt: skip
-
-    def _preemption_summary(self, uid: str) -> list[Any]:
-        nominated, eviction = self.preemptions.node(uid), self.preemptions.evicting.get(uid)
-        return [nominated, eviction] if nominated or eviction else []
+        """Whether two states would decide alike: 32 hex digits, see ``digest_of``."""
+        return digest_of(self)

@@ -1,0 +1,40 @@
+"""A state's digest: whether two of them would decide alike, in a line."""
+
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
+
+from eventsched.domain.objects import canonical
+
+if TYPE_CHECKING:
+    from eventsched.domain.state import SchedulerState
+
+
+def digest_of(state: "SchedulerState") -> str:
+    """32 hex digits over nodes, pods, queues, reservations and plugin memory with their times; not
+    over positions, batches or caches (design 9.5)."""
+    digest = blake2b(digest_size=16)
+    for node in state.nodes.nodes:
+        digest.update(canonical(node) + b"\n")
+    objects = [[type(each).__name__, each] for each in state.registry.everything()]
+    if objects:
+        digest.update(canonical(sorted(objects, key=canonical)) + b"\n")
+    for uid in sorted(state.pods):
+        digest.update(canonical(_pod_summary(state, uid)) + b"\n")
+    queued = [(s.order, uid) for uid, s in state.pods.items() if s.queue is not None]
+    digest.update(canonical([uid for _, uid in sorted(queued)]))
+    if state.next_start:
+        digest.update(canonical(state.next_start))
+    digest.update(canonical({name: kept for name, kept in state.memory.items() if kept}))
+    return digest.hexdigest()
+
+
+def _pod_summary(state: "SchedulerState", uid: str) -> list[Any]:
+    pod = state.pods[uid]
+    held = state.reservations.get(uid)
+    nominated, eviction = state.preemptions.node(uid), state.preemptions.evicting.get(uid)
+    return [
+        pod.pod, pod.row, pod.came, pod.bound, pod.queue, pod.since, pod.entered, pod.until,
+        pod.attempts, pod.failures, pod.errors, pod.rejectors, pod.pending,
+        held and held.summary(),
+        *([nominated, eviction] if nominated or eviction else []),
+    ]  # fmt: skip
