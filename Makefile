@@ -85,7 +85,9 @@ soak-cluster: controlplane ## KILLS=200 kills of the scheduler under load; then 
 	EVENTSCHED_OUTAGE=60 EVENTSCHED_CHAOS=120 $(BIN)/pytest tests/cluster/test_faults.py
 
 bench-cluster: controlplane ## kube-scheduler and eventsched on the same API server, in turn
-	$(BIN)/python -m benchmarks.cluster
+	$(BIN)/python -m benchmarks.cluster --backlog
+	$(BIN)/python -m benchmarks.cluster.intake
+	$(BIN)/python -m benchmarks.cluster.takeover
 
 conformance-golden: $(READY) ## ask kube-scheduler's own code again what tests/conformance holds; needs Go
 	$(BIN)/python -m tests.conformance.oracle

@@ -22,7 +22,8 @@ from eventsched.eventlog import chain
 from eventsched.eventlog.chain import Head, SealedBatch, Term
 from eventsched.plugins.node_resources_fit import NodeResourcesFit
 from eventsched.runtime.fold import Standby
-from eventsched.runtime.leader import Leader, Limits
+from eventsched.runtime.leader import Leader
+from eventsched.runtime.limits import Limits
 from eventsched.runtime.messages import (
     Acquire,
     Acquired,

@@ -7,13 +7,14 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Coroutine, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.cluster import contenders, workloads
 from benchmarks.cluster.client import Client
 from benchmarks.cluster.contenders import Contender, Use
+from benchmarks.cluster.intake import FLAGS
 from benchmarks.cluster.operations import Operations, UnsupportedError
 from benchmarks.cluster.watching import Watching
 from benchmarks.cluster.workloads import Workload
@@ -29,10 +30,6 @@ DEFAULT = (
 )
 
 
-_FLAGS = ("--disable-admission-plugins=ServiceAccount,TaintNodesByCondition,Priority",)
-"""No controllers run that would take a new node's taint off, or give accounts their tokens."""
-
-
 class Outcome(NamedTuple):
     """One run: pods a second over the measured pods, seconds from creation to bind, use."""
 
@@ -42,6 +39,57 @@ class Outcome(NamedTuple):
     p50: float
     p99: float
     use: Use
+
+
+class Settings(NamedTuple):
+    """How runs are made: seconds from the scheduler's start to the first pods; whether all measured
+    pods wait before it sees the first of them."""
+
+    warm: float
+    backlog: bool
+
+
+class Runner:
+    """The scheduler of one run."""
+
+    def __init__(self, scheduler: str, plane: ControlPlane, folder: Path, warm: float) -> None:
+        self._scheduler, self._plane, self._folder, self._warm = scheduler, plane, folder, warm
+        self._contender: Contender | None = None
+
+    @property
+    def contender(self) -> Contender:
+        """The process, once it is started."""
+        assert self._contender is not None
+        return self._contender
+
+    async def start(self) -> None:
+        """Starts it, and gives it time to warm up."""
+        plane = self._plane
+        if self._scheduler == "kube-scheduler":
+            binary = plane.programs.path("kube-scheduler")
+            self._contender = contenders.kube_scheduler(binary, plane.kubeconfig, self._folder)
+        else:
+            self._contender = contenders.eventsched(plane.kubeconfig, self._folder)
+        await asyncio.sleep(self._warm)
+        self.check()
+
+    def pause(self) -> None:
+        """Lets it stand still."""
+        self.contender.pause()
+
+    def go_on(self) -> None:
+        """Ends a pause."""
+        self.contender.go_on()
+
+    def check(self) -> None:
+        """Raises RuntimeError where it has ended."""
+        if self._contender is not None:
+            self._contender.check()
+
+    def stop(self) -> None:
+        """Ends it."""
+        if self._contender is not None:
+            self._contender.stop()
 
 
 def main() -> int:
@@ -60,12 +108,13 @@ def main() -> int:
     if missing:
         print(f"no such workload: {', '.join(sorted(missing))}", file=sys.stderr)
         return 2
+    settings = Settings(options.warm, options.backlog)
     rows = []
     for workload in chosen:
         for _ in range(options.runs):
             for scheduler in options.scheduler:
                 try:
-                    rows.append((workload, _measured(workload, scheduler, options.warm)))
+                    rows.append((workload, _measured(workload, scheduler, settings)))
                 except UnsupportedError as problem:
                     print(f"left out: {problem}", file=sys.stderr)
                     break
@@ -97,44 +146,36 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--warm", type=float, default=3.0, help="seconds from the scheduler's start to the pods"
     )
+    parser.add_argument(
+        "--backlog", action="store_true",
+        help="the scheduler stands still until all measured pods wait; times count from then",
+    )  # fmt: skip
     parser.add_argument("--out", type=Path, help="a file for the results, JSON lines")
     options = parser.parse_args()
     options.scheduler = options.scheduler or ["kube-scheduler", "eventsched"]
     return options
 
 
-def _measured(workload: Workload, scheduler: str, warm: float) -> Outcome:
+def _measured(workload: Workload, scheduler: str, settings: Settings) -> Outcome:
     """One run on a control plane of its own."""
     with (
         tempfile.TemporaryDirectory(prefix="bench-cluster-") as name,
-        ControlPlane(flags=_FLAGS) as plane,
+        ControlPlane(flags=FLAGS) as plane,
     ):
-        return asyncio.run(_run(workload, scheduler, plane, Path(name), warm))
+        return asyncio.run(_run(workload, scheduler, plane, Path(name), settings))
 
 
 async def _run(
-    workload: Workload, scheduler: str, plane: ControlPlane, folder: Path, warm: float
+    workload: Workload, scheduler: str, plane: ControlPlane, folder: Path, settings: Settings
 ) -> Outcome:
     client = Client(plane.url, plane.token(ADMIN), plane.tls(), connections=48)
     watching = Watching(client)
-    operations = Operations(workload, client, watching)
+    operations = Operations(workload, client, watching, backlog=settings.backlog)
     operations.check()
-    contender: Contender | None = None
-
-    async def start() -> None:
-        nonlocal contender
-        if scheduler == "kube-scheduler":
-            binary = plane.programs.path("kube-scheduler")
-            contender = contenders.kube_scheduler(binary, plane.kubeconfig, folder)
-        else:
-            contender = contenders.eventsched(plane.kubeconfig, folder)
-        await asyncio.sleep(warm)
-        contender.check()
-
+    runner = Runner(scheduler, plane, folder, settings.warm)
     await watching.start()
     try:
-        await _while_it_lives(operations.run(start), lambda: contender)
-        assert contender is not None
+        await _while_it_lives(operations.run(runner), runner)
         latencies = sorted(watching.latencies)
         span = watching.span[1] - watching.span[0]
         return Outcome(
@@ -143,27 +184,23 @@ async def _run(
             rate=len(latencies) / span if span > 0 else 0.0,
             p50=statistics.median(latencies) if latencies else 0.0,
             p99=latencies[min(len(latencies) - 1, len(latencies) * 99 // 100)] if latencies else 0,
-            use=contender.use(),
+            use=runner.contender.use(),
         )
     finally:
-        if contender is not None:
-            contender.stop()
+        runner.stop()
         await watching.close()
         await client.close()
 
 
-async def _while_it_lives(
-    work: Coroutine[None, None, None], contender: Callable[[], Contender | None]
-) -> None:
+async def _while_it_lives(work: Coroutine[None, None, None], runner: Runner) -> None:
     """Does the work; raises RuntimeError when the scheduler ends meanwhile."""
     task = asyncio.create_task(work)
     while not (await asyncio.wait([task], timeout=1))[0]:
-        if (running := contender()) is not None:
-            try:
-                running.check()
-            except RuntimeError:
-                task.cancel()
-                raise
+        try:
+            runner.check()
+        except RuntimeError:
+            task.cancel()
+            raise
     task.result()
 
 

@@ -59,6 +59,11 @@ class Client:
         """Patches by strategic merge."""
         return await self._send("PATCH", path, body, "application/strategic-merge-patch+json")
 
+    async def patch_when_free(self, path: str, body: Mapping[str, Any]) -> None:
+        """Patches as soon as fewer than the bounded number of requests are under way."""
+        async with self._free:
+            await self.patch(path, body)
+
     async def delete(self, path: str) -> None:
         """Deletes an object at once, or a whole collection; what is gone is fine."""
         async with self._session.delete(

@@ -48,8 +48,17 @@ class Contender:
             said = Path(self._log.name).read_text(errors="replace")[-2000:]
             raise RuntimeError(f"{self.name} ended with {self._process.returncode}:\n{said}")
 
+    def pause(self) -> None:
+        """Lets it stand still; its database, which has nothing to do then, goes on."""
+        self._process.send_signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """Ends a pause."""
+        self._process.send_signal(signal.SIGCONT)
+
     def stop(self) -> None:
         """Ends it, and waits until it is gone."""
+        self.go_on()
         for signalled in (signal.SIGTERM, signal.SIGKILL):
             if self._process.poll() is None:
                 os.killpg(self._process.pid, signalled)

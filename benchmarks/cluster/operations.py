@@ -7,7 +7,7 @@ import asyncio
 import itertools
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from copy import deepcopy
-from typing import Any
+from typing import Any, Protocol
 from uuid import uuid4
 
 from benchmarks.cluster.client import Client, collection
@@ -22,11 +22,28 @@ class UnsupportedError(Exception):
     """An operation that is not done here."""
 
 
+class Runner(Protocol):
+    """What operations do to the scheduler."""
+
+    async def start(self) -> None:
+        """Starts it, before the first pods come."""
+
+    def pause(self) -> None:
+        """Lets it stand still."""
+
+    def go_on(self) -> None:
+        """Ends a pause."""
+
+
 class Operations:
     """Carries out one workload. ``measured`` are the namespaces whose pods count."""
 
-    def __init__(self, workload: Workload, client: Client, watching: Watching) -> None:
+    def __init__(
+        self, workload: Workload, client: Client, watching: Watching, *, backlog: bool = False
+    ) -> None:
+        """With a ``backlog`` the scheduler stands still while measured pods are created."""
         self.measured: list[str] = []
+        self._backlog = backlog
         self._workload = workload
         self._client = client
         self._watching = watching
@@ -53,13 +70,13 @@ class Operations:
             if op["opcode"] not in self._steps:
                 raise UnsupportedError(f"{self._workload.full_name}: {op['opcode']}")
 
-    async def run(self, start: Callable[[], Awaitable[None]]) -> None:
-        """All operations in order. ``start`` starts the scheduler, before the first pods come."""
-        started = False
+    async def run(self, runner: Runner) -> None:
+        """All operations in order."""
+        started, self._runner = False, runner
         try:
             for number, op in enumerate(self._workload.operations):
                 if op["opcode"] not in ("createNodes", "createNamespaces") and not started:
-                    await start()
+                    await runner.start()
                     started = True
                 await self._steps[op["opcode"]]({**op, "number": number})
         finally:
@@ -120,12 +137,24 @@ class Operations:
         if op.get("collectMetrics"):
             self.measured.append(namespace)
             self._watching.collect({namespace})
-        await self._client.create_all(await self._pods(op, namespace))
+        pods = await self._pods(op, namespace)
+        if self._backlog and op.get("collectMetrics"):
+            await self._pile_up(pods, namespace, op["count"])
+        else:
+            await self._client.create_all(pods)
         self._watching.expect(namespace, op["count"])
         if not op.get("skipWaitToCompletion"):
             await self._watching.bound(namespace, PATIENCE)
         if op.get("collectMetrics"):
             self._watching.stop()
+
+    async def _pile_up(self, pods: Iterator[tuple[Any, str]], namespace: str, count: int) -> None:
+        """Creates pods that the scheduler sees only when all of them are there."""
+        self._runner.pause()
+        await self._client.create_all(pods)
+        await self._watching.seen(namespace, count, PATIENCE)
+        self._watching.restart()
+        self._runner.go_on()
 
     async def _pods(self, op: Mapping[str, Any], namespace: str) -> Iterator[tuple[Any, str]]:
         template = self._workload.template(

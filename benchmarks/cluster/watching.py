@@ -70,6 +70,7 @@ class Watching:
         """Seconds from creation to bind of the measured pods."""
         self.span = [0.0, 0.0]
         """When measuring began, and when the last measured pod was bound (s, monotonic)."""
+        self._since = 0.0
         self._client = client
         self._pods: dict[str, dict[str, Seen]] = defaultdict(dict)
         self._bound: dict[str, int] = defaultdict(int)
@@ -95,6 +96,10 @@ class Watching:
         if not self.span[0]:
             self.span[0] = time.monotonic()
 
+    def restart(self) -> None:
+        """Measures from now on, also the latency of pods that are there already."""
+        self._since = self.span[0] = time.monotonic()
+
     def stop(self) -> None:
         """Measures no more."""
         self._collecting.clear()
@@ -112,6 +117,13 @@ class Watching:
         """Waits until all expected pods of a namespace are bound (or tried at least once). Raises
         TimeoutError after ``patience`` seconds in which nothing has happened."""
         while not self._done(namespace, attempted=attempted):
+            self._changed.clear()
+            async with asyncio.timeout(patience):
+                await self._changed.wait()
+
+    async def seen(self, namespace: str, count: int, patience: float) -> None:
+        """Waits until so many pods of a namespace are there. Raises TimeoutError as ``bound``."""
+        while len(self._pods[namespace]) < count:
             self._changed.clear()
             async with asyncio.timeout(patience):
                 await self._changed.wait()
@@ -147,6 +159,6 @@ class Watching:
             seen.bound = now
             self._bound[meta.namespace] += 1
             if meta.namespace in self._collecting:
-                self.latencies.append(now - seen.created)
+                self.latencies.append(now - max(seen.created, self._since))
                 self.span[1] = now
         self._changed.set()

@@ -62,11 +62,11 @@ def run(options: argparse.Namespace) -> int:
     source = str(options.config or "options")
     for problem in unusable(assembly.configuration.extenders):
         raise problem.within(source)
-    text = read_text(options.config) if options.config is not None else ""
-    settings = _with_options(live.load(text, source) if text else Settings(), options)
+    settings = settings_of(options, assembly, source)
     deadlines.seconds = live.seconds(settings.plugin_deadline)
-    database, data_dir = _place(options, settings.database, source)
-    kubeconfig = _kubeconfig(options, settings, assembly)
+    database = live.database_url(settings.database, source)
+    data_dir = Path(settings.database.data_dir) if settings.database.data_dir else None
+    kubeconfig = Path(settings.client.kubeconfig) if settings.client.kubeconfig else None
     try:
         from eventsched.cli import service
         from eventsched.eventlog.database import written
@@ -83,8 +83,12 @@ def run(options: argparse.Namespace) -> int:
         )
 
 
-def _with_options(settings: Settings, options: argparse.Namespace) -> Settings:
-    """The settings as the options leave them."""
+def settings_of(options: argparse.Namespace, assembly: Assembly, source: str) -> Settings:
+    """The settings in effect: options win over the environment, and that over the file, whose name
+    is ``source``; a kubeconfig may also stand in the scheduler's configuration. Raises InputError.
+    """
+    text = read_text(options.config) if options.config is not None else ""
+    settings = live.load(text, source) if text else Settings()
     port = options.secure_port
     if port is not None and not 0 <= port <= 65_535:
         raise InputError("--secure-port", f"{port} is no port", "use 0 to 65535")
@@ -93,10 +97,15 @@ def _with_options(settings: Settings, options: argparse.Namespace) -> Settings:
             raise problem
     return msgspec.structs.replace(
         settings,
+        database=_place(options) or settings.database,
         stream=options.stream or settings.stream,
         serving=_given(settings.serving, bind_address=options.bind_address, port=port),
         logging=_given(settings.logging, level=options.log_level, format=options.log_format),
-        client=_given(settings.client, context=options.context),
+        client=_given(
+            settings.client,
+            context=options.context,
+            kubeconfig=_kubeconfig(options, settings, assembly),
+        ),
     )
 
 
@@ -104,22 +113,23 @@ def _given(part: Any, **values: Any) -> Any:
     return msgspec.structs.replace(part, **{k: v for k, v in values.items() if v is not None})
 
 
-def _place(
-    options: argparse.Namespace, settings: DatabaseSettings, source: str
-) -> tuple[str | None, Path | None]:
-    """The URL or the folder: of the options, else of the environment, else of the file."""
-    if options.database is not None or options.data_dir is not None:
-        return options.database, options.data_dir
-    url, folder = os.environ.get(DATABASE), os.environ.get(DATA_DIR)
-    if url or folder:
-        return url or None, Path(folder) if folder else None
-    url = live.database_url(settings, source)
-    return url, Path(settings.data_dir) if settings.data_dir else None
+def _place(options: argparse.Namespace) -> DatabaseSettings | None:
+    """Where options, else the environment, say that the database is; None where neither does."""
+    given = options.database, options.data_dir
+    if given == (None, None):
+        given = os.environ.get(DATABASE) or None, os.environ.get(DATA_DIR) or None
+    url, folder = given
+    if url is not None and folder is not None:
+        raise InputError("options", "two databases are named", "give --data-dir or --database")
+    if url is not None:
+        return DatabaseSettings(url=url)
+    return DatabaseSettings(data_dir=str(folder)) if folder is not None else None
 
 
-def _kubeconfig(options: argparse.Namespace, settings: Settings, assembly: Assembly) -> Path | None:
-    """The option's, else that of the settings, else that of the scheduler's configuration."""
+def _kubeconfig(options: argparse.Namespace, settings: Settings, assembly: Assembly) -> str:
+    """The option's, else that of the settings, else that of the scheduler's configuration; "" for
+    the usual places."""
     if options.kubeconfig is not None:
-        return Path(options.kubeconfig)
+        return str(options.kubeconfig)
     named = settings.client.kubeconfig or assembly.configuration.client_connection.kubeconfig
-    return Path(named).expanduser() if named else None
+    return str(Path(named).expanduser()) if named else ""

@@ -26,7 +26,7 @@ from eventsched.logs import output
 from eventsched.logs.narration import Narrator
 from eventsched.runtime import collector
 from eventsched.runtime.assembly import Assembly, registry
-from eventsched.runtime.leader import Limits
+from eventsched.runtime.limits import Limits
 from eventsched.runtime.live.clock import Clock
 from eventsched.runtime.live.kube import Kube, LeaseElection, reached
 from eventsched.runtime.live.ports import Election, Unopposed
@@ -41,6 +41,8 @@ from eventsched.web import pages
 from eventsched.web.authorization import Reviews
 from eventsched.web.metrics import Metrics
 from eventsched.web.server import Options, serving
+
+_DEFAULT = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 
 logger = structlog.get_logger()
 
@@ -60,13 +62,52 @@ def begin_logging(settings: Settings, warnings: Sequence[str]) -> None:
     """From here on the process speaks in log lines."""
     output.configure(settings.logging.format, settings.logging.level)
     for warning in warnings:
-        logger.warning(warning)
+        logger.warning(warning, stream=settings.stream)
 
 
 def serve(job: Job) -> int:
     """Runs until a signal says to stop; the exit code. Raises InputError, UnavailableError,
     CorruptLogError."""
-    return asyncio.run(_Process(job).run())
+    with structlog.contextvars.bound_contextvars(stream=job.settings.stream):
+        return asyncio.run(_Process(job).run())
+
+
+def plan_of(job: Job, identity: str) -> Plan:
+    """What all terms of a replica of that name have in common."""
+    assembly, settings = job.assembly, job.settings
+    opening = StreamStarted(
+        format=FORMAT,
+        engine=__version__,
+        seed=DEFAULT_SEED,
+        inputs={"configuration": assembly.digest},
+        configuration=assembly.text,
+        plugins=assembly.sources,
+    )
+    limits = Limits(
+        records=settings.batch.records,
+        size=settings.batch.bytes,
+        snapshot_every=settings.snapshot.records,
+    )
+    return Plan(
+        assembly.engine,
+        opening,
+        job.address,
+        settings.stream,
+        identity,
+        limits,
+        keeps_vectors=settings.detail == "full",
+        vectors_age=seconds(settings.retention.detail),
+    )
+
+
+def shown_configuration(job: Job) -> dict[str, Any]:
+    """What /configz shows: both documents with every default filled in, and what options and
+    environment have put in the place of the file's fields."""
+    checked = check(job.assembly.text or _DEFAULT, "configuration", registry(job.plugins))
+    return {
+        "kubescheduler": completed(checked.configuration, checked.profiles),
+        "eventsched": msgspec.to_builtins(job.settings),
+    }
 
 
 class Audience:
@@ -103,7 +144,6 @@ class _Process:
         logger.info(
             "eventsched",
             version=__version__,
-            stream=self._job.settings.stream,
             database=shown(self._job.address),
         )
         try:
@@ -133,7 +173,11 @@ class _Process:
             audience = Audience(self._metrics, self._job.settings.stream, self._status)
             identity = own_identity()
             replica = Replica(
-                self._plan(identity), kube, self._election(kube, identity), audience, clock.now
+                plan_of(self._job, identity),
+                kube,
+                self._election(kube, identity),
+                audience,
+                clock.now,
             )
             self._status.replica, self._status.waiting = replica, ""
             if self._stopping:
@@ -157,7 +201,8 @@ class _Process:
             return
         self._metrics.attach(self._status)
         reviews = Reviews(self._ask) if settings.authorization == "delegated" else None
-        application = pages.application(self._status, self._metrics, self._configuration(), reviews)
+        configuration = shown_configuration(self._job)
+        application = pages.application(self._status, self._metrics, configuration, reviews)
         addresses = await running.enter_async_context(
             serving(_options(settings), application, pages.public(self._status))
         )
@@ -193,44 +238,6 @@ class _Process:
     def _election(self, kube: Kube, identity: str) -> Election:
         section = self._job.assembly.configuration.leader_election
         return LeaseElection(kube, section, identity) if section.leader_elect else Unopposed()
-
-    def _plan(self, identity: str) -> Plan:
-        assembly, settings = self._job.assembly, self._job.settings
-        opening = StreamStarted(
-            format=FORMAT,
-            engine=__version__,
-            seed=DEFAULT_SEED,
-            inputs={"configuration": assembly.digest},
-            configuration=assembly.text,
-            plugins=assembly.sources,
-        )
-        limits = Limits(
-            records=settings.batch.records,
-            size=settings.batch.bytes,
-            snapshot_every=settings.snapshot.records,
-        )
-        return Plan(
-            assembly.engine,
-            opening,
-            self._job.address,
-            settings.stream,
-            identity,
-            limits,
-            keeps_vectors=settings.detail == "full",
-            vectors_age=seconds(settings.retention.detail),
-        )
-
-    def _configuration(self) -> dict[str, Any]:
-        """What /configz shows: both documents with every default filled in."""
-        assembly = self._job.assembly
-        document: dict[str, Any] = {}
-        if assembly.text:
-            checked = check(assembly.text, "configuration", registry(self._job.plugins))
-            document = completed(checked.configuration, checked.profiles)
-        return {
-            "kubescheduler": document,
-            "eventsched": msgspec.to_builtins(self._job.settings),
-        }
 
 
 def _options(settings: ServingSettings) -> Options:

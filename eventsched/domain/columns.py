@@ -5,22 +5,23 @@ all rows or some of them. A row is never used again after its node is gone, so a
 log means the same node for ever.
 """
 
-from collections.abc import Callable, Hashable
-from typing import Any
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from eventsched.domain.host_ports import HostPortUse
 from eventsched.domain.journal import Journal, Rows
 from eventsched.domain.objects import (
     CPU,
     EPHEMERAL_STORAGE,
     MEMORY,
     PODS,
-    HostPort,
     Node,
     Pod,
     PodSpec,
+    Resources,
     is_scalar,
 )
 from eventsched.domain.requests import of as requests_of
@@ -31,6 +32,8 @@ Int64s = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 _FIRST_CAPACITY = 64
+_SELECTIONS = 4096
+"""Combinations of resources that are remembered."""
 
 ALLOCATABLE, REQUESTED, NONZERO = range(3)
 """The books of a NodeTable: what nodes offer; what their pods request; the same, but for cpu and
@@ -80,10 +83,21 @@ class Vocabulary:
         return self._integers
 
 
+class _Share(NamedTuple):
+    """What a pod takes of a node. ``load`` is int64[2, resource], what it adds to the books
+    REQUESTED and NONZERO; ``other`` is what it requests of resources that have no column. It holds
+    while the columns are those of ``made_for``."""
+
+    made_for: object
+    load: Int64s
+    other: Resources
+
+
 class NodeTable:
     """All nodes as columns. ``books`` is int64[row, book, resource] in millicores, bytes and counts
-    (pods count as a resource); ``resource_index`` finds a resource in it. A row's numbers lie
-    together, because most questions are about the few rows that changed."""
+    (pods count as a resource); ``resource_index`` finds a resource in it, empty columns may follow.
+    A row's numbers lie together, because most questions are about the few rows that changed. Only
+    what some node has offered has a column: pods may name any number of resources."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
@@ -99,9 +113,11 @@ class NodeTable:
         self.books: Int64s = np.zeros((self._capacity, 3, 4), dtype=np.int64)
         self.totals: Int64s = np.zeros((2, 4), dtype=np.int64)
         """int64[book, resource]: the sums of the books ALLOCATABLE and REQUESTED over all rows."""
-        self._loads: dict[bytes, Int64s] = {}
+        self.unoffered: dict[int, Resources] = {}
+        """Row → what its pods request of resources that have no column; int64, as in the books."""
+        self._columns = object()
+        """Another one whenever there is a new column."""
         self._selections: dict[tuple[str, ...], slice | Rows] = {}
-        self._ports: dict[tuple[str, int], dict[str, Int64s]] = {}
         self._derived: dict[Hashable, Vocabulary] = {}
         self._readers: dict[Hashable, Callable[[Node], Hashable]] = {}
         self._label_names: set[str] = set()
@@ -111,6 +127,7 @@ class NodeTable:
         """The pods on each row by uid, in the order in which they came."""
         self.tallies = Tallies()
         self.volumes = VolumeUse()
+        self.host_ports = HostPortUse()
         self._domains = DomainIndex()
         self._every_row: Rows = np.zeros(0, dtype=np.intp)
 
@@ -161,7 +178,7 @@ class NodeTable:
     def place(self, row: int, pod: Pod, sign: int = 1) -> None:
         """Takes a pod in on a row, with what it requests, its host ports and its part in all
         counts; or takes it off (``sign`` -1)."""
-        load = self.load(pod.spec)
+        _, load, other = self._share(pod.spec)
         if sign > 0:
             self.residents[row][pod.uid] = pod
         else:
@@ -169,8 +186,10 @@ class NodeTable:
             load = -load
         self.books[row, REQUESTED:, : load.shape[1]] += load
         self.totals[REQUESTED, : load.shape[1]] += load[0]
-        for port in pod.spec.host_ports:
-            self._port_column(port)[row] += sign
+        if other:
+            self._request_unoffered(row, other, sign)
+        if pod.spec.host_ports:
+            self.host_ports.place(row, pod.spec.host_ports, sign)
         self.tallies.place(row, pod, sign, self._capacity)
         if pod.volumes:
             self.volumes.place(row, pod, sign)
@@ -189,24 +208,37 @@ class NodeTable:
         self.usage_journal.touch(row)
 
     def load(self, spec: PodSpec) -> Int64s:
-        """int64[2, resource]: what a pod adds to the books REQUESTED and NONZERO."""
-        load = self._loads.get(spec.key)
-        if load is None:
-            load = self._loads[spec.key] = self._load(spec)
-        return load
+        """int64[2, n]: what a pod adds to the first n columns of REQUESTED and NONZERO; to those
+        that follow it adds nothing."""
+        return self._share(spec).load
 
     def resource(self, name: str) -> int:
-        """The index of a resource in ``allocatable`` and ``requested``, made on first use."""
+        """The index of a resource in the books, made when a node first offers it."""
         index = self.resource_index.get(name)
         if index is None:
             index = self.resource_index[name] = len(self.resource_index)
-            grown = np.zeros((self._capacity, 3, 1), dtype=np.int64)
-            self.books = np.concatenate([self.books, grown], axis=2)
-            self.totals = np.concatenate([self.totals, np.zeros((2, 1), dtype=np.int64)], axis=1)
+            if index == self.books.shape[2]:
+                self.books = np.concatenate([self.books, np.zeros_like(self.books)], axis=2)
+                self.totals = np.concatenate([self.totals, np.zeros_like(self.totals)], axis=1)
+            self._columns = object()
+            for row in [row for row, amounts in self.unoffered.items() if name in amounts]:
+                self.books[row, REQUESTED:, index] = self.unoffered[row].pop(name)
+                if not self.unoffered[row]:
+                    del self.unoffered[row]
+            self.totals[REQUESTED, index] = self.books[:, REQUESTED, index].sum()
         return index
 
+    def overbooked(self, rows: Sequence[int]) -> int:
+        """On how many of some rows the pods request more of something than the node has."""
+        books = self.books[np.array(rows, dtype=np.intp)]
+        over: list[bool] = np.any(books[:, REQUESTED] > books[:, ALLOCATABLE], axis=1).tolist()
+        return sum(
+            more or any(amount > 0 for amount in self.unoffered.get(row, {}).values())
+            for row, more in zip(rows, over, strict=True)
+        )
+
     def selection(self, resources: tuple[str, ...]) -> slice | Rows | None:
-        """How to find resources along an axis of ``books``; None where one is unknown."""
+        """How to find resources along an axis of ``books``; None where one has no column."""
         found = self._selections.get(resources)
         if found is None and all(name in self.resource_index for name in resources):
             index = [self.resource_index[name] for name in resources]
@@ -214,19 +246,40 @@ class NodeTable:
                 found = slice(index[0], index[-1] + 1)
             else:
                 found = np.array(index, dtype=np.intp)
+            if len(self._selections) >= _SELECTIONS:
+                self._selections.clear()
             self._selections[resources] = found
         return found
 
-    def _load(self, spec: PodSpec) -> Int64s:
-        requests = requests_of(spec)
-        amounts = {self.resource(name): amount for name, amount in requests.effective.items()}
-        load = np.zeros((2, len(self.resource_index)), dtype=np.int64)
-        for index, amount in amounts.items():
-            load[:, index] = amount
-        load[1, self.resource_index[CPU]] = requests.nonzero_cpu
-        load[1, self.resource_index[MEMORY]] = requests.nonzero_memory
-        load[:, self.resource_index[PODS]] = 1
-        return load
+    def _share(self, spec: PodSpec) -> _Share:
+        """Kept with the spec, and gone with it."""
+        found: _Share | None = spec.__dict__.get("_share")
+        if found is None or found.made_for is not self._columns:
+            found = spec.__dict__["_share"] = self._computed_share(spec)
+        return found
+
+    def _computed_share(self, spec: PodSpec) -> _Share:
+        requests, known = requests_of(spec), self.resource_index
+        load = np.zeros((2, len(known)), dtype=np.int64)
+        other: Resources = {}
+        for name, amount in requests.effective.items():
+            if name in known:
+                load[:, known[name]] = amount
+            elif amount:
+                other[name] = amount
+        load[1, known[CPU]] = requests.nonzero_cpu
+        load[1, known[MEMORY]] = requests.nonzero_memory
+        load[:, known[PODS]] = 1
+        return _Share(self._columns, load, other)
+
+    def _request_unoffered(self, row: int, amounts: Resources, sign: int) -> None:
+        held = self.unoffered.setdefault(row, {})
+        for name, amount in amounts.items():
+            held[name] = _wrapped(held.get(name, 0) + sign * amount)
+            if not held[name]:
+                del held[name]
+        if not held:
+            del self.unoffered[row]
 
     def _write(self, row: int, node: Node) -> None:
         self._offer(row, -1)
@@ -256,16 +309,12 @@ class NodeTable:
         self.image_version += 1
         for image in before.images if before else ():
             for name in image.names:
-                self._images.get(name, {}).pop(row, None)
+                holders = self._images.get(name, {})
+                if holders.pop(row, None) is not None and not holders:
+                    del self._images[name]
         for image in node.images if node else ():
             for name in image.names:
                 self._images.setdefault(name, {})[row] = image.size
-
-    def _port_column(self, port: HostPort) -> Int64s:
-        by_ip = self._ports.setdefault((port.protocol, port.port), {})
-        if port.ip not in by_ip:
-            by_ip[port.ip] = np.zeros(self._capacity, dtype=np.int64)
-        return by_ip[port.ip]
 
     def _grow(self, capacity: int) -> None:
         def wider(old: NDArray[Any]) -> NDArray[Any]:
@@ -277,9 +326,6 @@ class NodeTable:
         books = np.zeros((capacity, *self.books.shape[1:]), dtype=np.int64)
         books[: len(self.books)] = self.books
         self.books = books
-        for by_ip in self._ports.values():
-            for ip in by_ip:
-                by_ip[ip] = wider(by_ip[ip])
         for vocabulary in (*self._derived.values(), *self._no_label):
             vocabulary.ids = wider(vocabulary.ids)
         self.tallies.grow(capacity)
@@ -293,20 +339,6 @@ class NodeTable:
         return self._every_row
 
     # --- questions ------------------------------------------------------------------------
-
-    def ports_in_use(self, port: HostPort) -> list[Int64s]:
-        """The columns of counts that a host port would collide with (upstream: framework
-        HostPortInfo.CheckConflict): all addresses for 0.0.0.0, else that address and 0.0.0.0."""
-        by_ip = self._ports.get((port.protocol, port.port), {})
-        if port.ip == "0.0.0.0":
-            return list(by_ip.values())
-        return [by_ip[ip] for ip in ("0.0.0.0", port.ip) if ip in by_ip]
-
-    def port_columns(self, port: HostPort) -> dict[str, Int64s]:
-        """The same by address."""
-        by_ip = self._ports.get((port.protocol, port.port), {})
-        collides = by_ip if port.ip == "0.0.0.0" else ("0.0.0.0", port.ip)
-        return {ip: by_ip[ip] for ip in collides if ip in by_ip}
 
     def image_holders(self, name: str) -> dict[int, int]:
         """Row → size in bytes, for the nodes that hold the image of that exact name."""
@@ -349,3 +381,8 @@ class NodeTable:
             (key, label, blank), self.node_journal.end, tally, domains.ids[: self.size],
             len(domains.values), eligible,
         )  # fmt: skip
+
+
+def _wrapped(amount: int) -> int:
+    """As int64 holds it."""
+    return (amount + 2**63) % 2**64 - 2**63

@@ -1,4 +1,4 @@
-"""The state's digest: equal for states that decide alike."""
+"""A state's digest: whether two of them would decide alike, in a line."""
 
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any

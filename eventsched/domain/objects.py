@@ -5,6 +5,7 @@ integers: cpu in millicores, memory and ephemeral-storage in bytes, everything e
 """
 
 import re
+from collections.abc import MutableMapping
 from functools import cached_property
 from typing import Any
 
@@ -123,7 +124,7 @@ class Container(Frozen, frozen=True):
     restarts: bool = False
 
 
-class PodSpec(Frozen, frozen=True, dict=True):
+class PodSpec(Frozen, frozen=True, dict=True, weakref=True):
     """The part of a pod that its placement depends on, shared by all pods that are alike.
 
     ``requests`` are the pod-level ones, None where the pod has none. ``image_volumes`` are the
@@ -275,6 +276,6 @@ def canonical(value: Any) -> bytes:
     return _NUL.sub(rb"\1\\ufffd", body) if b"\\u0000" in body else body
 
 
-def intern(spec: PodSpec, known: dict[bytes, PodSpec]) -> PodSpec:
+def intern(spec: PodSpec, known: MutableMapping[bytes, PodSpec]) -> PodSpec:
     """The one PodSpec object for this content, so that derived values are computed once a shape."""
     return known.setdefault(spec.key, spec)

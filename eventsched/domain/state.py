@@ -6,6 +6,7 @@ are read. Heaps, caches and column digests are derived elsewhere and hold nothin
 
 from collections.abc import Callable
 from typing import Any
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -96,7 +97,7 @@ class SchedulerState:
         self.verdict_numbers: dict[Verdict, int] = {}
         self.scorings: list[tuple[ScoreColumn, ...]] = [()]
         self.scoring_numbers: dict[tuple[ScoreColumn, ...], int] = {}
-        self._specs: dict[bytes, PodSpec] = {}
+        self._specs = WeakValueDictionary[bytes, PodSpec]()
         self._homeless: dict[str, dict[str, None]] = {}
         self._branches: dict[type[Record], Callable[[Any], None]] = {
             records.StreamStarted: self._stream_started,
@@ -368,7 +369,10 @@ class SchedulerState:
             self.nodes.place(state.row, state.pod, -1)
             state.row = -1
         elif state.home:
-            del self._homeless[state.home][state.pod.uid]
+            homeless = self._homeless[state.home]
+            del homeless[state.pod.uid]
+            if not homeless:
+                del self._homeless[state.home]
         state.home = node
         if node:
             self.housed += 1
@@ -393,6 +397,5 @@ class SchedulerState:
             self.nodes.place(row, state.pod)
 
     def digest(self) -> str:
-        """32 hex digits over nodes, pods, queues, reservations and plugin memory with their times;
-        not over positions, batches or caches (design 9.5)."""
+        """Whether two states would decide alike: 32 hex digits, see ``digest_of``."""
         return digest_of(self)

@@ -3,7 +3,7 @@
 Arrays have one element a row, in the order of ``rows``; they are copies or must not be written to.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +17,7 @@ Int64s = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 _FEW = 4
-"""Pods that are added up one by one: arrays of so few would cost more."""
+"""Pods or rows that are looked at one by one: arrays of so few would cost more."""
 
 
 class NodeView:
@@ -97,6 +97,14 @@ class NodeView:
         chosen = self._books[:, :, selection].T
         return chosen[:, ALLOCATABLE], chosen[:, REQUESTED], chosen[:, NONZERO]
 
+    def offered(self, resources: tuple[str, ...]) -> Sequence[int]:
+        """Where those of the resources stand that some node of the cluster has offered; of all
+        others no row has any."""
+        if self._table.selection(resources) is not None:
+            return range(len(resources))
+        known = self._table.resource_index
+        return [place for place, name in enumerate(resources) if name in known]
+
     def alone(self, resources: tuple[str, ...]) -> list[list[int]] | None:
         """``books`` of the one row that there is, as plain numbers; None where there are more.
         After each placement one row is looked at again: arrays of one element would cost more than
@@ -111,8 +119,8 @@ class NodeView:
     def ports_in_use(self, port: HostPort) -> Bools:
         """bool[n]: whether the host port collides with one in use on the node."""
         taken = np.zeros(len(self.rows), dtype=bool)
-        for column in self._table.ports_in_use(port):
-            taken |= column[self.rows] > 0
+        for held in self._table.host_ports.colliding(port).values():
+            taken |= self._among(held)
         return taken
 
     @property
@@ -187,6 +195,14 @@ class NodeView:
             return np.zeros(0, dtype=np.int64)
         return self._table.label(name).answer(self.rows, question)
 
+    def _among(self, rows: Collection[int]) -> Bools:
+        """bool[n]: which of these rows are among some others."""
+        if len(self.rows) <= _FEW:
+            return np.array([row in rows for row in self.rows.tolist()], dtype=bool)
+        found = np.zeros(self._table.size, dtype=bool)
+        found[list(rows)] = True
+        return found[self.rows]
+
     def _book(self, book: int, resources: tuple[str, ...]) -> Int64s:
         if isinstance(resources, str):
             raise TypeError(f"resources are named in a tuple: ({resources!r},)")
@@ -213,7 +229,7 @@ class PodStep(NamedTuple):
 
 def loads_of(table: NodeTable, pods: Sequence[Pod]) -> Int64s:
     """int64[n, 2, resource]: what each pod adds to the books REQUESTED and NONZERO."""
-    loads = [table.load(pod.spec) for pod in pods]  # may add columns to the books
+    loads = [table.load(pod.spec) for pod in pods]
     width = table.books.shape[2]
     if any(load.shape[1] != width for load in loads):
         loads = [np.pad(load, ((0, 0), (0, width - load.shape[1]))) for load in loads]
@@ -222,19 +238,11 @@ def loads_of(table: NodeTable, pods: Sequence[Pod]) -> Int64s:
 
 def stepped(table: NodeTable, rows: Rows, steps: Sequence[PodStep]) -> Int64s:
     """int64[n, book, resource]: the rows' books with some pods more or less."""
-    widen(table, steps)
     return with_steps(table, table.books[rows], steps)
 
 
-def widen(table: NodeTable, steps: Sequence[PodStep]) -> None:
-    """Makes the table's books as wide as the steps' pods need them."""
-    for each in steps:
-        table.load(each.pod.spec)
-
-
 def with_steps(table: NodeTable, books: Int64s, steps: Sequence[PodStep]) -> Int64s:
-    """The given books, int64[n, book, resource] and as wide as the steps need them, to which the
-    pods of the steps have been added."""
+    """The given books, int64[n, book, resource], to which the pods of the steps have been added."""
     if len(steps) <= _FEW:
         for each in steps:
             load = table.load(each.pod.spec)
@@ -276,12 +284,8 @@ class TrialView(NodeView):
         return self._steps
 
     def books_at(self, positions: Rows) -> Int64s:
-        """int64[k, book, resource]: a copy of the books at some positions of ``rows``, as wide as
-        the table's are now."""
+        """int64[k, book, resource]: a copy of the books at some positions of ``rows``."""
         assert self._books is not None
-        missing = self._table.books.shape[2] - self._books.shape[2]
-        if missing:
-            self._books = np.pad(self._books, ((0, 0), (0, 0), (0, missing)))
         return self._books[positions]
 
     @property
@@ -293,7 +297,8 @@ class TrialView(NodeView):
         """bool[n]: whether the host port collides with one in use on the node. As upstream
         (HostPortInfo is a set), a port that one pod gives up is free, also where another pod on the
         node has it as well."""
-        held = {ip: column[self.rows] > 0 for ip, column in self._table.port_columns(port).items()}
+        colliding = self._table.host_ports.colliding(port)
+        held = {ip: self._among(rows) for ip, rows in colliding.items()}
         for each in self.steps:
             for used in each.pod.spec.host_ports:
                 if used.collides(port):

@@ -1,10 +1,22 @@
 """Addresses of databases: what may be written, and the form that SQLAlchemy wants."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 from eventsched.domain.errors import InputError
 
+NOTICES: Mapping[str, Any] = {
+    "connect_timeout": 10,
+    "tcp_user_timeout": 15_000,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+}
+"""Options of libpq by which a server that is gone without a word is noticed within half a minute.
+"""
 _REMEDY = "write postgresql://USER@HOST:PORT/DATABASE, or use --data-dir"
 
 
@@ -35,7 +47,8 @@ def libpq_url(address: str) -> str:
 
 
 def rendered(url: URL) -> str:
-    """The text of a URL for libpq, with its password: libpq knows no ``+`` for a space."""
+    """The text of a URL for libpq, with its password: libpq knows no ``+`` for a space, and takes
+    none as it is."""
     text = url.set(drivername="postgresql").render_as_string(hide_password=False)
     place, mark, options = text.partition("?")
-    return place + mark + options.replace("+", "%20")
+    return place.replace(" ", "%20") + mark + options.replace("+", "%20")

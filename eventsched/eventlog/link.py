@@ -6,11 +6,14 @@ and its answer awaited later: libpq's own asynchronous calls (psycopg.pq), one t
 loop, nothing to wait for but the answer.
 """
 
+import os
 import select
+import socket
 import struct
+import threading
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from uuid import UUID, uuid4
 
 import psycopg
@@ -18,7 +21,7 @@ from psycopg import pq
 
 from eventsched import __version__
 from eventsched.eventlog import migrating, vectors
-from eventsched.eventlog.addresses import libpq_url, shown
+from eventsched.eventlog.addresses import NOTICES, libpq_url, shown
 from eventsched.eventlog.chain import Head, SealedBatch, Term
 from eventsched.eventlog.errors import (
     ConflictError,
@@ -48,6 +51,8 @@ _HISTORY = (
     " || ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::integer"
 )
 """The control file tells a new timeline only some time after a failover, the WAL at once."""
+LIMIT = 30.0
+"""Seconds for what is asked beside appends; a snapshot may be large."""
 _HIDDEN = (
     psycopg.errors.InsufficientPrivilege,
     psycopg.errors.UndefinedFunction,
@@ -62,16 +67,29 @@ def connected(address: str, name: str) -> psycopg.Connection:
         return psycopg.connect(
             libpq_url(address),
             autocommit=True,
-            connect_timeout=10,
             application_name=name[:63],
-            # A server that is gone without a word is noticed within half a minute.
-            tcp_user_timeout=15_000,
-            keepalives_idle=10,
-            keepalives_interval=5,
-            keepalives_count=3,
+            **NOTICES,
         )
     except (psycopg.OperationalError, psycopg.ProgrammingError) as problem:
         raise migrating.unreachable(address, _first_line(problem)) from problem
+
+
+@contextmanager
+def limited(connection: psycopg.Connection, seconds: float) -> Iterator[None]:
+    """Where the block takes longer, the connection breaks: what waits in it for the server then
+    raises psycopg.OperationalError. A server may hold a connection, and not answer."""
+    timer = threading.Timer(seconds, _cut, [connection])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _cut(connection: psycopg.Connection) -> None:
+    with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(connection.fileno())) as end:
+        end.shutdown(socket.SHUT_RDWR)
 
 
 class Link:
@@ -88,15 +106,17 @@ class Link:
             self._connection.close()
             raise migrating.unreachable(address, _first_line(problem)) from problem
 
-    def acquire(self, stream: str, holder: str) -> tuple[int, Term, Head]:
+    def acquire(self, stream: str, holder: str, limit: float = LIMIT) -> tuple[int, Term, Head]:
         """Begins an epoch with a token of its own: the stream's number, the term and the head.
-        Raises RefusedError where this user may not, psycopg.Error for whatever else."""
+        Raises RefusedError where this user may not, psycopg.Error for whatever else, also where
+        that takes longer than ``limit`` (s)."""
         token = uuid4()
         try:
-            row = self._connection.execute(
-                "SELECT stream, epoch, next, hash FROM eventsched_log.acquire(%s, %s, %s, %s)",
-                (stream, token, holder, __version__),
-            ).fetchone()
+            with limited(self._connection, limit):
+                row = self._connection.execute(
+                    "SELECT stream, epoch, next, hash FROM eventsched_log.acquire(%s, %s, %s, %s)",
+                    (stream, token, holder, __version__),
+                ).fetchone()
         except psycopg.errors.InsufficientPrivilege as problem:
             raise RefusedError(
                 shown(self._address), _first_line(problem), "GRANT eventsched_writer to this user"
@@ -104,12 +124,13 @@ class Link:
         assert row is not None
         return row[0], Term(stream, row[1], token.bytes), Head(row[2], bytes(row[3]))
 
-    def history(self) -> str:
+    def history(self, limit: float = LIMIT) -> str:
         """The history that the database is on, ``system identifier/timeline``: another one after a
         failover or a restore. "" where the database hides it. Raises UnavailableError for one that
-        cannot be written, such as a standby."""
+        cannot be written, such as a standby, or does not answer within ``limit`` (s)."""
         try:
-            row = self._connection.execute(_HISTORY).fetchone()
+            with limited(self._connection, limit):
+                row = self._connection.execute(_HISTORY).fetchone()
         except _HIDDEN:
             return ""
         except psycopg.Error as problem:
@@ -129,11 +150,13 @@ class Link:
         except psycopg.OperationalError as problem:
             raise UnknownOutcomeError(_first_line(problem)) from problem
 
-    def keep(self, number: int, term: Term, snapshot: Snapshot) -> None:
-        """Stores a snapshot in place of older ones. It is a cache: losing it loses time only."""
+    def keep(self, number: int, term: Term, snapshot: Snapshot, limit: float = LIMIT) -> None:
+        """Stores a snapshot in place of older ones. It is a cache: losing it loses time only. One
+        that takes longer than ``limit`` (s) is given up, and the connection with it."""
         query = "SELECT eventsched_log.keep_snapshot(%s, %s, %s, %s, %s, %s, %s, %s)"
         reign = (number, term.epoch, UUID(bytes=term.token))
-        with suppress(psycopg.Error):  # what is wrong shows at the next batch
+        # What is wrong shows at the next batch.
+        with suppress(psycopg.Error), limited(self._connection, limit):
             self._connection.execute(query, (*reign, *snapshot))
 
     def send(self, number: int, sealed: SealedBatch) -> None:
@@ -164,7 +187,9 @@ class Link:
             answered = True
             if result.status not in (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK):
                 state = (result.error_field(pq.DiagnosticField.SQLSTATE) or b"").decode()
-                refusal = (state, result.error_message.decode().strip())
+                # A result that libpq has made itself has words, and no fields.
+                told = result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY)
+                refusal = (state, (told or result.error_message).decode(errors="replace"))
         if refusal is not None:
             raise self._refusal(*refusal, term, first)
         if not answered or pgconn.status != pq.ConnStatus.OK:
@@ -189,18 +214,18 @@ class Link:
         return pgconn.get_result()
 
     def _refusal(self, state: str | None, message: str, term: Term, first: int) -> Exception:
-        """What a refusal means; ``message`` of ES001 and ES002 is a number."""
-        told = message.removeprefix("ERROR:").split("\n")[0].strip()
+        """What a refusal means; ``message`` is its first line alone, of ES001 and ES002 a number.
+        (libpq's own form of it begins with a word that the server has translated.)"""
         if state == "ES001":
-            return FencedError(term.stream, term.epoch, int(told))
+            return FencedError(term.stream, term.epoch, int(message))
         if state == "ES002":
-            return ConflictError(first, int(told))
+            return ConflictError(first, int(message))
         # 57: shut down or cancelled, 08: connection, 40: rolled back, 55P03: lock not had in time.
         if not state or state[:2] in ("57", "08", "40") or state == "55P03":
             return UnknownOutcomeError(message)
         return UnavailableError(
             shown(self._address),
-            told,
+            message.strip().split("\n")[0],
             "nothing of this batch was written; mend the database and start again",
         )
 

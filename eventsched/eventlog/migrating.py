@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
+import psycopg
 from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
@@ -14,7 +15,8 @@ from sqlalchemy import Connection, create_engine
 from sqlalchemy.exc import DBAPIError, ProgrammingError
 from sqlalchemy.pool import NullPool
 
-from eventsched.eventlog.addresses import shown, sqlalchemy_url
+from eventsched.eventlog import entry
+from eventsched.eventlog.addresses import NOTICES, shown, sqlalchemy_url
 from eventsched.eventlog.errors import RefusedError, UnavailableError
 from eventsched.eventlog.schema import SCHEMA
 
@@ -144,7 +146,7 @@ def _config(connection: Connection | None = None, *, one_user: bool = False) -> 
 
 @contextmanager
 def _connected(address: str) -> Iterator[Connection]:
-    engine = create_engine(sqlalchemy_url(address), poolclass=NullPool)
+    engine = create_engine(sqlalchemy_url(address), poolclass=NullPool, connect_args=dict(NOTICES))
     try:
         with engine.begin() as connection:
             yield connection
@@ -162,16 +164,17 @@ def away(address: str, problem: DBAPIError) -> UnavailableError:
 
 
 def unreachable(address: str, said: str) -> UnavailableError:
-    """What to say where a connection cannot be had; ``said`` is libpq's word. Its errors of
-    connecting have no SQLSTATE, so the words tell what waiting would not mend."""
-    refused = _NO_ENTRY.search(said)
+    """What to say where a connection cannot be had; ``said`` is libpq's word. What waiting would
+    not mend is told by these words, or, where the server speaks another language, by asking again.
+    """
+    refused = _NO_ENTRY.search(said) or entry.is_closed(address, said)
     kind = RefusedError if refused else UnavailableError
     remedy = "mend the address" if refused else "start the database, or mend its address"
     return kind(shown(address), said, remedy)
 
 
 def _is_away(problem: DBAPIError) -> bool:
-    return type(problem.orig).__name__ in ("OperationalError", "InterfaceError")
+    return isinstance(problem.orig, psycopg.OperationalError | psycopg.InterfaceError)
 
 
 def _first_line(problem: DBAPIError) -> str:

@@ -18,7 +18,7 @@ from eventsched.eventlog.link import Link
 from eventsched.eventlog.port import Snapshot
 
 ANSWER_LIMIT = 10.0
-"""Seconds that an append is waited for before its outcome counts as unknown."""
+"""Seconds that an answer is waited for; of an append the outcome counts as unknown then."""
 
 
 class Reign(NamedTuple):
@@ -51,8 +51,8 @@ class Session:
         migrating.require(self._address)
         self._link = self._connected()
         try:
-            self._history = self._link.history()
-            self._number, term, head = self._link.acquire(stream, holder)
+            self._history = self._link.history(self._answer_limit)
+            self._number, term, head = self._link.acquire(stream, holder, self._answer_limit)
         except BaseException as problem:
             self.close()
             if isinstance(problem, psycopg.Error):
@@ -106,7 +106,7 @@ class Session:
         if self._link is None:
             link = self._connected()
             try:
-                history = link.history()
+                history = link.history(self._answer_limit)
             except UnavailableError:
                 link.close()
                 raise

@@ -1,7 +1,7 @@
 """A stream followed by a standby: batch after batch as they are committed, the chain verified.
 
 Polled: one row, the stream's head, says whether there is anything new. Blocks its thread for as
-long as the database takes; ``close`` ends its one connection.
+long as the database takes, up to a minute; ``close`` ends its one connection.
 """
 
 from typing import NamedTuple
@@ -13,10 +13,12 @@ from eventsched.eventlog import chain, migrating
 from eventsched.eventlog.addresses import shown
 from eventsched.eventlog.chain import Head, SealedBatch, Term
 from eventsched.eventlog.errors import CorruptLogError, HistoryChangedError, RefusedError
-from eventsched.eventlog.link import connected
+from eventsched.eventlog.link import connected, limited
 from eventsched.eventlog.port import Snapshot
 from eventsched.eventlog.reading import StoredBatch
 
+_LIMIT = 60.0
+"""Seconds for an answer, which may be a snapshot."""
 _HEAD = """
 SELECT h.stream, h.next, h.hash, h.epoch, h.holder, h.renewals
 FROM eventsched_log.head h JOIN eventsched_log.stream s ON s.id = h.stream WHERE s.name = %s
@@ -144,7 +146,8 @@ class Tail:
                 migrating.require(self._address)
                 self._connection = connected(self._address, f"eventsched follows {self._stream}")
                 self._connection.execute("SET default_transaction_read_only = on")
-            return self._connection.execute(query, values).fetchall()  # type: ignore[call-overload, no-any-return]
+            with limited(self._connection, _LIMIT):
+                return self._connection.execute(query, values).fetchall()  # type: ignore[call-overload, no-any-return]
         except psycopg.errors.InsufficientPrivilege as problem:
             self.close()
             raise RefusedError(

@@ -3,7 +3,7 @@
 Upstream: plugins/noderesources/fit.go and its three scorers.
 """
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from itertools import pairwise
 
 import msgspec
@@ -40,6 +40,7 @@ from eventsched.scheduling.framework import (
 )
 
 Int64s = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 Strategy = Callable[[Int64s, Int64s], Int64s]
 """(requested with the pod, allocatable, never 0), int64[k, n] each → int64[k, n] of 0..100."""
 
@@ -124,22 +125,23 @@ class NodeResourcesFit:
                 return None
             if len(wanted.names) <= _BITS:
                 return np.array([code], dtype=np.int64)
+        places = nodes.offered(wanted.names)
+        if len(places) < len(wanted.names):
+            return self._refused(wanted, places, nodes)
         allocatable, requested, _ = nodes.books(wanted.names)
         short = wanted.amounts > allocatable - requested
         if not np.count_nonzero(short):
             return None
-        codes = np.zeros(len(nodes), dtype=np.int64)
-        codes |= (short[1:] & (wanted.amounts[1:] > allocatable[1:])).any(axis=0)
-        for index in range(len(short)):
-            codes |= short[index].astype(np.int64) << min(1 + index, 62)
-        return codes if len(short) <= _BITS else self._numbered(codes)
+        codes = _bits(short, wanted.amounts, allocatable, places)
+        return codes if len(short) <= _BITS else self._numbered(codes, places)
 
     def explain(self, cycle: Cycle, pod: Pod, code: int) -> Status:
         """All that does not fit, in upstream's order and words."""
         names = self._wanted(pod).names
         if len(names) > _BITS:
             code = self._patterns[code - 1]
-        short = [name for index, name in enumerate(names) if code >> (1 + index) & 1]
+        bits = f"{code >> 1:b}"[::-1]
+        short = [name for name, bit in zip(names, bits, strict=False) if bit == "1"]
         reasons = ["Too many pods" if name == PODS else f"Insufficient {name}" for name in short]
         return Status.unresolvable(*reasons) if code & 1 else Status.unschedulable(*reasons)
 
@@ -176,6 +178,8 @@ class NodeResourcesFit:
         pod deleted anywhere.)"""
         if change.event is ClusterEvent.POD_UPDATE:
             return True
+        if change.nodes.table.selection(self._wanted(pod).names) is None:
+            return False  # it wants what no node has offered
         codes = self.filter(cycle, pod, change.nodes)
         if codes is None or not codes.all():
             return True
@@ -189,11 +193,28 @@ class NodeResourcesFit:
         """All that ``hint`` reads of a pod."""
         return pod.spec.key, pod.priority, pod.preemption_policy
 
-    def _numbered(self, patterns: Int64s) -> Int64s:
-        """A number for each set of bits: of a pod with many resources the bits are too many."""
-        distinct, where = np.unique(patterns, return_inverse=True)
+    def _refused(self, wanted: Asked, places: Sequence[int], nodes: NodeView) -> IntColumn:
+        """The codes of a pod that wants what no node has offered: only what stands at ``places``
+        needs a look at the nodes. A pod may name thousands of resources."""
+        amounts = wanted.amounts[list(places)]
+        allocatable, requested, _ = nodes.books(tuple(wanted.names[place] for place in places))
+        short = amounts > allocatable - requested
+        known = set(places)
+        unknown = "".join("0" if n in known else "1" for n in range(len(wanted.names)))
+        always = int(unknown[::-1], 2) << 1 | 1
+        if len(wanted.names) > _BITS:
+            codes = _bits(short, amounts, allocatable, range(len(places)))
+            return self._numbered(codes, places, always)
+        return _bits(short, amounts, allocatable, places) | always
+
+    def _numbered(self, codes: Int64s, places: Sequence[int], always: int = 0) -> Int64s:
+        """A number for each set of bits: of a pod with many resources the bits are too many. Each
+        of the codes' bits stands for one of ``places``; ``always`` are bits that all have."""
+        distinct, where = np.unique(codes, return_inverse=True)
         numbers = np.zeros(len(distinct), dtype=np.int64)
-        for index, pattern in enumerate(distinct.tolist()):
+        for index, code in enumerate(distinct.tolist()):
+            bits = sum(2 << place for n, place in enumerate(places) if code >> (1 + n) & 1)
+            pattern = code & 1 | bits | always
             if pattern and pattern not in self._numbers:
                 self._patterns.append(pattern)
                 self._numbers[pattern] = len(self._patterns)
@@ -215,6 +236,16 @@ class NodeResourcesFit:
         )
 
 
+def _bits(short: Bools, amounts: Int64s, allocatable: Int64s, places: Sequence[int]) -> Int64s:
+    """One bit for each resource that a node is short of, at 1 + its place; bit 0 where the node is
+    too small for one of them (upstream does not look at the number of pods so)."""
+    codes = np.zeros(short.shape[1], dtype=np.int64)
+    codes |= (short[1:] & (amounts[1:] > allocatable[1:])).any(axis=0)
+    for place, each in zip(places, short, strict=True):
+        codes |= each.astype(np.int64) << min(1 + place, 62)
+    return codes
+
+
 def _short_alone(numbers: tuple[int, ...], books: list[list[int]]) -> int:
     """The code of one node (see ``filter``), 0 where all fits."""
     allocatable, requested, _ = books
@@ -223,7 +254,7 @@ def _short_alone(numbers: tuple[int, ...], books: list[list[int]]) -> int:
         if number > room - used:
             code |= 2 << index
             if index and number > room:
-                code |= 1  # (upstream does not look at the number of pods so)
+                code |= 1
     return code
 
 

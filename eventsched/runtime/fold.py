@@ -59,12 +59,20 @@ class Standby:
 
     def restore(self, snapshot: Snapshot) -> bool:
         """Begins with a snapshot; whether it is of any use. Only before anything is followed."""
-        helped = self.fold.restore(snapshot)
-        if helped:
-            self.kept_at = snapshot.position
-        else:
-            self.fold = Fold(self._make_engine(), self.stream)
-        return helped
+        fold = self.restored(snapshot)
+        if fold is not None:
+            self.begin(fold)
+        return fold is not None
+
+    def restored(self, snapshot: Snapshot) -> "Fold | None":
+        """What a snapshot holds, for ``begin``; None where it is of no use. May be called in a
+        thread of its own: of a large cluster it takes seconds."""
+        fold = Fold(self._make_engine(), self.stream)
+        return fold if fold.restore(snapshot) else None
+
+    def begin(self, fold: "Fold") -> None:
+        """Begins with what a snapshot held."""
+        self.fold, self.kept_at = fold, fold.head.next
 
     def follow(self, stored: Iterable[Stored], head: Head, mark: bytes) -> None:
         """Takes in the records that follow ``head``, up to a new one. ``mark`` is that of their

@@ -15,7 +15,7 @@ leader and the log.
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -36,9 +36,11 @@ from eventsched.eventlog import chain
 from eventsched.eventlog.chain import Head, SealedBatch, Term
 from eventsched.eventlog.port import Snapshot
 from eventsched.runtime import takeover
+from eventsched.runtime.advance import Advance
 from eventsched.runtime.errands import Errands
 from eventsched.runtime.fold import Mark, Standby
 from eventsched.runtime.followups import SECOND, FollowUps
+from eventsched.runtime.limits import Limits
 from eventsched.runtime.messages import (
     Acquire,
     Acquired,
@@ -53,7 +55,8 @@ from eventsched.runtime.messages import (
     Request,
     Tick,
 )
-from eventsched.runtime.reports import AT_ONCE, BACKLOG, Reports
+from eventsched.runtime.reports import Reports
+from eventsched.runtime.setback import REASON, Setback, unbound
 from eventsched.runtime.sight import POD, Sights
 from eventsched.runtime.tracker import Step
 from eventsched.runtime.writer import Pending, Writer
@@ -65,23 +68,10 @@ HEARTBEAT = 2 * SECOND
 that an idle one would never learn that it was replaced (ruling R7)."""
 
 
-class Limits(NamedTuple):
-    """A batch is closed at so many ``records``, or at a ``size`` in bytes, or when nothing is under
-    way. ``touches`` and ``reports`` are how many are under way at most; a snapshot is made after so
-    many records (None: never)."""
-
-    records: int = 256
-    size: int = 1 << 20
-    touches: int = 64
-    reports: int = AT_ONCE
-    reports_waiting: int = BACKLOG
-    snapshot_every: int | None = None
-
-
 class Leader:
     """One term, from its acquisition to its end. ``stopped`` says why it is over, "" while it is
-    not; ``leading`` whether attempts are made; ``counts`` the records made, by kind, and requests
-    without an answer (``unknown BindPod``)."""
+    not; ``leading`` whether attempts are made; ``counts`` the records made, by kind, requests
+    without an answer (``unknown BindPod``), and reports that were given up."""
 
     def __init__(
         self,
@@ -100,7 +90,8 @@ class Leader:
         self._limits = limits
         self._observer = observer
         self._out: list[Request] = []
-        self._now = self._ahead = self._renew_at = 0
+        self._clock = self._now = self._renew_at = 0
+        self._advance = Advance()
         self._database, self._cluster = FollowUps[Request](), FollowUps[Any]()
         self._sights = Sights()
         self._under_way: tuple[SealedBatch, Pending] | None = None
@@ -124,7 +115,7 @@ class Leader:
         ``now`` (µs since 1970) does not go back in the life of a leader. Raises ValueError for a
         log that does not end where its head says, and KeyError for one that does not fit
         together."""
-        self._now = now + self._ahead
+        self._clock, self._now = now, self._advance.time(now)
         for message in messages:
             if not self.stopped:
                 self._receive(message)
@@ -152,7 +143,7 @@ class Leader:
             if self._under_way is None and not self._renewing:
                 times.append(self._renew_at)
         found = [time for time in times if time is not None]
-        return None if self.stopped or not found else min(found) - self._ahead
+        return None if self.stopped or not found else self._advance.clock(min(found))
 
     @property
     def settled(self) -> bool:
@@ -203,8 +194,7 @@ class Leader:
     # --- takeover -------------------------------------------------------------------------
 
     def _acquired(self, acquired: Acquired) -> None:
-        """The term has begun: the log becomes the state. The engine's time never goes back, so
-        where an earlier leader's clock was ahead, ours is put forward."""
+        """The term has begun: the log becomes the state, and its time ours where it is ahead."""
         if acquired.since != self._standby.head:
             self._standby.start_over()
         fold = self._fold = self._standby.fold
@@ -213,18 +203,18 @@ class Leader:
         self._term, self._head = acquired.term, acquired.head
         limits, state = self._limits, self.engine.state
         self._writer = Writer(state, batch_size=limits.records, batch_bytes=limits.size)
+        self._setback = Setback(state, self._sights)
         self._errands = self._new_errands()
         self._errands.follow((), fold.drafts)
         fold.drafts = []
-        self._ahead = max(0, state.now - self._now)
-        self._now += self._ahead
+        self._advance = Advance(self._clock, state.now)
+        self._now = self._advance.time(self._clock)
         self._renew_at = self._now + HEARTBEAT
         self._list()
 
     def _new_errands(self) -> Errands:
-        at_once, backlog = self._limits.reports, self._limits.reports_waiting
-        sight = self._sights.of(POD)
-        made = Reports(self.engine.state, sight, at_once=at_once, backlog=backlog)
+        limits = {"at_once": self._limits.reports, "backlog": self._limits.reports_waiting}
+        made = Reports(self.engine.state, self._sights.of(POD), self.counts, **limits)
         return Errands(self._fold, self._sights, made)
 
     @property
@@ -269,9 +259,17 @@ class Leader:
 
     def _take_in(self, listings: Sequence[Listing], since: int | None = None) -> None:
         """What has happened is found by comparison. A list in the term is one after a gap."""
-        gaps = takeover.gaps(listings, self._sights, since) if self.leading else ()
-        for each in (*gaps, *takeover.differences(self.engine.state, listings, self._sights)):
+        if not self.leading:
+            before = unbound(self.engine.state, listings)
+        elif self._setback.shows(listings, since):
+            self.stopped, self.leading = REASON, False
+            return
+        else:
+            before = takeover.gaps(listings, self._sights, since)
+        for each in (*before, *takeover.differences(self.engine.state, listings, self._sights)):
             self._observe(each)
+        if self.leading and self._setback.doubts and not self._listing:
+            self._list()
 
     def _resume(self) -> None:
         """After a clean takeover promises are kept."""
@@ -305,7 +303,7 @@ class Leader:
     def _append(self) -> None:
         pending = self._writer.close(self._mark(), whole=False)
         if pending is not None:
-            sealed = chain.seal(pending.batch, self._term, self._head, self._now - self._ahead)
+            sealed = chain.seal(pending.batch, self._term, self._head, self._clock)
             self._under_way = sealed, pending
             self._out.append(Append(sealed))
             self._snapshot = self._snapshot_when_due(sealed.head)

@@ -9,6 +9,7 @@ the cluster is slow, the oldest FailedScheduling events are dropped, and counted
 goes into the mark of each batch; the next leader repeats what follows it.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from itertools import islice
 
@@ -23,24 +24,25 @@ AT_ONCE = 32
 """Reports under way."""
 BACKLOG = 10_000
 """Reports that wait to be sent; beyond that some are dropped."""
+DROPPED, REFUSED = "reports dropped", "reports refused"
 Report = ReportPod | Announce
 
 
 class Reports:
-    """The reports of one term. ``dropped`` counts those that were given up for want of room,
-    ``refused`` those that the API server would not take."""
+    """The reports of one term."""
 
     def __init__(
         self,
         state: SchedulerState,
         sight: Sight,
+        counts: Counter[str],
         *,
         at_once: int = AT_ONCE,
         backlog: int = BACKLOG,
     ) -> None:
-        """``sight`` is how new the pods are that were seen."""
-        self.dropped = 0
-        self.refused = 0
+        """``sight`` is how new the pods are that were seen. ``counts`` has how many were given up
+        for want of room, and how many the API server would not take (``DROPPED``, ``REFUSED``)."""
+        self.counts = counts
         self._state = state
         self._sight = sight
         self._at_once = at_once
@@ -106,7 +108,7 @@ class Reports:
             oldest = next(iter(self._failures), next(iter(self._waiting)))
             self._take(oldest)
             del self._open[oldest]
-            self.dropped += 1
+            self.counts[DROPPED] += 1
 
     def _wait_with_status(self, number: int, draft: Draft) -> None:
         """Only the newest is told; what it says nothing of, it takes over."""
@@ -204,7 +206,7 @@ class Reports:
                 told = self._told.get(status.uid)
                 self._told[status.uid] = status if told is None else _merged(told, status)
         if isinstance(answer, Reported) and answer.refused:
-            self.refused += 1
+            self.counts[REFUSED] += 1
         del self._open[number]
 
     def _again(self, number: int, draft: Draft, status: Status) -> None:

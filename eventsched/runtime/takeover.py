@@ -22,7 +22,6 @@ from eventsched.cluster.messages import (
     WriteObject,
 )
 from eventsched.domain import records
-from eventsched.domain.columns import ALLOCATABLE, REQUESTED
 from eventsched.domain.records import Stimulus, StreamStarted
 from eventsched.domain.registry import TYPES
 from eventsched.domain.state import SchedulerState
@@ -130,10 +129,7 @@ def is_crowded(state: SchedulerState, uid: str) -> bool:
     """Whether the node that is held for a pod is gone, or is booked beyond what it has: somebody
     else has placed pods there."""
     row = state.pods[uid].row
-    if row < 0:
-        return True
-    books = state.nodes.books[row]
-    return bool((books[REQUESTED] > books[ALLOCATABLE]).any())
+    return row < 0 or state.nodes.overbooked([row]) > 0
 
 
 def void(state: SchedulerState, uid: str, reason: str, version: int = 0) -> Stimulus:

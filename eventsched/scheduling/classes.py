@@ -82,6 +82,7 @@ class ClassColumns:
         """What the recorder keeps of the class between decisions (see recording.py)."""
         self.supplemented: Any = None
         """The same for decisions that were not the class's alone."""
+        self._signed = len(pod.spec.key)
         self.trials: dict[int, Any] = {}
         """What is remembered of trials with other pods, by the priority of the pod in question (see
         trials.py)."""
@@ -143,10 +144,10 @@ class ClassColumns:
 
     @property
     def bytes(self) -> int:
-        """Memory held by the columns."""
+        """Memory held by the columns, and by the spec that they are kept under."""
         raws = sum(cache.raw.nbytes for cache in self.caches)
         trials: int = sum(each.bytes for each in self.trials.values())
-        return _OVERHEAD + self.keys.nbytes * 2 + self.totals.nbytes + raws + trials
+        return _OVERHEAD + self._signed + self.keys.nbytes * 2 + self.totals.nbytes + raws + trials
 
     def refresh(self, table: NodeTable, cycle: Cycle, pod: Pod) -> None:
         """Brings all columns up to the table's present. Raises PluginError; the columns are then

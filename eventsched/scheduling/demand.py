@@ -59,19 +59,25 @@ def asked(resources: tuple[ResourceSpec, ...], requests: Resources) -> Asked:
 
 
 class ByShape(Generic[T]):
-    """What a plugin works out once for each shape of pod; a bounded cache."""
+    """What a plugin works out once for each shape of pod; a cache of so many shapes, and of so many
+    bytes that these are written in: a pod may be long."""
 
-    def __init__(self, work_out: Callable[[Pod], T], limit: int = 4096) -> None:
+    def __init__(
+        self, work_out: Callable[[Pod], T], limit: int = 4096, limit_bytes: int = 32 * 2**20
+    ) -> None:
         self._work_out = work_out
-        self._limit = limit
+        self._limit, self._limit_bytes = limit, limit_bytes
         self._known: dict[bytes, T] = {}
+        self._bytes = 0
 
     def __call__(self, pod: Pod) -> T:
         """The pod's."""
         found = self._known.get(pod.spec.key)
         if found is None:
-            if len(self._known) >= self._limit:
+            self._bytes += len(pod.spec.key)
+            if len(self._known) >= self._limit or self._bytes > self._limit_bytes:
                 self._known.clear()
+                self._bytes = len(pod.spec.key)
             found = self._known[pod.spec.key] = self._work_out(pod)
         return found
 

@@ -346,8 +346,9 @@ class Engine:
     def _eviction_ended(
         self, outcome: records.EvictionSucceeded | records.EvictionFailed, at: int
     ) -> None:
-        """Where it was refused, the preemptor is tried again at once (upstream: executor.go
-        prepareCandidateAsync)."""
+        """Where it was refused, the preemptor is tried again, but after its backoff: what refuses
+        evictions may do so for ever. (Upstream activates it at once: executor.go
+        prepareCandidateAsync.)"""
         eviction = self.state.preemptions.evicting.get(outcome.uid)
         state = self.state.pods.get(outcome.uid)
         old = state.pod if state is not None else None

@@ -14,9 +14,11 @@ def excess(nodes: NodeTable, name: str) -> frozenset[str]:
     if row is None:
         return frozenset()
     over = nodes.books[row, REQUESTED] > nodes.books[row, ALLOCATABLE]
-    if not over.any():
+    unoffered = nodes.unoffered.get(row, {})
+    if not unoffered and not over.any():
         return frozenset()
-    return frozenset(resource for resource, n in nodes.resource_index.items() if over[n])
+    found = [resource for resource, n in nodes.resource_index.items() if over[n]]
+    return frozenset(found + [resource for resource, amount in unoffered.items() if amount > 0])
 
 
 def overcommitted(
@@ -27,12 +29,16 @@ def overcommitted(
     new = excess(nodes, name) - before
     if not new:
         return None
-    books, index = nodes.books[nodes.rows[name]], nodes.resource_index
+    row = nodes.rows[name]
     return NodeOvercommitted(
-        node=name,
-        by=by,
-        resources={
-            each: (int(books[REQUESTED, index[each]]), int(books[ALLOCATABLE, index[each]]))
-            for each in sorted(new)
-        },
+        node=name, by=by, resources={each: _balance(nodes, row, each) for each in sorted(new)}
     )
+
+
+def _balance(nodes: NodeTable, row: int, resource: str) -> tuple[int, int]:
+    """What a row's pods request of a resource, and what the node has of it."""
+    index = nodes.resource_index.get(resource)
+    if index is None:
+        return nodes.unoffered[row][resource], 0
+    books = nodes.books[row]
+    return int(books[REQUESTED, index]), int(books[ALLOCATABLE, index])

@@ -38,6 +38,14 @@ LONGEST_CHAIN = 64
 FEW = 8
 """Kinds of refusals that are looked for one by one."""
 
+MOST_VERDICTS = 16_384
+"""Entries of the dictionary that are a verdict's own; it stays in the log, in memory and in each
+snapshot for ever, and pods may give rise to any number of verdicts."""
+LONGEST_VERDICT = 1024
+"""Bytes that the reasons of such an entry have at most."""
+ONE_OF_MANY = "a reason without an entry of its own: there are too many, or it is too long"
+"""What the other verdicts of a plugin share. What a pod is told names its own reasons still."""
+
 _TOO_MANY = (
     f"gave one reason too many: a stream has room for {EXCLUDED - 1} different ones; leave names "
     "and measured values out of them"
@@ -253,11 +261,12 @@ def _define(
 ) -> list[VerdictDefined | ScoringDefined]:
     """Fills in the stream's number for each key; new words are sorted by filter and text, so that
     their numbers do not depend on how a plugin happens to number its codes."""
+    known = state.verdict_numbers
     unknown: list[tuple[int, Verdict, int]] = []
     for key in judged.counts:
         if key not in numbers:
             verdict = judged.entry(key)
-            number = state.verdict_numbers.get(verdict)
+            number = known.get(verdict)
             if number is None:
                 unknown.append((key // 65_536, verdict, key))
             else:
@@ -265,15 +274,28 @@ def _define(
     definitions: list[VerdictDefined | ScoringDefined] = []
     fresh: dict[Verdict, int] = {}
     unknown.sort(key=lambda each: (each[0], each[1].reasons, each[1].code))
-    for _, verdict, _ in unknown:
-        if verdict not in fresh:
-            fresh[verdict] = len(state.verdicts) + len(fresh)
-            if fresh[verdict] >= EXCLUDED:
+    found: dict[int, int] = {}
+    for _, verdict, key in unknown:
+        entries = len(state.verdicts) + len(fresh)
+        entry = verdict if verdict in fresh else _entry(verdict, entries)
+        if entry not in known and entry not in fresh:
+            fresh[entry] = entries
+            if fresh[entry] >= EXCLUDED:
                 raise PluginError(verdict.plugin, "filter", _TOO_MANY)
-            definitions.append(VerdictDefined(number=fresh[verdict], verdict=verdict))
+            definitions.append(VerdictDefined(number=fresh[entry], verdict=entry))
+        found[key] = known[entry] if entry in known else fresh[entry]
     # Not before: where there is no room for all, none of them is defined.
-    numbers.update({key: fresh[verdict] for _, verdict, key in unknown})
+    numbers.update(found)
     return definitions
+
+
+def _entry(verdict: Verdict, entries: int) -> Verdict:
+    """What stands for a verdict that a dictionary of so many entries does not have: itself, or what
+    those of its plugin share that are too long or too many."""
+    size = sum(len(reason.encode(errors="replace")) for reason in verdict.reasons)
+    if entries < MOST_VERDICTS and size <= LONGEST_VERDICT:
+        return verdict
+    return Verdict(plugin=verdict.plugin, code=verdict.code, reasons=(ONE_OF_MANY,))
 
 
 def _counts(judged: Judgement, numbers: dict[int, int]) -> tuple[tuple[int, int], ...]:

@@ -148,9 +148,9 @@ class Requeueing:
         self._up(state, event, "")
 
     def again(self, state: PodState, cause: str) -> None:
-        """A pod that waits is tried at once."""
-        if state.queue in (Queue.UNSCHEDULABLE, Queue.BACKOFF):
-            self._activate(state, cause, "")
+        """A pod that waits for a change is tried again, as soon as its backoff is over."""
+        if state.queue is Queue.UNSCHEDULABLE:
+            self._up(state, cause, "")
 
     def pod_updated(self, state: PodState, old: Pod) -> None:
         """A waiting pod has itself changed, from ``old``: its gates are looked at, or its plugins

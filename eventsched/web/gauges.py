@@ -84,6 +84,11 @@ class Gauges(Collector):
             "Events and conditions that were given up.",
             self._status.reports_dropped,
         )
+        yield CounterMetricFamily(
+            "eventsched_reports_refused_total",
+            "Events and conditions that the API server would not take.",
+            self._status.reports_refused,
+        )
         watches = self._status.watches
         for name, (told, of) in _WATCH_COUNTS.items():
             counted = CounterMetricFamily(name, told, labels=["resource"])

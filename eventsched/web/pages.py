@@ -8,6 +8,7 @@ import json
 import platform
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
+from itertools import islice
 from typing import Any
 
 from starlette.applications import Starlette
@@ -31,6 +32,10 @@ _OPEN = ("healthz", "livez", "readyz")
 _HEADERS = ((b"cache-control", b"no-cache, private"), (b"x-content-type-options", b"nosniff"))
 _LONGEST = 1024
 """Bytes that a request may have."""
+_MOST = 1000
+"""Objects that a page names."""
+MOST_UNDER_WAY = 64
+"""Requests at a time, those of health apart; more are answered 503."""
 
 
 def public(status: Status) -> ASGIApp:
@@ -51,6 +56,13 @@ def application(
     async def configz(_: Request) -> Response:
         return Response(shown, media_type="application/json")
 
+    async def undecodable(_: Request) -> Response:
+        found = [
+            {"resource": each.resource, "name": each.name, "reason": each.reason, "kept": each.kept}
+            for each in islice(status.undecodable, _MOST)
+        ]
+        return JSONResponse(masked_value(found))
+
     async def measured(request: Request) -> Response:
         text, content_type = metrics.exposition(request.headers.get("accept", ""))
         return Response(text, headers={"content-type": content_type})
@@ -60,6 +72,7 @@ def application(
         Route("/metrics", measured, methods=["GET"]),
         Route("/configz", configz, methods=["GET"]),
         Route("/version", _version, methods=["GET"]),
+        Route("/debug/undecodable", undecodable, methods=["GET"]),
         Route("/debug/flags/v", _set_level, methods=["PUT"]),
     ]
     return _application(routes, reviews)
@@ -73,11 +86,13 @@ def _application(routes: list[Route], reviews: Reviews | None) -> Starlette:
 
 
 class _Shield:
-    """What stands before all pages: authorization, and headers that hold for each answer."""
+    """What stands before all pages: authorization, a bound for what costs more than a probe, and
+    headers that hold for each answer."""
 
     def __init__(self, app: ASGIApp, reviews: Reviews | None) -> None:
         self._app = app
         self._reviews = reviews
+        self._under_way = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -89,14 +104,27 @@ class _Shield:
             await send(message)
 
         path: str = scope["path"]
-        if self._reviews is not None and path.split("/")[1] not in _OPEN:
+        if path.split("/")[1] in _OPEN:
+            await self._app(scope, receive, dressed)
+        elif self._under_way >= MOST_UNDER_WAY:
+            busy = HTTPStatus.SERVICE_UNAVAILABLE
+            await PlainTextResponse("too many requests at a time\n", busy)(scope, receive, dressed)
+        else:
+            self._under_way += 1
+            try:
+                await self._authorized(scope, receive, dressed)
+            finally:
+                self._under_way -= 1
+
+    async def _authorized(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._reviews is not None:
             header = Headers(scope=scope).get("authorization", "")
             try:
-                await self._reviews.check(header, scope["method"].lower(), path)
+                await self._reviews.check(header, scope["method"].lower(), scope["path"])
             except RefusedError as refused:
-                await _refusal(refused)(scope, receive, dressed)
+                await _refusal(refused)(scope, receive, send)
                 return
-        await self._app(scope, receive, dressed)
+        await self._app(scope, receive, send)
 
 
 def _refusal(refused: RefusedError) -> Response:

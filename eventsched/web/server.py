@@ -18,13 +18,12 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from eventsched.domain.errors import InputError, UnavailableError
+from eventsched.web import connections
 from eventsched.web.certificates import Certificates, Files, SelfMade, own_names
 
 _END = 5
 """Seconds that requests under way get when serving ends (upstream: cmd/kube-scheduler/app
 server.go, shutdownTimeout)."""
-_MOST = 512
-"""Connections at a time; more are answered 503."""
 _BACKLOG = 128
 
 
@@ -49,7 +48,20 @@ class Addresses:
 
 
 class _Server(uvicorn.Server):
-    """uvicorn without its hands on the process's signals."""
+    """uvicorn without its hands on the process's signals, and with connections of ours (see
+    connections.py)."""
+
+    def __init__(
+        self, config: uvicorn.Config, listening: socket.socket, tls: ssl.SSLContext | None
+    ) -> None:
+        super().__init__(config)
+        self._listening, self._tls = listening, tls
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begins to accept connections."""
+        await super().startup(sockets=[])
+        accepting = connections.accepting(self, self._listening, self._tls)
+        self.servers.append(await accepting)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -92,11 +104,9 @@ async def _run(
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        limit_concurrency=_MOST,
         timeout_graceful_shutdown=_END,
-        ssl_context_factory=None if tls is None else lambda *_: tls,
     )
-    server = _Server(config)
+    server = _Server(config, listening, tls)
     task = asyncio.create_task(server.serve([listening]), name="web")
     try:
         while not server.started and not task.done():

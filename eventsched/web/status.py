@@ -4,7 +4,7 @@ Everything is read in the scheduler's own event loop, at the moment of a request
 half changed; each fact must cost little (a scrape may come every second).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 
@@ -30,6 +30,26 @@ class Watch(Protocol):
     @property
     def undecodable(self) -> int:
         """Objects that are passed over at present because they could not be decoded."""
+
+
+class Undecodable(Protocol):
+    """An object that is passed over because it could not be decoded."""
+
+    @property
+    def resource(self) -> str:
+        """``Pod``, ``Node``…"""
+
+    @property
+    def name(self) -> str:
+        """Its name, or ``namespace/name``."""
+
+    @property
+    def reason(self) -> str:
+        """What could not be read."""
+
+    @property
+    def kept(self) -> bool:
+        """Whether scheduling goes on with what it was like before."""
 
 
 class Status(Protocol):
@@ -106,6 +126,14 @@ class Status(Protocol):
     @property
     def reports_dropped(self) -> int:
         """Those that were given up, since the process began."""
+
+    @property
+    def reports_refused(self) -> int:
+        """Those that the API server would not take, since the process began."""
+
+    @property
+    def undecodable(self) -> Iterable[Undecodable]:
+        """The objects that are passed over at present."""
 
     @property
     def watches(self) -> Mapping[str, Watch]:

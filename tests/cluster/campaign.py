@@ -42,16 +42,22 @@ BOUNDARIES = {
     "after an eviction": Boundary("DELETE", "/pods/", (Swallow,)),
     "before a report": Boundary("POST", "/events$", (Hold, Lose)),
     "after a report": Boundary("POST", "/events$", (Swallow,)),
+    "before a volume is promised": Boundary("PATCH", "/persistentvolumes/", (Hold, Lose)),
+    "after a volume is promised": Boundary("PATCH", "/persistentvolumes/", (Swallow,)),
 }
 MOMENTS = ("any moment", "any moment", "any moment", "while it starts")
-"""Kills without a boundary: as often as these stand here."""
+"""Kills without a boundary: in each round as often as these stand here."""
+ROUND = len(BOUNDARIES) + len(MOMENTS)
+"""After so many kills each boundary has had its turn; one that was not met has another soon."""
 
 
 class Outcome(NamedTuple):
-    """What a campaign was like. ``bound`` are pods that came to a node, ``moments`` the kills."""
+    """What a campaign was like. ``bound`` are pods that came to a node, ``moments`` the kills by
+    where they hit, ``missed`` those at a boundary that was not met in time."""
 
     kills: int
     moments: dict[str, int]
+    missed: dict[str, int]
     created: int
     bound: int
     preemptions: int
@@ -60,13 +66,22 @@ class Outcome(NamedTuple):
     longest: float
     """Seconds of the longest start, until attempts are made."""
 
+    @property
+    def never(self) -> set[str]:
+        """The boundaries that were never met."""
+        return BOUNDARIES.keys() - self.moments.keys()
+
     def __str__(self) -> str:
-        moments = ", ".join(f"{count} {name}" for name, count in sorted(self.moments.items()))
         return (
-            f"{self.kills} kills in {self.seconds:.0f} s ({moments}): {self.created} pods created, "
-            f"{self.bound} bound, {self.preemptions} preemptions, {self.records} records; "
+            f"{self.kills} kills in {self.seconds:.0f} s ({_listed(self.moments)}; not met: "
+            f"{_listed(self.missed) or 'none'}): {self.created} pods created, {self.bound} bound, "
+            f"{self.preemptions} preemptions, {self.records} records; "
             f"the longest start took {self.longest:.1f} s"
         )
+
+
+def _listed(counts: dict[str, int]) -> str:
+    return ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))
 
 
 class Campaign:
@@ -78,7 +93,8 @@ class Campaign:
         """``options`` are the scheduler's."""
         self._random = Random(seed)
         self._running = ExitStack()
-        self._kills = Counter[str]()
+        self._kills, self._missed = Counter[str](), Counter[str]()
+        self._turns: list[str] = []
         self._began, self._longest = time.monotonic(), 0.0
         load.begin(plane)
         enter = self._running.enter_context
@@ -104,11 +120,20 @@ class Campaign:
     def kill(self, times: int, tell: Callable[[str], None] = lambda _: None) -> None:
         """Kills it so often; each time it comes to lead again, or is killed while it tries to."""
         for number in range(1, times + 1):
-            name = self._random.choice([*BOUNDARIES, *MOMENTS])
+            name = self._turn()
             hit = self._kill_at(name)
+            if hit != name:
+                self._missed[name] += 1
+                self._turns.insert(self._random.randrange(len(self._turns) + 1), name)
             self._kills[hit] += 1
             tell(f"{number}: {hit}")
             assert self.observer.wrong == [], hit
+
+    def _turn(self) -> str:
+        if not self._turns:
+            self._turns = [*BOUNDARIES, *MOMENTS]
+            self._random.shuffle(self._turns)
+        return self._turns.pop()
 
     def settle(self) -> Outcome:
         """The load ends, and everything comes to rest: whatever is there has a node, and all that
@@ -125,6 +150,7 @@ class Campaign:
         return Outcome(
             self._kills.total(),
             dict(self._kills),
+            dict(self._missed),
             self.load.created,
             len(self.observer.placed),
             len(log.of(PreemptionDecided)),

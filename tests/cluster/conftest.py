@@ -6,17 +6,20 @@ Every worker of pytest-xdist has one control plane, which its tests use one afte
 - ``controllers``: the same with the controller manager and kwok for as long as the module lasts, so
   that deployments roll out and pods run;
 - ``own_plane``: a fresh one for a test that stops its servers;
+- ``postgres``: a Postgres server for this test alone;
 - ``schedulers``: ``eventsched run`` beside ``plane``, on a database of the test's own;
 - ``upstream``: kube-scheduler beside ``plane``, under another name.
 """
 
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
 from tests.cluster.binaries import MissingProgramError, Programs, find
 from tests.cluster.manifests import UPSTREAM
+from tests.cluster.own_postgres import OwnPostgres, own_postgres, template
 from tests.cluster.plane import ControlPlane
 from tests.cluster.scheduler import Schedulers
 from tests.cluster.servers import Server
@@ -82,6 +85,19 @@ def namespace(plane: ControlPlane) -> Iterator[str]:
     """An empty namespace of the worker's control plane."""
     with plane.namespace() as name:
         yield name
+
+
+@pytest.fixture(scope="session")
+def _template() -> Iterator[Path]:
+    with template() as made:
+        yield made
+
+
+@pytest.fixture
+def postgres(_template: Path) -> Iterator[OwnPostgres]:
+    """A Postgres server for this test alone, with the schema."""
+    with own_postgres(_template) as server:
+        yield server
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ they have to come with a token, as client certificates do not get past it.
 import asyncio
 import re
 import ssl
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -278,6 +279,18 @@ async def _wait(rule: Rule | None) -> None:
 def twice(line: bytes) -> Sequence[bytes]:
     """Tells a line a second time."""
     return [line, line]
+
+
+def echoing(count: int) -> Edit:
+    """Tells each line twice, and with it the ``count`` lines that came before it once more."""
+    before: deque[bytes] = deque(maxlen=count)
+
+    def echoed(line: bytes) -> Sequence[bytes]:
+        told = [line, *before, line]
+        before.append(line)
+        return told
+
+    return echoed
 
 
 def _passed_on(headers: "aiohttp.typedefs.LooseHeaders") -> dict[str, str]:

@@ -7,7 +7,14 @@ from tests.cluster.client import MERGE, ApiError, Client, Object, wait_for
 
 _OWNERS = ("StatefulSet", "Deployment", "ReplicaSet", "DaemonSet", "Job", "ReplicationController")
 _OTHERS = ("PersistentVolumeClaim", "PodDisruptionBudget", "Service", "ResourceQuota", "Event")
-_STORAGE = ("CSIStorageCapacity", "CSINode", "CSIDriver", "PersistentVolume", "StorageClass")
+_STORAGE = (
+    "VolumeAttachment",
+    "CSIStorageCapacity",
+    "CSINode",
+    "CSIDriver",
+    "PersistentVolume",
+    "StorageClass",
+)
 _KINDS = (*_OWNERS, "Pod", *_OTHERS, *_STORAGE, "Lease", "Node")
 """Owners first, so that nothing comes back."""
 

@@ -1,6 +1,6 @@
 """Pods that come and go all the time in a cluster that is too small for them: plain ones, important
-ones that evict others, ones that return to their first node, and ones that wait at Permit until
-another pod is let through."""
+ones that evict others, ones that return to their first node, ones that wait at Permit until another
+pod is let through, and ones whose bind waits for a volume."""
 
 import threading
 from contextlib import suppress
@@ -10,9 +10,18 @@ from typing import Self
 
 from eventsched.domain.records import PodBound
 from tests.cluster.client import ApiError, Object
-from tests.cluster.manifests import node, pod, priority_class
+from tests.cluster.manifests import (
+    claim,
+    mounted,
+    node,
+    pod,
+    priority_class,
+    storage_class,
+    volume,
+)
 from tests.cluster.plane import ADMIN, ControlPlane
 from tests.cluster.scheduler import Log
+from tests.cluster.volume_binder import VolumeBinder
 
 NODES = 20
 CPU = 2_000
@@ -23,6 +32,8 @@ HOMES = 6
 """Pods that return to their first node."""
 PAUSE = 0.08
 """Seconds between two changes."""
+STORAGE = "disk"
+"""The class of volumes."""
 
 TURNSTILE = '''
 from eventsched.scheduling.framework import Wait
@@ -56,15 +67,17 @@ def turnstile(plane: ControlPlane) -> Path:
 
 
 def begin(plane: ControlPlane, nodes: int = NODES) -> None:
-    """Makes the nodes and the priorities."""
+    """Makes the nodes, the priorities and the class of volumes."""
     for number in range(nodes):
         plane.admin.create(node(f"n{number:02}", f"{CPU}m", "64Gi"))
     plane.admin.create(priority_class("important", 1000))
     plane.admin.create(priority_class("home", 2000))
+    plane.admin.create(storage_class(STORAGE))
 
 
 class Load:
-    """Changes by seed, in a thread of its own, while the block lasts."""
+    """Changes by seed, in a thread of its own, until ``stop``. Claims are bound while the block
+    lasts."""
 
     def __init__(self, plane: ControlPlane, namespace: str, seed: int, nodes: int = NODES) -> None:
         self.created = 0
@@ -76,14 +89,19 @@ class Load:
         self._over = threading.Event()
         self._failure: Exception | None = None
         self._thread = threading.Thread(target=self._run, name="load", daemon=True)
+        self._volumes = VolumeBinder(plane, namespace)
 
     def __enter__(self) -> Self:
+        self._volumes.start()
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.stop()
-        self._client.close()
+        try:
+            self.stop()
+        finally:
+            self._volumes.close()
+            self._client.close()
 
     def stop(self) -> None:
         """No more changes. Raises what went wrong."""
@@ -129,6 +147,9 @@ class Load:
         if kind < 0.4:
             name, waits = f"waits-{number}", str(self._random.choice((1, 3, 60)))
             return name, pod(name, "200m", labels={"waits": waits})
+        if kind < 0.46:
+            name = f"disk-{number}"
+            return name, pod(name, "300m", volumes=mounted(name))
         name, cpu = f"plain-{number}", self._random.choice((200, 400, 700, 1100))
         return name, pod(name, f"{cpu}m")
 
@@ -137,6 +158,10 @@ class Load:
         if name in self._pods:
             self._delete(name)
             return
+        if name.startswith("disk-"):
+            # Both stay when the pod goes.
+            self._client.create(volume(f"{self._namespace}-{name}", STORAGE))
+            self._client.create(claim(name, STORAGE), self._namespace)
         with suppress(ApiError):  # it is being deleted
             created = self._client.create(made, self._namespace)
             self._pods[name] = _cpu(created)

@@ -169,6 +169,70 @@ def budget(name: str, labels: dict[str, str], available: int) -> Object:
     }
 
 
+def owners(name: str) -> list[Object]:
+    """Whatever selects pods of a label ``app`` with this name, without a controller to make any: a
+    service, and one of each kind that pods can belong to and spreading looks at."""
+    labels = {"app": name}
+    service = {"selector": labels, "ports": [{"port": 80}]}
+    old = _workload("v1", "ReplicationController", name, {}, replicas=0)
+    old["spec"]["selector"] = labels
+    return [
+        {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": service},
+        old,
+        _workload("apps/v1", "ReplicaSet", name, {}, replicas=0),
+        stateful_set(name, 0),
+    ]
+
+
+def csi(driver: str, node: str, storage_class: str, volume: str) -> list[Object]:
+    """A CSI driver, its presence on a node, its room there for a class, and a volume that it has
+    attached to the node."""
+    version = "storage.k8s.io/v1"
+    room = {
+        "storageClassName": storage_class,
+        "capacity": "100Gi",
+        "maximumVolumeSize": "10Gi",
+        "nodeTopology": {"matchLabels": {"kubernetes.io/hostname": node}},
+    }
+    on_node = {
+        "name": driver,
+        "nodeID": node,
+        "topologyKeys": ["kubernetes.io/hostname"],
+        "allocatable": {"count": 8},
+    }
+    attached = {
+        "attacher": driver,
+        "nodeName": node,
+        "source": {"persistentVolumeName": volume},
+    }
+    return [
+        {
+            "apiVersion": version,
+            "kind": "CSIDriver",
+            "metadata": {"name": driver},
+            "spec": {"storageCapacity": True},
+        },
+        {
+            "apiVersion": version,
+            "kind": "CSINode",
+            "metadata": {"name": node},
+            "spec": {"drivers": [on_node]},
+        },
+        {
+            "apiVersion": version,
+            "kind": "CSIStorageCapacity",
+            "metadata": {"name": "room"},
+            **room,
+        },
+        {
+            "apiVersion": version,
+            "kind": "VolumeAttachment",
+            "metadata": {"name": "attached"},
+            "spec": attached,
+        },
+    ]
+
+
 def taint(key: str, value: str = "", effect: str = "NoSchedule") -> Object:
     """A node's taint."""
     return {"key": key, "value": value, "effect": effect}

@@ -1,6 +1,6 @@
 """Watches all pods with eyes of its own, from before the first one, and holds what it sees against
-what must never be: a pod on two nodes, a node with more on it than it has, an Event too many, a
-bind that no committed decision stands behind.
+what must never be: a pod on two nodes, a node with more on it than it has, an Event too many or one
+that is missing, a bind that no committed decision stands behind.
 
     with Observer(plane, pods.namespace) as observer:
         …
@@ -18,6 +18,7 @@ from typing import NamedTuple, Self
 from eventsched.domain.quantity import parse
 from eventsched.domain.records import BindIntended, Outcome, PodBound, PodDecided
 from tests.cluster.client import ApiError, Object, wait_for
+from tests.cluster.grounds import Event, grounds
 from tests.cluster.plane import ADMIN, ControlPlane
 from tests.cluster.pods import EVENT, decision
 from tests.cluster.scheduler import Log
@@ -84,10 +85,10 @@ class Observer:
 
     def check(self, log: Log, within: float = 60.0) -> None:
         """All that has to be so once everything is at rest. Raises AssertionError."""
-        wait_for(lambda: not self._lacking_events(), "every pod's Scheduled is told", within)
+        self._wait_told(log, within)
         assert self.wrong == []
         assert list(self._unbacked(log)) == []
-        assert list(self._wrong_events()) == []
+        assert list(self._wrong_events(log)) == []
         twice = Counter(each.uid for each in log.of(PodBound))
         assert [uid for uid, times in twice.items() if times > 1] == []
 
@@ -102,29 +103,49 @@ class Observer:
             or isinstance(each, BindIntended)
         }
         for uid, placed in self.placed.items():
-            position = placed.decision.partition("/")[2].partition("@")[0]
-            if not position or intended.get((int(position), uid)) != placed.node:
+            if intended.get((position_of(placed.decision), uid)) != placed.node:
                 yield f"{placed} is of no decision in the log"
 
-    def _told(self) -> dict[str, list[str]]:
-        """Uid → the decisions of its Events for Scheduled."""
-        found: dict[str, list[str]] = {}
+    def _told(self) -> dict[Event, list[str]]:
+        """Reason and uid → the decisions that Events name."""
+        found: dict[Event, list[str]] = {}
         for each in self._client.list(EVENT, self._namespace):
-            if each["reason"] == "Scheduled":
-                found.setdefault(each["regarding"]["uid"], []).append(decision(each))
+            about = str(each["reason"]), str(each["regarding"]["uid"])
+            found.setdefault(about, []).append(decision(each))
         return found
 
-    def _lacking_events(self) -> list[str]:
-        told = self._told()
-        return [uid for uid in self.pods if uid in self.placed and uid not in told]
+    def _wait_told(self, log: Log, within: float) -> None:
+        """Waits until there are all Events that there have to be, for pods that have gone too."""
+        names = log.names
+        here = f"{self._namespace}/"
+        owed = {each for each in grounds(log).owed if names[each[1]].startswith(here)}
+        owed |= {("Scheduled", uid) for uid in self.pods if uid in self.placed}
 
-    def _wrong_events(self) -> Iterator[str]:
-        for uid, decisions in self._told().items():
-            placed = self.placed.get(uid)
-            if placed is None and self._had_gap:
+        def lacking() -> list[str]:
+            missing = owed - set(self._told())
+            return sorted(f"{reason} of {names.get(uid)}" for reason, uid in missing)
+
+        try:
+            wait_for(lambda: not lacking(), "all Events are there", within)
+        except TimeoutError as late:
+            raise TimeoutError(f"{late}; there is no {lacking()}") from None
+
+    def _wrong_events(self, log: Log) -> Iterator[str]:
+        """Events of no decision, or more than one of a decision."""
+        named = grounds(log).named
+        for (reason, uid), decisions in self._told().items():
+            if reason == "Scheduled":
+                placed = self.placed.get(uid)
+                is_unseen = placed is None and self._had_gap
+                if not is_unseen and (placed is None or decisions != [placed.decision]):
+                    yield f"Scheduled of {uid} ({placed}) was told of {decisions}"
                 continue
-            if placed is None or decisions != [placed.decision]:
-                yield f"Scheduled of {uid} ({placed}) was told of {decisions}"
+            positions = {position_of(each) for each in decisions}
+            unknown = {each for each in positions - named[reason, uid] if each < len(log.records)}
+            # Failures may name the same one: a new Event goes on where an older one stood.
+            is_repeated = reason == "Preempted" and len(positions) < len(decisions)
+            if unknown or is_repeated:
+                yield f"{reason} of {uid} was told of {decisions}"
 
     # --- watching -------------------------------------------------------------------------
 
@@ -188,6 +209,12 @@ class Observer:
         offered = self._offered[node]
         if any(amount > offered.get(name, 0) for name, amount in used.items()):
             self.wrong.append(f"{node} has {offered}, and {dict(used)} are on it")
+
+
+def position_of(named: str) -> int:
+    """The position in the log of a decision by its name, -1 where it has none."""
+    position = named.partition("/")[2].partition("@")[0]
+    return int(position) if position else -1
 
 
 def _uids(pods: list[Object]) -> set[str]:

@@ -9,6 +9,7 @@ the test is killed (see ``guard``). EVENTSCHED_CLUSTER_LOGS names a folder that 
 """
 
 import base64
+import fcntl
 import json
 import os
 import random
@@ -21,6 +22,7 @@ import tempfile
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any, Self
 
@@ -348,12 +350,33 @@ class ControlPlane:
 
 def free_ports(count: int) -> list[int]:
     """Ports of loopback that nobody listens on. They lie below those that the system gives to
-    outgoing connections, so that a server which stops for a while finds its port free again."""
+    outgoing connections, and no other process of these tests gets them as long as this one lives,
+    so that a server which stops for a while finds its port free again."""
     found: list[int] = []
     while len(found) < count:
         port = random.SystemRandom().randrange(15_000, 32_000)
         with socket.socket() as tried, suppress(OSError):
             tried.bind(("127.0.0.1", port))
-            if port not in found:
+            if port not in _given and _is_reserved(port):
                 found.append(port)
+                _given.add(port)
     return found
+
+
+_given: set[int] = set()
+_PORTS = Path(tempfile.gettempdir()) / f"eventsched-test-ports-{os.getuid()}"
+
+
+@cache
+def _ports() -> int:
+    """A file in which a locked byte stands for a port that is in use."""
+    return os.open(_PORTS, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+
+def _is_reserved(port: int) -> bool:
+    """Reserves a port for this process, as long as it lives; False where another one has it."""
+    try:
+        fcntl.lockf(_ports(), fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
+    except OSError:
+        return False
+    return True

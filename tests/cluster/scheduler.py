@@ -15,7 +15,7 @@ import json
 import ssl
 import sys
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from io import StringIO
 from pathlib import Path
@@ -75,6 +75,7 @@ class Scheduler:
         settings: Object | None = None,
         kubeconfig: Path | None = None,
         arguments: Sequence[str] = (),
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         """``config`` is a KubeSchedulerConfiguration, by default one profile ``eventsched`` and no
         election; ``settings`` is the second document, with ports of its own and JSON lines."""
@@ -92,7 +93,7 @@ class Scheduler:
             sys.executable, "-m", "eventsched", "run", f"--config={self.config}",
             f"--database={database}", f"--kubeconfig={kubeconfig or plane.kubeconfig}", *arguments,
         ]  # fmt: skip
-        self.server = plane.server(name, command, {"PYTHONPATH": str(ROOT)})
+        self.server = plane.server(name, command, {"PYTHONPATH": str(ROOT), **(environment or {})})
 
     def start(self, within: float = 60.0) -> Self:
         """Starts it, and waits until it makes attempts. Raises TimeoutError."""

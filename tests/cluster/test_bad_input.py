@@ -100,8 +100,12 @@ def test_a_verb_that_is_forbidden_is_named_until_it_is_granted(
         shown = '{apiGroups: [""], resources: ["pods/binding"], verbs: ["create"]}'
         assert shown in json.dumps(line).replace('\\"', '"')
         assert pods.nodes() == {"web": ""}
+        status, text = scheduler.ask("/readyz")
+        assert (status, "[-]rights failed: may not create pods/binding" in text) == (500, True)
+        assert f"add the rule {shown}" in text
         with granted(plane.admin, "binds", [rule]):
             assert pods.node("web", 90.0) == "a"
+            wait_for(lambda: scheduler.ask("/readyz")[0] == 200, "it is ready")
         assert scheduler.stop() == 0
 
 
@@ -195,6 +199,9 @@ def test_an_object_that_cannot_be_read_is_passed_over(
     assert scheduler.metric(UNDECODABLE, resource="Pod") == 1
     (line,) = said(scheduler, "'Sometimes', which is not known")
     assert f"{pods.namespace}/bad" in json.dumps(line)
+    (shown,) = json.loads(scheduler.ask("/debug/undecodable")[1])
+    assert (shown["resource"], shown["name"]) == ("Pod", f"{pods.namespace}/bad")
+    assert (shown["reason"] in line.values(), shown["kept"]) == (True, False)
 
     pods.client.delete("Pod", "bad", pods.namespace, grace=0)
     wait_for(lambda: not scheduler.metric(UNDECODABLE), "it is forgotten")

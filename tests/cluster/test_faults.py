@@ -2,118 +2,39 @@
 recovers by itself."""
 
 import os
-import shutil
-import signal
-import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 
 from eventsched.domain.records import (
     BindFailed,
     BindVoided,
+    NodeAdded,
     NodeDeleted,
-    PodBound,
+    NodeUpdated,
+    PodAdded,
     PodDecided,
     PodDeleted,
     WatchRelisted,
 )
-from eventsched.eventlog import migrating
-from eventsched.eventlog.embedded import EmbeddedPostgres
-from eventsched.eventlog.postmaster import Postmaster
 from tests.cluster import load
 from tests.cluster.chaos import Chaos
 from tests.cluster.client import wait_for
 from tests.cluster.faults import Fault, Hang, Hold, Lose, Refuse, Swallow
-from tests.cluster.kube_proxy import KubeProxy
-from tests.cluster.load import PROFILES, Load, strayed, turnstile
+from tests.cluster.kube_proxy import echoing
+from tests.cluster.load import Load
 from tests.cluster.manifests import node, pod
-from tests.cluster.observer import Observer
+from tests.cluster.own_postgres import OwnPostgres
 from tests.cluster.plane import ControlPlane
-from tests.cluster.pods import Pods
-from tests.cluster.postgres_proxy import PostgresProxy
-from tests.cluster.scheduler import Log, Scheduler, Schedulers
-from tests.databases import open_place
+from tests.cluster.stage import Stage
 
 OUTAGE = float(os.environ.get("EVENTSCHED_OUTAGE", "10"))
 """Seconds for which Postgres is stopped under load."""
+AWAY = "[-]database failed"
+"""What readiness says then."""
 CHAOS = float(os.environ.get("EVENTSCHED_CHAOS", "20"))
 """Seconds of random faults, for each seed."""
-
-
-class Stage:
-    """A scheduler behind a proxy on each side, and who watches the pods."""
-
-    def __init__(self, plane: ControlPlane, database: str, namespace: str) -> None:
-        self.plane, self.pods, self.database = plane, Pods(plane.admin, namespace), database
-        self.running = ExitStack()
-        enter = self.running.enter_context
-        self.kube = enter(KubeProxy(plane))
-        self.postgres = enter(PostgresProxy(database))
-        self.observer = enter(Observer(plane, namespace))
-        schedulers = enter(Schedulers(plane, database))
-        schedulers.database = self.postgres.url
-        self.scheduler: Scheduler = schedulers.make(
-            config={"profiles": PROFILES},
-            kubeconfig=self.kube.kubeconfig(),
-            arguments=[f"--plugin={turnstile(plane)}"],
-        )
-        self.scheduler.database = schedulers.database = database
-
-    def placed(self, *names: str) -> None:
-        """Creates pods and waits until they are on nodes."""
-        for name in names:
-            self.pods.create(pod(name))
-        for name in names:
-            self.pods.node(name, 60.0)
-
-    def settled(self) -> Log:
-        """The log, once everything has a node and is told; all of it fits together."""
-        self.observer.wait_placed()
-
-        def is_told() -> bool:
-            bound = {each.uid for each in self.scheduler.log().of(PodBound)}
-            return set(self.observer.pods) <= bound
-
-        wait_for(is_told, "all binds are in the log", 60.0, 0.5)
-        log = self.scheduler.log()
-        self.observer.check(log)
-        assert strayed(log) == {}
-        return log
-
-    def calm(self, pods: Load) -> Log:
-        """The same, after a load."""
-        pods.stop()
-        pods.leave_room()
-
-        def all_placed() -> bool:
-            try:
-                self.observer.wait_placed(5.0)
-            except TimeoutError:
-                pods.let_through()
-                return False
-            return True
-
-        wait_for(all_placed, "the pods have nodes", 180.0, 1.0)
-        return self.settled()
-
-    def bindings(self) -> int:
-        """The binds that the API server has answered."""
-        return sum(each.path.endswith("/binding") for each in self.kube.passed)
-
-    def no_more_bindings(self) -> int:
-        """The same, once it does not grow any more. Raises TimeoutError."""
-        counts = [-1]
-
-        def is_over() -> bool:
-            counts.append(self.bindings())
-            return counts[-1] == counts[-2]
-
-        wait_for(is_over, "no more binds", 60.0, every=1.5)
-        return counts[-1]
 
 
 @pytest.fixture
@@ -173,7 +94,8 @@ def test_history_that_the_api_server_has_forgotten(stage: Stage) -> None:
     stage.kube.go_away()
     gone = stage.pods.get("goes")["metadata"]["uid"]
     stage.pods.delete("goes")
-    stage.pods.create(pod("comes"))
+    # Whatever is listed first: it has a node when both pods and nodes have been.
+    stage.pods.create(pod("comes", nodeSelector={"kubernetes.io/hostname": "d"}))
     stage.plane.admin.create(node("d"))
     used = set(stage.pods.nodes().values())
     spare = next(name for name in "abc" if name not in used)
@@ -208,11 +130,68 @@ def test_a_node_that_goes_while_a_bind_to_it_is_on_its_way(stage: Stage) -> None
     log = stage.settled()
     assert [each.node for each in log.of(PodDecided)] == [decided.node, found]
 
-    def is_refused() -> bool:
-        bindings = [each for each in stage.kube.passed if each.path.endswith("/binding")]
-        return [each.status for each in bindings].count(409) == 1
+    wait_for(lambda: stage.bindings().count(409) == 1, "the old bind is refused")
 
-    wait_for(is_refused, "the old bind is refused")
+
+@pytest.mark.row(21)
+def test_watches_that_repeat_themselves(plane: ControlPlane, database: str, namespace: str) -> None:
+    """Each line comes twice, and older ones come again behind newer ones: pods that are gone, nodes
+    as they were. Nothing of that is news, and nothing is decided on it."""
+    for name in ("a", "spare"):
+        plane.admin.create(node(name))
+    plane.admin.patch("Node", "spare", {"spec": {"unschedulable": True}})
+    stage = Stage(plane, database, namespace)
+    with stage.running:
+        for resource in ("pods", "nodes", "namespaces"):
+            stage.kube.edit_watches(echoing(6), f"/{resource}\\?")
+        stage.scheduler.start()
+        stage.placed(*(f"p{number}" for number in range(6)))
+        for name in ("p0", "p1", "p2"):
+            stage.pods.delete(name)
+        plane.admin.create(node("b", cpu="16"))
+        stage.placed("p0", "q")  # one of a name that was there before
+        plane.admin.delete("Node", "spare")
+        plane.admin.patch("Node", "a", {"metadata": {"labels": {"new": "yes"}}})
+        wait_for(lambda: stage.scheduler.log().of(NodeUpdated), "all of it is known")
+        stage.placed("last")
+        log = stage.settled()
+    uids = [each.pod.uid for each in log.of(PodAdded)]
+    assert len(uids) == len(set(uids)) == 9
+    assert len(log.of(PodDeleted)) == 3
+    assert sorted(each.node.name for each in log.of(NodeAdded)) == ["a", "b", "spare"]
+    assert [each.name for each in log.of(NodeDeleted)] == ["spare"]
+    assert [each.node.name for each in log.of(NodeUpdated)] == ["a"]
+    assert [each.attempt for each in log.of(PodDecided)] == [1] * 9
+    assert log.of(WatchRelisted) == []
+
+
+@pytest.mark.row(7)
+def test_a_database_that_takes_its_time(plane: ControlPlane, database: str, namespace: str) -> None:
+    """What comes meanwhile goes into the next batch; when that is full no more attempts are made
+    until there is an answer."""
+    plane.admin.create(node("a"))
+    stage = Stage(plane, database, namespace, settings={"batch": {"records": 16}})
+    with stage.running:
+        stage.scheduler.start()
+        slow = stage.postgres.on("eventsched_log.append", Hold())
+        stage.pods.create(pod("p0"))
+        slow.wait()
+        for number in range(1, 36):
+            stage.pods.create(pod(f"p{number}"))
+
+        def most_wait() -> bool:
+            return stage.scheduler.metric("scheduler_pending_pods", queue="active") >= 30
+
+        wait_for(most_wait, "attempts are not made any more")
+        assert most_wait()
+        assert stage.bindings() == []
+        slow.release()
+        log = stage.settled()
+        batches = list(stage.scheduler.reader().batches())
+    decided = next(each.position for each in log.stored if each.kind == "PodDecided")
+    held, *later = [each.count for each in batches if each.first + each.count > decided]
+    # A step is not divided.
+    assert held < 16 <= max(later) < 20
 
 
 # --- many of them --------------------------------------------------------------------------------
@@ -248,77 +227,50 @@ def test_faults_on_both_ways_under_load(crowded: Stage, seed: int) -> None:
 # --- Postgres, stopped and killed ----------------------------------------------------------------
 
 
-@pytest.fixture
-def server() -> Iterator[tuple[str, Postmaster]]:
-    """The address of a server of the test's own, and the server, to be stopped and started."""
-    place = Path(tempfile.mkdtemp(prefix="evs-", dir=open_place()))
-    place.chmod(0o755)
-    with EmbeddedPostgres(place / "server").open() as postgres:
-        migrating.upgrade(postgres.superuser_url)
-        yield postgres.superuser_url, Postmaster(place / "server")
-    EmbeddedPostgres(place / "server").stop_unused()
-    shutil.rmtree(place)
-
-
-def stop(server: Postmaster, how: str) -> None:
-    """Ends a Postgres server: as it should be, at once, or by kill -9."""
-    running = server.running()
-    assert running is not None
-    if how == "killed":
-        os.kill(running.pid, signal.SIGKILL)
-        wait_for(lambda: server.running() is None, "Postgres has gone")
-    else:
-        server.stop(at_once=how == "stopped at once")
-
-
 @pytest.mark.row(3)
 @pytest.mark.row(6)
 @pytest.mark.parametrize("how", ["stopped", "stopped at once", "killed"])
 def test_postgres_goes_away_under_load(
-    plane: ControlPlane, namespace: str, server: tuple[str, Postmaster], how: str
+    plane: ControlPlane, namespace: str, postgres: OwnPostgres, how: str
 ) -> None:
     """No bind leaves that is not in the log; readiness says why; afterwards work goes on."""
-    address, postmaster = server
     outage = OUTAGE if how == "stopped" else 3.0
     load.begin(plane)
-    made = Stage(plane, address, namespace)
+    made = Stage(plane, postgres.url, namespace)
     with made.running, Load(plane, namespace, 7) as pods:
         made.scheduler.start()
         wait_for(lambda: len(made.observer.placed) > 10, "pods are placed")
-        stop(postmaster, how)
-        wait_for(lambda: "database" in unready(made.scheduler), "readiness says why")
+        postgres.stop(how)
+        wait_for(lambda: AWAY in made.unready(), "readiness says why")
         # Binds of what had been committed are done after a moment; then there are no more.
         settled = made.no_more_bindings()
         time.sleep(outage)  # so long it is away; nothing is waited for
-        assert made.bindings() == settled
+        assert len(made.bindings()) == settled
         assert made.scheduler.ask("/livez")[0] == 200
-        postmaster.start()
-        wait_for(lambda: made.bindings() > settled, "it binds again", 60.0)
-        wait_for(lambda: not unready(made.scheduler), "it is ready again", 60.0)
+        postgres.start()
+        wait_for(lambda: len(made.bindings()) > settled, "it binds again", 60.0)
+        wait_for(lambda: not made.unready(), "it is ready again", 60.0)
         made.calm(pods)
 
 
 @pytest.mark.row(6)
 def test_postgres_is_away_at_the_start(
-    plane: ControlPlane, namespace: str, server: tuple[str, Postmaster]
+    plane: ControlPlane, namespace: str, postgres: OwnPostgres
 ) -> None:
     """It is waited for; nothing is bound before."""
-    address, postmaster = server
     plane.admin.create(node("a"))
-    made = Stage(plane, address, namespace)
+    made = Stage(plane, postgres.url, namespace)
     with made.running:
-        stop(postmaster, "stopped")
-        made.scheduler.server.start()
+        postgres.stop()
         made.pods.create(pod("p1"))
-        wait_for(lambda: "database" in unready(made.scheduler), "readiness says why", 60.0)
-        assert made.bindings() == 0
-        postmaster.start()
+        made.scheduler.server.start()
+        wait_for(lambda: AWAY in made.unready(), "readiness says why", 60.0)
+        # It knows of the pod by now, and goes on trying.
+        tried = made.postgres.connections
+        wait_for(lambda: made.postgres.connections > tried + 1, "it tries again")
+        assert "[+]watches ok" in made.unready()
+        assert made.bindings() == []
+        postgres.start()
         made.scheduler.leads()
         made.pods.node("p1", 60.0)
         made.settled()
-
-
-def unready(scheduler: Scheduler) -> str:
-    """What readiness complains of, "" where it does not."""
-    status, text = scheduler.ask("/readyz")
-    return "" if status == 200 else text

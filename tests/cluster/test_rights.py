@@ -37,13 +37,14 @@ from eventsched.eventlog import migrating
 from tests.cluster.client import Client, Object, wait_for
 from tests.cluster.deployed import deployed
 from tests.cluster.manifests import claim, node, pod, volume
-from tests.cluster.plane import ControlPlane, free_ports
+from tests.cluster.plane import ADMIN, ControlPlane, free_ports
 from tests.deploy.rendering import (
     NAMESPACES,
     configuration,
     rendered,
 )
 from tests.deploy.rights import EVERYWHERE, Right, at_home, rights
+from tests.web.facts import ask
 
 ROLES = {"external-postgres": "eventsched", "second-scheduler": "my-scheduler"}
 """Overlays with each of the two ways to give rights, and the names of their Leases."""
@@ -279,7 +280,8 @@ def test_it_may_ask_who_reads_its_metrics(account: Client) -> None:
 def test_the_scheduler_runs_with_nothing_else(
     account: Client, plane: ControlPlane, namespace: str, overlay: str, database: str
 ) -> None:
-    """``eventsched run`` with the overlay's configuration and its ServiceAccount's token."""
+    """``eventsched run`` with the overlay's configuration and its ServiceAccount's token. It asks
+    the API server who may read its metrics."""
     migrating.upgrade(database)
     token = plane.service_account_token(NAMESPACES[overlay], "eventsched")
     kubeconfig = plane.write_kubeconfig(f"run-{overlay}", {"token": token})
@@ -311,13 +313,22 @@ def test_the_scheduler_runs_with_nothing_else(
         wait_for(is_done, "one pod is bound, the other one is told why not")
         lease = plane.admin.get("Lease", ROLES[overlay], NAMESPACES[overlay])
         assert lease["spec"]["holderIdentity"]
+        readers = {"": 403, "nonsense": 401, plane.token("nobody"): 403, plane.token(ADMIN): 200}
+        assert {token: read_metrics(port, token) for token in readers} == readers
         assert server.stop() == 0
     finally:
         plane.discard(server)
     said = [json.loads(line) for line in server.log.read_text().splitlines()]
     assert [each for each in said if each["level"] in ("warning", "error")] == []
+    assert {each.get("stream") for each in said} == {ROLES[overlay]}
     lease = plane.admin.get("Lease", ROLES[overlay], NAMESPACES[overlay])
     assert not lease["spec"].get("holderIdentity")
+
+
+def read_metrics(port: int, token: str) -> int:
+    """The status that a reader with a token gets, "" for none."""
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    return asyncio.run(ask(f"https://127.0.0.1:{port}/metrics", **headers)).status
 
 
 def conditions(found: Object) -> list[Object]:

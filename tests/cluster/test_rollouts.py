@@ -25,6 +25,14 @@ def names(found: list[Object]) -> set[str]:
     return {str(each["metadata"]["name"]) for each in found}
 
 
+def uids(found: list[Object]) -> set[str]:
+    return {str(each["metadata"]["uid"]) for each in found}
+
+
+def places(found: list[Object]) -> set[str]:
+    return {str(each["spec"]["nodeName"]) for each in found}
+
+
 def assert_ours(scheduler: Scheduler, pods: Pods, found: list[Object]) -> None:
     """Each pod is where one decision in the log says, and names that one; so does one Event."""
     wait_for(lambda: not scheduler.metric("eventsched_reports_waiting"), "everything is told")
@@ -77,8 +85,7 @@ def test_a_deployment_rolls_out_scales_and_rolls_back(
     first = rolled_out(pods, "web", old, 10)
     assert sorted(Counter(pods.nodes().values()).values()) == [2, 2, 3, 3]
 
-    new = {"spec": {"template": {"spec": {"containers": [{"name": "app", "image": "app:2"}]}}}}
-    pods.client.patch("Deployment", "web", new, pods.namespace)
+    pods.client.patch("Deployment", "web", NEW, pods.namespace)
     second = rolled_out(pods, "web", "app:2", 10)
     assert not names(first) & names(second)
     for replicas in (16, 3):
@@ -91,6 +98,53 @@ def test_a_deployment_rolls_out_scales_and_rolls_back(
     for found in (first, second, third, fourth):
         assert_ours(scheduler, pods, found)
     assert len(scheduler.log().of(PodBound)) == 10 + 10 + 6 + 3
+
+
+NEW = {"spec": {"template": {"spec": {"containers": [{"name": "app", "image": "app:2"}]}}}}
+"""A patch of whatever has a template."""
+
+
+@pytest.mark.parametrize(
+    ("kind", "made", "count"),
+    [("StatefulSet", stateful_set("db", 3), 3), ("DaemonSet", daemon_set("db"), 4)],
+    ids=["stateful set", "daemon set"],
+)
+def test_sets_roll_out_and_roll_back(
+    controllers: ControlPlane,
+    pods: Pods,
+    schedulers: Schedulers,
+    kind: str,
+    made: Object,
+    count: int,
+) -> None:
+    """One pod after the other gives way; each new one has a decision of its own. Those of a daemon
+    set come to the node where the old ones were, those of a stateful set keep their names."""
+    scheduler = schedulers.start()
+    old = pods.create(made)["spec"]["template"]["spec"]["containers"][0]["image"]
+    first = pods.wait_running(count)
+    pods.client.patch(kind, "db", NEW, pods.namespace)
+    second = all_run(pods, "app:2", count)
+    where = f"--namespace={pods.namespace}"
+    controllers.kubectl("rollout", "undo", f"{kind.lower()}/db", where)
+    controllers.kubectl("rollout", "status", f"{kind.lower()}/db", where, "--timeout=50s")
+    third = all_run(pods, old, count)
+
+    same = names if kind == "StatefulSet" else places
+    assert same(first) == same(second) == same(third)
+    assert not uids(first) & uids(second) | uids(second) & uids(third)
+    for found in (first, second, third):
+        assert_ours(scheduler, pods, found)
+    assert len(scheduler.log().of(PodBound)) == 3 * count
+
+
+def all_run(pods: Pods, image: str, count: int) -> list[Object]:
+    """The pods, once so many run, all of an image."""
+
+    def run(found: list[Object]) -> bool:
+        running = [each for each in found if phase(each) == "Running"]
+        return len(found) == len(running) == count and images(found) == {image}
+
+    return pods.wait(run, f"{count} pods run {image}")
 
 
 def test_a_job_completes_as_room_comes_free(pods: Pods, schedulers: Schedulers) -> None:

@@ -22,6 +22,7 @@ from tests.cluster.postgres_proxy import PostgresProxy
 from tests.cluster.scheduler import ROOT, Scheduler, Schedulers, configuration, run
 from tests.cluster.servers import Server
 from tests.databases import open_place
+from tests.postgres.passwords import guarded
 
 ELECTION = {
     "leaderElect": True,
@@ -306,6 +307,20 @@ def test_mistakes_end_it_with_a_word(plane: ControlPlane, database: str) -> None
         assert said in last, (name, last)
         assert last.startswith("eventsched run: "), (name, last)
         assert "s3cr3t" not in last
+
+
+def test_a_password_that_the_database_does_not_take_ends_it(
+    plane: ControlPlane, folder: Path
+) -> None:
+    """It is not waited for; the right one gets in, and is told what is missing then."""
+    kubeconfig = f"--kubeconfig={plane.kubeconfig}"
+    with guarded(folder.parent) as server:
+        wrong = server.url("scheduler", "s3cr3t-wrong")
+        code, last = ended(plane, kubeconfig, f"--database={wrong}")
+        assert (code, "password authentication failed" in last) == (3, True), last
+        assert "s3cr3t" not in last
+        code, last = ended(plane, kubeconfig, f"--database={server.url('scheduler')}")
+        assert (code, "has no eventsched schema" in last) == (3, True), last
 
 
 def test_a_database_without_the_schema_ends_it(plane: ControlPlane, database: str) -> None:

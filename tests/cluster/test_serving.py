@@ -1,17 +1,24 @@
 """Delegated authentication and authorization against a real API server: the serving side asks as
-``system:kube-scheduler``, and readers come with tokens of ServiceAccounts."""
+``system:kube-scheduler``, and readers come with tokens of ServiceAccounts. And what ``eventsched
+run`` serves."""
 
 import asyncio
+import json
 from pathlib import Path
+from typing import Any
 
 from eventsched.cluster.kube.access import connect
+from eventsched.logs.masking import masked
 from eventsched.web import pages, server
 from eventsched.web.authorization import Reviews
 from eventsched.web.metrics import Metrics
 from eventsched.web.server import Options
-from tests.cluster.client import Object
+from tests.cluster.client import Object, wait_for
+from tests.cluster.manifests import node, pod
 from tests.cluster.plane import ADMIN, ControlPlane
-from tests.web.facts import Facts, ask
+from tests.cluster.pods import Pods
+from tests.cluster.scheduler import Scheduler, Schedulers
+from tests.web.facts import Answer, Facts, ask, verifying
 
 READER: Object = {
     "apiVersion": "rbac.authorization.k8s.io/v1",
@@ -90,3 +97,55 @@ def test_one_who_may_not_ask_serves_nobody(plane: ControlPlane) -> None:
     kubeconfig = _kubeconfig(plane, "nobody")
     requests = [("/healthz", ""), ("/metrics", ""), ("/metrics", plane.token(ADMIN))]
     assert asyncio.run(_statuses(kubeconfig, requests)) == [200, 500, 500]
+
+
+# --- eventsched run ------------------------------------------------------------------------------
+
+
+def _asked(scheduler: Scheduler, path: str, *given: Any) -> Answer:
+    """An answer of a scheduler; ``given`` as to ``ask``."""
+    return asyncio.run(ask(f"https://127.0.0.1:{scheduler.secure}{path}", *given))
+
+
+def test_a_scheduler_shows_its_configuration_with_the_certificate_it_was_given(
+    plane: ControlPlane, schedulers: Schedulers
+) -> None:
+    """What options have chosen stands in the place of the file's fields; passwords are masked."""
+    certificate, key = plane.authority.serving("scheduler")
+    scheduler = schedulers.start(
+        config={"podMaxBackoffSeconds": 7},
+        settings={"serving": {"certFile": str(certificate), "keyFile": str(key)}},
+        arguments=["--log-level=warning"],
+    )
+    trusting = verifying(plane.authority.certificate.read_text())
+    shown = json.loads(_asked(scheduler, "/configz", "GET", None, trusting).text)
+    first, second = shown["kubescheduler"], shown["eventsched"]
+    assert first["profiles"][0]["schedulerName"] == "eventsched"
+    assert (first["podInitialBackoffSeconds"], first["podMaxBackoffSeconds"]) == (1, 7)
+    assert second["serving"]["certFile"] == str(certificate)
+    assert second["batch"] == {"records": 256, "bytes": 4194304}
+    url = masked(scheduler.database)
+    assert second["database"] == {"url": url, "urlFile": "", "dataDir": ""}
+    assert second["client"]["kubeconfig"] == str(plane.kubeconfig)
+    assert second["logging"] == {"format": "json", "level": "warning"}
+
+
+def test_the_log_level_is_that_of_the_option_until_somebody_changes_it(
+    plane: ControlPlane, schedulers: Schedulers, namespace: str
+) -> None:
+    plane.admin.create(node("a"))
+    pods = Pods(plane.admin, namespace)
+    scheduler = schedulers.start(arguments=["--log-level=warning"])
+
+    def events() -> set[str]:
+        return {line["event"] for line in scheduler.lines() if line["level"] in ("debug", "info")}
+
+    pods.create(pod("quiet"))
+    pods.node("quiet")
+    pods.wait_event("quiet", "Scheduled")
+    assert events() == set()
+    changed = _asked(scheduler, "/debug/flags/v", "PUT", "4")
+    assert (changed.status, changed.text) == (200, "the log level is debug now\n")
+    pods.create(pod("loud"))
+    wait_for(lambda: {"PodDecided", "Scheduled"} <= events(), "it tells of everything")
+    assert _asked(scheduler, "/debug/flags/v", "PUT", "loud").status == 400

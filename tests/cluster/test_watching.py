@@ -14,6 +14,7 @@ import pytest
 from eventsched.cluster import translate, translate_objects
 from eventsched.cluster.kube.access import connect
 from eventsched.cluster.kube.reflector import Pace
+from eventsched.cluster.kube.resources import RESOURCES
 from eventsched.cluster.kube.store import Store
 from eventsched.cluster.messages import (
     Listed,
@@ -192,9 +193,10 @@ def test_a_store_shows_what_the_server_has(plane: ControlPlane, namespace: str) 
     client.create(manifests.claim("data", "fast"), namespace)
     client.create(manifests.volume("disk", "fast", node="a"))
     client.create(manifests.budget("web", {"app": "web"}, 1), namespace)
-    client.create(manifests.stateful_set("db", 2), namespace)
-    client.create(pod("plain"), namespace)
-    client.create(rich_pod("rich"), namespace)
+    for each in (*manifests.owners("db"), pod("plain"), rich_pod("rich")):
+        client.create(each, namespace)
+    for each in manifests.csi("example.org", node="a", storage_class="fast", volume="disk"):
+        client.create(each, namespace)
 
     async def scenario() -> None:
         async with following(plane.kubeconfig, page=2) as world:
@@ -208,7 +210,8 @@ def test_a_store_shows_what_the_server_has(plane: ControlPlane, namespace: str) 
                 assert versions == {int(each["metadata"]["resourceVersion"]) for each in objects}
             counts = {each.resource: len(each.seen) for each in listed.listings}
             assert counts["Pod"] == 2
-            assert min(counts[name] for name in ("PersistentVolume", "StatefulSet", "Namespace"))
+            assert list(counts) == [each.type for each in RESOURCES]
+            assert [name for name, count in counts.items() if not count] == []
             assert list(world.store.undecodable) == []
 
     run(scenario())

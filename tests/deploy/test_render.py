@@ -152,6 +152,7 @@ def test_the_network_is_open_where_it_must_be(overlay: str) -> None:
     assert [port["port"] for rule in spec["ingress"] for port in rule["ports"]] == [10259]
     out = [port["port"] for rule in spec["egress"] for port in rule["ports"]]
     assert out == [53, 53, 443, 6443] + ([] if overlay == "trial" else [5432])
+    assert not [rule for rule in spec["egress"] if "to" in rule]  # names come from nodes, too
 
 
 @overlays("external-postgres", "replicas", "second-scheduler")

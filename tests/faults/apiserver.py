@@ -179,6 +179,11 @@ class ApiServer:
         """All objects but nodes and pods."""
         return tuple(self.namespaces.values())
 
+    def was_placed(self, uid: str, node: str) -> bool:
+        """Whether a pod came to a node."""
+        placed = self.placed.get(uid)
+        return placed is not None and placed.node == node
+
     def is_open(self, pod: Pod) -> bool:
         """Whether the pod's namespace lets it in (see cluster.Openings)."""
         seen = self.namespaces.get(pod.namespace)

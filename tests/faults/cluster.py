@@ -15,7 +15,7 @@ from eventsched.plugins.node_resources_fit import NodeResourcesFit
 from eventsched.plugins.priority_sort import PrioritySort
 from eventsched.plugins.scheduling_gates import SchedulingGates
 from eventsched.runtime.fold import Standby
-from eventsched.runtime.leader import Limits
+from eventsched.runtime.limits import Limits
 from eventsched.scheduling.engine import Engine
 from eventsched.scheduling.framework import POINTS, Status, Wait, points_of
 from eventsched.scheduling.profile import Profile

@@ -104,10 +104,7 @@ class Auditor:
             case records.BindVoided(uid=uid) if uid in self._open:
                 self._void.add(self._open.pop(uid))
             case records.PodBound(uid=uid, node=node):
-                placed = self._api.placed.get(uid)
-                ensure(
-                    placed is not None and placed.node == node, f"{uid} is not on {node}: PodBound"
-                )
+                ensure(self._api.was_placed(uid, node), f"{uid} is not on {node}: PodBound")
         self.kinds[type(record).__name__] += 1
         self._telling.read(logged, state)
         self.engine.apply(logged)

@@ -249,7 +249,7 @@ class OtherReports(Leader):
 
     def _new_errands(self) -> Errands:
         made = super()._new_errands()
-        made.reports = self.reports_made(self.engine.state, self._sights.of(POD))
+        made.reports = self.reports_made(self.engine.state, self._sights.of(POD), self.counts)
         return made
 
 

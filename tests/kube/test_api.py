@@ -1,9 +1,11 @@
 """Requests to an API server: what is an answer, what is none, and what is asked again."""
 
 import asyncio
+import os
 import socket
+import stat
 from collections.abc import Awaitable, Callable
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Any
 
 import pytest
@@ -128,6 +130,47 @@ def test_without_a_connection_nothing_was_asked() -> None:
             assert not caught.value.sent
 
     run(scenario())
+
+
+def kept_alive(port: int) -> list[dict[str, int]]:
+    """How this process's connections to a port find out that nobody is there any more."""
+    options = ("TCP_KEEPIDLE", "TCP_KEEPINTVL", "TCP_KEEPCNT", "TCP_USER_TIMEOUT")
+    found = []
+    for descriptor in map(int, os.listdir("/dev/fd")):
+        with suppress(OSError):  # the listing's own is closed again
+            if not stat.S_ISSOCK(os.fstat(descriptor).st_mode):
+                continue
+            with socket.socket(fileno=os.dup(descriptor)) as each:
+                if each.family != socket.AF_INET or each.getpeername()[1] != port:
+                    continue
+                told = {n: each.getsockopt(socket.IPPROTO_TCP, getattr(socket, n)) for n in options}
+                asks = each.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+                found.append({"SO_KEEPALIVE": asks, **told})
+    return found
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="not on this platform")
+def test_a_server_that_is_gone_without_a_word_is_noticed() -> None:
+    """Within half a minute, also by a watch, which sends nothing."""
+
+    async def handler(_: web.Request) -> web.Response:
+        return web.Response()
+
+    async def body(url: str) -> None:
+        api = Api(Plain(url))
+        await api.call("GET", "/x")
+        assert kept_alive(int(url.rpartition(":")[2])) == [
+            {
+                "SO_KEEPALIVE": 1,
+                "TCP_KEEPIDLE": 15,
+                "TCP_KEEPINTVL": 5,
+                "TCP_KEEPCNT": 3,
+                "TCP_USER_TIMEOUT": 30_000,
+            }
+        ]
+        await api.close()
+
+    run(on_loopback(handler, body))
 
 
 # --- what is put off ----------------------------------------------------------------------

@@ -2,11 +2,15 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.kube.guarded import Clock, Guarded, counting_plugin, opened
-from tests.kube.watched import run
+from eventsched.cluster.kube import access
+from eventsched.cluster.kube.access import Credentials, KubeAccess, from_kubeconfig, in_cluster
+from eventsched.cluster.kube.api import Api
+from tests.kube.guarded import SECRET, Clock, Guarded, counting_plugin, opened
+from tests.kube.watched import run, until
 
 
 @pytest.fixture
@@ -86,6 +90,69 @@ def test_an_exec_plugin_runs_again_when_its_token_is_refused(
         assert (await api.call("GET", "/version")).status == 200
         await api.close()
         assert server.users == ["token-1", "token-1", "token-1", "token-2"]
+
+    run(server.run(body))
+
+
+def test_an_exec_plugin_that_hangs_holds_nobody_up(
+    server: Guarded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Requests go on with what is known; what it says in the end counts."""
+    monkeypatch.setattr(access, "LIMIT", 0.05)
+
+    async def body() -> None:
+        server.tokens = {"token-1", "token-2"}
+        clock = Clock()
+        made = KubeAccess(from_kubeconfig(str(server.kubeconfig(counting_plugin(tmp_path)))), clock)
+        await made.open()
+        api = Api(made)
+        load, ends, loads = made._load, asyncio.Event(), 0
+
+        async def hanging() -> Credentials:
+            nonlocal loads
+            loads += 1
+            await ends.wait()
+            return await load()
+
+        made._load = hanging
+        server.tokens = {"token-2"}
+        for _ in range(3):
+            clock.now += 61
+            assert (await api.call("GET", "/version")).status == 401
+        assert loads == 1
+        ends.set()
+        await until(lambda: made.authorization == "Bearer token-2")
+        assert (await api.call("GET", "/version")).status == 200
+        await api.close()
+
+    run(server.run(body))
+
+
+def test_a_service_account_that_goes_away_is_kept_as_it_was(
+    server: Guarded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though it goes between two looks."""
+
+    async def body() -> None:
+        token = tmp_path / "token"
+        token.write_text(SECRET)
+        host, _, port = server.url.removeprefix("https://").partition(":")
+        environ = {"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": port}
+        clock = Clock()
+        made = KubeAccess(in_cluster(environ, str(token), str(server.authority.certificate)), clock)
+        await made.open()
+        api = Api(made)
+        read = Path.read_text
+
+        def gone(self: Path, *more: Any) -> str:
+            if self == token:
+                raise FileNotFoundError(str(self))
+            return read(self, *more)
+
+        monkeypatch.setattr(Path, "read_text", gone)
+        clock.now += 61
+        assert (await api.call("GET", "/version")).status == 200
+        await api.close()
 
     run(server.run(body))
 

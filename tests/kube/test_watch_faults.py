@@ -222,6 +222,51 @@ def test_a_cluster_that_went_back_is_said_so() -> None:
     run(scenario())
 
 
+def put_back(server: FakeApi) -> None:
+    """Takes the server back to before p2 came; its watches are told nothing of it."""
+    del server.objects["Pod"]["default/p2"]
+    server.log.clear()
+    server.version = 11
+
+
+@pytest.mark.row(30)
+@pytest.mark.parametrize("few", [0, 2000])
+def test_a_barrier_finds_that_a_cluster_went_back(few: int) -> None:
+    """Large resources are listed then too, and the watch that began later is opened anew."""
+
+    async def scenario() -> None:
+        async with serving(PODS, few=few) as (server, watched):
+            server.put(PODS, pod(1))
+            server.put(PODS, pod(2))
+            await watched.follow()
+            put_back(server)
+            found = await watched.store.list_cluster(watched.told.append)
+            assert [listed(each) for each in found.listings] == [("Pod", 11, ["p1@11"])]
+            await until(lambda: asked(server, "watch", "Pod")[-1]["resourceVersion"] == "11")
+            server.put(PODS, pod(3))
+            await until(lambda: short(watched.told[-1]) == "p3@12")
+
+    run(scenario())
+
+
+@pytest.mark.row(30)
+def test_a_watch_that_says_nothing_is_not_trusted() -> None:
+    """It began where the cluster has yet to come: nothing is told, and nothing is refused."""
+
+    async def scenario() -> None:
+        async with serving(PODS, stall=0.2) as (server, watched):
+            server.put(PODS, pod(1))
+            server.put(PODS, pod(2))
+            await watched.follow()
+            put_back(server)
+            server.fail("watch", PODS, silence)
+            watched.now += 60
+            await until(lambda: len(watched.told) == 2)
+            assert short(watched.told[1]) == ("12 -> 11", ["p1@11"])
+
+    run(scenario())
+
+
 # --- what cannot be read ------------------------------------------------------------------
 
 

@@ -20,7 +20,8 @@ from eventsched.cluster.messages import (
 from eventsched.domain.objects import Node, Pod
 from eventsched.plugins.node_resources_fit import NodeResourcesFit
 from eventsched.runtime.fold import Standby
-from eventsched.runtime.leader import Leader, Limits
+from eventsched.runtime.leader import Leader
+from eventsched.runtime.limits import Limits
 from eventsched.runtime.live.driver import Driver
 from eventsched.runtime.live.ports import Subscriber
 from eventsched.runtime.messages import (

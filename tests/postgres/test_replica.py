@@ -1,6 +1,7 @@
 """A replica's terms on a real database, beside a cluster in memory: follow, lead, be deposed."""
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -10,23 +11,26 @@ import psycopg
 import pytest
 
 from eventsched.cli.main import main
+from eventsched.cluster.messages import Relisted, Reported
 from eventsched.domain.errors import UnavailableError
 from eventsched.domain.records import TimePassed
 from eventsched.eventlog.chain import Head
 from eventsched.eventlog.errors import CorruptLogError, HistoryChangedError, RefusedError
-from eventsched.eventlog.port import Batch, Stored
+from eventsched.eventlog.port import Batch, Snapshot, Stored
 from eventsched.eventlog.postgres import PostgresEventLog
 from eventsched.eventlog.reading import Reader
 from eventsched.eventlog.session import Session
 from eventsched.eventlog.tailing import Tail
 from eventsched.plugins.node_resources_fit import NodeResourcesFit
-from eventsched.runtime.fold import Standby
-from eventsched.runtime.leader import Limits
+from eventsched.runtime.fold import Fold, Standby
+from eventsched.runtime.leader import Leader
+from eventsched.runtime.limits import Limits
 from eventsched.runtime.live.clock import Clock
 from eventsched.runtime.live.follower import Follower
 from eventsched.runtime.live.ports import Silence
 from eventsched.runtime.live.replica import Plan, Replica
 from eventsched.runtime.live.worker import Worker
+from eventsched.runtime.reports import REFUSED
 from eventsched.scheduling.ledger import Logged
 from tests.builders import engine_of
 from tests.contract.proxy import Proxy, between
@@ -62,12 +66,13 @@ class Booth:
 
     def __init__(self, *, wins: bool = True) -> None:
         self.wins, self.loses = asyncio.Event(), asyncio.Event()
-        self.released = 0
+        self.released = self.stood = 0
         if wins:
             self.wins.set()
 
     async def won(self) -> None:
         """See the port."""
+        self.stood += 1
         await self.wins.wait()
 
     async def lost(self) -> str:
@@ -97,6 +102,12 @@ class Scene:
         """Whether the replica makes attempts."""
         driver = self.replica.driver
         return driver is not None and driver.leader.leading
+
+    @property
+    def leader(self) -> Leader:
+        """The leader of the term."""
+        assert self.replica.driver is not None
+        return self.replica.driver.leader
 
     @property
     def settled(self) -> bool:
@@ -257,8 +268,10 @@ def test_a_database_that_is_away_is_waited_for(proxy: Proxy) -> None:
     """At the start, and in a term."""
 
     async def story(scene: Scene, _: "asyncio.Task[None]") -> None:
-        await until(lambda: scene.replica.ledger is not None and scene.replica.ledger.reach.trouble)
-        assert not scene.leads
+        await until(
+            lambda: scene.replica.follower is not None and scene.replica.follower.reach.trouble
+        )
+        assert not scene.booth.stood
         proxy.away = False
         await until(lambda: scene.settled)
         proxy.away = True
@@ -274,6 +287,111 @@ def test_a_database_that_is_away_is_waited_for(proxy: Proxy) -> None:
     proxy.away = True
     scene = play(proxy.url, story, wins=True)
     assert scene.replica.terms >= 1
+
+
+@pytest.mark.row(31)
+def test_a_database_that_this_replica_alone_does_not_reach(proxy: Proxy, database: str) -> None:
+    """It gives the lease back, so that another one leads, and stands for it again when it can read
+    the log. Nobody is deposed by that."""
+
+    async def story(scene: Scene, _: "asyncio.Task[None]") -> None:
+        await until(lambda: scene.settled)
+        other = Scene(database, wins=False)
+        other.cluster = other.replica._cluster = scene.cluster
+        beside = asyncio.create_task(other.replica.run())
+        await until(lambda: other.booth.stood)
+        proxy.away = True
+        proxy.cut()
+        scene.cluster.put(*pods(5))
+        await until(lambda: scene.booth.released)
+        other.booth.wins.set()
+        await until(lambda: scene.bound == 5 and other.settled)
+        assert (scene.replica.terms, scene.booth.stood) == (1, 1)
+        other.replica.end()
+        await beside
+        proxy.away = False
+        await until(lambda: scene.settled)
+        assert scene.booth.stood > 1
+
+    play(proxy.url, story, patience=3.0, rest=0.05)
+
+
+@pytest.mark.row(31)
+def test_a_user_who_is_shut_out_in_a_term(database: str) -> None:
+    """Waiting does not mend that: the process ends, and reads its address anew when it starts."""
+    user = f"shut_out_{database.split('/')[3].split('?')[0][-8:]}"
+
+    async def story(scene: Scene, running: "asyncio.Task[None]") -> None:
+        await until(lambda: scene.settled)
+        with psycopg.connect(database, autocommit=True) as admin:
+            admin.execute(f"ALTER ROLE {user} NOLOGIN".encode())
+            admin.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = %s", [user]
+            )
+        with pytest.raises(RefusedError, match="not permitted to log in"):
+            await running
+        assert scene.booth.released == 1
+
+    with psycopg.connect(database, autocommit=True) as admin:
+        admin.execute(f"CREATE ROLE {user} LOGIN IN ROLE eventsched_writer".encode())
+    try:
+        play(database.replace("postgresql://postgres@", f"postgresql://{user}@"), story)
+    finally:
+        with psycopg.connect(database, autocommit=True) as admin:
+            admin.execute(f"DROP ROLE {user}".encode())
+
+
+@pytest.mark.row(30)
+def test_a_cluster_that_was_put_back_is_taken_in_anew(database: str) -> None:
+    """As from a backup of etcd: the term ends, and pods that lost their nodes are bound again. The
+    log is true, before and after."""
+
+    async def story(scene: Scene, _: "asyncio.Task[None]") -> None:
+        server = scene.cluster.server
+        await until(lambda: scene.settled)
+        scene.cluster.put(*pods(3))
+        await until(lambda: kinds(database).count("PodBound") == 3)
+        known, server.version = server.version, 3
+        for pod in pods(3):
+            server.put_pod(pod)
+        listing = server.list("Pod")
+        for history in server.histories.values():
+            history.clear()
+        scene.cluster._told = dict.fromkeys(server.histories, 0)
+        assert scene.cluster._subscriber is not None
+        scene.cluster._subscriber(Relisted(listing, known))
+        await until(lambda: kinds(database).count("PodBound") == 6)
+
+    scene = play(database, story)
+    assert scene.replica.terms == 2
+    assert main(["verify", "--database", database]) == 0
+    assert main(["explain", "p1", "--database", database]) == 0
+
+
+def test_a_snapshot_is_restored_beside_the_event_loop(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It takes seconds where there are many pods; and nobody stands for election before."""
+    threads: list[threading.Thread] = []
+    restored = Standby.restored
+
+    def watched(self: Standby, snapshot: Snapshot) -> Fold | None:
+        threads.append(threading.current_thread())
+        return restored(self, snapshot)
+
+    async def first(scene: Scene, _: "asyncio.Task[None]") -> None:
+        scene.cluster.put(*pods(20))
+        await until(lambda: scene.bound == 20 and scene.settled)
+
+    async def second(scene: Scene, _: "asyncio.Task[None]") -> None:
+        await until(lambda: scene.booth.stood)
+        assert len(scene.replica.standby.fold.engine.state.pods) == 20
+
+    play(database, first)
+    monkeypatch.setattr(Standby, "restored", watched)
+    play(database, second, wins=False)
+    assert len(threads) == 1
+    assert threads[0] is not threading.main_thread()
 
 
 def test_vectors_are_left_out_where_digests_do(database: str) -> None:
@@ -372,6 +490,49 @@ def test_history_that_is_lost_under_a_standby_is_read_anew(database: str) -> Non
     assert "HistoryLost" in kinds(database)
 
 
+@pytest.mark.row(9)
+@pytest.mark.parametrize("loses", ["the last batch", "the term itself"])
+def test_history_that_is_lost_under_a_leader_is_read_anew(database: str, loses: str) -> None:
+    """It may have been replaced by an older copy of itself, which shows nothing: the term is over,
+    and the next one begins with the fence."""
+    heads = "(SELECT first + count, hash FROM eventsched_log.batch ORDER BY first DESC LIMIT 1)"
+    lost = {
+        "the last batch": "DELETE FROM eventsched_log.batch WHERE first ="
+        " (SELECT max(first) FROM eventsched_log.batch)",
+        "the term itself": "DELETE FROM eventsched_log.batch WHERE epoch = 2;"
+        " DELETE FROM eventsched_log.epoch WHERE epoch = 2;"
+        " UPDATE eventsched_log.head SET (epoch, token) ="
+        " (SELECT epoch, token FROM eventsched_log.epoch)",
+    }
+
+    async def first(scene: Scene, _: "asyncio.Task[None]") -> None:
+        await until(lambda: scene.settled)
+
+    async def second(scene: Scene, _: "asyncio.Task[None]") -> None:
+        await until(lambda: scene.settled)
+        scene.cluster.put(*nodes(3, labels={"new": "1"}))
+        await until(lambda: kinds(database)[-1] == "NodeUpdated")
+        with psycopg.connect(database, autocommit=True) as admin:
+            admin.execute("ALTER TABLE eventsched_log.batch DISABLE TRIGGER ALL")
+            admin.execute("ALTER TABLE eventsched_log.epoch DISABLE TRIGGER ALL")
+            admin.execute(lost[loses].encode())
+            admin.execute(f"UPDATE eventsched_log.head SET (next, hash) = {heads}".encode())
+        scene.cluster.put(*pods(5))
+        await until(lambda: scene.bound == 5 and scene.settled)
+        await until(lambda: "HistoryLost" in kinds(database))
+        scene.booth.wins.clear()
+        scene.booth.loses.set()
+        await until(lambda: scene.replica.driver is None)
+        scene.booth.loses.clear()
+        scene.booth.wins.set()
+        await until(lambda: scene.settled)
+
+    play(database, first)
+    scene = play(database, second)
+    assert scene.replica.terms == 3
+    assert kinds(database).count("HistoryLost") == 1
+
+
 def test_what_was_read_when_the_turn_came_is_taken_in(database: str) -> None:
     """The standby stops to follow in the midst of reading; nothing of that is lost."""
 
@@ -417,6 +578,21 @@ def test_a_term_that_is_over_before_the_log_is_read(database: str) -> None:
         worker.stop(follower._tail.close)
 
     asyncio.run(run())
+
+
+def test_what_leaders_have_counted_outlives_their_terms(database: str) -> None:
+    """Such as Events that the API server would not take."""
+
+    async def story(scene: Scene, _: "asyncio.Task[None]") -> None:
+        scene.cluster.server.announce = lambda each: Reported(each, refused="forbidden")  # type: ignore[method-assign]
+        scene.cluster.put(*pods(3))
+        await until(lambda: scene.leads and scene.leader.counts[REFUSED] == 3)
+        scene.booth.wins.clear()
+        scene.booth.loses.set()
+        await until(lambda: scene.replica.driver is None)
+        assert scene.replica.counts[REFUSED] == 3
+
+    play(database, story)
 
 
 def test_an_end_does_not_wait_for_ever(proxy: Proxy) -> None:

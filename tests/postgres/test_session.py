@@ -1,7 +1,8 @@
 """A live writer's session: terms, appends whose outcome is unknown, and failovers under it."""
 
+import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -9,7 +10,8 @@ import psycopg
 import pytest
 
 from eventsched.domain.records import PodDeleted
-from eventsched.eventlog import chain
+from eventsched.eventlog import chain, migrating
+from eventsched.eventlog.addresses import NOTICES
 from eventsched.eventlog.chain import Head, SealedBatch, Term
 from eventsched.eventlog.embedded import EmbeddedPostgres
 from eventsched.eventlog.errors import (
@@ -20,9 +22,11 @@ from eventsched.eventlog.errors import (
     UnavailableError,
     UnknownOutcomeError,
 )
+from eventsched.eventlog.link import Link
 from eventsched.eventlog.port import Batch, Snapshot, Stored
 from eventsched.eventlog.reading import Reader
 from eventsched.eventlog.session import Session
+from eventsched.eventlog.tailing import Tail
 from eventsched.scheduling.ledger import Logged
 from tests.contract.proxy import Loss, Proxy, between
 from tests.databases import migrate
@@ -103,6 +107,45 @@ def test_a_renewal_that_does_not_come_in_time(database: str) -> None:
                 session.renew(term)
         session.renew(term)
         assert session.connections == 2
+
+
+def test_a_term_that_does_not_begin_in_time(database: str) -> None:
+    """Neither is that waited for: the server holds the connection, and does not answer."""
+    with closing(Session(database, answer_limit=0.2)) as session:
+        session.acquire("s", "me")
+        with psycopg.connect(database) as holder:
+            holder.execute("LOCK eventsched_log.head")
+            with pytest.raises(UnavailableError) as told:
+                session.acquire("s", "me")
+        assert not isinstance(told.value, RefusedError)
+        assert session.acquire("s", "me").term.epoch > 1  # the one given up may have begun
+
+
+def test_a_snapshot_that_is_not_taken_in_time(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is given up, and the connection with it."""
+    monkeypatch.setattr(Link.keep, "__defaults__", (0.2,))
+    with closing(Session(database)) as session:
+        term, head, _ = session.acquire("s", "me")
+        with psycopg.connect(database) as holder:
+            holder.execute("LOCK eventsched_log.snapshot")
+            session.keep(term, Snapshot(0, head.hash, "d", "v", b"b"))
+        with pytest.raises(UnknownOutcomeError):
+            session.append(sealed(term, head))
+        session.append(sealed(term, head))
+
+
+@pytest.mark.parametrize("ask", [migrating.require, lambda url: Tail(url, "s").poll(Head(0, b""))])
+def test_a_server_that_takes_connections_and_says_nothing(
+    ask: Callable[[str], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one that is stopped: no connection is waited for without end."""
+    monkeypatch.setattr(migrating, "NOTICES", {**NOTICES, "connect_timeout": 2})
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        url = f"postgresql://u@127.0.0.1:{mute.getsockname()[1]}/db"
+        with pytest.raises(UnavailableError):
+            ask(url)
 
 
 def test_an_answer_that_does_not_come_in_time(database: str) -> None:

@@ -1,6 +1,7 @@
 """Addresses of databases: what is shown of them, and what is passed on."""
 
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 
 from eventsched.domain.errors import InputError
 from eventsched.eventlog.addresses import libpq_url, shown
@@ -18,6 +19,15 @@ from eventsched.eventlog.addresses import libpq_url, shown
 def test_no_password_is_shown(address: str) -> None:
     assert "hunter2" not in shown(address)
     assert "hunter2" in libpq_url(address)
+
+
+def test_spaces_and_signs_reach_libpq_as_they_are() -> None:
+    """In a password, a name, an option."""
+    address = "postgresql://a%20user:p%20w%2B%40%2F@host/a%20db?options=-c%20role%3Dr%2B"
+    assert conninfo_to_dict(libpq_url(address)) == {
+        "user": "a user", "password": "p w+@/", "host": "host", "dbname": "a db",
+        "options": "-c role=r+",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("address", ["", "host", "mysql://me@host/db", "postgresql://h:port/db"])

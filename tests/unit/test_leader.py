@@ -280,15 +280,19 @@ def test_what_a_watch_repeats_is_no_news() -> None:
 
 @pytest.mark.row(16)
 def test_a_clock_that_is_behind_the_log_goes_on_from_there() -> None:
-    """Time neither goes back nor stands still."""
+    """Time neither goes back nor stands still; it runs half as fast until the clock has it."""
     before = Desk()
     before.commit(before.lead(make_node()))
     desk = Desk(before)
     desk.leader.handle(desk.acquired, NOW - 3600 * SECOND)
-    desk.leader.handle(listed(make_node()), NOW - 3599 * SECOND)
+    desk.leader.handle(listed(make_node()), NOW - 3598 * SECOND)
     assert desk.leader.engine.state.now == NOW + SECOND
-    desk.leader.handle(Committed(), NOW - 3598 * SECOND)
-    assert desk.leader.wake_at == NOW - 3598 * SECOND + runtime.HEARTBEAT
+    desk.leader.handle(Committed(), NOW - 3596 * SECOND)
+    assert desk.leader.wake_at == NOW - 3596 * SECOND + 2 * runtime.HEARTBEAT
+    desk.leader.handle(PodSeen(make_pod(), 21), NOW + 3599 * SECOND)
+    assert desk.leader.engine.state.now == NOW + 3600 * SECOND - SECOND // 2
+    desk.leader.handle(PodSeen(make_pod("p2"), 22), NOW + 3602 * SECOND)
+    assert desk.leader.engine.state.now == NOW + 3602 * SECOND
 
 
 def test_a_log_without_its_end_is_refused() -> None:

@@ -36,6 +36,7 @@ from tests.builders import (
     parked,
     refused,
     scheduled,
+    woken,
 )
 from tests.displacing import budget
 
@@ -304,13 +305,33 @@ def test_ours_stays_when_the_cluster_says_nothing() -> None:
 
 
 def test_a_refused_eviction_wakes_the_pod() -> None:
+    """After its backoff."""
     it = engine()
     observed(it, *added(make_node(), low(), high()))
     made_by(it)
     failed = records.EvictionFailed(uid="low", message="no")
-    move = active("p1", "EvictionFailed", rejectors=("NodeResourcesFit",), until=SECOND, failures=1)
+    waits = {"rejectors": ("NodeResourcesFit",), "until": SECOND, "failures": 1}
+    move = woken("EvictionFailed", "", Queue.BACKOFF, **waits)
     assert observed(it, failed) == [failed, move]
     assert not it.state.preemptions.evicting
+    assert attempted(it) == []
+    passed = records.TimePassed()
+    assert observed(it, passed, at=SECOND) == [passed, active("p1", "BackoffComplete", **waits)]
+
+
+def test_an_eviction_that_is_refused_each_time_fills_no_log() -> None:
+    """Each attempt waits longer than the one before."""
+    it = engine()
+    observed(it, *added(make_node(), low(), high()))
+    failed = records.EvictionFailed(uid="low", message="denied by a webhook")
+    attempts = []
+    for tenth in range(300):
+        if any(isinstance(each, PreemptionDecided) for each in attempted(it)):
+            attempts.append(tenth / 10)
+        at = tenth * SECOND // 10
+        observed(it, failed, at=at)
+        observed(it, records.TimePassed(), at=at)
+    assert attempts == [0.0, 1.1, 3.1, 7.1, 15.1, 25.1]
 
 
 def test_a_pod_that_waits_at_permit_is_sent_back() -> None:

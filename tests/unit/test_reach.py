@@ -13,13 +13,16 @@ def test_it_answers_it_is_slow_it_is_away() -> None:
         assert reach.trouble == ""
         now[0] += 2
         assert reach.trouble == "no answer for 7 s"
-    assert reach.trouble == ""
+        assert reach.lacking == 7
+    assert (reach.trouble, reach.lacking) == ("", 0)
     assert reach.answered() is None
     assert reach.missed("refused")
     now[0] += 3
     assert not reach.missed("refused")
     assert reach.missed("gone")
     assert reach.trouble == "away for 3 s: gone"
+    with reach.asking():
+        assert reach.lacking == 3
     now[0] += 1
     assert reach.answered() == 4
     assert reach.trouble == ""

@@ -1,5 +1,6 @@
 """Reports: some at a time, the newest status of a pod, nothing out of date, nothing without end."""
 
+from collections import Counter
 from typing import Any
 
 from eventsched.cluster.messages import (
@@ -13,7 +14,7 @@ from eventsched.cluster.messages import (
 from eventsched.domain import records
 from eventsched.domain.state import SchedulerState
 from eventsched.runtime.drafts import Draft, Status
-from eventsched.runtime.reports import Reports
+from eventsched.runtime.reports import DROPPED, REFUSED, Reports
 from eventsched.runtime.sight import Sight
 from tests.builders import make_pod
 
@@ -46,7 +47,7 @@ class Desk:
 
     def __init__(self, **limits: int) -> None:
         self.state, self.sight = SchedulerState(), Sight()
-        self.reports = Reports(self.state, self.sight, **limits)
+        self.reports = Reports(self.state, self.sight, Counter(), **limits)
         for number in range(10):
             self.state.apply(records.PodAdded(pod=make_pod(f"p{number}")), 0)
             self.sight.answered(f"p{number}", 5)
@@ -152,7 +153,7 @@ def test_a_pod_that_is_gone_needs_no_report() -> None:
     gone, refused = desk.add(status("p1", "full"), status("p2", "full"))
     desk.reports.answered(PodAbsent(gone))
     assert desk.answer(refused, refused="forbidden") == []
-    assert desk.reports.refused == 1
+    assert desk.reports.counts == {REFUSED: 1}
     assert not len(desk.reports)
     assert not desk.reports.awaits(refused)
 
@@ -167,8 +168,8 @@ def test_failures_are_dropped_first_where_there_are_too_many() -> None:
     [first] = desk.add(events[0])
     assert first == events[0].event
     desk.add(*events[1:5])
-    assert desk.reports.dropped == 2
+    assert desk.reports.counts == {DROPPED: 2}
     assert [draft.position for draft in desk.reports.open] == [0, 1, 4]
     desk.add(events[5])
     assert [draft.position for draft in desk.reports.open] == [0, 4, 5]
-    assert desk.reports.dropped == 3
+    assert desk.reports.counts == {DROPPED: 3}

@@ -3,7 +3,7 @@
 import asyncio
 import http.client
 import ssl
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -18,6 +18,15 @@ class WatchFacts:
     reconnects: int = 0
     lag: float = 0.0
     undecodable: int = 0
+
+
+class Unread(NamedTuple):
+    """An object that is passed over (eventsched.web.status.Undecodable)."""
+
+    resource: str
+    name: str
+    reason: str
+    kept: bool
 
 
 @dataclass
@@ -41,6 +50,8 @@ class Facts:
     overcommitted_nodes: int = 0
     reports_waiting: int = 0
     reports_dropped: int = 0
+    reports_refused: int = 0
+    undecodable: Sequence[Unread] = ()
     watches: Mapping[str, WatchFacts] = field(default_factory=dict)
 
 

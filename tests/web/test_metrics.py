@@ -32,6 +32,7 @@ FULL = Facts(
     overcommitted_nodes=1,
     reports_waiting=10,
     reports_dropped=11,
+    reports_refused=13,
     watches={"Pod": WatchFacts(events=12, relists=1, reconnects=2, lag=0.5, undecodable=1)},
 )
 
@@ -253,6 +254,7 @@ def test_the_facts_of_a_scheduler_are_read_at_each_scrape() -> None:
         "eventsched_overcommitted_nodes": 1,
         "eventsched_reports_waiting": 10,
         "eventsched_reports_dropped_total": 11,
+        "eventsched_reports_refused_total": 13,
         'eventsched_watch_events_total{resource="Pod"}': 12,
         'eventsched_watch_relists_total{resource="Pod"}': 1,
         'eventsched_watch_reconnects_total{resource="Pod"}': 2,

@@ -20,7 +20,7 @@ from eventsched.web import certificates, pages, server
 from eventsched.web.authorization import TOKEN_REVIEW, Reviews
 from eventsched.web.metrics import Metrics
 from eventsched.web.server import Addresses, Options
-from tests.web.facts import Answer, Facts, ask, verifying
+from tests.web.facts import Answer, Facts, Unread, ask, verifying
 
 CONFIGURATION = {
     "componentconfig": {"kind": "KubeSchedulerConfiguration", "parallelism": 16},
@@ -130,6 +130,22 @@ def test_the_configuration_without_its_secrets() -> None:
             "password": "***",
         },
     }
+
+
+def test_objects_that_are_passed_over_are_named() -> None:
+    """To whoever may ask."""
+    objects = [
+        Unread("Pod", "shop/web", "effect 'Sometimes', which is not known", False),
+        Unread("Node", "n1", "password=hunter2", True),
+    ]
+    facts = Facts(undecodable=objects)
+    [answer] = answers(("GET", "/debug/undecodable"), facts=facts)
+    assert json.loads(answer.text) == [
+        {**objects[0]._asdict()},
+        {**objects[1]._asdict(), "reason": "password=***"},
+    ]
+    [refused] = answers(("GET", "/debug/undecodable"), facts=facts, reviews=anybody)
+    assert refused.status == 403
 
 
 def test_the_version() -> None:

@@ -35,6 +35,8 @@ REFRESH = 60.0
 """Seconds between two looks at files and tokens (client-go looks at token files as often)."""
 _SKEW = 300.0
 """Seconds before its end at which a token of an exec plugin is replaced."""
+LIMIT = 10.0
+"""Seconds for which a request waits for credentials that are read anew: an exec plugin may hang."""
 _PATIENCE = 5.0
 """Seconds after a refusal in which further ones are not looked into."""
 _HOME = Path(".kube") / "config"
@@ -63,6 +65,7 @@ class KubeAccess:
         self._next = 0.0
         self._patient_until = 0.0
         self._reading = asyncio.Lock()
+        self._task: asyncio.Task[None] | None = None
         self._files: tuple[object, ...] | None = None
         self.server = ""
         self.authorization: str | None = None
@@ -79,7 +82,8 @@ class KubeAccess:
         self._take(await self._load())
 
     async def refresh(self, refused: str | None = None) -> None:
-        """Reads what may have changed; what cannot be read stays as it was."""
+        """Reads what may have changed; what cannot be read, or not in time, stays as it was. It is
+        read once at a time, and taken when it comes."""
         async with self._reading:
             if not self.due() and not self._is_pressing(refused):
                 return  # somebody else has done it meanwhile
@@ -87,10 +91,17 @@ class KubeAccess:
             known = self._credentials
             if known.costly and refused is None and not _ends_soon(known.expires):
                 return
-            try:
-                self._take(await self._load())
-            except InputError as error:
-                logger.warning("credentials cannot be read again", reason=str(error))
+            if self._task is None or self._task.done():
+                self._task = asyncio.create_task(self._read())
+                await asyncio.wait((self._task,), timeout=LIMIT)
+            if not self._task.done():
+                logger.warning("credentials cannot be read again", reason="that takes too long")
+
+    async def _read(self) -> None:
+        try:
+            self._take(await self._load())
+        except InputError as error:
+            logger.warning("credentials cannot be read again", reason=str(error))
 
     def _is_pressing(self, refused: str | None) -> bool:
         """Whether a refusal makes it worth looking now; not again and again, for that may run a
@@ -140,7 +151,8 @@ def in_cluster(
                 f"cannot be used: {error}",
                 "leave automountServiceAccountToken on, or name a kubeconfig",
             ) from error
-        settings.api_key["BearerToken"] = "Bearer " + Path(token).read_text().strip()
+        # The loader takes the line's end for a part of the token.
+        settings.api_key["BearerToken"] = "Bearer " + loader.token.removeprefix("bearer ").strip()
         return Credentials(settings)
 
     return load

@@ -139,6 +139,7 @@ class Api:
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(
                 limit=0,
+                socket_factory=_socket,
                 keepalive_timeout=_KEPT_ALIVE,
                 ttl_dns_cache=30,
                 enable_cleanup_closed=_LEAVES_TRANSPORTS,

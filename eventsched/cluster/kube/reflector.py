@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from eventsched.cluster.kube.api import Answer, Api, Params, RefusedError, UnansweredError
 from eventsched.cluster.kube.decoding import Decoder, Page, Told, WatchError
-from eventsched.cluster.kube.refusals import words
+from eventsched.cluster.kube.refusals import explained, words
 from eventsched.cluster.kube.shelf import Report, Shelf
 from eventsched.domain.errors import InputError
 
@@ -108,6 +108,8 @@ class Reflector:
         self._backoff = Backoff(pace)
         self._current = False
         self._watched = False
+        self._watching: asyncio.Task[None] | None = None
+        self._mute = False
         self._spoke = 0.0
 
     async def run(self) -> None:
@@ -115,13 +117,17 @@ class Reflector:
         while True:
             began = self._pace.clock()
             try:
+                if self._mute:
+                    await self._look_back()
                 if not self._current:
                     await self.relist()
                     self._current = True
                     began = self._pace.clock()
                 busy = await self._watch()
             except (UnansweredError, RefusedError, WatchError) as error:
-                pause = self._fault(error, self._pace.clock() - began)
+                lasted = self._pace.clock() - began
+                self._mute = lasted >= _LASTING and self._spoke <= began
+                pause = self._fault(error, lasted)
                 away = isinstance(error, UnansweredError)
             else:
                 # One that ends at once, time after time, is no watch.
@@ -167,9 +173,19 @@ class Reflector:
                 return
         version = (await self._page(1)).version
         for _ in range(_PROBES):
+            if version < asked:
+                break
             if await self._overtakes(version):
                 return
         await self.relist()
+
+    async def _look_back(self) -> None:
+        """After a watch that said nothing at all. One that begins at a version which the server has
+        not reached is not refused, but told nothing (apiserver storage/cacher/cache_watcher.go,
+        process): so it is where the server's storage was put back to an earlier state."""
+        version = (await self._page(1)).version
+        self._mute = False
+        self._current = self._current and version >= self.shelf.version
 
     async def _overtakes(self, version: int) -> bool:
         """Whether a version is reached while a probe lives."""
@@ -217,6 +233,8 @@ class Reflector:
                 known=asked,
                 found=version,
             )
+            if self._watching is not None:
+                self._watching.cancel()  # it would say nothing up to where it began
         elif version <= self.shelf.version:
             return
         self.shelf.replace(version, told)
@@ -242,7 +260,16 @@ class Reflector:
         progress.reconnects += self._watched
         self._watched = True
         lines = progress.lines
-        await self._follow(round(WATCH_SECONDS * (1 + self._pace.draw())), self._take, self._heard)
+        seconds = round(WATCH_SECONDS * (1 + self._pace.draw()))
+        self._watching = asyncio.create_task(self._follow(seconds, self._take, self._heard))
+        try:
+            await self._watching
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+        finally:
+            self._watching = None
         return progress.lines > lines
 
     def _take(self, told: Told) -> bool:
@@ -304,7 +331,7 @@ class Reflector:
         code = refused.status if refused else error.code if isinstance(error, WatchError) else 0
         if refused and not self.shelf.version and code in _FINAL:
             raise self._final(refused) from error
-        reason = words(refused) if refused else str(error)
+        reason = explained(refused) if refused else str(error)
         if code == _GONE:
             self._current = False
         pause = 0.0 if lasted >= _LASTING and not refused else self._backoff.pause()

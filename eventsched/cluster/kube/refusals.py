@@ -22,6 +22,9 @@ _FORBIDDEN = re.compile(
 )
 _PAUSE = 60.0
 """Seconds between two lines about the same refusal."""
+_HOLDS = 300.0
+"""Seconds for which it is taken that what was forbidden still is: a replica that leads no more does
+not ask again."""
 _SHOWN = 300
 
 logger: Any = structlog.get_logger()
@@ -82,10 +85,18 @@ def missing_rule(answer: Answer) -> str:
     return f'{{apiGroups: ["{group}"], resources: ["{resource}"], verbs: ["{verb}"]}}'
 
 
+def explained(answer: Answer) -> str:
+    """An answer for people, with the rule to add where a right is missing."""
+    rule = missing_rule(answer)
+    return words(answer) + (f"; add the rule {rule} to the scheduler's role" if rule else "")
+
+
 @dataclass(slots=True)
 class _Trouble:
     text: str
     said: float
+    is_forbidden: bool
+    seen: float = 0.0
     times: int = 0
 
 
@@ -103,6 +114,14 @@ class Refusals:
         """One sentence for each."""
         return [each.text for each in self._troubles.values()]
 
+    @property
+    def forbidden(self) -> list[str]:
+        """One sentence for each thing that we may not do, with the rule to add: what was refused
+        when it was last asked for, and that lately."""
+        since = self._clock() - _HOLDS
+        known = self._troubles.values()
+        return [each.text for each in known if each.is_forbidden and each.seen >= since]
+
     def saw(self, asked: str, answer: Answer, **about: str) -> None:
         """Takes in an answer to what was ``asked`` ("create pods/binding"); ``about`` are further
         facts for the log (pod)."""
@@ -114,7 +133,9 @@ class Refusals:
         if answer.status == 403 and not rule:  # by admission, for the one object
             logger.warning("refused", asked=asked, status=403, message=words(answer), **about)
             return
-        self._forbidden(asked, answer, rule, about)
+        event = "forbidden" if answer.status == 403 else "not authenticated"
+        trouble = self._trouble(asked, f"may not {asked}: {explained(answer)}", is_forbidden=True)
+        self._say(trouble, event, asked=asked, message=words(answer), rule=rule, **about)
 
     def accepted(self, asked: str) -> None:
         """Takes in that something was answered, and not forbidden."""
@@ -123,21 +144,18 @@ class Refusals:
 
     def unanswered(self, asked: str, why: str, **about: str) -> None:
         """Takes in that no answer came to what was asked."""
-        self._say(asked, f"no answer to {asked}: {why}", "no answer", why=why, **about)
+        trouble = self._trouble(asked, f"no answer to {asked}: {why}", is_forbidden=False)
+        self._say(trouble, "no answer", asked=asked, why=why, **about)
 
-    def _forbidden(self, asked: str, answer: Answer, rule: str, about: dict[str, str]) -> None:
-        remedy = f"; add the rule {rule} to the scheduler's role" if rule else ""
-        event = "forbidden" if answer.status == 403 else "not authenticated"
-        text = f"may not {asked}: {words(answer)}{remedy}"
-        self._say(asked, text, event, message=words(answer), rule=rule, **about)
-
-    def _say(self, asked: str, text: str, event: str, **facts: str) -> None:
+    def _trouble(self, asked: str, text: str, *, is_forbidden: bool) -> _Trouble:
+        """The trouble with what was asked, as it is now."""
         now = self._clock()
-        trouble = self._troubles.get(asked)
-        if trouble is None:
-            trouble = self._troubles[asked] = _Trouble(text, now - _PAUSE)
-        trouble.text = text
+        trouble = self._troubles.setdefault(asked, _Trouble(text, now - _PAUSE, is_forbidden))
+        trouble.text, trouble.is_forbidden, trouble.seen = text, is_forbidden, now
         trouble.times += 1
-        if now - trouble.said >= _PAUSE:
-            trouble.said = now
-            logger.error(event, asked=asked, times=trouble.times, **facts)
+        return trouble
+
+    def _say(self, trouble: _Trouble, event: str, **facts: str) -> None:
+        if trouble.seen - trouble.said >= _PAUSE:
+            trouble.said = trouble.seen
+            logger.error(event, times=trouble.times, **facts)

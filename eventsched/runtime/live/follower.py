@@ -39,6 +39,7 @@ class Follower:
     def __init__(self, standby: Standby, tail: Tail, worker: Worker) -> None:
         self.reach = Reach()
         self.caught_up = False
+        self._there = asyncio.Event()
         self._standby, self._tail, self._worker = standby, tail, worker
         self._restored = False
 
@@ -54,7 +55,13 @@ class Follower:
                 await asyncio.sleep(_AWAY)
                 continue
             self._found()
+            if self.caught_up:
+                self._there.set()
             await asyncio.sleep(PERIOD if self.caught_up else 0)
+
+    async def there(self) -> None:
+        """Waits until everything was taken in once, while ``run`` follows."""
+        await self._there.wait()
 
     async def catch_up(self, head: Head) -> float:
         """Takes in everything up to a head that is known to be committed; how long that took (s).
@@ -102,9 +109,13 @@ class Follower:
         """Begins with the newest snapshot, if it is of any use."""
         with self.reach.asking():
             found = await self._worker.call(self._tail.snapshot)
+        if found is not None:
+            # Seconds, where there are many pods: the process is alive meanwhile.
+            fold = await asyncio.to_thread(self._standby.restored, found)
+            if fold is not None:
+                self._standby.begin(fold)
+                logger.info("begun with a snapshot", seq=found.position)
         self._restored = True
-        if found is not None and self._standby.restore(found):
-            logger.info("begun with a snapshot", seq=found.position)
 
     def _apply(self, batch: StoredBatch) -> None:
         head = Head(batch.first + batch.count, batch.hash)

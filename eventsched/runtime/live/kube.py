@@ -12,7 +12,7 @@ from eventsched.cluster.kube.api import Api, RefusedError, UnansweredError
 from eventsched.cluster.kube.calls import Calls
 from eventsched.cluster.kube.election import Election
 from eventsched.cluster.kube.lease import Timing
-from eventsched.cluster.kube.refusals import words
+from eventsched.cluster.kube.refusals import explained
 from eventsched.cluster.kube.store import Store
 from eventsched.cluster.messages import (
     Announce,
@@ -70,7 +70,7 @@ class Kube:
         except UnansweredError as problem:
             return problem.reason
         except RefusedError as problem:
-            return words(problem.answer)
+            return explained(problem.answer)
         return ""
 
     def unsubscribe(self) -> None:

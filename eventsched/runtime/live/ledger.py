@@ -3,6 +3,7 @@
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from typing import TypeVar
 
 import psycopg
 import structlog
@@ -34,14 +35,22 @@ from eventsched.runtime.messages import (
     Renewed,
 )
 
+T = TypeVar("T")
+
 logger = structlog.get_logger()
 
 _OVER = (FencedError, ConflictError, HistoryChangedError)
 _AWAY = (UnavailableError, UnknownOutcomeError, psycopg.Error)
 
 
+def _is_loss(problem: Exception) -> bool:
+    """Whether a term's end means lost history: only a later epoch ends a term otherwise."""
+    return not isinstance(problem, FencedError) or problem.now <= problem.epoch
+
+
 class Ledger:
-    """Answers a leader's requests to the database; ``reach`` says whether it does."""
+    """Answers a leader's requests to the database; ``reach`` says whether it does. ``lost`` says
+    that the term was over because batches that were committed in it are gone again."""
 
     def __init__(
         self,
@@ -57,6 +66,7 @@ class Ledger:
         """``catch_up`` lets the leader follow the log up to a head. Without ``keeps_vectors``
         decisions keep the digests of their vectors only: no chain has the vectors themselves."""
         self.reach = Reach()
+        self.lost = False
         self._session, self._worker, self._audience = session, worker, audience
         self._stream, self._holder, self._catch_up = stream, holder, catch_up
         self._keeps_vectors = keeps_vectors
@@ -64,17 +74,19 @@ class Ledger:
 
     async def answer(self, request: DatabaseRequest) -> DatabaseAnswer | Unknown | None:
         """Carries a request out once; None where it has no answer. Raises CorruptLogError, and
-        RefusedError where this user may not write."""
+        RefusedError where the database refuses this user, which waiting does not mend: the address
+        may be another one by now, and is read when the process starts."""
         try:
-            with self.reach.asking():
-                answer = await self._answer(request)
+            answer = await self._answer(request)
         except _OVER as problem:
             if isinstance(request, Append):
                 self._audience.fenced()
+            if not isinstance(request, Acquire):
+                self.lost |= _is_loss(problem)
             return Deposed(str(problem))
+        except RefusedError:
+            raise
         except _AWAY as problem:
-            if isinstance(request, Acquire) and isinstance(problem, RefusedError):
-                raise
             said = str(problem).split("\n")[0]
             if self.reach.missed(said):
                 logger.warning("the database is away; nothing is decided", reason=said)
@@ -92,15 +104,20 @@ class Ledger:
                 await self._append(batch)
                 return Committed()
             case Renew(term=term):
-                await self._worker.call(self._session.renew, term)
+                await self._ask(self._session.renew, term)
                 return Renewed()
             case Keep(term=term, snapshot=snapshot):
-                await self._worker.call(self._session.keep, term, snapshot)
+                await self._ask(self._session.keep, term, snapshot)
                 return None
+
+    async def _ask(self, function: Callable[..., T], *arguments: object) -> T:
+        """Calls a function that asks the database."""
+        with self.reach.asking():
+            return await self._worker.call(function, *arguments)
 
     async def _acquire(self) -> Acquired:
         """A term; what was committed before it has been followed when this returns."""
-        reign = await self._worker.call(self._session.acquire, self._stream, self._holder)
+        reign = await self._ask(self._session.acquire, self._stream, self._holder)
         self._audience.folded(await self._catch_up(reign.head))
         return Acquired(reign.term, reign.head, reign.head, (), reign.history)
 
@@ -108,6 +125,6 @@ class Ledger:
         if self._offered[0] != batch.hash:
             self._offered = batch.hash, time.monotonic()
         sent = batch if self._keeps_vectors else replace(batch, details={})
-        await self._worker.call(self._session.append, sent)
+        await self._ask(self._session.append, sent)
         took = time.monotonic() - self._offered[1]
         self._audience.committed(took, batch.count, len(batch.body))

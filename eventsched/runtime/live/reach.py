@@ -40,6 +40,12 @@ class Reach:
         return None if since is None else self._clock() - since
 
     @property
+    def lacking(self) -> float:
+        """Seconds for which nothing was answered, though it was asked; 0 while nothing is amiss."""
+        since = self._asked if self._since is None else self._since
+        return 0.0 if since is None else self._clock() - since
+
+    @property
     def trouble(self) -> str:
         """Why it cannot be worked with now, "" where it can."""
         if self._since is not None:

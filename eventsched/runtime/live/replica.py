@@ -9,7 +9,7 @@ replicas from disturbing each other; that an old leader binds nothing is the log
 
 import asyncio
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -18,12 +18,13 @@ from typing import Any
 import structlog
 
 from eventsched.domain.errors import UnavailableError
-from eventsched.domain.records import StreamStarted
+from eventsched.domain.records import HistoryLost, StreamStarted
 from eventsched.eventlog.session import Session
 from eventsched.eventlog.tailing import Tail
 from eventsched.eventlog.thinning import thin
 from eventsched.runtime.fold import Standby
-from eventsched.runtime.leader import Leader, Limits
+from eventsched.runtime.leader import Leader
+from eventsched.runtime.limits import Limits
 from eventsched.runtime.live.driver import Driver
 from eventsched.runtime.live.follower import Follower
 from eventsched.runtime.live.ledger import Ledger
@@ -35,6 +36,10 @@ from eventsched.scheduling.ledger import Logged
 
 GRACE = 5.0
 """Seconds for what is under way when a replica is told to end."""
+PATIENCE = 45.0
+"""Seconds for which a leader waits for its database before another replica may have its turn."""
+REST = 15.0
+"""Seconds for which it does not stand for election then: as long as a Lease lasts."""
 _OFTEN, _WINDOW = 5, 300.0
 """So many terms that somebody else ended within so many seconds are too many."""
 
@@ -59,6 +64,8 @@ class Plan:
     vectors_age: float = 0.0
     """Seconds after which vectors are deleted; 0: never."""
     grace: float = GRACE
+    patience: float = PATIENCE
+    rest: float = REST
 
 
 class Replica:
@@ -80,10 +87,16 @@ class Replica:
         self.ledger: Ledger | None = None
         self.driver: Driver | None = None
         self.terms = 0
+        self.counts: Counter[str] = Counter()
+        """What the leaders of terms that are over have counted."""
         self._cluster, self._election, self._audience = cluster, election, audience
         self._now = now
         self._ended = asyncio.Event()
         self._deposed: deque[float] = deque(maxlen=_OFTEN)
+        self._rest = 0.0
+        self._forgotten = False
+        """Whether the log was seen to lack what was committed once, and no term has dealt with it:
+        all that is remembered from term to term, as the log may not show it."""
 
     async def run(self) -> None:
         """Until ``end``. Raises CorruptLogError, UnavailableError for what waiting does not mend,
@@ -102,6 +115,7 @@ class Replica:
     async def _round(self) -> None:
         reader = Worker("log reader")
         standby = self.standby = Standby(self.plan.make_engine, self.plan.stream)
+        standby.rewritten = self._forgotten
         tail = Tail(self.plan.address, self.plan.stream)
         follower = self.follower = Follower(standby, tail, reader)
         reason = ""
@@ -109,6 +123,7 @@ class Replica:
             if await self._elected(follower):
                 reason = await self._term(standby, follower, partial(attend, tail, reader))
         finally:
+            self._forgotten |= standby.rewritten or (self.ledger is not None and self.ledger.lost)
             self.driver = self.ledger = None
             reader.stop(tail.close)
             await self._election.release()
@@ -116,9 +131,10 @@ class Replica:
             await self._after(reason)
 
     async def _elected(self, follower: Follower) -> bool:
-        """Follows until this replica may lead; False where it is to end instead."""
+        """Follows until this replica may lead; False where it is to end instead. Who has not read
+        the log does not stand for election: without the database nobody leads."""
         following = asyncio.create_task(follower.run())
-        winning = asyncio.create_task(self._election.won())
+        winning = asyncio.create_task(self._won(follower))
         ending = asyncio.create_task(self._ended.wait())
         try:
             await _first(following, winning, ending)
@@ -128,6 +144,12 @@ class Replica:
         _raise_failure(winning)
         return not self._ended.is_set()
 
+    async def _won(self, follower: Follower) -> None:
+        await follower.there()
+        await asyncio.sleep(self._rest)
+        self._rest = 0.0
+        await self._election.won()
+
     async def _term(
         self, standby: Standby, follower: Follower, asked: Callable[[Driver], Awaitable[None]]
     ) -> str:
@@ -135,7 +157,7 @@ class Replica:
         what people ask for."""
         self.terms += 1
         won = time.monotonic()
-        logger.info("a term begins", stream=self.plan.stream)
+        logger.info("a term begins")
         leader = Leader(standby, self.plan.opening, self.plan.limits, self._observe)
         session, writer = Session(self.plan.address), Worker("log writer")
         self.ledger = Ledger(
@@ -157,11 +179,12 @@ class Replica:
         try:
             return await self._driven(driver, asked(driver))
         finally:
+            self.counts.update(leader.counts)
             writer.stop(session.close)
 
     async def _driven(self, driver: Driver, asking: Awaitable[None]) -> str:
         running = asyncio.create_task(driver.run())
-        losing = asyncio.create_task(self._election.lost())
+        losing = asyncio.create_task(self._replaced())
         ending = asyncio.create_task(self._ended.wait())
         beside = [asyncio.ensure_future(each) for each in (self._thin(), asking)]
         try:
@@ -179,6 +202,23 @@ class Replica:
         if not losing.cancelled():
             logger.warning("no longer the leader", reason=losing.result())
         return ""
+
+    async def _replaced(self) -> str:
+        """Waits until another one is to lead, and says why: the lease is lost, or the database has
+        not answered for so long that it is given back. Where the database is away for all, nobody
+        stands for election any more, until it is back."""
+        losing = asyncio.create_task(self._election.lost())
+        try:
+            while not losing.done():
+                assert self.ledger is not None
+                left = self.plan.patience - self.ledger.reach.lacking
+                if left <= 0:
+                    self._rest = self.plan.rest
+                    return f"the database: {self.ledger.reach.trouble}"
+                await _first(losing, timeout=left)
+            return losing.result()
+        finally:
+            await _stopped(losing)
 
     async def _thin(self) -> None:
         """Deletes old vectors now and then, as long as the term lasts."""
@@ -209,6 +249,8 @@ class Replica:
             )
 
     def _observe(self, committed: Sequence[Logged]) -> None:
+        if self._forgotten and any(isinstance(each.record, HistoryLost) for each in committed):
+            self._forgotten = False
         self._audience.observe(committed, self._now())
 
 

@@ -7,19 +7,22 @@ takes what it decides.
 
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from eventsched.domain.columns import ALLOCATABLE, REQUESTED
+from eventsched.cluster.kube.shelf import Undecodable
 from eventsched.domain.records import Queue
 from eventsched.domain.state import SchedulerState
 from eventsched.runtime.leader import Leader
 from eventsched.runtime.live.kube import Kube
 from eventsched.runtime.live.replica import Replica
+from eventsched.runtime.reports import DROPPED, REFUSED
 
 STALE = 180.0
 """Seconds of a watch's silence, beyond which it counts as stalled: an API server says something
 about every minute, and the watch itself is given up after 120 s."""
+_SHOWN = 3
+"""Troubles of one kind that readiness tells of."""
 
 
 class WatchFacts(NamedTuple):
@@ -57,6 +60,7 @@ class LiveStatus:
         return {
             "start": self.waiting,
             "watches": self._watch_trouble(),
+            "rights": _some(self.kube.calls.refusals.forbidden) if self.kube is not None else "",
             "database": self._database_trouble(),
             "term": self._term_trouble(),
         }
@@ -73,8 +77,7 @@ class LiveStatus:
                 for name, each in facts
                 if each.lag > STALE
             ]
-        more = f" (and {len(troubles) - 3} more)" if len(troubles) > 3 else ""
-        return "; ".join(troubles[:3]) + more
+        return _some(troubles)
 
     def _database_trouble(self) -> str:
         replica = self.replica
@@ -175,9 +178,7 @@ class LiveStatus:
         if self._state is None:
             return 0
         table = self._state.nodes
-        books = table.books[list(table.rows.values())]
-        over = books[:, REQUESTED] > books[:, ALLOCATABLE]
-        return int(over.any(axis=1).sum())
+        return table.overbooked(list(table.rows.values()))
 
     @property
     def reports_waiting(self) -> int:
@@ -187,9 +188,13 @@ class LiveStatus:
 
     @property
     def reports_dropped(self) -> int:
-        """Those that were given up by the present leader."""
-        reports = self._leader.reports if self._leader is not None else None
-        return reports.dropped if reports is not None else 0
+        """Those that were given up, by all leaders of this process."""
+        return self._count(DROPPED)
+
+    @property
+    def reports_refused(self) -> int:
+        """Those that the API server would not take, from all leaders of this process."""
+        return self._count(REFUSED)
 
     @property
     def watches(self) -> Mapping[str, WatchFacts]:
@@ -208,10 +213,22 @@ class LiveStatus:
             for name, each in self.kube.store.progress.items()
         }
 
+    @property
+    def undecodable(self) -> Iterator[Undecodable]:
+        """The objects that are passed over."""
+        return self.kube.store.undecodable if self.kube is not None else iter(())
+
     def pod_name(self, uid: str) -> str:
         """``namespace/name`` of a pod, "" where it is not known (any more)."""
         found = self._state.pods.get(uid) if self._state is not None else None
         return f"{found.pod.namespace}/{found.pod.name}" if found is not None else ""
+
+    def _count(self, what: str) -> int:
+        """What all leaders of this process have counted of something."""
+        if self.replica is None:
+            return 0
+        present = self._leader.counts[what] if self._leader is not None else 0
+        return self.replica.counts[what] + present
 
     @property
     def _leader(self) -> Leader | None:
@@ -225,3 +242,9 @@ class LiveStatus:
         if replica is None or (replica.driver is not None and replica.driver.apart):
             return None
         return replica.standby.fold.engine.state
+
+
+def _some(troubles: Sequence[str]) -> str:
+    """The first ones in a line, and how many there are beside them."""
+    more = f" (and {len(troubles) - _SHOWN} more)" if len(troubles) > _SHOWN else ""
+    return "; ".join(troubles[:_SHOWN]) + more

@@ -13,7 +13,7 @@ from eventsched.domain.columns import NodeTable
 from eventsched.domain.journal import Rows
 from eventsched.domain.objects import Pod
 from eventsched.domain.preemptions import Preemptions
-from eventsched.domain.views import PodStep, TrialView, widen, with_steps
+from eventsched.domain.views import PodStep, TrialView, with_steps
 from eventsched.scheduling.classes import PASSES, ClassColumns, Keys
 from eventsched.scheduling.framework import Cycle
 from eventsched.scheduling.profile import Filter, Profile
@@ -146,6 +146,5 @@ def _joined(
         ]
         return kept + joined
 
-    widen(table, joined)
     books = with_steps(table, view.books_at(positions), joined)
     return TrialView(table, view.rows[positions], steps, books)

@@ -1,0 +1,97 @@
+"""What an API server does not let us do: how long it counts, and what it is called."""
+
+import json
+
+import pytest
+
+from eventsched.cluster.kube.api import Answer
+from eventsched.cluster.kube.refusals import Refusals
+from tests.kube.fakeapi import PODS, refusal
+from tests.kube.watched import run, serving, until
+
+BIND = "create pods/binding"
+TEXT = (
+    'pods "web" is forbidden: User "x" cannot create resource "pods/binding" in API group "" in '
+    'the namespace "shop"'
+)
+RULE = '{apiGroups: [""], resources: ["pods/binding"], verbs: ["create"]}'
+
+
+class Clock:
+    """Seconds."""
+
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def said(status: int, message: str) -> Answer:
+    """A Status."""
+    return Answer(status, json.dumps({"kind": "Status", "message": message}).encode())
+
+
+def test_what_is_forbidden_is_named_with_the_rule_until_it_is_granted() -> None:
+    refusals = Refusals(Clock())
+    refusals.saw(BIND, said(403, TEXT))
+    assert refusals.forbidden == [
+        f"may not {BIND}: {TEXT}; add the rule {RULE} to the scheduler's role"
+    ]
+    refusals.saw(BIND, Answer(201, b""))
+    assert refusals.forbidden == []
+
+
+def test_what_is_not_asked_for_again_is_not_held_against_anybody() -> None:
+    """Such as a bind, by a replica that does not lead any more."""
+    clock = Clock()
+    refusals = Refusals(clock)
+    refusals.saw(BIND, said(403, TEXT))
+    clock.now += 200
+    refusals.saw(BIND, said(403, TEXT))
+    clock.now += 300
+    assert len(refusals.forbidden) == 1
+    clock.now += 1
+    assert refusals.forbidden == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (said(401, "Unauthorized"), [f"may not {BIND}: Unauthorized"]),
+        (said(403, "exceeded quota: pods=3"), []),  # by admission, for the one object
+        (said(409, "already assigned"), []),
+        (said(500, "etcdserver: request timed out"), []),
+    ],
+)
+def test_what_counts(answer: Answer, expected: list[str]) -> None:
+    refusals = Refusals(Clock())
+    refusals.saw(BIND, answer)
+    assert refusals.forbidden == expected
+
+
+def test_no_answer_is_another_matter() -> None:
+    """Also where a refusal came before: it is not known any more."""
+    refusals = Refusals(Clock())
+    refusals.saw(BIND, said(403, TEXT))
+    refusals.unanswered(BIND, "connection broken")
+    assert refusals.forbidden == []
+    assert refusals.present == [f"no answer to {BIND}: connection broken"]
+
+
+def test_a_right_that_is_taken_away_is_named_with_its_rule() -> None:
+    """Where the watch is told of, in the log and by readiness."""
+    message = 'pods is forbidden: User "x" cannot watch resource "pods" in API group "" at the …'
+
+    async def scenario() -> None:
+        async with serving(PODS) as (server, watched):
+            await watched.follow()
+            server.fail("watch", PODS, refusal(403, message))
+            server.say(PODS, None)
+            await until(lambda: bool(watched.named("watch_broken")))
+            [line] = watched.named("watch_broken")
+            assert line["reason"] == (
+                f"{message}; add the rule "
+                '{apiGroups: [""], resources: ["pods"], verbs: ["watch"]} to the scheduler\'s role'
+            )
+
+    run(scenario())

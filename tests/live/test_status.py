@@ -1,0 +1,221 @@
+"""What a replica tells probes and metrics of itself, part by part."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from eventsched.cluster.kube.api import Answer
+from eventsched.cluster.kube.refusals import Refusals
+from eventsched.cluster.kube.shelf import Progress, Undecodable
+from eventsched.runtime.fold import Standby
+from eventsched.runtime.live.reach import Reach
+from eventsched.runtime.live.status import STALE, LiveStatus, WatchFacts
+from eventsched.runtime.reports import DROPPED, REFUSED
+from tests.builders import engine_of, make_pod
+from tests.live.stage import Stage, nodes, pods, until
+
+NOW = 1000.0
+WELL = {"start": "", "watches": "", "rights": "", "database": "", "term": ""}
+BAD = Undecodable("Pod", "shop/bad", "effect 'Sometimes', which is not known", 7, kept=False)
+
+
+@pytest.fixture(autouse=True)
+def _noon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock that watches are held against stands still."""
+    clock = SimpleNamespace(monotonic=lambda: NOW)
+    monkeypatch.setattr("eventsched.runtime.live.status.time", clock)
+
+
+def kube(**watches: Progress) -> Any:
+    """A cluster's side with these watches; of the pods one cannot be read."""
+    shelves = {name: SimpleNamespace(undecodable={}) for name in watches}
+    if "Pod" in shelves:
+        shelves["Pod"].undecodable["uid"] = BAD
+    store = SimpleNamespace(progress=watches, shelves=shelves, undecodable=iter([BAD]))
+    return SimpleNamespace(store=store, calls=SimpleNamespace(refusals=Refusals(lambda: NOW)))
+
+
+def live(silence: float = 1.0) -> Progress:
+    """A watch that said something so many seconds ago."""
+    return Progress(lines=12, relists=2, reconnects=3, last_line=NOW - silence, problem="")
+
+
+def replica(**parts: Any) -> Any:
+    """A replica with these parts, following at the beginning of a stream."""
+    fresh = {
+        "driver": None, "ledger": None, "follower": None, "counts": Counter(),
+        "standby": Standby(lambda: engine_of(), "s"),
+    }  # fmt: skip
+    return SimpleNamespace(**{**fresh, **parts})
+
+
+def follower(*, caught_up: bool = True, lag: int = 0) -> Any:
+    """Who follows in epoch 4."""
+    return SimpleNamespace(reach=Reach(), caught_up=caught_up, lag=lag, epoch=4)
+
+
+def running(part: Any, **watches: Progress) -> LiveStatus:
+    """The facts of a process that has started."""
+    status = LiveStatus("eventsched")
+    status.kube = kube(**(watches or {"Pod": live()}))
+    status.replica, status.waiting = part, ""
+    return status
+
+
+def numbers(status: LiveStatus) -> dict[str, Any]:
+    """All facts that are numbers, or mappings of numbers, but those of the watches."""
+    names = (
+        "leading epoch log_head log_lag queues unschedulable nodes pods reservations open_binds"
+        " open_evictions overcommitted_nodes reports_waiting reports_dropped reports_refused"
+    )
+    found = {name: getattr(status, name) for name in names.split()}
+    return {name: value for name, value in found.items() if value}
+
+
+# --- readiness ------------------------------------------------------------------------------
+
+
+def test_a_process_that_has_just_started() -> None:
+    """Nothing is there, and nothing is counted."""
+    status = LiveStatus("eventsched")
+    away = "the API server is not reached yet"
+    assert status.liveness == {}
+    assert status.readiness == {**WELL, "start": "it has just started", "watches": away}
+    assert (numbers(status), status.watches, list(status.undecodable)) == ({}, {}, [])
+    assert status.pod_name("uid") == ""
+
+
+def test_watches_that_are_broken_come_before_those_that_are_silent() -> None:
+    """Some are named, the others counted."""
+    broken = {f"R{number}": Progress(problem=f"broken {number}") for number in range(5)}
+    status = running(replica(follower=follower()), Pod=live(STALE + 5), Node=live(STALE))
+    assert status.readiness == {**WELL, "watches": "Pod: nothing heard for 185 s"}
+    status = running(replica(follower=follower()), Pod=live(STALE + 5), **broken)
+    assert status.readiness == {
+        **WELL,
+        "watches": "R0: broken 0; R1: broken 1; R2: broken 2 (and 2 more)",
+    }
+
+
+def test_a_right_that_is_missing() -> None:
+    """Whether it leads or not: it could not do its work."""
+    status = running(replica(follower=follower()))
+    assert status.kube is not None
+    message = b'cannot create resource \\"pods/binding\\" in API group \\"\\"'
+    refused = Answer(403, b'{"kind": "Status", "message": "%s"}' % message)
+    status.kube.calls.refusals.saw("create pods/binding", refused)
+    assert status.readiness == {
+        **WELL,
+        "rights": 'may not create pods/binding: cannot create resource "pods/binding" in API group '
+        '""; add the rule {apiGroups: [""], resources: ["pods/binding"], verbs: ["create"]} to the '
+        "scheduler's role",
+    }
+
+
+def test_a_database_that_is_away() -> None:
+    """To a standby the log that it reads, to a leader the one that it writes."""
+    lost = Reach(lambda: NOW)
+    lost.missed("connection refused")
+    words = "away for 0 s: connection refused"
+    standby, leading = follower(), SimpleNamespace(reach=lost)
+    standby.reach = lost
+    assert running(replica(follower=standby)).readiness == {**WELL, "database": words}
+    driver = SimpleNamespace(leader=SimpleNamespace(leading=True))
+    there = replica(follower=follower(), ledger=leading, driver=driver)
+    assert running(there).readiness == {**WELL, "database": words}
+
+
+def test_where_a_term_is() -> None:
+    behind = replica(follower=follower(caught_up=False, lag=7))
+    assert running(behind).readiness == {
+        **WELL,
+        "term": "catching up with the log, 7 records behind",
+    }
+    begun = replica(driver=SimpleNamespace(leader=SimpleNamespace(leading=False)))
+    assert running(begun).readiness == {
+        **WELL,
+        "term": "a term has begun; it does not lead yet",
+    }
+    leads = replica(driver=SimpleNamespace(leader=SimpleNamespace(leading=True)))
+    assert running(leads).readiness == WELL
+
+
+# --- numbers --------------------------------------------------------------------------------
+
+
+def test_watches_and_what_cannot_be_read() -> None:
+    status = running(replica(), Pod=live(2.5), Node=Progress())
+    assert status.watches == {
+        "Pod": WatchFacts(12, 2, 3, 2.5, 1),
+        "Node": WatchFacts(0, 0, 0, 0.0, 0),
+    }
+    assert list(status.undecodable) == [BAD]
+
+
+def test_a_standby_tells_of_the_log() -> None:
+    """It has the first records of a stream to read yet."""
+    status = running(replica(follower=follower(lag=7)))
+    queues = dict.fromkeys(status.queues, 0)
+    assert numbers(status) == {"epoch": 4, "log_head": 7, "log_lag": 7, "queues": queues}
+
+
+def play(story: Callable[[Stage, LiveStatus], Awaitable[None]]) -> None:
+    """Tells a story of a leader of three nodes of 4 cpu."""
+
+    async def run() -> None:
+        stage = Stage()
+        stage.cluster.put(*nodes(3))
+        part = replica(driver=stage.driver, standby=stage.leader._standby, follower=follower())
+        driving = asyncio.create_task(stage.driver.run())
+        try:
+            await until(lambda: stage.leader.settled)
+            await story(stage, running(part))
+        finally:
+            driving.cancel()
+            await asyncio.gather(driving, return_exceptions=True)
+
+    asyncio.run(run())
+
+
+def test_a_leader_tells_of_its_pods() -> None:
+    """On nodes, one of which others have filled, waiting, and with binds under way."""
+
+    async def story(stage: Stage, status: LiveStatus) -> None:
+        theirs = make_pod("theirs", cpu=5000, memory=0, node_name="n0")
+        stage.cluster.put(theirs, *pods(10), make_pod("large", cpu=100_000))
+        await until(lambda: len(stage.bound) == 11 and stage.leader.settled)
+        stage.cluster.held = True
+        stage.cluster.put(*pods(4, "held-"))
+        fits = {("NodeResourcesFit", "default-scheduler"): 1}
+        await until(lambda: len(stage.cluster.binds) == 14 and stage.leader.settled)
+        await until(lambda: stage.leader.settled and status.unschedulable == fits)
+        found = numbers(status)
+        assert found.pop("reports_waiting", 0) == status.reports_waiting
+        assert found == {
+            "leading": True, "epoch": stage.leader.term.epoch, "nodes": 3, "pods": 15,
+            "log_head": len(stage.database.kinds), "reservations": 4, "open_binds": 4,
+            "overcommitted_nodes": 1, "unschedulable": fits,
+            "queues": {"active": 0, "backoff": 0, "unschedulable": 1, "gated": 0},
+        }  # fmt: skip
+        assert status.pod_name("held-0") == "default/held-0"
+        stage.driver.apart = True  # its state is somebody else's business for a while
+        assert (status.nodes, status.pods, status.queues, status.pod_name("p0")) == (0, 0, {}, "")
+        stage.driver.apart = False
+        stage.cluster.held = False
+        await until(lambda: len(stage.bound) == 15)
+
+    play(story)
+
+
+def test_reports_that_were_given_up_are_counted_over_terms() -> None:
+    """What is a counter does not fall when a term ends."""
+    before = Counter({DROPPED: 2, REFUSED: 1, "PodBound": 5})
+    status = running(replica(counts=before))
+    assert (status.reports_dropped, status.reports_refused) == (2, 1)
+    leader = SimpleNamespace(counts=Counter({DROPPED: 3}), leading=False, reports=None)
+    status = running(replica(counts=before, driver=SimpleNamespace(leader=leader, apart=False)))
+    assert (status.reports_dropped, status.reports_refused) == (5, 1)
