@@ -380,8 +380,7 @@ class SchedulerState:
             self._lodge(state)
 
     def put_back(self, state: PodState) -> None:
-        """Books a pod from a snapshot where it was. To be called in the order in which the pods
-        came to their nodes: among equals that order decides who has to go."""
+        """Books a pod from a snapshot, in the order in which pods came: it decides who has to go."""
         state.pod = self._interned(state.pod)
         if state.row >= 0:
             self.nodes.place(state.row, state.pod)
