@@ -380,7 +380,7 @@ class SchedulerState:
             self._lodge(state)
 
     def put_back(self, state: PodState) -> None:
-        """Books a pod from a snapshot, in the order in which pods came: it decides who has to go."""
+        """Books a pod from a snapshot, in the order in which pods came: that decides who goes."""
         state.pod = self._interned(state.pod)
         if state.row >= 0:
             self.nodes.place(state.row, state.pod)
