@@ -3,6 +3,7 @@ own adapter: what that does is checked with this one, which shares nothing with 
 
 import http.client
 import json
+import select
 import ssl
 import threading
 import time
@@ -98,12 +99,14 @@ class Client:
         **params: object,
     ) -> Answer:
         """One request; every status is an answer. An idempotent one is sent again where the server
-        has closed an idle connection."""
+        closes an idle connection just then."""
         sent = None if body is None else json.dumps(body).encode()
         headers = {**self._headers, "Content-Type": content_type}
         where = f"{path}?{urlencode(params)}" if params else path
         for attempt in (1, 2):
             connection = self._connection()
+            if connection.sock is not None and select.select([connection.sock], [], [], 0)[0]:
+                connection.close()  # the server has closed it, as it does when it was long idle
             fresh = connection.sock is None
             try:
                 connection.request(method, where, sent, headers)
