@@ -159,7 +159,7 @@ class Asking:
                 answers["normalize_score"] = plain(each.normalize(cycle, pod, scores))
 
     def _ask(self, method: str, answers: Answers, *arguments: Any) -> None:
-        if hasattr(self.plugin, method):
+        if callable(getattr(self.plugin, method, None)):
             for each in arguments:
                 if isinstance(each, Cycle):
                     each.plugin = self.plugin.name

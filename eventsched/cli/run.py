@@ -69,6 +69,7 @@ def run(options: argparse.Namespace) -> int:
     kubeconfig = Path(settings.client.kubeconfig) if settings.client.kubeconfig else None
     try:
         from eventsched.cli import service
+        from eventsched.cluster.kube.access import require_files
         from eventsched.eventlog.database import written
     except ModuleNotFoundError as lacking:
         raise InputError(
@@ -76,6 +77,7 @@ def run(options: argparse.Namespace) -> int:
             f"needs the package {lacking.name}",
             "install it: pip install 'eventsched[cluster]'",
         ) from lacking
+    require_files(kubeconfig, os.environ)
     service.begin_logging(settings, [*assembly.warnings])
     with written(database, data_dir) as address:
         return service.serve(

@@ -92,7 +92,8 @@ def test_no_configuration(tmp_path: Path) -> None:
         assert error.problem == "does not exist"
         error = await refused(environ={"KUBECONFIG": str(tmp_path / "none")})
         assert isinstance(error, InputError)
-        assert "cannot be used" in error.problem
+        assert error.where.startswith("$KUBECONFIG")
+        assert error.problem == "does not exist"
 
     run(body())
 

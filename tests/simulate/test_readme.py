@@ -34,3 +34,15 @@ def test_the_readmes_plugins_work_as_they_stand(
     ]
     assert all(len(each) == 1 for each in raws)
     assert any(raw for (raw,) in raws)
+
+
+@pytest.mark.parametrize("kept", ["spare", "reserve"])
+def test_the_readmes_plugin_has_nothing_to_mend(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, kept: str
+) -> None:
+    """An attribute that is called like an extension point is none."""
+    [text] = re.findall(r"```python\n(# free_cpu\.py\n.*?)```", README, re.DOTALL)
+    (tmp_path / "free_cpu.py").write_text(text.replace("self.spare", f"self.{kept}"))
+    code = main(["plugin", "check", str(tmp_path / "free_cpu.py"), "--attempts", "20"])
+    said = capsys.readouterr().out
+    assert code == 0, said

@@ -218,12 +218,20 @@ async def connect(
     return api
 
 
+def require_files(kubeconfig: Path | None, environ: Mapping[str, str]) -> None:
+    """Raises InputError where a kubeconfig is named, here or by $KUBECONFIG, that is not there."""
+    if kubeconfig is not None and not kubeconfig.exists():
+        raise InputError(
+            f"kubeconfig {kubeconfig}", "does not exist", "check --kubeconfig, or leave it away"
+        )
+    named = environ.get("KUBECONFIG", "")
+    if kubeconfig is None and named and not any(map(os.path.exists, named.split(os.pathsep))):
+        raise InputError(f"$KUBECONFIG: {named}", "does not exist", "name a file that does")
+
+
 def _chosen(kubeconfig: Path | None, context: str | None, environ: Mapping[str, str]) -> Load:
+    require_files(kubeconfig, environ)
     if kubeconfig is not None:
-        if not kubeconfig.exists():
-            raise InputError(
-                f"kubeconfig {kubeconfig}", "does not exist", "check --kubeconfig, or leave it away"
-            )
         return from_kubeconfig(str(kubeconfig), context)
     if environ.get("KUBECONFIG"):
         return from_kubeconfig(environ["KUBECONFIG"], context)
