@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from eventsched.eventlog.embedded import EmbeddedPostgres
+from tests.contract.proxy import Proxy, between
 from tests.databases import (
     database,
     each_database,
@@ -38,6 +39,13 @@ def place() -> Iterator[Path]:
     for log in folder.rglob("postgres.log"):
         EmbeddedPostgres(log.parent).stop_unused()
     shutil.rmtree(folder)
+
+
+@pytest.fixture
+def proxy(database: str) -> Iterator[Proxy]:
+    """A way to the database that can lose things."""
+    with between(database) as proxy:
+        yield proxy
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,7 @@
 
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -28,15 +28,8 @@ from eventsched.eventlog.reading import Reader
 from eventsched.eventlog.session import Session
 from eventsched.eventlog.tailing import Tail
 from eventsched.scheduling.ledger import Logged
-from tests.contract.proxy import Loss, Proxy, between
+from tests.contract.proxy import Loss, Proxy
 from tests.databases import migrate
-
-
-@pytest.fixture
-def proxy(database: str) -> Iterator[Proxy]:
-    """A way to the database that can lose things."""
-    with between(database) as proxy:
-        yield proxy
 
 
 def sealed(term: Term, head: Head, count: int = 1) -> SealedBatch:

@@ -21,7 +21,7 @@ from eventsched.runtime.live.clock import Clock
 from eventsched.runtime.live.replica import Replica
 from tests.builders import engine_of
 from tests.live.stage import pods, until
-from tests.postgres.test_replica import STREAM, Scene
+from tests.postgres.replicas import STREAM, Scene
 
 STICKY = "FirstScheduledNode"
 

@@ -12,15 +12,8 @@ from eventsched.eventlog.errors import CorruptLogError, HistoryChangedError, Ref
 from eventsched.eventlog.port import Snapshot
 from eventsched.eventlog.postgres import PostgresEventLog
 from eventsched.eventlog.tailing import Tail
-from tests.contract.proxy import Proxy, between
+from tests.contract.proxy import Proxy
 from tests.contract.test_eventlog import append, batch, stored
-
-
-@pytest.fixture
-def proxy(database: str) -> Iterator[Proxy]:
-    """A way to the database that can lose things."""
-    with between(database) as proxy:
-        yield proxy
 
 
 @pytest.fixture

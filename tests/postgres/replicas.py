@@ -1,0 +1,124 @@
+"""A replica on a real database beside a cluster in memory, and stories that are played with it."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from eventsched.eventlog.reading import Reader
+from eventsched.plugins.node_resources_fit import NodeResourcesFit
+from eventsched.runtime.leader import Leader
+from eventsched.runtime.limits import Limits
+from eventsched.runtime.live.clock import Clock
+from eventsched.runtime.live.ports import Silence
+from eventsched.runtime.live.replica import Plan, Replica
+from eventsched.scheduling.ledger import Logged
+from tests.builders import engine_of
+from tests.faults.cluster import OPENING
+from tests.live.stage import LiveCluster, nodes
+
+STREAM = "s"
+
+
+class Ears(Silence):
+    """Hears what is committed."""
+
+    def __init__(self) -> None:
+        self.positions: list[int] = []
+        self.takeovers = self.fences = 0
+
+    def observe(self, logged: Sequence[Logged], now: int) -> None:
+        """Keeps the positions."""
+        self.positions += [each.position for each in logged]
+
+    def took_over(self, seconds: float) -> None:
+        """Counts."""
+        self.takeovers += 1
+
+    def fenced(self) -> None:
+        """Counts."""
+        self.fences += 1
+
+
+class Booth:
+    """An election that a test decides."""
+
+    def __init__(self, *, wins: bool = True) -> None:
+        self.wins, self.loses = asyncio.Event(), asyncio.Event()
+        self.released = self.stood = 0
+        if wins:
+            self.wins.set()
+
+    async def won(self) -> None:
+        """See the port."""
+        self.stood += 1
+        await self.wins.wait()
+
+    async def lost(self) -> str:
+        """See the port."""
+        await self.loses.wait()
+        return "the lease is held by another"
+
+    async def release(self) -> None:
+        """See the port."""
+        self.released += 1
+
+
+class Scene:
+    """A replica and what it needs."""
+
+    def __init__(self, address: str, *, wins: bool = True, **more: Any) -> None:
+        self.cluster, self.ears, self.booth = LiveCluster(), Ears(), Booth(wins=wins)
+        self.cluster.put(*nodes(3))
+        plan = Plan(
+            lambda: engine_of(NodeResourcesFit()), OPENING, address, STREAM, "me",
+            Limits(records=16, snapshot_every=20), **more,
+        )  # fmt: skip
+        self.replica = Replica(plan, self.cluster, self.booth, self.ears, Clock().now)
+
+    @property
+    def leads(self) -> bool:
+        """Whether the replica makes attempts."""
+        driver = self.replica.driver
+        return driver is not None and driver.leader.leading
+
+    @property
+    def leader(self) -> Leader:
+        """The leader of the term."""
+        assert self.replica.driver is not None
+        return self.replica.driver.leader
+
+    @property
+    def settled(self) -> bool:
+        """Whether it does, and everything is committed."""
+        driver = self.replica.driver
+        return self.leads and driver is not None and driver.leader.settled
+
+    @property
+    def bound(self) -> int:
+        """Pods on nodes."""
+        return sum(bool(seen.pod.node_name) for seen in self.cluster.server.pods.values())
+
+
+Story = Callable[[Scene, "asyncio.Task[None]"], Awaitable[None]]
+
+
+def play(address: str, story: Story, **more: Any) -> Scene:
+    """Runs a replica beside a story, and ends it where it still runs."""
+
+    async def run() -> Scene:
+        scene = Scene(address, **more)
+        running = asyncio.create_task(scene.replica.run())
+        try:
+            await story(scene, running)
+        finally:
+            scene.replica.end()
+            async with asyncio.timeout(30):
+                await asyncio.gather(running, return_exceptions=True)
+        return scene
+
+    return asyncio.run(run())
+
+
+def kinds(address: str) -> list[str]:
+    """The kinds of all records."""
+    return [each.kind for each in Reader(address, STREAM).read()]
