@@ -22,7 +22,6 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY
 
 SCHEMA = "eventsched_log"
-PEOPLE = "eventsched"
 
 metadata = MetaData(schema=SCHEMA)
 
