@@ -3,6 +3,8 @@ own adapter: what that does is checked with this one, which shares nothing with 
 
 import http.client
 import json
+import select
+import socket
 import ssl
 import threading
 import time
@@ -63,6 +65,14 @@ class ApiError(Exception):
         return self.answer.status
 
 
+def _has_ended(idle: socket.socket) -> bool:
+    """Whether the server has closed an idle connection, as it does after a while; nothing else
+    would make it readable."""
+    poll = select.poll()
+    poll.register(idle, select.POLLIN)
+    return bool(poll.poll(0))
+
+
 class Client:
     """Speaks to one API server as one user; every thread has a connection of its own.
 
@@ -98,12 +108,14 @@ class Client:
         **params: object,
     ) -> Answer:
         """One request; every status is an answer. An idempotent one is sent again where the server
-        has closed an idle connection."""
+        closes an idle connection just then."""
         sent = None if body is None else json.dumps(body).encode()
         headers = {**self._headers, "Content-Type": content_type}
         where = f"{path}?{urlencode(params)}" if params else path
         for attempt in (1, 2):
             connection = self._connection()
+            if connection.sock is not None and _has_ended(connection.sock):
+                connection.close()
             fresh = connection.sock is None
             try:
                 connection.request(method, where, sent, headers)

@@ -1,11 +1,12 @@
 -- What extenders were asked, and what they answered.
 
--- How many rows a text of ranges stands for: 0-2,5 are 4.
 CREATE FUNCTION eventsched_log.rows_in(p_ranges text) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
     SELECT coalesce(sum(coalesce(nullif(split_part(r, '-', 2), ''), split_part(r, '-', 1))::bigint
                         - split_part(r, '-', 1)::bigint + 1), 0)::bigint
     FROM string_to_table(nullif(p_ranges, ''), ',') AS r
 $$;
+
+COMMENT ON FUNCTION eventsched_log.rows_in IS 'How many rows a text of ranges stands for: 0-2,5 are 4.';
 
 CREATE VIEW eventsched.extender_calls AS
 SELECT stream, seq, at, namespace, pod, pod_uid, (record ->> 'attempt')::integer AS attempt,
