@@ -10,14 +10,17 @@ from eventsched.authoring.asking import Answers, Asking
 from eventsched.domain.objects import Node
 from eventsched.scheduling.framework import DependsOn, depends_on
 
+_BEYOND = (DependsOn.IMAGES, DependsOn.SAMPLES)
+
 
 class Kept(NamedTuple):
-    """What was answered, by rows, and about which nodes."""
+    """What was answered, by rows, and about which nodes. ``beyond`` are the versions of what
+    answers may depend on besides a node and its pods."""
 
     answers: dict[int, Any]
     nodes: list[Node | None]
     usage: int
-    images: int
+    beyond: tuple[int, int]
 
 
 class Dependence:
@@ -35,14 +38,15 @@ class Dependence:
             _by_rows(answers, table.alive[: table.size].tolist()),
             list(table.nodes),
             table.usage_journal.end,
-            table.image_version,
+            (table.image_version, table.samples.version),
         )
         before = self._kept.get(signature)
         self._kept[signature] = mine
         if before is None:
             return ""
-        if DependsOn.IMAGES in self._declared and before.images != mine.images:
-            return ""
+        for part, old, new in zip(_BEYOND, before.beyond, mine.beyond, strict=True):
+            if part in self._declared and old != new:
+                return ""
         used = table.usage_journal.since(before.usage)
         changed = set(range(table.size)) if used is None else set(used.tolist())
         for row in sorted(before.answers.keys() & mine.answers.keys()):

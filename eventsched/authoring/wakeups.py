@@ -19,7 +19,7 @@ from eventsched.domain.records import Outcome, Record
 from eventsched.domain.registry import TYPES, ClusterObject
 from eventsched.domain.views import NodeView
 from eventsched.scheduling.framework import Change, ClusterEvent
-from eventsched.scheduling.requeueing import node_events
+from eventsched.scheduling.node_changes import node_events
 
 FOLLOWED = 12
 """Pods that are followed at a time; a newer one takes the place of the oldest."""

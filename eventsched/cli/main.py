@@ -21,6 +21,7 @@ from eventsched.scheduling.guard import OverrunError
 
 COMMANDS = {
     "run": "schedule the pods of a cluster",
+    "extender": "answer a kube-scheduler that asks this as its extender, and log it",
     "simulate": "schedule a simulated cluster and say what was decided",
     "evaluate": "say what every plugin says of every node, for clusters and pods in a file",
     "plugin": "make a package for a plugin of one's own, or check one",

@@ -12,6 +12,7 @@ from eventsched.cluster.files import read_text
 from eventsched.domain.errors import InputError
 from eventsched.runtime.assembly import Assembly, assemble
 from eventsched.runtime.deadlines import Deadlines
+from eventsched.runtime.live import prometheus
 from eventsched.runtime.live import settings as live
 from eventsched.runtime.live.settings import DatabaseSettings, Settings
 from eventsched.scheduling.extenders.configured import problems as unusable
@@ -25,6 +26,13 @@ def add_to(commands: Any) -> None:
         description="Schedules the pods of a cluster until it is told to stop (SIGTERM, Ctrl-C). "
         "Options win over the environment, and that over the file; docs/run.md tells more.",
     )
+    process = add_options(parser)
+    process.add_argument("--bind-address", metavar="ADDRESS", help="default: 127.0.0.1")
+    parser.set_defaults(run=run)
+
+
+def add_options(parser: argparse.ArgumentParser) -> Any:
+    """Adds the options of a process beside a cluster; the group that more may be added to."""
     parser.add_argument(
         "--config",
         type=Path,
@@ -46,13 +54,12 @@ def add_to(commands: Any) -> None:
     add_database_options(parser, stream=False)
     parser.add_argument("--stream", metavar="NAME", help="the log's name (default: scheduler)")
     process = parser.add_argument_group("the process")
-    process.add_argument("--bind-address", metavar="ADDRESS", help="default: 127.0.0.1")
     process.add_argument(
         "--secure-port", type=int, metavar="PORT", help="default: 10259; 0 for none"
     )
     process.add_argument("--log-level", choices=("debug", "info", "warning", "error"))
     process.add_argument("--log-format", choices=("auto", "json", "text"))
-    parser.set_defaults(run=run)
+    return process
 
 
 def run(options: argparse.Namespace) -> int:
@@ -62,8 +69,19 @@ def run(options: argparse.Namespace) -> int:
     source = str(options.config or "options")
     for problem in unusable(assembly.configuration.extenders):
         raise problem.within(source)
+    for each in assembly.samplings:
+        prometheus.package_of(each.source)
     settings = settings_of(options, assembly, source)
     deadlines.seconds = live.seconds(settings.plugin_deadline)
+    return started(options, assembly, settings)
+
+
+def started(
+    options: argparse.Namespace, assembly: Assembly, settings: Settings, *warnings: str
+) -> int:
+    """Runs the process until it is told to stop; the exit code. Raises InputError and
+    UnavailableError."""
+    source = str(options.config or "options")
     database = live.database_url(settings.database, source)
     data_dir = Path(settings.database.data_dir) if settings.database.data_dir else None
     kubeconfig = Path(settings.client.kubeconfig) if settings.client.kubeconfig else None
@@ -78,11 +96,14 @@ def run(options: argparse.Namespace) -> int:
             "install it: pip install 'eventsched[cluster]'",
         ) from lacking
     require_files(kubeconfig, os.environ)
-    service.begin_logging(settings, [*assembly.warnings])
+    service.begin_logging(settings, [*assembly.warnings, *warnings])
     with written(database, data_dir) as address:
         return service.serve(
-            service.Job(assembly, settings, address, kubeconfig, tuple(options.plugin))
-        )
+            service.Job(
+                assembly, settings, address, kubeconfig, tuple(options.plugin),
+                options.command == "extender",
+            )
+        )  # fmt: skip
 
 
 def settings_of(options: argparse.Namespace, assembly: Assembly, source: str) -> Settings:

@@ -8,8 +8,9 @@ What is away is waited for, and readiness says so; what waiting does not mend en
 import asyncio
 import signal
 import socket
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,6 +22,7 @@ from eventsched.cli.exits import STOPPED
 from eventsched.cluster.kube.api import Api
 from eventsched.cluster.kube.election import own_identity
 from eventsched.domain.records import FORMAT, StreamStarted
+from eventsched.domain.stimuli import SERVES
 from eventsched.eventlog.addresses import shown
 from eventsched.logs import output
 from eventsched.logs.narration import Narrator
@@ -28,16 +30,21 @@ from eventsched.runtime import collector
 from eventsched.runtime.assembly import Assembly, registry
 from eventsched.runtime.limits import Limits
 from eventsched.runtime.live.clock import Clock
+from eventsched.runtime.live.driver import Driver
+from eventsched.runtime.live.inquiries import Inquiries
 from eventsched.runtime.live.kube import Kube, LeaseElection, reached
 from eventsched.runtime.live.ports import Election, Unopposed
+from eventsched.runtime.live.prometheus import Prometheus
 from eventsched.runtime.live.replica import Plan, Replica
-from eventsched.runtime.live.settings import ServingSettings, Settings, seconds
+from eventsched.runtime.live.requests import Attentive
+from eventsched.runtime.live.sampling import sample
+from eventsched.runtime.live.settings import ExtenderSettings, ServingSettings, Settings, seconds
 from eventsched.runtime.live.status import LiveStatus
 from eventsched.runtime.simulation import DEFAULT_SEED
 from eventsched.scheduling.config.checking import check
 from eventsched.scheduling.config.completion import completed
 from eventsched.scheduling.ledger import Logged
-from eventsched.web import pages
+from eventsched.web import extender, pages
 from eventsched.web.authorization import Reviews
 from eventsched.web.metrics import Metrics
 from eventsched.web.server import Options, serving
@@ -49,13 +56,15 @@ logger = structlog.get_logger()
 
 class Job(NamedTuple):
     """What is to be run: ``address`` is the database's, ``kubeconfig`` None for the usual places,
-    ``plugins`` are the files that were named."""
+    ``plugins`` are the files that were named; ``serves`` says that it is not to schedule, but to
+    answer other schedulers as the settings' ``extender`` says."""
 
     assembly: Assembly
     settings: Settings
     address: str
     kubeconfig: Path | None
     plugins: tuple[Path, ...]
+    serves: bool = False
 
 
 def begin_logging(settings: Settings, warnings: Sequence[str]) -> None:
@@ -79,7 +88,10 @@ def plan_of(job: Job, identity: str) -> Plan:
         format=FORMAT,
         engine=__version__,
         seed=DEFAULT_SEED,
-        inputs={"configuration": assembly.digest},
+        inputs={
+            "configuration": assembly.digest,
+            **({SERVES: settings.extender.profile} if job.serves else {}),
+        },
         configuration=assembly.text,
         plugins=assembly.sources,
     )
@@ -100,6 +112,24 @@ def plan_of(job: Job, identity: str) -> Plan:
     )
 
 
+def _sampling(
+    assembly: Assembly, now: Callable[[], int]
+) -> Callable[[Attentive], Awaitable[None]] | None:
+    """Tells a leader of the samples that plugins want; None where none does."""
+    samplings = assembly.samplings
+    if not samplings:
+        return None
+    for each in samplings:
+        logger.info(
+            "samples",
+            source=each.source,
+            server=each.address,
+            query=each.query,
+            interval=each.interval,
+        )
+    return lambda leader: sample(samplings, Prometheus, leader, now)
+
+
 def shown_configuration(job: Job) -> dict[str, Any]:
     """What /configz shows: both documents with every default filled in, and what options and
     environment have put in the place of the file's fields."""
@@ -113,13 +143,22 @@ def shown_configuration(job: Job) -> dict[str, Any]:
 class Audience:
     """Metrics and log lines hear the same."""
 
-    def __init__(self, metrics: Metrics, stream: str, status: LiveStatus) -> None:
+    def __init__(
+        self,
+        metrics: Metrics,
+        stream: str,
+        status: LiveStatus,
+        inquiries: Inquiries | None = None,
+    ) -> None:
+        self._inquiries = inquiries
         self.committed, self.fenced = metrics.committed, metrics.fenced
         self.folded, self.took_over = metrics.folded, metrics.took_over
         self._metrics, self._narrator = metrics, Narrator(stream, status.pod_name)
 
     def observe(self, logged: Sequence[Logged], now: int) -> None:
-        """Counts and tells committed records."""
+        """Counts and tells committed records; answers leave."""
+        if self._inquiries is not None:
+            self._inquiries.observe(logged)
         self._metrics.observe(logged, now)
         self._narrator.tell(logged)
 
@@ -170,10 +209,13 @@ class _Process:
             await self._serve(running)
             kube = await self._reach(running)
             clock = Clock()
-            audience = Audience(self._metrics, self._job.settings.stream, self._status)
+            inquiries = await self._answer(running) if self._job.serves else None
+            audience = Audience(self._metrics, self._job.settings.stream, self._status, inquiries)
             identity = own_identity()
             replica = Replica(
-                plan_of(self._job, identity),
+                replace(
+                    plan_of(self._job, identity), sample=_sampling(self._job.assembly, clock.now)
+                ),
                 kube,
                 self._election(kube, identity),
                 audience,
@@ -208,6 +250,21 @@ class _Process:
         )
         logger.info("serving", secure=addresses.secure, plain=addresses.plain)
 
+    async def _answer(self, running: AsyncExitStack) -> Inquiries:
+        """Other schedulers may ask from now on."""
+        settings = self._job.settings.extender
+        made = Inquiries(self._driver, seconds(settings.timeout))
+        application = extender.application(msgspec.structs.asdict(settings.paths), made.ask)
+        addresses = await running.enter_async_context(
+            serving(extender_options(settings), application, application)
+        )
+        logger.info("answering", at=addresses.secure or addresses.plain, profile=settings.profile)
+        return made
+
+    def _driver(self) -> Driver | None:
+        replica = self._status.replica
+        return None if replica is None else replica.driver
+
     async def _ask(self, path: str, body: bytes) -> tuple[int, bytes]:
         """A review, by the scheduler's own connection."""
         if self._api is None:
@@ -238,6 +295,18 @@ class _Process:
     def _election(self, kube: Kube, identity: str) -> Election:
         section = self._job.assembly.configuration.leader_election
         return LeaseElection(kube, section, identity) if section.leader_elect else Unopposed()
+
+
+def extender_options(settings: ExtenderSettings) -> Options:
+    """Where other schedulers ask."""
+    return Options(
+        settings.bind_address,
+        settings.port if settings.tls else None,
+        Path(settings.cert_file) if settings.cert_file else None,
+        Path(settings.key_file) if settings.key_file else None,
+        None if settings.tls else settings.port,
+        Path(settings.client_ca_file) if settings.client_ca_file else None,
+    )
 
 
 def _options(settings: ServingSettings) -> Options:

@@ -15,12 +15,13 @@ from typing import Any
 import msgspec
 import yaml
 
-from eventsched.cluster import translate
+from eventsched.cluster import sampled, translate
 from eventsched.cluster.admission import Admission
 from eventsched.cluster.files import read_text
 from eventsched.cluster.translate_objects import READINGS, is_read
 from eventsched.domain.errors import InputError
 from eventsched.domain.objects import Node, Pod
+from eventsched.domain.records import SamplesTaken
 from eventsched.domain.registry import AnyObject, PersistentVolumeClaim
 
 try:
@@ -37,6 +38,7 @@ class Manifests:
     nodes: list[Node] = field(default_factory=list)
     pods: list[Pod] = field(default_factory=list)
     objects: list[AnyObject] = field(default_factory=list)
+    samples: list[SamplesTaken] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     claims: dict[str, tuple[PersistentVolumeClaim, ...]] = field(default_factory=dict)
 
@@ -112,6 +114,10 @@ def _manifests(path: Path, found: Iterable[_Found], admission: Admission) -> Man
             assert other is not None
             _refuse_second(seen, other.title, each, "metadata.name")
             made.objects.append(admission.admit(other))
+        elif each.kind == sampled.KIND:
+            taken = sampled.read(each.obj, each.where)
+            _refuse_second(seen, f"samples {taken.source}", each, "metadata.name")
+            made.samples.append(taken)
         elif each.kind != "PriorityClass":
             others[each.kind] += 1
     if others:
@@ -151,6 +157,8 @@ def _kind(obj: Mapping[str, Any], where: str) -> str:
     # Other API groups have kinds named Node too.
     if kind in ("Node", "Pod"):
         ours = version in (None, "v1")
+    elif kind == sampled.KIND:
+        ours = version == "eventsched.io/v1alpha1"
     else:
         ours = kind not in READINGS or is_read(kind, version)
     return kind if ours else f"{kind}.{version}"

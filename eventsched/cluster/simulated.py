@@ -14,7 +14,16 @@ from eventsched.cluster.arrivals import TracePod
 from eventsched.cluster.volume_controller import BINDING, Reaction, VolumeController
 from eventsched.domain import records
 from eventsched.domain.objects import Node, Pod
-from eventsched.domain.records import Consult, Effect, Evict, Prepare, Stimulus, decode, encode
+from eventsched.domain.records import (
+    Consult,
+    Effect,
+    Evict,
+    Prepare,
+    SamplesTaken,
+    Stimulus,
+    decode,
+    encode,
+)
 from eventsched.domain.registry import AnyObject
 
 BIND_DELAY = 1_000
@@ -35,10 +44,11 @@ class SimulatedCluster:
         bound: Iterable[Pod] = (),
         *,
         objects: Iterable[AnyObject] = (),
+        samples: Iterable[SamplesTaken] = (),
         bind_delay: int = BIND_DELAY,
     ) -> None:
-        """``bound`` pods are on their nodes from the start, and ``objects`` there. Arrivals without
-        a time come at 0; all times are µs."""
+        """``bound`` pods are on their nodes from the start, and ``objects`` and
+        ``samples`` there. Arrivals without a time come at 0; all times are µs."""
         self._bind_delay = bind_delay
         self._order = 0
         self._events: list[tuple[int, int, int, Stimulus]] = []
@@ -55,6 +65,8 @@ class SimulatedCluster:
         self._react(begun._replace(now=()), 0)
         for node in nodes:
             self._push(0, _NODE, records.NodeAdded(node=node))
+        for taken in samples:
+            self._push(0, _NODE, taken)
         for pod in bound:
             self._push(0, _BOUND_POD, records.PodAdded(pod=pod))
         arriving = [(each.arrives_at or 0, order, each) for order, each in enumerate(arrivals)]

@@ -10,6 +10,7 @@ from eventsched.cluster import generated, manifests, openb
 from eventsched.cluster.arrivals import TracePod
 from eventsched.domain.errors import InputError
 from eventsched.domain.objects import Node, Pod
+from eventsched.domain.records import SamplesTaken
 from eventsched.domain.registry import AnyObject
 
 T = TypeVar("T")
@@ -27,6 +28,7 @@ class Source:
     objects: Sequence[AnyObject] = ()
     warnings: tuple[str, ...] = ()
     digests: dict[str, str] | None = None
+    samples: Sequence[SamplesTaken] = ()
 
     def together(self) -> "Source":
         """All pods arrive at 0 in their order, and stay."""
@@ -122,6 +124,9 @@ def _from_manifests(paths: Sequence[Path]) -> Source:
     others = _distinct(
         "", [(other.title, other) for each in found for other in each.objects], paths
     )
+    samples = _distinct(
+        "samples", [(taken.source, taken) for each in found for taken in each.samples], paths
+    )
     if not nodes:
         raise InputError(
             ", ".join(str(path) for path in paths), "no Node is there", "add the nodes to the files"
@@ -152,6 +157,7 @@ def _from_manifests(paths: Sequence[Path]) -> Source:
         others,
         tuple(warnings),
         {path.name: _digest(path) for path in paths},
+        samples,
     )
 
 

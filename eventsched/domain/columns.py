@@ -25,6 +25,7 @@ from eventsched.domain.objects import (
     is_scalar,
 )
 from eventsched.domain.requests import of as requests_of
+from eventsched.domain.samples import Samples
 from eventsched.domain.tallies import DomainIndex, PodQuery, Tallies, Tally
 from eventsched.domain.volumes import VolumeUse
 
@@ -106,6 +107,7 @@ class NodeTable:
         self.usage_journal = Journal()
         self.node_journal = Journal()
         self.image_version = 0
+        self.samples = Samples()
         self.resource_index: dict[str, int] = {CPU: 0, MEMORY: 1, EPHEMERAL_STORAGE: 2, PODS: 3}
         self._capacity = _FIRST_CAPACITY
         self.alive: Bools = np.zeros(self._capacity, dtype=bool)

@@ -28,6 +28,10 @@ def digest_of(state: "SchedulerState") -> str:
         digest.update(canonical(state.consultation.summary()))
     if state.overruns:
         digest.update(canonical(state.overruns))
+    if state.serves:
+        digest.update(canonical(state.serves))
+    if samples := state.nodes.samples.held():
+        digest.update(canonical(samples))
     digest.update(canonical({name: kept for name, kept in state.memory.items() if kept}))
     return digest.hexdigest()
 

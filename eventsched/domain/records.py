@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from eventsched.domain.consultations import Consult, ExtenderAnswered, ExtenderAsked
+from eventsched.domain.inquiries import ExtenderInquired, ExtenderReplied
 from eventsched.domain.objects import Frozen, canonical
 from eventsched.domain.stimuli import (
     BindFailed,
@@ -35,6 +36,7 @@ from eventsched.domain.stimuli import (
     PodDeleted,
     PodUpdated,
     Record,
+    SamplesTaken,
     Stimulus,
     StreamStarted,
     TermBegan,
@@ -49,13 +51,14 @@ from eventsched.domain.writes import Prepare, Write
 __all__ = [
     "FORMAT", "AnyRecord", "Bind", "BindFailed", "BindIntended", "BindRetried", "BindSucceeded",
     "BindVoided", "Consult", "Effect", "Event", "Evict", "EvictionFailed", "EvictionSucceeded",
-    "ExtenderAnswered", "ExtenderAsked", "HistoryLost", "MemoryChanged", "MemoryForgotten",
+    "ExtenderAnswered", "ExtenderAsked", "ExtenderInquired", "ExtenderReplied",
+    "HistoryLost", "MemoryChanged", "MemoryForgotten",
     "NodeAdded", "NodeDeleted", "NodeOvercommitted", "NodeUpdated", "NominationCleared",
     "ObjectChanged", "ObjectDeleted", "Outcome", "PermitGranted", "PluginOverran", "PodAdded",
     "PodBound", "PodDecided", "PodDeleted", "PodQueued", "PodUnreserved", "PodUpdated",
-    "PreemptionDecided", "PreparationIntended", "Prepare", "Queue", "Record", "ScoringDefined",
-    "Stimulus", "StreamStarted", "TermBegan", "TimePassed", "VerdictDefined", "WatchRelisted",
-    "WriteFailed", "WriteSucceeded", "decode", "encode",
+    "PreemptionDecided", "PreparationIntended", "Prepare", "Queue", "Record", "SamplesTaken",
+    "ScoringDefined", "Stimulus", "StreamStarted", "TermBegan", "TimePassed", "VerdictDefined",
+    "WatchRelisted", "WriteFailed", "WriteSucceeded", "decode", "encode",
 ]  # fmt: skip
 
 
@@ -302,8 +305,10 @@ AnyRecord = (
     | WriteSucceeded
     | WriteFailed
     | ExtenderAnswered
+    | ExtenderInquired
     | MemoryForgotten
     | PluginOverran
+    | SamplesTaken
     | TimePassed
     | VerdictDefined
     | ScoringDefined
@@ -319,6 +324,7 @@ AnyRecord = (
     | NodeOvercommitted
     | MemoryChanged
     | ExtenderAsked
+    | ExtenderReplied
 )
 
 FORMAT = 1

@@ -23,6 +23,12 @@ class Reservation:
         self.preparing: dict[str, int] = {}
         self.writes: dict[str, tuple[Write, ...]] = {}
 
+    @classmethod
+    def of(cls, node: str, attempt: int) -> "Reservation":
+        """A node that somebody else has chosen; its bind is still to be intended."""
+        waiting = Outcome.WAITING
+        return cls(PodDecided(uid="", attempt=attempt, outcome=waiting, node=node))
+
     # --- changes, called by SchedulerState.apply only -------------------------------------
 
     def prepare(self, intended: PreparationIntended) -> None:

@@ -12,7 +12,7 @@ import msgspec
 from eventsched.domain.consultations import Consultation, ExtenderAnswered, ExtenderAsked
 from eventsched.domain.objects import Node, Pod
 from eventsched.domain.preemptions import Eviction, Preemptions
-from eventsched.domain.records import PluginOverran, Queue
+from eventsched.domain.records import PluginOverran, Queue, SamplesTaken
 from eventsched.domain.registry import AnyObject
 from eventsched.domain.reservations import Reservation
 from eventsched.domain.state import PodState, SchedulerState
@@ -91,6 +91,8 @@ class Snapshot(msgspec.Struct, frozen=True):
     preemptions: KeptPreemptions = KeptPreemptions({}, {})
     consultation: KeptConsultation | None = None
     overruns: list[PluginOverran] = []
+    samples: list[SamplesTaken] = []
+    serves: str = ""
 
 
 _encoder = msgspec.json.Encoder()
@@ -119,6 +121,8 @@ def encode(state: SchedulerState) -> bytes:
             preemptions=_kept_preemptions(state.preemptions),
             consultation=_kept_consultation(state.consultation),
             overruns=state.overruns,
+            samples=state.nodes.samples.held(),
+            serves=state.serves,
             registry=list(state.registry.everything()),  # type: ignore[arg-type]
         )
     )
@@ -146,7 +150,7 @@ def restore(state: SchedulerState, body: bytes) -> None:
     state.now, state.seed, state.order = kept.now, kept.seed, kept.order
     state.housed = kept.housed
     state.timeline, state.in_force = kept.timeline, kept.in_force
-    state.next_start = kept.next_start
+    state.next_start, state.serves = kept.next_start, kept.serves
     state.position = kept.position
     for uid, name in kept.preemptions.nominations.items():
         state.preemptions.nominate(state.pods[uid].pod, name, state.nodes.rows.get(name, -1))
@@ -154,6 +158,9 @@ def restore(state: SchedulerState, body: bytes) -> None:
     if kept.consultation is not None:
         state.consultation = Consultation(kept.consultation.asked, kept.consultation.answered)
     state.overruns.extend(kept.overruns)
+    state.nodes.samples.advance(kept.now)
+    for taken in kept.samples:
+        state.nodes.samples.take(taken)
     for verdict in kept.verdicts:
         state.define_verdict(verdict)
     for columns in kept.scorings:

@@ -16,52 +16,21 @@ from eventsched.domain.consultations import Consultation
 from eventsched.domain.digest import digest_of
 from eventsched.domain.objects import Pod, PodSpec, intern
 from eventsched.domain.preemptions import Eviction, Preemptions
-from eventsched.domain.records import Outcome, Queue, Record
+from eventsched.domain.records import Outcome, Record
 from eventsched.domain.registry import TYPES, Registry
 from eventsched.domain.reservations import Reservation
-from eventsched.domain.stimuli import in_force
+from eventsched.domain.standing import PodState
+from eventsched.domain.stimuli import in_force, serves
 from eventsched.domain.verdicts import ScoreColumn, Verdict
+
+__all__ = ["PodState", "SchedulerState"]
 
 _CONSEQUENTIAL = (
     records.WatchRelisted, records.BindSucceeded, records.BindFailed, records.BindRetried,
     records.BindVoided, records.WriteFailed, records.MemoryForgotten, records.TimePassed,
-    records.NodeOvercommitted,
+    records.NodeOvercommitted, records.ExtenderInquired,
 )  # fmt: skip
 """Facts whose consequences are events of their own."""
-
-
-class PodState:
-    """A pod and where it stands. ``row`` is the node row that its requests are booked on, -1 for
-    none; ``queue`` None means that it is placed, reserved, or not ours to place."""
-
-    __slots__ = (
-        "attempts", "bound", "came", "entered", "errors", "failures", "home", "number", "order",
-        "pending", "pod", "queue", "rejectors", "row", "since", "until",
-    )  # fmt: skip
-
-    def __init__(self, pod: Pod) -> None:
-        self.pod = pod
-        self.number = 0
-        """The position of its PodAdded record: a short name for it in vectors."""
-        self.row = -1
-        self.home = ""
-        """The node its requests belong to, "" for none; booked there while the node is known."""
-        self.came = 0
-        """Rises with each pod that comes to a node."""
-        self.bound = bool(pod.node_name)
-        self.queue: Queue | None = None
-        self.order = 0
-        """Rises with each move: what came first among equals."""
-        self.since = 0
-        """When it was added or last failed (µs): what PrioritySort orders by."""
-        self.entered = 0
-        """When it came into its present queue (µs): what the flush counts from."""
-        self.until = 0
-        self.attempts = 0
-        self.failures = 0
-        self.errors = 0
-        self.rejectors: tuple[str, ...] = ()
-        self.pending: tuple[str, ...] = ()
 
 
 class SchedulerState:
@@ -74,6 +43,9 @@ class SchedulerState:
         """The database's history that the log goes on with; "" where that cannot change."""
         self.in_force = ""
         """A digest of the configuration, plugins and engine that decisions are made with."""
+        self.serves = ""
+        """The profile that other schedulers are answered with; where there is one no pod is
+        scheduled here."""
         self.order = 0
         """Moves between queues so far."""
         self.housed = 0
@@ -109,14 +81,16 @@ class SchedulerState:
             records.PodAdded: self._pod_added,
             records.PodUpdated: self._pod_updated,
             records.PodDeleted: self._pod_deleted,
-            records.ObjectChanged: self._object_changed,
+            records.ObjectChanged: lambda changed: self.registry.put(changed.object),
             records.ObjectDeleted: self._object_deleted,
             records.EvictionSucceeded: self._eviction_succeeded,
             records.EvictionFailed: self._eviction_failed,
             records.WriteSucceeded: self._write_succeeded,
             records.PluginOverran: self.overruns.append,
+            records.SamplesTaken: self.nodes.samples.take,
             records.ExtenderAnswered: self._extender_answered,
             records.ExtenderAsked: self._extender_asked,
+            records.ExtenderReplied: self._extender_replied,
             records.VerdictDefined: self._verdict_defined,
             records.ScoringDefined: self._scoring_defined,
             records.PodQueued: self._pod_queued,
@@ -137,6 +111,7 @@ class SchedulerState:
         Raises KeyError for a record that does not fit the state: the log is not what it says."""
         if at > self.now:
             self.now = at
+            self.nodes.samples.advance(at)
         self._branches[type(record)](record)
         self.position += 1
 
@@ -148,11 +123,11 @@ class SchedulerState:
     def _stream_started(self, started: records.StreamStarted) -> None:
         self.seed = started.seed
         self.timeline = started.timeline
-        self.in_force = in_force(started)
+        self.in_force, self.serves = in_force(started), serves(started)
 
     def _term_began(self, began: records.TermBegan) -> None:
         if began.engine:
-            self.in_force = in_force(began)
+            self.in_force, self.serves = in_force(began), serves(began)
             self.consultation = None  # there may be other extenders now
             self.overruns.clear()
 
@@ -239,9 +214,6 @@ class SchedulerState:
         if held is not None and held.attempt == made.attempt:
             held.written(made.write)
 
-    def _object_changed(self, changed: records.ObjectChanged) -> None:
-        self.registry.put(changed.object)
-
     def _object_deleted(self, deleted: records.ObjectDeleted) -> None:
         self.registry.remove(TYPES[deleted.type], deleted.namespace, deleted.name)
 
@@ -256,6 +228,14 @@ class SchedulerState:
         if self.consultation is None:
             self.consultation = Consultation([])
         self.consultation.asked.append(asked)
+
+    def _extender_replied(self, replied: records.ExtenderReplied) -> None:
+        if replied.attempt:
+            state = self.pods[replied.uid]
+            state.attempts = replied.attempt
+            self._nominate(state, "")
+            self.reservations[replied.uid] = Reservation.of(replied.node, replied.attempt)
+            self._house(state, replied.node)
 
     def _end_attempt(self, uid: str) -> None:
         """A pod's attempt is over."""

@@ -67,6 +67,15 @@ def in_force(said: StreamStarted | TermBegan) -> str:
     return blake2b(encoded, digest_size=16).hexdigest()
 
 
+SERVES = "serves"
+"""Among ``inputs``: the name of the profile that other schedulers are answered with."""
+
+
+def serves(said: StreamStarted | TermBegan) -> str:
+    """That profile's name, "" where pods are scheduled as usual."""
+    return said.inputs.get(SERVES, "")
+
+
 class HistoryLost(Stimulus, frozen=True, tag=True):
     """The database is on another history than the log was written on (a failover, a restored
     backup), so committed records may be missing. Since then no older bind could land any more, what
@@ -225,6 +234,18 @@ class PluginOverran(Stimulus, frozen=True, tag=True):
     limit: int
     uid: str = ""
     attempt: int = 0
+
+
+class SamplesTaken(Stimulus, frozen=True, tag=True):
+    """A measurement that plugins score by, from outside the cluster: ``values`` by node name, taken
+    at a time (µs). They hold until the next ones of their ``source`` come, at most to ``until``
+    (µs; 0: for ever). ``problem`` is what went wrong; without values those before go on holding."""
+
+    source: str
+    values: dict[str, float] = {}
+    taken: int = 0
+    until: int = 0
+    problem: str = ""
 
 
 class TimePassed(Stimulus, frozen=True, tag=True):

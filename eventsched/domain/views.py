@@ -14,6 +14,7 @@ from eventsched.domain.journal import Rows
 from eventsched.domain.objects import PODS, HostPort, Node, Pod
 
 Int64s = NDArray[np.int64]
+Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 _FEW = 4
@@ -188,6 +189,11 @@ class NodeView:
         of a node: for columns that every pod needs whole."""
         column = self._table.vocabulary(key, read)
         return np.asarray(column.integers[self.ids(column)])
+
+    def sampled(self, source: str) -> Floats:
+        """float64[n]: the newest values of a source of samples, NaN where a node has none, or they
+        do not hold any more. A plugin that reads them says so: ``DependsOn.SAMPLES``."""
+        return self._table.samples.column(source, self._table.rows, self._table.size)[self.rows]
 
     def label(self, name: str, question: Callable[[str | None], int]) -> Int64s:
         """int64[n]: ``question(value of the label)``, with None where a node does not have it."""

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from eventsched.domain import records
-from eventsched.domain.consultations import PREEMPT, PRIORITIZE, rows_of
+from eventsched.domain.consultations import BIND, PREEMPT, PRIORITIZE, rows_of
 from eventsched.domain.objects import canonical
 from eventsched.domain.records import AnyRecord, Outcome, PodDecided, PodQueued
 from eventsched.domain.registry import title
@@ -98,6 +98,8 @@ def told(record: AnyRecord, name: Namer = str) -> str:
             return f"attempt {record.attempt} is void and made again: {_overran(record)}"
         case records.ExtenderAsked() | records.ExtenderAnswered():
             return consultation(record)
+        case records.ExtenderInquired() | records.ExtenderReplied():
+            return inquiry(record)
         case records.PermitGranted():
             by = f" on behalf of {name(record.by)}" if record.by else ""
             return f"may go on: {record.plugin} at Permit{by}"
@@ -152,7 +154,24 @@ def consultation(record: records.ExtenderAsked | records.ExtenderAnswered) -> st
     return f"{text}; {record.remark}" if record.remark else text
 
 
-def _answer(answered: records.ExtenderAnswered) -> str:
+def inquiry(record: records.ExtenderInquired | records.ExtenderReplied) -> str:
+    """A question of another scheduler to us as its extender, or our answer."""
+    if isinstance(record, records.ExtenderReplied):
+        if record.problem:
+            return f"answer: no {record.verb}: {record.problem}"
+        if record.verb != BIND:
+            return f"answer: {_answer(record)}"
+        way = "on its way to" if record.waits else "on"
+        return f"answer: it is {way} {record.node}"
+    if record.verb == BIND:
+        return f"another scheduler asks to bind it to {record.node}"
+    about = "candidates" if record.verb == PREEMPT else "nodes"
+    number = len(rows_of(record.nodes)) + len(record.strange)
+    text = f"another scheduler asks to {record.verb} {number} {about}"
+    return f"{text}, {len(record.strange)} of them not known" if record.strange else text
+
+
+def _answer(answered: records.ExtenderAnswered | records.ExtenderReplied) -> str:
     if answered.verb == PREEMPT:
         return f"leaves the candidates {', '.join(answered.victims) or '(none)'}"
     if answered.verb == PRIORITIZE:
@@ -253,6 +272,10 @@ def _of_the_stream(record: AnyRecord) -> str:
     match record:
         case records.StreamStarted():
             return f"stream begun by eventsched {record.engine}, seed {record.seed}"
+        case records.SamplesTaken(values=values, problem=problem):
+            number = f"{len(values)} {'node' if len(values) == 1 else 'nodes'}"
+            text = f"{record.source}: samples of {number}" if values else f"{record.source}: none"
+            return f"{text}; {problem}" if problem else text
         case records.TermBegan(engine=""):
             return f"epoch {record.epoch} began"
         case records.TermBegan():

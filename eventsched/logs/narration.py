@@ -91,6 +91,8 @@ class Narrator:
             level, event = _HEADINGS.get(type(each.record), _SILENT)
             if isinstance(each.record, records.ExtenderAnswered) and each.record.problem:
                 level, event = "warning", "ExtenderFailed"
+            if isinstance(each.record, records.SamplesTaken) and each.record.problem:
+                level, event = "warning", "SamplesLacking"
             if level == "attempt":
                 level, event = _ATTEMPTS[each.record.outcome]  # type: ignore[attr-defined]
             if level == "debug" and not with_debug:

@@ -33,6 +33,7 @@ from eventsched.scheduling.framework import POINTS, points_of
 from eventsched.scheduling.guard import Guard
 from eventsched.scheduling.profile import Profile
 from eventsched.scheduling.queue import Backoff
+from eventsched.scheduling.sampling import Sampling, wanted
 
 ENTRY_POINTS = "eventsched.plugins"
 
@@ -51,6 +52,12 @@ class Assembly:
     text: str
     warnings: tuple[str, ...]
     files: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def samplings(self) -> list[Sampling]:
+        """The samples that plugins want of somebody outside. Raises InputError where two want
+        different ones under the same name."""
+        return wanted(plugin for each in self.profiles.values() for plugin in each.plugins)
 
     def engine(self, *, with_detail: bool = True) -> Engine:
         """A new engine with these profiles."""

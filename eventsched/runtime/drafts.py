@@ -80,7 +80,7 @@ class Drafting:
     def follow(self, logged: Logged) -> list[Draft]:
         """What a record gives to tell."""
         branch = self._branches.get(type(logged.record))
-        if branch is None:
+        if branch is None or self._state.serves:  # whoever asks us tells
             return []
         return [
             Draft(logged.cause, status=told)

@@ -40,7 +40,11 @@ def begun(
 
     def made() -> Simulation:
         cluster = SimulatedCluster(
-            source.nodes, source.arrivals, source.bound, objects=source.objects
+            source.nodes,
+            source.arrivals,
+            source.bound,
+            objects=source.objects,
+            samples=source.samples,
         )
         return Simulation(assembly, cluster, log, seed=seed, inputs=source.digests, keep=keep)
 

@@ -4,6 +4,7 @@ Upstream: the binding cycle of pkg/scheduler/schedule_one.go, as a state machine
 records, so that it goes on where it was after a restart.
 """
 
+from collections import deque
 from collections.abc import Sequence
 
 import numpy as np
@@ -27,6 +28,8 @@ class Binding:
     def __init__(self, ledger: Ledger, requeueing: Requeueing) -> None:
         self._ledger = ledger
         self._requeueing = requeueing
+        self._released: deque[tuple[str, str, str | None, str]] = deque()
+        self._releasing = False
 
     def aftermath(self, uid: str, cycle: Cycle) -> None:
         """What plugins did beside their answers becomes events: their memory, and what they decided
@@ -35,15 +38,31 @@ class Binding:
             self._ledger.emit(records.MemoryChanged(plugin=plugin, key=key, value=value))
             self._requeueing.memory_changed(plugin)
         cycle.remembered.clear()
-        released, cycle.released = cycle.released, []
-        for plugin, waiting, message in released:
-            held = self._ledger.state.reservations.get(waiting)
-            if held is None or plugin not in held.waits:
-                continue
-            if message is None:
-                self._granted(waiting, plugin, uid)
-            else:
-                self._give_up(waiting, plugin, Status.unschedulable(message))
+        for plugin, waiting in cycle.activated:
+            self._requeueing.activate(waiting, plugin)
+        cycle.activated.clear()
+        self._released.extend((*each, uid) for each in cycle.released)
+        cycle.released.clear()
+        if not self._releasing:
+            self._release()
+
+    def _release(self) -> None:
+        """One after the other: where one pod's end has plugins decide about the next, and so on,
+        they may be many."""
+        self._releasing = True
+        try:
+            while self._released:
+                plugin, waiting, message, uid = self._released.popleft()
+                held = self._ledger.state.reservations.get(waiting)
+                if held is None or plugin not in held.waits:
+                    continue
+                if message is None:
+                    self._granted(waiting, plugin, uid)
+                else:
+                    self._give_up(waiting, plugin, Status.unschedulable(message))
+        finally:
+            self._releasing = False
+            self._released.clear()
 
     def overdue(self) -> None:
         """Gives up the pods that have waited for too long, at Permit or for what PreBind needs."""
@@ -221,9 +240,13 @@ class Binding:
         self._ledger.emit(
             records.PodUnreserved(uid=state.pod.uid, node=held.node, plugin=plugin, message=message)
         )
+        retreat = bool(held.waits) and self._ledger.groups.of(state.pod.uid) is not None
         self._requeueing.wake(
-            [ClusterEvent.ASSIGNED_POD_DELETE], row=row if row >= 0 else None, pod=state.pod
-        )
+            [ClusterEvent.ASSIGNED_POD_DELETE], row=row if row >= 0 else None, pod=state.pod,
+            retreat=retreat,
+        )  # fmt: skip
+        if self._ledger.state.serves:
+            return  # whoever asked for the bind tries again
         if status.rejected and cause == "PermitDenied":
             self._requeueing.refused(state, cause, plugin, (plugin,))
         else:

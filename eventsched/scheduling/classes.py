@@ -63,9 +63,9 @@ class ClassColumns:
         self._dynamic_filters = [f for f in self.filters if f.dynamic]
         self._static_filters = [f for f in self.filters if not f.dynamic]
         self._dynamic_caches = [cache for cache in self.caches if cache.score.dynamic]
-        self._reads_images = any(f.reads_images for f in self.filters) or any(
-            cache.score.reads_images for cache in self.caches
-        )
+        asked: list[Filter | Score] = [*self.filters, *(cache.score for cache in self.caches)]
+        self._reads_images = any(each.reads_images for each in asked)
+        self._reads_samples = any(each.reads_samples for each in asked)
         self._rescorable = all(
             cache.score.normalization is Normalization.IDENTITY for cache in self._dynamic_caches
         )
@@ -153,12 +153,15 @@ class ClassColumns:
         """Brings all columns up to the table's present. Raises PluginError; the columns are then
         as if never computed."""
         seen, now = self._cursors, (table.node_journal.end, table.usage_journal.end)
-        images = table.image_version if self._reads_images else 0
-        if seen == (*now, images):
+        beyond = table.image_version if self._reads_images else 0
+        if self._reads_samples:
+            beyond += table.samples.version  # both only rise, so the sum tells
+        if seen == (*now, beyond):
             return
         self._cursors = (-1, -1, -1)
         nodes, usage = table.node_journal.since(seen[0]), table.usage_journal.since(seen[1])
-        if seen[0] < 0 or nodes is None or usage is None or images != seen[2]:
+        if seen[0] < 0 or nodes is None or usage is None or beyond != seen[2]:
+            self.trials.clear()
             self._grow(table.size)
             everything = np.arange(table.size, dtype=np.intp)
             self._compute(table, cycle, pod, everything, everything)
@@ -167,7 +170,7 @@ class ClassColumns:
             self._grow(table.size)
             rows = np.union1d(nodes, usage) if len(nodes) else usage
             self._compute(table, cycle, pod, nodes, rows)
-        self._cursors = (*now, images)
+        self._cursors = (*now, beyond)
 
     def _grow(self, size: int) -> None:
         if len(self.keys) == size:

@@ -18,15 +18,19 @@ from eventsched.scheduling.binding import Binding
 from eventsched.scheduling.classes import ClassCache
 from eventsched.scheduling.delays import NODE, key_of
 from eventsched.scheduling.extenders.extender import Extender, binder
+from eventsched.scheduling.extenders.serving import Serving
 from eventsched.scheduling.framework import ClusterEvent, Status
 from eventsched.scheduling.guard import OverrunError
 from eventsched.scheduling.judgement import Judgement, judge
 from eventsched.scheduling.ledger import Ledger, Logged
+from eventsched.scheduling.node_changes import node_events
 from eventsched.scheduling.overcommitment import excess, overcommitted
 from eventsched.scheduling.overruns import Overruns
+from eventsched.scheduling.preemption.displacement import is_awaited
 from eventsched.scheduling.profile import Profile
 from eventsched.scheduling.queue import Backoff
-from eventsched.scheduling.requeueing import Requeueing, node_events
+from eventsched.scheduling.requeueing import Requeueing
+from eventsched.scheduling.sampling import of_nodes
 
 
 class Engine:
@@ -48,6 +52,7 @@ class Engine:
         self._requeueing = Requeueing(self._ledger, backoff or Backoff())
         self._binding = Binding(self._ledger, self._requeueing)
         self._overruns = Overruns(self._ledger)
+        self._serving = Serving(self._ledger, self._classes)
         self._attempts = Attempts(
             self._ledger, self._requeueing, self._binding, self._classes, with_detail=with_detail
         )
@@ -73,8 +78,7 @@ class Engine:
         if at < self.state.now:
             raise ValueError(f"stimulus at {at} µs after one at {self.state.now} µs")
         self._overruns.apply()
-        seen = self._as_seen(stimulus)
-        if seen is None or self._is_no_change(seen):
+        if (seen := self._as_seen(stimulus)) is None or self._is_no_change(seen):
             return []
         stimulus = seen
         self._ledger.begin()
@@ -94,6 +98,7 @@ class Engine:
             case _:
                 self._ledger.commit(stimulus, at)
                 self._goes_on(stimulus)
+        self._requeueing.regrouped()
         return self._ledger.take()
 
     def schedule_next(self) -> list[Logged]:
@@ -214,6 +219,8 @@ class Engine:
             case records.ExtenderAnswered():
                 asked = self.state.consultation
                 return stimulus if asked is not None and asked.awaits(stimulus) else None
+            case records.SamplesTaken():
+                return of_nodes(stimulus, nodes)
             case records.ObjectDeleted(type=kind, namespace=space, name=name):
                 known = kind in TYPES and self.state.registry.get(TYPES[kind], name, space)
                 return stimulus if known else None
@@ -243,6 +250,10 @@ class Engine:
                 self._binding.refused(stimulus)
             case records.MemoryForgotten():
                 self._forget(stimulus)
+            case records.ExtenderInquired():
+                self._serving.reply(stimulus)
+            case records.SamplesTaken():
+                self._requeueing.samples_taken(stimulus.source)
             case records.TimePassed():
                 self._binding.overdue()
                 self._requeueing.time_passed()
@@ -329,19 +340,8 @@ class Engine:
         nominated = self.state.preemptions.on(node)
         for uid in sorted(nominated):
             state = self.state.pods[uid]
-            if state.queue is Queue.UNSCHEDULABLE and not self._is_awaited(state.pod, node):
+            if state.queue is Queue.UNSCHEDULABLE and not is_awaited(self.state, state.pod, node):
                 self._requeueing.up(state, event)
-
-    def _is_awaited(self, pod: Pod, node: str) -> bool:
-        """Whether a pod less important than this one is about to leave a node to make room."""
-        row = self.state.nodes.rows.get(node)
-        residents = self.state.nodes.residents[row].values() if row is not None else ()
-        evicting = self.state.preemptions.evicting
-        return any(
-            each.priority < pod.priority
-            and (each.uid in evicting or (each.deleting and each.displaced))
-            for each in residents
-        )
 
     def _eviction_ended(
         self, outcome: records.EvictionSucceeded | records.EvictionFailed, at: int

@@ -46,6 +46,7 @@ from eventsched.domain.registry import ClusterObject, Registry
 from eventsched.domain.verdicts import IGNORED, MAX_NODE_SCORE, Code, Normalization
 from eventsched.domain.views import NodeView
 from eventsched.scheduling.delays import Awaiting, Preparation, Wait
+from eventsched.scheduling.groups import Group, PodGroups
 
 __all__ = [
     "Awaiting",
@@ -141,6 +142,8 @@ class DependsOn(Flag):
     """What its pods hold: requests, ports, their number."""
     IMAGES = auto()
     """Which images are on which nodes, and how many nodes there are."""
+    SAMPLES = auto()
+    """The newest samples (``nodes.sampled``)."""
 
 
 class ClusterEvent(StrEnum):
@@ -165,6 +168,11 @@ class ClusterEvent(StrEnum):
     """The plugin's own memory has changed."""
     MEMORY_FORGOTTEN = "MemoryForgotten"
     """People had the plugin forget something."""
+    GROUP_CHANGE = "GroupChange"
+    """A pod has left the waiting pod's group, or is another than before. Only those hear of it
+    that ask for it in ``wakes_on``; a hint is asked once for all that one plugin refused."""
+    SAMPLES_TAKEN = "SamplesTaken"
+    """There are newer samples of the plugin's own source, or none."""
 
 
 @dataclass(frozen=True)
@@ -191,6 +199,7 @@ class QueuedPod:
     pod: Pod
     since: int
     attempts: int
+    group: Group | None = None
 
 
 class Memory(Mapping[str, Any]):
@@ -226,7 +235,7 @@ class Cycle:
     it after Permit is stored with the decision and is there again at PreBind, also after a restart,
     so it must be JSON values under string keys. ``scratch`` is for the calling plugin's own use
     between its extension points in the attempt, under its name, and is never stored. ``registry``
-    holds the cluster's other objects, to be read.
+    holds the cluster's other objects, ``groups`` the known pods by group, to be read.
     """
 
     now: int
@@ -240,6 +249,8 @@ class Cycle:
     plugin: str = ""
     remembered: list[tuple[str, str, Any]] = field(default_factory=list)
     released: list[tuple[str, str, str | None]] = field(default_factory=list)
+    activated: list[tuple[str, str]] = field(default_factory=list)
+    groups: PodGroups = field(default_factory=PodGroups)
 
     @property
     def memory(self) -> Mapping[str, Any]:
@@ -262,6 +273,10 @@ class Cycle:
     def allow(self, uid: str) -> None:
         """Lets a pod that waits at the calling plugin's Permit go on."""
         self.released.append((self.plugin, uid, None))
+
+    def activate(self, uid: str) -> None:
+        """Has a pod that waits in a queue tried at once, its backoff notwithstanding."""
+        self.activated.append((self.plugin, uid))
 
     def reject(self, uid: str, message: str) -> None:
         """Refuses a pod that waits at the calling plugin's Permit. Raises ValueError for a message

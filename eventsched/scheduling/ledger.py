@@ -14,6 +14,7 @@ from eventsched.domain.state import PodState, SchedulerState
 from eventsched.domain.verdicts import Detail
 from eventsched.scheduling.extenders.extender import Extender
 from eventsched.scheduling.framework import POINTS, Cycle, plain
+from eventsched.scheduling.groups import PodGroups
 from eventsched.scheduling.profile import Profile
 from eventsched.scheduling.queue import QueueIndex
 
@@ -50,7 +51,8 @@ class Ledger:
         self.profiles = profiles
         self.extenders = extenders
         first = next(iter(profiles.values()))
-        self.queue = QueueIndex(self.state, first.sort_key)
+        self.groups = PodGroups(self.state)
+        self.queue = QueueIndex(self.state, first.sort_key, self.groups)
         alone = {"queueSort": first.points["queueSort"]}
         self._nobody = Profile("", {point: alone.get(point, []) for point in POINTS}, {})
         self.position = 0
@@ -66,6 +68,10 @@ class Ledger:
         self.state.apply(record, at)
         self._out.append(Logged(self.position, at, self._cause, record, detail))
         self.position += 1
+        if isinstance(record, records.PodAdded | records.PodUpdated):
+            self._note_group(record.pod.uid)
+        elif isinstance(record, records.PodDeleted | records.EvictionSucceeded):
+            self._note_group(record.uid)
         if type(record) in _MOVES:
             self.queue.note(record.uid, self.signatures)  # type: ignore[attr-defined]
         elif isinstance(record, records.PodUpdated):
@@ -79,11 +85,15 @@ class Ledger:
         """Indexes a state that came from a snapshot; the next record stands at ``position``."""
         self.position = position
         for uid in self.state.pods:
+            self.groups.note(uid)
+        for uid in self.state.pods:
             self.queue.note(uid, self.signatures)
+        self.take()
 
     def take(self) -> list[Logged]:
         """The records since the last call."""
         taken, self._out = self._out, []
+        self.groups.changed()  # what follows from that is among them
         return taken
 
     @property
@@ -93,12 +103,17 @@ class Ledger:
 
     def profile(self, state: PodState) -> Profile | None:
         """The profile that schedules a pod; None where it is not ours."""
-        return self.profiles.get(state.pod.scheduler_name)
+        return None if self.state.serves else self.profiles.get(state.pod.scheduler_name)
+
+    @property
+    def served(self) -> Profile | None:
+        """The profile that other schedulers are answered with."""
+        return self.profiles.get(self.state.serves) if self.state.serves else None
 
     def profile_of(self, pod: Pod) -> Profile:
         """The profile that a pod with a reservation was placed by. One that is not there any more
         has no plugins."""
-        return self.profiles.get(pod.scheduler_name) or self._nobody
+        return self.profiles.get(self.state.serves or pod.scheduler_name) or self._nobody
 
     def signatures(self, state: PodState) -> tuple[Any, ...]:
         """The profile, and what of the pod the hints of those who refused it may read: what they
@@ -110,11 +125,6 @@ class Ledger:
 
     def cycle(self, attempt: int, carry: Mapping[str, Any] | None = None) -> Cycle:
         """A cycle for one step of one pod, with what was carried over from its attempt."""
-        waits: dict[str, dict[str, str]] = {}
-        for uid in self.queue.waiting:
-            held = self.state.reservations[uid]
-            for plugin in held.waits:
-                waits.setdefault(plugin, {})[uid] = held.node
         return Cycle(
             now=self.state.now,
             seed=self.state.seed,
@@ -122,5 +132,10 @@ class Ledger:
             data=plain(dict(carry)) if carry else {},
             registry=self.state.registry,
             memories=self.state.memory,
-            waits=waits,
+            waits=self.queue.permits,
+            groups=self.groups,
         )
+
+    def _note_group(self, uid: str) -> None:
+        for each in self.groups.note(uid):
+            self.queue.reorder(each)

@@ -36,6 +36,7 @@ class Filter:
         self.name: str = plugin.name
         self.dynamic = DependsOn.USAGE in depends_on(plugin)
         self.reads_images = DependsOn.IMAGES in depends_on(plugin)
+        self.reads_samples = DependsOn.SAMPLES in depends_on(plugin)
 
     def __call__(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> IntColumn | None:
         """int64[n] codes, 0 = passes; None where all pass. Raises PluginError."""
@@ -65,6 +66,7 @@ class Score:
         self.weight = weight
         self.dynamic = DependsOn.USAGE in depends_on(plugin)
         self.reads_images = DependsOn.IMAGES in depends_on(plugin)
+        self.reads_samples = DependsOn.SAMPLES in depends_on(plugin)
         self.normalization = Normalization(
             Normalization.OWN
             if hasattr(plugin, "normalize_score")

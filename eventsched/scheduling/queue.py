@@ -14,9 +14,11 @@ from heapq import heappop, heappush
 from typing import Any
 
 from eventsched.domain.records import Queue
+from eventsched.domain.reservations import Reservation
 from eventsched.domain.state import PodState, SchedulerState
 from eventsched.scheduling.awaited import Awaited
 from eventsched.scheduling.framework import QueuedPod
+from eventsched.scheduling.groups import PodGroups
 
 SECOND = 1_000_000
 FLUSH_AFTER = 300 * SECOND
@@ -47,9 +49,15 @@ class Backoff:
 class QueueIndex:
     """Who is next, what comes due, and whom a change concerns."""
 
-    def __init__(self, state: SchedulerState, sort_key: Callable[[QueuedPod], Any]) -> None:
+    def __init__(
+        self,
+        state: SchedulerState,
+        sort_key: Callable[[QueuedPod], Any],
+        groups: PodGroups | None = None,
+    ) -> None:
         self._state = state
         self._sort_key = sort_key
+        self._grouped = PodGroups(state) if groups is None else groups
         self._active: list[tuple[Any, int, str]] = []
         self._keys: dict[str, Any] = {}
         self._due: list[tuple[int, int, str]] = []
@@ -61,6 +69,9 @@ class QueueIndex:
         self._deadlines: list[tuple[int, str, str]] = []
         self.waiting: dict[str, None] = {}
         """The pods that wait at Permit."""
+        self.permits: dict[str, dict[str, str]] = {}
+        """By plugin, those that wait for it, and their nodes."""
+        self._waits_for: dict[str, tuple[str, ...]] = {}
         self.preparing: dict[str, None] = {}
         """The pods that wait for what PreBind needs."""
         self.awaited = Awaited()
@@ -69,6 +80,7 @@ class QueueIndex:
         """Takes in where the pod is now; called after each record that moved it."""
         held = self._state.reservations.get(uid)
         self._note_waits(uid, self.waiting, held.waits if held else _NONE)
+        self._note_permits(uid, held)
         self._note_waits(uid, self.preparing, held.preparing if held else _NONE)
         self.awaited.note(uid, waits=uid in self.preparing)
         state = self._state.pods.get(uid)
@@ -84,8 +96,7 @@ class QueueIndex:
         self._counted[uid] = queue
         self.lengths[queue] += 1
         if queue is Queue.ACTIVE:
-            queued = QueuedPod(state.pod, state.since, state.attempts)
-            key = self._keys[uid] = self._key(queued)
+            key = self._keys[uid] = self._key(state)
             heappush(self._active, (key, state.order, uid))
         elif queue is Queue.BACKOFF:
             heappush(self._due, (state.until, state.order, uid))
@@ -104,7 +115,29 @@ class QueueIndex:
         elif not waits:
             among.pop(uid, None)
 
-    def _key(self, queued: QueuedPod) -> tuple[int, Any]:
+    def _note_permits(self, uid: str, held: Reservation | None) -> None:
+        before = self._waits_for.pop(uid, ())
+        now = tuple(held.waits) if held is not None else ()
+        for plugin in before:
+            if plugin not in now:
+                del self.permits[plugin][uid]
+        if held is not None and now:
+            self._waits_for[uid] = now
+            for plugin in now:
+                self.permits.setdefault(plugin, {})[uid] = held.node
+
+    def reorder(self, uid: str) -> None:
+        """Takes in that a pod's group is another than before: its place may be, too."""
+        if uid in self._keys:
+            state = self._state.pods[uid]
+            key = self._key(state)
+            if key != self._keys[uid]:
+                self._keys[uid] = key
+                heappush(self._active, (key, state.order, uid))
+
+    def _key(self, state: PodState) -> tuple[int, Any]:
+        uid = state.pod.uid
+        queued = QueuedPod(state.pod, state.since, state.attempts, self._grouped.of(uid))
         try:
             return 0, self._sort_key(queued)
         except Exception:  # noqa: BLE001 - somebody's QueueSort: such a pod goes last, by age

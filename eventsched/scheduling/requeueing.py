@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from eventsched.domain import records
 from eventsched.domain.journal import Rows
 from eventsched.domain.objects import Node, Pod
 from eventsched.domain.records import PodQueued, Queue
@@ -27,6 +26,10 @@ OURSELVES = "eventsched"
 the flush bring it back."""
 PARKED_AFTER = 5
 """Attempts in a row that ended in errors, after which a pod no longer comes back by itself."""
+
+RETREATS = 5
+"""Failures after which a pod of a group is not tried again for the room that a group gives back:
+two that do not fit would wake each other for ever. Every other change does, and the flush."""
 
 
 class Requeueing:
@@ -152,6 +155,41 @@ class Requeueing:
         if state.queue is Queue.UNSCHEDULABLE:
             self._up(state, cause, "")
 
+    def activate(self, uid: str, plugin: str) -> None:
+        """A plugin has a pod tried that waits for a change or the end of its backoff (upstream:
+        scheduling_queue.go Activate)."""
+        state = self._ledger.state.pods.get(uid)
+        if state is not None and state.queue in (Queue.UNSCHEDULABLE, Queue.BACKOFF):
+            self._activate(state, "ForceActivate", plugin)
+
+    def regrouped(self) -> None:
+        """Asks the plugins that refused pods of a group whether it matters that the group is
+        another than before."""
+        for group in self._ledger.groups.changed():
+            matters: dict[tuple[str, str], bool] = {}
+            for uid in group.in_order(group.members):
+                state = group.members[uid]
+                if state.queue is Queue.UNSCHEDULABLE:
+                    plugin = self._regrouped(state, matters)
+                    if plugin is not None:
+                        self._up(state, ClusterEvent.GROUP_CHANGE, plugin)
+
+    def _regrouped(self, state: PodState, matters: dict[tuple[str, str], bool]) -> str | None:
+        profile = self._ledger.profile(state)
+        if profile is None:
+            return None
+        for name in state.rejectors:
+            plugin = self._by_name[profile.name].get(name)
+            if ClusterEvent.GROUP_CHANGE not in getattr(plugin, "wakes_on", ()):
+                continue
+            asked = (profile.name, name)
+            if asked not in matters:
+                change = Change(ClusterEvent.GROUP_CHANGE, self._view(None))
+                matters[asked] = self._woken_by(state, change, {name}) is not None
+            if matters[asked]:
+                return name
+        return None
+
     def pod_updated(self, state: PodState, old: Pod) -> None:
         """A waiting pod has itself changed, from ``old``: its gates are looked at, or its plugins
         are asked."""
@@ -173,13 +211,17 @@ class Requeueing:
         old: Node | None = None,
         pod: Pod | None = None,
         old_pod: Pod | None = None,
+        *,
+        retreat: bool = False,
     ) -> None:
-        """Asks the plugins that refused each waiting pod whether a change concerns it."""
+        """Asks the plugins that refused each waiting pod whether a change concerns it. ``retreat``:
+        a group gives back room that it held for a moment."""
         queue = self._ledger.queue
         heard = [event for event in events if event in self._listened]
         if not heard or not queue.lengths[Queue.UNSCHEDULABLE] + queue.lengths[Queue.GATED]:
             return
-        self._wake([Change(event, self._view(row), node, old, pod, old_pod) for event in heard])
+        changes = [Change(event, self._view(row), node, old, pod, old_pod) for event in heard]
+        self._wake(changes, retreat=retreat)
 
     def object_changed(self, old: ClusterObject | None, new: ClusterObject | None) -> None:
         """An object other than a pod or a node came, changed or went."""
@@ -204,7 +246,24 @@ class Requeueing:
         if any(event in _heard(each) for each in found for event in events):
             self._wake([Change(event, self._view(None)) for event in events], {plugin})
 
-    def _wake(self, changes: Sequence[Change], only: Collection[str] | None = None) -> None:
+    def samples_taken(self, source: str) -> None:
+        """There are newer samples of a source, or a problem with them."""
+        concerned = {
+            plugin.name
+            for plugins in self._by_name.values()
+            for plugin in plugins.values()
+            if (wants := getattr(plugin, "samples", None)) and wants.source == source
+        }
+        if concerned:
+            self._wake([Change(ClusterEvent.SAMPLES_TAKEN, self._view(None))], concerned)
+
+    def _wake(
+        self,
+        changes: Sequence[Change],
+        only: Collection[str] | None = None,
+        *,
+        retreat: bool = False,
+    ) -> None:
         """In the order in which the pods came, so that the groups' history does not matter."""
         queue = self._ledger.queue
         woken: list[tuple[int, str, ClusterEvent, str]] = []
@@ -220,8 +279,12 @@ class Requeueing:
                     break
         for order, uid, event, plugin in sorted(woken):
             state = self._ledger.state.pods[uid]
-            if state.order == order:
+            is_tired = retreat and state.failures > RETREATS and self._is_grouped(uid)
+            if state.order == order and not is_tired:
                 self._up(state, event, plugin)
+
+    def _is_grouped(self, uid: str) -> bool:
+        return self._ledger.groups.of(uid) is not None
 
     def _view(self, row: int | None) -> NodeView:
         rows: Rows = np.array([] if row is None else [row], dtype=np.intp)
@@ -300,25 +363,6 @@ def _heard(plugin: Any) -> tuple[ClusterEvent, ...]:
     """The events that a plugin wants to know of: all of them where it does not say."""
     heard: tuple[ClusterEvent, ...] = getattr(plugin, "wakes_on", tuple(ClusterEvent))
     return heard
-
-
-def node_events(old: Node | None, stimulus: records.Stimulus) -> list[ClusterEvent]:
-    """What a node's stimulus changes, in upstream's terms (backend/queue events:
-    framework/events.go nodeSchedulingPropertiesChange)."""
-    if isinstance(stimulus, records.NodeAdded):
-        return [ClusterEvent.NODE_ADD]
-    if not isinstance(stimulus, records.NodeUpdated) or old is None:
-        return [ClusterEvent.NODE_DELETE]
-    new, events = stimulus.node, []
-    if old.allocatable != new.allocatable:
-        events.append(ClusterEvent.NODE_UPDATE_ALLOCATABLE)
-    if old.labels != new.labels:
-        events.append(ClusterEvent.NODE_UPDATE_LABEL)
-    if (old.taints, old.unschedulable) != (new.taints, new.unschedulable):
-        events.append(ClusterEvent.NODE_UPDATE_TAINT)
-    if old.declared_features != new.declared_features:
-        events.append(ClusterEvent.NODE_UPDATE_DECLARED_FEATURE)
-    return events or [ClusterEvent.NODE_UPDATE_OTHER]
 
 
 def _moved(

@@ -84,16 +84,17 @@ class SelfMade:
 class Certificates:
     """The TLS context of a server, whose certificate follows its source."""
 
-    def __init__(self, source: Files | SelfMade) -> None:
-        """Raises InputError where there is no usable certificate to begin with."""
-        self._source = source
+    def __init__(self, source: Files | SelfMade, clients: Path | None = None) -> None:
+        """``clients`` is a file of authorities: whoever connects needs a certificate of one of
+        them. Raises InputError where there is no usable certificate to begin with."""
+        self._source, self._clients = source, clients
         self._problem = ""
         try:
             self._pem = source.pem()
-            self._current = _context(self._pem)
+            self._current = _context(self._pem, clients)
         except OSError as error:  # ssl.SSLError is one
             raise source.refusal(error) from error
-        self.context = _context(self._pem)
+        self.context = _context(self._pem, clients)
         self.context.sni_callback = self._begins
 
     def _begins(self, connection: ssl.SSLObject, name: str | None, _: ssl.SSLContext) -> None:
@@ -101,7 +102,7 @@ class Certificates:
         try:
             pem = self._source.pem()
             if pem != self._pem:
-                self._current, self._pem = _context(pem), pem
+                self._current, self._pem = _context(pem, self._clients), pem
                 self._problem = ""
                 logger.info("serving with a new certificate")
         except OSError as error:
@@ -112,13 +113,27 @@ class Certificates:
         connection.context = self._current
 
 
-def _context(pem: bytes) -> ssl.SSLContext:
+def _context(pem: bytes, clients: Path | None = None) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
     with _file(pem) as path:
         context.load_cert_chain(path, password="")  # without one OpenSSL would ask on the terminal
+    if clients is not None:
+        _require(context, clients)
     return context
+
+
+def _require(context: ssl.SSLContext, clients: Path) -> None:
+    """Has everybody who connects show a certificate."""
+    try:
+        context.load_verify_locations(clients)
+    except OSError as error:  # ssl.SSLError is one
+        reason = getattr(error, "reason", "") or error.strerror
+        raise InputError(
+            str(clients), f"cannot be used ({reason})", "give authorities' certificates as PEM"
+        ) from error
+    context.verify_mode = ssl.CERT_REQUIRED
 
 
 @contextmanager

@@ -62,6 +62,8 @@ class Counting:
             records.PodDeleted: self._deleted,
             records.PreemptionDecided: self._preempted,
             records.ExtenderAnswered: self._extender_answered,
+            records.ExtenderReplied: self._extender_replied,
+            records.SamplesTaken: self._samples_taken,
             records.TermBegan: self._term_began,
         }
 
@@ -122,12 +124,19 @@ class Counting:
         self._series.preemption_attempts.inc()
         self._series.victims.observe(len(decided.victims))
 
+    def _extender_replied(self, replied: records.ExtenderReplied, at: int, now: int) -> None:
+        self._series.inquiries(replied.verb, "error" if replied.problem else "answer").inc()
+
     def _extender_answered(self, answered: records.ExtenderAnswered, at: int, now: int) -> None:
         result = "error" if answered.problem else "answer"
         self._series.extender_calls(answered.name, answered.verb, result).inc()
         self._series.extender_duration(answered.name, answered.verb).observe(
             answered.duration / SECOND
         )
+
+    def _samples_taken(self, taken: records.SamplesTaken, at: int, now: int) -> None:
+        result = "values" if taken.values else "problem"
+        self._series.samples(taken.source, result).inc()
 
 
 class _Series:
@@ -138,6 +147,12 @@ class _Series:
         self._of_attempts()
         self._of_queues_and_preemption()
         self._of_extenders()
+        samples = self._counter(
+            "eventsched_samples_total",
+            "Questions for samples of a source, answered with values or not (problem).",
+            *("source", "result"),
+        )
+        self.samples = cache(samples.labels)
         kinds = self._counter("eventsched_log_records_total", "Committed records, by kind.", "kind")
         self.records = cache(kinds.labels)
         for kind in get_args(records.AnyRecord):
@@ -195,6 +210,12 @@ class _Series:
             *("extender", "verb", "result"),
         )
         self.extender_calls = cache(calls.labels)
+        inquiries = self._counter(
+            "eventsched_extender_inquiries_total",
+            "Questions of other schedulers to this one as their extender, by what they were told.",
+            *("verb", "result"),
+        )
+        self.inquiries = cache(inquiries.labels)
         duration = self._histogram(
             "eventsched_extender_duration_seconds",
             "From a question to an extender to its answer, or to what went wrong.",

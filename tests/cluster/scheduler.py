@@ -76,9 +76,11 @@ class Scheduler:
         kubeconfig: Path | None = None,
         arguments: Sequence[str] = (),
         environment: Mapping[str, str] | None = None,
+        command: str = "run",
     ) -> None:
         """``config`` is a KubeSchedulerConfiguration, by default one profile ``eventsched`` and no
-        election; ``settings`` is the second document, with ports of its own and JSON lines."""
+        election; ``settings`` is the second document, with ports of its own and JSON lines;
+        ``command`` may be ``extender``."""
         self.database = database
         self.plugins = [each for each in arguments if each.startswith("--plugin=")]
         self.secure, self.plain = free_ports(2)
@@ -89,11 +91,11 @@ class Scheduler:
         self.stream = str(second.setdefault("stream", STREAM))
         self.config = plane.folder / f"{name}.yaml"
         self.config.write_text(configuration(first, second))
-        command = [
-            sys.executable, "-m", "eventsched", "run", f"--config={self.config}",
+        line = [
+            sys.executable, "-m", "eventsched", command, f"--config={self.config}",
             f"--database={database}", f"--kubeconfig={kubeconfig or plane.kubeconfig}", *arguments,
         ]  # fmt: skip
-        self.server = plane.server(name, command, {"PYTHONPATH": str(ROOT), **(environment or {})})
+        self.server = plane.server(name, line, {"PYTHONPATH": str(ROOT), **(environment or {})})
 
     def start(self, within: float = 60.0) -> Self:
         """Starts it, and waits until it makes attempts. Raises TimeoutError."""

@@ -30,6 +30,11 @@ def nodes_of(folder: Path) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
+        (
+            "Coscheduling",
+            {f"big-{number}": WAITS for number in range(5)}
+            | {f"short-{number}": WAITS for number in range(2)},
+        ),
         ("FixedNode", {f"web-{number}": "b" for number in range(3)}),
         (
             "ImportanceSort",
@@ -54,6 +59,7 @@ def nodes_of(folder: Path) -> dict[str, str]:
                 "misspelt": WAITS,
             },
         ),
+        ("NetworkTraffic", {f"web-{number}": "master" for number in range(3)}),
         ("PriorityLabel", {"test-7f7bb8f449-w6wvv": "scheduler-2"}),
         ("multipoint-communicating-plugin", {"my-test-pod": WAITS}),
         ("tonodename-scoring-plugin", {f"web-{number}": "piworknode001" for number in range(10)}),

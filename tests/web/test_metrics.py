@@ -272,7 +272,9 @@ def everything() -> Metrics:
         (1.0, decided("p", Outcome.SCHEDULED)),
         (2.0, records.PodBound(uid="p", node="n", attempt=1)),
         (2.0, records.ExtenderAnswered(uid="q", attempt=1, extender=0, verb="filter", name="x")),
+        (2.0, records.SamplesTaken(source="s", values={"n1": 1.0})),
     ]
+    pod.append((2.0, records.ExtenderReplied(number=1, uid="q", verb="filter")))
     metrics.observe(Story(pod).logged, 0)
     return metrics
 

@@ -66,6 +66,8 @@ class Plan:
     grace: float = GRACE
     patience: float = PATIENCE
     rest: float = REST
+    sample: Callable[[Driver], Awaitable[None]] | None = None
+    """Tells a term's driver of what plugins want from outside, as long as it lasts."""
 
 
 class Replica:
@@ -177,16 +179,19 @@ class Replica:
             leads=lambda: self._audience.took_over(time.monotonic() - won),
         )
         try:
-            return await self._driven(driver, asked(driver))
+            beside = [asked(driver), self._thin()]
+            if self.plan.sample is not None:
+                beside.append(self.plan.sample(driver))
+            return await self._driven(driver, beside)
         finally:
             self.counts.update(leader.counts)
             writer.stop(session.close)
 
-    async def _driven(self, driver: Driver, asking: Awaitable[None]) -> str:
+    async def _driven(self, driver: Driver, others: Sequence[Awaitable[None]]) -> str:
         running = asyncio.create_task(driver.run())
         losing = asyncio.create_task(self._replaced())
         ending = asyncio.create_task(self._ended.wait())
-        beside = [asyncio.ensure_future(each) for each in (self._thin(), asking)]
+        beside = [asyncio.ensure_future(each) for each in others]
         try:
             await _first(running, losing, ending)
             if ending.done() and not running.done() and not losing.done():

@@ -145,6 +145,50 @@ class ClientSettings(Part, frozen=True):
         yield from _duration_problems("timeout", self.timeout, least=1)
 
 
+class PathSettings(Part, frozen=True):
+    """The path of each verb of ``eventsched extender``; "" for one that is not offered."""
+
+    filter: str = "/filter"
+    prioritize: str = "/prioritize"
+    preempt: str = "/preempt"
+    bind: str = "/bind"
+
+    def problems(self) -> Iterator[InputError]:
+        """Not a path, or the path of another verb."""
+        seen: dict[object, str] = {"": ""}
+        for name, path in _named(self).items():
+            if path and not str(path).startswith("/"):
+                yield InputError(name, f"{path!r} is no path", "begin it with a slash")
+            elif path and path in seen:
+                yield InputError(name, f"{path} is that of {seen[path]}", "choose another one")
+            seen[path] = name
+
+
+class ExtenderSettings(Part, frozen=True):
+    """What ``eventsched extender`` answers with and where: ``profile`` "" is the first one. With
+    ``tls`` the port speaks HTTPS, with ``clientCAFile`` only to who has a certificate of it."""
+
+    profile: str = ""
+    bind_address: str = "127.0.0.1"
+    port: Port = 8888
+    tls: bool = False
+    cert_file: str = ""
+    key_file: str = ""
+    client_ca_file: str = msgspec.field(name="clientCAFile", default="")
+    paths: PathSettings = PathSettings()
+    timeout: Duration = "4s"
+
+    def problems(self) -> Iterator[InputError]:
+        """Files that nobody looks at, half a certificate, no time at all."""
+        if bool(self.cert_file) != bool(self.key_file):
+            given, lacking = ("certFile", "keyFile") if self.cert_file else ("keyFile", "certFile")
+            yield InputError(given, f"there is no {lacking} to it", f"add {lacking}")
+        if not self.tls and (self.cert_file or self.client_ca_file):
+            given = "certFile" if self.cert_file else "clientCAFile"
+            yield InputError(given, "is for HTTPS", "add tls: true, or leave it out")
+        yield from _duration_problems("timeout", self.timeout, least=1)
+
+
 class Settings(Part, frozen=True):
     """The whole document, apiVersion and kind apart."""
 
@@ -157,6 +201,7 @@ class Settings(Part, frozen=True):
     serving: ServingSettings = ServingSettings()
     logging: LoggingSettings = LoggingSettings()
     client: ClientSettings = ClientSettings()
+    extender: ExtenderSettings = ExtenderSettings()
     plugin_deadline: Duration = "5s"
     """How long a call of a plugin that is not in-tree may take."""
 

@@ -6,7 +6,7 @@ handleSchedulingFailure.
 
 from eventsched.domain.objects import Pod
 from eventsched.domain.records import NominationCleared
-from eventsched.domain.state import PodState
+from eventsched.domain.state import PodState, SchedulerState
 from eventsched.domain.verdicts import Code
 from eventsched.scheduling.binding import Binding
 from eventsched.scheduling.classes import PASSES
@@ -84,3 +84,15 @@ def nominated_row(judged: Judgement) -> int:
         return -1
     row = trials.table.rows.get(trials.nominated, -1)
     return row if row >= 0 and judged.keys[row] == PASSES else -1
+
+
+def is_awaited(state: SchedulerState, pod: Pod, node: str) -> bool:
+    """Whether a pod less important than this one is about to leave a node to make room."""
+    row = state.nodes.rows.get(node)
+    residents = state.nodes.residents[row].values() if row is not None else ()
+    evicting = state.preemptions.evicting
+    return any(
+        each.priority < pod.priority
+        and (each.uid in evicting or (each.deleting and each.displaced))
+        for each in residents
+    )

@@ -1,0 +1,102 @@
+"""``eventsched extender``: answers another scheduler that asks it as its extender, and logs it."""
+
+import argparse
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+
+from eventsched.cli import run as scheduler
+from eventsched.domain.errors import InputError
+from eventsched.runtime.assembly import Assembly, assemble
+from eventsched.runtime.deadlines import Deadlines
+from eventsched.runtime.live import prometheus
+from eventsched.runtime.live import settings as live
+from eventsched.runtime.live.settings import ExtenderSettings, Settings
+
+STREAM, LEASE = "extender", "eventsched-extender"
+"""In place of those of a scheduler, which it runs beside."""
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+def add_to(commands: Any) -> None:
+    """Adds the command to the parser."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "extender",
+        help="answer a kube-scheduler that asks this as its extender, and log it",
+        description="Serves extender/v1 (filter, prioritize, preempt, bind) until it is told to "
+        "stop, with the plugins of a profile; docs/extender-server.md tells more.",
+    )
+    process = scheduler.add_options(parser)
+    process.add_argument(
+        "--bind-address", dest="extender_address", metavar="ADDRESS",
+        help="where the scheduler asks (default: 127.0.0.1)",
+    )  # fmt: skip
+    process.add_argument(
+        "--port", dest="extender_port", type=int, metavar="PORT", help="default: 8888"
+    )
+    parser.set_defaults(run=run, bind_address=None)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Answers until it is told to stop. Raises InputError and UnavailableError."""
+    deadlines = Deadlines()
+    assembly = assemble(options.config, options.plugin, deadlines)
+    source = str(options.config or "options")
+    for each in assembly.samplings:
+        prometheus.package_of(each.source)
+    settings = settings_of(options, assembly, source)
+    deadlines.seconds = live.seconds(settings.plugin_deadline)
+    return scheduler.started(options, beside(assembly), settings, *warnings(settings.extender))
+
+
+def settings_of(options: argparse.Namespace, assembly: Assembly, source: str) -> Settings:
+    """The settings in effect. Raises InputError, also for a configuration that asks extenders
+    itself and for a profile that it does not have."""
+    if assembly.configuration.extenders:
+        raise InputError(
+            f"{source}: extenders", "an extender asks no extenders", "leave them to the scheduler"
+        )
+    settings = scheduler.settings_of(options, assembly, source)
+    port = options.extender_port
+    if port is not None and not 1 <= port <= 65_535:
+        raise InputError("--port", f"{port} is no port", "use 1 to 65535")
+    given = {"bind_address": options.extender_address, "port": port}
+    extender = msgspec.structs.replace(
+        settings.extender, **{name: each for name, each in given.items() if each is not None}
+    )
+    profile = extender.profile or next(iter(assembly.profiles))
+    if profile not in assembly.profiles:
+        raise InputError(
+            f"{source}: extender.profile",
+            f"there is no profile {profile}",
+            f"use one of {', '.join(assembly.profiles)}",
+        )
+    is_default = options.stream is None and settings.stream == Settings().stream
+    return msgspec.structs.replace(
+        settings,
+        extender=msgspec.structs.replace(extender, profile=profile),
+        stream=STREAM if is_default else settings.stream,
+    )
+
+
+def beside(assembly: Assembly) -> Assembly:
+    """The assembly with a Lease of its own where it would be that of the scheduler that asks."""
+    configured = assembly.configuration
+    election = configured.leader_election
+    if election.resource_name != "kube-scheduler":
+        return assembly
+    election = msgspec.structs.replace(election, resource_name=LEASE)
+    made = msgspec.structs.replace(configured, leader_election=election)
+    return replace(assembly, configuration=made)
+
+
+def warnings(settings: ExtenderSettings) -> list[str]:
+    """What people should know of how it can be reached."""
+    if settings.bind_address in _LOOPBACK or settings.client_ca_file:
+        return []
+    offered = "filters, scores" + (" and binds" if settings.paths.bind else "")
+    return [
+        f"whoever reaches {settings.bind_address}:{settings.port} gets {offered}: "
+        "set extender.clientCAFile, or listen on 127.0.0.1"
+    ]

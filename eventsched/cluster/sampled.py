@@ -1,0 +1,30 @@
+"""Samples in manifests: what plugins that score by measurements are told in a simulation."""
+
+from collections.abc import Mapping
+from math import isfinite
+from typing import Any
+
+from eventsched.domain.errors import InputError
+from eventsched.domain.records import SamplesTaken
+
+KIND = "Samples"
+_EXAMPLE = "write the number of each node by its name, such as node-1: 4711"
+
+
+def read(obj: Mapping[str, Any], where: str) -> SamplesTaken:
+    """The samples of the source ``metadata.name``: ``values`` by node name. They hold from the
+    start to the end. Raises InputError."""
+    metadata = obj.get("metadata")
+    source = metadata.get("name") if isinstance(metadata, dict) else None
+    if not isinstance(source, str) or not source:
+        raise InputError(f"{where}: metadata.name", "is missing", "name the plugin's source")
+    values = obj.get("values")
+    if not isinstance(values, dict) or not values:
+        raise InputError(f"{where}: values", "is no mapping with numbers", _EXAMPLE)
+    for name, value in values.items():
+        if not isinstance(name, str):
+            raise InputError(f"{where}: values", f"{name!r} is no node's name", _EXAMPLE)
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not is_number or not isfinite(value):
+            raise InputError(f"{where}: values.{name}", f"{value!r} is no number", _EXAMPLE)
+    return SamplesTaken(source=source, values={name: float(v) for name, v in values.items()})

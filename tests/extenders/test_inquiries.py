@@ -1,0 +1,223 @@
+"""Another scheduler asks over HTTP, a leader on an event loop answers, and the log has it all."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import aiohttp
+import msgspec
+
+from eventsched.cluster.messages import BindPod
+from eventsched.domain import records
+from eventsched.domain.records import Stimulus
+from eventsched.domain.stimuli import SERVES
+from eventsched.plugins.node_resources_fit import NodeResourcesFit
+from eventsched.runtime.fold import Standby
+from eventsched.runtime.leader import Leader
+from eventsched.runtime.live.driver import Driver
+from eventsched.runtime.live.inquiries import Inquiries
+from eventsched.scheduling.engine import Engine
+from eventsched.scheduling.ledger import Logged
+from eventsched.web import extender
+from eventsched.web.server import Options, serving
+from tests.builders import PROFILE, engine_of, make_node, make_pod
+from tests.faults.cluster import LIMITS, OPENING, STREAM
+from tests.faults.database import stored_of
+from tests.live.stage import LiveCluster, LiveDatabase, until
+
+START = 1_700_000_000_000_000
+PATHS = {"filter": "/filter", "prioritize": "/priority", "preempt": "", "bind": "/bind"}
+
+
+def make() -> Engine:
+    return engine_of(NodeResourcesFit())
+
+
+class Served:
+    """A process that answers, its cluster and its log."""
+
+    def __init__(self, url: str, client: aiohttp.ClientSession, driver: Driver) -> None:
+        self.url, self.client, self.driver = url, client, driver
+        self.cluster, self.database = LiveCluster(), LiveDatabase()
+
+    async def ask(self, path: str, body: Any) -> tuple[int, Any]:
+        """Status, and JSON or text."""
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        async with self.client.post(self.url + path, data=data) as answer:
+            text = await answer.text()
+            return answer.status, json.loads(text) if answer.status == 200 else text.strip()
+
+    @property
+    def logged(self) -> list[Logged]:
+        """All that is committed."""
+        return [each.logged for batch in self.database.stored.batches for each in stored_of(batch)]
+
+
+@asynccontextmanager
+async def served(patience: float = 20.0, *, leads: bool = True) -> AsyncIterator[Served]:
+    """n0 has room for one more pod of 1 cpu, n1 for none; p1 and p2 wait."""
+    opening = msgspec.structs.replace(OPENING, inputs={SERVES: PROFILE})
+    drivers: list[Driver] = []
+    inquiries = Inquiries(lambda: drivers[0] if drivers else None, patience)
+    leader = Leader(Standby(make, STREAM), opening, LIMITS, inquiries.observe)
+    clock = iter(range(START, START + 10**12, 10_000))
+    application = extender.application(PATHS, inquiries.ask)
+    options = Options(port=None, plain_health_port=0)
+    async with (
+        serving(options, application, application) as at,
+        aiohttp.ClientSession() as client,
+    ):
+        cluster, database = LiveCluster(), LiveDatabase()
+        driver = Driver(leader, cluster, database, lambda: next(clock))
+        found = Served(at.plain, client, driver)
+        found.cluster, found.database = cluster, database
+        cluster.put(make_node("n0"), make_node("n1"))
+        cluster.put(*(make_pod(f"on-{n}", cpu=3000 + 1000 * n, node_name=f"n{n}") for n in (0, 1)))
+        cluster.put(make_pod("p1", cpu=1000), make_pod("p2", cpu=1000))
+        if leads:
+            drivers.append(driver)
+        running = asyncio.create_task(driver.run())
+        try:
+            await until(lambda: driver.leads)
+            yield found
+            driver.end()
+            await asyncio.wait_for(running, 20)
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+    replayed(found.logged)
+
+
+def replayed(logged: Sequence[Logged]) -> None:
+    """The stimuli alone give the same records."""
+    engine = make()
+    while engine.position < len(logged):
+        at = engine.position
+        record = logged[at].record
+        assert isinstance(record, Stimulus)
+        made = engine.observe(record, logged[at].at)
+        assert made
+        assert [each.record for each in made] == [e.record for e in logged[at : at + len(made)]]
+
+
+def args(uid: str, *names: str) -> dict[str, Any]:
+    pod = {"metadata": {"name": uid, "uid": uid}, "spec": {"containers": [{"name": "c"}]}}
+    return {"Pod": pod, "Nodes": None, "NodeNames": list(names)}
+
+
+def binding(uid: str, node: str) -> dict[str, str]:
+    return {"PodName": uid, "PodNamespace": "default", "PodUID": uid, "Node": node}
+
+
+def of(logged: Sequence[Logged], *kinds: type) -> list[str]:
+    return [type(each.record).__name__ for each in logged if isinstance(each.record, kinds)]
+
+
+ASKED = (records.ExtenderInquired, records.ExtenderReplied)
+
+
+def test_a_pod_s_way() -> None:
+    async def story() -> list[Logged]:
+        async with served() as server:
+            filtered = await server.ask("/filter", args("p1", "n0", "n1", "n9"))
+            assert filtered == (200, {
+                "Nodes": None,
+                "NodeNames": ["n0"],
+                "FailedNodes": {
+                    "n1": "Insufficient cpu",
+                    "n9": "node(s) are not known to the extender (yet)",
+                },
+                "FailedAndUnresolvableNodes": {},
+                "Error": "",
+            })  # fmt: skip
+            # It is committed before it leaves.
+            assert of(server.logged, *ASKED) == ["ExtenderInquired", "ExtenderReplied"]
+            status, scores = await server.ask("/priority", args("p1", "n0"))
+            assert (status, [each["Host"] for each in scores]) == (200, ["n0"])
+            assert await server.ask("/bind", binding("p1", "n0")) == (200, {"Error": ""})
+            assert server.cluster.server.pods["p1"].pod.node_name == "n0"
+            assert of(server.logged, records.PodBound) == ["PodBound"]
+            full = await server.ask("/filter", args("p2", "n0", "n1"))
+            assert full[1]["NodeNames"] == []
+            # A bind that is asked for again is the same one.
+            assert await server.ask("/bind", binding("p1", "n0")) == (200, {"Error": ""})
+            said = {"Error": "the pod is on n0 already"}
+            assert await server.ask("/bind", binding("p1", "n1")) == (200, said)
+        return server.logged
+
+    logged = asyncio.run(story())
+    assert len(of(logged, *ASKED)) == 12
+    assert of(logged, records.PodQueued, records.PodDecided) == []
+
+
+def test_many_at_a_time_get_their_own_answers() -> None:
+    async def story() -> None:
+        async with served() as server:
+            bodies = [args(f"u{n}", "n0") | {"Pod": pod(f"u{n}", n)} for n in range(20)]
+            answers = await asyncio.gather(*(server.ask("/filter", each) for each in bodies))
+        names = [answer[1]["NodeNames"] for answer in answers]
+        assert names == [["n0"] if n <= 10 else [] for n in range(20)]
+
+    def pod(uid: str, tenths: int) -> dict[str, Any]:
+        requests = {"cpu": f"{tenths * 100}m"}
+        containers = [{"name": "c", "resources": {"requests": requests}}]
+        return {"metadata": {"name": uid, "uid": uid}, "spec": {"containers": containers}}
+
+    asyncio.run(story())
+
+
+def test_a_bind_that_the_cluster_refuses_is_told() -> None:
+    """The pod is deleted and made again under its name while the bind is on its way."""
+
+    async def story() -> None:
+        async with served() as server:
+            server.cluster.held = True
+            bind = asyncio.create_task(server.ask("/bind", binding("p1", "n0")))
+            await until(lambda: any(isinstance(e, BindPod) for e in server.cluster.requests))
+            server.cluster.server.delete_pod("p1")
+            server.cluster.held = False
+            server.cluster.tell()
+            assert await bind == (200, {"Error": "the pod is gone"})
+
+    asyncio.run(story())
+
+
+def test_who_does_not_lead_answers_nobody() -> None:
+    async def story() -> None:
+        async with served(leads=False) as server:
+            status, said = await server.ask("/filter", args("p1", "n0"))
+            assert status == 503
+            assert said == "this replica: does not lead; ask the one that does, or ask again"
+
+    asyncio.run(story())
+
+
+def test_without_a_database_there_is_no_answer() -> None:
+    async def story() -> None:
+        async with served(patience=0.2) as server:
+            server.database.away = True
+            status, said = await server.ask("/filter", args("p1", "n0"))
+            assert status == 503
+            assert said == "the answer: is not committed after 0.2 s; ask again"
+            server.database.away = False
+            await until(lambda: of(server.logged, *ASKED))
+
+    asyncio.run(story())
+
+
+def test_what_is_not_offered() -> None:
+    async def story() -> None:
+        async with served() as server:
+            offered = "offered are POST /filter (filter), /priority (prioritize), /bind (bind)"
+            for path in ("/prioritize", "/preempt", "/", "/filter/"):
+                said = f"{path} is not offered; {offered}"
+                assert await server.ask(path, b"{}") == (404, said)
+            status, said = await server.ask("/filter", b"<html>")
+            assert status == 400
+            assert "the request to filter is no JSON" in said
+            async with server.client.get(server.url + "/filter") as answer:
+                assert (answer.status, await answer.text()) == (405, "/filter takes POST only\n")
+
+    asyncio.run(story())

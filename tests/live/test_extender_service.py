@@ -1,0 +1,135 @@
+"""What ``eventsched extender`` makes of its options and its file."""
+
+import argparse
+from pathlib import Path
+
+import pytest
+
+from eventsched.cli import extender, service
+from eventsched.cli.service import Job
+from eventsched.domain.errors import InputError
+from eventsched.runtime.assembly import assemble
+from eventsched.runtime.live import settings as live
+from eventsched.runtime.live.settings import ExtenderSettings, PathSettings, Settings
+from eventsched.web.server import Options
+
+FIRST = """\
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: one
+- schedulerName: two
+"""
+SECOND = "---\napiVersion: eventsched.io/v1alpha1\nkind: EventschedConfiguration\n"
+
+
+@pytest.fixture(autouse=True)
+def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """None of ours."""
+    for name in ("EVENTSCHED_DATABASE", "EVENTSCHED_DATA_DIR"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def in_effect(folder: Path, text: str, *arguments: str) -> Settings:
+    """The settings that a file and a command line lead to."""
+    file = folder / "e.yaml"
+    file.write_text(text)
+    parser = argparse.ArgumentParser()
+    extender.add_to(parser.add_subparsers())
+    options = parser.parse_args(["extender", "--config", str(file), *arguments])
+    return extender.settings_of(options, assemble(file), "e.yaml")
+
+
+def test_the_defaults(tmp_path: Path) -> None:
+    found = in_effect(tmp_path, FIRST)
+    assert found == Settings(stream="extender", extender=ExtenderSettings(profile="one"))
+    assert service.extender_options(found.extender) == Options(
+        "127.0.0.1", None, plain_health_port=8888
+    )
+    assert extender.warnings(found.extender) == []
+
+
+def test_the_file_and_the_options(tmp_path: Path) -> None:
+    more = """
+stream: audit
+extender:
+  profile: two
+  bindAddress: 0.0.0.0
+  port: 7000
+  tls: true
+  certFile: c
+  keyFile: k
+  clientCAFile: ca
+  paths: {filter: /a, prioritize: "", preempt: "", bind: /b}
+  timeout: 1s
+"""
+    options = ("--bind-address", "::1", "--port", "7001", "--secure-port", "0")
+    found = in_effect(tmp_path, FIRST + SECOND + more, *options)
+    paths = PathSettings(filter="/a", prioritize="", preempt="", bind="/b")
+    assert (found.stream, found.serving.port) == ("audit", 0)
+    assert found.extender == ExtenderSettings(
+        "two", "::1", 7001, tls=True, cert_file="c", key_file="k", client_ca_file="ca",
+        paths=paths, timeout="1s",
+    )  # fmt: skip
+    assert service.extender_options(found.extender) == Options(
+        "::1", 7001, Path("c"), Path("k"), None, Path("ca")
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "said"),
+    [
+        (FIRST + "extenders: [{urlPrefix: http://x, filterVerb: f}]\n", (),
+         "e.yaml: extenders: an extender asks no extenders; leave them to the scheduler"),
+        (FIRST + SECOND + "extender: {profile: three}\n", (),
+         "e.yaml: extender.profile: there is no profile three; use one of one, two"),
+        (FIRST, ("--port", "0"), "--port: 0 is no port; use 1 to 65535"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be(tmp_path: Path, text: str, arguments: tuple[str, ...], said: str) -> None:
+    with pytest.raises(InputError) as wrong:
+        in_effect(tmp_path, text, *arguments)
+    assert str(wrong.value) == said
+
+
+def test_each_problem_of_the_section_is_named() -> None:
+    more = """
+extender:
+  port: 70000
+  certFile: c
+  timeout: 0s
+  paths: {filter: f, prioritize: /bind}
+"""
+    found: list[InputError] = []
+    live.load(FIRST + SECOND + more, "f.yaml", found.append)
+    said = sorted(map(str, found))
+    assert said[-1].startswith("f.yaml: extender.timeout: ")
+    assert [each.split(": ")[1] for each in said] == [
+        "extender.certFile", "extender.paths.bind", "extender.paths.filter", "extender.port",
+        "extender.timeout",
+    ]  # fmt: skip
+
+
+def test_whoever_is_reachable_from_elsewhere_is_told_so() -> None:
+    anywhere = ExtenderSettings(bind_address="0.0.0.0")
+    [said] = extender.warnings(anywhere)
+    assert said.startswith("whoever reaches 0.0.0.0:8888 gets filters, scores and binds: ")
+    guarded = ExtenderSettings(bind_address="0.0.0.0", tls=True, client_ca_file="ca")
+    assert extender.warnings(guarded) == []
+
+
+def test_the_log_says_whom_it_serves_and_the_lease_is_its_own(tmp_path: Path) -> None:
+    settings = in_effect(tmp_path, FIRST)
+    assembly = extender.beside(assemble(tmp_path / "e.yaml"))
+    assert assembly.configuration.leader_election.resource_name == "eventsched-extender"
+    assert assembly.profiles.keys() == {"one", "two"}
+    plan = service.plan_of(Job(assembly, settings, "a", None, (), serves=True), "me")
+    assert plan.opening.inputs == {"configuration": assembly.digest, "serves": "one"}
+    assert plan.stream == "extender"
+
+
+def test_a_lease_that_was_named_stays(tmp_path: Path) -> None:
+    file = tmp_path / "e.yaml"
+    file.write_text(FIRST + "leaderElection: {resourceName: mine}\n")
+    assembly = extender.beside(assemble(file))
+    assert assembly.configuration.leader_election.resource_name == "mine"

@@ -1,0 +1,84 @@
+"""A port that wants to see certificates answers nobody else."""
+
+import asyncio
+import ssl
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import aiohttp
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from eventsched.domain.errors import InputError
+from eventsched.web import extender
+from eventsched.web.server import Options, serving
+
+
+def written(folder: Path, name: str) -> tuple[Path, Path]:
+    """A client's certificate, its own authority, and its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(hours=1))
+        .not_valid_after(now + timedelta(hours=1))
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), False)
+        .sign(key, hashes.SHA256())
+    )
+    certificate, private = folder / f"{name}.crt", folder / f"{name}.key"
+    certificate.write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    private.write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+    )
+    return certificate, private
+
+
+async def answer(options: Options, shown: tuple[Path, Path] | None) -> int:
+    """The status that who shows this certificate gets."""
+
+    async def ask(verb: str, body: bytes) -> tuple[int, bytes]:
+        return 200, b"{}"
+
+    application = extender.application({"filter": "/filter"}, ask)
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    if shown is not None:
+        context.load_cert_chain(*shown)
+    async with (
+        serving(options, application, application) as at,
+        aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=context)) as client,
+        client.post(f"{at.secure}/filter", data=b"{}") as response,
+    ):
+        return response.status
+
+
+def test_only_who_shows_one_of_ours_is_answered(tmp_path: Path) -> None:
+    ours, others = written(tmp_path, "ours"), written(tmp_path, "others")
+    options = Options(port=0, client_ca_file=ours[0])
+    assert asyncio.run(answer(options, ours)) == 200
+    for shown in (others, None):
+        with pytest.raises(aiohttp.ClientError):
+            asyncio.run(answer(options, shown))
+    assert asyncio.run(answer(Options(port=0), None)) == 200
+
+
+@pytest.mark.parametrize("content", [None, "no certificate"])
+def test_a_file_of_authorities_that_is_none(tmp_path: Path, content: str | None) -> None:
+    file = tmp_path / "ca.crt"
+    if content is not None:
+        file.write_text(content)
+    with pytest.raises(InputError, match=r"ca\.crt: cannot be used \("):
+        asyncio.run(answer(Options(port=0, client_ca_file=file), None))
