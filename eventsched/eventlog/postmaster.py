@@ -111,8 +111,7 @@ class Postmaster:
 
     def initialise(self) -> None:
         """Makes the data folder, whole or not at all. Raises UnavailableError, InputError."""
-        for left in self.folder.glob("postgres.new-*"):  # of an initdb that was killed
-            shutil.rmtree(left, ignore_errors=True)
+        self._sweep()
         programs, _ = reachable(self._binaries, self.account)
         fresh = Path(tempfile.mkdtemp(prefix="postgres.new-", dir=self.folder))
         try:
@@ -130,7 +129,13 @@ class Postmaster:
                 raise self._failed("initdb failed", done.stdout)
             fresh.rename(self.pgdata)
         finally:
-            shutil.rmtree(fresh, ignore_errors=True)
+            # Once more: an initdb whose parent was killed may have gone on writing meanwhile.
+            self._sweep()
+
+    def _sweep(self) -> None:
+        """Removes what is left of folders that were not made to the end."""
+        for left in self.folder.glob("postgres.new-*"):
+            shutil.rmtree(left, ignore_errors=True)
 
     def start(self) -> Running:
         """Starts the server and waits until it takes connections, START_LIMIT seconds at most.

@@ -15,7 +15,10 @@ from eventsched.testing import typed
 
 DISK = "example.com/disk"
 WORDS = (DISK, "ssd")
-ARGS: dict[str, dict[str, Any]] = {"FixedNode": {"nodeName": "node-03"}}
+ARGS: dict[str, dict[str, Any]] = {
+    "FixedNode": {"nodeName": "node-03"},
+    "NetworkTraffic": {"prometheusAddress": "http://prometheus.example:9090", "deviceName": "eth0"},
+}
 HISTORY = rehearsed(WORDS)
 
 
