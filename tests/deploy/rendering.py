@@ -19,6 +19,7 @@ NAMESPACES = {
     "external-postgres": "eventsched",
     "replicas": "eventsched",
     "second-scheduler": "kube-system",
+    "extender": "eventsched",
 }
 """The overlays, and where they go."""
 CLUSTER_WIDE = {"Namespace", "ClusterRole", "ClusterRoleBinding"}

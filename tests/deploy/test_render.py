@@ -25,7 +25,7 @@ from .rendering import (
     the,
     with_components,
 )
-from .rights import EVERYWHERE, at_home, rights
+from .rights import ANSWERING, EVERYWHERE, at_home, rights
 
 OVERLAYS = list(NAMESPACES)
 LABELS = {"app.kubernetes.io/name": "eventsched", "app.kubernetes.io/component": "scheduler"}
@@ -58,6 +58,7 @@ def test_what_each_overlay_has() -> None:
         "external-postgres": own,
         "replicas": own,
         "second-scheduler": f"{base} ServiceAccount ClusterRoleBinding ClusterRoleBinding",
+        "extender": f"{own} Service",
     }
     found = {overlay: sorted(each["kind"] for each in rendered(overlay)) for overlay in OVERLAYS}
     assert found == {overlay: sorted(kinds.split()) for overlay, kinds in expected.items()}
@@ -91,7 +92,8 @@ def test_selectors_mean_these_pods_alone(overlay: str) -> None:
     assert the(objects, "Deployment")["spec"]["selector"] == {"matchLabels": LABELS}
     assert the(objects, "PodDisruptionBudget")["spec"]["selector"] == {"matchLabels": LABELS}
     assert the(objects, "NetworkPolicy")["spec"]["podSelector"] == {"matchLabels": LABELS}
-    assert the(objects, "Service")["spec"]["selector"] == LABELS
+    for service in of_kind(objects, "Service"):
+        assert service["spec"]["selector"] == LABELS
     for spread in pod_spec(objects).get("topologySpreadConstraints", []):
         assert spread["labelSelector"] == {"matchLabels": LABELS}
 
@@ -99,6 +101,10 @@ def test_selectors_mean_these_pods_alone(overlay: str) -> None:
 @overlays("trial", "external-postgres", "replicas")
 def test_the_own_role_is_what_the_scheduler_needs(overlay: str) -> None:
     assert rights(the(rendered(overlay), "ClusterRole")["rules"]) == EVERYWHERE
+
+
+def test_an_extender_that_does_not_bind_may_do_less() -> None:
+    assert rights(the(rendered("extender"), "ClusterRole")["rules"]) == ANSWERING
 
 
 def test_the_second_scheduler_has_the_roles_of_kube_scheduler() -> None:
@@ -142,20 +148,22 @@ def test_probes_ask_over_https(overlay: str) -> None:
     }
     for probe, path in expected.items():
         assert container[probe]["httpGet"] == {"scheme": "HTTPS", "port": "https", "path": path}
-    assert container["ports"] == [{"name": "https", "containerPort": 10259}]
+    assert {"name": "https", "containerPort": 10259} in container["ports"]
+    assert len(container["ports"]) == (2 if overlay == "extender" else 1)
 
 
 @overlays()
 def test_the_network_is_open_where_it_must_be(overlay: str) -> None:
     spec = the(rendered(overlay), "NetworkPolicy")["spec"]
     assert spec["policyTypes"] == ["Ingress", "Egress"]
-    assert [port["port"] for rule in spec["ingress"] for port in rule["ports"]] == [10259]
+    asked = [8888] if overlay == "extender" else []
+    assert [port["port"] for rule in spec["ingress"] for port in rule["ports"]] == [10259, *asked]
     out = [port["port"] for rule in spec["egress"] for port in rule["ports"]]
     assert out == [53, 53, 443, 6443] + ([] if overlay == "trial" else [5432])
     assert not [rule for rule in spec["egress"] if "to" in rule]  # names come from nodes, too
 
 
-@overlays("external-postgres", "replicas", "second-scheduler")
+@overlays("external-postgres", "replicas", "second-scheduler", "extender")
 def test_the_schema_is_brought_up_first(overlay: str) -> None:
     spec = pod_spec(rendered(overlay))
     (migration,), (container,) = spec["initContainers"], spec["containers"]
@@ -165,9 +173,26 @@ def test_the_schema_is_brought_up_first(overlay: str) -> None:
     (variable,) = migration["env"]
     assert variable["name"] == "EVENTSCHED_DATABASE"
     assert variable["valueFrom"]["secretKeyRef"]["key"] in example
-    (volume,) = [each for each in spec["volumes"] if "secret" in each]
+    (volume,) = [each for each in spec["volumes"] if each["name"] == "database"]
     assert [item["key"] in example for item in volume["secret"]["items"]] == [True]
     assert all("PASSWORD" in url for url in example.values())
+
+
+def test_the_extender_answers_only_who_has_a_certificate() -> None:
+    """Its port, the Service's, and the files that the configuration names belong together."""
+    objects = rendered("extender")
+    found = settings.load(configuration(objects), "eventsched.yaml").extender
+    assert (found.tls, found.bind_address, found.paths.bind) == (True, "0.0.0.0", "")
+    (container,) = pod_spec(objects)["containers"]
+    assert {"name": "extender", "containerPort": found.port} in container["ports"]
+    (service,) = [each for each in of_kind(objects, "Service") if "clusterIP" not in each["spec"]]
+    assert service["spec"]["ports"] == [
+        {"name": "extender", "port": found.port, "targetPort": "extender"}
+    ]
+    files = [Path(each) for each in (found.cert_file, found.key_file, found.client_ca_file)]
+    assert [each.name for each in files] == ["tls.crt", "tls.key", "ca.crt"]
+    (mount,) = [each for each in container["volumeMounts"] if each["name"] == "tls"]
+    assert {str(each.parent) for each in files} == {mount["mountPath"]}
 
 
 def test_two_replicas_stand_on_two_nodes() -> None:
@@ -209,11 +234,12 @@ def test_the_image_fits() -> None:
     assert json.loads(entry)[0].rpartition("/")[2] in project["scripts"]
     known = project["optional-dependencies"]
     extras = re.findall(r"EXTRAS=(\S+)", text)
-    assert extras == ["cluster,embedded", "cluster"]
+    assert extras == ["cluster,prometheus,embedded", "cluster,prometheus"]
     assert all(extra in known for each in extras for extra in each.split(","))
     for overlay in OVERLAYS:
         (container,) = pod_spec(rendered(overlay))["containers"]
-        assert container["args"] == json.loads(command)
+        verb = ["extender"] if overlay == "extender" else json.loads(command)[:1]
+        assert container["args"] == [*verb, *json.loads(command)[1:]]
         suffix = "-embedded" if overlay == "trial" else ""
         assert container["image"] == f"eventsched:{__version__}{suffix}"
 

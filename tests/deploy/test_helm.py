@@ -1,0 +1,135 @@
+"""The chart is the overlay second-scheduler, with a list of plugins."""
+
+import json
+import re
+import shutil
+import subprocess
+from typing import Any
+
+import pytest
+import yaml
+
+from eventsched import __version__
+from eventsched.plugins import IN_TREE
+from eventsched.scheduling.config.checking import Checked, check
+
+from .rendering import DEPLOY, Object, configuration, example_secret, of_kind, rendered, the
+
+CHART = DEPLOY / "helm"
+OF_HELM = ("app.kubernetes.io/instance", "app.kubernetes.io/managed-by", "helm.sh/chart")
+
+
+def values() -> Any:
+    """The chart's own."""
+    return yaml.safe_load((CHART / "values.yaml").read_text())
+
+
+def templated(release: str = "eventsched", **given: object) -> list[Object]:
+    """What helm makes of the chart with more values. Skips the test where there is no helm."""
+    if shutil.which("helm") is None:
+        pytest.skip("no helm in PATH: nothing renders what is in deploy/helm")
+    command = ["helm", "template", release, str(CHART), "--namespace=kube-system", "--values=-"]
+    done = subprocess.run(
+        command, input=json.dumps(given), capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return list(yaml.safe_load_all(done.stdout))
+
+
+def plain(found: Any) -> Any:
+    """Without what Helm and kustomize add: labels, and hashes in names."""
+    if isinstance(found, dict):
+        kept = {key: plain(each) for key, each in found.items() if key not in OF_HELM}
+        return {key: each for key, each in kept.items() if key != "annotations"}
+    if isinstance(found, list):
+        return sorted(map(plain, found), key=lambda each: json.dumps(each, sort_keys=True))
+    if isinstance(found, str):
+        return re.sub(r"^eventsched-config-\w+$", "eventsched-config", found)
+    return found
+
+
+def checked(objects: list[Object]) -> Checked:
+    """Its configuration, which has no problem."""
+    found = check(configuration(objects), "eventsched.yaml", IN_TREE)
+    assert (found.problems, found.warnings) == ((), ())
+    return found
+
+
+def test_it_is_the_overlay() -> None:
+    """Object for object."""
+    both = []
+    for objects in (templated(), rendered("second-scheduler")):
+        documents = list(yaml.safe_load_all(configuration(objects)))
+        rest = [each for each in objects if each["kind"] != "ConfigMap"]
+        both.append((documents, plain(rest)))
+    assert both[0] == both[1]
+
+
+def test_plugins_by_values() -> None:
+    """As their names, or with weights, and with arguments."""
+    objects = templated(
+        scheduler={"name": "i-scheduler"},
+        plugins={
+            "enabled": ["Priority", "ImportanceSort", {"name": "RandomScore", "weight": 3}],
+            "disabled": ["PrioritySort"],
+        },
+        pluginConfig=[{"name": "Priority", "args": {"label": "example.com/rank"}}],
+        networkPolicy={"egressPorts": [9090]},
+    )
+    (profile,) = checked(objects).profiles
+    assert profile.name == "i-scheduler"
+    assert "Priority" in profile.points["filter"]
+    assert profile.points["queueSort"] == ("ImportanceSort",)
+    assert profile.weights["RandomScore"] == 3
+    assert profile.args["Priority"] == {"label": "example.com/rank"}
+    assert [rule.get("resourceNames") for rule in the(objects, "Role")["rules"]] == [
+        None, ["i-scheduler"],
+    ]  # fmt: skip
+    rules = the(objects, "NetworkPolicy")["spec"]["egress"]
+    assert [each["port"] for each in rules[-1]["ports"]] == [5432, 9090]
+
+
+def test_another_configuration_replaces_the_pods() -> None:
+    """And nothing else does."""
+
+    def checksum(**given: object) -> str:
+        pods = the(templated(**given), "Deployment")["spec"]["template"]
+        found: str = pods["metadata"]["annotations"]["checksum/configuration"]
+        return found
+
+    assert checksum() == checksum(scheduler={"replicaCount": 2})
+    assert checksum() != checksum(plugins={"enabled": ["Priority"]})
+
+
+def test_two_releases_stand_side_by_side() -> None:
+    """Nothing has the same name, and selectors mean one of them."""
+    one, two = templated("one"), templated("two")
+    names = [{(e["kind"], e["metadata"]["name"]) for e in objects} for objects in (one, two)]
+    assert not names[0] & names[1]
+    for objects, name in ((one, "one"), (two, "two")):
+        labels = the(objects, "Deployment")["spec"]["template"]["metadata"]["labels"]
+        assert labels["app.kubernetes.io/instance"] == name
+        for kind in ("Deployment", "PodDisruptionBudget"):
+            assert the(objects, kind)["spec"]["selector"] == {"matchLabels": labels}
+        assert the(objects, "Service")["spec"]["selector"] == labels
+        subjects = [each["subjects"][0]["name"] for each in of_kind(objects, "ClusterRoleBinding")]
+        assert subjects == [name, name]
+
+
+def test_its_files_fit_without_helm() -> None:
+    """The version, the image, the Secret; and templates use values that are there."""
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    assert (chart["version"], chart["appVersion"]) == (__version__, __version__)
+    given = values()
+    assert given["scheduler"]["image"] == f"eventsched:{__version__}"
+    assert given["database"]["secret"] == example_secret()["metadata"]["name"]
+    used = {
+        tuple(path.split("."))
+        for template in (CHART / "templates").iterdir()
+        for path in re.findall(r"\.Values\.([\w.]+)", template.read_text())
+    }
+    for path in used:
+        here = given
+        for part in path:
+            assert part in here, f"{'.'.join(path)} is no value"
+            here = here[part]
