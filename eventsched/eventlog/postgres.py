@@ -13,7 +13,7 @@ import psycopg
 from eventsched.domain.verdicts import Detail
 from eventsched.eventlog import chain, migrating
 from eventsched.eventlog.addresses import shown
-from eventsched.eventlog.chain import SealedBatch
+from eventsched.eventlog.chain import SealedBatch, Term
 from eventsched.eventlog.errors import (
     ConflictError,
     NotDurableError,
@@ -57,6 +57,11 @@ class PostgresEventLog:
     def stream(self) -> str:
         """The stream's name."""
         return self._term.stream
+
+    @property
+    def term(self) -> Term:
+        """This writer's reign."""
+        return self._term
 
     @property
     def epoch(self) -> int:
