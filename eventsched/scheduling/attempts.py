@@ -225,6 +225,8 @@ class Attempts:
         self._displacement.settle(attempt.state, found)
         self._requeueing.refused(attempt.state, "AttemptFailed", plugin, rejectors, pending)
         self._displacement.send_back(found)
+        if found.nominated:  # it has found a way: nobody has to give a node back for it
+            attempt.cycle.released.clear()
         self._binding.aftermath(attempt.state.pod.uid, attempt.cycle)
 
     def _broken(

@@ -6,6 +6,7 @@ records, so that it goes on where it was after a restart.
 
 from collections import deque
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -16,8 +17,9 @@ from eventsched.domain.views import NodeView
 from eventsched.scheduling import placement
 from eventsched.scheduling.delays import NODE, Awaiting, ObjectKey, Preparation
 from eventsched.scheduling.extenders.extender import binder
-from eventsched.scheduling.framework import ClusterEvent, Cycle, Status
+from eventsched.scheduling.framework import ClusterEvent, Cycle, PluginError, Status
 from eventsched.scheduling.ledger import Ledger
+from eventsched.scheduling.profile import guarded
 from eventsched.scheduling.queue import SECOND
 from eventsched.scheduling.requeueing import Requeueing
 
@@ -59,10 +61,54 @@ class Binding:
                 if message is None:
                     self._granted(waiting, plugin, uid)
                 else:
-                    self._give_up(waiting, plugin, Status.unschedulable(message))
+                    self._give_up(waiting, plugin, Status.unschedulable(message), sender=plugin)
         finally:
             self._releasing = False
             self._released.clear()
+
+    def regrouped(self, stimulus: records.Stimulus) -> None:
+        """Where pods belong together otherwise than before, Permit is asked again for those who
+        wait, and the plugins that refused others of their group are asked as well."""
+        if isinstance(stimulus, records.PodUpdated):
+            self._ask_permit(stimulus.pod.uid)
+        changed = self._ledger.groups.changed()
+        for group in changed:
+            for uid in group.in_order(group.members):
+                self._ask_permit(uid)
+        self._requeueing.regrouped(changed)
+
+    def _ask_permit(self, uid: str) -> None:
+        held = self._ledger.state.reservations.get(uid)
+        for name in tuple(held.waits) if held is not None else ():
+            profile = self._ledger.profile_of(self._ledger.state.pods[uid].pod)
+            plugin = profile.plugin(name)
+            if uid not in self._ledger.queue.waiting:
+                return
+            if ClusterEvent.GROUP_CHANGE in getattr(plugin, "wakes_on", ()):
+                self._permit(uid, plugin)
+
+    def _permit(self, uid: str, plugin: Any) -> None:
+        held = self._ledger.state.reservations[uid]
+        cycle = self._ledger.cycle(held.attempt, held.carry)
+        cycle.plugin = plugin.name
+        try:
+            answer = guarded(plugin, "permit", cycle, self._ledger.state.pods[uid].pod, held.node)
+        except PluginError as problem:
+            self._give_up(uid, plugin.name, Status.error(str(problem)), "BindingFailed")
+            return
+        cycle.activated.clear()  # the others were called when it came to wait
+        if isinstance(answer, Status):
+            self._give_up(uid, plugin.name, answer)
+        elif answer is None:
+            self._granted(uid, plugin.name, uid)
+        self.aftermath(uid, cycle)
+
+    def node_gone(self, node: str) -> None:
+        """Those who wait at Permit for a node that is gone are tried elsewhere."""
+        for uid, held in list(self._ledger.state.reservations.items()):
+            if held.node == node and uid in self._ledger.queue.waiting:
+                status = Status.error(f"node {node} is gone")
+                self._give_up(uid, next(iter(held.waits)), status, "NodeGone")
 
     def overdue(self) -> None:
         """Gives up the pods that have waited for too long, at Permit or for what PreBind needs."""
@@ -223,10 +269,13 @@ class Binding:
         else:
             self._back(state, *placed.refusal, "BindingFailed")
 
-    def _give_up(self, uid: str, plugin: str, status: Status, cause: str = "PermitDenied") -> None:
+    def _give_up(
+        self, uid: str, plugin: str, status: Status, cause: str = "PermitDenied", sender: str = ""
+    ) -> None:
         held = self._ledger.state.reservations[uid]
         state = self._ledger.state.pods[uid]
         cycle = self._ledger.cycle(held.attempt, held.carry)
+        cycle.sender = sender
         profile = self._ledger.profile_of(state.pod)
         problems = placement.unreserve(profile, state.pod, held.node, cycle)
         self._back(state, plugin, Status(status.code, status.reasons + problems), cause)

@@ -98,7 +98,7 @@ class Engine:
             case _:
                 self._ledger.commit(stimulus, at)
                 self._goes_on(stimulus)
-        self._requeueing.regrouped()
+        self._binding.regrouped(stimulus)
         return self._ledger.take()
 
     def schedule_next(self) -> list[Logged]:
@@ -378,6 +378,7 @@ class Engine:
         self._compare_room(name, before, "")
         self._requeueing.wake(events, row=nodes.rows.get(name), node=node, old=old)
         if node is None:
+            self._binding.node_gone(name)
             self._room_made(name, ClusterEvent.NODE_DELETE)
         self._binding.changed((NODE, "", name))
 

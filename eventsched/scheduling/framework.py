@@ -24,7 +24,8 @@ returns what it thinks. Points, in the order in which they run:
 ``sign(pod)`` (upstream's SignPlugin) returns what of a pod the plugin's filter and score depend on,
 as a hashable value: pods of equal signature share their columns. Without it, or for None, they are
 computed anew for every pod. ``depends_on`` says what of a node they depend on. ``hint_sign(pod)``
-is what of a pod the hint depends on, for plugins without such a signature.
+is what of a pod the hint depends on, for plugins without such a signature. ``names_node`` is a node
+that the arguments name: whoever runs the scheduler says so where it is not there.
 
 A ``Preparation`` of PreBind is for what the cluster has to do before the bind: its changes leave
 when they are in the log, and ``prepared`` is asked when they are made, and again when what it waits
@@ -235,7 +236,8 @@ class Cycle:
     it after Permit is stored with the decision and is there again at PreBind, also after a restart,
     so it must be JSON values under string keys. ``scratch`` is for the calling plugin's own use
     between its extension points in the attempt, under its name, and is never stored. ``registry``
-    holds the cluster's other objects, ``groups`` the known pods by group, to be read.
+    holds the cluster's other objects, ``groups`` the known pods by group, to be read. At Unreserve
+    ``sender`` is the plugin that has rejected the pod while it waited.
     """
 
     now: int
@@ -251,6 +253,7 @@ class Cycle:
     released: list[tuple[str, str, str | None]] = field(default_factory=list)
     activated: list[tuple[str, str]] = field(default_factory=list)
     groups: PodGroups = field(default_factory=PodGroups)
+    sender: str = ""
 
     @property
     def memory(self) -> Mapping[str, Any]:

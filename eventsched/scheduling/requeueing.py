@@ -17,6 +17,7 @@ from eventsched.domain.state import PodState
 from eventsched.domain.views import NodeView
 from eventsched.scheduling.extenders.extender import EXTENDER
 from eventsched.scheduling.framework import Change, ClusterEvent, Code, PluginError, Status
+from eventsched.scheduling.groups import Group
 from eventsched.scheduling.ledger import Ledger
 from eventsched.scheduling.profile import Profile, guarded
 from eventsched.scheduling.queue import Backoff
@@ -162,10 +163,10 @@ class Requeueing:
         if state is not None and state.queue in (Queue.UNSCHEDULABLE, Queue.BACKOFF):
             self._activate(state, "ForceActivate", plugin)
 
-    def regrouped(self) -> None:
+    def regrouped(self, changed: Sequence[Group]) -> None:
         """Asks the plugins that refused pods of a group whether it matters that the group is
         another than before."""
-        for group in self._ledger.groups.changed():
+        for group in changed:
             matters: dict[tuple[str, str], bool] = {}
             for uid in group.in_order(group.members):
                 state = group.members[uid]

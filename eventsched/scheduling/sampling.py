@@ -52,6 +52,7 @@ def of_nodes(taken: SamplesTaken, nodes: Iterable[str]) -> SamplesTaken:
         return taken
     problem = taken.problem
     if not kept:
-        few = ", ".join(sorted(taken.values)[:3])
+        few = ", ".join(sorted(map(str, taken.values))[:3])
+        few = few.encode(errors="backslashreplace").decode()
         problem = problem or f"there are no numbers for nodes of the cluster, but for {few}"
     return msgspec.structs.replace(taken, values=kept, problem=problem)

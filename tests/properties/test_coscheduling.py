@@ -3,7 +3,6 @@
 from collections import Counter
 from typing import Any
 
-import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,11 +12,12 @@ from eventsched.domain.records import Outcome, Record
 from eventsched.plugins.default_binder import DefaultBinder
 from eventsched.plugins.gallery.coscheduling import Coscheduling
 from eventsched.scheduling.engine import Engine
-from eventsched.scheduling.framework import POINTS, ClusterEvent, DependsOn, Status, points_of
+from eventsched.scheduling.framework import POINTS, points_of
 from eventsched.scheduling.groups import MINIMUM, NAMES, membership
 from eventsched.scheduling.ledger import Logged
 from eventsched.scheduling.profile import Profile
 from tests.builders import PROFILE, SECOND, make_node, make_pod
+from tests.gangs import Room
 
 from .strategies import deterministic
 
@@ -38,23 +38,6 @@ OPERATIONS = st.one_of(
     st.tuples(st.just("restart")),
 )
 PLAYS = st.lists(st.tuples(OPERATIONS, st.integers(0, 6)), max_size=40)
-
-
-class Room:
-    """Refuses nodes that hold as many pods as they may."""
-
-    name = "Room"
-    wakes_on = (ClusterEvent.NODE_ADD, ClusterEvent.ASSIGNED_POD_DELETE)
-    depends_on = DependsOn.NODE | DependsOn.USAGE
-
-    def sign(self, pod):
-        return ()
-
-    def filter(self, cycle, pod, nodes):
-        return (nodes.pods >= nodes.allowed_pods).astype(np.int64)
-
-    def explain(self, cycle, pod, code):
-        return Status.unschedulable("full")
 
 
 def gang_engine() -> Engine:

@@ -8,13 +8,22 @@ import pytest
 from eventsched.domain import records
 from eventsched.domain.consultations import BIND, FILTER, PREEMPT, PRIORITIZE, Victims
 from eventsched.domain.inquiries import ExtenderInquired, ExtenderReplied
-from eventsched.domain.records import FORMAT, BindIntended, PodBound, PodUnreserved, StreamStarted
+from eventsched.domain.records import (
+    FORMAT,
+    BindIntended,
+    MemoryChanged,
+    PodBound,
+    PodUnreserved,
+    StreamStarted,
+)
 from eventsched.domain.stimuli import SERVES
 from eventsched.domain.views import NodeView
+from eventsched.plugins.gallery.first_scheduled_node import FirstScheduledNode
 from eventsched.plugins.node_resources_fit import NodeResourcesFit
 from eventsched.plugins.node_unschedulable import NodeUnschedulable
 from eventsched.scheduling.engine import Engine
 from eventsched.scheduling.framework import Cycle, Status
+from eventsched.testing import typed
 from tests.builders import PROFILE, added, engine_of, make_node, make_pod, observed
 
 UNIT = 1000
@@ -215,6 +224,24 @@ def test_a_bind_is_intended_and_ends_like_any_other() -> None:
     assert ended[1:] == [PodBound(uid="p1", node="n0", attempt=1)]
     assert bound(engine) == [replied(BIND, node="n0")]
     assert bound(engine, "n3") == [replied(BIND, problem="the pod is on n0 already")]
+
+
+def test_plugins_remember() -> None:
+    """What they forget at a question, and what they keep at a bind."""
+    engine = serving(typed(FirstScheduledNode, whenGone="forget"))
+    observed(engine, *added(make_pod()))
+    bound(engine)
+    ended = observed(engine, records.BindSucceeded(uid="p1", node="n0"))
+    first = MemoryChanged(
+        plugin="FirstScheduledNode", key="default/p1", value={"node": "n0", "at": 0}
+    )
+    assert ended[1:] == [PodBound(uid="p1", node="n0", attempt=1), first]
+    observed(engine, records.PodDeleted(uid="p1"), records.NodeDeleted(name="n0"))
+    observed(engine, *added(make_pod()))
+    assert told(engine, asked(FILTER, nodes="3")) == [
+        replied(FILTER),
+        MemoryChanged(plugin="FirstScheduledNode", key="default/p1"),
+    ]
 
 
 def test_a_bind_that_fails_leaves_the_pod_to_whoever_asked() -> None:

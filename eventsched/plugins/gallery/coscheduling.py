@@ -93,12 +93,14 @@ class Coscheduling:
     def reserve(self, cycle: Cycle, pod: Pod, node: str) -> None:
         """There is nothing to hold: Unreserve is what matters."""
 
-    def permit(self, cycle: Cycle, pod: Pod, node: str) -> Wait | None:
+    def permit(self, cycle: Cycle, pod: Pod, node: str) -> Status | Wait | None:
         """Lets the group go where this pod was the last that it needed; calls the others, and waits
         for them, where it was not."""
         gang = self._gang(cycle, pod)
         if gang is None:
             return None
+        if len(gang.others) + 1 < gang.minimum:
+            return Status.unschedulable(self._hindrance(cycle, pod))
         placed = sum(1 for each in gang.others.values() if each.home)
         if placed + 1 >= gang.minimum:
             for uid in self._waiting(cycle, gang):
@@ -112,6 +114,8 @@ class Coscheduling:
     def unreserve(self, cycle: Cycle, pod: Pod, node: str) -> None:
         """A pod that has to leave its node while the group waits takes the group with it; also
         where it was the one that had just let the others go."""
+        if cycle.sender == self.name:
+            return  # whoever sent it back has sent the others
         cycle.released[:] = [each for each in cycle.released if each[0] != self.name]
         self._send_back(cycle, pod, f"had to leave {node}")
 
@@ -136,10 +140,9 @@ class Coscheduling:
         if number < gang.minimum:
             return f"pod group {gang.name} has {number} of the {gang.minimum} pods that it needs"
         stuck = [uid for uid, each in gang.others.items() if self._is_stuck(each)]
-        placed = sum(1 for each in gang.others.values() if each.home)
         own = gang.group.members.get(pod.uid) if gang.group is not None else None
         is_probe = own is not None and self._is_stuck(own)
-        if is_probe or placed >= gang.minimum or number - len(stuck) >= gang.minimum:
+        if is_probe or number - len(stuck) >= gang.minimum:
             return ""
         first = gang.others[gang.in_order(*stuck)[0]]
         by = ", ".join(first.rejectors)

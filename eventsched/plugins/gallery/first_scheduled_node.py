@@ -49,8 +49,8 @@ class FirstScheduledNodeArgs(Arguments, frozen=True):
         if self.key != "annotation" and self.key_annotation:
             problem = f"has no effect with key: {self.key}"
             yield InputError("keyAnnotation", problem, "write key: annotation, or remove it")
-        if nanoseconds(self.ttl, "ttl") < 0:
-            yield out_of_range("ttl", self.ttl, "0s or more")
+        if nanoseconds(self.ttl, "ttl") < 0 or 0 < nanoseconds(self.ttl, "ttl") < 1_000_000_000:
+            yield out_of_range("ttl", self.ttl, "1s or more, or 0s")
 
 
 class Home(NamedTuple):
@@ -70,7 +70,12 @@ class FirstScheduledNode:
     """
 
     name = "FirstScheduledNode"
-    wakes_on = (ClusterEvent.NODE_ADD, ClusterEvent.NODE_DELETE, ClusterEvent.MEMORY_FORGOTTEN)
+    wakes_on = (
+        ClusterEvent.NODE_ADD,
+        ClusterEvent.NODE_DELETE,
+        ClusterEvent.POD_UPDATE,
+        ClusterEvent.MEMORY_FORGOTTEN,
+    )
     Args = FirstScheduledNodeArgs
 
     def __init__(self, args: FirstScheduledNodeArgs | None = None) -> None:
@@ -115,6 +120,8 @@ class FirstScheduledNode:
         home = self._home(cycle, self._key(pod))
         if home is None:
             return True
+        if change.old_pod is not None:
+            return self._key(pod) != self._key(change.old_pod)
         if change.event is ClusterEvent.NODE_DELETE:
             return self._forgets_gone and change.old is not None and change.old.name == home.node
         return change.node is not None and change.node.name == home.node

@@ -30,7 +30,7 @@ class FixedNode:
     Args = FixedNodeArgs
 
     def __init__(self, args: FixedNodeArgs) -> None:
-        self._node = args.node_name
+        self.names_node = args.node_name
 
     def sign(self, pod: Pod) -> Hashable:
         """Nothing of the pod matters."""
@@ -38,4 +38,4 @@ class FixedNode:
 
     def score(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> IntColumn:
         """100 for the named node."""
-        return np.where(nodes.is_named(self._node), 100, 0)
+        return np.where(nodes.is_named(self.names_node), 100, 0)

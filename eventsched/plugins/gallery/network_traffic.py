@@ -4,13 +4,13 @@ The rule of the plugin of that name in CylonChau/customScheduler: 100 - bytes * 
 Prometheus is asked for each node in each cycle; here the samples are in the log.
 """
 
+import re
 from collections.abc import Hashable, Iterator
 from string import Template
 from urllib.parse import urlsplit
 
 import numpy as np
 
-from eventsched.domain import labels
 from eventsched.domain.errors import InputError
 from eventsched.domain.objects import Pod
 from eventsched.scheduling.config.decoding import nanoseconds
@@ -28,6 +28,8 @@ _QUERIES = {
     "document": f"sum by (nodename) (sum_over_time({_RECEIVED}){_NAMED}",
 }
 """Bytes a second; and the original's sum of what the counter showed."""
+_LABEL = re.compile("[a-zA-Z_][a-zA-Z0-9_]*", re.ASCII)
+"""A label's name, as Prometheus has it (docs/concepts/data_model)."""
 
 
 class NetworkTrafficArgs(Arguments, frozen=True):
@@ -58,14 +60,14 @@ class NetworkTrafficArgs(Arguments, frozen=True):
             yield InputError("deviceName", "is empty", "name the network device, such as eth0")
         yield from outside("timeRange", self.time_range, 1)
         yield from _query_problems(self.query)
-        if not labels.is_key(self.node_label) or "/" in self.node_label:
+        if not _LABEL.fullmatch(self.node_label):
             problem = f"{self.node_label!r} is no label of a metric"
             yield InputError("nodeLabel", problem, "name one such as nodename")
         shortest = 1_000_000_000
         if nanoseconds(self.interval, "interval") < shortest:
             yield out_of_range("interval", self.interval, "1s or more")
-        if nanoseconds(self.max_age, "maxAge") < nanoseconds(self.interval, "interval"):
-            yield out_of_range("maxAge", self.max_age, "the interval or more")
+        if nanoseconds(self.max_age, "maxAge") <= nanoseconds(self.interval, "interval"):
+            yield out_of_range("maxAge", self.max_age, "more than the interval")
         if not self.source:
             yield InputError("source", "is empty", "give the samples a name")
 
@@ -123,6 +125,7 @@ def _address_problems(field: str, address: str) -> Iterator[InputError]:
     try:
         parts = urlsplit(address)
         known = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+        known = known and not re.search(r"\s", address)
     except ValueError:
         known = False
     if not known:

@@ -25,6 +25,8 @@ from eventsched.scheduling.framework import (
 LARGEST = 2**53
 """A score has to stay exact where it is multiplied."""
 _WITHOUT, _NO_NUMBER, _FIRST_NAMED = 1, 2, 3
+_MOST_NAMED = 65_000
+"""Refusals that get a code of their own; codes end at 65,535. Later ones are counted."""
 
 
 class PriorityLabelArgs(Arguments, frozen=True):
@@ -102,6 +104,8 @@ class PriorityLabel:
             reason = f"Node:Node: {node} does not have label {self._label}"
         else:
             reason = f"node {node} has priority {value!r}, no integer from 0 to {LARGEST}"
+        if len(self._codes) == _MOST_NAMED and reason not in self._codes:
+            return self._refusal(value)
         code = self._codes.setdefault(reason, len(self._codes) + _FIRST_NAMED)
         if code - _FIRST_NAMED == len(self._reasons):
             self._reasons.append(reason)

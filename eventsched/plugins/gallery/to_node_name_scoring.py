@@ -37,7 +37,7 @@ class ToNodeNameScoring:
 
     def __init__(self, args: ToNodeNameScoringArgs | None = None) -> None:
         given = args or ToNodeNameScoringArgs()
-        self._node = given.node_name
+        self.names_node = given.node_name
         self.normalization = _SCALES[given.normalization]
 
     def sign(self, pod: Pod) -> Hashable:
@@ -46,4 +46,4 @@ class ToNodeNameScoring:
 
     def score(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> IntColumn:
         """80 or 20."""
-        return np.where(nodes.is_named(self._node), NAMED, OTHERS)
+        return np.where(nodes.is_named(self.names_node), NAMED, OTHERS)

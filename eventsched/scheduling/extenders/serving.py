@@ -13,7 +13,7 @@ import numpy as np
 from eventsched.domain.consultations import BIND, FILTER, PREEMPT, Victims, ranges, rows_of
 from eventsched.domain.inquiries import ExtenderInquired, ExtenderReplied
 from eventsched.domain.journal import Rows
-from eventsched.domain.records import BindIntended
+from eventsched.domain.records import BindIntended, MemoryChanged
 from eventsched.domain.verdicts import Code
 from eventsched.domain.views import PodStep, TrialView
 from eventsched.scheduling.classes import NO_NODE, PASSES, ClassCache
@@ -35,6 +35,7 @@ class Serving:
         self._ledger = ledger
         self._classes = classes
         self._whole: Profile | None = None
+        self._remembered: list[tuple[str, str, Any]] = []
 
     def reply(self, asked: ExtenderInquired) -> None:
         """The answer to an inquiry that was just committed."""
@@ -45,6 +46,9 @@ class Serving:
             said = {"problem": str(broken)}
         reply = ExtenderReplied(number=asked.number, uid=asked.uid, verb=asked.verb, **said)
         self._ledger.emit(reply)
+        for plugin, key, value in self._remembered:
+            self._ledger.emit(MemoryChanged(plugin=plugin, key=key, value=value))
+        self._remembered = []
         if reply.attempt:
             intended = BindIntended(uid=reply.uid, node=reply.node, attempt=reply.attempt)
             self._ledger.emit(intended)
@@ -60,8 +64,10 @@ class Serving:
             return {"problem": "no profile is served"}
         if pod is None:
             return {"problem": "the pod is gone"}
+        cycle = self._ledger.cycle(1)
+        self._remembered = cycle.remembered
         found = judge(
-            state.nodes, self._classes, profile, pod, self._ledger.cycle(1),
+            state.nodes, self._classes, profile, pod, cycle,
             preemptions=state.preemptions, nominated=state.preemptions.node(pod.uid),
         )  # fmt: skip
         if found.refusal is not None and not found.refusal[1].rejected:
@@ -73,7 +79,7 @@ class Serving:
             return _filtered(found, rows)
         if found.problem is not None:
             raise found.problem
-        return {"scores": _scores(found.totals[rows], rows)}
+        return {"scores": _scores(found.totals[rows], rows, asked.nodes)}
 
     @property
     def _profile(self) -> Profile | None:
@@ -125,6 +131,8 @@ def _filtered(found: Judgement, rows: Rows) -> dict[str, Any]:
 def _by_key(found: Judgement, rows: Rows) -> list[tuple[int, Rows]]:
     """The refused rows by their refusal."""
     keys = found.keys[rows]
+    if np.count_nonzero(keys == PASSES) == len(keys):
+        return []  # sorting them is what takes time
     return [(key, rows[keys == key]) for key in np.unique(keys).tolist() if key != PASSES]
 
 
@@ -140,13 +148,16 @@ def _refusal(found: Judgement, key: int) -> tuple[str, str]:
     return "unresolvable" if code is Code.UNRESOLVABLE else "failed", ", ".join(reasons)
 
 
-def _scores(totals: Rows, rows: Rows) -> tuple[tuple[int, str], ...]:
-    """0..10 in proportion to the best of these nodes, rounded; 0 for who is refused."""
+def _scores(totals: Rows, rows: Rows, nodes: str) -> tuple[tuple[int, str], ...]:
+    """0..10 in proportion to the best of these nodes, rounded; 0 for who is refused. ``nodes`` are
+    the rows as text."""
     best = int(totals.max(initial=0))
     if best <= 0:
         return ()
     scaled = (np.maximum(totals, 0) * HIGHEST * 2 + best) // (2 * best)
-    found = np.unique(scaled).tolist()
+    found = np.flatnonzero(np.bincount(scaled)).tolist()
+    if len(found) == 1:
+        return ((found[0], nodes),)
     return tuple((score, ranges(rows[scaled == score])) for score in found if score)
 
 

@@ -1,29 +1,22 @@
 """Coscheduling: pods of a group go together or not at all."""
 
-from typing import Any
-
 import msgspec
-import numpy as np
 import pytest
 
 from eventsched.domain import records
 from eventsched.domain.errors import InputError
-from eventsched.domain.objects import Pod
 from eventsched.domain.records import (
-    BindIntended,
     Outcome,
     PermitGranted,
-    PodQueued,
     PodUnreserved,
     Queue,
-    Record,
     VerdictDefined,
 )
 from eventsched.domain.verdicts import Code, Verdict
 from eventsched.plugins.gallery.coscheduling import Coscheduling
 from eventsched.plugins.scheduling_gates import SchedulingGates
-from eventsched.scheduling.engine import Engine
-from eventsched.scheduling.framework import ClusterEvent, DependsOn, Status
+from eventsched.scheduling.adapter import adapted
+from eventsched.scheduling.framework import Status
 from eventsched.scheduling.groups import MINIMUM, NAMES, TIMEOUT
 from eventsched.testing import typed
 from tests.builders import (
@@ -38,95 +31,22 @@ from tests.builders import (
     parked,
     refused,
     scheduled,
-    woken,
 )
-
-GANG = Coscheduling.name
-TICK = records.TimePassed()
-LEFT = "pod group default/g goes together, "
-
-
-class Room:
-    """Refuses nodes that hold as many pods as they may."""
-
-    name = "Room"
-    wakes_on = (ClusterEvent.NODE_ADD, ClusterEvent.ASSIGNED_POD_DELETE)
-    depends_on = DependsOn.NODE | DependsOn.USAGE
-
-    def sign(self, pod):
-        return ()
-
-    def filter(self, cycle, pod, nodes):
-        return (nodes.pods >= nodes.allowed_pods).astype(np.int64)
-
-    def explain(self, cycle, pod, code):
-        return Status.unschedulable("full")
-
-
-def member(name: str, minimum: object = 3, group: str = "g", **fields: Any) -> Pod:
-    """A pod of a group; without a minimum where that is None."""
-    said = {} if minimum is None else {MINIMUM: str(minimum)}
-    return make_pod(name, labels={NAMES[0]: group, **said, **fields.pop("more", {})}, **fields)
-
-
-def engine(*pods: Pod, room: int = 110, others: tuple[object, ...] = (), **args: Any) -> Engine:
-    """One node with room for so many pods, and these."""
-    made = engine_of(typed(Coscheduling, **args), Room(), *others)
-    observed(made, *added(make_node(pods=room), *pods))
-    return made
-
-
-def waits(uid: str, seconds: int = 60, **fields: Any) -> Record:
-    """A decision for the node, and that the pod waits for the others."""
-    deadlines = {GANG: seconds * SECOND}
-    return scheduled(uid, outcome=Outcome.WAITING, deadlines=deadlines, **fields)
-
-
-def goes(uid: str, by: str, attempt: int = 1) -> list[Record]:
-    """The end of a wait."""
-    return [
-        PermitGranted(uid=uid, plugin=GANG, by=by),
-        BindIntended(uid=uid, node="n1", attempt=attempt),
-    ]
-
-
-def held(uid: str, message: str) -> list[Record]:
-    """An attempt that PreFilter refused, the first one, at 0."""
-    said = f"0/1 nodes are available: {message}."
-    decided = refused(uid, said, evaluated=0, plugin=GANG, counts=((65533, 1),))
-    return [decided, parked(uid, GANG, plugin=GANG)]
-
-
-def moved(uid: str, cause: str, plugin: str = GANG) -> PodQueued:
-    """A move up after one failure at 0."""
-    return msgspec.structs.replace(woken(cause, plugin), uid=uid)
-
-
-def sent_back(uid: str, why: str, until: int = SECOND) -> list[Record]:
-    """A wait that ended otherwise."""
-    return [
-        PodUnreserved(uid=uid, node="n1", plugin=GANG, message=why),
-        parked(uid, GANG, cause="PermitDenied", plugin=GANG, until=until),
-    ]
-
-
-def placed(made: Engine) -> set[str]:
-    """The pods that have a node and wait for nobody."""
-    state = made.state
-    waiting = {uid for uid, held in state.reservations.items() if held.waits}
-    return {uid for uid, each in state.pods.items() if each.home} - waiting
-
-
-def settle(made: Engine) -> None:
-    """Attempts, and the end of each backoff and wait, until nothing is left to do."""
-    for _ in range(1000):
-        while not made.idle:
-            made.schedule_next()
-        if made.due is None:
-            return
-        made.observe(TICK, max(made.due, made.state.now))
-    raise AssertionError("it never ends")
-
+from tests.gangs import (
+    GANG,
+    LEFT,
+    TICK,
+    Room,
+    engine,
+    goes,
+    held,
+    member,
+    moved,
+    placed,
+    sent_back,
+    settle,
+    waits,
+)
 
 # --- all --------------------------------------------------------------------------------------
 
@@ -283,6 +203,70 @@ def test_a_group_that_is_another_without_one_pod_is_tried_again() -> None:
     assert placed(made) == {"p2", "p3"}
 
 
+class Picky:
+    """Refuses some pods."""
+
+    name = "Picky"
+
+    def __init__(self, *pods: str) -> None:
+        self.pods = pods
+
+    def filter_node(self, pod, node):
+        return Status.unschedulable("no") if pod.name in self.pods else None
+
+
+def test_those_that_wait_keep_their_nodes_as_long_as_there_are_enough_others() -> None:
+    """Four of which three have to go: one may find no node."""
+    made = engine(*(member(f"p{n}") for n in range(1, 5)), others=(adapted(Picky("p2")),))
+    assert attempted(made) == [waits("p1")]
+    _, decided, queued = attempted(made)
+    assert (decided.uid, queued) == ("p2", parked("p2", "Picky"))
+    assert attempted(made) == [waits("p3")]
+    assert attempted(made) == [scheduled("p4"), *goes("p1", "p4"), *goes("p3", "p4")]
+
+
+def test_two_that_found_no_node_do_not_wait_for_each_other() -> None:
+    """Each is tried; also when the group has become smaller since."""
+    picky = Picky("p3", "p4")
+    made = engine(*(member(f"p{n}") for n in range(1, 5)), others=(adapted(picky),))
+    settle(made)
+    assert placed(made) == set()
+    observed(made, records.PodDeleted(uid="p1"), at=made.state.now)
+    picky.pods = ()
+    observed(made, *added(make_node("n2")), at=made.state.now + 60 * SECOND)
+    first, *_ = attempted(made)
+    assert (first.uid, first.outcome) == ("p3", Outcome.WAITING)
+    settle(made)
+    assert placed(made) == {"p2", "p3", "p4"}
+
+
+def test_the_first_one_in_the_way_is_named() -> None:
+    """Of two."""
+    gated = [member(name, 2, gates=("later",)) for name in ("p1", "p2")]
+    made = engine(*gated, member("p3", 2), others=(SchedulingGates(),))
+    why = "pod group default/g waits for default/p1, refused by SchedulingGates"
+    assert attempted(made) == held("p3", why)
+
+
+def test_one_that_somebody_else_has_bound_is_in_nobodys_way() -> None:
+    """Though it was refused before."""
+    gated = member("p1", 2, gates=("later",))
+    made = engine(gated, member("p2", 2), others=(SchedulingGates(),))
+    attempted(made)
+    bound = records.PodUpdated(pod=member("p1", 2, node_name="n1"))
+    assert observed(made, bound, at=SECOND)[1:] == [moved("p2", "GroupChange")]
+    assert attempted(made) == [scheduled("p2", attempt=2)]
+
+
+def test_one_that_the_group_itself_holds_sends_nobody_back() -> None:
+    """The group needs more than there are since it says so: those that waited are back already."""
+    made = engine(*(member(name) for name in ("p1", "p2", "p3")))
+    attempted(made)
+    attempted(made)
+    observed(made, records.PodUpdated(pod=member("p3", 5)))
+    assert attempted(made) == held("p3", "pod group default/g has 3 of the 5 pods that it needs")
+
+
 def test_a_wait_that_lasts_too_long_ends_for_all() -> None:
     """The third one's turn does not come in time."""
     made = engine(member("p1"), member("p2"), member("p3", None))
@@ -318,6 +302,16 @@ def test_one_that_breaks_after_it_found_a_node_lets_nobody_go() -> None:
 def test_one_that_is_deleted_while_it_waits() -> None:
     """Too few are left."""
     made = engine(*(member(name) for name in ("p1", "p2", "p3")))
+    attempted(made)
+    attempted(made)
+    gone = records.PodDeleted(uid="p1")
+    back = sent_back("p2", f"{LEFT}default/p1 had to leave n1")
+    assert observed(made, gone) == [gone, *back]
+
+
+def test_the_only_one_that_says_how_many_is_deleted() -> None:
+    """While it waits; what it said holds for those that waited with it."""
+    made = engine(member("p1"), *(member(name, None) for name in ("p2", "p3")))
     attempted(made)
     attempted(made)
     gone = records.PodDeleted(uid="p1")
@@ -368,6 +362,7 @@ def test_the_queue_keeps_a_group_together() -> None:
         member("b1", 9, "b", created_at=4),
         make_pod("alone", created_at=3),
         member("b2", 9, "b", created_at=6),
+        make_pod("later", created_at=5),
         make_pod("urgent", created_at=9, priority=1),
         member("a2", 9, "a", created_at=2),
     ]
@@ -376,7 +371,7 @@ def test_the_queue_keeps_a_group_together() -> None:
     order = []
     while not made.idle:
         order += [r.uid for r in attempted(made) if isinstance(r, records.PodDecided)]
-    assert order == ["urgent", "a1", "a2", "alone", "b1", "b2"]
+    assert order == ["urgent", "a1", "a2", "alone", "b1", "b2", "later"]
 
 
 def test_a_restart_goes_on_with_the_same_deadline() -> None:

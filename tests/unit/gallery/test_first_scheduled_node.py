@@ -166,6 +166,25 @@ def test_a_pod_that_waits_for_its_node_wakes_when_it_goes() -> None:
         assert [r.plugin for r in said if isinstance(r, records.PodQueued)] == [STICKY] * wakes
 
 
+def test_a_pod_that_waits_wakes_when_it_goes_by_another_name() -> None:
+    """What it went by does not matter to it any more."""
+    made = engine(key="annotation", key_annotation="k")
+    observed(made, *added(make_node("n1"), make_node("n2")))
+    kept = make_pod("p1", annotations={"k": "x"})
+    observed(made, *added(kept))
+    attempted(made)
+    node = made.state.pods["p1"].home
+    observed(made, records.BindSucceeded(uid="p1", node=node))
+    observed(made, records.PodDeleted(uid="p1"), records.NodeDeleted(name=node))
+    observed(made, *added(make_pod("p2", annotations={"k": "x"})))
+    attempted(made)
+    assert made.state.pods["p2"].queue is records.Queue.UNSCHEDULABLE
+    for annotations, wakes in (({"k": "x", "other": ""}, False), ({"k": "y"}, True)):
+        update = records.PodUpdated(pod=make_pod("p2", annotations=annotations))
+        said = observed(made, update, at=20 * SECOND)
+        assert [r.plugin for r in said if isinstance(r, records.PodQueued)] == [STICKY] * wakes
+
+
 def test_a_memory_ends_some_time_after_the_last_bind() -> None:
     """Each bind there renews it."""
     hour = 3600 * SECOND

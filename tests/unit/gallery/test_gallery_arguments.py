@@ -37,7 +37,8 @@ HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfigura
         ),
         ("NodeHardware", "{hardware: [{name: a, label: 'x y'}]}", "[0].label: 'x y' is no qual"),
         ("FirstScheduledNode", "{ttl: soon}", "args.ttl: 'soon' is not a duration; write one such"),
-        ("FirstScheduledNode", "{ttl: -1s}", "args.ttl: -1s is out of range; use 0s or more"),
+        ("FirstScheduledNode", "{ttl: -1s}", "args.ttl: -1s is out of range; use 1s or more"),
+        ("FirstScheduledNode", "{ttl: 1ns}", "args.ttl: 1ns is out of range; use 1s or more"),
         ("FirstScheduledNode", "{key: annotation}", "args.keyAnnotation: key: annotation needs"),
         (
             "FirstScheduledNode", "{keyAnnotation: a}",
