@@ -1,13 +1,15 @@
 """The schedulers that are compared: processes, and what they use of the machine."""
 
+import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -37,8 +39,8 @@ class Contender:
         """What it has used so far."""
         database = _database(self._data) if self._data else set()
         return Use(
-            sum(_cpu(pid) for pid in _family({self._process.pid}) - database),
-            sum(_cpu(pid) for pid in database),
+            sum(cpu_of(pid) for pid in _family({self._process.pid}) - database),
+            sum(cpu_of(pid) for pid in database),
             _peak(self._process.pid),
         )
 
@@ -72,13 +74,14 @@ class Contender:
             shutil.rmtree(self._data, ignore_errors=True)
 
 
-def kube_scheduler(binary: Path, kubeconfig: Path, folder: Path) -> Contender:
-    """kube-scheduler with its defaults, but no limit on its client."""
-    config = folder / "kube-scheduler.yaml"
-    config.write_text(
-        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
-        "leaderElection: {leaderElect: false}\n"
-        f"clientConnection: {{kubeconfig: {kubeconfig}, qps: 5000, burst: 5000}}\n"
+def kube_scheduler(
+    binary: Path, kubeconfig: Path, folder: Path, more: Mapping[str, Any] | None = None
+) -> Contender:
+    """kube-scheduler with its defaults, but no limit on its client; ``more`` are fields of its
+    configuration."""
+    connection = {"kubeconfig": str(kubeconfig), "qps": 5000, "burst": 5000}
+    config = _configuration(
+        folder, "kube-scheduler", {"clientConnection": connection, **(more or {})}
     )
     command = [str(binary), f"--config={config}", "--secure-port=0", "--v=0"]
     return Contender("kube-scheduler", command, folder)
@@ -86,18 +89,43 @@ def kube_scheduler(binary: Path, kubeconfig: Path, folder: Path) -> Contender:
 
 def eventsched(kubeconfig: Path, folder: Path) -> Contender:
     """eventsched with its defaults, on an embedded Postgres of its own."""
-    config = folder / "eventsched.yaml"
-    config.write_text(
-        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
-        "leaderElection: {leaderElect: false}\n"
-    )
+    return _ours("run", _configuration(folder, "eventsched", {}), kubeconfig, folder)
+
+
+def extender(kubeconfig: Path, folder: Path, port: int, profile: Mapping[str, Any]) -> Contender:
+    """eventsched as an extender that answers on a port of loopback with a profile's plugins, on an
+    embedded Postgres of its own."""
+    config = _configuration(folder, "extender", {"profiles": [profile]})
+    return _ours("extender", config, kubeconfig, folder, f"--port={port}")
+
+
+def agreeing(folder: Path, port: int) -> Contender:
+    """An extender that agrees with everything."""
+    line = [sys.executable, "-m", "benchmarks.cluster.agreeing", str(port)]
+    return Contender("agreeing", line, folder)
+
+
+def _configuration(folder: Path, name: str, more: Mapping[str, Any]) -> Path:
+    """A KubeSchedulerConfiguration without election, as JSON."""
+    path = folder / f"{name}.yaml"
+    content = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "leaderElection": {"leaderElect": False},
+        **more,
+    }
+    path.write_text(json.dumps(content))
+    return path
+
+
+def _ours(command: str, config: Path, kubeconfig: Path, folder: Path, *more: str) -> Contender:
     # Not in the run's folder: as root Postgres runs under another account, which has to get there.
     data = f"/var/tmp/eventsched-bench-{os.getpid()}-{time.time_ns()}"
-    command = [
-        sys.executable, "-m", "eventsched", "run", f"--config={config}",
-        f"--kubeconfig={kubeconfig}", f"--data-dir={data}", "--secure-port=0",
+    line = [
+        sys.executable, "-m", "eventsched", command, f"--config={config}",
+        f"--kubeconfig={kubeconfig}", f"--data-dir={data}", "--secure-port=0", *more,
     ]  # fmt: skip
-    return Contender("eventsched", command, folder, data)
+    return Contender("eventsched", line, folder, data)
 
 
 def _database(data: str) -> set[int]:
@@ -132,7 +160,8 @@ def _processes() -> list[Path]:
     return [entry for entry in Path("/proc").iterdir() if entry.name.isdigit()]
 
 
-def _cpu(pid: int) -> float:
+def cpu_of(pid: int) -> float:
+    """CPU seconds of a process and its children that have ended; 0 where it has."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

@@ -44,12 +44,16 @@ from eventsched.runtime.simulation import DEFAULT_SEED
 from eventsched.scheduling.config.checking import check
 from eventsched.scheduling.config.completion import completed
 from eventsched.scheduling.ledger import Logged
-from eventsched.web import extender, pages
+from eventsched.web import extender, pages, server
 from eventsched.web.authorization import Reviews
 from eventsched.web.metrics import Metrics
-from eventsched.web.server import Options, serving
+from eventsched.web.server import Options, answering, serving
 
 _DEFAULT = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+
+LINGER = 20_000
+"""µs that news waits for a question where others are answered: each question has a commit, and for
+the news alone there would be as many again, which the next question would have to wait for."""
 
 logger = structlog.get_logger()
 
@@ -72,6 +76,11 @@ def begin_logging(settings: Settings, warnings: Sequence[str]) -> None:
     output.configure(settings.logging.format, settings.logging.level)
     for warning in warnings:
         logger.warning(warning, stream=settings.stream)
+
+
+def require_free(settings: ServingSettings) -> None:
+    """Raises InputError or UnavailableError where health and metrics cannot have their port."""
+    server.require_free(_options(settings))
 
 
 def serve(job: Job) -> int:
@@ -99,6 +108,7 @@ def plan_of(job: Job, identity: str) -> Plan:
         records=settings.batch.records,
         size=settings.batch.bytes,
         snapshot_every=settings.snapshot.records,
+        linger=LINGER if job.serves else 0,
     )
     return Plan(
         assembly.engine,
@@ -148,12 +158,20 @@ class Audience:
         metrics: Metrics,
         stream: str,
         status: LiveStatus,
+        assembly: Assembly,
         inquiries: Inquiries | None = None,
     ) -> None:
         self._inquiries = inquiries
+        self._assembly, self._status = assembly, status
         self.committed, self.fenced = metrics.committed, metrics.fenced
-        self.folded, self.took_over = metrics.folded, metrics.took_over
+        self.folded = metrics.folded
         self._metrics, self._narrator = metrics, Narrator(stream, status.pod_name)
+
+    def took_over(self, seconds: float) -> None:
+        """A leader makes its first attempts, and knows the nodes."""
+        self._metrics.took_over(seconds)
+        for plugin, node in self._assembly.absent(self._status.node_names):
+            logger.warning("a plugin names a node that is not there", plugin=plugin, node=node)
 
     def observe(self, logged: Sequence[Logged], now: int) -> None:
         """Counts and tells committed records; answers leave."""
@@ -210,7 +228,13 @@ class _Process:
             kube = await self._reach(running)
             clock = Clock()
             inquiries = await self._answer(running) if self._job.serves else None
-            audience = Audience(self._metrics, self._job.settings.stream, self._status, inquiries)
+            audience = Audience(
+                self._metrics,
+                self._job.settings.stream,
+                self._status,
+                self._job.assembly,
+                inquiries,
+            )
             identity = own_identity()
             replica = Replica(
                 replace(
@@ -255,10 +279,10 @@ class _Process:
         settings = self._job.settings.extender
         made = Inquiries(self._driver, seconds(settings.timeout))
         application = extender.application(msgspec.structs.asdict(settings.paths), made.ask)
-        addresses = await running.enter_async_context(
-            serving(extender_options(settings), application, application)
+        address = await running.enter_async_context(
+            answering(extender_options(settings), application)
         )
-        logger.info("answering", at=addresses.secure or addresses.plain, profile=settings.profile)
+        logger.info("answering", at=address, profile=settings.profile)
         return made
 
     def _driver(self) -> Driver | None:

@@ -112,21 +112,34 @@ class Consultation:
         return [self.asked, self.answered]
 
 
+_SEEN: dict[str, Rows] = {}
+"""Rows by their text, the newest: a text is needed several times, for a question, its answer and
+the question that follows, and of nodes in no order it takes long to read."""
+_MOST_SEEN = 64
+
+
 def ranges(rows: Rows) -> str:
     """Rows (ascending) as text."""
     if not len(rows):
         return ""
-    ends = np.flatnonzero(np.diff(rows) != 1)
+    ends = np.flatnonzero(rows[1:] - rows[:-1] != 1)
     firsts = rows[np.concatenate([[0], ends + 1])].tolist()
     lasts = rows[np.concatenate([ends, [len(rows) - 1]])].tolist()
-    return ",".join(
+    parts = [
         str(first) if first == last else f"{first}-{last}"
         for first, last in zip(firsts, lasts, strict=True)
-    )
+    ]
+    text = ",".join(parts)
+    _see(text, rows.astype(np.intp))
+    return text
 
 
 def rows_of(text: str) -> Rows:
-    """The rows that a text of ``ranges`` stands for. Raises ValueError for another one."""
+    """The rows that a text of ``ranges`` stands for, not to be written to. Raises ValueError for
+    another one."""
+    seen = _SEEN.get(text)
+    if seen is not None:
+        return seen
     if not text:
         return np.zeros(0, dtype=np.intp)
     parts = [part.partition("-") for part in text.split(",")]
@@ -134,4 +147,12 @@ def rows_of(text: str) -> Rows:
     lasts = np.array([int(last or first) for first, _, last in parts], dtype=np.intp)
     lengths = lasts - firsts + 1
     ends = np.cumsum(lengths)
-    return np.repeat(firsts - ends + lengths, lengths) + np.arange(ends[-1])
+    return _see(text, np.repeat(firsts - ends + lengths, lengths) + np.arange(ends[-1]))
+
+
+def _see(text: str, rows: Rows) -> Rows:
+    rows.flags.writeable = False
+    if len(_SEEN) >= _MOST_SEEN:
+        _SEEN.clear()
+    _SEEN[text] = rows
+    return rows

@@ -7,7 +7,8 @@ installed packages, and files named on the command line. Two of one name are ref
 import importlib.util
 import inspect
 import sys
-from collections.abc import Collection, Iterable, Mapping
+import traceback
+from collections.abc import Collection, Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from hashlib import blake2b
@@ -58,6 +59,17 @@ class Assembly:
         """The samples that plugins want of somebody outside. Raises InputError where two want
         different ones under the same name."""
         return wanted(plugin for each in self.profiles.values() for plugin in each.plugins)
+
+    def absent(self, nodes: Container[str]) -> list[tuple[str, str]]:
+        """Plugins whose arguments name a node (``names_node``) that is not among these, and the
+        node: perhaps a typo, perhaps one that is still to come."""
+        named = [
+            (plugin.name, node)
+            for each in self.profiles.values()
+            for plugin in each.plugins
+            if (node := getattr(plugin, "names_node", ""))
+        ]
+        return [each for each in dict.fromkeys(named) if each[1] not in nodes]
 
     def engine(self, *, with_detail: bool = True) -> Engine:
         """A new engine with these profiles."""
@@ -194,17 +206,24 @@ def _plugins_in(module: ModuleType) -> list[type[Any]]:
 def _imported(path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(f"eventsched_plugin_{path.stem}", path)
     if not path.is_file() or spec is None or spec.loader is None:
-        raise InputError(str(path), "is no Python file", "name a .py file that holds a plugin")
+        problem = "is no Python file" if path.exists() else "is not there"
+        raise InputError(str(path), problem, "name a .py file that holds a plugin")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # where typed Args and inspect look for it
     try:
         spec.loader.exec_module(module)
-    except Exception as problem:
-        # Somebody's file: whatever it raises is bad input.
-        raise InputError(
-            str(path), f"does not import: {type(problem).__name__}: {problem}", "mend the file"
-        ) from problem
+    except (Exception, SystemExit) as raised:
+        # Somebody's file: whatever it raises, or that it ends the process, is bad input.
+        said = f"does not import: {_line(raised, path)}{type(raised).__name__}: {raised}"
+        raise InputError(str(path), " ".join(said.split()), "mend the file") from raised
     return module
+
+
+def _line(raised: BaseException, path: Path) -> str:
+    """Which line of the file raised it, "" where none did (Python's words for syntax name it)."""
+    frames = traceback.extract_tb(raised.__traceback__)
+    lines = [frame.lineno for frame in frames if frame.filename == str(path)]
+    return f"line {lines[-1]}: " if lines else ""
 
 
 def _with_ignored(plugin: type[Any], typed: object | None, loaded: Configuration) -> object | None:

@@ -140,8 +140,8 @@ class Leader:
         times = [self._database.next_at, self._cluster.next_at]
         if self.leading:
             times += [self.engine.due, self.engine.flush_due]
-            if self._under_way is None and not self._renewing:
-                times.append(self._renew_at)
+            if self._under_way is None:
+                times += [self._writer.due, None if self._renewing else self._renew_at]
         found = [time for time in times if time is not None]
         return None if self.stopped or not found else self._advance.clock(min(found))
 
@@ -202,7 +202,9 @@ class Leader:
         self._is_first, self._timeline = not acquired.head.next, acquired.timeline
         self._term, self._head = acquired.term, acquired.head
         limits, state = self._limits, self.engine.state
-        self._writer = Writer(state, batch_size=limits.records, batch_bytes=limits.size)
+        self._writer = Writer(
+            state, batch_size=limits.records, batch_bytes=limits.size, linger=limits.linger
+        )
         self._setback = Setback(state, self._sights)
         self._errands = self._new_errands()
         self._errands.follow((), fold.drafts)
@@ -289,7 +291,7 @@ class Leader:
         while self.busy and attempts != 0:
             self._take(self.engine.schedule_next())
             attempts = None if attempts is None else attempts - 1
-        if self._under_way is None:
+        if self._under_way is None and (self._writer.due or 0) <= self._now:
             self._append()
         self._heartbeat()
         self._out += self._errands.reports.more()

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from eventsched.domain.records import Queue
+from eventsched.domain.state import PodState
 from eventsched.eventlog.port import Usage
 from eventsched.runtime.meter import Utilization
 from eventsched.runtime.simulation import Simulation
@@ -96,7 +97,7 @@ class Report:
             bytes_per_pod=usage.bytes_per_pod,
             node_bytes=usage.nodes,
             resumed=tally.resumed,
-            parked=sum(state.pods[uid].errors >= PARKED_AFTER for _, uid in waiting),
+            parked=sum(_is_parked(state.pods[uid]) for _, uid in waiting),
             stopped=_stopped(simulation),
             errors=tally.errors,
             failures=tally.failures,
@@ -136,6 +137,12 @@ class Report:
             "stopped": self.stopped,
             "state_digest": self.state_digest,
         }
+
+
+def _is_parked(state: PodState) -> bool:
+    """Whether only a change brings the pod back. One that is refused after it had a node fails as
+    often, and is tried again and again."""
+    return state.errors >= PARKED_AFTER and state.queue is Queue.UNSCHEDULABLE
 
 
 def _stopped(simulation: Simulation) -> str:

@@ -43,6 +43,8 @@ class Tally:
                     self.errors_in_a_row = 0
                 if record.outcome in (Outcome.UNSCHEDULABLE, Outcome.ERROR):
                     self.messages[record.uid] = record.message
+            case records.PodUnreserved() if record.message:
+                self.messages[record.uid] = record.message
             case PodBound():
                 self.placed += 1
                 self.messages.pop(record.uid, None)

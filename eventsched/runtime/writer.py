@@ -17,8 +17,16 @@ from eventsched.domain.records import (
     Effect,
     Evict,
     ExtenderAsked,
+    NodeAdded,
+    NodeDeleted,
+    NodeUpdated,
+    ObjectChanged,
+    ObjectDeleted,
     Outcome,
+    PodAdded,
     PodDecided,
+    PodDeleted,
+    PodUpdated,
     PreemptionDecided,
     PreparationIntended,
     Prepare,
@@ -32,6 +40,13 @@ _INTENTS = frozenset(
     {PodDecided, PreparationIntended, BindIntended, BindRetried, PreemptionDecided, ExtenderAsked}
 )
 """The kinds of records that may ask something of the world."""
+_NEWS = frozenset(
+    {
+        PodAdded, PodUpdated, PodDeleted, NodeAdded, NodeUpdated, NodeDeleted, ObjectChanged,
+        ObjectDeleted,
+    }
+)  # fmt: skip
+"""What the cluster tells: for the commit of these alone nobody waits."""
 
 
 class Pending(NamedTuple):
@@ -46,9 +61,15 @@ class Writer:
     """Collects the engine's records until a batch is closed."""
 
     def __init__(
-        self, state: SchedulerState, *, batch_size: int = 256, batch_bytes: int | None = None
+        self,
+        state: SchedulerState,
+        *,
+        batch_size: int = 256,
+        batch_bytes: int | None = None,
+        linger: int = 0,
     ) -> None:
-        """A batch is full with so many records, or so many bytes of records and vectors."""
+        """A batch is full with so many records, or so many bytes of records and vectors. One that
+        has nothing but news may wait for more, for ``linger`` (µs)."""
         self._state = state
         self._batch_size = batch_size
         self._batch_bytes = batch_bytes
@@ -58,12 +79,16 @@ class Writer:
         self._sizes: list[int] = []
         """Bytes that each open record and its vectors take; counted only where that is limited."""
         self._bytes = 0
+        self._linger = linger
+        self._close_at = 0
 
     def __len__(self) -> int:
         return len(self._open)
 
     def add(self, logged: Sequence[Logged]) -> None:
         """Takes the records of a step."""
+        if not self._open and logged:
+            self._close_at = logged[0].at + self._linger
         for each in logged:
             stored, detail = Stored.of(each), each.detail
             self._open.append(stored)
@@ -73,6 +98,8 @@ class Writer:
                 size = len(stored.body) + (0 if detail is None else detail.stored_bytes)
                 self._sizes.append(size)
                 self._bytes += size
+            if type(each.record) not in _NEWS:
+                self._close_at = 0
             # Made now, from the state that the record was decided in: a batch's edge changes none.
             if type(each.record) in _INTENTS:
                 found = self.effects(each)
@@ -82,6 +109,13 @@ class Writer:
     def has_effects(self) -> bool:
         """Whether something in the open batch asks anything of the world."""
         return bool(self._effects)
+
+    @property
+    def due(self) -> int | None:
+        """When (µs) the open batch is to be closed; None where nothing is in it."""
+        if not self._open:
+            return None
+        return 0 if self.full else self._close_at
 
     @property
     def full(self) -> bool:
@@ -98,6 +132,7 @@ class Writer:
             return None
         count = len(self._open) if whole else self._filling()
         taken, self._open = self._open[:count], self._open[count:]
+        self._close_at = 0  # what is left has waited
         end = taken[-1].position
         details = {at: detail for at, detail in self._details.items() if at <= end}
         effects = [(effect, at) for position, effect, at in self._effects if position <= end]

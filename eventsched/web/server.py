@@ -10,7 +10,7 @@ import os
 import socket
 import ssl
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,13 +18,15 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from eventsched.domain.errors import InputError, UnavailableError
-from eventsched.web import connections
+from eventsched.web import connections, posts
 from eventsched.web.certificates import Certificates, Files, SelfMade, own_names
+from eventsched.web.posts import Handle
 
 _END = 5
 """Seconds that requests under way get when serving ends (upstream: cmd/kube-scheduler/app
 server.go, shutdownTimeout)."""
 _BACKLOG = 128
+_PORT, _PLAIN_PORT = "serving.port", "serving.plainHealthPort"
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,14 @@ class _Server(uvicorn.Server):
         yield
 
 
+def require_free(options: Options) -> None:
+    """Raises what ``serving`` would raise for an address or a port that cannot be used, before
+    anything else is begun."""
+    for port, field in ((options.port, _PORT), (options.plain_health_port, _PLAIN_PORT)):
+        if port is not None:
+            _listening(options.bind_address, port, field).close()
+
+
 @asynccontextmanager
 async def serving(options: Options, app: ASGIApp, public: ASGIApp) -> AsyncIterator[Addresses]:
     """Serves while the block runs: ``app`` over HTTPS and, on the plain port, ``public``. Raises
@@ -78,8 +88,8 @@ async def serving(options: Options, app: ASGIApp, public: ASGIApp) -> AsyncItera
     is taken."""
     context = _certificates(options).context
     ports = (
-        ("https", options.port, "serving.port", app, context),
-        ("http", options.plain_health_port, "serving.plainHealthPort", public, None),
+        ("https", options.port, _PORT, app, context),
+        ("http", options.plain_health_port, _PLAIN_PORT, public, None),
     )
     urls = {"https": "", "http": ""}
     async with AsyncExitStack() as running:
@@ -90,6 +100,17 @@ async def serving(options: Options, app: ASGIApp, public: ASGIApp) -> AsyncItera
                 urls[scheme] = _url(scheme, listening)
                 await running.enter_async_context(_run(shown, listening, tls))
         yield Addresses(urls["https"], urls["http"])
+
+
+@asynccontextmanager
+async def answering(options: Options, handle: Handle) -> AsyncIterator[str]:
+    """Answers questions while the block runs, on ``port`` over HTTPS or, where that is None, on the
+    plain port; gives the URL. Raises what ``serving`` raises."""
+    tls = None if options.port is None else _certificates(options).context
+    port = options.plain_health_port if options.port is None else options.port
+    with closing(_listening(options.bind_address, port or 0, "extender.port")) as listening:
+        async with posts.accepting(listening, tls, handle):
+            yield _url("https" if tls else "http", listening)
 
 
 @asynccontextmanager
@@ -144,7 +165,8 @@ def _listening(address: str, port: int, field: str) -> socket.socket:
     except OSError as error:
         place = f"{field} {port} on {address}"
         if error.errno == errno.EADDRINUSE:
-            remedy = "choose another one, or stop what listens there"
+            option = " (--secure-port)" if field == _PORT else ""
+            remedy = f"choose another one{option}, or stop what listens there"
             raise UnavailableError(place, "is taken", remedy) from error
         number = error.errno or 0  # below 0: what getaddrinfo said
         reason = os.strerror(number) if number > 0 else error.strerror

@@ -1,55 +1,16 @@
 """kube-scheduler as it is, with ``eventsched extender`` as its extender: pods go where the plugins
 say, and the log has every question and answer."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
-
 import pytest
 
 from eventsched.domain.inquiries import ExtenderInquired, ExtenderReplied
 from eventsched.domain.records import BindIntended, PodBound, PodDecided, PodQueued
-from tests.cluster.binaries import MissingProgramError
+from tests.cluster.asking import both, grouped
 from tests.cluster.client import wait_for
-from tests.cluster.manifests import UPSTREAM, node, pod
-from tests.cluster.plane import ControlPlane, free_ports
+from tests.cluster.manifests import UPSTREAM, node, priority_class
+from tests.cluster.plane import ControlPlane
 from tests.cluster.pods import Pods
-from tests.cluster.scheduler import Scheduler, Schedulers
-
-ONLY = ("PrioritySort", "NodeGroup", "FixedNode", "DefaultBinder")
-PROFILE = {
-    "schedulerName": "answers",
-    "plugins": {
-        "multiPoint": {"enabled": [{"name": n} for n in ONLY], "disabled": [{"name": "*"}]},
-    },
-    "pluginConfig": [{"name": "FixedNode", "args": {"nodeName": "b1"}}],
-}
-
-
-@contextmanager
-def both(plane: ControlPlane, schedulers: Schedulers, **fields: Any) -> Iterator[Scheduler]:
-    """An extender that answers, and kube-scheduler that asks it."""
-    (port,) = free_ports(1)
-    settings = {"stream": "audit", "extender": {"port": port}}
-    config = {"profiles": [PROFILE]}
-    extender = schedulers.start(command="extender", config=config, settings=settings)
-    section = {
-        "urlPrefix": f"http://127.0.0.1:{port}", "filterVerb": "filter", "weight": 100,
-        "prioritizeVerb": "prioritize", **fields,
-    }  # fmt: skip
-    config = {"profiles": [{"schedulerName": UPSTREAM}], "extenders": [section]}
-    try:
-        asking = plane.start_kube_scheduler(config)
-    except MissingProgramError as missing:
-        pytest.skip(str(missing))
-    try:
-        yield extender
-    finally:
-        plane.discard(asking)
-
-
-def grouped(name: str, group: str) -> dict[str, Any]:
-    return pod(name, scheduler=UPSTREAM, labels={"nodeGroup": group})
+from tests.cluster.scheduler import Schedulers
 
 
 @pytest.mark.parametrize("caches", [True, False])
@@ -94,3 +55,25 @@ def test_kube_scheduler_has_it_bind(
         assert not [each.problem for each in log.of(ExtenderReplied) if each.problem]
         told = pods.wait_event("web-0", "Scheduled")
         assert told["reportingController"] == UPSTREAM
+
+
+def test_kube_scheduler_asks_whose_eviction_would_help(
+    plane: ControlPlane, schedulers: Schedulers, namespace: str
+) -> None:
+    """Both nodes are full of less important pods; on one of them the pod would not be let in."""
+    pods = Pods(plane.admin, namespace)
+    plane.admin.create(priority_class("important", 1000))
+    for group in "ab":
+        plane.admin.create(node(f"{group}0", "1", labels={"nodeGroup": group}))
+        filler = pods.create(grouped(f"filler-{group}", group, cpu="900m"))
+        filler["metadata"]["annotations"] = {}
+        assert plane.admin.bind(filler, f"{group}0").status == 201
+    with both(plane, schedulers, nodeCacheCapable=True, preemptVerb="preempt") as extender:
+        pods.create(grouped("web", "b", cpu="500m", priorityClassName="important"))
+        assert pods.node("web", 60.0) == "b0"
+        assert set(pods.nodes()) == {"filler-a", "web"}
+        log = extender.log()
+        asked = [each for each in log.of(ExtenderInquired) if each.verb == "preempt"]
+        told = [each for each in log.of(ExtenderReplied) if each.verb == "preempt"]
+        assert set(asked[0].candidates) == {"a0", "b0"}
+        assert {node for each in told for node in each.victims} == {"b0"}

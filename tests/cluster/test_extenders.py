@@ -2,20 +2,18 @@
 and binds, over HTTP, and the log has what it said."""
 
 import asyncio
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from aiohttp import web
 
 from eventsched.domain.records import ExtenderAnswered, PodBound, PodDecided
 from tests.cluster.client import wait_for
+from tests.cluster.extender_thread import running
 from tests.cluster.manifests import node, pod
 from tests.cluster.plane import ControlPlane
 from tests.cluster.pods import Pods
 from tests.cluster.scheduler import Schedulers
-from tests.extenders.server import Sample, serving
+from tests.extenders.server import Sample
 
 
 class Binder(Sample):
@@ -31,29 +29,6 @@ class Binder(Sample):
         bound = {"metadata": {"name": args["PodName"], "namespace": args["PodNamespace"]}}
         await asyncio.to_thread(self.pods.client.bind, bound, args["Node"])
         return web.json_response({})
-
-
-@contextmanager
-def running(sample: Sample) -> Iterator[str]:
-    """Serves it from a thread; its URL."""
-    loop, there, urls = asyncio.new_event_loop(), threading.Event(), []
-    ended = asyncio.Event()
-
-    async def serve() -> None:
-        async with serving(sample.handlers) as url:
-            urls.append(url)
-            there.set()
-            await ended.wait()
-
-    thread = threading.Thread(target=lambda: loop.run_until_complete(serve()))
-    thread.start()
-    assert there.wait(20)
-    try:
-        yield urls[0]
-    finally:
-        loop.call_soon_threadsafe(ended.set)
-        thread.join(20)
-        loop.close()
 
 
 def extender(url: str, **fields: Any) -> dict[str, Any]:

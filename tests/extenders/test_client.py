@@ -181,6 +181,28 @@ def test_a_path_that_the_server_does_not_have() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "kind", "told"),
+    [
+        (
+            "there are /filter and /priority\n",
+            "text/plain",
+            "; it says: 'there are /filter and /pri",
+        ),
+        ("404 page not found\n", "text/plain", ""),
+        ("", "text/plain", ""),
+        ("<html>Not here", "text/html", ""),
+    ],
+)
+def test_what_the_server_offers_instead(text: str, kind: str, told: str) -> None:
+    """Where it says so."""
+    handlers = {"/scheduler/prioritize": saying(text, 404, kind)}
+    [reply] = asked(handlers, question(PRIORITIZE))
+    _, _, rest = reply.problem.partition("compare prioritizeVerb with its own")
+    assert rest.startswith(told)
+    assert bool(rest) is bool(told)
+
+
+@pytest.mark.parametrize(
     ("handler", "said"),
     [
         (

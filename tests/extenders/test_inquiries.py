@@ -21,7 +21,7 @@ from eventsched.runtime.live.inquiries import Inquiries
 from eventsched.scheduling.engine import Engine
 from eventsched.scheduling.ledger import Logged
 from eventsched.web import extender
-from eventsched.web.server import Options, serving
+from eventsched.web.server import Options, answering
 from tests.builders import PROFILE, engine_of, make_node, make_pod
 from tests.faults.cluster import LIMITS, OPENING, STREAM
 from tests.faults.database import stored_of
@@ -66,12 +66,12 @@ async def served(patience: float = 20.0, *, leads: bool = True) -> AsyncIterator
     application = extender.application(PATHS, inquiries.ask)
     options = Options(port=None, plain_health_port=0)
     async with (
-        serving(options, application, application) as at,
+        answering(options, application) as url,
         aiohttp.ClientSession() as client,
     ):
         cluster, database = LiveCluster(), LiveDatabase()
         driver = Driver(leader, cluster, database, lambda: next(clock))
-        found = Served(at.plain, client, driver)
+        found = Served(url, client, driver)
         found.cluster, found.database = cluster, database
         cluster.put(make_node("n0"), make_node("n1"))
         cluster.put(*(make_pod(f"on-{n}", cpu=3000 + 1000 * n, node_name=f"n{n}") for n in (0, 1)))
@@ -190,6 +190,12 @@ def test_who_does_not_lead_answers_nobody() -> None:
             status, said = await server.ask("/filter", args("p1", "n0"))
             assert status == 503
             assert said == "this replica: does not lead; ask the one that does, or ask again"
+            # The next question may reach another replica.
+            async with server.client.post(server.url + "/filter", data=b"{}") as answer:
+                assert (answer.status, answer.headers.get("Connection")) == (400, None)
+            body = json.dumps(args("p1", "n0")).encode()
+            async with server.client.post(server.url + "/filter", data=body) as answer:
+                assert (answer.status, answer.headers.get("Connection")) == (503, "close")
 
     asyncio.run(story())
 

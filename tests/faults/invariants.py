@@ -37,6 +37,7 @@ class Auditor:
     """Watches a database and an API server."""
 
     make_engine = staticmethod(cluster.engine)
+    telling: type[Telling] = Telling
 
     def __init__(self, database: Database, api: ApiServer) -> None:
         self._database = database
@@ -57,7 +58,7 @@ class Auditor:
         self._head = Head(0, chain.genesis(STREAM))
         self._epoch = 0
         self._token = ""
-        self._telling = Telling(self._named)
+        self._telling = self.telling(self._named)
         self._open: dict[str, str] = {}
         self._void: set[str] = set()
 
@@ -153,6 +154,9 @@ class Auditor:
         ensure(committed is not None, f"{uid} is bound to {node}, but no intent was committed")
         ensure(committed == (uid, node), f"{uid} is bound to {node}, the intent says {committed}")
         ensure(decision not in self._void, f"{uid} is bound by {decision}, which is void")
+        self._check_load(uid, node, barrier)
+
+    def _check_load(self, uid: str, node: str, barrier: int) -> None:
         seen = self._api.nodes.get(node)
         if seen is not None:
             used, room = self._api.cpu_used(node, barrier), seen.node.allocatable["cpu"]

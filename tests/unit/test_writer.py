@@ -193,3 +193,22 @@ def test_without_a_log_effects_leave_all_the_same() -> None:
     committer.offer(closed(writer))
     committer.settle()
     assert len(left) == 1
+
+
+def test_news_may_wait_for_what_somebody_waits_for() -> None:
+    """When the open batch is to be closed, as it grows: news wait, nothing else does."""
+    engine = engine_of()
+    writer = Writer(engine.state, batch_size=3, linger=20)
+    assert writer.due is None
+    dues = []
+    *news, last = added(*(make_node(f"n{number}") for number in range(6)))
+    for at, stimulus in enumerate([*news[:2], records.TimePassed(), *news[2:], last]):
+        writer.add(engine.observe(stimulus, at))
+        dues.append(writer.due)
+        if len(writer) == 3:
+            closed(writer)
+            assert writer.due is None
+    assert dues == [20, 20, 0, 23, 23, 0, 26]
+    prompt = Writer(engine.state)
+    prompt.add(engine.observe(*added(make_node("n9")), 7))
+    assert prompt.due == 7

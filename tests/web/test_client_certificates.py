@@ -14,7 +14,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from eventsched.domain.errors import InputError
 from eventsched.web import extender
-from eventsched.web.server import Options, serving
+from eventsched.web.server import Options, answering
 
 
 def written(folder: Path, name: str) -> tuple[Path, Path]:
@@ -58,9 +58,9 @@ async def answer(options: Options, shown: tuple[Path, Path] | None) -> int:
     if shown is not None:
         context.load_cert_chain(*shown)
     async with (
-        serving(options, application, application) as at,
+        answering(options, application) as url,
         aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=context)) as client,
-        client.post(f"{at.secure}/filter", data=b"{}") as response,
+        client.post(f"{url}/filter", data=b"{}") as response,
     ):
         return response.status
 

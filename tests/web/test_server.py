@@ -19,7 +19,7 @@ from eventsched.logs import output
 from eventsched.web import certificates, pages, server
 from eventsched.web.authorization import TOKEN_REVIEW, Reviews
 from eventsched.web.metrics import Metrics
-from eventsched.web.server import Addresses, Options
+from eventsched.web.server import Addresses, Options, require_free
 from tests.web.facts import Answer, Facts, Unread, ask, verifying
 
 CONFIGURATION = {
@@ -279,6 +279,11 @@ def test_a_port_that_is_taken_is_told() -> None:
         port = taken.getsockname()[1]
         with pytest.raises(UnavailableError, match=f"serving.port {port} on 127.0.0.1: is taken"):
             answers(("GET", "/healthz"), port=port)
+        with pytest.raises(UnavailableError, match=r"choose another one \(--secure-port\)"):
+            require_free(Options("127.0.0.1", port, None, None, None))
+        with pytest.raises(UnavailableError, match=r"serving.plainHealthPort .* another one, or"):
+            require_free(Options("127.0.0.1", None, None, None, port))
+    require_free(Options("127.0.0.1", port, None, None, None))
 
 
 @pytest.mark.parametrize(

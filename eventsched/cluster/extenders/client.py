@@ -3,6 +3,7 @@
 Upstream: pkg/scheduler/extender.go.
 """
 
+import os
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
@@ -22,6 +23,8 @@ TIMEOUT = 5.0
 LARGEST = 64 * 2**20
 """Bytes of an answer that are read."""
 _SHOWN = 60
+_SAID = 200
+"""Bytes of an error's words that are told on."""
 _FIELDS = {
     FILTER: "filterVerb", PRIORITIZE: "prioritizeVerb", PREEMPT: "preemptVerb", BIND: "bindVerb",
 }  # fmt: skip
@@ -145,7 +148,8 @@ class _Server:
                 url, data=body, server_hostname=self._server_name, allow_redirects=False
             ) as answer:
                 if answer.status != 200:
-                    raise FailedError(_failed(url, verb, answer.status), refused=True)
+                    said = _failed(url, verb, answer.status) + await _reason(answer)
+                    raise FailedError(said, refused=True)
                 read = await _content(answer)
                 if len(read) > LARGEST:
                     raise FailedError(f"POST {url}: the answer is too long", refused=True)
@@ -190,9 +194,21 @@ def _failed(url: str, verb: str, status: int) -> str:
     return said
 
 
+async def _reason(answer: aiohttp.ClientResponse) -> str:
+    """What the server says of a path that it does not have, such as which there are; "" for pages
+    and for what says no more than the code."""
+    if answer.status not in (404, 405) or answer.content_type != "text/plain":
+        return ""
+    said = (await answer.content.read(_SAID)).decode(errors="replace").strip()
+    return f"; it says: {said!r}" if said and not said.startswith(str(answer.status)) else ""
+
+
 def _words(error: BaseException) -> str:
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         return f"its certificate is not accepted: {error.certificate_error}"
     if isinstance(error, aiohttp.ClientConnectorError):
-        return f"cannot connect: {error.os_error.strerror or error.os_error}"
+        away = error.os_error
+        if away.errno is not None and away.errno > 0:  # asyncio has words of its own for it
+            return f"cannot connect: {os.strerror(away.errno)}"
+        return f"cannot connect: {away.strerror or away}"
     return str(error) or type(error).__name__

@@ -5,7 +5,9 @@ types.go, and its reader in pkg/scheduler/extender.go.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from http import HTTPStatus
+from itertools import repeat
 from typing import Any, NamedTuple
 
 import msgspec
@@ -31,13 +33,15 @@ Answer = tuple[int, bytes]
 
 class Asked(NamedTuple):
     """A request. ``pod`` is the pod's JSON; ``nodes`` the names that it is about, with their JSON
-    in ``items`` where whole nodes were sent; ``node`` is where ``bind`` is to bind it."""
+    in ``items`` where whole nodes were sent, else as they were sent in ``names``; ``node`` is where
+    ``bind`` is to bind it."""
 
     verb: str
     uid: str
     pod: bytes = b""
     nodes: Sequence[str] = ()
     items: Sequence[bytes] | None = None
+    names: bytes = b""
     node: str = ""
     candidates: Mapping[str, Victims] = {}
 
@@ -62,7 +66,12 @@ class _Nodes(msgspec.Struct):
 class _Args(msgspec.Struct, rename="pascal"):
     pod: msgspec.Raw
     nodes: _Nodes | None = None
-    node_names: list[str] | None = None
+    node_names: msgspec.Raw = msgspec.Raw(b"null")
+
+
+class _Priority(msgspec.Struct, rename="pascal", gc=False):
+    host: str
+    score: int
 
 
 class _MetaPod(msgspec.Struct):
@@ -91,6 +100,7 @@ class _Binding(msgspec.Struct):
 
 
 _args, _object = msgspec.json.Decoder(_Args), msgspec.json.Decoder(_Object)
+_names = msgspec.json.Decoder(tuple[str, ...])
 _preemption, _binding = msgspec.json.Decoder(_Preemption), msgspec.json.Decoder(_Binding)
 
 
@@ -103,19 +113,29 @@ def asked(verb: str, body: bytes) -> Asked:
         return _READ[verb](body)
     except msgspec.ValidationError as wrong:
         raise WrongShapeError(f"the request to {verb} is of another shape: {wrong}") from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as wrong:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as wrong:
         raise WrongShapeError(f"the request to {verb} is no JSON: {wrong}") from None
 
 
 def _about_nodes(verb: str, body: bytes) -> Asked:
     args = _args.decode(body)
-    pod = bytes(args.pod)
+    pod, sent = bytes(args.pod), bytes(args.node_names)
+    names = None if sent == b"null" else _names_in(sent)
     uid = _uid(pod)
-    if args.node_names is not None:
-        return Asked(verb, uid, pod, args.node_names)
+    if names is not None:
+        return Asked(verb, uid, pod, names, names=sent)
     items = [bytes(each) for each in (args.nodes and args.nodes.items) or ()]
     names = [_object.decode(each).metadata.name for each in items]
     return Asked(verb, uid, pod, names, items)
+
+
+@lru_cache(maxsize=2)
+def _names_in(sent: bytes) -> Sequence[str]:
+    """``prioritize`` is asked about the nodes that ``filter`` has left: mostly the same ones."""
+    try:
+        return _names.decode(sent)
+    except msgspec.ValidationError as wrong:
+        raise msgspec.ValidationError(f"{wrong} in `$.NodeNames`") from None
 
 
 def _about_candidates(body: bytes) -> Asked:
@@ -166,10 +186,14 @@ def answer(
         return HTTPStatus.INTERNAL_SERVER_ERROR, replied.problem.encode()
     if asked.verb == PREEMPT:
         return HTTPStatus.OK, _encode({"NodeNameToMetaVictims": _kept(replied)})
-    scores = {names[row]: score for score, rows in replied.scores for row in rows_of(rows).tolist()}
-    return HTTPStatus.OK, _encode(
-        [{"Host": name, "Score": scores.get(name, 0)} for name in asked.nodes]
-    )
+    scores: dict[str, int] = {}
+    for score, rows in replied.scores:
+        scores.update(zip(map(names.__getitem__, rows_of(rows).tolist()), repeat(score)))
+    given = map(scores.get, asked.nodes, repeat(0))
+    return HTTPStatus.OK, _encode(list(map(_Priority, asked.nodes, given)))
+
+
+_NOBODY: Mapping[str, Any] = {"FailedNodes": {}, "FailedAndUnresolvableNodes": {}, "Error": ""}
 
 
 def _filtered(
@@ -179,6 +203,8 @@ def _filtered(
         return {"Error": replied.problem}
     failed = {**dict.fromkeys(inquired.strange, STRANGE), **_named(replied.failed, names)}
     unresolvable = _named(replied.unresolvable, names)
+    if asked.items is None and not failed and not unresolvable:
+        return {"Nodes": None, "NodeNames": msgspec.Raw(asked.names), **_NOBODY}
     passed = [name not in failed and name not in unresolvable for name in asked.nodes]
     told: dict[str, Any] = {
         "FailedNodes": failed,

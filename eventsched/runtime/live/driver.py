@@ -138,15 +138,15 @@ class Driver:
     # --- turns ----------------------------------------------------------------------------
 
     async def _turn(self) -> None:
+        wake_at = self.leader.wake_at
         if self.waiting or (self.leader.busy and not self._ending):
             await asyncio.sleep(0)  # whatever is ready on the loop goes first
         else:
-            await self._pause()
+            await self._pause(wake_at)
         if self._failure is not None:
             raise self._failure
         messages = self._taken()
         now = self._now()
-        wake_at = self.leader.wake_at
         if wake_at is not None and wake_at <= now:
             messages.append(Tick())
         led = self.leader.leading
@@ -171,11 +171,10 @@ class Driver:
         self.longest = max(self.longest, time.perf_counter() - began)
         return requests
 
-    async def _pause(self) -> None:
+    async def _pause(self, wake_at: int | None) -> None:
         """Until something comes, or the leader wants to be woken."""
         self._called.clear()
         timer = None
-        wake_at = self.leader.wake_at
         if wake_at is not None:
             left = max(0, wake_at - self._now()) / 1e6
             timer = asyncio.get_running_loop().call_later(left, self._called.set)

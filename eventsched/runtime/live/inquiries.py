@@ -9,18 +9,18 @@ from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Any
 
-import msgspec
 import numpy as np
 
 from eventsched.cluster.extenders import requests
 from eventsched.cluster.extenders.requests import Answer, Asked
 from eventsched.cluster.extenders.wire import WrongShapeError
-from eventsched.domain import records
+from eventsched.domain.columns import NodeTable
 from eventsched.domain.consultations import ranges
 from eventsched.domain.errors import InputError, UnavailableError
 from eventsched.domain.inquiries import ExtenderInquired, ExtenderReplied
 from eventsched.domain.state import SchedulerState
 from eventsched.runtime.live.driver import Driver
+from eventsched.runtime.replies import Replies
 from eventsched.scheduling.ledger import Logged
 
 _ASKED = "the request"
@@ -35,8 +35,7 @@ class Inquiries:
         self._driver, self._patience = driver, patience
         self._numbers = count(1)
         self._open: dict[int, asyncio.Future[ExtenderReplied]] = {}
-        self._binds: dict[str, list[ExtenderReplied]] = {}
-        """By uid: replies to binds that are under way."""
+        self._replies, self._names = Replies(), Names()
 
     async def ask(self, verb: str, body: bytes) -> Answer:
         """Answers a request. Raises InputError for one that cannot be understood, UnavailableError
@@ -51,7 +50,7 @@ class Inquiries:
                 "this replica", "does not lead", "ask the one that does, or ask again"
             )
         state = driver.leader.engine.state
-        inquired = inquiry(asked, next(self._numbers), state)
+        inquired = inquiry(asked, next(self._numbers), state, self._names)
         waiting = asyncio.get_running_loop().create_future()
         self._open[inquired.number] = waiting
         driver.tell(inquired)
@@ -68,44 +67,39 @@ class Inquiries:
 
     def observe(self, committed: Sequence[Logged]) -> None:
         """Takes in committed records, among them the answers."""
-        for each in committed:
-            match each.record:
-                case ExtenderReplied() as replied:
-                    if replied.waits:
-                        self._binds.setdefault(replied.uid, []).append(replied)
-                    else:
-                        self._settle(replied)
-                case records.PodBound(uid=uid, node=node) if uid in self._binds:
-                    self._ended(uid, node)
-                case records.PodUpdated(pod=pod) if pod.uid in self._binds and pod.node_name:
-                    self._ended(pod.uid, pod.node_name)
-                case records.PodUnreserved(uid=uid, message=message) if uid in self._binds:
-                    self._ended(uid, "", message or "the bind was given up")
-                case records.PodDeleted(uid=uid) if uid in self._binds:
-                    self._ended(uid, "", "the pod is gone")
-                case records.TermBegan():
-                    self._binds.clear()
-
-    def _ended(self, uid: str, node: str, problem: str = "") -> None:
-        for replied in self._binds.pop(uid):
-            said = problem or ("" if node == replied.node else f"the pod is on {node}")
-            self._settle(msgspec.structs.replace(replied, problem=said))
-
-    def _settle(self, replied: ExtenderReplied) -> None:
-        waiting = self._open.get(replied.number)
-        if waiting is not None and not waiting.done():
-            waiting.set_result(replied)
+        for replied in self._replies.observe(committed):
+            waiting = self._open.get(replied.number)
+            if waiting is not None and not waiting.done():
+                waiting.set_result(replied)
 
 
-def inquiry(asked: Asked, number: int, state: SchedulerState) -> ExtenderInquired:
+class Names:
+    """Where the nodes stand that were asked about last: ``prioritize`` is mostly asked about those
+    that ``filter`` has left."""
+
+    def __init__(self) -> None:
+        self._last: tuple[Sequence[str], NodeTable | None, int] = ((), None, -1)
+        self._found: tuple[str, tuple[str, ...]] = ("", ())
+
+    def rows(self, names: Sequence[str], state: SchedulerState) -> tuple[str, tuple[str, ...]]:
+        """Their rows, as ranges, and the names that are not known."""
+        nodes, newest = state.nodes, state.nodes.node_journal.end
+        last_names, last_nodes, last_newest = self._last
+        if last_names is not names or last_nodes is not nodes or last_newest != newest:
+            found = list(map(nodes.rows.get, names))
+            rows = sorted({row for row in found if row is not None})
+            strange: tuple[str, ...] = ()
+            if None in found:
+                unknown = (name for name, row in zip(names, found, strict=True) if row is None)
+                strange = tuple(sorted(set(unknown)))
+            self._last = names, nodes, newest
+            self._found = ranges(np.array(rows, dtype=np.intp)), strange
+        return self._found
+
+
+def inquiry(asked: Asked, number: int, state: SchedulerState, names: Names) -> ExtenderInquired:
     """The stimulus that a request is. Raises InputError for a pod that cannot be read."""
-    rows, strange = [], []
-    for name in asked.nodes:
-        row = state.nodes.rows.get(name)
-        if row is None:
-            strange.append(name)
-        else:
-            rows.append(row)
+    nodes, strange = names.rows(asked.nodes, state)
     more: dict[str, Any] = {}
     if asked.pod and asked.uid not in state.pods:
         more["sent"] = asked.sent()
@@ -113,8 +107,8 @@ def inquiry(asked: Asked, number: int, state: SchedulerState) -> ExtenderInquire
         number=number,
         uid=asked.uid,
         verb=asked.verb,
-        nodes=ranges(np.unique(np.array(rows, dtype=np.intp))),
-        strange=tuple(sorted(set(strange))),
+        nodes=nodes,
+        strange=strange,
         node=asked.node,
         candidates=dict(asked.candidates),
         **more,

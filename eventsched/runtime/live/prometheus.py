@@ -44,7 +44,7 @@ class Prometheus:
             read = Read({}, f"Prometheus refuses: {refused}")
         except OSError as away:  # requests' exceptions are of this kind
             read = Read({}, _why(away))
-        except (KeyError, TypeError, ValueError, AttributeError):
+        except Exception:  # noqa: BLE001 - somebody else's bytes: whatever they do, sampling goes on
             read = Read({}, "the answer is none of Prometheus' kind: is it one that is there?")
         return SamplesTaken(
             source=self._sampling.source, values=read.values, problem=_brief(read.problem)
@@ -104,4 +104,5 @@ def _why(away: OSError) -> str:
 
 
 def _brief(problem: str) -> str:
+    problem = problem.encode(errors="backslashreplace").decode()
     return problem if len(problem) <= _MOST else f"{problem[: _MOST - 1]}…"

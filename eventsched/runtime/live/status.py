@@ -7,7 +7,7 @@ takes what it decides.
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from eventsched.cluster.kube.shelf import Undecodable
@@ -149,6 +149,11 @@ class LiveStatus:
     def nodes(self) -> int:
         """Nodes that are known."""
         return len(self._state.nodes.rows) if self._state is not None else 0
+
+    @property
+    def node_names(self) -> Container[str]:
+        """The names of these."""
+        return self._state.nodes.rows if self._state is not None else ()
 
     @property
     def pods(self) -> int:

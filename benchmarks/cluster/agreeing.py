@@ -1,0 +1,34 @@
+"""``python -m benchmarks.cluster.agreeing PORT``: an extender that lets every node pass and prefers
+none, without a look: what it costs kube-scheduler to ask anybody at all."""
+
+import asyncio
+import socket
+import sys
+from http import HTTPStatus
+
+import msgspec
+
+from eventsched.web.posts import Answer, Asked, accepting
+
+
+class _Args(msgspec.Struct, rename="pascal"):
+    node_names: msgspec.Raw = msgspec.Raw(b"null")
+
+
+async def _agree(asked: Asked) -> Answer:
+    body = b"[]"
+    if asked.path == "/filter":
+        names = msgspec.json.decode(asked.body, type=_Args).node_names
+        body = b'{"NodeNames":%b}' % bytes(names)
+    return Answer(HTTPStatus.OK, body, is_json=True)
+
+
+async def main() -> None:
+    """Answers until it is ended."""
+    with socket.create_server(("127.0.0.1", int(sys.argv[1]))) as listening:
+        async with accepting(listening, None, _agree):
+            await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

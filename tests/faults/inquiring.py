@@ -1,0 +1,191 @@
+"""A world in which another scheduler asks us: it filters, prioritizes and has its pods bound, gives
+up waiting, and asks again, while leaders come and go."""
+
+from collections import Counter
+from random import Random
+
+import msgspec
+
+from eventsched.cluster.extenders.requests import Asked
+from eventsched.domain.consultations import BIND, FILTER, PRIORITIZE, rows_of
+from eventsched.domain.inquiries import ExtenderInquired, ExtenderReplied
+from eventsched.domain.state import SchedulerState
+from eventsched.domain.stimuli import SERVES
+from eventsched.runtime.fold import Standby
+from eventsched.runtime.leader import Leader
+from eventsched.runtime.live.inquiries import Names, inquiry
+from eventsched.runtime.replies import Replies
+from eventsched.scheduling.ledger import Logged
+from tests.builders import PROFILE
+
+from . import cluster
+from .apiserver import ApiServer
+from .invariants import Auditor, ensure
+from .processes import Process
+from .telling import Telling
+from .world import World
+
+MILLISECOND, SECOND = 1_000, 1_000_000
+OPENING = msgspec.structs.replace(cluster.OPENING, inputs={SERVES: PROFILE})
+LIMITS = cluster.LIMITS._replace(linger=20 * MILLISECOND)
+MOST = 3
+"""Questions at a time: binds are asked for while the next pod is filtered."""
+PATIENCE = 4 * SECOND
+
+
+class Answering(Leader):
+    """A leader, and the replies that have left it."""
+
+    def __init__(self, standby: Standby) -> None:
+        self.told: list[ExtenderReplied] = []
+        self._replies = Replies()
+        super().__init__(standby, OPENING, LIMITS, self._tell)
+
+    def _tell(self, committed: list[Logged]) -> None:
+        self.told += self._replies.observe(committed)
+
+
+class Question(msgspec.Struct):
+    """A question under way; ``process`` is whom it was asked of, and ``version`` the cluster's, as
+    far as the process has seen all of it (else -1)."""
+
+    process: Process
+    asked: ExtenderInquired
+    until: int
+    version: int
+
+
+class Silent(Telling):
+    """Whoever asks us tells people; we say nothing."""
+
+    def missing(self, state: SchedulerState, api: ApiServer) -> str:
+        """See the class."""
+        return f"it tells {api.events} {api.conditions}" if api.events or api.conditions else ""
+
+
+class InquiringAuditor(Auditor):
+    """Looks at answers as well. Whether a node has room is the asking scheduler's business: what it
+    knew when it chose, we cannot know."""
+
+    telling = Silent
+
+    def _begin(self) -> None:
+        super()._begin()
+        self._said: set[tuple[int, str, str]] = getattr(self, "_said", set())
+        """Whatever was answered in some log."""
+
+    def _take(self, logged: Logged) -> None:
+        record = logged.record
+        if isinstance(record, ExtenderReplied):
+            self._said.add((record.number, record.uid, record.verb))
+            ensure(logged.cause == logged.position - 1, "a reply is not in its question's step")
+        super()._take(logged)
+
+    def _check_load(self, uid: str, node: str, barrier: int) -> None:
+        pass
+
+    def answered(self, reply: ExtenderReplied) -> None:
+        """An answer has left: it is in the log, and of a bind that is said to be done the pod is on
+        the node."""
+        known = (reply.number, reply.uid, reply.verb) in self._said
+        ensure(known, f"{reply.verb} of {reply.uid} is answered, but nothing was committed")
+        if reply.verb == BIND and not reply.problem:
+            there = self._api.was_placed(reply.uid, reply.node)
+            ensure(there, f"{reply.uid} is said to be on {reply.node}")
+
+
+class InquiringWorld(World):
+    """A world with a scheduler that asks."""
+
+    audited_by = InquiringAuditor
+    auditor: InquiringAuditor
+
+    def __init__(self, seed: int, *, lossy: bool = False, make_leader: type = Answering) -> None:
+        super().__init__(seed, lossy=lossy, make_leader=make_leader)
+        self.questions: dict[str, Question] = {}
+        self.refused: dict[str, int] = {}
+        """Pods that fitted nowhere, and the API server's resourceVersion at that time."""
+        self._numbers: Counter[int] = Counter()
+        self._names = Names()
+
+    # --- asking ---------------------------------------------------------------------------
+
+    def step(self) -> None:
+        """Lets one thing happen; answers that have left are heard, or lost."""
+        super().step()
+        for uid, question in list(self.questions.items()):
+            self._hear(uid, question)
+        if len(self.questions) < MOST and self.rng.random() < 0.3:
+            self._begin_with_one()
+
+    def _begin_with_one(self) -> None:
+        waiting = [uid for uid in self._candidates() if uid not in self.questions]
+        if waiting:
+            uid = waiting[self.rng.randrange(len(waiting))]
+            self._ask(uid, Asked(FILTER, uid, nodes=sorted(self.api.nodes)))
+
+    def _candidates(self) -> list[str]:
+        """Pods that should be asked about."""
+        return [
+            uid
+            for uid, seen in self.api.pods.items()
+            if cluster.is_to_be_bound(seen.pod) and self.refused.get(uid) != self.api.version
+        ]
+
+    def _ask(self, uid: str, asked: Asked) -> None:
+        """Of any process there is; one that does not lead says so."""
+        self.questions.pop(uid, None)
+        alive = [each for each in self.processes.values() if each.paused_until <= self.now]
+        process = alive[self.rng.randrange(len(alive))] if alive else None
+        if process is None or not process.leader.leading:
+            self.counts["nobody leads"] += 1
+            return
+        if not process.leader.engine.state.pods.get(uid):
+            self.counts["not seen yet"] += 1  # the whole pod would be sent: another test's business
+            return
+        self._numbers[process.number] += 1
+        number = self._numbers[process.number]
+        question = inquiry(asked, number, process.leader.engine.state, self._names)
+        self.counts[f"asked {asked.verb}"] += 1
+        seen = {name: len(told) for name, told in self.api.histories.items()}
+        version = self.api.version if process.cursors == seen and not process.gaps else -1
+        self.questions[uid] = Question(process, question, self.now + PATIENCE, version)
+        self.tell(process, question)
+
+    # --- answers --------------------------------------------------------------------------
+
+    def _hear(self, uid: str, question: Question) -> None:
+        asked, leader = question.asked, question.process.leader
+        reply = next((each for each in leader.told if each.number == asked.number), None)
+        if reply is None:
+            if not question.process.alive or self.now > question.until:
+                self.counts[f"unanswered {asked.verb}"] += 1
+                del self.questions[uid]
+            return
+        del self.questions[uid]
+        self.auditor.answered(reply)
+        self.counts[f"answered {asked.verb}" + (": no" if reply.problem else "")] += 1
+        if self._happens("lose answer"):
+            self.counts["swallowed"] += 1
+        elif not reply.problem:
+            self._go_on(question, reply, leader.engine.state.nodes.names)
+
+    def _go_on(self, question: Question, reply: ExtenderReplied, names: list[str]) -> None:
+        asked, uid = question.asked, question.asked.uid
+        if asked.verb == FILTER:
+            gone = {*reply.failed.values(), *reply.unresolvable.values()}
+            refused = {row for text in gone for row in rows_of(text).tolist()}
+            left = [names[row] for row in rows_of(asked.nodes).tolist() if row not in refused]
+            if left:
+                self._ask(uid, Asked(PRIORITIZE, uid, nodes=left))
+            else:
+                self.refused[uid] = question.version
+        elif asked.verb == PRIORITIZE:
+            best = max(reply.scores, default=(0, asked.nodes))[1]
+            choice = Random(f"{uid} {self.steps}").choice(rows_of(best).tolist())
+            self._ask(uid, Asked(BIND, uid, node=names[choice]))
+
+    # --- the end --------------------------------------------------------------------------
+
+    def _is_done(self, process: Process) -> bool:
+        return super()._is_done(process) and not self.questions and not self._candidates()
