@@ -51,6 +51,15 @@ class _Parser(argparse.ArgumentParser):
         self.exit(BAD_INPUT, f"{self.prog}: {message}; see `{self.prog} --help`\n")
 
 
+def _is_text(word: str) -> bool:
+    """Whether a word of the command line can be printed and stored: the system passes bytes."""
+    try:
+        word.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code."""
     parser = _Parser(
@@ -60,6 +69,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--version", action="version", version=f"eventsched {__version__}")
     commands = parser.add_subparsers(title="commands", dest="command", required=True)
     given = sys.argv[1:] if arguments is None else arguments
+    if unreadable := next((word for word in given if not _is_text(word)), None):
+        parser.error(f"{unreadable.encode(errors='surrogateescape')!r} is no UTF-8")
     asked = next((word for word in given if not word.startswith("-")), None)
     for name, told in COMMANDS.items():
         if name == asked:

@@ -95,8 +95,11 @@ def started(
             f"needs the package {lacking.name}",
             "install it: pip install 'eventsched[cluster]'",
         ) from lacking
-    require_files(kubeconfig, os.environ)
+    require_files(kubeconfig, os.environ, settings.client.context or None)
+    service.require_free(settings.serving)
     service.begin_logging(settings, [*assembly.warnings, *warnings])
+    if data_dir is not None:
+        service.logger.info("its database is started", folder=str(data_dir))
     with written(database, data_dir) as address:
         return service.serve(
             service.Job(

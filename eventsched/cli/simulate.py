@@ -122,7 +122,9 @@ def _source(options: argparse.Namespace, assembly: Assembly) -> Source:
     if options.limit is not None:
         source = source.limited(options.limit)
     source = source.of_profiles(assembly.profiles)
-    for warning in (*assembly.warnings, *source.warnings):
+    absent = assembly.absent({node.name for node in source.nodes})
+    lost = [f"{plugin} names the node {node}, which is not there" for plugin, node in absent]
+    for warning in (*assembly.warnings, *source.warnings, *lost):
         print(f"warning: {warning}", file=sys.stderr)
     if options.why is not None:
         source.check_pod(options.why)

@@ -14,6 +14,7 @@ from eventsched.history.explanation import (
     Refusal,
     Step,
 )
+from eventsched.history.measured import Measured
 from eventsched.history.waits import Waited, waits
 from eventsched.history.words import CRITERIA
 
@@ -63,6 +64,11 @@ def _why_there(attempt: Attempt) -> list[str]:
         lines.append(
             f"{decided.ties} nodes had {decided.score}; the draw {decided.draw} (seed, pod, "
             f"attempt) chose number {decided.draw % decided.ties} of them, counting from 0"
+        )
+    for each in attempt.samples:
+        number = f"{each.nodes} {'node' if each.nodes == 1 else 'nodes'}"
+        lines.append(
+            f"{each.source} had samples of {number}, {each.age:.1f}s old (position {each.position})"
         )
     return lines
 
@@ -250,6 +256,7 @@ def _attempt(attempt: Attempt) -> dict[str, Any]:
         "waits_until": {plugin: iso(end) for plugin, end in decided.deadlines.items()},
         "refusals": [_refusal(each) for each in attempt.refusals],
         "scores": [_score(each) for each in attempt.compared],
+        "samples": [_samples(each) for each in attempt.samples],
         "asked": None if attempt.asked is None else _asked(attempt.asked),
     }
 
@@ -282,6 +289,15 @@ def _score(score: NodeScore) -> dict[str, Any]:
         "total": score.total,
         "rank": score.rank,
         "plugins": [vars(part) for part in score.parts],
+    }
+
+
+def _samples(held: Measured) -> dict[str, Any]:
+    return {
+        "source": held.source,
+        "seq": held.position,
+        "nodes": held.nodes,
+        "age": held.age,
     }
 
 

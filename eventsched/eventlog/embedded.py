@@ -85,10 +85,8 @@ class EmbeddedPostgres:
         if self._users is not None:
             raise RuntimeError("it is open already")
         with _as_problems(self.data_dir):
-            if not create and not (self.data_dir / "postgres").exists():
-                raise InputError(
-                    str(self.data_dir), "there is no database here", "see that the folder is right"
-                )
+            if not create:
+                self._require()
             server = self._prepared()
             with self._alone_at_work():
                 try:
@@ -97,6 +95,14 @@ class EmbeddedPostgres:
                     self._leave(server)
                     raise
         return self
+
+    def _require(self) -> None:
+        if (self.data_dir / "postgres").exists():
+            return
+        place = str(self.data_dir)
+        if any(self.data_dir.glob("postgres.new-*")):
+            raise UnavailableError(place, "its database is being made", "ask again in some seconds")
+        raise InputError(place, "there is no database here", "see that the folder is right")
 
     def close(self) -> None:
         """Ends our use, and stops the server if nobody else uses it. Does nothing where it is

@@ -19,6 +19,8 @@ from eventsched.history.words import pod_of
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _PLACED = (Outcome.SCHEDULED, Outcome.WAITING)
 _READ_FIRST = frozenset({"NodeAdded", "VerdictDefined", "ScoringDefined", "PodAdded", "PodDecided"})
+LOOKED_BACK = 20
+"""Records of samples (in Postgres: batches with some) at most that are looked at for what held."""
 
 
 class Pod(NamedTuple):
@@ -65,6 +67,9 @@ class Evidence(Protocol):
     def detail(self, position: int) -> Detail | None:
         """The vectors of a decision, whole; None where there are none."""
 
+    def samples(self, before: int) -> list[Stored]:
+        """The last samples that were taken before a position, the newest first."""
+
     def nodes(self) -> list[str]:
         """The names of all rows."""
 
@@ -93,8 +98,11 @@ class ScannedEvidence:
         self._verdicts: dict[int, Verdict] = {}
         self._columns: dict[int, tuple[ScoreColumn, ...]] = {0: ()}
         self._homes: dict[str, list[tuple[int, str]]] = {}
+        self._samples: list[Stored] = []
         for stored in log.read():
-            if stored.kind in _READ_FIRST:
+            if stored.kind == "SamplesTaken":
+                self._samples.append(stored)
+            elif stored.kind in _READ_FIRST:
                 self._take(stored.position, stored.record)
 
     def _take(self, position: int, record: AnyRecord) -> None:
@@ -163,6 +171,11 @@ class ScannedEvidence:
     def detail(self, position: int) -> Detail | None:
         """See Evidence."""
         return self._log.detail(position)
+
+    def samples(self, before: int) -> list[Stored]:
+        """See Evidence."""
+        found = [stored for stored in self._samples if stored.position < before]
+        return found[: -LOOKED_BACK - 1 : -1]
 
     def nodes(self) -> list[str]:
         """See Evidence."""

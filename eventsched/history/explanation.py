@@ -27,6 +27,7 @@ from eventsched.domain.verdicts import (
 from eventsched.eventlog.port import Stored
 from eventsched.history.displacement import Displacement, displacement
 from eventsched.history.evidence import Evidence, Pod, uid_key
+from eventsched.history.measured import Measured, measured
 from eventsched.history.words import Namer, displaced, named_in, pod_of, sentence, told
 
 EXAMPLES = 3
@@ -108,8 +109,8 @@ class NodeAnswer:
 @dataclass(frozen=True)
 class Attempt:
     """An attempt, with what the nodes were told. ``compared`` are the chosen node and the
-    runner-up; these and examples are there for the attempt that was asked for, where vectors are
-    kept."""
+    runner-up; these, examples and ``samples`` are there for the attempt that was asked for, where
+    vectors are kept."""
 
     position: int
     at: int
@@ -118,6 +119,7 @@ class Attempt:
     compared: tuple[NodeScore, ...] = ()
     asked: NodeAnswer | None = None
     has_vectors: bool = False
+    samples: tuple[Measured, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -321,8 +323,9 @@ def _in_full(
         compared.append(vectors.score(vectors.present[decided.runner_up]))
     asked = None if node is None else _answer(vectors, verdicts, node)
     return replace(
-        attempt, refusals=refusals, compared=tuple(compared), asked=asked, has_vectors=True
-    )
+        attempt, refusals=refusals, compared=tuple(compared), asked=asked, has_vectors=True,
+        samples=measured(evidence, attempt.position, attempt.at, decided),
+    )  # fmt: skip
 
 
 def _answer(vectors: "_Vectors", verdicts: Mapping[int, Verdict], node: str) -> NodeAnswer:
@@ -383,15 +386,11 @@ class _Vectors:
 
     def score(self, row: int) -> NodeScore:
         """The scores of a feasible row."""
+        columns = zip(self._columns, self._raws, self._normalized, strict=True)
+        given = [(column, int(raw[row]), int(values[row])) for column, raw, values in columns]
         parts = tuple(
-            PluginScore(
-                column.plugin,
-                column.weight,
-                int(raw[row]),
-                int(values[row]),
-                int(values[row]) * column.weight,
-            )
-            for column, raw, values in zip(self._columns, self._raws, self._normalized, strict=True)
+            PluginScore(column.plugin, column.weight, raw, value, value * column.weight)
+            for column, raw, value in given
         )
         total = int(self._totals[row])
         rank = 1 + int(np.count_nonzero(self._feasible > total))

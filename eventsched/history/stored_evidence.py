@@ -8,7 +8,7 @@ from sqlalchemy import text
 from eventsched.domain.verdicts import Code, Detail, Normalization, ScoreColumn, Verdict
 from eventsched.eventlog.port import Stored
 from eventsched.eventlog.reading import Reader, StoredBatch
-from eventsched.history.evidence import Pod, uid_key
+from eventsched.history.evidence import LOOKED_BACK, Pod, uid_key
 from eventsched.history.words import concerns, pod_of
 
 _CANDIDATES = 1_000
@@ -37,6 +37,12 @@ CROSS JOIN LATERAL (
     WHERE stream = :s AND first <= p.position ORDER BY first DESC LIMIT 1
 ) found
 WHERE item IS NOT NULL
+"""
+
+_SAMPLES = f"""
+SELECT first, body::text AS body FROM eventsched_log.batch
+WHERE stream = :s AND first < :before AND strpos(body::text, '"kind":"SamplesTaken"') > 0
+ORDER BY first DESC LIMIT {LOOKED_BACK}
 """
 
 _HOMES = """
@@ -130,6 +136,16 @@ class StoredEvidence:
     def detail(self, position: int) -> Detail | None:
         """See Evidence."""
         return self._reader.detail(position)
+
+    def samples(self, before: int) -> list[Stored]:
+        """See Evidence."""
+        found = [
+            stored
+            for row in self._reader.rows(_SAMPLES, before=before)
+            for stored in StoredBatch(row["first"], 0, 0, 0, "", b"", row["body"]).records
+            if stored.kind == "SamplesTaken" and stored.position < before
+        ]
+        return sorted(found, key=lambda stored: -stored.position)
 
     def nodes(self) -> list[str]:
         """See Evidence."""

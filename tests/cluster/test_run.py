@@ -293,7 +293,7 @@ def test_mistakes_end_it_with_a_word(plane: ControlPlane, database: str) -> None
         "wrong token": (2, "does not know who we are", f"--kubeconfig={unknown}", log),
         "forbidden": (2, "list", f"--kubeconfig={nobody}", log),
         "no kubeconfig": (2, "does not exist", "--kubeconfig=/none", log),
-        "no context": (2, "cannot be used", good, "--context=none", log),
+        "no context": (2, "has no context none; choose one of: ", good, "--context=none", log),
         "no database named": (2, "no database is named", good),
         "no URL": (2, "is not a URL", good, "--database=:"),
         "no such database": (3, "does not exist", good, f"--database={away}"),

@@ -10,7 +10,13 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from eventsched.cluster.kube.access import KubeAccess, connect, from_kubeconfig, in_cluster
+from eventsched.cluster.kube.access import (
+    KubeAccess,
+    connect,
+    from_kubeconfig,
+    in_cluster,
+    require_files,
+)
 from eventsched.cluster.kube.api import Api
 from eventsched.domain.errors import InputError, UnavailableError
 from tests.cluster.certificates import Authority
@@ -98,6 +104,20 @@ def test_no_configuration(tmp_path: Path) -> None:
     run(body())
 
 
+def test_a_context_that_is_not_there_is_named_with_those_that_are(
+    server: Guarded, tmp_path: Path
+) -> None:
+    path = server.kubeconfig({"token": SECRET})
+    places: list[dict[str, str]] = [{}, {"KUBECONFIG": str(path)}, {"HOME": str(tmp_path)}]
+    (tmp_path / ".kube").mkdir()
+    (tmp_path / ".kube" / "config").write_text(path.read_text())
+    for environ in places:
+        with pytest.raises(InputError, match=r"has no context y; choose one of: x$"):
+            require_files(None if environ else path, environ, "y")
+    path.write_text("[")  # whoever loads it tells of that
+    require_files(path, {}, "y")
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
@@ -118,7 +138,7 @@ def test_a_malformed_kubeconfig(tmp_path: Path, text: str, problem: str) -> None
 def test_parts_of_a_kubeconfig_that_are_missing(server: Guarded, tmp_path: Path) -> None:
     async def body() -> None:
         error = await refused(server.kubeconfig({"token": SECRET}), context="y")
-        assert "with name y" in error.problem
+        assert error.problem == "has no context y"
         error = await refused(
             server.kubeconfig({"client-certificate": "/nowhere", "client-key": "/nowhere"})
         )

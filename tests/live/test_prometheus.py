@@ -1,12 +1,11 @@
-"""A real Prometheus and a real node exporter, where both are installed (on Debian: the packages
-prometheus and prometheus-node-exporter); their programs are found on the path."""
+"""A real Prometheus that scrapes a real node exporter and some of the test's own, where both are
+installed (tests/monitoring.py)."""
 
 import os
-import shutil
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -15,48 +14,37 @@ from eventsched.domain.records import SamplesTaken
 from eventsched.plugins.gallery.network_traffic import NetworkTraffic
 from eventsched.runtime.live.prometheus import Prometheus
 from eventsched.testing import typed
+from tests import monitoring
+from tests.monitoring import Exporters, free_port
 
-PROGRAMS = ("prometheus", "prometheus-node-exporter")
-MISSING = [name for name in PROGRAMS if shutil.which(name) is None]
-DEVICES = sorted(set(os.listdir("/sys/class/net")) - {"lo"}) if not MISSING else []
-"""The exporter leaves the loopback device out."""
-
-pytestmark = [
-    pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}"),
-    pytest.mark.skipif(not MISSING and not DEVICES, reason="there is no network device"),
-]
-pytest.importorskip("prometheus_api_client", reason="prometheus-api-client is not installed")
-
-
-def free_port() -> int:
-    """A port that nobody has."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port
+pytestmark = monitoring.needs(monitoring.PROMETHEUS, monitoring.NODE_EXPORTER)
+NO_SERIES = "no series: is the device named as on the nodes, and are they scraped?"
+PERIOD = 20
+"""Scrapes after which a counter begins anew."""
 
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Where a Prometheus listens that reads a node exporter every second."""
+    """Where a Prometheus listens that reads the exporters five times a second."""
     folder: Path = tmp_path_factory.mktemp("prometheus")
-    exporter, port = free_port(), free_port()
-    config = folder / "prometheus.yml"
-    config.write_text(
-        "global: {scrape_interval: 1s}\n"
-        "scrape_configs:\n"
-        "- job_name: node\n"
-        f"  static_configs: [{{targets: ['127.0.0.1:{exporter}']}}]\n"
-    )
-    commands = [
-        ["prometheus-node-exporter", f"--web.listen-address=127.0.0.1:{exporter}"],
-        [
-            "prometheus", f"--config.file={config}", f"--storage.tsdb.path={folder / 'data'}",
-            f"--web.listen-address=127.0.0.1:{port}",
-        ],
-    ]  # fmt: skip
+    real, port = free_port(), free_port()
+    steady, restarted = count(), count()
+    node = {"job_name": "real", "static_configs": [{"targets": [f"127.0.0.1:{real}"]}]}
     started: list[subprocess.Popen[bytes]] = []
-    with (folder / "output").open("wb") as output:
+    with (
+        Exporters(
+            idle=lambda: 0,
+            steady=lambda: 100 * next(steady),
+            restarted=lambda: 100 * (next(restarted) % PERIOD),
+            odd=lambda: float("nan"),
+            silent=lambda: None,
+        ) as exporters,
+        (folder / "output").open("wb") as output,
+    ):
+        commands = [
+            [monitoring.NODE_EXPORTER, f"--web.listen-address=127.0.0.1:{real}"],
+            monitoring.command(folder, port, [node, *exporters.jobs()]),
+        ]
         try:
             started.extend(
                 subprocess.Popen(command, stdout=output, stderr=output) for command in commands
@@ -71,7 +59,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 def asked(address: str, **args: object) -> SamplesTaken:
     """What the plugin's query gives now."""
-    given = {"prometheusAddress": address, "deviceName": DEVICES[0], "timeRange": 30, **args}
+    given = {"prometheusAddress": address, "deviceName": monitoring.DEVICE, **args}
     prometheus = Prometheus(typed(NetworkTraffic, **given).samples)
     try:
         return prometheus()
@@ -79,11 +67,11 @@ def asked(address: str, **args: object) -> SamplesTaken:
         prometheus.close()
 
 
-def awaited(address: str, **args: object) -> SamplesTaken:
-    """The first values: two scrapes have to be there."""
+def awaited(address: str, nodes: set[str], **args: object) -> SamplesTaken:
+    """The first answer with values of all the nodes: two scrapes of each have to be there."""
     ends = time.monotonic() + 60
-    while not (found := asked(address, **args)).values:
-        assert time.monotonic() < ends, found.problem
+    while not nodes <= (found := asked(address, **args)).values.keys():
+        assert time.monotonic() < ends, found
         time.sleep(0.2)
     return found
 
@@ -91,25 +79,46 @@ def awaited(address: str, **args: object) -> SamplesTaken:
 @pytest.mark.parametrize("query", ["rate", "document"])
 def test_the_traffic_of_this_machine(address: str, query: str) -> None:
     """Under its host name, as node_uname_info has it."""
-    found = awaited(address, query=query)
-    assert found.problem == ""
-    assert list(found.values) == [os.uname().nodename]
+    # The exporter leaves the loopback device out.
+    devices = sorted(set(os.listdir("/sys/class/net")) - {"lo"})
+    if not devices:
+        pytest.skip("there is no network device")
+    here = os.uname().nodename
+    found = awaited(address, {here}, query=query, deviceName=devices[0])
+    assert (list(found.values), found.problem) == ([here], "")
     assert all(value >= 0 for value in found.values.values())
+
+
+RESETS = (
+    'sum by (nodename) (resets(node_network_receive_bytes_total{device="$device"}[${range}s])'
+    " * on (instance) group_left (nodename) node_uname_info)"
+)
+
+
+def test_counters_that_are_odd(address: str) -> None:
+    """One that begins anew now and then has the traffic of one that goes on; what is no number is
+    no sample, and named; a node whose exporter does not know the device is not there."""
+    ends = time.monotonic() + 60
+    while asked(address, query=RESETS).values.get("restarted", 0) < 2:
+        assert time.monotonic() < ends
+        time.sleep(0.2)
+    found = asked(address)
+    assert sorted(found.values) == ["idle", "restarted", "steady"]
+    assert found.problem == "1 series hold no number, such as that of odd"
+    assert found.values["idle"] == 0
+    assert 0.5 < found.values["restarted"] / found.values["steady"] < 1.5
 
 
 def test_a_device_that_is_not_there(address: str) -> None:
     """No values, and a hint."""
-    awaited(address)
+    awaited(address, {"steady"})
     found = asked(address, deviceName="none0")
-    assert (found.values, found.problem) == (
-        {},
-        "no series: is the device named as on the nodes, and are they scraped?",
-    )
+    assert (found.values, found.problem) == ({}, NO_SERIES)
 
 
 def test_a_query_that_is_none(address: str) -> None:
     """Prometheus says where."""
-    awaited(address)
+    awaited(address, {"steady"})
     found = asked(address, query="rate(")
     assert found.values == {}
     assert "HTTP Status Code 400" in found.problem

@@ -2,6 +2,7 @@
 be at its address."""
 
 import asyncio
+import socket
 import sys
 import threading
 from collections.abc import Awaitable, Callable, Iterator
@@ -13,9 +14,10 @@ import pytest
 
 from eventsched.domain.errors import InputError
 from eventsched.domain.records import SamplesTaken, Stimulus
+from eventsched.runtime.live import prometheus
 from eventsched.runtime.live.prometheus import Prometheus, package_of, values_of
 from eventsched.runtime.live.sampling import sample
-from eventsched.scheduling.sampling import Sampling
+from eventsched.scheduling.sampling import Sampling, of_nodes
 from tests.live.stage import Stage, nodes, until
 
 
@@ -181,11 +183,11 @@ VECTOR = (
 def asked(address: str) -> SamplesTaken:
     """One answer."""
     pytest.importorskip("prometheus_api_client", reason="prometheus-api-client is not installed")
-    prometheus = Prometheus(sampling(address))
+    client = Prometheus(sampling(address))
     try:
-        return prometheus()
+        return client()
     finally:
-        prometheus.close()
+        client.close()
 
 
 def test_a_server_that_answers() -> None:
@@ -201,6 +203,8 @@ def test_a_server_that_answers() -> None:
         (200, b"<html>Welcome</html>", "the answer is no JSON: is that address Prometheus' own?"),
         (200, b"[]", "the answer is none of Prometheus' kind"),
         (200, b'{"status":"success","data":{"result":[1.5,"3"]}}', "none of Prometheus' kind"),
+        (200, VECTOR.replace(b'1700000000.1,"42"', b""), "none of Prometheus' kind"),
+        (200, b"[" * 100_000, "the answer is n"),
         (200, b'{"data":{"result":[]}}', "no series: is the device named"),
         (400, b'{"error":"parse error"}', "Prometheus refuses: HTTP Status Code 400"),
         (404, b"not here" * 200, "Prometheus refuses: HTTP Status Code 404"),
@@ -216,8 +220,26 @@ def test_an_answer_that_helps_nobody(status: int, body: bytes, told: str) -> Non
     assert len(found.problem) <= 300
 
 
+def test_names_that_cannot_be_stored() -> None:
+    """Half a surrogate pair is told as what it is."""
+    odd = VECTOR.replace(b"n1", b"\\ud800")
+    with serving(200, odd) as (address, _):
+        assert of_nodes(asked(address), {"n1": 0}) == SamplesTaken(
+            source="s",
+            problem="there are no numbers for nodes of the cluster, but for \\ud800",
+        )
+
+
 def test_nobody_is_there() -> None:
     """The reason, without the whole address."""
     with serving(200, b"") as (address, _):
         pass
     assert asked(address).problem == "Prometheus cannot be reached: Connection refused"
+
+
+def test_somebody_who_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Is not waited for for long."""
+    monkeypatch.setattr(prometheus, "TIMEOUT", 0.1)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        assert asked(address).problem == "Prometheus does not answer within 0.1 s"

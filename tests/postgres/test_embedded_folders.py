@@ -200,6 +200,9 @@ def test_a_reader_may_ask_for_a_database_that_is_there(place: Path, programs: Pa
     with pytest.raises(InputError, match="there is no database here"):
         EmbeddedPostgres(place / "data", binaries=programs).open(create=False)
     assert not (place / "data").exists()
+    (place / "data" / "postgres.new-1").mkdir(parents=True)
+    with pytest.raises(UnavailableError, match="its database is being made; ask again"):
+        EmbeddedPostgres(place / "data", binaries=programs).open(create=False)
 
 
 def test_a_failed_start_says_what_the_log_says(postgres: Callable[[], EmbeddedPostgres]) -> None:

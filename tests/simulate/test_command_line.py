@@ -185,6 +185,23 @@ def test_bound_pods_on_nodes_that_are_not_there_are_warned_about(
     assert "1 bound pods are on nodes that are not there" in capsys.readouterr().err
 
 
+def test_nodes_that_plugins_name_and_that_are_not_there_are_warned_about(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(
+        f"{HEAD}profiles: [{{plugins: {{score: {{enabled: [{{name: FixedNode}}]}}}}, "
+        "pluginConfig: [{name: FixedNode, args: {nodeName: n1}}]}]\n"
+    )
+    said = "warning: FixedNode names the node n1, which is not there\n"
+    assert main([*GENERATED, "--config", str(config)]) == 0
+    assert said in capsys.readouterr().err
+    (tmp_path / "cluster.yaml").write_text(MANIFESTS)
+    there = ("simulate", "--manifests", str(tmp_path / "cluster.yaml"), "--config", str(config))
+    assert main(there) == 0
+    assert said not in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [

@@ -1,9 +1,11 @@
 """The examples of the gallery: where each pod goes, and what the others wait for."""
 
+import json
 from pathlib import Path
 
 import pytest
 
+from eventsched.cli.main import main
 from eventsched.cluster import sources
 from eventsched.eventlog.memory import MemoryEventLog
 from eventsched.runtime.assembly import assemble
@@ -18,7 +20,8 @@ def nodes_of(folder: Path) -> dict[str, str]:
     """Pod → node after a simulation; "" for one that waits."""
     assembly = assemble(folder / "config.yaml")
     assert assembly.warnings == ()
-    objects = [folder / "nodes.yaml", folder / "pods.yaml"]
+    files = (folder / f"{name}.yaml" for name in ("nodes", "pods", "samples"))
+    objects = [each for each in files if each.exists()]
     source = sources.read(nodes=None, pods=None, objects=objects, generate=None)
     log = MemoryEventLog("s")
     simulation = begun(assembly, source.of_profiles(assembly.profiles), log, "seed", None, None)
@@ -70,6 +73,19 @@ def test_pods_go_where_the_page_says(name: str, expected: dict[str, str]) -> Non
     found = nodes_of(EXAMPLES / name)
     assert {pod: found[pod] for pod in expected} == expected
     assert all(node for pod, node in found.items() if pod not in expected)
+
+
+def test_a_pod_that_is_never_bound_is_not_parked(capsys: pytest.CaptureFixture[str]) -> None:
+    """It is tried again and again, as its example's first line shows."""
+    text = (EXAMPLES / "multipoint-communicating-plugin/config.yaml").read_text()
+    command = (
+        text.splitlines()[0].removeprefix("# eventsched ").replace("examples/", f"{EXAMPLES}/")
+    )
+    assert main([*command.split(), "-o", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["placed"], found["pending"], found["parked"]) == (1, 1, 0)
+    assert found["pending_reasons"] == {"pod is not permitted": 1}
+    assert len(found["why"]["attempts"]) > 5
 
 
 def test_the_next_pod_of_a_deployment_goes_where_the_first_one_was() -> None:

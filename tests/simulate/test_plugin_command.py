@@ -118,7 +118,7 @@ def test_an_exported_log_is_a_history(capsys: pytest.CaptureFixture[str], tmp_pa
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("import nothing_of_that_name", "does not import: ModuleNotFoundError"),
+        ("import nothing_of_that_name", "does not import: line 1: ModuleNotFoundError"),
         ("x = 1", "holds no plugin"),
         (BROKEN, "cannot be made: ZeroDivisionError"),
         ("import os\nos._exit(7)", "has ended with 7"),

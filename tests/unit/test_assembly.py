@@ -33,7 +33,13 @@ def test_a_file_may_import_a_plugin_without_registering_it_again(tmp_path: Path)
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("import nothing_of_that_name\n", "does not import"),
+        (
+            "x = 1\nimport nothing_of_that_name\n",
+            "does not import: line 2: ModuleNotFoundError: No module named 'nothing_of_that_name'",
+        ),
+        ("class A(:\n", r"does not import: SyntaxError: invalid syntax \(\w+.py, line 1\)"),
+        ("raise ValueError('a\\nb')\n", "does not import: line 1: ValueError: a b; mend the file"),
+        ("import sys\nsys.exit(3)\n", "does not import: line 2: SystemExit: 3; mend the file"),
         ("x = 1\n", "holds no plugin"),
         (
             "class A:\n    name = 'A'\n    def fliter_node(self, pod, node): ...\n",
@@ -45,6 +51,13 @@ def test_a_file_may_import_a_plugin_without_registering_it_again(tmp_path: Path)
 def test_a_file_that_is_no_plugin_is_refused(tmp_path: Path, text: str, words: str) -> None:
     with pytest.raises(InputError, match=words):
         assembly.registry([written(tmp_path, text)])
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    """Or is something else."""
+    for path, said in ((tmp_path / "a.py", "is not there"), (tmp_path, "is no Python file")):
+        with pytest.raises(InputError, match=f"{path}: {said}; name a .py file"):
+            assembly.registry([path])
 
 
 def test_a_plugin_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
@@ -157,3 +170,17 @@ def test_a_profiles_own_share_of_nodes_goes_before_that_of_all(
 ) -> None:
     profiles = assembled(tmp_path, text, IN_TREE).profiles
     assert profiles["default-scheduler"].percentage == expected
+
+
+def test_nodes_that_plugins_name_and_that_are_not_there(tmp_path: Path) -> None:
+    """Each once, whichever profiles have them."""
+    named = "score: {enabled: [{name: FixedNode}, {name: tonodename-scoring-plugin}]}"
+    args = "pluginConfig: [{name: FixedNode, args: {nodeName: %s}}]"
+    profile = f"{{schedulerName: %s, plugins: {{{named}}}, {args}}}"
+    several = ", ".join(profile % each for each in (("a", "n1"), ("b", "n2"), ("c", "n2")))
+    found = assembled(tmp_path, f"profiles: [{several}]", IN_TREE)
+    assert found.absent({"n1"}) == [
+        ("tonodename-scoring-plugin", "piworknode001"),
+        ("FixedNode", "n2"),
+    ]
+    assert found.absent({"n1", "n2", "piworknode001"}) == []

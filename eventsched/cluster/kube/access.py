@@ -18,7 +18,11 @@ from urllib.request import getproxies, proxy_bypass
 
 import structlog
 from kubernetes.aio.client import Configuration
-from kubernetes.aio.config import ConfigException, load_kube_config
+from kubernetes.aio.config import (
+    ConfigException,
+    list_kube_config_contexts,
+    load_kube_config,
+)
 from kubernetes.aio.config.incluster_config import (
     SERVICE_CERT_FILENAME,
     SERVICE_HOST_ENV_NAME,
@@ -218,8 +222,11 @@ async def connect(
     return api
 
 
-def require_files(kubeconfig: Path | None, environ: Mapping[str, str]) -> None:
-    """Raises InputError where a kubeconfig is named, here or by $KUBECONFIG, that is not there."""
+def require_files(
+    kubeconfig: Path | None, environ: Mapping[str, str], context: str | None = None
+) -> None:
+    """Raises InputError where a kubeconfig is named, here or by $KUBECONFIG, that is not there, or
+    has no such context."""
     if kubeconfig is not None and not kubeconfig.exists():
         raise InputError(
             f"kubeconfig {kubeconfig}", "does not exist", "check --kubeconfig, or leave it away"
@@ -227,17 +234,35 @@ def require_files(kubeconfig: Path | None, environ: Mapping[str, str]) -> None:
     named = environ.get("KUBECONFIG", "")
     if kubeconfig is None and named and not any(map(os.path.exists, named.split(os.pathsep))):
         raise InputError(f"$KUBECONFIG: {named}", "does not exist", "name a file that does")
+    files = str(kubeconfig or named or _home_file(environ))
+    if context is not None and (names := _contexts(files)) and context not in names:
+        remedy = f"choose one of: {', '.join(names)}"
+        raise InputError(f"kubeconfig {files}", f"has no context {context}", remedy)
+
+
+def _contexts(files: str) -> list[str]:
+    """The names of a kubeconfig's contexts; none where it cannot be read."""
+    try:
+        found, _ = list_kube_config_contexts(files)
+        return [str(each["name"]) for each in found]
+    # What is raised for a malformed file is whatever comes; whoever loads it says so.
+    except Exception:  # noqa: BLE001
+        return []
+
+
+def _home_file(environ: Mapping[str, str]) -> Path:
+    return Path(environ.get("HOME") or Path.home()) / _HOME
 
 
 def _chosen(kubeconfig: Path | None, context: str | None, environ: Mapping[str, str]) -> Load:
-    require_files(kubeconfig, environ)
+    require_files(kubeconfig, environ, context)
     if kubeconfig is not None:
         return from_kubeconfig(str(kubeconfig), context)
     if environ.get("KUBECONFIG"):
         return from_kubeconfig(environ["KUBECONFIG"], context)
     if context is None and environ.get(SERVICE_HOST_ENV_NAME):
         return in_cluster(environ)
-    home = Path(environ.get("HOME") or Path.home()) / _HOME
+    home = _home_file(environ)
     if home.exists():
         return from_kubeconfig(str(home), context)
     raise InputError(
