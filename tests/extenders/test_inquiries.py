@@ -223,6 +223,12 @@ def test_what_is_not_offered() -> None:
             status, said = await server.ask("/filter", b"<html>")
             assert status == 400
             assert "the request to filter is no JSON" in said
+            status, said = await server.ask("/filter", b'{"Pod":' * 100_000)
+            assert (status, "the request to filter is no JSON" in said) == (400, True)
+            many = [f"x{number}" for number in range(10_001)]
+            status, said = await server.ask("/filter", args("p1", *many))
+            assert status == 400
+            assert said.startswith("the request: is about 10001 nodes that are not known; ask")
             async with server.client.get(server.url + "/filter") as answer:
                 assert (answer.status, await answer.text()) == (405, "/filter takes POST only\n")
 

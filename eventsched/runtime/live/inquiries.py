@@ -24,6 +24,8 @@ from eventsched.runtime.replies import Replies
 from eventsched.scheduling.ledger import Logged
 
 _ASKED = "the request"
+_MOST_STRANGE = 10_000
+"""Names of nodes that are not known (yet): they stand in the log."""
 
 
 class Inquiries:
@@ -98,8 +100,12 @@ class Names:
 
 
 def inquiry(asked: Asked, number: int, state: SchedulerState, names: Names) -> ExtenderInquired:
-    """The stimulus that a request is. Raises InputError for a pod that cannot be read."""
+    """The stimulus that a request is. Raises InputError for a pod that cannot be read, and where
+    the question is about another cluster."""
     nodes, strange = names.rows(asked.nodes, state)
+    if len(strange) > _MOST_STRANGE:
+        problem = f"is about {len(strange)} nodes that are not known"
+        raise InputError(_ASKED, problem, "ask about the cluster that is watched here")
     more: dict[str, Any] = {}
     if asked.pod and asked.uid not in state.pods:
         more["sent"] = asked.sent()
