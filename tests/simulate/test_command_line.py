@@ -339,3 +339,14 @@ def test_evaluate_writes_all_answers_or_none(
     assert "s.jsonl: line 2" in said
     assert out.read_text() == before
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out.jsonl", "s.jsonl"]
+
+
+def test_words_that_are_no_text_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    """The system passes bytes; nobody could print or store these."""
+    with pytest.raises(SystemExit) as ended:
+        main(["sticky", "forget", "\udcff"])
+    assert ended.value.code == 2
+    assert (
+        capsys.readouterr().err
+        == r"eventsched: b'\xff' is no UTF-8; see `eventsched --help`" + "\n"
+    )
