@@ -5,6 +5,7 @@ import pytest
 from eventsched.domain import records
 from eventsched.domain.objects import Node
 from eventsched.domain.verdicts import Normalization, ScoreColumn
+from eventsched.plugins.gallery import priority_label
 from eventsched.plugins.gallery.priority_label import (
     LARGEST,
     Priority,
@@ -117,6 +118,17 @@ def test_named_nodes_say_what_their_label_holds(text: str) -> None:
         f"0/1 nodes are available: 1 node n1 has priority {text!r}, "
         "no integer from 0 to 9007199254740992."
     )
+
+
+def test_more_nodes_than_there_are_codes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that no code is left for are counted."""
+    monkeypatch.setattr(priority_label, "_MOST_NAMED", 1)
+    engine = engine_of(Priority())
+    observed(engine, *added(node("n1"), node("n2"), node("n3"), node("n4", "x"), make_pod()))
+    *_, decided, _ = attempted(engine)
+    assert "1 Node:Node: n1 does not have label priority.lixueduan.com" in decided.message
+    assert "2 node(s) did not have label priority.lixueduan.com" in decided.message
+    assert "1 node(s) had no integer from 0 to " in decided.message
 
 
 def test_another_label() -> None:
