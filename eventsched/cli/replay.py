@@ -123,9 +123,10 @@ def _assembled(said: StreamStarted | TermBegan, stream: str, plugins: list[Path]
 def _as_text(options: argparse.Namespace, stream: str, done: Replayed, seconds: float) -> str:
     rate = f"{done.placed / seconds:,.0f} pods/s" if seconds else ""
     how = "decided again" if options.verify else "applied"
+    answers = f"{counted(done.answers, 'answer')} to other schedulers, " if done.answers else ""
     lines = [
         f"stream {stream}: {counted(done.records, 'record')} {how}, "
-        f"{counted(done.decisions, 'decision')}, {counted(done.placed, 'pod')} placed, "
+        f"{counted(done.decisions, 'decision')}, {counted(done.placed, 'pod')} placed, {answers}"
         f"{seconds:.2f} s ({rate})",
         f"state digest {done.engine.state.digest()} after "
         f"{counted(done.engine.position, 'record')}",
@@ -133,7 +134,8 @@ def _as_text(options: argparse.Namespace, stream: str, done: Replayed, seconds: 
     if done.divergence is not None:
         lines.append(f"DIFFERS at {done.divergence}")
     elif options.verify:
-        lines.append("every decision came out as it is written")
+        what = "decision and answer" if done.answers else "decision"
+        lines.append(f"every {what} came out as it is written")
     return "\n".join(lines)
 
 
@@ -146,6 +148,7 @@ def _as_json(
         "records": done.records,
         "decisions": done.decisions,
         "placed": done.placed,
+        "answers": done.answers,
         "position": done.engine.position,
         "state_digest": done.engine.state.digest(),
         "seconds": round(seconds, 3),

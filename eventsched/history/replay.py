@@ -75,6 +75,7 @@ class Replayed:
     records: int = 0
     decisions: int = 0
     placed: int = 0
+    answers: int = 0
     divergence: Divergence | None = None
 
     def count(self, stored: Stored) -> None:
@@ -82,6 +83,7 @@ class Replayed:
         self.records += 1
         self.decisions += stored.kind == "PodDecided"
         self.placed += stored.kind == "PodBound"
+        self.answers += stored.kind == "ExtenderReplied"
 
 
 Progress = Callable[[Replayed], None]

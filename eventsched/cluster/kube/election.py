@@ -86,6 +86,8 @@ class Election:
     @property
     def reason(self) -> str:
         """Why this one does not lead, for people."""
+        if self._candidate.withdrawn:
+            return f"this one gives the lease {self._named} back"
         if self.leader == self._candidate.identity:
             return f"the lease {self._named} could not be renewed in time"
         return f"the lease {self._named} is held by {self.leader or 'nobody'}"
