@@ -20,6 +20,7 @@ from typing import NamedTuple, Self
 import aiohttp
 from aiohttp import web
 
+from eventsched.cluster import transports
 from tests.cluster.client import Client
 from tests.cluster.faults import (
     Delay,
@@ -142,7 +143,11 @@ class KubeProxy:
     # In the loop
 
     async def _start(self) -> None:
-        connector = aiohttp.TCPConnector(ssl=self._plane.tls(), limit=0)
+        connector = aiohttp.TCPConnector(
+            ssl=self._plane.tls(),
+            limit=0,
+            enable_cleanup_closed=transports.LEFT_OPEN,
+        )
         self._session = aiohttp.ClientSession(
             connector=connector, auto_decompress=False, timeout=aiohttp.ClientTimeout()
         )
@@ -176,6 +181,7 @@ class KubeProxy:
     async def _stop(self) -> None:
         await self._stop_listening()
         await self._session.close()
+        await asyncio.sleep(0)  # what was aborted closes its socket
 
     async def _cut(self, path: re.Pattern[str]) -> int:
         found = [task for task, each in self._open.items() if path.search(each.path_qs)]

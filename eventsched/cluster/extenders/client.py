@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import aiohttp
 import msgspec
 
+from eventsched.cluster import transports
 from eventsched.cluster.extenders import tls, wire
 from eventsched.cluster.messages import BindPod, CallExtender, ExtenderReply
 from eventsched.domain.consultations import BIND, FILTER, PREEMPT, PRIORITIZE
@@ -125,7 +126,10 @@ class _Server:
         self._server_name = settings.server_name or None if settings else None
         context = tls.context(configured, where)
         self.session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(ssl=True if context is None else context),
+            connector=aiohttp.TCPConnector(
+                ssl=True if context is None else context,
+                enable_cleanup_closed=transports.LEFT_OPEN,
+            ),
             timeout=aiohttp.ClientTimeout(total=self.timeout),
             headers={"Content-Type": "application/json", "Accept": "application/json"},
             cookie_jar=aiohttp.DummyCookieJar(),

@@ -8,7 +8,6 @@ import asyncio
 import random
 import socket
 import ssl
-import sys
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -17,6 +16,8 @@ from urllib.parse import quote, urlencode
 
 import aiohttp
 from yarl import URL
+
+from eventsched.cluster import transports
 
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -32,8 +33,6 @@ _KEPT_ALIVE = 60.0
 _KEEPALIVE = {"TCP_KEEPIDLE": 15, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 30_000}
 """Seconds, seconds, probes, milliseconds."""
 _CHUNK = 2**18
-_LEAVES_TRANSPORTS = sys.version_info < (3, 12, 8)
-"""Older Pythons leave a TLS connection open that was given up (python/cpython#118960)."""
 _PUT_OFF = (429, 503)
 Params = Mapping[str, str | int]
 
@@ -142,7 +141,7 @@ class Api:
                 socket_factory=_socket,
                 keepalive_timeout=_KEPT_ALIVE,
                 ttl_dns_cache=30,
-                enable_cleanup_closed=_LEAVES_TRANSPORTS,
+                enable_cleanup_closed=transports.LEFT_OPEN,
             ),
             auto_decompress=False,
             cookie_jar=aiohttp.DummyCookieJar(),
