@@ -89,9 +89,9 @@ def held(uid: str, message: str) -> list[Record]:
     return [decided, parked(uid, GANG, plugin=GANG)]
 
 
-def moved(uid: str, cause: str, plugin: str = GANG) -> PodQueued:
+def moved(uid: str, cause: str, plugin: str = GANG, **fields: Any) -> PodQueued:
     """A move up after one failure at 0."""
-    return msgspec.structs.replace(woken(cause, plugin), uid=uid)
+    return msgspec.structs.replace(woken(cause, plugin, **fields), uid=uid)
 
 
 def sent_back(uid: str, why: str, until: int = SECOND) -> list[Record]:

@@ -76,6 +76,11 @@ class Group:
         self.minimum = 0
         self.created_at = 0
 
+    @property
+    def is_enough(self) -> bool:
+        """Whether there are as many as have to go together."""
+        return 0 < self.minimum <= len(self.members)
+
     def in_order(self, uids: Iterable[str]) -> list[str]:
         """Members in the order in which they came."""
         return sorted(uids, key=lambda uid: self.members[uid].number)
@@ -117,8 +122,9 @@ class PodGroups:
         return aged
 
     def changed(self) -> list[Group]:
-        """The groups that pods have left, or whose pods are others than before, since last asked,
-        as far as there are pods left. That a pod without a node came is no change: it is tried."""
+        """The groups that pods have left, whose pods are others than before, or that have become as
+        many as they need, since last asked, as far as there are pods left. That another pod without
+        a node came is no change: it is tried."""
         found = [self._groups[name] for name in self._changed if name in self._groups]
         self._changed.clear()
         return found
@@ -127,13 +133,14 @@ class PodGroups:
         self, uid: str, now: Membership, before: Membership | None, state: PodState
     ) -> list[str]:
         group = self._groups.setdefault(now.group, Group(now.group))
-        if uid in group.members or state.bound:
-            self._changed[now.group] = None
+        was_enough = group.is_enough
+        is_other = uid in group.members or state.bound
         group.members[uid] = state
         self._said[uid] = now
-        if before == now:
-            return []
-        return self._sum_up(group, now if before is None else None)
+        aged = [] if before == now else self._sum_up(group, now if before is None else None)
+        if is_other or group.is_enough > was_enough:
+            self._changed[now.group] = None
+        return aged
 
     def _drop(self, uid: str, before: Membership) -> list[str]:
         group = self._groups[before.group]

@@ -21,6 +21,7 @@ from eventsched.scheduling.groups import MINIMUM, NAMES, TIMEOUT
 from eventsched.testing import typed
 from tests.builders import (
     SECOND,
+    active,
     added,
     attempted,
     engine_of,
@@ -96,7 +97,9 @@ def test_they_wait_until_there_are_enough() -> None:
     few = "pod group default/g has 2 of the 3 pods that it needs"
     assert attempted(made) == held("p1", few)
     assert attempted(made) == held("p2", few)
-    observed(made, *added(member("p3")))
+    came = [*added(member("p3")), active("p3")]
+    complete = [moved(uid, "GroupChange", queue=Queue.BACKOFF) for uid in ("p1", "p2")]
+    assert observed(made, *added(member("p3"))) == [*came, *complete]
     assert attempted(made) == [
         waits("p3"), moved("p1", "ForceActivate"), moved("p2", "ForceActivate"),
     ]  # fmt: skip
@@ -246,6 +249,18 @@ def test_the_first_one_in_the_way_is_named() -> None:
     made = engine(*gated, member("p3", 2), others=(SchedulingGates(),))
     why = "pod group default/g waits for default/p1, refused by SchedulingGates"
     assert attempted(made) == held("p3", why)
+
+
+def test_the_last_one_to_come_is_in_the_way() -> None:
+    """Those that were refused when there were too few are told what it is now."""
+    made = engine(member("p1", 2), others=(adapted(Picky("p2")),))
+    few = "pod group default/g has 1 of the 2 pods that it needs"
+    assert attempted(made) == held("p1", few)
+    came = [*added(member("p2", 2)), active("p2")]
+    assert observed(made, *added(member("p2", 2)), at=SECOND) == [*came, moved("p1", "GroupChange")]
+    assert attempted(made) == [waits("p1", attempt=2, seconds=61)]
+    why = "pod group default/g goes together, default/p2 found no node"
+    assert PodUnreserved(uid="p1", node="n1", plugin=GANG, message=why) in attempted(made)
 
 
 def test_one_that_somebody_else_has_bound_is_in_nobodys_way() -> None:
