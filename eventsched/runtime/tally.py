@@ -5,14 +5,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from eventsched.domain import records
-from eventsched.domain.records import Outcome, PodBound, PodDecided, Queue, Record
+from eventsched.domain.records import Outcome, PodBound, PodDecided, PodQueued, Queue, Record
+
+_OWN_FAILURES = frozenset({"AttemptFailed", "BindingFailed", "Parked", "PermitDenied"})
+"""What moves a pod after an error that is no answer of the cluster's."""
 
 
 @dataclass
 class Tally:
     """Counts; ``messages`` are the last words said of each pod that waits, ``failures`` the first
-    ones of each plugin that failed, ``now`` is in µs. ``resumed`` counts the pods that had been
-    placed before this process went on with the run."""
+    ones of each plugin that failed, ``now`` is in µs. ``errors_in_a_row`` are the attempts that
+    ended in an error, before or after they had found a node, since a pod was bound. ``resumed``
+    counts the pods that had been placed before this process went on with the run."""
 
     placed: int = 0
     attempts: int = 0
@@ -37,16 +41,15 @@ class Tally:
                 # What a plugin says of a pod (a malformed selector) is no failure of the plugin's.
                 if broken and record.message.startswith(f"plugin {record.plugin} failed"):
                     self.failures.setdefault(record.plugin, record.message)
-                if broken:
-                    self.errors_in_a_row += 1
-                elif record.outcome is not Outcome.UNSCHEDULABLE:  # which the flush tries again
-                    self.errors_in_a_row = 0
                 if record.outcome in (Outcome.UNSCHEDULABLE, Outcome.ERROR):
                     self.messages[record.uid] = record.message
+            case PodQueued() if record.errors and record.cause in _OWN_FAILURES:
+                self.errors_in_a_row += 1
             case records.PodUnreserved() if record.message:
                 self.messages[record.uid] = record.message
             case PodBound():
                 self.placed += 1
+                self.errors_in_a_row = 0
                 self.messages.pop(record.uid, None)
             case records.PodAdded():
                 self.arrived += not record.pod.node_name
