@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from eventsched.authoring.findings import Finding, Trial
+from eventsched.authoring.findings import Finding, Trial, gravest_first
 from eventsched.authoring.job import Job, Refusal
 from eventsched.authoring.rehearsal import NAME
 from eventsched.domain.errors import InputError
@@ -111,7 +111,8 @@ def _compare(one: Trial, other: Trial) -> None:
             if ("unstable", mine.point) not in known:
                 where = f"position {mine.position}"
                 one.findings.append(Finding("unstable", mine.point, what, where))
-            return
+            break
+    one.findings = gravest_first(one.findings)
 
 
 __all__ = ["DEADLINE", "NAME", "Checkup", "check"]

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+_GRAVEST_FIRST = ("broken", "slow", "impure", "unstable", "signature", "wakes")
 MANY_NODES = 5_000
 """The cluster size for which costs are worked out."""
 
@@ -62,6 +63,11 @@ class Trial(msgspec.Struct):
     transcript: list[Said] = []
     unasked: list[str] = []
     remarks: list[str] = []
+
+
+def gravest_first(findings: Sequence[Finding]) -> list[Finding]:
+    """What may be the reason of the others stands before them."""
+    return sorted(findings, key=lambda each: _GRAVEST_FIRST.index(each.kind))
 
 
 def findings_text(trials: Sequence[Trial]) -> str:

@@ -10,13 +10,14 @@ from typing import Any
 
 from eventsched.authoring.asking import Answers, Asking
 from eventsched.authoring.dependence import Dependence
-from eventsched.authoring.findings import Finding, Said, Trial
+from eventsched.authoring.findings import Finding, Said, Trial, gravest_first
 from eventsched.authoring.sentinels import Sentinels
 from eventsched.authoring.wakeups import Wakeups
 from eventsched.authoring.watching import Watch
 from eventsched.domain.objects import Pod, canonical
 from eventsched.domain.records import Outcome, PodDecided
 from eventsched.domain.state import SchedulerState
+from eventsched.runtime.assembly import misspelt
 from eventsched.scheduling.adapter import adapted
 from eventsched.scheduling.framework import points_of
 from eventsched.scheduling.guard import OverrunError
@@ -24,6 +25,8 @@ from eventsched.scheduling.ledger import Logged
 
 _PLACED = (Outcome.SCHEDULED, Outcome.WAITING)
 _UNASKED = {"post_filter": "postFilter", "prepared": "prepared"}
+_JUDGING = {"sign", "pre_filter", "filter"}
+"""Methods whose answers say which nodes pass."""
 MOST_FINDINGS = 30
 SLOW_UNSIGNED = 5.0
 """Milliseconds at 5,000 nodes beyond which a plugin that is called for each node, and asked anew
@@ -144,10 +147,20 @@ class Trying:
                 "slow", method, f"took longer than {seconds:g} s, and was ended"
             )
         trial.costs = self._watch.costs(self._raw)
+        trial.remarks += misspelt({self._raw.name: type(self._raw)})
         self._costly()
-        found = [*self._found.values(), *self._wakeups.found()]
-        trial.findings = found[:MOST_FINDINGS]
+        trial.findings = gravest_first([*self._found.values(), *self._missed()])[:MOST_FINDINGS]
         return trial
+
+    def _missed(self) -> list[Finding]:
+        """The wake-ups that are missing; none where a node may pass without any change."""
+        fickle = [each for each in self._found.values() if each.kind in ("impure", "unstable")]
+        if not any(each.point in _JUDGING for each in fickle):
+            return self._wakeups.found()
+        self.trial.remarks.append(
+            "wakes_on is not looked at: nodes pass, or do not, without any change"
+        )
+        return []
 
     def _costly(self) -> None:
         unsigned = not hasattr(self._raw, "sign")

@@ -97,7 +97,7 @@ def assemble(
     made = assembled(loaded, source, known, text, guard)
     idle = [known[name] for name in known if name not in IN_TREE and name not in made.sources]
     unused = [f"plugin {each.name} is enabled in no profile; name it in --config" for each in idle]
-    return replace(made, warnings=(*made.warnings, *_misspelt(known), *unused))
+    return replace(made, warnings=(*made.warnings, *misspelt(known), *unused))
 
 
 def assemble_text(
@@ -171,8 +171,8 @@ def registry(plugin_files: Iterable[Path] = ()) -> dict[str, type[Any]]:
     return known
 
 
-def _misspelt(known: Mapping[str, type[Any]]) -> list[str]:
-    """Warnings about methods that are nearly those of an extension point."""
+def misspelt(known: Mapping[str, type[Any]]) -> list[str]:
+    """Warnings about methods that are nearly those of an extension point, of plugins by name."""
     methods = [method for names in POINTS.values() for method in names]
     found = []
     for name, plugin in known.items():

@@ -93,6 +93,34 @@ def test_what_a_plugin_reaches_for_is_named_with_its_line(
     }
 
 
+FICKLE = """
+import random
+
+class Fickle:
+    name = "Fickle"
+    wakes_on = ()
+
+    def filter_node(self, pod, node):
+        return "unlucky" if random.random() < 0.3 else None
+
+    def score_nod(self, pod, node):
+        return 1
+"""
+
+
+def test_the_reason_stands_before_what_follows_from_it(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Wake-ups are not looked at where nodes pass by chance; a misspelt method is noticed."""
+    file = tmp_path / "fickle.py"
+    file.write_text(FICKLE)
+    _, said = checked(capsys, str(file), "--attempts", "60")
+    [plugin] = said["plugins"]
+    assert [each["kind"] for each in plugin["findings"]] == ["impure", "unstable"]
+    assert "plugin Fickle: method score_nod: did you mean score_node?" in plugin["remarks"]
+    assert any(each.startswith("wakes_on is not looked at") for each in plugin["remarks"])
+
+
 def test_a_process_with_another_hash_seed_answers_differently(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
