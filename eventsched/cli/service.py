@@ -170,6 +170,7 @@ class Audience:
     def took_over(self, seconds: float) -> None:
         """A leader makes its first attempts, and knows the nodes."""
         self._metrics.took_over(seconds)
+        logger.info("deciding", nodes=self._status.nodes, after=round(seconds, 3))
         for plugin, node in self._assembly.absent(self._status.node_names):
             logger.warning("a plugin names a node that is not there", plugin=plugin, node=node)
 

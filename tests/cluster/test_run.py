@@ -195,6 +195,7 @@ def test_a_stream_goes_on_with_another_configuration(pods: Pods, schedulers: Sch
         config={"profiles": [{"schedulerName": "eventsched"}, {"schedulerName": "second"}]}
     )
     assert same.log().of(TermBegan)[2].engine == ""
+    assert {each["nodes"] > 0 for each in same.lines() if each["event"] == "deciding"} == {True}
 
 
 # --- what is away --------------------------------------------------------------------------------
