@@ -25,6 +25,7 @@ from eventsched.domain.verdicts import (
     normalized,
 )
 from eventsched.eventlog.port import Stored
+from eventsched.history import differences
 from eventsched.history.displacement import Displacement, displacement
 from eventsched.history.evidence import Evidence, Pod, uid_key
 from eventsched.history.measured import Measured, measured
@@ -221,12 +222,13 @@ def _steps(evidence: Evidence, pod: Pod, stored: list[Stored]) -> tuple[Step, ..
     }
     origins = _origins(evidence, moved - {each.position for each in stored})
     names = evidence.names({uid for _, record in found for uid in named_in(record)})
+    changed = differences.in_words((each.position, record) for each, record in found)
     return tuple(
         Step(
             each.position,
             each.at,
             record,
-            _words(record, pod, lambda uid: names.get(uid, uid)),
+            changed.get(each.position) or _words(record, pod, lambda uid: names.get(uid, uid)),
             origins.get(each.cause) if isinstance(record, PodQueued) else None,
         )
         for each, record in found

@@ -181,7 +181,7 @@ def test_permit_and_bind(text: Any) -> None:
     said = text("b")
     assert "bind to n5 failed: the node is away" in said
     assert "gives n5 up: the node is away" in said
-    assert "changed; it is on n4" in said
+    assert "changed: it is on n4" in said
 
 
 def test_of_several_pods_of_one_name_the_newest(explained: Any, text: Any) -> None:

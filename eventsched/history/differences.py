@@ -1,0 +1,62 @@
+"""What an update of a pod changed, in words: an update by itself says only what is now."""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from eventsched.domain import records
+from eventsched.domain.objects import Pod, PodSpec
+from eventsched.domain.records import AnyRecord
+
+_LONGEST = 60
+"""Characters of a label's or annotation's value that are shown."""
+
+
+def in_words(found: Iterable[tuple[int, AnyRecord]]) -> dict[int, str]:
+    """What each update of a pod changed, by position, of one pod's records in order; not of those
+    that changed nothing that is known of a pod."""
+    words: dict[int, str] = {}
+    last: Pod | None = None
+    for position, record in found:
+        if isinstance(record, records.PodAdded | records.PodUpdated):
+            if last is not None and (changed := ", ".join(_differences(last, record.pod))):
+                words[position] = f"changed: {changed}"
+            last = record.pod
+    return words
+
+
+def _differences(old: Pod, new: Pod) -> Iterator[str]:
+    yield from _keys("label", old.labels, new.labels)
+    yield from _keys("annotation", old.annotations, new.annotations)
+    if old.gates != new.gates:
+        yield f"scheduling gates: {', '.join(new.gates) or 'none'}"
+    if old.priority != new.priority:
+        yield f"priority: {old.priority} → {new.priority}"
+    if new.deleting and not old.deleting:
+        yield "it is being deleted"
+    if new.node_name and new.node_name != old.node_name:
+        yield f"it is on {new.node_name}"
+    if old.nominated_node != new.nominated_node:
+        yield f"nominated node: {new.nominated_node or 'none'}"
+    if old.scheduler_name != new.scheduler_name:
+        yield f"schedulerName: {old.scheduler_name} → {new.scheduler_name}"
+    fields = [field for field in PodSpec.__struct_fields__ if _differs(old.spec, new.spec, field)]
+    if fields:
+        yield f"its spec ({', '.join(field.replace('_', ' ') for field in fields)})"
+
+
+def _differs(old: object, new: object, field: str) -> bool:
+    return bool(getattr(old, field) != getattr(new, field))
+
+
+def _keys(what: str, old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[str]:
+    for key in sorted({*old, *new}):
+        if key not in new:
+            yield f"{what} {key} removed"
+        elif key not in old:
+            yield f"{what} {key}: {_short(new[key])}"
+        elif old[key] != new[key]:
+            yield f"{what} {key}: {_short(old[key])} → {_short(new[key])}"
+
+
+def _short(value: str) -> str:
+    text = value if value and value.isprintable() else repr(value)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
