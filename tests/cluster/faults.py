@@ -148,11 +148,22 @@ class Loop:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(within)
 
     def close(self) -> None:
-        """Cancels what still runs, and ends the thread."""
+        """Cancels what still runs, drops all connections, and ends the thread."""
         self.run(_cancel_others())
+        self.run(_drop_all())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
+
+
+async def stopped(listening: asyncio.Server) -> None:
+    """Nobody is accepted any more. Those who just were have to get their turn before: older Pythons
+    leave their connections open otherwise (python/cpython#109564)."""
+    loop = asyncio.get_running_loop()
+    for each in listening.sockets:
+        loop.remove_reader(each.fileno())
+    await asyncio.sleep(0)
+    listening.close()
 
 
 async def _cancel_others() -> None:
@@ -160,3 +171,11 @@ async def _cancel_others() -> None:
     for each in others:
         each.cancel()
     await asyncio.gather(*others, return_exceptions=True)
+
+
+async def _drop_all() -> None:
+    """Also those whose TLS handshake or farewell is under way, which no task and no session knows
+    any more: the loop alone does."""
+    for each in list(asyncio.get_running_loop()._transports.values()):  # type: ignore[attr-defined]
+        each.abort()
+    await asyncio.sleep(0.01)

@@ -34,6 +34,7 @@ from tests.cluster.faults import (
     Rule,
     Rules,
     Swallow,
+    stopped,
 )
 from tests.cluster.plane import ADMIN, ControlPlane, free_ports
 
@@ -156,32 +157,23 @@ class KubeProxy:
         await self._listen()
 
     async def _listen(self) -> None:
-        self._runner = web.ServerRunner(
-            web.Server(self._answer, access_log=None), shutdown_timeout=1.0
+        self._server = web.Server(self._answer, access_log=None)
+        self._listening = await asyncio.get_running_loop().create_server(
+            self._server, "127.0.0.1", self._port, ssl=self._tls, reuse_address=True
         )
-        await self._runner.setup()
-        await web.TCPSite(
-            self._runner,
-            "127.0.0.1",
-            self._port,
-            ssl_context=self._tls,
-            reuse_address=True,
-        ).start()
 
     async def _stop_listening(self) -> None:
-        for site in list(self._runner.sites):
-            await site.stop()
+        await stopped(self._listening)
         await self._cut(re.compile(""))
-        for each in self._runner.server.connections if self._runner.server else ():
+        for each in self._server.connections:
             # Idle ones, too: a peer that was killed would not answer a farewell.
             if each.transport is not None:
                 each.transport.abort()
-        await self._runner.cleanup()
+        await self._server.shutdown(1.0)
 
     async def _stop(self) -> None:
         await self._stop_listening()
         await self._session.close()
-        await asyncio.sleep(0)  # what was aborted closes its socket
 
     async def _cut(self, path: re.Pattern[str]) -> int:
         found = [task for task, each in self._open.items() if path.search(each.path_qs)]
@@ -191,6 +183,9 @@ class KubeProxy:
         return len(found)
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        if not self._listening.is_serving():
+            _abort(request)  # it was accepted just before nobody listened any more
+            return web.Response(status=502)
         task = asyncio.current_task()
         assert task is not None
         self._open[task] = request

@@ -5,7 +5,7 @@ from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Any, Self
 
-from tests.cluster.faults import Gate, Loop
+from tests.cluster.faults import Gate, Loop, stopped
 from tests.cluster.plane import free_ports
 
 CHUNK = 65_536
@@ -97,7 +97,7 @@ class TcpProxy:
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", self.port)
 
     async def _stop(self) -> None:
-        self._server.close()
+        await stopped(self._server)
         await self._cut()
 
     async def _cut(self) -> None:

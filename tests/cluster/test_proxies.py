@@ -1,7 +1,9 @@
 """The proxies do to the traffic what tests of the scheduler rely on."""
 
+import gc
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from http.client import HTTPException
@@ -238,6 +240,24 @@ def test_a_connection_stalls_and_is_cut(table: str) -> None:
 
     assert before == []
     assert proxy.connections == 2
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.003, 0.006, 0.012, 0.025])
+def test_a_proxy_that_ends_leaves_no_connection_open(plane: ControlPlane, seconds: float) -> None:
+    """Whatever becomes of those who were about to ask. (A ResourceWarning is an error here.)"""
+
+    def ask() -> None:
+        with suppress(OSError, HTTPException), closing(proxy.client(timeout=2.0)) as client:
+            client.list("Node")
+
+    asking = [threading.Thread(target=ask) for _ in range(12)]
+    with KubeProxy(plane) as proxy:
+        for each in asking:
+            each.start()
+        time.sleep(seconds)
+    for each in asking:
+        each.join()
+    gc.collect()
 
 
 def test_a_port_is_free_after_a_proxy(table: str) -> None:
