@@ -1,6 +1,70 @@
-"""What clients of this Python have to know of its TLS connections."""
+"""Connections that are closed when their client is.
 
+aiohttp's own loses some of those with TLS: one that was given up stays open in older Pythons
+(python/cpython#118960), and one whose handshake ends in the very moment in which its request is
+given up is known to asyncio alone, which takes its leave of the server in its own time.
+"""
+
+import asyncio
+import socket
+import ssl
 import sys
+from collections.abc import Callable
+from contextlib import suppress
+from weakref import WeakSet
 
-LEFT_OPEN = sys.version_info < (3, 12, 8)
-"""Whether one that was given up stays open unless aiohttp closes it (python/cpython#118960)."""
+import aiohttp
+
+_LEFT_OPEN = sys.version_info < (3, 12, 8)
+_FAREWELL = 1.0
+"""Seconds within which connections that were cut have to be closed."""
+_LOOK = 0.001
+"""Seconds."""
+
+
+def _plain(address: aiohttp.AddrInfoType) -> socket.socket:
+    return socket.socket(*address[:3])
+
+
+class Connector(aiohttp.TCPConnector):
+    """A pool of connections for a session. When its ``close`` returns all are closed, also those
+    that it had handed out or given up."""
+
+    def __init__(
+        self,
+        *,
+        make: Callable[[aiohttp.AddrInfoType], socket.socket] = _plain,
+        tls: ssl.SSLContext | None = None,
+        limit: int = 100,
+        kept_alive: float = 15.0,
+        names_kept: int = 10,
+    ) -> None:
+        """``make`` gives the socket for an address; ``tls`` is None for the system's authorities;
+        at most ``limit`` connections at once, 0 for any number; idle ones are ``kept_alive`` and
+        resolved names kept for so many seconds."""
+        self._made: WeakSet[socket.socket] = WeakSet()
+        self._make = make
+        super().__init__(
+            ssl=True if tls is None else tls,
+            limit=limit,
+            keepalive_timeout=kept_alive,
+            ttl_dns_cache=names_kept,
+            enable_cleanup_closed=_LEFT_OPEN,
+            socket_factory=self._new,
+        )
+
+    def _new(self, address: aiohttp.AddrInfoType) -> socket.socket:
+        made = self._make(address)
+        self._made.add(made)
+        return made
+
+    async def close(self, *, abort_ssl: bool = False) -> None:
+        """Closes all connections."""
+        await super().close(abort_ssl=abort_ssl)
+        for each in self._made:
+            with suppress(OSError):  # it is closed already, or not connected yet
+                each.shutdown(socket.SHUT_RDWR)
+        clock = asyncio.get_running_loop().time
+        until = clock() + _FAREWELL
+        while any(each.fileno() >= 0 for each in self._made) and clock() < until:
+            await asyncio.sleep(_LOOK)

@@ -20,7 +20,7 @@ from typing import NamedTuple, Self
 import aiohttp
 from aiohttp import web
 
-from eventsched.cluster import transports
+from eventsched.cluster.transports import Connector
 from tests.cluster.client import Client
 from tests.cluster.faults import (
     Delay,
@@ -144,11 +144,7 @@ class KubeProxy:
     # In the loop
 
     async def _start(self) -> None:
-        connector = aiohttp.TCPConnector(
-            ssl=self._plane.tls(),
-            limit=0,
-            enable_cleanup_closed=transports.LEFT_OPEN,
-        )
+        connector = Connector(tls=self._plane.tls(), limit=0)
         self._session = aiohttp.ClientSession(
             connector=connector, auto_decompress=False, timeout=aiohttp.ClientTimeout()
         )

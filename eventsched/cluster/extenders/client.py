@@ -11,9 +11,9 @@ from typing import Any, Protocol
 import aiohttp
 import msgspec
 
-from eventsched.cluster import transports
 from eventsched.cluster.extenders import tls, wire
 from eventsched.cluster.messages import BindPod, CallExtender, ExtenderReply
+from eventsched.cluster.transports import Connector
 from eventsched.domain.consultations import BIND, FILTER, PREEMPT, PRIORITIZE
 from eventsched.scheduling.config.decoding import nanoseconds
 from eventsched.scheduling.config.sections import Extender
@@ -124,12 +124,8 @@ class _Server:
         self.timeout = nanos / 1e9 if nanos > 0 else TIMEOUT
         settings = configured.tls_config
         self._server_name = settings.server_name or None if settings else None
-        context = tls.context(configured, where)
         self.session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(
-                ssl=True if context is None else context,
-                enable_cleanup_closed=transports.LEFT_OPEN,
-            ),
+            connector=Connector(tls=tls.context(configured, where)),
             timeout=aiohttp.ClientTimeout(total=self.timeout),
             headers={"Content-Type": "application/json", "Accept": "application/json"},
             cookie_jar=aiohttp.DummyCookieJar(),

@@ -17,7 +17,7 @@ from urllib.parse import quote, urlencode
 import aiohttp
 from yarl import URL
 
-from eventsched.cluster import transports
+from eventsched.cluster.transports import Connector
 
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -136,13 +136,7 @@ class Api:
         self._headers: dict[str, str] = {}
         self._shown: str | None = None
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(
-                limit=0,
-                socket_factory=_socket,
-                keepalive_timeout=_KEPT_ALIVE,
-                ttl_dns_cache=30,
-                enable_cleanup_closed=transports.LEFT_OPEN,
-            ),
+            connector=Connector(make=_socket, limit=0, kept_alive=_KEPT_ALIVE, names_kept=30),
             auto_decompress=False,
             cookie_jar=aiohttp.DummyCookieJar(),
             read_bufsize=_CHUNK,
