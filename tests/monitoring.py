@@ -4,7 +4,6 @@ The programs are the Debian packages prometheus and prometheus-node-exporter; wh
 the path tests are skipped (``needs_prometheus``)."""
 
 import shutil
-import socket
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -81,14 +80,6 @@ def _handler(counters: Mapping[str, Counter]) -> type[BaseHTTPRequestHandler]:
             pass
 
     return Handler
-
-
-def free_port() -> int:
-    """A port that nobody has."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port
 
 
 def command(

@@ -129,6 +129,13 @@ class Campaign:
             tell(f"{number}: {hit}")
             assert self.observer.wrong == [], hit
 
+    def kill_until_met(self, most: int) -> None:
+        """At most so often, until every boundary was met."""
+        for _ in range(most):
+            if BOUNDARIES.keys() <= self._kills.keys():
+                return
+            self.kill(1)
+
     def _turn(self) -> str:
         if not self._turns:
             self._turns = [*BOUNDARIES, *MOMENTS]

@@ -11,9 +11,12 @@ Every worker of pytest-xdist has one control plane, which its tests use one afte
 - ``upstream``: kube-scheduler beside ``plane``, under another name.
 """
 
+import ssl
+import traceback
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,6 +31,27 @@ from tests.databases import database, one_server
 __all__ = ["database", "one_server"]
 
 _planes: list[ControlPlane] = []
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _resets() -> Iterator[None]:
+    """A connection that is reset before its TLS begins is closed: Python itself forgets the socket
+    that it was about to make of it (ssl.py, SSLSocket._create)."""
+    original = ssl.SSLSocket._create  # type: ignore[attr-defined]
+
+    def create(cls: type[ssl.SSLSocket], *given: Any, **more: Any) -> ssl.SSLSocket:
+        try:
+            made: ssl.SSLSocket = original.__func__(cls, *given, **more)
+        except OSError as error:
+            for frame, _ in traceback.walk_tb(error.__traceback__):
+                if frame.f_code is original.__func__.__code__ and "self" in frame.f_locals:
+                    frame.f_locals["self"].close()
+            raise
+        return made
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(ssl.SSLSocket, "_create", classmethod(create))
+        yield
 
 
 @pytest.fixture(scope="session")

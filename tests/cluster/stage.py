@@ -62,6 +62,7 @@ class Stage:
         """The same, after a load."""
         pods.stop()
         pods.leave_room()
+        pods.let_through()
 
         def all_placed() -> bool:
             try:

@@ -123,7 +123,7 @@ def test_a_namespace_goes_away_under_a_pending_pod(
         there.wait_event("waits", "FailedScheduling")
         there.node("runs")
         controllers.admin.delete("Namespace", doomed)
-        wait_for(lambda: not controllers.admin.find("Namespace", doomed), "it is gone", 60.0)
+        wait_for(lambda: not controllers.admin.find("Namespace", doomed), "it is gone", 180.0)
 
     pods.create(pod("after"))
     assert pods.node("after") == "a"
@@ -140,7 +140,8 @@ def test_a_node_is_deleted_between_decision_and_bind(
     """The API server binds to a node that is not there; so the pod is as the decision says, and
     others go elsewhere."""
     with KubeProxy(plane) as proxy:
-        scheduler = schedulers.start(kubeconfig=proxy.kubeconfig())
+        patient = {"client": {"timeout": "60s"}}  # with the bind, until the node's end is known
+        scheduler = schedulers.start(kubeconfig=proxy.kubeconfig(), settings=patient)
         held = proxy.on("POST", "/binding", Hold())
         pods.create(pod("web", cpu="3"))
         held.wait()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.cluster.client import Object
+from tests.cluster.client import Object, wait_for
 from tests.cluster.deployed import applied, deployed
 from tests.cluster.plane import ControlPlane
 from tests.deploy.rendering import (
@@ -41,8 +41,13 @@ def test_its_pods_may_run_where_only_restricted_ones_may(
     assert (answer.status, answer.message) == (201, "")
     assert answer.body["spec"]["priority"] == 2_000_000_000
     made["spec"]["containers"][0]["securityContext"]["allowPrivilegeEscalation"] = True
-    refused = plane.admin.call("POST", path, made, dryRun="All")
-    assert (refused.status, "PodSecurity" in refused.message) == (403, True)
+
+    def is_refused() -> bool:
+        """Once the API server has heard of the label itself."""
+        refused = plane.admin.call("POST", path, made, dryRun="All")
+        return (refused.status, "PodSecurity" in refused.message) == (403, True)
+
+    wait_for(is_refused, "it is refused")
     made["spec"]["containers"][0]["securityContext"]["allowPrivilegeEscalation"] = False
 
 

@@ -58,9 +58,9 @@ def test_killed_with_a_bind_under_way(stage: Stage, fault: Fault) -> None:
     stage.pods.create(grouped("web", "b"))
     first.wait()
     process, extender = stage.extender.process, stage.extender
-    [intended] = process.wait_log(BindIntended)
+    process.kill()  # before it tries again
+    [intended] = process.log().of(BindIntended)
     assert intended.node == "b1"
-    process.kill()
     again = stage.proxy.on("POST", "/binding$", Hold(), times=1)
     process.start()
     again.wait()  # the promise is kept without being asked again

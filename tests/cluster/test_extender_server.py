@@ -52,7 +52,9 @@ def test_kube_scheduler_has_it_bind(
             lambda: len((found := extender.log()).of(PodBound)) == 5 and found, "5 are bound"
         )
         assert [each.node for each in log.of(BindIntended)] == ["b1"] * 5
-        assert not [each.problem for each in log.of(ExtenderReplied) if each.problem]
+        # kube-scheduler may see a pod first, and then asks again.
+        problems = {each.problem for each in log.of(ExtenderReplied) if each.problem}
+        assert problems <= {"the pod is not known (yet)"}
         told = pods.wait_event("web-0", "Scheduled")
         assert told["reportingController"] == UPSTREAM
 

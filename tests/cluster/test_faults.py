@@ -173,6 +173,7 @@ def test_a_database_that_takes_its_time(plane: ControlPlane, database: str, name
     stage = Stage(plane, database, namespace, settings={"batch": {"records": 16}})
     with stage.running:
         stage.scheduler.start()
+        stage.scheduler.wait_log(NodeAdded)  # the term's first batch is not the one that is held
         slow = stage.postgres.on("eventsched_log.append", Hold())
         stage.pods.create(pod("p0"))
         slow.wait()

@@ -98,8 +98,8 @@ def test_after_the_commit_and_before_the_bind(stage: Stage, fault: Fault) -> Non
     rule = stage.proxy.on("POST", "/binding$", fault)
     stage.pods.create(pod("web"))
     rule.wait()
-    [decided] = stage.scheduler.wait_log(PodDecided)
-    stage.scheduler.kill()
+    stage.scheduler.kill()  # before it tries again
+    [decided] = stage.scheduler.log().of(PodDecided)
     rule.remove()
     assert stage.pods.nodes() == {"web": ""}
     filler = stage.pods.create(pod("filler", cpu="1500m", scheduler="nobody"))
@@ -139,8 +139,8 @@ def test_the_bind_lands_when_the_next_one_is_about_to_repeat_it(stage: Stage) ->
     late, again = (stage.proxy.on("POST", "/binding$", Hold(), times=1) for _ in range(2))
     stage.pods.create(pod("web"))
     late.wait()
-    [decided] = stage.scheduler.wait_log(PodDecided)
     stage.scheduler.kill()
+    [decided] = stage.scheduler.log().of(PodDecided)
     stage.proxy.edit_watches(lambda line: [] if b'"nodeName"' in line else [line])
     stage.scheduler.start()
     again.wait()
@@ -161,8 +161,8 @@ def test_a_bind_that_arrives_after_the_next_leader_has_given_it_up(stage: Stage)
     rule = stage.proxy.on("POST", "/binding$", Hold(), times=1)
     stage.pods.create(pod("web"))
     rule.wait()
-    [decided] = stage.scheduler.wait_log(PodDecided)
     stage.scheduler.kill()
+    [decided] = stage.scheduler.log().of(PodDecided)
     stage.plane.admin.delete("Node", decided.node)
     stage.scheduler.start()
     [other] = {"a", "b"} - {decided.node}
@@ -181,8 +181,8 @@ def test_a_pod_that_has_changed_meanwhile(stage: Stage) -> None:
     rule = stage.proxy.on("POST", "/binding$", Lose())
     stage.pods.create(pod("web"))
     rule.wait()
-    [decided] = stage.scheduler.wait_log(PodDecided)
-    stage.scheduler.kill()
+    stage.scheduler.kill()  # before it tries again
+    [decided] = stage.scheduler.log().of(PodDecided)
     rule.remove()
     notes = {"metadata": {"annotations": {"example.org/note": "x"}}}
     newer = stage.pods.client.patch("Pod", "web", notes, stage.pods.namespace, content_type=MERGE)
@@ -209,17 +209,18 @@ def test_in_pre_bind(stage: Stage, fault: Fault) -> None:
     rule.wait()
     stage.scheduler.kill()
     stage.scheduler.start()
-    rule.release()
 
     def is_promised() -> bool:
         return "claimRef" in admin.get("PersistentVolume", "disk")["spec"]
 
     wait_for(is_promised, "the volume is promised")
+    rule.release()
     assert stage.pods.nodes() == {"web": ""}
     volume_binder.bind(admin, stage.pods.namespace, "data", "disk")
     assert stage.pods.node("web") == "b"
     log = stage.settled("web")
-    assert len(log.decisions(stage.uid("web"))) == 1
+    # Before its claim and the volume are seen, it may have been refused.
+    assert [each.node for each in log.decisions(stage.uid("web")) if each.node] == ["b"]
     assert [each.node for each in log.of(PreparationIntended)] == ["b"]
 
 
@@ -287,10 +288,15 @@ def test_a_deadline_in_permit_outlives_three_kills(stage: Stage) -> None:
     [(at, plugin)] = ends[:1]
     assert plugin == "Turnstile"
     assert at >= waiting.deadlines["Turnstile"]
-    stage.pods.create(pod("next"))
-    stage.pods.node("web")
+
+    def is_let_through() -> bool:
+        """More than one may come while it is in its back-off."""
+        stage.pods.create(pod(f"next-{len(stage.pods.nodes())}"))
+        return bool(stage.pods.nodes()["web"])
+
+    wait_for(is_let_through, "web has a node", 60.0, every=3.0)
     wait_for(lambda: decision(stage.pods.get("web")), "web names its decision")
-    stage.settled("web", "next")
+    stage.settled("web")
 
 
 @pytest.mark.row(1)
@@ -301,6 +307,7 @@ def test_random_kills_under_load(plane: ControlPlane, database: str, namespace: 
     is missing; the log is whole, and all its decisions come out again."""
     with Campaign(plane, database, namespace, seed=1) as campaign:
         campaign.kill(KILLS)
+        campaign.kill_until_met(KILLS)
         outcome = campaign.settle()
     print(outcome)
     assert ROUND < KILLS < outcome.bound

@@ -128,7 +128,7 @@ def test_the_end_of_an_intent_is_lost(stage: Stage, postgres: OwnPostgres) -> No
     assert [(each.uid, each.reason) for each in log.of(BindVoided)] == [(uid, LOST)]
     stage.pods.delete("second")
     assert stage.pods.node("first", 60.0) == "a"
-    assert stage.bindings("first") == [201]
+    wait_for(lambda: stage.bindings("first") == [201], "the proxy has the answer, too")
     assert stage.observer.wrong == []
 
 

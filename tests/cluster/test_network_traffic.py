@@ -116,7 +116,10 @@ def test_pods_steer_away_from_the_busy_node(
     last = pods.create(pod("last"))
     scheduler.start()
     assert pods.node("last") == "a"
-    assert scheduler.metric("eventsched_samples_total", result="problem") > 0
+    wait_for(
+        lambda: scheduler.metric("eventsched_samples_total", result="problem") > 0,
+        "a problem is counted",
+    )
 
     log = scheduler.log()
     best = expected(log)

@@ -78,7 +78,8 @@ def test_a_binding_that_was_not_answered_is_told_by_the_pod(
     busy_plane.etcd.go_on()
 
     before = _decided(busy_plane, "three")
-    again = bind()
+    # Until the server has noticed that the first one has gone.
+    again = wait_for(lambda: answer if (answer := bind()).status != 429 else None, "its turn")
 
     # What was not answered may be carried out before, or even after, the look at the pod.
     assert before in [(None, None), ("a", _DECISION)]

@@ -47,6 +47,7 @@ def test_a_service_account_may_do_what_its_role_says(plane: ControlPlane, namesp
     token = plane.service_account_token(namespace, "robot")
 
     with closing(Client(plane.url, plane.tls(), token)) as robot:
+        wait_for(lambda: robot.list("Pod", namespace) == [], "the API server knows its role")
         statuses = [
             _status(lambda: robot.list("Pod", namespace)),
             _status(lambda: robot.create(pod("web"), namespace)),
@@ -92,19 +93,21 @@ def test_kubelets_and_controllers_do_their_part(controllers: ControlPlane, names
     client.create(deployment("web", replicas=2), namespace)
     client.create(job("once"), namespace)
 
-    wait_for(lambda: len(client.list("Pod", namespace)) == 3, "three pods")
+    wait_for(lambda: len(client.list("Pod", namespace)) == 3, "three pods", 90.0)
     for each in client.list("Pod", namespace):
         client.bind(each, "a")
     wait_for(
         lambda: client.get("Deployment", "web", namespace)["status"].get("readyReplicas") == 2,
         "both replicas run",
+        90.0,
     )
     wait_for(
         lambda: client.get("Job", "once", namespace)["status"].get("succeeded") == 1,
         "the job is done",
+        90.0,
     )
     client.delete("Deployment", "web", namespace)
-    wait_for(lambda: len(client.list("Pod", namespace)) == 1, "the deployment's pods are gone")
+    wait_for(lambda: len(client.list("Pod", namespace)) == 1, "its pods are gone", 90.0)
 
 
 def test_kwok_is_started_again_when_it_dies(own_plane: ControlPlane) -> None:

@@ -29,14 +29,19 @@ def resident(pods: Pods, name: str, node: str, priority: int, **more: object) ->
     deleted, unless somebody ends it."""
     manifest = pod(name, cpu="3", scheduler="other", priorityClassName=f"p{priority}", **more)
     manifest["spec"]["terminationGracePeriodSeconds"] = 60
-    made = pods.create(manifest)
+    made = accepted(pods, manifest)
     assert pods.client.bind(made, node).status == 201
     return made
 
 
+def accepted(pods: Pods, manifest: Object) -> Object:
+    """A pod that was created once the API server had heard of its priority class itself."""
+    return wait_for(lambda: pods.create(manifest), "its priority class is known")
+
+
 def incoming(pods: Pods, name: str, scheduler: str, priority: int) -> Object:
     wanted = pod(name, cpu="3", scheduler=scheduler, priorityClassName=f"p{priority}")
-    return pods.create(wanted)
+    return accepted(pods, wanted)
 
 
 def is_leaving(found: Object) -> bool:

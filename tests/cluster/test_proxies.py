@@ -2,6 +2,7 @@
 
 import gc
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Iterator
@@ -89,7 +90,7 @@ def test_a_held_binding_lands_when_its_sender_has_gone(
     made = plane.admin.create(pod("web"), namespace)
     rule = proxy.on("POST", "/binding$", Hold())
 
-    with closing(proxy.client(timeout=0.3)) as hasty, pytest.raises(TimeoutError):
+    with closing(proxy.client(timeout=3.0)) as hasty, pytest.raises(TimeoutError):
         hasty.bind(made, "a")
     rule.wait()
     before = plane.admin.get("Pod", "web", namespace)
@@ -257,6 +258,14 @@ def test_a_proxy_that_ends_leaves_no_connection_open(plane: ControlPlane, second
         time.sleep(seconds)
     for each in asking:
         each.join()
+    gc.collect()
+
+
+def test_a_client_that_is_reset_before_its_tls_leaves_no_connection_open() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        reset = socket.create_connection(listening.getsockname())
+    with pytest.raises(OSError, match="reset"):
+        ssl.create_default_context().wrap_socket(reset, server_hostname="localhost")
     gc.collect()
 
 

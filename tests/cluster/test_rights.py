@@ -250,7 +250,9 @@ def test_it_may_have_its_lease_and_no_other(account: Client, overlay: str) -> No
     assert account.replace(made)["spec"]["holderIdentity"] == "two"
     only = {"fieldSelector": f"metadata.name={name}"}
     with closing(account.watch("Lease", home, seconds=5, **only)) as events:
-        assert next(events)["object"]["spec"]["holderIdentity"] == "two"
+        # It may begin with what the server had kept.
+        holders = (each["object"]["spec"]["holderIdentity"] for each in events)
+        assert "two" in holders
     other = account.create({**lease, "metadata": {"name": "other", "namespace": home}})
     for refused in (
         account.call("PUT", account.path("Lease", "other", home), other),
@@ -310,7 +312,7 @@ def test_the_scheduler_runs_with_nothing_else(
                 and {each["reason"] for each in events} == {"Scheduled", "FailedScheduling"}
             )
 
-        wait_for(is_done, "one pod is bound, the other one is told why not")
+        wait_for(is_done, "one pod is bound, the other one is told why not", 60.0)
         lease = plane.admin.get("Lease", ROLES[overlay], NAMESPACES[overlay])
         assert lease["spec"]["holderIdentity"]
         readers = {"": 403, "nonsense": 401, plane.token("nobody"): 403, plane.token(ADMIN): 200}

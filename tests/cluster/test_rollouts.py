@@ -169,6 +169,7 @@ def test_a_stateful_set_goes_in_order(pods: Pods, schedulers: Schedulers) -> Non
     pods.create(wanted)
 
     found = pods.wait_running(4)
+    wait_for(lambda: len(scheduler.log().of(PodBound)) == 4, "the log knows all binds")
     log = scheduler.log()
     order = [log.names[each.uid] for each in log.of(PodBound)]
     assert order == [f"{pods.namespace}/db-{n}" for n in range(4)]

@@ -27,8 +27,8 @@ from tests.postgres.passwords import guarded
 ELECTION = {
     "leaderElect": True,
     "resourceName": "eventsched",
-    "leaseDuration": "3s",
-    "renewDeadline": "2s",
+    "leaseDuration": "8s",
+    "renewDeadline": "6s",
     "retryPeriod": "500ms",
 }
 
@@ -41,12 +41,12 @@ def pods(plane: ControlPlane, namespace: str) -> Pods:
     return Pods(plane.admin, namespace)
 
 
-def placed(pods: Pods, *names: str) -> None:
+def placed(pods: Pods, *names: str, within: float = 30.0) -> None:
     """Creates pods and waits until they are on nodes."""
     for name in names:
         pods.create(pod(name))
     for name in names:
-        pods.node(name)
+        pods.node(name, within)
 
 
 def lease(plane: ControlPlane) -> Object:
@@ -96,7 +96,7 @@ def test_killed_and_started_again_on_an_embedded_database(
     environment = {"PYTHONPATH": str(ROOT), "KUBECONFIG": str(plane.kubeconfig)}
     server = plane.server("embedded", command, environment)
     server.start()
-    placed(pods, "p1", "p2")
+    placed(pods, "p1", "p2", within=90.0)  # the database is made first
     server.kill()
     pods.create(pod("p3"))
     server.start()
@@ -124,7 +124,7 @@ def test_a_standby_takes_over_from_one_that_is_killed(
     second = schedulers.make(**options)
     second.server.start()
     placed(pods, "p1")
-    wait_for(lambda: "readyz check passed" in ready(second), "the standby is ready")
+    wait_for(lambda: "readyz check passed" in ready(second), "the standby is ready", 60.0)
     assert second.metric("leader_election_master_status") == 0
     wait_for(lambda: second.metric("eventsched_log_lag_records") == 0, "it has caught up")
     first.kill()
@@ -143,13 +143,14 @@ def test_a_leader_that_is_told_to_end_gives_the_lease_back(
     first = schedulers.start(**options)
     second = schedulers.make(**options)
     second.server.start()
+    wait_for(lambda: "readyz check passed" in ready(second), "the standby is ready", 60.0)
     placed(pods, *(f"p{number}" for number in range(20)))
     assert first.stop() == 0
     second.leads(20.0)
     assert lease(plane)["holderIdentity"]
     assert lease(plane)["leaseTransitions"] >= 1
     placed(pods, "late")
-    assert len(second.log().of(PodBound)) == 21
+    wait_for(lambda: len(second.log().of(PodBound)) == 21, "the log knows all binds")
 
 
 @pytest.mark.row(13)
@@ -162,6 +163,7 @@ def test_a_leader_that_stood_still_is_deposed_and_stands_by(
     second = schedulers.make(**options)
     second.server.start()
     placed(pods, "p1")
+    wait_for(lambda: "readyz check passed" in ready(second), "the standby is ready", 60.0)
     first.server.pause()
     second.leads()
     placed(pods, "p2")
@@ -194,6 +196,7 @@ def test_a_stream_goes_on_with_another_configuration(pods: Pods, schedulers: Sch
     same = schedulers.start(
         config={"profiles": [{"schedulerName": "eventsched"}, {"schedulerName": "second"}]}
     )
+    wait_for(lambda: len(same.log().of(TermBegan)) == 3, "the third term is in the log")
     assert same.log().of(TermBegan)[2].engine == ""
     assert {each["nodes"] > 0 for each in same.lines() if each["event"] == "deciding"} == {True}
 

@@ -15,7 +15,8 @@ from eventsched.plugins.gallery.network_traffic import NetworkTraffic
 from eventsched.runtime.live.prometheus import Prometheus
 from eventsched.testing import typed
 from tests import monitoring
-from tests.monitoring import Exporters, free_port
+from tests.cluster.plane import free_ports
+from tests.monitoring import Exporters
 
 pytestmark = monitoring.needs(monitoring.PROMETHEUS, monitoring.NODE_EXPORTER)
 NO_SERIES = "no series: is the device named as on the nodes, and are they scraped?"
@@ -27,7 +28,7 @@ PERIOD = 20
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Where a Prometheus listens that reads the exporters five times a second."""
     folder: Path = tmp_path_factory.mktemp("prometheus")
-    real, port = free_port(), free_port()
+    real, port = free_ports(2)
     steady, restarted = count(), count()
     node = {"job_name": "real", "static_configs": [{"targets": [f"127.0.0.1:{real}"]}]}
     started: list[subprocess.Popen[bytes]] = []
