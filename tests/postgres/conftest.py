@@ -1,6 +1,7 @@
 """Tests that need a real Postgres; where it comes from is in tests/databases.py."""
 
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
@@ -22,6 +23,14 @@ from tests.databases import (
 __all__ = ["database", "each_database", "each_server", "one_server"]
 
 PROGRAMS = embedded_programs()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _interruptible() -> None:
+    """A script that runs the tests in the background has them, and all that they start, ignore
+    SIGINT; some of what they start is interrupted."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="module", params=PROGRAMS)
