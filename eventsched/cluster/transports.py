@@ -7,13 +7,15 @@ given up is known to asyncio alone, which takes its leave of the server in its o
 
 import asyncio
 import socket
-import ssl
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Any
 from weakref import WeakSet
 
 import aiohttp
+
+SocketFactory = Callable[[aiohttp.AddrInfoType], socket.socket]
 
 _LEFT_OPEN = sys.version_info < (3, 12, 8)
 _FAREWELL = 1.0
@@ -27,31 +29,14 @@ def _plain(address: aiohttp.AddrInfoType) -> socket.socket:
 
 
 class Connector(aiohttp.TCPConnector):
-    """A pool of connections for a session. When its ``close`` returns all are closed, also those
-    that it had handed out or given up."""
+    """aiohttp's pool of connections for a session. When its ``close`` returns all are closed, also
+    those that it had handed out or given up."""
 
-    def __init__(
-        self,
-        *,
-        make: Callable[[aiohttp.AddrInfoType], socket.socket] = _plain,
-        tls: ssl.SSLContext | None = None,
-        limit: int = 100,
-        kept_alive: float = 15.0,
-        names_kept: int = 10,
-    ) -> None:
-        """``make`` gives the socket for an address; ``tls`` is None for the system's authorities;
-        at most ``limit`` connections at once, 0 for any number; idle ones are ``kept_alive`` and
-        resolved names kept for so many seconds."""
+    def __init__(self, *, socket_factory: SocketFactory = _plain, **options: Any) -> None:
+        """All are aiohttp's."""
         self._made: WeakSet[socket.socket] = WeakSet()
-        self._make = make
-        super().__init__(
-            ssl=True if tls is None else tls,
-            limit=limit,
-            keepalive_timeout=kept_alive,
-            ttl_dns_cache=names_kept,
-            enable_cleanup_closed=_LEFT_OPEN,
-            socket_factory=self._new,
-        )
+        self._make = socket_factory
+        super().__init__(**options, enable_cleanup_closed=_LEFT_OPEN, socket_factory=self._new)
 
     def _new(self, address: aiohttp.AddrInfoType) -> socket.socket:
         made = self._make(address)
@@ -59,7 +44,7 @@ class Connector(aiohttp.TCPConnector):
         return made
 
     async def close(self, *, abort_ssl: bool = False) -> None:
-        """Closes all connections."""
+        """Closes all connections, within a second."""
         await super().close(abort_ssl=abort_ssl)
         for each in self._made:
             with suppress(OSError):  # it is closed already, or not connected yet

@@ -144,7 +144,7 @@ class KubeProxy:
     # In the loop
 
     async def _start(self) -> None:
-        connector = Connector(tls=self._plane.tls(), limit=0)
+        connector = Connector(ssl=self._plane.tls(), limit=0)
         self._session = aiohttp.ClientSession(
             connector=connector, auto_decompress=False, timeout=aiohttp.ClientTimeout()
         )

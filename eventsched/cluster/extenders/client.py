@@ -124,8 +124,9 @@ class _Server:
         self.timeout = nanos / 1e9 if nanos > 0 else TIMEOUT
         settings = configured.tls_config
         self._server_name = settings.server_name or None if settings else None
+        context = tls.context(configured, where)
         self.session = aiohttp.ClientSession(
-            connector=Connector(tls=tls.context(configured, where)),
+            connector=Connector(ssl=True if context is None else context),
             timeout=aiohttp.ClientTimeout(total=self.timeout),
             headers={"Content-Type": "application/json", "Accept": "application/json"},
             cookie_jar=aiohttp.DummyCookieJar(),

@@ -136,7 +136,12 @@ class Api:
         self._headers: dict[str, str] = {}
         self._shown: str | None = None
         self._session = aiohttp.ClientSession(
-            connector=Connector(make=_socket, limit=0, kept_alive=_KEPT_ALIVE, names_kept=30),
+            connector=Connector(
+                limit=0,
+                socket_factory=_socket,
+                keepalive_timeout=_KEPT_ALIVE,
+                ttl_dns_cache=30,
+            ),
             auto_decompress=False,
             cookie_jar=aiohttp.DummyCookieJar(),
             read_bufsize=_CHUNK,
