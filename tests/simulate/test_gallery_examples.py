@@ -62,6 +62,9 @@ def nodes_of(folder: Path) -> dict[str, str]:
                 "misspelt": WAITS,
             },
         ),
+        (
+            "NodeResourcesAllocatable", {"web-0": "small", "web-1": "small", "web-2": "medium"},
+        ),
         ("NetworkTraffic", {f"web-{number}": "master" for number in range(3)}),
         ("PriorityLabel", {"test-7f7bb8f449-w6wvv": "scheduler-2"}),
         ("multipoint-communicating-plugin", {"my-test-pod": WAITS}),

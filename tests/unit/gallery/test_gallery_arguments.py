@@ -36,6 +36,20 @@ HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfigura
             "args.hardware[1].name: 'a' comes twice; keep one of them",
         ),
         ("NodeHardware", "{hardware: [{name: a, label: 'x y'}]}", "[0].label: 'x y' is no qual"),
+        (
+            "NodeResourcesAllocatable", "{resources: [{name: memory, weight: -1}, {name: cpu}]}",
+            "args.resources[0].weight: -1 is out of range; use 1 or more",
+        ),
+        (
+            "NodeResourcesAllocatable", "{resources: [{name: memory, weight: 1}, {name: cpu}]}",
+            "args.resources[1].weight: 0 is out of range; use 1 or more",
+        ),
+        ("NodeResourcesAllocatable", "{mode: Some}", "args.mode: 'Some' "),
+        (
+            "NodeResourcesAllocatable",
+            "{resources: [{name: cpu, weight: 9223372036854775807}, {name: a.b/c, weight: 1}]}",
+            "args.resources: the weights add up to more than 9223372036854775807; divide",
+        ),
         ("FirstScheduledNode", "{ttl: soon}", "args.ttl: 'soon' is not a duration; write one such"),
         ("FirstScheduledNode", "{ttl: -1s}", "args.ttl: -1s is out of range; use 1s or more"),
         ("FirstScheduledNode", "{ttl: 1ns}", "args.ttl: 1ns is out of range; use 1s or more"),
