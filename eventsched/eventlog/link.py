@@ -1,9 +1,9 @@
 """A writer's one connection to its stream: what is said to the database, and what its answers mean.
 
 ``PostgresEventLog`` (postgres.py) and ``Session`` (session.py) stand on it: they decide when to
-connect again and what to offer. What the functions do is in sql/0001_append.sql. An append is sent
-and its answer awaited later: libpq's own asynchronous calls (psycopg.pq), one thread, no event
-loop, nothing to wait for but the answer.
+connect again and what to offer. What the functions do is in migrations/sql/0001_append.sql. An
+append is sent and its answer awaited later: libpq's own asynchronous calls (psycopg.pq), one
+thread, no event loop, nothing to wait for but the answer.
 """
 
 import os

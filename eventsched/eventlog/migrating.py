@@ -15,7 +15,7 @@ from sqlalchemy import Connection, create_engine
 from sqlalchemy.exc import DBAPIError, ProgrammingError
 from sqlalchemy.pool import NullPool
 
-from eventsched.eventlog import entry
+from eventsched.eventlog import entry, revising
 from eventsched.eventlog.addresses import NOTICES, shown, sqlalchemy_url
 from eventsched.eventlog.errors import RefusedError, UnavailableError
 from eventsched.eventlog.schema import SCHEMA
@@ -139,7 +139,7 @@ def _script() -> ScriptDirectory:
 
 def _config(connection: Connection | None = None, *, one_user: bool = False) -> Config:
     config = Config()
-    config.set_main_option("script_location", "eventsched.eventlog:migrations")
+    config.set_main_option("script_location", str(revising.folder()).replace("%", "%%"))
     config.attributes.update(connection=connection, one_user=one_user)
     return config
 

@@ -193,7 +193,7 @@ _COMMENTS = {
     "batch.mark": "How far the writer had read its sources",
     "batch.hash": "sha256 over this batch and the one before",
 }
-"""What the migrations say of tables and columns (sql/0001_comments.sql, 0002_requests.sql)."""
+"""What the migrations say of tables and columns (migrations/sql: 0001_comments, 0002_requests)."""
 
 for _name, _comment in _COMMENTS.items():
     _table, _, _column = _name.partition(".")

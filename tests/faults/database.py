@@ -1,7 +1,7 @@
 """A simulated database: one stream's head row and batches, with a linear history.
 
-It does what eventlog/sql does (epochs, tokens, conditional appends, idempotent by hash), and it can
-fail over to a replica that has not got the last batches.
+It does what the SQL in migrations does (epochs, tokens, conditional appends, idempotent by hash),
+and it can fail over to a replica that has not got the last batches.
 """
 
 from random import Random

@@ -4,10 +4,8 @@ what is installed."""
 import os
 import subprocess
 import sys
-import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib.resources import files
 from itertools import count
 
 import psycopg
@@ -21,11 +19,13 @@ from eventsched.eventlog.errors import UnavailableError
 from eventsched.eventlog.port import Batch, Stored
 from eventsched.eventlog.postgres import PostgresEventLog
 from eventsched.scheduling.ledger import Logged
+from tests import releases
 from tests.builders import added, make_node, make_pod
 from tests.databases import ROOT, Server
 
 _numbers = count()
 NEWEST = migrating._script().get_current_head()
+REVISIONS = sorted(migrating._known() - {NEWEST})
 
 LEFT = """
 SELECT c.relkind::text, c.relname FROM pg_class c WHERE c.relnamespace = ANY (%(schemas)s::oid[])
@@ -131,6 +131,38 @@ def test_alembic_finds_what_somebody_changed(database: str) -> None:
     assert done.returncode != 0
     assert "extra" in done.stdout + done.stderr
     assert len(migrating.drift(database)) == 1
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_up_from_each_revision(empty: str, revision: str) -> None:
+    """An older schema comes up to the same tables, views and functions, and goes down again."""
+    migrating.upgrade(empty)
+    whole = ours(empty)
+    migrating.downgrade(empty, revision)
+    assert revision in problem(empty).problem
+    migrating.upgrade(empty)
+    assert ours(empty) == whole
+    migrating.downgrade(empty)
+    migrating.upgrade(empty, revision)
+    migrating.upgrade(empty)
+    assert ours(empty) == whole
+    assert migrating.drift(empty) == []
+    use(empty)
+
+
+def test_a_database_of_release_0_1(each_server: Server) -> None:
+    """Its log reads and goes on as before, by the same names."""
+    with each_server.fresh(releases.restore) as url, each_server.fresh(nothing) as other:
+        migrating.upgrade(url)
+        assert migrating.drift(url) == []
+        migrating.upgrade(other)
+        assert ours(url) == ours(other)
+        reader = reading.Reader(url, releases.STREAM)
+        stored = list(reader.read())
+        assert len(stored) == reader.head.next
+        log = PostgresEventLog(url, releases.STREAM)
+        log.renew()
+        log.close()
 
 
 # --- checked before use --------------------------------------------------------------------------
@@ -278,28 +310,6 @@ def test_two_databases_of_a_server_at_the_same_time(one_server: Server) -> None:
         ]
         assert [program.wait(120) for program in programs] == [0, 0]
         assert ours(first) == ours(second) != []
-
-
-# --- what is installed ---------------------------------------------------------------------------
-
-
-def test_scripts_and_migrations_are_packed() -> None:
-    """Every file under eventsched is in a package, or named as its data (which is all that a build
-    looks at; it needs the network itself)."""
-    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
-    assert settings["packages"]["find"] == {"include": ["eventsched*"]}
-    package = ROOT / "eventsched"
-    data = {
-        path for pattern in settings["package-data"]["eventsched"] for path in package.glob(pattern)
-    }
-    for path in package.rglob("*"):
-        if path.is_file() and "__pycache__" not in path.parts:
-            assert (path.parent / "__init__.py").exists() or path in data, path
-            assert path.suffix == ".py" or path in data, path
-    assert len(data) >= 5
-    for name in ("tables", "append", "views", "preemptions", "comments"):
-        assert files("eventsched.eventlog").joinpath("sql", f"0001_{name}.sql").is_file()
-    assert files("eventsched.eventlog").joinpath("sql", "0002_requests.sql").is_file()
 
 
 def _alembic(url: str, *arguments: str) -> "subprocess.CompletedProcess[str]":

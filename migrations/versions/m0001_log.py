@@ -1,16 +1,14 @@
 """The log: tables, what writers may do, views for people, roles."""
 
-from importlib.resources import files
-
 from alembic import context, op
 from sqlalchemy import text
+
+from eventsched.eventlog.revising import OWNER, READER, WRITER, run_script
 
 revision = "0001"
 down_revision = None
 branch_labels = None
 depends_on = None
-
-_OWNER, _WRITER, _READER = "eventsched_owner", "eventsched_writer", "eventsched_reader"
 
 
 def upgrade() -> None:
@@ -20,11 +18,11 @@ def upgrade() -> None:
     if not one_user:
         _roles()
         for schema in ("eventsched", "eventsched_log"):
-            op.execute(f"ALTER SCHEMA {schema} OWNER TO {_OWNER}")
-        op.execute(f"ALTER TABLE eventsched_log.migration OWNER TO {_OWNER}")
-        op.execute(f"SET LOCAL ROLE {_OWNER}")
+            op.execute(f"ALTER SCHEMA {schema} OWNER TO {OWNER}")
+        op.execute(f"ALTER TABLE eventsched_log.migration OWNER TO {OWNER}")
+        op.execute(f"SET LOCAL ROLE {OWNER}")
     for name in ("tables", "append", "views", "preemptions", "comments"):
-        _run(f"0001_{name}.sql")
+        run_script(f"0001_{name}.sql")
     op.execute("REVOKE ALL ON ALL FUNCTIONS IN SCHEMA eventsched_log, eventsched FROM PUBLIC")
     if not one_user:
         _grants()
@@ -47,32 +45,26 @@ def downgrade() -> None:
     op.execute("DROP TYPE eventsched_log.outcome")
 
 
-def _run(name: str) -> None:
-    script = files("eventsched.eventlog").joinpath("sql", name).read_text()
-    # The driver's own cursor: the scripts hold many statements, and % and : that are no parameters.
-    op.get_bind().connection.cursor().execute(script)
-
-
 def _roles() -> None:
-    for role in (_OWNER, _WRITER, _READER):
+    for role in (OWNER, WRITER, READER):
         # Two databases of a server may be set up at the same time.
         op.execute(
             f"DO $$ BEGIN CREATE ROLE {role} NOLOGIN; "
             "EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $$"
         )
     op.execute(
-        f"DO $$ BEGIN IF NOT pg_has_role(current_user, '{_OWNER}', 'SET') THEN "
-        f"EXECUTE format('GRANT {_OWNER} TO %I', current_user); END IF; END $$"
+        f"DO $$ BEGIN IF NOT pg_has_role(current_user, '{OWNER}', 'SET') THEN "
+        f"EXECUTE format('GRANT {OWNER} TO %I', current_user); END IF; END $$"
         if (op.get_bind().dialect.server_version_info or (0,)) >= (16,)
-        else f"DO $$ BEGIN IF NOT pg_has_role(current_user, '{_OWNER}', 'MEMBER') THEN "
-        f"EXECUTE format('GRANT {_OWNER} TO %I', current_user); END IF; END $$"
+        else f"DO $$ BEGIN IF NOT pg_has_role(current_user, '{OWNER}', 'MEMBER') THEN "
+        f"EXECUTE format('GRANT {OWNER} TO %I', current_user); END IF; END $$"
     )
 
 
 def _grants() -> None:
-    op.execute(f"GRANT USAGE ON SCHEMA eventsched, eventsched_log TO {_WRITER}, {_READER}")
+    op.execute(f"GRANT USAGE ON SCHEMA eventsched, eventsched_log TO {WRITER}, {READER}")
     for schema in ("eventsched", "eventsched_log"):
-        op.execute(f"GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO {_WRITER}, {_READER}")
+        op.execute(f"GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO {WRITER}, {READER}")
     reading = (
         "eventsched.verdicts(text, bigint), eventsched.scores(text, bigint), "
         "eventsched.candidates(text, bigint), "
@@ -81,7 +73,7 @@ def _grants() -> None:
         "eventsched_log.integer_at(bytea, integer, integer), "
         "eventsched_log.vector(integer, bigint, integer), eventsched_log.scored(integer, bigint)"
     )
-    op.execute(f"GRANT EXECUTE ON FUNCTION {reading} TO {_WRITER}, {_READER}")
+    op.execute(f"GRANT EXECUTE ON FUNCTION {reading} TO {WRITER}, {READER}")
     writing = (
         "eventsched_log.acquire(text, uuid, text, text), "
         "eventsched_log.append(integer, integer, uuid, bigint, integer, bigint, json, bytea, "
@@ -89,4 +81,4 @@ def _grants() -> None:
         "eventsched_log.keep_snapshot(integer, integer, uuid, bigint, bytea, text, text, "
         "bytea), eventsched_log.thin(text, timestamptz)"
     )
-    op.execute(f"GRANT EXECUTE ON FUNCTION {writing} TO {_WRITER}")
+    op.execute(f"GRANT EXECUTE ON FUNCTION {writing} TO {WRITER}")

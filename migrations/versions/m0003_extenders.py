@@ -1,0 +1,29 @@
+"""What extenders were asked, and what they answered."""
+
+from alembic import op
+
+from eventsched.eventlog.revising import READER, WRITER, as_owner, run_script
+
+revision = "0003"
+down_revision = "0002"
+branch_labels = None
+depends_on = None
+
+_FUNCTION = "eventsched_log.rows_in(text)"
+
+
+def upgrade() -> None:
+    """Makes the view, as whoever owns the schema."""
+    with as_owner() as with_roles:
+        run_script("0003_extenders.sql")
+        op.execute(f"REVOKE ALL ON FUNCTION {_FUNCTION} FROM PUBLIC")
+        if with_roles:
+            op.execute(f"GRANT SELECT ON eventsched.extender_calls TO {WRITER}, {READER}")
+            op.execute(f"GRANT EXECUTE ON FUNCTION {_FUNCTION} TO {WRITER}, {READER}")
+
+
+def downgrade() -> None:
+    """Takes it away again."""
+    with as_owner():
+        op.execute("DROP VIEW eventsched.extender_calls")
+        op.execute(f"DROP FUNCTION {_FUNCTION}")

@@ -1,0 +1,26 @@
+"""What other schedulers asked us as their extender, and what they were answered."""
+
+from alembic import op
+
+from eventsched.eventlog.revising import READER, WRITER, as_owner, run_script
+
+revision = "0004"
+down_revision = "0003"
+branch_labels = None
+depends_on = None
+
+_VIEW = "eventsched.extender_inquiries"
+
+
+def upgrade() -> None:
+    """Makes the view, as whoever owns the schema."""
+    with as_owner() as with_roles:
+        run_script("0004_inquiries.sql")
+        if with_roles:
+            op.execute(f"GRANT SELECT ON {_VIEW} TO {WRITER}, {READER}")
+
+
+def downgrade() -> None:
+    """Takes it away again."""
+    with as_owner():
+        op.execute(f"DROP VIEW {_VIEW}")

@@ -1,0 +1,15 @@
+"""All else is in pyproject.toml, which cannot say this: ``migrations`` lies beside the package in
+the repository, and inside of it where it is installed."""
+
+from setuptools import find_packages, setup
+
+_MIGRATIONS = "eventsched.migrations"
+
+setup(
+    packages=[
+        *find_packages(include=["eventsched", "eventsched.*"]),
+        *(_MIGRATIONS, f"{_MIGRATIONS}.versions", f"{_MIGRATIONS}.sql"),
+    ],
+    package_dir={_MIGRATIONS: "migrations"},
+    package_data={"eventsched": ["py.typed"], f"{_MIGRATIONS}.sql": ["*.sql"]},
+)
