@@ -13,6 +13,7 @@ from types import ModuleType
 import msgspec
 
 from eventsched.domain import records
+from eventsched.domain.behaviours import CURRENT
 from eventsched.domain.objects import CPU, MEMORY, PODS, Container, Node, Pod, PodSpec, Taint
 from eventsched.domain.records import Outcome, PodDecided, Stimulus
 from eventsched.plugins import IN_TREE
@@ -65,7 +66,9 @@ class _Rehearsal:
         self._made = 0
 
     def run(self) -> list[Logged]:
-        started = records.StreamStarted(format=records.FORMAT, engine="", seed="rehearsal")
+        started = records.StreamStarted(
+            format=records.FORMAT, engine="", seed="rehearsal", flags=CURRENT
+        )
         self._observe(started, 0)
         for number in range(NODES):
             self._join(f"node-{number:02}", 0)

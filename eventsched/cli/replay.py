@@ -12,6 +12,7 @@ import msgspec
 from eventsched.cli.exits import DIFFERS
 from eventsched.cli.places import add_database_options, database_of
 from eventsched.cli.tables import counted
+from eventsched.domain.behaviours import require_known
 from eventsched.domain.errors import InputError
 from eventsched.domain.records import StreamStarted, TermBegan
 from eventsched.eventlog import database, reading
@@ -110,6 +111,7 @@ def _assembly(log: StoredLog, stream: str, plugins: list[Path], verify: bool) ->
 def _assembled(said: StreamStarted | TermBegan, stream: str, plugins: list[Path]) -> Assembly:
     """What a record says that is in force, as far as it is here; a warning for each plugin that is
     another one now."""
+    require_known(said.flags, f"stream {stream}")
     source = f"the configuration of {stream}"
     assembly = assemble_text(said.configuration, plugins, source, said.plugins)
     for name, digest in said.plugins.items():

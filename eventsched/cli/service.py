@@ -21,6 +21,7 @@ from eventsched import __version__
 from eventsched.cli.exits import STOPPED
 from eventsched.cluster.kube.api import Api
 from eventsched.cluster.kube.election import own_identity
+from eventsched.domain.behaviours import CURRENT
 from eventsched.domain.records import FORMAT, StreamStarted
 from eventsched.domain.stimuli import SERVES
 from eventsched.eventlog.addresses import shown
@@ -102,6 +103,7 @@ def plan_of(job: Job, identity: str) -> Plan:
             **({SERVES: settings.extender.profile} if job.serves else {}),
         },
         configuration=assembly.text,
+        flags=CURRENT,
         plugins=assembly.sources,
     )
     limits = Limits(

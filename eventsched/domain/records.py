@@ -55,10 +55,10 @@ __all__ = [
     "HistoryLost", "MemoryChanged", "MemoryForgotten",
     "NodeAdded", "NodeDeleted", "NodeOvercommitted", "NodeUpdated", "NominationCleared",
     "ObjectChanged", "ObjectDeleted", "Outcome", "PermitGranted", "PluginOverran", "PodAdded",
-    "PodBound", "PodDecided", "PodDeleted", "PodQueued", "PodUnreserved", "PodUpdated",
-    "PreemptionDecided", "PreparationIntended", "Prepare", "Queue", "Record", "SamplesTaken",
-    "ScoringDefined", "Stimulus", "StreamStarted", "TermBegan", "TimePassed", "VerdictDefined",
-    "WatchRelisted", "WriteFailed", "WriteSucceeded", "decode", "encode",
+    "PodBound", "PodDecided", "PodDeleted", "PodQueued", "PodSkipped", "PodUnreserved",
+    "PodUpdated", "PreemptionDecided", "PreparationIntended", "Prepare", "Queue", "Record",
+    "SamplesTaken", "ScoringDefined", "Stimulus", "StreamStarted", "TermBegan", "TimePassed",
+    "VerdictDefined", "WatchRelisted", "WriteFailed", "WriteSucceeded", "decode", "encode",
 ]  # fmt: skip
 
 
@@ -201,6 +201,14 @@ class PodUnreserved(Event, frozen=True, tag=True):
     message: str = ""
 
 
+class PodSkipped(Event, frozen=True, tag=True):
+    """A pod came to the head of the queue and left it without an attempt; ``message`` says why (it
+    is being deleted). Upstream: schedule_one.go skipPodSchedule."""
+
+    uid: str
+    message: str
+
+
 class PodBound(Event, frozen=True, tag=True):
     """A pod that we placed is on its node; ``message`` is what went wrong in PostBind."""
 
@@ -318,6 +326,7 @@ AnyRecord = (
     | PreparationIntended
     | BindIntended
     | PodUnreserved
+    | PodSkipped
     | PodBound
     | PreemptionDecided
     | NominationCleared

@@ -93,6 +93,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     overruns: list[PluginOverran] = []
     samples: list[SamplesTaken] = []
     serves: str = ""
+    flags: tuple[int, ...] = ()
 
 
 _encoder = msgspec.json.Encoder()
@@ -123,6 +124,7 @@ def encode(state: SchedulerState) -> bytes:
             overruns=state.overruns,
             samples=state.nodes.samples.held(),
             serves=state.serves,
+            flags=state.flags,
             registry=list(state.registry.everything()),  # type: ignore[arg-type]
         )
     )
@@ -151,7 +153,7 @@ def restore(state: SchedulerState, body: bytes) -> None:
     state.housed = kept.housed
     state.timeline, state.in_force = kept.timeline, kept.in_force
     state.next_start, state.serves = kept.next_start, kept.serves
-    state.position = kept.position
+    state.position, state.flags = kept.position, kept.flags
     for uid, name in kept.preemptions.nominations.items():
         state.preemptions.nominate(state.pods[uid].pod, name, state.nodes.rows.get(name, -1))
     state.preemptions.evicting.update(kept.preemptions.evictions)

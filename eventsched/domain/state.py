@@ -43,6 +43,8 @@ class SchedulerState:
         """The database's history that the log goes on with; "" where that cannot change."""
         self.in_force = ""
         """A digest of the configuration, plugins and engine that decisions are made with."""
+        self.flags: tuple[int, ...] = ()
+        """The behaviours in force (behaviours.py)."""
         self.serves = ""
         """The profile that other schedulers are answered with; where there is one no pod is
         scheduled here."""
@@ -99,6 +101,7 @@ class SchedulerState:
             records.PreparationIntended: self._preparation_intended,
             records.BindIntended: self._bind_intended,
             records.PodUnreserved: self._pod_unreserved,
+            records.PodSkipped: self._pod_skipped,
             records.PodBound: self._pod_bound,
             records.PreemptionDecided: self._preemption_decided,
             records.NominationCleared: self._nomination_cleared,
@@ -123,13 +126,17 @@ class SchedulerState:
     def _stream_started(self, started: records.StreamStarted) -> None:
         self.seed = started.seed
         self.timeline = started.timeline
-        self.in_force, self.serves = in_force(started), serves(started)
+        self._take_over(started)
 
     def _term_began(self, began: records.TermBegan) -> None:
         if began.engine:
-            self.in_force, self.serves = in_force(began), serves(began)
+            self._take_over(began)
             self.consultation = None  # there may be other extenders now
             self.overruns.clear()
+
+    def _take_over(self, said: records.StreamStarted | records.TermBegan) -> None:
+        """What is in force from here on."""
+        self.in_force, self.serves, self.flags = in_force(said), serves(said), said.flags
 
     def _history_lost(self, lost: records.HistoryLost) -> None:
         self.timeline = lost.timeline
@@ -302,6 +309,10 @@ class SchedulerState:
     def _pod_unreserved(self, unreserved: records.PodUnreserved) -> None:
         del self.reservations[unreserved.uid]
         self._house(self.pods[unreserved.uid], "")
+
+    def _pod_skipped(self, skipped: records.PodSkipped) -> None:
+        self.pods[skipped.uid].queue = None
+        self._end_attempt(skipped.uid)
 
     def _pod_bound(self, bound: records.PodBound) -> None:
         state = self.pods[bound.uid]

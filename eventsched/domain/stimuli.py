@@ -29,8 +29,8 @@ class StreamStarted(Stimulus, frozen=True, tag=True):
 
     ``inputs`` are digests by name (node and pod files); ``configuration`` is the text of the
     KubeSchedulerConfiguration, "" for the default one; ``flags`` are the numbered behaviours in
-    force; ``plugins`` gives name → source digest; ``timeline`` names the history of the database
-    that the stream began on, where that can change.
+    force (behaviours.py); ``plugins`` gives name → source digest; ``timeline`` names the history
+    of the database that the stream began on, where that can change.
     """
 
     format: int

@@ -100,6 +100,8 @@ def told(record: AnyRecord, name: Namer = str) -> str:
             return consultation(record)
         case records.ExtenderInquired() | records.ExtenderReplied():
             return inquiry(record)
+        case records.PodSkipped():
+            return f"leaves the queue without an attempt: {record.message}"
         case records.PermitGranted():
             by = f" on behalf of {name(record.by)}" if record.by else ""
             return f"may go on: {record.plugin} at Permit{by}"

@@ -67,6 +67,7 @@ class Drafting:
         self._branches: dict[type, Callable[[Any, Logged], Iterable[Announce | Status | None]]] = {
             records.PodDecided: self._decided,
             records.PodUnreserved: self._unreserved,
+            records.PodSkipped: self._skipped,
             records.PodQueued: self._queued,
             records.PodBound: self._bound,
             records.PreemptionDecided: self._preempts,
@@ -106,10 +107,13 @@ class Drafting:
             yield Status(decided.uid, "", "", decided.node, logged.at)
         elif decided.outcome is not Outcome.SCHEDULED:
             pod = self._state.pods[decided.uid].pod
-            if pod.deleting:
+            if pod.deleting:  # of a stream that does not skip such pods
                 yield self._failure(pod, logged, decided.message)
             else:
                 self._failed[decided.uid] = logged
+
+    def _skipped(self, skipped: records.PodSkipped, logged: Logged) -> Iterable[Announce]:
+        yield self._failure(self._state.pods[skipped.uid].pod, logged, skipped.message)
 
     def _unreserved(self, given_up: records.PodUnreserved, logged: Logged) -> Iterable[Status]:
         self._failed[given_up.uid] = logged

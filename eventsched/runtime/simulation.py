@@ -16,6 +16,7 @@ import msgspec
 from eventsched import __version__
 from eventsched.cluster.simulated import SimulatedCluster
 from eventsched.domain import records
+from eventsched.domain.behaviours import CURRENT
 from eventsched.domain.records import FORMAT, Queue
 from eventsched.eventlog.port import EventLog, Snapshot
 from eventsched.runtime.assembly import Assembly
@@ -71,6 +72,7 @@ class Simulation:
             seed=seed,
             inputs={**(inputs or {}), "configuration": assembly.digest},
             configuration=assembly.text,
+            flags=CURRENT,
             plugins=assembly.sources,
         )
         self.writer = Writer(self.engine.state, batch_size=batch_size)

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from eventsched.domain.records import Event, Outcome, PodDecided
+from eventsched.domain.behaviours import Behaviour
+from eventsched.domain.records import Event, Outcome, PodDecided, PodSkipped
 from eventsched.domain.state import PodState
 from eventsched.domain.verdicts import Code, Detail
 from eventsched.scheduling import placement, recording
@@ -89,16 +90,7 @@ class Attempts:
         profile = self._ledger.profile(state)
         cycle = self._ledger.cycle(state.attempts + 1)
         if profile is None or state.pod.deleting:
-            # It leaves the queue for good; upstream: schedule_one.go skipPodSchedule.
-            message = f"skip schedule deleting pod: {state.pod.full_name}"
-            if profile is None:
-                message = f"no profile is named {state.pod.scheduler_name}"
-            self._ledger.emit(
-                PodDecided(
-                    uid=uid, attempt=cycle.attempt, profile=state.pod.scheduler_name,
-                    outcome=Outcome.ERROR, message=message,
-                )
-            )  # fmt: skip
+            self._leave(state, cycle.attempt, is_ours=profile is not None)
             return
         attempt = Attempt(state, profile, cycle, {})
         try:
@@ -110,6 +102,22 @@ class Attempts:
                 self._broken(attempt, "", f"eventsched failed: {type(bug).__name__}: {bug}")
             elif state.queue is None and uid not in self._ledger.state.reservations:
                 self._requeueing.broken(state, "")
+
+    def _leave(self, state: PodState, attempt: int, *, is_ours: bool) -> None:
+        """A pod leaves the queue for good: it is being deleted, which is no attempt (upstream:
+        schedule_one.go skipPodSchedule), or no profile has its schedulerName any more."""
+        uid, message = state.pod.uid, f"no profile is named {state.pod.scheduler_name}"
+        if is_ours:
+            message = f"skip schedule deleting pod: {state.pod.full_name}"
+        if is_ours and Behaviour.SKIPS_DELETING_PODS in self._ledger.state.flags:
+            self._ledger.emit(PodSkipped(uid=uid, message=message))
+            return
+        self._ledger.emit(
+            PodDecided(
+                uid=uid, attempt=attempt, profile=state.pod.scheduler_name,
+                outcome=Outcome.ERROR, message=message,
+            )
+        )  # fmt: skip
 
     def _make(self, attempt: Attempt) -> None:
         now, pod = self._ledger.state, attempt.state.pod

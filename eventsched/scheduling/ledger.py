@@ -23,6 +23,7 @@ _MOVES = frozenset(
         records.PodDeleted,
         records.PodQueued,
         records.PodDecided,
+        records.PodSkipped,
         records.PermitGranted,
         records.PreparationIntended,
         records.BindIntended,

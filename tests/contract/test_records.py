@@ -326,6 +326,7 @@ EXAMPLES: list[AnyRecord] = [
     ),
     records.BindIntended(uid="p1", node="n1", attempt=3),
     records.PodUnreserved(uid="p1", node="n1", plugin="Gang", message="timeout"),
+    records.PodSkipped(uid="p1", message="skip schedule deleting pod: default/p1"),
     records.PodBound(uid="p1", node="n1", attempt=3, message="m"),
     records.PreemptionDecided(
         uid="p1",

@@ -6,6 +6,7 @@ from random import Random
 import msgspec
 
 from eventsched import __version__
+from eventsched.domain.behaviours import CURRENT
 from eventsched.domain.objects import Node, Pod
 from eventsched.domain.records import FORMAT, StreamStarted
 from eventsched.domain.registry import Namespace
@@ -22,7 +23,7 @@ from eventsched.scheduling.profile import Profile
 from eventsched.scheduling.queue import Backoff
 from tests.builders import PROFILE, make_node, make_pod
 
-OPENING = StreamStarted(format=FORMAT, engine=__version__, seed="faults")
+OPENING = StreamStarted(format=FORMAT, engine=__version__, seed="faults", flags=CURRENT)
 FOREIGN = "somebody-else"
 STREAM = "faults"
 NAMESPACES = ("default", "shop")

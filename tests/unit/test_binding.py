@@ -3,6 +3,7 @@
 import pytest
 
 from eventsched.domain import records
+from eventsched.domain.behaviours import CURRENT
 from eventsched.domain.records import PodUnreserved, Queue
 from eventsched.plugins.node_resources_fit import NodeResourcesFit
 from eventsched.scheduling.engine import Engine
@@ -163,14 +164,34 @@ def test_a_pod_shown_on_our_node_before_the_outcome_is_bound() -> None:
 
 
 def test_a_pod_that_is_being_deleted_is_not_placed() -> None:
-    """It leaves the queue for good, with a record that says so."""
+    """It leaves the queue for good, with a record that says so, and that is no attempt."""
     engine = engine_of()
+    observed(engine, records.StreamStarted(format=1, engine="2", seed="s", flags=CURRENT))
+    observed(engine, *added(make_node(), make_pod("p1", deleting=True)))
+    skipped = records.PodSkipped(uid="p1", message="skip schedule deleting pod: default/p1")
+    assert attempted(engine) == [skipped]
+    assert engine.state.pods["p1"].attempts == 0
+    assert engine.queue_lengths == dict.fromkeys(Queue, 0)
+    assert attempted(engine) == []
+    assert engine.due is None
+
+
+def test_a_log_of_0_1_repeats_the_error_of_a_pod_that_is_being_deleted() -> None:
+    """A stream without the flag counts an attempt; a term that brings it counts no more of them,
+    and a snapshot keeps it."""
+    engine = engine_of()
+    observed(engine, records.StreamStarted(format=1, engine="0.1.0", seed="s"))
     observed(engine, *added(make_node(), make_pod("p1", deleting=True)))
     [decided] = attempted(engine)
     assert isinstance(decided, records.PodDecided)
+    assert (decided.outcome, decided.attempt) == (records.Outcome.ERROR, 1)
     assert decided.message == "skip schedule deleting pod: default/p1"
-    assert attempted(engine) == []
-    assert engine.due is None
+    upgraded = records.TermBegan(epoch=2, token="00", engine="0.1.0", flags=CURRENT)
+    observed(engine, upgraded, *added(make_pod("p2", deleting=True)), at=1)
+    restored = engine_of()
+    restored.restore(engine.snapshot(), engine.position)
+    for each in (engine, restored):
+        assert [type(record) for record in attempted(each)] == [records.PodSkipped]
 
 
 def test_data_that_cannot_be_stored_fails_the_attempt() -> None:

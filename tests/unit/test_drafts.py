@@ -173,12 +173,14 @@ def test_a_bind_is_given_up() -> None:
     ]
 
 
-def test_a_pod_that_is_being_deleted_is_skipped() -> None:
+@pytest.mark.parametrize(("flags", "kind"), [((), records.PodDecided), ((1,), records.PodSkipped)])
+def test_a_pod_that_is_being_deleted_is_skipped(flags: tuple[int, ...], kind: type[Record]) -> None:
     """An event, and no condition (upstream: schedule_one.go skipPodSchedule)."""
     teller = Teller(NodeResourcesFit())
-    teller.see(*added(make_node(), make_pod(deleting=True)))
+    opening = records.TermBegan(epoch=2, token="cafe0123", engine="2", flags=flags)
+    teller.see(opening, *added(make_node(), make_pod(deleting=True)))
     words = "skip schedule deleting pod: default/p1"
-    assert teller.attempt() == [event(teller, records.PodDecided, "p1", "FailedScheduling", words)]
+    assert teller.attempt() == [event(teller, kind, "p1", "FailedScheduling", words)]
 
 
 def preempting() -> tuple[Teller, list[Announce | Status]]:
