@@ -44,6 +44,8 @@ class Telling:
                 if record.outcome is not Outcome.WAITING and not pod.deleting:
                     self._failures[uid] = record.message if not record.node else ""
                     self._notes.add((pod.name, self._failures[uid]))
+            case records.PodSkipped():
+                self.named.add(decision)
             case records.PodUnreserved(uid=uid):
                 self._failures[uid] = ""
                 self.named.add(decision)
