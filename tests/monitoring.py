@@ -13,6 +13,8 @@ from typing import Any, Self
 import pytest
 import yaml
 
+from tests.waiting import joined
+
 PROMETHEUS = "prometheus"
 NODE_EXPORTER = "prometheus-node-exporter"
 DEVICE = "ens192"
@@ -57,7 +59,7 @@ class Exporters:
 
     def __exit__(self, *_: object) -> None:
         self._server.shutdown()
-        self._thread.join()
+        joined(self._thread)
         self._server.server_close()
 
 

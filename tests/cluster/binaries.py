@@ -20,6 +20,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.waiting import until
+
 MODULES = Path(__file__).parent / "controlplane"
 GO = "1.26"
 VERSION = "v1.36.3"
@@ -40,6 +42,8 @@ _BUILDS = (
     ),
     (MODULES / "kwok", "-s -w", ("sigs.k8s.io/kwok/cmd/kwok",)),
 )
+BUILD_LIMIT = 3600.0
+"""Seconds that a build may take."""
 _OTHER_NAMES = {"etcd": "server"}  # what Go calls etcd's program
 
 
@@ -91,7 +95,12 @@ def _go_version() -> str | None:
     if shutil.which("go") is None:
         return None
     asked = subprocess.run(
-        ["go", "env", "GOVERSION"], cwd=MODULES, capture_output=True, text=True, check=False
+        ["go", "env", "GOVERSION"],
+        cwd=MODULES,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
     )
     return asked.stdout.strip() or None
 
@@ -115,8 +124,16 @@ def _cache() -> Path:
 def _locked() -> Iterator[None]:
     _cache().mkdir(parents=True, exist_ok=True)
     with (_cache() / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        until(lambda: _taken(lock.fileno()), "the other build is done", BUILD_LIMIT, every=0.5)
         yield
+
+
+def _taken(lock: int) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _build(folder: Path) -> None:
@@ -130,6 +147,7 @@ def _build(folder: Path) -> None:
                 stderr=subprocess.PIPE,
                 text=True,
                 check=False,
+                timeout=BUILD_LIMIT,
             )
             if built.returncode:
                 said = built.stderr[-2000:]

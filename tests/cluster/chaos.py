@@ -10,6 +10,7 @@ from tests.cluster.faults import Delay, Fault, Hang, Lose, Refuse, Rule, Swallow
 from tests.cluster.kube_proxy import KubeProxy
 from tests.cluster.postgres_proxy import PostgresProxy
 from tests.cluster.tcp_proxy import TcpProxy
+from tests.waiting import joined
 
 WRITES = (("POST", "/binding$"), ("DELETE", "/pods/"), ("POST", "/events$"), ("PATCH", "/status"))
 READS = (("GET", "/pods/"), ("GET", "limit="))
@@ -46,7 +47,7 @@ class Chaos:
 
     def __exit__(self, *_: object) -> None:
         self._over.set()
-        self._thread.join()
+        joined(self._thread)
         self._kube.clear()
         self._postgres.clear()
 

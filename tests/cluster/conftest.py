@@ -32,6 +32,17 @@ __all__ = ["database", "one_server"]
 
 _planes: list[ControlPlane] = []
 
+LIMIT = 1800
+"""Seconds that a test may take here, with the start of the servers that it needs."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Gives tests of this folder their limit."""
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(LIMIT))
+
 
 @pytest.fixture(scope="session", autouse=True)
 def _resets() -> Iterator[None]:

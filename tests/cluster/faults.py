@@ -11,6 +11,8 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from tests.waiting import joined
+
 T = TypeVar("T")
 
 
@@ -152,7 +154,7 @@ class Loop:
         self.run(_cancel_others())
         self.run(_drop_all())
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
+        joined(self._thread)
         self._loop.close()
 
 

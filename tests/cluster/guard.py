@@ -40,7 +40,7 @@ class Guard:
         """Ends what is left, and removes the folder."""
         assert self._process.stdin is not None
         self._process.stdin.close()
-        self._process.wait()
+        self._process.wait(120)
 
     def _say(self, line: str) -> None:
         assert self._process.stdin is not None

@@ -22,6 +22,7 @@ from tests.cluster.manifests import (
 from tests.cluster.plane import ADMIN, ControlPlane
 from tests.cluster.scheduler import Log
 from tests.cluster.volume_binder import VolumeBinder
+from tests.waiting import joined
 
 NODES = 20
 CPU = 2_000
@@ -106,7 +107,7 @@ class Load:
     def stop(self) -> None:
         """No more changes. Raises what went wrong."""
         self._over.set()
-        self._thread.join()
+        joined(self._thread)
         if self._failure is not None:
             raise self._failure
 

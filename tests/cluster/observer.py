@@ -22,6 +22,7 @@ from tests.cluster.grounds import Event, grounds
 from tests.cluster.plane import ADMIN, ControlPlane
 from tests.cluster.pods import EVENT, decision
 from tests.cluster.scheduler import Log
+from tests.waiting import joined
 
 _TURN = 5
 """Seconds of one watch; the next one goes on where it ended."""
@@ -60,7 +61,7 @@ class Observer:
 
     def __exit__(self, *_: object) -> None:
         self._over.set()
-        self._thread.join()
+        joined(self._thread)
         self._client.close()
 
     # --- what there is to ask -------------------------------------------------------------

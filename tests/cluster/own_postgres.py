@@ -106,4 +106,4 @@ def own_postgres(template: Path) -> Iterator[OwnPostgres]:
 
 def _copy(source: Path, target: Path) -> None:
     # With owner and rights: for root another account runs Postgres.
-    subprocess.run(["cp", "-a", source, target], check=True)
+    subprocess.run(["cp", "-a", source, target], check=True, timeout=60)

@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from tests.cluster.guard import Guard
+from tests.waiting import joined
 
 _PATIENCE = 10  # starts of a server that keeps ending
 
@@ -129,10 +130,10 @@ class Server:
                 process.wait(grace)
             except subprocess.TimeoutExpired:
                 process.kill()
-                process.wait()
+                process.wait(60)
             self._guard.ended(process.pid)
         if self._keeper is not None:
-            self._keeper.join()
+            joined(self._keeper)
             self._keeper = None
         return process.returncode
 

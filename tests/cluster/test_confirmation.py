@@ -13,6 +13,7 @@ from tests.cluster.manifests import node, pod
 from tests.cluster.own_postgres import OwnPostgres
 from tests.cluster.plane import ControlPlane
 from tests.cluster.stage import Stage
+from tests.waiting import joined
 
 WAITING = "SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query LIKE '%{}%'"
 PROBE = "SELECT pg_logical_emit_message(true, 'probe', '')"
@@ -40,7 +41,7 @@ class Standby:
         self._over.set()
         self._postgres.execute("ALTER SYSTEM RESET synchronous_standby_names")
         self._postgres.execute("SELECT pg_reload_conf()")
-        self._probing.join()
+        joined(self._probing)
 
     def _probe(self) -> None:
         while not self._over.is_set():

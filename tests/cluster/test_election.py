@@ -52,8 +52,9 @@ def played(plane: ControlPlane, play: Callable[[Callable[..., Election]], Awaita
 
 async def known(election: Election, leader: str) -> None:
     """Waits until a candidate knows and watches the leader."""
-    while election.leader != leader or not election._candidate.watched:
-        await asyncio.sleep(0.01)
+    async with asyncio.timeout(60):
+        while election.leader != leader or not election._candidate.watched:
+            await asyncio.sleep(0.01)
 
 
 def test_a_released_lease_is_taken_at_once_and_counts_its_transitions(plane: ControlPlane) -> None:
@@ -94,8 +95,9 @@ def test_a_lease_is_renewed_and_taken_when_its_holder_is_gone(plane: ControlPlan
         first = candidate("a_1", SHORT)
         await first.won()
         begun = lease(plane)["spec"]["renewTime"]
-        while lease(plane)["spec"]["renewTime"] == begun:
-            await asyncio.sleep(0.05)
+        async with asyncio.timeout(60):
+            while lease(plane)["spec"]["renewTime"] == begun:
+                await asyncio.sleep(0.05)
         second = candidate("b_2", SHORT)
         await known(second, "a_1")
         both = first.leading and second.leading
@@ -114,8 +116,9 @@ def test_what_others_wrote_into_its_metadata_stays(plane: ControlPlane) -> None:
         plane.admin.patch("Lease", "kube-scheduler", labels, "kube-system",
                           content_type="application/merge-patch+json")  # fmt: skip
         begun = lease(plane)["spec"]["renewTime"]
-        while lease(plane)["spec"]["renewTime"] == begun:
-            await asyncio.sleep(0.05)
+        async with asyncio.timeout(60):
+            while lease(plane)["spec"]["renewTime"] == begun:
+                await asyncio.sleep(0.05)
         assert first.leading
         return lease(plane)["metadata"]
 

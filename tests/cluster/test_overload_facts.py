@@ -53,11 +53,11 @@ def test_too_many_writes_are_refused_for_now(
         }
         refused = wait(asked, timeout=30, return_when=FIRST_COMPLETED).done.pop()
         busy_plane.etcd.go_on()
-    answers = {each["metadata"]["name"]: future.result() for future, each in asked.items()}
+    answers = {each["metadata"]["name"]: future.result(60) for future, each in asked.items()}
 
     # The other one, too, when the server was writing something of its own.
     assert {each.status for each in answers.values()} <= {201, 429}
-    answer = refused.result()
+    answer = refused.result(60)
     assert (answer.status, answer.headers["retry-after"]) == (429, "1")
     # In words, not as a Status object.
     assert answer.body == "Too many requests, please try again later.\n"

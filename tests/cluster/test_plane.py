@@ -137,7 +137,12 @@ with ControlPlane() as plane:
 @pytest.mark.usefixtures("programs")
 def test_nothing_is_left_when_a_test_is_killed() -> None:
     killed = subprocess.run(
-        [sys.executable, "-c", _KILLED], cwd=ROOT, capture_output=True, text=True, check=False
+        [sys.executable, "-c", _KILLED],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=180,
     )
     folder, *pids = killed.stdout.split()
 

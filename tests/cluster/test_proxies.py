@@ -19,6 +19,7 @@ from tests.cluster.kube_proxy import KubeProxy, twice
 from tests.cluster.manifests import node, pod
 from tests.cluster.plane import ControlPlane
 from tests.cluster.postgres_proxy import PostgresProxy
+from tests.waiting import joined
 
 
 @pytest.fixture
@@ -257,13 +258,13 @@ def test_a_proxy_that_ends_leaves_no_connection_open(plane: ControlPlane, second
             each.start()
         time.sleep(seconds)
     for each in asking:
-        each.join()
+        joined(each)
     gc.collect()
 
 
 def test_a_client_that_is_reset_before_its_tls_leaves_no_connection_open() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        reset = socket.create_connection(listening.getsockname())
+        reset = socket.create_connection(listening.getsockname(), timeout=60)
     with pytest.raises(OSError, match="reset"):
         ssl.create_default_context().wrap_socket(reset, server_hostname="localhost")
     gc.collect()

@@ -6,6 +6,7 @@ from typing import Any
 
 from tests.cluster.client import MERGE, ApiError, Client, Object
 from tests.cluster.plane import ADMIN, ControlPlane
+from tests.waiting import joined
 
 TURN = 0.25
 """Seconds between two looks."""
@@ -28,7 +29,7 @@ class VolumeBinder:
         """No more."""
         self._over.set()
         if self._thread.is_alive():
-            self._thread.join()
+            joined(self._thread)
         self._client.close()
 
     def _run(self) -> None:

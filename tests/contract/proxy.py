@@ -9,6 +9,8 @@ from enum import Enum
 from psycopg.conninfo import conninfo_to_dict
 from sqlalchemy import make_url
 
+from tests.waiting import joined
+
 _READY = 6
 """Bytes of ReadyForQuery, which ends every answer."""
 _GOODBYE = b"X"
@@ -61,7 +63,7 @@ class Proxy:
         self._listener.close()
         self.cut()
         for thread in self._threads:
-            thread.join()
+            joined(thread)
         for pair in self._pairs:
             for each in pair:
                 each.close()
@@ -86,7 +88,7 @@ class Proxy:
 
     def _connect(self) -> socket.socket:
         if not self._host.startswith("/"):
-            return socket.create_connection((self._host, self._port))
+            return socket.create_connection((self._host, self._port), timeout=60)
         server = socket.socket(socket.AF_UNIX)
         server.connect(f"{self._host}/.s.PGSQL.{self._port}")
         return server

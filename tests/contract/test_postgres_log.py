@@ -260,7 +260,7 @@ def test_lost_while_the_first_try_goes_on(
             proxy.cut()
             finished = threads.submit(distant.finish)
             until(lambda: blocked(admin, distant.stream) == 2)
-        finished.result()
+        finished.result(timeout=60)
     assert heads(admin, distant.stream) == (2, 1)
     append(distant, batch(2))
 

@@ -76,7 +76,9 @@ def test_a_violation_names_the_command_that_repeats_it() -> None:
 def test_the_command(options: list[str], code: int) -> None:
     """It counts, and says by its exit code whether something was violated."""
     command = [sys.executable, "-m", "tests.faults", "--seeds", "3", "--from", "7", *options]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=180
+    )
     assert done.returncode == code, done.stderr
     assert "3 seeds clean in" in done.stdout
     assert ("python -m tests.faults --from" in done.stdout) == bool(code)

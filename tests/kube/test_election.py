@@ -123,8 +123,9 @@ def staged(play: Callable[[Stage], Awaitable[Any]]) -> Any:
 
 
 async def until(condition: Callable[[], object]) -> None:
-    while not condition():
-        await asyncio.sleep(0.01)
+    async with asyncio.timeout(PATIENCE):
+        while not condition():
+            await asyncio.sleep(0.01)
 
 
 def test_the_lease_goes_from_one_to_the_other_when_it_is_released() -> None:

@@ -111,8 +111,7 @@ class LiveCluster:
         """See the port."""
         self.requests.append(request)
         await asyncio.sleep(0)
-        while self.held:
-            await asyncio.sleep(0.001)
+        await until(lambda: not self.held)
         answer = self._answer(request)
         self.tell()
         return Unknown(request) if isinstance(request, self.silent) else answer

@@ -19,6 +19,7 @@ from eventsched.runtime.live.prometheus import Prometheus, package_of, values_of
 from eventsched.runtime.live.sampling import sample
 from eventsched.scheduling.sampling import Sampling, of_nodes
 from tests.live.stage import Stage, nodes, until
+from tests.waiting import joined
 
 
 def sampling(address: str = "http://p", **fields: Any) -> Sampling:
@@ -170,7 +171,7 @@ def serving(status: int, body: bytes, kind: str = "application/json") -> Iterato
         yield f"http://127.0.0.1:{server.server_port}", paths
     finally:
         server.shutdown()
-        thread.join()
+        joined(thread)
         server.server_close()
 
 

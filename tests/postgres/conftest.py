@@ -70,5 +70,5 @@ def made(programs: Path) -> Iterator[Path]:
 @pytest.fixture
 def postgres(made: Path, place: Path, programs: Path) -> Callable[[], EmbeddedPostgres]:
     """Users of one folder that has a database."""
-    subprocess.run(["cp", "-a", made, place / "data"], check=True)
+    subprocess.run(["cp", "-a", made, place / "data"], check=True, timeout=60)
     return lambda: EmbeddedPostgres(place / "data", binaries=programs)

@@ -9,6 +9,7 @@ from pathlib import Path
 from eventsched.eventlog.embedded import EmbeddedPostgres
 from eventsched.eventlog.postmaster import Postmaster
 from tests.databases import ROOT
+from tests.waiting import next_line
 
 _CODE = """
 import os
@@ -42,9 +43,8 @@ def child(of: EmbeddedPostgres, role: str, then: str = "pass") -> Iterator["subp
         start_new_session=True,
     )
     with process:
-        assert process.stdout is not None
         try:
-            assert process.stdout.readline() == "open\n"
+            assert next_line(process) == "open\n"
             yield process
         finally:
             process.kill()

@@ -25,6 +25,8 @@ from eventsched.runtime.simulation import Simulation
 from tests.databases import ROOT
 
 STREAM = "simulation"
+REACH = 300.0
+"""Seconds that a run may take to a position in its log."""
 _OF_THE_PROCESS = {"seconds", "pods_per_second", "bytes_per_pod", "node_bytes", "log_head"}
 """What may differ from run to run."""
 _CHANGED = """
@@ -81,13 +83,16 @@ def reaches(
     process: "subprocess.Popen[str]", url: Callable[[], str | None], position: int, epoch: int
 ) -> bool:
     """Waits until the log's head has passed a position in an epoch; False where the process ended
-    before."""
+    before. Raises TimeoutError."""
+    deadline = time.monotonic() + REACH
     while process.poll() is None:
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"the head is not at {position} in epoch {epoch} in {REACH:g} s")
         found = url()
         try:
             if found is not None:
                 with psycopg.connect(libpq_url(found), autocommit=True) as connection:
-                    while process.poll() is None:
+                    while process.poll() is None and time.monotonic() < deadline:
                         row = connection.execute(
                             "SELECT next, epoch FROM eventsched_log.head"
                         ).fetchone()

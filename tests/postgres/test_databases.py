@@ -3,13 +3,13 @@
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import psycopg
 
 from tests.databases import ROOT, Server, open_place
+from tests.waiting import next_line, until
 
 RUN = """
 import sys
@@ -58,12 +58,9 @@ def test_nothing_is_left_of_a_run_that_was_killed() -> None:
         stdout=subprocess.PIPE,
         text=True,
     ) as run:
-        assert run.stdout is not None
-        name = run.stdout.readline().strip()
+        name = next_line(run).strip()
         (folder,) = open_place().glob(f"eventsched-tests-{name}-*")
         server = int((folder / "data/postgres/postmaster.pid").read_text().split()[0])
         run.kill()
-    deadline = time.monotonic() + 20
-    while folder.exists() or Path(f"/proc/{server}").exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    gone = (folder, Path(f"/proc/{server}"))
+    until(lambda: not any(path.exists() for path in gone), "the folder and its server have gone")

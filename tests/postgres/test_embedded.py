@@ -18,6 +18,7 @@ import sqlalchemy
 from eventsched.eventlog.embedded import EmbeddedPostgres
 from eventsched.eventlog.errors import UnavailableError
 from tests.postgres.processes import child, pid
+from tests.waiting import joined, next_line, until
 
 
 def test_a_new_folder_gets_a_server_on_a_socket_only(place: Path, programs: Path) -> None:
@@ -83,7 +84,9 @@ def test_the_url_is_understood_by_psycopg_psql_and_sqlalchemy(
             assert connected.scalar(sqlalchemy.text(asked)) == expected
         psql = shutil.which("psql")
         if psql:
-            said = subprocess.run([psql, url, "-Atc", asked], capture_output=True, check=True)
+            said = subprocess.run(
+                [psql, url, "-Atc", asked], capture_output=True, check=True, timeout=60
+            )
             assert said.stdout.decode().strip() == expected
 
 
@@ -107,10 +110,7 @@ def test_a_server_that_another_process_stops_leaves_no_zombie(
     with child(first, "reader") as other:
         first.close()
         other.communicate(timeout=30)
-    deadline = time.monotonic() + 5
-    while Path(f"/proc/{server}").exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    until(lambda: not Path(f"/proc/{server}").exists(), "the server's process has gone")
 
 
 def test_one_process_writes_and_the_next_is_told_who(
@@ -134,7 +134,7 @@ def test_after_kill_9_a_writer_starts_the_server_anew(
     with child(postgres(), "writer") as other:
         orphan = pid(postgres())
         other.kill()
-        other.wait()
+        other.wait(timeout=30)
     assert pid(postgres()) == orphan is not None
     with postgres().open(writer=True) as writer:
         assert pid(writer) not in (None, orphan)
@@ -147,7 +147,7 @@ def test_after_kill_9_a_reader_uses_the_server_that_runs(
     with child(postgres(), "writer") as other:
         orphan = pid(postgres())
         other.kill()
-        other.wait()
+        other.wait(timeout=30)
     with postgres().open() as reader:
         assert reader.execute("select pg_backend_pid() is not null") == [(True,)]
         assert pid(reader) == orphan
@@ -198,8 +198,7 @@ def test_a_forked_child_leaves_the_use_to_its_parent(
 ) -> None:
     fork = "sys.exit() if os.fork() == 0 else os.wait()"
     with child(postgres(), "writer", then=f"{fork}; print('forked', flush=True)") as other:
-        assert other.stdout is not None
-        assert other.stdout.readline() == "forked\n"
+        assert next_line(other) == "forked\n"
         assert pid(postgres()) is not None
         with pytest.raises(UnavailableError, match="another process writes"):
             postgres().open(writer=True)
@@ -228,7 +227,7 @@ def test_it_opens_in_another_thread(postgres: Callable[[], EmbeddedPostgres]) ->
     opened = postgres()
     thread = threading.Thread(target=lambda: opened.open(writer=True))
     thread.start()
-    thread.join()
+    joined(thread)
     assert pid(opened) is not None
     opened.close()
 

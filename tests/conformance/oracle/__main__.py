@@ -64,7 +64,9 @@ def build() -> Path:
     program = cache / "eventsched" / "oracle"
     program.parent.mkdir(parents=True, exist_ok=True)
     print("Building the oracle (the first time takes some minutes)", flush=True)
-    built = subprocess.run(["go", "build", "-o", str(program), "."], cwd=HERE, check=False)
+    built = subprocess.run(
+        ["go", "build", "-o", str(program), "."], cwd=HERE, check=False, timeout=1800
+    )
     if built.returncode:
         raise OracleError("the oracle does not build; what Go says is above")
     return program
@@ -77,6 +79,7 @@ def ask(program: Path, questions: list[bytes], told: Sequence[str] = ()) -> list
         input=b"\n".join(questions) + b"\n",
         capture_output=True,
         check=False,
+        timeout=1800,
     )
     answers = ran.stdout.splitlines()
     if ran.returncode or len(answers) != len(questions):

@@ -1,0 +1,43 @@
+"""The README's first commands, as far as they can be judged without running them."""
+
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from tests.databases import ROOT
+
+README = (ROOT / "README.md").read_text()
+FILE = r"[\w.-]+\.(?:yaml|json|jsonl|py|gz)"
+
+
+def _asked(*command: str) -> str:
+    """What a program says of the checkout."""
+    if shutil.which(command[0]) is None:
+        pytest.skip(f"there is no program {command[0]}")
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60
+    )
+    return done.stdout
+
+
+def test_the_demo_installs_no_developers_tools() -> None:
+    dry = _asked("make", "--dry-run", "--always-make", "demo")
+    assert "'.[embedded]'" in dry
+    assert "[dev]" not in dry
+    assert "--quiet" not in dry
+
+
+def test_files_that_the_readme_makes_are_ignored_by_git() -> None:
+    made = {
+        *re.findall(rf"> ({FILE})", README),
+        *re.findall(rf"^# ({FILE})$", README, re.MULTILINE),
+        *(f"{folder}/x" for folder in re.findall(r"--data-dir ([a-z][\w.-]*)", README)),
+        *(".venv/x", ".demo/x"),
+    }
+    assert {"cluster.yaml", "fast_disk.py", "demo/x"} <= made
+    if not (ROOT / ".git").exists():
+        pytest.skip("this is no checkout")
+    ignored = _asked("git", "check-ignore", *sorted(made)).split()
+    assert sorted(made) == ignored
