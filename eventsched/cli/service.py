@@ -23,7 +23,7 @@ from eventsched.cluster.kube.api import Api
 from eventsched.cluster.kube.election import own_identity
 from eventsched.domain.behaviours import CURRENT
 from eventsched.domain.records import FORMAT, StreamStarted
-from eventsched.domain.stimuli import SERVES
+from eventsched.domain.stimuli import SERVES, WORK_BUDGET
 from eventsched.eventlog.addresses import shown
 from eventsched.logs import output
 from eventsched.logs.narration import Narrator
@@ -101,6 +101,7 @@ def plan_of(job: Job, identity: str) -> Plan:
         inputs={
             "configuration": assembly.digest,
             **({SERVES: settings.extender.profile} if job.serves else {}),
+            **({WORK_BUDGET: str(settings.work_budget)} if settings.work_budget else {}),
         },
         configuration=assembly.text,
         flags=CURRENT,

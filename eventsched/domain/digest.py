@@ -30,6 +30,8 @@ def digest_of(state: "SchedulerState") -> str:
         digest.update(canonical(state.overruns))
     if state.serves:
         digest.update(canonical(state.serves))
+    if state.work_budget:
+        digest.update(canonical({"workBudget": state.work_budget}))
     if samples := state.nodes.samples.held():
         digest.update(canonical(samples))
     digest.update(canonical({name: kept for name, kept in state.memory.items() if kept}))

@@ -94,6 +94,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     samples: list[SamplesTaken] = []
     serves: str = ""
     flags: tuple[int, ...] = ()
+    work_budget: int = 0
 
 
 _encoder = msgspec.json.Encoder()
@@ -125,6 +126,7 @@ def encode(state: SchedulerState) -> bytes:
             samples=state.nodes.samples.held(),
             serves=state.serves,
             flags=state.flags,
+            work_budget=state.work_budget,
             registry=list(state.registry.everything()),  # type: ignore[arg-type]
         )
     )
@@ -154,6 +156,7 @@ def restore(state: SchedulerState, body: bytes) -> None:
     state.timeline, state.in_force = kept.timeline, kept.in_force
     state.next_start, state.serves = kept.next_start, kept.serves
     state.position, state.flags = kept.position, kept.flags
+    state.work_budget = kept.work_budget
     for uid, name in kept.preemptions.nominations.items():
         state.preemptions.nominate(state.pods[uid].pod, name, state.nodes.rows.get(name, -1))
     state.preemptions.evicting.update(kept.preemptions.evictions)

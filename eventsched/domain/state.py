@@ -20,7 +20,7 @@ from eventsched.domain.records import Outcome, Record
 from eventsched.domain.registry import TYPES, Registry
 from eventsched.domain.reservations import Reservation
 from eventsched.domain.standing import PodState
-from eventsched.domain.stimuli import in_force, serves
+from eventsched.domain.stimuli import in_force, serves, work_budget
 from eventsched.domain.verdicts import ScoreColumn, Verdict
 
 __all__ = ["PodState", "SchedulerState"]
@@ -48,6 +48,8 @@ class SchedulerState:
         self.serves = ""
         """The profile that other schedulers are answered with; where there is one no pod is
         scheduled here."""
+        self.work_budget = 0
+        """Units of work that an attempt may take at most; 0 where there is no bound."""
         self.order = 0
         """Moves between queues so far."""
         self.housed = 0
@@ -137,6 +139,7 @@ class SchedulerState:
     def _take_over(self, said: records.StreamStarted | records.TermBegan) -> None:
         """What is in force from here on."""
         self.in_force, self.serves, self.flags = in_force(said), serves(said), said.flags
+        self.work_budget = work_budget(said)
 
     def _history_lost(self, lost: records.HistoryLost) -> None:
         self.timeline = lost.timeline

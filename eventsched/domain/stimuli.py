@@ -76,6 +76,15 @@ def serves(said: StreamStarted | TermBegan) -> str:
     return said.inputs.get(SERVES, "")
 
 
+WORK_BUDGET = "workBudget"
+"""Among ``inputs``: the units of work that one attempt may take at most (scheduling/work.py)."""
+
+
+def work_budget(said: StreamStarted | TermBegan) -> int:
+    """That number; 0 where there is none, as in logs of 0.1."""
+    return int(said.inputs.get(WORK_BUDGET, "0"))
+
+
 class HistoryLost(Stimulus, frozen=True, tag=True):
     """The database is on another history than the log was written on (a failover, a restored
     backup), so committed records may be missing. Since then no older bind could land any more, what

@@ -16,14 +16,19 @@ from eventsched.domain.objects import Pod
 from eventsched.domain.records import Outcome, Queue
 from eventsched.domain.state import SchedulerState
 from eventsched.runtime.decisions import Decisions
+from eventsched.scheduling import work
 from eventsched.scheduling.ledger import Logged
 
 UNSCHEDULABLE, ERROR = "Unschedulable", "SchedulerError"
 """Reasons of the condition PodScheduled (upstream: api/core/v1 PodReasonUnschedulable,
 PodReasonSchedulerError)."""
+OVER_BUDGET = "WorkBudgetExceeded"
+"""Another one, of our own: the pod was not tried, for it asks for too much work (ADR 15)."""
 LONGEST_NOTE = 1024
 """Bytes that an Event's note may have (upstream: apis/events/validation NoteLengthLimit)."""
 CUT = " ..."
+_REASONS = {work.OVER_BUDGET: OVER_BUDGET}
+"""What moved a pod after an error → the condition's reason, where that is another one."""
 
 
 class Status(msgspec.Struct, frozen=True):
@@ -136,7 +141,8 @@ class Drafting:
         if wrapped:
             message = f"0/1 nodes are available: 1 {message}."
         yield self._failure(pod, failed, message)
-        yield Status(pod.uid, UNSCHEDULABLE if refused else ERROR, message, nominated, failed.at)
+        reason = UNSCHEDULABLE if refused else _REASONS.get(queued.cause, ERROR)
+        yield Status(pod.uid, reason, message, nominated, failed.at)
 
     def _failure(self, pod: Pod, logged: Logged, message: str) -> Announce:
         return Announce(

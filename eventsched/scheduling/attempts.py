@@ -26,6 +26,7 @@ from eventsched.scheduling.preemption.displacement import GIVEN_UP, Displacement
 from eventsched.scheduling.profile import Profile
 from eventsched.scheduling.queue import SECOND
 from eventsched.scheduling.requeueing import Requeueing
+from eventsched.scheduling.work import OVER_BUDGET, excess
 
 NO_NODES = "no nodes available to schedule pods"
 """Upstream: schedule_one.go ErrNoNodesAvailable."""
@@ -93,6 +94,10 @@ class Attempts:
             self._leave(state, cycle.attempt, is_ours=profile is not None)
             return
         attempt = Attempt(state, profile, cycle, {})
+        now = self._ledger.state
+        if message := excess(state.pod, now.nodes.live, now.work_budget):
+            self._over_budget(attempt, message)
+            return
         try:
             self._make(attempt)
         except PluginError as broken:
@@ -212,6 +217,13 @@ class Attempts:
         message = fit_error(judged, nodes, said) if nodes else NO_NODES
         name = judged.refusal[0] if judged.refusal else ""
         self._refused(attempt, name, message, rejectors, pending, found)
+
+    def _over_budget(self, attempt: Attempt, message: str) -> None:
+        """No node is looked at, and no plugin is asked: only the pod's own change brings it back,
+        and the flush."""
+        self._tell(attempt, attempt.decided(Outcome.ERROR, message=message))
+        self._displacement.settle(attempt.state, GIVEN_UP)
+        self._requeueing.parked(attempt.state, OVER_BUDGET, "")
 
     def _tell(self, attempt: Attempt, decided: PodDecided) -> None:
         """The attempt becomes a fact. Before, no plugin's call leaves anything behind."""

@@ -81,12 +81,18 @@ class Requeueing:
         errors = state.errors + 1
         if errors < PARKED_AFTER:
             self.failed(state, "AttemptFailed", plugin)
-            return
+        else:
+            self.parked(state, "Parked", plugin)
+
+    def parked(self, state: PodState, cause: str, plugin: str) -> None:
+        """Holds a pod back until it is changed, what the plugin listens to has changed, or the
+        flush comes; for no plugin ("") until it is changed, or the flush comes."""
+        errors = state.errors + 1
         self._emit(
             PodQueued(
                 uid=state.pod.uid,
                 queue=Queue.UNSCHEDULABLE,
-                cause="Parked",
+                cause=cause,
                 plugin=plugin,
                 rejectors=(plugin or OURSELVES,),
                 until=self._backoff.until(self._ledger.state.now, errors),

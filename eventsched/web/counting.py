@@ -16,11 +16,13 @@ from eventsched.domain import records
 from eventsched.domain.records import Outcome, Queue
 from eventsched.scheduling.framework import ClusterEvent
 from eventsched.scheduling.ledger import Logged
+from eventsched.scheduling.work import OVER_BUDGET
 
 _EVENTS = {
     "PodAdd": "UnschedulablePodAdd",
     "AttemptFailed": "ScheduleAttemptFailure",
     "Parked": "ScheduleAttemptFailure",
+    OVER_BUDGET: "ScheduleAttemptFailure",
     "Flush": "UnschedulableTimeout",
     ClusterEvent.POD_UPDATE: "UnschedulablePodUpdate",
     ClusterEvent.NODE_UPDATE_ALLOCATABLE: "NodeUpdateNodeAllocatable",
@@ -82,6 +84,8 @@ class Counting:
         queue = "unschedulable" if queued.queue is Queue.GATED else queued.queue.value
         event = "ScheduleAttemptFailure" if queued.cause in _LOST else queued.cause
         self._series.incoming(queue, _EVENTS.get(event, event)).inc()
+        if queued.cause == OVER_BUDGET:
+            self._series.over_budget.inc()
         if queued.queue is Queue.ACTIVE:
             self._waiting.setdefault(queued.uid, at)
         elif queued.cause in _LOST and queued.uid in self._attempts:
@@ -193,6 +197,10 @@ class _Series:
             *("queue", "event"),
         )
         self.incoming = cache(moves.labels)
+        self.over_budget = self._counter(
+            "eventsched_over_budget_pods_total",
+            "Times that a pod was parked, for it asks for more work than an attempt may take.",
+        )
         self.preemption_attempts = self._counter(
             "scheduler_preemption_attempts_total",
             "Attempts to make room for a pod that found no node, successful or not.",

@@ -11,18 +11,22 @@ from hashlib import blake2b
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import event, given
 from hypothesis import strategies as st
 
 from eventsched.cluster import generated
 from eventsched.cluster.simulated import SimulatedCluster
 from eventsched.domain import records
+from eventsched.domain.stimuli import WORK_BUDGET
 from eventsched.eventlog.memory import MemoryEventLog
 from eventsched.plugins import IN_TREE
 from eventsched.runtime.assembly import assembled
 from eventsched.runtime.simulation import Simulation
+from eventsched.scheduling import work
+from eventsched.scheduling.classes import ClassCache
 from eventsched.scheduling.config import configuration
 from eventsched.scheduling.engine import Engine
+from eventsched.scheduling.work import FIXED
 
 from . import driving, strategies
 from .driving import Driver, Operation
@@ -147,3 +151,39 @@ def test_detail_changes_no_decision(shapes: list[Any], operations: list[Operatio
         full.play(operation)
         bare.play(operation)
         assert full.engine.state.digest() == bare.engine.state.digest()
+
+
+BUDGET = {WORK_BUDGET: str(FIXED + 2)}
+"""Pods of two questions are over it, and from three nodes on all."""
+
+
+@deterministic(60)
+@given(shapes, plays)
+def test_a_budget_is_the_same_without_caches_and_in_a_replay(
+    shapes: list[Any], operations: list[Operation]
+) -> None:
+    """Also where each attempt begins with nothing cached."""
+    started = records.StreamStarted(format=1, engine="0", seed="s", inputs=BUDGET)
+    live, cold = Driver(engine(), shapes), Driver(engine(classes=ClassCache(0)), shapes)
+    folded = engine()
+    logged = [*live.engine.observe(started, 0)]
+    cold.engine.observe(started, 0)
+    for operation in operations:
+        found = live.play(operation)
+        logged += found
+        cold.engine._classes.forget()
+        assert [each[:4] for each in cold.play(operation)] == [each[:4] for each in found]
+    for each in logged:
+        folded.apply(each._replace(record=records.decode(records.encode(each.record))))
+    replayed = engine()
+    again = []
+    for each in logged:
+        if isinstance(each.record, records.Stimulus):
+            again += replayed.observe(each.record, each.at)
+        elif isinstance(each.record, records.PodDecided):
+            again += replayed.schedule_next()
+    assert [each[:4] for each in again] == [each[:4] for each in logged]
+    if any(getattr(each.record, "cause", "") == work.OVER_BUDGET for each in logged):
+        event("a pod is over the budget")
+    digests = {each.state.digest() for each in (live.engine, cold.engine, folded, replayed)}
+    assert len(digests) == 1

@@ -21,11 +21,13 @@ from eventsched.scheduling.config.decoding import (
 )
 from eventsched.scheduling.config.document import second_mapping
 from eventsched.scheduling.config.sections import Duration
+from eventsched.scheduling.work import DEFAULT_BUDGET
 
 API_VERSION = "eventsched.io/v1alpha1"
 KIND = "EventschedConfiguration"
 
 Positive = Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
+WorkBudget = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 Port = Annotated[int, msgspec.Meta(ge=0, le=65_535)]
 Detail = Literal["full", "digest"]
 LogFormat = Literal["auto", "json", "text"]
@@ -204,6 +206,8 @@ class Settings(Part, frozen=True):
     extender: ExtenderSettings = ExtenderSettings()
     plugin_deadline: Duration = "5s"
     """How long a call of a plugin that is not in-tree may take."""
+    work_budget: WorkBudget = DEFAULT_BUDGET
+    """Units of work that an attempt may take (scheduling/work.py); 0 for no bound."""
 
     def problems(self) -> Iterator[InputError]:
         """A stream needs a name that can stand in a decision's id; and no time at all for plugins

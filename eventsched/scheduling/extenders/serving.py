@@ -22,6 +22,7 @@ from eventsched.scheduling.judgement import Judgement, judge
 from eventsched.scheduling.ledger import Ledger
 from eventsched.scheduling.profile import Profile
 from eventsched.scheduling.supplement import EXCLUDED
+from eventsched.scheduling.work import excess
 
 HIGHEST = 10
 """The best score (upstream: extender/v1 MaxExtenderPriority)."""
@@ -64,6 +65,8 @@ class Serving:
             return {"problem": "no profile is served"}
         if pod is None:
             return {"problem": "the pod is gone"}
+        if problem := excess(pod, state.nodes.live, state.work_budget):
+            return {"problem": problem}
         cycle = self._ledger.cycle(1)
         self._remembered = cycle.remembered
         found = judge(
