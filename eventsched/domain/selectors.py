@@ -68,12 +68,14 @@ _OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
 
 class SelectorIndex(Generic[Item]):
     """Items by their selectors, so that the few that may select some labels are found without
-    looking at all of them: by the values of the first In requirement, where there is one."""
+    looking at all of them: by the values of the first In requirement, or where there is none by the
+    key of the first Exists."""
 
     def __init__(self, selector_of: Callable[[Item], Selector]) -> None:
         """Items are hashable; each is in the index once."""
         self._selector_of = selector_of
-        self._anchored: dict[tuple[str, str], dict[Item, None]] = {}
+        self._anchored: dict[tuple[str, str | None], dict[Item, None]] = {}
+        """By label; by (key, None) what needs the key and no certain value."""
         self._others: dict[Item, None] = {}
         self._length = 0
 
@@ -102,20 +104,23 @@ class SelectorIndex(Generic[Item]):
                 yield item
         if not self._anchored:
             return
-        for label in labels.items():
-            for item in self._anchored.get(label, ()):
-                if selects(self._selector_of(item), labels):
-                    yield item
+        for key, value in labels.items():
+            for label in ((key, value), (key, None)):
+                for item in self._anchored.get(label, ()):
+                    if selects(self._selector_of(item), labels):
+                        yield item
 
-    def _anchors(self, item: Item) -> list[tuple[str, str]]:
-        for each in self._selector_of(item) or ():
+    def _anchors(self, item: Item) -> list[tuple[str, str | None]]:
+        selector = self._selector_of(item) or ()
+        for each in selector:
             if each.operator == "In":
                 return [(each.key, value) for value in dict.fromkeys(each.values)]
-        return []
+        return [(each.key, None) for each in selector if each.operator == "Exists"][:1]
 
     def _buckets(self, item: Item) -> Iterator[dict[Item, None]]:
         anchors = self._anchors(item)
-        is_anchored = any(each.operator == "In" for each in self._selector_of(item) or ())
+        selector = self._selector_of(item) or ()
+        is_anchored = any(each.operator in ("In", "Exists") for each in selector)
         if not is_anchored:
             yield self._others
         for label in anchors:

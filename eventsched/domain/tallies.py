@@ -21,6 +21,8 @@ Int64s = NDArray[np.int64]
 
 MOST_QUERIES = 4096
 """Queries kept; the one that was not asked for longest is dropped first."""
+_MOST_ABOUT = 512
+"""Kinds of pods for which it is kept which terms are about them."""
 _LONGEST_LOG = 4096
 _SPARSE = 16
 """A tally is summed up row by row as long as at least so many times as many rows are 0."""
@@ -192,6 +194,8 @@ class Tallies:
         self._owners: dict[OwnedTerm, Tally] = {}
         self._term_index: SelectorIndex[OwnedTerm] = SelectorIndex(lambda term: term.selector)
         self._terms: dict[tuple[bytes, str], tuple[OwnedTerm, ...]] = {}
+        self._about: dict[Hashable, list[tuple[OwnedTerm, Tally]]] = {}
+        """What ``about`` said, until a term comes or goes."""
         self._kinds: list[tuple[Pod, dict[int, int]]] | None = None
         """The pods on nodes that no query tells apart: one of them, and how many on each row."""
 
@@ -219,9 +223,11 @@ class Tallies:
             tally = self._owners[term] = Tally(capacity)
         if not tally.total:
             self._term_index.add(term)
+            self._about.clear()
         tally.add(row, sign)
         if not tally.total:
             self._term_index.remove(term)
+            self._about.clear()
             del self._owners[term]
 
     # --- questions ------------------------------------------------------------------------
@@ -270,15 +276,23 @@ class Tallies:
         return self._kinds
 
     def about(self, pod: Pod, namespace_labels: Mapping[str, str]) -> list[tuple[OwnedTerm, Tally]]:
-        """The terms of pods on nodes that are about a pod, with how many owners each row has."""
+        """The terms of pods on nodes that are about a pod, with how many owners each row has. Not
+        to be changed: it is kept for pods that are alike."""
         if not len(self._term_index):
             return []
-        return [
-            (term, self._owners[term])
-            for term in self._term_index.selecting(pod.labels)
-            if pod.namespace in term.namespaces
-            or selects(term.namespace_selector, namespace_labels)
-        ]
+        labels = tuple(pod.labels.items()), tuple(namespace_labels.items())
+        key = pod.namespace, *labels
+        found = self._about.get(key)
+        if found is None:
+            if len(self._about) >= _MOST_ABOUT:
+                self._about.clear()
+            found = self._about[key] = [
+                (term, self._owners[term])
+                for term in self._term_index.selecting(pod.labels)
+                if pod.namespace in term.namespaces
+                or selects(term.namespace_selector, namespace_labels)
+            ]
+        return found
 
     @property
     def owning(self) -> bool:

@@ -195,6 +195,18 @@ class NodeView:
         do not hold any more. A plugin that reads them says so: ``DependsOn.SAMPLES``."""
         return self._table.samples.column(source, self._table.rows, self._table.size)[self.rows]
 
+    def label_among(self, name: str, values: Iterable[str | None]) -> Bools:
+        """bool[n]: whether the label's value is one of these, None among them where a node does not
+        have it. The values are looked up, so that it costs the same however many the nodes have."""
+        column = self._table.label(name)
+        numbers = [number for value in values if (number := column.number(value)) >= 0]
+        ids = self.ids(column)
+        if len(numbers) < 2:
+            return np.asarray(ids == (numbers[0] if numbers else -1))
+        wanted = np.zeros(len(column.values), dtype=bool)
+        wanted[numbers] = True
+        return np.asarray(wanted[ids])
+
     def label(self, name: str, question: Callable[[str | None], int]) -> Int64s:
         """int64[n]: ``question(value of the label)``, with None where a node does not have it."""
         if not len(self.rows):

@@ -3,7 +3,7 @@
 Upstream: plugins/interpodaffinity/{plugin,filtering,scoring}.go.
 """
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from functools import cached_property, partial
 
 import numpy as np
@@ -224,7 +224,7 @@ class _Surroundings:
             step = nodes.step(partial(self._hostility, label))
             codes[foes.of(nodes, step) > 0] = _EXISTING
         for label, away in self.away.items():
-            step = nodes.step(partial(_counted, self._away[label]))
+            step = nodes.step(_counter(self._away[label]))
             codes[away.of(nodes, step) > 0] = _ANTI_AFFINITY
         if self.near:
             codes[~self._near_in_trial(nodes)] = _AFFINITY
@@ -284,9 +284,18 @@ class _Surroundings:
         return list(_by_label(self.table, parts).values())
 
 
-def _counted(queries: Iterable[PodQuery], pod: Pod) -> int:
-    """How many queries count a pod."""
-    return sum(each.counts(pod) for each in queries)
+def _counter(queries: list[PodQuery]) -> Callable[[Pod], int]:
+    """How many queries count a pod. Each kind of pod is asked about once: a node's pods are few
+    kinds, and the queries may be many."""
+    known: dict[Hashable, int] = {}
+
+    def counted(pod: Pod) -> int:
+        kind = (pod.namespace, pod.deleting, tuple(pod.labels.items()))
+        if kind not in known:
+            known[kind] = sum(each.counts(pod) for each in queries)
+        return known[kind]
+
+    return counted
 
 
 def _raise(codes: dict[str, Codes], label: str, where: NDArray[np.bool_], code: int) -> None:

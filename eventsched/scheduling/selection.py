@@ -30,8 +30,7 @@ def meets(
     terms, where there are any (None: there are none; upstream: RequiredNodeAffinity.Match)."""
     found = np.ones(len(nodes), dtype=bool)
     for key, value in selector.items():
-        wanted = Requirement(key=key, operator="In", values=(value,))
-        found &= nodes.label(key, question(wanted)).astype(bool)
+        found &= nodes.label_among(key, (value,))
     if terms is not None:
         found &= matches_any(nodes, terms)
     return found
@@ -46,6 +45,8 @@ def matches_any(nodes: NodeView, terms: tuple[NodeSelectorTerm, ...]) -> Bools:
             found |= matches(nodes, term)
         except SelectorError:
             continue
+        if found.all():
+            break
     return found
 
 
@@ -57,11 +58,27 @@ def matches(nodes: NodeView, term: NodeSelectorTerm) -> Bools:
         return np.zeros(len(nodes), dtype=bool)
     found = np.ones(len(nodes), dtype=bool)
     for each in term.expressions:
-        found &= nodes.label(each.key, question(each)).astype(bool)
+        found &= holds(nodes, each)
+        if not found.any():
+            return found
     for each in term.fields:
         named = nodes.is_named(each.values[0]) if each.key == NAME_FIELD else each.values[0] == ""
         found &= named if each.operator == "In" else np.logical_not(named)
     return found
+
+
+def holds(nodes: NodeView, each: Requirement) -> Bools:
+    """bool[n]: whether an expression over a label holds."""
+    match each.operator:
+        case "In":
+            return nodes.label_among(each.key, each.values)
+        case "NotIn":
+            return ~nodes.label_among(each.key, each.values)
+        case "Exists":
+            return ~nodes.label_among(each.key, (None,))
+        case "DoesNotExist":
+            return nodes.label_among(each.key, (None,))
+    return nodes.label(each.key, question(each)).astype(bool)
 
 
 def question(each: Requirement) -> Callable[[str | None], int]:
