@@ -4,7 +4,7 @@ Upstream: apimachinery pkg/labels (Requirement.Matches). What is malformed selec
 whoever has to say so asks ``flaw`` first.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -110,7 +110,7 @@ class SelectorIndex(Generic[Item]):
                     if selects(self._selector_of(item), labels):
                         yield item
 
-    def _anchors(self, item: Item) -> list[tuple[str, str | None]]:
+    def _anchors(self, item: Item) -> Sequence[tuple[str, str | None]]:
         selector = self._selector_of(item) or ()
         for each in selector:
             if each.operator == "In":
