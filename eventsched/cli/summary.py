@@ -41,6 +41,6 @@ def summary_text(report: Report) -> str:
         parked = counted(report.parked, "pod")
         lines += ["", f"{parked} parked, as all their attempts failed by an error"]
     if report.stopped:
-        lines += ["", f"given up: {report.stopped}"]
+        lines += ["", f"ended early: {report.stopped}"]
     lines += ["", f"state digest {report.state_digest}; log head {report.log_head}"]
     return "\n".join(lines)

@@ -1,14 +1,19 @@
 """What a simulation came to."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from eventsched.domain.objects import Pod
 from eventsched.domain.records import Queue
+from eventsched.domain.registry import PersistentVolumeClaim, Registry, StorageClass
 from eventsched.domain.state import PodState
 from eventsched.eventlog.port import Usage
 from eventsched.runtime.meter import Utilization
+from eventsched.runtime.repetition import REPEATS
 from eventsched.runtime.simulation import Simulation
 from eventsched.scheduling.requeueing import PARKED_AFTER
+from eventsched.scheduling.volumes.claims import claims_of, class_of, is_bound
 
 
 class Measured(Protocol):
@@ -146,7 +151,35 @@ def _is_parked(state: PodState) -> bool:
 
 
 def _stopped(simulation: Simulation) -> str:
+    if found := simulation.repeats:
+        return _repetition(simulation, found)
     if not simulation.hopeless:
         return ""
     last = next(reversed(simulation.tally.messages.values()), "")
     return f"the last {simulation.tally.errors_in_a_row} attempts all failed; the last one: {last}"
+
+
+def _repetition(simulation: Simulation, found: list[PodState]) -> str:
+    """Which pods only come to the same end again, and what the first of them waits for."""
+    first = min(found, key=lambda each: each.pod.full_name)
+    others = len(found) - 1
+    more = f" and {others} more {'pod' if others == 1 else 'pods'}" if others else ""
+    said = simulation.tally.messages.get(first.pod.uid, "")
+    waits = "; ".join(_unbound(simulation.engine.state.registry, first.pod))
+    waits = f"; it waits for {waits}" if waits else ""
+    return (
+        f"only repetition is left: the last {REPEATS} rounds of {first.pod.full_name}{more} ended "
+        f"alike, and nothing else is to come: {said}{waits}"
+    )
+
+
+def _unbound(registry: Registry, pod: Pod) -> Iterator[str]:
+    """The pod's claims that have no volume, and who should make it."""
+    for name, _ in claims_of(pod):
+        claim = registry.get(PersistentVolumeClaim, name, pod.namespace)
+        if claim is None or is_bound(claim):
+            continue
+        kind = registry.get(StorageClass, class_of(claim))
+        maker = f" by provisioner {kind.provisioner}" if kind and kind.provisioner else ""
+        node = f" for node {claim.selected_node}" if claim.selected_node else ""
+        yield f"a volume of claim {pod.namespace}/{name}, to be made{maker}{node}"

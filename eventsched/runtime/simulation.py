@@ -3,8 +3,9 @@
 Only virtual time exists here. At each instant everything that happens is observed, then attempts
 are made until the active queue is empty; the clock moves on when all that asks something of the
 cluster is committed (what asks nothing may wait for it; docs/adr/0006). A run ends when nothing
-but the flush of unschedulable pods could still happen, or when attempts do nothing but fail with
-errors. Where the log holds a run of the same inputs already, it goes on from there (resumption.py).
+but the flush of unschedulable pods could still happen, when only repetition is left
+(repetition.py), or when attempts do nothing but fail with errors. Where the log holds a run of the
+same inputs already, it goes on from there (resumption.py).
 """
 
 import zlib
@@ -18,10 +19,12 @@ from eventsched.cluster.simulated import SimulatedCluster
 from eventsched.domain import records
 from eventsched.domain.behaviours import CURRENT
 from eventsched.domain.records import FORMAT, Queue
+from eventsched.domain.state import PodState
 from eventsched.eventlog.port import EventLog, Snapshot
 from eventsched.runtime.assembly import Assembly
 from eventsched.runtime.committer import Committer
 from eventsched.runtime.meter import Meter
+from eventsched.runtime.repetition import repeating
 from eventsched.runtime.tally import Tally
 from eventsched.runtime.writer import Writer
 from eventsched.scheduling.engine import Engine
@@ -80,6 +83,8 @@ class Simulation:
         """Things that happened in the cluster and were observed."""
         self.scheduling = False
         """Whether the present instant has come to its attempts."""
+        self.ends_early = True
+        """Whether the run ends as soon as only repetition is left."""
         self.kept_at = 0
         """The position of the newest snapshot."""
         self._log = log
@@ -95,7 +100,8 @@ class Simulation:
         often and should return soon. Raises what the log raises."""
         if self._is_cut_off:
             self._instant(self.engine.state.now, progress)
-        while not self.hopeless and (now := self._next_instant()) is not None:
+        self.ends_early = until is None
+        while not self.is_over and (now := self._next_instant()) is not None:
             if until is not None and now > until:
                 self.meter.advance(max(until, self.engine.state.now))
                 self.tally.now = max(until, self.engine.state.now)
@@ -133,6 +139,19 @@ class Simulation:
         queues = self.engine.queue_lengths
         waiting = queues[Queue.ACTIVE] + queues[Queue.BACKOFF]
         return self.tally.errors_in_a_row >= max(HOPELESS_AFTER, 3 * waiting)
+
+    @property
+    def repeats(self) -> list[PodState]:
+        """The pods that come to the same end again and again, where nothing else is left
+        (repetition.py). None in a run to a given time: that goes on to its end."""
+        if not self.ends_early or self.cluster.next_at is not None:
+            return []
+        return repeating(self.tally.rounds, self.engine.state)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether what is left leads nowhere."""
+        return self.hopeless or bool(self.repeats)
 
     @property
     def _is_cut_off(self) -> bool:

@@ -6,6 +6,7 @@ from typing import Any
 
 from eventsched.domain import records
 from eventsched.domain.records import Outcome, PodBound, PodDecided, PodQueued, Queue, Record
+from eventsched.runtime.repetition import Rounds, follow
 
 _OWN_FAILURES = frozenset({"AttemptFailed", "BindingFailed", "Parked", "PermitDenied"})
 """What moves a pod after an error that is no answer of the cluster's."""
@@ -16,7 +17,8 @@ class Tally:
     """Counts; ``messages`` are the last words said of each pod that waits, ``failures`` the first
     ones of each plugin that failed, ``now`` is in µs. ``errors_in_a_row`` are the attempts that
     ended in an error, before or after they had found a node, since a pod was bound. ``resumed``
-    counts the pods that had been placed before this process went on with the run."""
+    counts the pods that had been placed before this process went on with the run. ``rounds``: see
+    repetition.py."""
 
     placed: int = 0
     attempts: int = 0
@@ -29,9 +31,11 @@ class Tally:
     queues: Mapping[Queue, int] = field(default_factory=dict)
     messages: dict[str, str] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
+    rounds: Rounds = field(default_factory=dict)
 
     def count(self, record: Record) -> None:
         """Takes in a record."""
+        follow(self.rounds, record)
         match record:
             case PodDecided():
                 self.attempts += 1
@@ -53,7 +57,7 @@ class Tally:
                 self.messages.pop(record.uid, None)
             case records.PodAdded():
                 self.arrived += not record.pod.node_name
-            case records.PodDeleted():
+            case records.PodDeleted() | records.PodSkipped():
                 self.messages.pop(record.uid, None)
 
     def snapshot(self) -> dict[str, Any]:

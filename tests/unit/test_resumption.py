@@ -17,6 +17,7 @@ from eventsched.cluster import generated
 from eventsched.cluster.arrivals import TracePod
 from eventsched.cluster.sources import Source
 from eventsched.domain.errors import InputError
+from eventsched.domain.objects import Pod
 from eventsched.eventlog.chain import Head
 from eventsched.eventlog.memory import MemoryEventLog
 from eventsched.eventlog.port import Batch, Snapshot, Stored
@@ -27,6 +28,7 @@ from eventsched.runtime.report import Report
 from eventsched.runtime.resumption import SnapshotError, begun, resume
 from eventsched.runtime.simulation import Simulation
 from eventsched.scheduling.config import configuration
+from eventsched.scheduling.delays import Awaiting, Preparation
 from eventsched.scheduling.framework import Wait
 from tests import volumes
 from tests.builders import SECOND, make_node, make_pod
@@ -191,6 +193,23 @@ def odd() -> Source:
     )
 
 
+class Absent:
+    """Waits before the bind for what nobody does."""
+
+    name = "Absent"
+
+    def pre_bind(self, cycle: Any, pod: Pod, node: str) -> Preparation | None:
+        return Preparation((), 60) if pod.name.startswith("stuck") else None
+
+    def prepared(self, cycle: Any, pod: Pod, node: str, nodes: Any) -> Awaiting:
+        return Awaiting(frozenset())
+
+
+def stuck() -> list[TracePod]:
+    """Two pods that come to nothing, and one that is placed."""
+    return [TracePod(make_pod(name, cpu=100)) for name in ("stuck-1", "stuck-2", "p-1")]
+
+
 CASES: dict[str, Callable[[], Case]] = {
     "tight": lambda: Case(load("nodes=2,pods=14,shape=tight,seed=2"), assembly_of()),
     "mixed": lambda: Case(
@@ -219,6 +238,7 @@ CASES: dict[str, Callable[[], Case]] = {
     "preemption at permit": lambda: Case(
         crowded(3, nodes=2, pods=14), assembly_of(Hesitant), until=12 * SECOND
     ),
+    "repetition": lambda: Case(Source([make_node()], stuck()), assembly_of(Absent)),
     "volumes": lambda: Case(volumes.load(), assembly_of(), until=20 * SECOND),
 }
 
