@@ -45,7 +45,7 @@ from eventsched.runtime.simulation import DEFAULT_SEED
 from eventsched.scheduling.config.checking import check
 from eventsched.scheduling.config.completion import completed
 from eventsched.scheduling.ledger import Logged
-from eventsched.web import extender, pages, server
+from eventsched.web import descriptors, extender, pages, server
 from eventsched.web.authorization import Reviews
 from eventsched.web.metrics import Metrics
 from eventsched.web.server import Options, answering, serving
@@ -195,6 +195,7 @@ class _Process:
         self._status = LiveStatus(lease)
         self._metrics = Metrics()
         self._api: Api | None = None
+        self._most = descriptors.MOST
 
     async def run(self) -> int:
         """The whole life; the exit code."""
@@ -207,6 +208,7 @@ class _Process:
             version=__version__,
             database=shown(self._job.address),
         )
+        self._share_descriptors()
         try:
             await self._live()
         except asyncio.CancelledError:
@@ -216,6 +218,24 @@ class _Process:
             return STOPPED if self._status.replica is not None else 0
         logger.info("ended")
         return 0
+
+    def _share_descriptors(self) -> None:
+        """Says how many clients the ports take, so that the API server and the database always
+        have descriptors."""
+        settings = self._job.settings
+        serving = settings.serving
+        ports = bool(serving.port) + bool(serving.plain_health_port) + self._job.serves
+        found = descriptors.shared(ports, 2 * settings.client.concurrency)
+        self._most = found.connections
+        say = logger.warning if found.are_few else logger.info
+        say(
+            "few files may be open; raise the limit (ulimit -n)"
+            if found.are_few
+            else "file descriptors",
+            limit=found.limit,
+            reserved=found.reserved,
+            connections_per_port=found.connections,
+        )
 
     def _signalled(self) -> None:
         """The first signal ends the replica, another one the process."""
@@ -274,7 +294,7 @@ class _Process:
         configuration = shown_configuration(self._job)
         application = pages.application(self._status, self._metrics, configuration, reviews)
         addresses = await running.enter_async_context(
-            serving(_options(settings), application, pages.public(self._status))
+            serving(_options(settings, self._most), application, pages.public(self._status))
         )
         logger.info("serving", secure=addresses.secure, plain=addresses.plain)
 
@@ -284,7 +304,7 @@ class _Process:
         made = Inquiries(self._driver, seconds(settings.timeout))
         application = extender.application(msgspec.structs.asdict(settings.paths), made.ask)
         address = await running.enter_async_context(
-            answering(extender_options(settings), application)
+            answering(extender_options(settings, self._most), application)
         )
         logger.info("answering", at=address, profile=settings.profile)
         return made
@@ -325,7 +345,7 @@ class _Process:
         return LeaseElection(kube, section, identity) if section.leader_elect else Unopposed()
 
 
-def extender_options(settings: ExtenderSettings) -> Options:
+def extender_options(settings: ExtenderSettings, most: int = descriptors.MOST) -> Options:
     """Where other schedulers ask."""
     return Options(
         settings.bind_address,
@@ -334,14 +354,16 @@ def extender_options(settings: ExtenderSettings) -> Options:
         Path(settings.key_file) if settings.key_file else None,
         None if settings.tls else settings.port,
         Path(settings.client_ca_file) if settings.client_ca_file else None,
+        most,
     )
 
 
-def _options(settings: ServingSettings) -> Options:
+def _options(settings: ServingSettings, most: int = descriptors.MOST) -> Options:
     return Options(
         settings.bind_address,
         settings.port or None,
         Path(settings.cert_file) if settings.cert_file else None,
         Path(settings.key_file) if settings.key_file else None,
         settings.plain_health_port or None,
+        most=most,
     )

@@ -1,87 +1,72 @@
-"""What a client may take of the server: a connection without a whole request ends after some
-seconds, and where there are too many the oldest one makes way for the newest.
-
-So nobody can keep a probe out by holding connections: kubelets probe over fresh ones.
+"""HTTP on a connection of the pages: uvicorn's protocol, which says to the listener at which stage
+its connection is, and refuses what a proxy in front could read in another way.
 """
 
 import asyncio
-import socket
-import ssl
 
 import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
-MOST = 512
-"""Connections at a time."""
-PATIENCE = 10.0
-"""Seconds that a connection may take for its handshake, and until a request is complete."""
+from eventsched.web import listener
+from eventsched.web.listener import Connection
 
 
-class Connection(H11Protocol):
-    """One connection. ``open_`` holds all of the server's, the oldest first."""
+class Pages(H11Protocol):
+    """The protocol on one connection."""
 
     def __init__(
-        self, config: uvicorn.Config, server_state: ServerState, open_: "dict[Connection, None]"
+        self, config: uvicorn.Config, server_state: ServerState, connection: Connection
     ) -> None:
         super().__init__(config=config, server_state=server_state, app_state={})
-        self._open = open_
-        self._overdue: asyncio.TimerHandle | None = None
+        self._connection = connection
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Lets the oldest go where there are too many."""
+        """Waits for a request."""
         super().connection_made(transport)
-        self._open[self] = None
-        if len(self._open) > MOST:
-            next(iter(self._open)).drop()
-        self._wait()
+        self._connection.made(transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forgets it."""
-        self._open.pop(self, None)
-        self._stop_waiting()
+        self._connection.lost()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         """Takes in a part of a request."""
+        self._connection.receiving()
         super().data_received(data)
-        self._wait()
+        self._say()
 
     def on_response_complete(self) -> None:
-        """Waits for the next request."""
+        """Waits for the next request, or for what is missing of this one."""
+        if self.conn.their_state is not h11.SEND_BODY:
+            self._connection.answered(listener.PATIENCE)
         super().on_response_complete()
-        self._wait()
+        self._say()
 
-    def drop(self) -> None:
-        """Ends it at once, whatever it is at."""
-        self._open.pop(self, None)
-        self._stop_waiting()
-        self.transport.abort()
+    def pause_writing(self) -> None:
+        """The client does not read."""
+        super().pause_writing()
+        self._connection.blocked()
 
-    def _wait(self) -> None:
-        """What comes in pieces has no more time than what does not come."""
+    def resume_writing(self) -> None:
+        """It does again."""
+        super().resume_writing()
+        self._connection.unblocked()
+
+    def send_400_response(self, msg: str) -> None:
+        """For a request that cannot be read. Nothing more is said where an answer has begun, or is
+        over and the rest of the request's body is what cannot be read."""
+        if self.cycle is not None and not self.cycle.response_complete:
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        if self.conn.our_state is h11.IDLE or self.conn.our_state is h11.SEND_RESPONSE:
+            super().send_400_response(msg)
+        else:
+            self.transport.close()
+
+    def _say(self) -> None:
+        """Whether a request is whole now."""
         if self.conn.their_state not in (h11.IDLE, h11.SEND_BODY):
-            self._stop_waiting()
-        elif self._overdue is None and self in self._open:
-            self._overdue = self.loop.call_later(PATIENCE, self.drop)
-
-    def _stop_waiting(self) -> None:
-        if self._overdue is not None:
-            self._overdue.cancel()
-            self._overdue = None
-
-
-async def accepting(
-    server: uvicorn.Server, listening: socket.socket, tls: ssl.SSLContext | None
-) -> asyncio.Server:
-    """Begins to accept connections for a uvicorn server, with ``tls`` where it is given."""
-    open_: dict[Connection, None] = {}
-    patience = None if tls is None else PATIENCE
-    return await asyncio.get_running_loop().create_server(
-        lambda: Connection(server.config, server.server_state, open_),
-        sock=listening,
-        ssl=tls,
-        ssl_handshake_timeout=patience,
-        ssl_shutdown_timeout=patience,
-    )
+            self._connection.answering()

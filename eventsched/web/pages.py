@@ -14,7 +14,7 @@ from typing import Any
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
 from starlette.middleware import Middleware
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -103,8 +103,16 @@ class _Shield:
                 message["headers"] = [*message["headers"], *_HEADERS]
             await send(message)
 
+        try:
+            await self._admitted(scope, receive, dressed)
+        except ClientDisconnect:
+            return  # in the middle of its request: there is nobody to answer
+
+    async def _admitted(self, scope: Scope, receive: Receive, dressed: Send) -> None:
         path: str = scope["path"]
-        if path.split("/")[1] in _OPEN:
+        if problem := _problem(scope):
+            await _malformed(problem)(scope, receive, dressed)
+        elif path.split("/")[1] in _OPEN:
             await self._app(scope, receive, dressed)
         elif self._under_way >= MOST_UNDER_WAY:
             busy = HTTPStatus.SERVICE_UNAVAILABLE
@@ -125,6 +133,21 @@ class _Shield:
                 await _refusal(refused)(scope, receive, send)
                 return
         await self._app(scope, receive, send)
+
+
+def _problem(scope: Scope) -> str:
+    """What is wrong with a request that HTTP allows, "" if nothing is. A body of two lengths is one
+    that a proxy in front may end elsewhere (RFC 9112, 6.1)."""
+    if not scope["path"].startswith("/"):
+        return "the target of a request is a path here"
+    names = {name for name, _ in scope["headers"]}
+    if {b"content-length", b"transfer-encoding"} <= names:
+        return "Content-Length and Transfer-Encoding exclude each other"
+    return ""
+
+
+def _malformed(problem: str) -> Response:
+    return PlainTextResponse(f"{problem}\n", HTTPStatus.BAD_REQUEST, {"connection": "close"})
 
 
 def _refusal(refused: RefusedError) -> Response:

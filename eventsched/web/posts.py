@@ -11,24 +11,30 @@ import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from http import HTTPStatus
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import structlog
 from aiohttp import StreamReader, web
 from aiohttp.abc import AbstractStreamWriter
+from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.http_parser import RawRequestMessage
-from aiohttp.web_protocol import RequestHandler
+from aiohttp.web import RequestPayloadError
+
+from eventsched.web import listener
+from eventsched.web.descriptors import MOST
+from eventsched.web.listener import Connection, Listener
 
 LONGEST = 256 * 2**20
 """Bytes that a body may have: 15,000 whole nodes come to about 150 MB."""
-MOST = 512
-"""Connections at a time; the oldest makes way for the newest."""
-PATIENCE = 10.0
-"""Seconds that a connection may take for its handshake, and for a body."""
 IDLE = 120.0
 """Seconds that a connection may wait for the next request. Go's clients give theirs up after 90:
 whoever closes first at the same moment as the other asks makes that question fail."""
 _END = 5.0
 """Seconds that questions under way get when the server ends."""
+_LINGER = 1.0
+"""Seconds for which the rest of a body is read that was refused, so that the client sees why."""
+
+logger = structlog.get_logger()
 
 
 class Asked(NamedTuple):
@@ -53,39 +59,100 @@ Handle = Callable[[Asked], Awaitable[Answer]]
 """Answers a request; raises nothing but what is a defect."""
 
 
-class _Server(web.Server):
-    """Lets the oldest connection go where there are too many."""
+class _Protocol(web.RequestHandler):
+    """aiohttp's protocol, which says to the listener at which stage its connection is."""
 
-    def connection_made(self, handler: RequestHandler, transport: asyncio.Transport) -> None:
-        super().connection_made(handler, transport)
-        if len(self.connections) > MOST:
-            self.connections[0].force_close()
+    __slots__ = ("connection",)
+
+    def __init__(self, connection: Connection, server: web.Server) -> None:
+        super().__init__(
+            server,
+            loop=asyncio.get_running_loop(),
+            access_log=None,  # type: ignore[arg-type]
+            keepalive_timeout=IDLE,
+            lingering_time=_LINGER,
+            auto_decompress=False,
+        )
+        self.connection = connection
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Waits for a request."""
+        super().connection_made(transport)
+        assert isinstance(transport, asyncio.Transport)
+        self.connection.made(transport)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """Forgets it."""
+        self.connection.lost()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Takes in a part of a request."""
+        if not self.connection.answers:
+            self.connection.receiving()
+        super().data_received(data)
+
+    def pause_writing(self) -> None:
+        """The client does not read."""
+        super().pause_writing()
+        self.connection.blocked()
+
+    def resume_writing(self) -> None:
+        """It does again."""
+        super().resume_writing()
+        self.connection.unblocked()
+
+    async def finish_response(
+        self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
+    ) -> tuple[web.StreamResponse, bool]:
+        """Sends an answer; then waits for the next request."""
+        try:
+            return await super().finish_response(request, resp, start_time)
+        finally:
+            self.connection.answered(IDLE)
+
+    def log_exception(self, *args: Any, **kw: Any) -> None:
+        """What cannot be read is the client's mistake, and no more than that."""
+        problem = kw.get("exc_info")
+        if isinstance(problem, HttpProcessingError | RequestPayloadError | ConnectionError):
+            logger.debug("a request cannot be read", reason=str(problem))
+        else:
+            super().log_exception(*args, **kw)
 
 
-async def _answer(request: web.BaseRequest, handle: Handle) -> Answer:
+async def _answer(request: web.BaseRequest, connection: Connection, handle: Handle) -> Answer:
+    if {"Content-Length", "Transfer-Encoding"} <= request.headers.keys():
+        return Answer(HTTPStatus.BAD_REQUEST, b"two lengths of a body\n", last=True)
+    connection.untimed()
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(listener.PATIENCE):
             body = await request.read()
     except TimeoutError:
         return Answer(HTTPStatus.REQUEST_TIMEOUT, b"the body does not come\n", last=True)
+    except RequestPayloadError:
+        return Answer(HTTPStatus.BAD_REQUEST, b"the body cannot be read\n", last=True)
     except web.HTTPRequestEntityTooLarge:
         said = f"a request has at most {LONGEST} bytes\n"
         return Answer(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, said.encode(), last=True)
+    connection.answering()
     return await handle(Asked(request.method, request.path, body))
 
 
 @asynccontextmanager
 async def accepting(
-    listening: socket.socket, tls: ssl.SSLContext | None, handle: Handle
+    listening: socket.socket,
+    tls: ssl.SSLContext | None,
+    handle: Handle,
+    most: int = MOST,
 ) -> AsyncIterator[None]:
-    """Answers while the block runs, with ``tls`` where it is given; then what is under way gets
-    some seconds."""
+    """Answers while the block runs, with ``tls`` where it is given, at most ``most`` connections at
+    a time; then what is under way gets some seconds."""
     loop = asyncio.get_running_loop()
 
     def request(
         message: RawRequestMessage,
         payload: StreamReader,
-        protocol: RequestHandler,
+        protocol: web.RequestHandler,
         writer: AbstractStreamWriter,
         task: "asyncio.Task[None]",
     ) -> web.BaseRequest:
@@ -94,28 +161,22 @@ async def accepting(
         )
 
     async def respond(request: web.BaseRequest) -> web.StreamResponse:
-        answer = await _answer(request, handle)
+        protocol = request.protocol
+        assert isinstance(protocol, _Protocol)
+        answer = await _answer(request, protocol.connection, handle)
         kind = "application/json" if answer.is_json else "text/plain"
         response = web.Response(body=answer.body, status=answer.status, content_type=kind)
         if answer.last:
             response.force_close()
         return response
 
-    server = _Server(
-        respond,
-        request_factory=request,
-        access_log=None,
-        keepalive_timeout=IDLE,
-        auto_decompress=False,
-    )
-    patience = None if tls is None else PATIENCE
-    accepted = await loop.create_server(
-        server, sock=listening, ssl=tls, ssl_handshake_timeout=patience,
-        ssl_shutdown_timeout=patience,
-    )  # fmt: skip
+    server = web.Server(respond, request_factory=request)
+    accepted = Listener(listening, tls, most, lambda connection: _Protocol(connection, server))
+    accepted.start()
     try:
         yield
     finally:
         accepted.close()
         server.pre_shutdown()
         await server.shutdown(_END)
+        accepted.drop_all()

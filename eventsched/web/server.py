@@ -18,8 +18,11 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from eventsched.domain.errors import InputError, UnavailableError
-from eventsched.web import connections, posts
+from eventsched.web import posts
 from eventsched.web.certificates import Certificates, Files, SelfMade, own_names
+from eventsched.web.connections import Pages
+from eventsched.web.descriptors import MOST
+from eventsched.web.listener import Listener
 from eventsched.web.posts import Handle
 
 _END = 5
@@ -41,6 +44,8 @@ class Options:
     plain_health_port: int | None = None
     client_ca_file: Path | None = None
     """Authorities of which whoever connects over HTTPS needs a certificate; None for anybody."""
+    most: int = MOST
+    """Connections of each port at a time."""
 
 
 @dataclass(frozen=True)
@@ -52,20 +57,7 @@ class Addresses:
 
 
 class _Server(uvicorn.Server):
-    """uvicorn without its hands on the process's signals, and with connections of ours (see
-    connections.py)."""
-
-    def __init__(
-        self, config: uvicorn.Config, listening: socket.socket, tls: ssl.SSLContext | None
-    ) -> None:
-        super().__init__(config)
-        self._listening, self._tls = listening, tls
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begins to accept connections."""
-        await super().startup(sockets=[])
-        accepting = connections.accepting(self, self._listening, self._tls)
-        self.servers.append(await accepting)
+    """uvicorn without its hands on the process's signals; connections come from a listener."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -98,7 +90,7 @@ async def serving(options: Options, app: ASGIApp, public: ASGIApp) -> AsyncItera
                 listening = _listening(options.bind_address, port, field)
                 running.callback(listening.close)
                 urls[scheme] = _url(scheme, listening)
-                await running.enter_async_context(_run(shown, listening, tls))
+                await running.enter_async_context(_run(shown, listening, tls, options.most))
         yield Addresses(urls["https"], urls["http"])
 
 
@@ -109,13 +101,13 @@ async def answering(options: Options, handle: Handle) -> AsyncIterator[str]:
     tls = None if options.port is None else _certificates(options).context
     port = options.plain_health_port if options.port is None else options.port
     with closing(_listening(options.bind_address, port or 0, "extender.port")) as listening:
-        async with posts.accepting(listening, tls, handle):
+        async with posts.accepting(listening, tls, handle, options.most):
             yield _url("https" if tls else "http", listening)
 
 
 @asynccontextmanager
 async def _run(
-    app: ASGIApp, listening: socket.socket, tls: ssl.SSLContext | None
+    app: ASGIApp, listening: socket.socket, tls: ssl.SSLContext | None, most: int
 ) -> AsyncIterator[None]:
     config = uvicorn.Config(
         app,
@@ -129,15 +121,21 @@ async def _run(
         proxy_headers=False,
         timeout_graceful_shutdown=_END,
     )
-    server = _Server(config, listening, tls)
-    task = asyncio.create_task(server.serve([listening]), name="web")
+    server = _Server(config)
+    accepted = Listener(
+        listening, tls, most, lambda connection: Pages(config, server.server_state, connection)
+    )
+    task = asyncio.create_task(server.serve([]), name="web")
     try:
         while not server.started and not task.done():
             await asyncio.sleep(0)
+        accepted.start()
         yield
     finally:
+        accepted.close()
         server.should_exit = True
         await task
+        accepted.drop_all()
 
 
 def _certificates(options: Options) -> Certificates:

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from eventsched.web import connections, pages
+from eventsched.web import listener, pages
 from eventsched.web.server import Addresses
 from tests.web.facts import ask, trusting
 from tests.web.test_server import running
@@ -40,12 +40,11 @@ async def ended(streams: Streams) -> bytes:
         return b""
 
 
-def test_idle_connections_keep_no_probe_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_idle_connections_keep_no_probe_out() -> None:
     """The oldest of them makes way."""
-    monkeypatch.setattr(connections, "MOST", 4)
 
     async def story() -> tuple[list[int], bytes]:
-        async with running() as at, held(at, 4) as idle:
+        async with running(most=4) as at, held(at, 4) as idle:
             paths = ("/livez", "/readyz", "/metrics")
             statuses = [(await ask(at.secure + path)).status for path in paths]
             return statuses, await ended(idle[0])
@@ -67,7 +66,7 @@ def test_a_connection_without_a_whole_request_ends(
 ) -> None:
     async def story() -> list[bytes]:
         async with running() as at:
-            monkeypatch.setattr(connections, "PATIENCE", 0.2)  # but not for handshakes
+            monkeypatch.setattr(listener, "PATIENCE", 0.2)
             async with held(at, 2, sent) as made:
                 return [await ended(each) for each in made]
 
@@ -75,7 +74,7 @@ def test_a_connection_without_a_whole_request_ends(
 
 
 def test_a_connection_without_a_handshake_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "PATIENCE", 0.2)
+    monkeypatch.setattr(listener, "HANDSHAKE", 0.2)
 
     async def story() -> bytes:
         async with running() as at:

@@ -7,7 +7,8 @@ from http import HTTPStatus
 
 import pytest
 
-from eventsched.web import posts
+from eventsched.web import listener, posts
+from eventsched.web.descriptors import MOST
 from eventsched.web.posts import Answer, Asked
 from eventsched.web.server import Options, answering
 
@@ -44,9 +45,9 @@ class Server:
 
 
 @asynccontextmanager
-async def served() -> AsyncIterator[Server]:
+async def served(most: int = MOST) -> AsyncIterator[Server]:
     made: list[Server] = []
-    options = Options(port=None, plain_health_port=0)
+    options = Options(port=None, plain_health_port=0, most=most)
     async with answering(options, lambda asked: made[0].answer(asked)) as url:
         made.append(Server(int(url.rpartition(":")[2])))
         yield made[0]
@@ -126,11 +127,10 @@ def test_what_is_under_way_is_answered_when_the_server_ends() -> None:
 
 def test_who_says_too_little_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     """And the oldest connection where there are too many."""
-    monkeypatch.setattr(posts, "PATIENCE", 0.05)
-    monkeypatch.setattr(posts, "MOST", 2)
+    monkeypatch.setattr(listener, "PATIENCE", 0.05)
 
     async def story() -> list[bytes]:
-        async with served() as server:
+        async with served(most=2) as server:
             found = [await server.say(POST + b"\r\n")]
             ends = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(3)]
             found.append(await asyncio.wait_for(_read(ends[0][0]), 20))

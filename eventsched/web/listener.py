@@ -1,0 +1,245 @@
+"""The listening side of every port: connections are counted when they are accepted, each stage of
+one has a deadline, and beyond the limit the least useful one is dropped.
+
+    accepted ─▶ receiving ─▶ answering ─▶ waiting ─▶ receiving ─▶ …
+     (with TLS: handshake)      a whole request       kept alive
+
+What serves HTTP on a connection says at which stage it is. To be dropped are, in this order, those
+that never completed a request, those that wait for another one, those that are being answered; of
+each the one that has been there longest. So a client that asks keeps its connection, and a probe
+over a fresh one is not kept out by clients that hold connections and say nothing.
+"""
+
+import asyncio
+import errno
+import socket
+import ssl
+from collections.abc import Callable
+from contextlib import suppress
+from enum import IntEnum
+
+import structlog
+
+HANDSHAKE = 10.0
+"""Seconds for a handshake."""
+PATIENCE = 10.0
+"""Seconds for the headers of a request, for its body, and for a client to take what is written."""
+_BATCH = 16
+"""Connections accepted at a time; the scheduler shares the event loop."""
+_PAUSE = 0.5
+"""Seconds without accepting when the process or the machine is out of descriptors."""
+_EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+
+logger = structlog.get_logger()
+
+
+class _Rank(IntEnum):
+    """What is dropped first."""
+
+    FRESH = 0
+    KEPT = 1
+    ANSWERING = 2
+
+
+class Connection:
+    """One accepted connection. The protocol on it calls the methods below."""
+
+    def __init__(self, listener: "Listener", accepted: socket.socket) -> None:
+        self.rank = _Rank.FRESH
+        self._listener = listener
+        self._socket: socket.socket | None = accepted
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+        self._overdue: asyncio.TimerHandle | None = None
+        self._blocked: asyncio.TimerHandle | None = None
+        self._receives = False
+        self._has_completed = False
+        self._opening = self._loop.create_task(self._open(), name="connection")
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is counted."""
+        return self._listener.holds(self)
+
+    @property
+    def answers(self) -> bool:
+        """Whether a request is being answered."""
+        return self.rank is _Rank.ANSWERING
+
+    # --- said by the protocol -----------------------------------------------------------------
+
+    def made(self, transport: asyncio.Transport) -> None:
+        """The handshake is done; the headers of a request have to come."""
+        self._transport = transport
+        if self.is_open:
+            self.receiving()
+        else:  # dropped at this very moment
+            transport.abort()
+
+    def receiving(self) -> None:
+        """A part of a request has come, or a first request has to come: the rest has no more time
+        than all of it."""
+        if not self._receives and self.is_open:
+            self._receives = True
+            self._due_in(PATIENCE)
+
+    def answering(self) -> None:
+        """A request is whole, and is being answered for as long as that takes."""
+        self._receives = False
+        self._due_in(None)
+        self._listener.ranked(self, _Rank.ANSWERING)
+
+    def answered(self, patience: float) -> None:
+        """The next request has to begin within ``patience`` seconds. Only a request that came whole
+        (``answering``) makes the connection one that is worth keeping."""
+        self._has_completed |= self.rank is _Rank.ANSWERING
+        self._receives = False
+        self._due_in(patience)
+        self._listener.ranked(self, _Rank.KEPT if self._has_completed else _Rank.FRESH)
+
+    def untimed(self) -> None:
+        """The protocol itself sees to the deadline of what comes next, a body."""
+        self._due_in(None)
+
+    def blocked(self) -> None:
+        """The client does not take what is written."""
+        if self._blocked is None and self.is_open:
+            self._blocked = self._loop.call_later(PATIENCE, self.drop)
+
+    def unblocked(self) -> None:
+        """It takes it again."""
+        if self._blocked is not None:
+            self._blocked.cancel()
+            self._blocked = None
+
+    def lost(self) -> None:
+        """It is closed."""
+        self._due_in(None)
+        self.unblocked()
+        self._listener.forget(self)
+
+    def drop(self) -> None:
+        """Ends it at once, at whatever stage."""
+        self.lost()
+        if self._transport is not None:
+            self._transport.abort()
+            return
+        self._opening.cancel()
+        if self._socket is not None:  # the task has not begun: nobody else owns the socket
+            self._socket.close()
+
+    # ------------------------------------------------------------------------------------------
+
+    async def _open(self) -> None:
+        """Hands the socket to a transport, and with TLS waits for the handshake."""
+        accepted, self._socket = self._socket, None
+        assert accepted is not None
+        tls = self._listener.tls
+        patience = None if tls is None else HANDSHAKE
+        try:
+            await self._loop.connect_accepted_socket(
+                lambda: self._listener.protocol(self),
+                accepted,
+                ssl=tls,
+                ssl_handshake_timeout=patience,
+                ssl_shutdown_timeout=patience,
+            )
+        except OSError as error:  # also those of TLS, and a handshake that takes too long
+            logger.debug("no connection came about", reason=str(error) or type(error).__name__)
+            self.lost()
+        except asyncio.CancelledError:
+            # The transport closes it, and does so too if its handshake had not begun.
+            with suppress(OSError):
+                accepted.shutdown(socket.SHUT_RDWR)
+            raise
+
+    def _due_in(self, seconds: float | None) -> None:
+        if self._overdue is not None:
+            self._overdue.cancel()
+            self._overdue = None
+        if seconds is not None and self.is_open:
+            self._overdue = self._loop.call_later(seconds, self.drop)
+
+
+class Listener:
+    """Accepts the connections of one port from ``start`` until ``close``; at most ``most`` at a
+    time. ``make`` gives the protocol for a connection."""
+
+    def __init__(
+        self,
+        listening: socket.socket,
+        tls: ssl.SSLContext | None,
+        most: int,
+        make: Callable[[Connection], asyncio.Protocol],
+    ) -> None:
+        self.tls, self.protocol = tls, make
+        self._listening, self._most = listening, most
+        self._ranked: tuple[dict[Connection, None], ...] = tuple({} for _ in _Rank)
+        self._loop = asyncio.get_running_loop()
+        self._resuming: asyncio.TimerHandle | None = None
+
+    @property
+    def connections(self) -> list[Connection]:
+        """All of them, what would be dropped first standing first."""
+        return [each for rank in self._ranked for each in rank]
+
+    def start(self) -> None:
+        """Begins to accept."""
+        self._listening.setblocking(False)
+        self._resuming = None
+        self._loop.add_reader(self._listening, self._accept)
+
+    def close(self) -> None:
+        """Closes the port. Connections stay."""
+        if self._resuming is not None:
+            self._resuming.cancel()
+        self._loop.remove_reader(self._listening)
+        self._listening.close()
+
+    def drop_all(self) -> None:
+        """Ends what there is."""
+        for each in self.connections:
+            each.drop()
+
+    def ranked(self, connection: Connection, rank: _Rank) -> None:
+        """It becomes the last of a rank to be dropped."""
+        if self._ranked[connection.rank].pop(connection, self) is None:
+            connection.rank = rank
+            self._ranked[rank][connection] = None
+
+    def forget(self, connection: Connection) -> None:
+        """It counts no more."""
+        self._ranked[connection.rank].pop(connection, None)
+
+    def holds(self, connection: Connection) -> bool:
+        """Whether it counts."""
+        return connection in self._ranked[connection.rank]
+
+    def _accept(self) -> None:
+        for _ in range(_BATCH):
+            try:
+                accepted, _address = self._listening.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                if error.errno not in _EXHAUSTED:
+                    raise
+                self._pause(error)
+                return
+            accepted.setblocking(False)
+            connection = Connection(self, accepted)
+            self._ranked[_Rank.FRESH][connection] = None
+            if sum(map(len, self._ranked)) > self._most:
+                self._first().drop()
+
+    def _first(self) -> Connection:
+        return next(each for rank in self._ranked for each in rank)
+
+    def _pause(self, error: OSError) -> None:
+        """Somebody else needs descriptors more: a connection that never asked makes room, and no
+        other takes it for a while."""
+        logger.warning("no connection can be accepted", reason=error.strerror, again_in=_PAUSE)
+        if self._ranked[_Rank.FRESH]:
+            self._first().drop()
+        self._loop.remove_reader(self._listening)
+        self._resuming = self._loop.call_later(_PAUSE, self.start)

@@ -1,0 +1,104 @@
+"""Each kind of port that eventsched listens on, alone, and clients that speak to it by bytes."""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from http import HTTPStatus
+from urllib.parse import urlsplit
+
+from eventsched.web import extender, pages
+from eventsched.web.authorization import Reviews
+from eventsched.web.descriptors import MOST
+from eventsched.web.metrics import Metrics
+from eventsched.web.server import Options, answering, serving
+from tests.web.facts import Facts, trusting
+
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+KINDS = ("pages over https", "pages over http", "extender over http", "extender over https")
+
+
+@dataclass(frozen=True)
+class Port:
+    """One that is listened on. ``whole`` is a request that is answered 200, its connection kept;
+    ``half_body`` is one whose body is not all there."""
+
+    number: int
+    tls: ssl.SSLContext | None
+    whole: bytes
+    half_body: bytes
+
+    async def connect(self) -> Streams:
+        """A connection, its handshake done."""
+        return await asyncio.open_connection("127.0.0.1", self.number, ssl=self.tls)
+
+    async def knock(self) -> Streams:
+        """A connection without a handshake."""
+        return await asyncio.open_connection("127.0.0.1", self.number)
+
+
+PROBE = b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"
+LEVEL = b"PUT /debug/flags/v HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nde"
+QUESTION = b"POST /filter HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\n{}  "
+
+
+async def _agree(verb: str, body: bytes) -> tuple[int, bytes]:
+    return HTTPStatus.OK, b"{}"
+
+
+@asynccontextmanager
+async def listening(
+    kind: str,
+    most: int = MOST,
+    review: Callable[[str, bytes], Awaitable[tuple[int, bytes]]] | None = None,
+    ask: extender.Ask = _agree,
+) -> AsyncIterator[Port]:
+    """A port of this kind. ``review`` decides who may read pages; ``ask`` answers schedulers."""
+    what, _, scheme = kind.partition(" over ")
+    secure = scheme == "https"
+    options = Options(
+        port=0 if secure else None, plain_health_port=None if secure else 0, most=most
+    )
+    tls = trusting() if secure else None
+    if what == "pages":
+        facts = Facts()
+        app = pages.application(facts, Metrics(), {}, Reviews(review) if review else None)
+        async with serving(options, app, pages.public(facts)) as at:
+            yield Port(urlsplit(at.secure or at.plain).port or 0, tls, PROBE, LEVEL)
+    else:
+        async with answering(options, extender.application({"filter": "/filter"}, ask)) as url:
+            yield Port(urlsplit(url).port or 0, tls, QUESTION, QUESTION[:-2])
+
+
+async def answer(streams: Streams, request: bytes) -> bytes:
+    """The status of a request over a connection that stays open; b"" where it has ended."""
+    reader, writer = streams
+    try:
+        writer.write(request)
+        head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 20)
+        for line in head.lower().split(b"\r\n"):
+            name, _, value = line.partition(b":")
+            if name == b"content-length":
+                await asyncio.wait_for(reader.readexactly(int(value)), 20)
+        return head.split()[1]
+    except (OSError, asyncio.IncompleteReadError):
+        return b""
+
+
+async def ended(streams: Streams) -> bytes:
+    """What comes until the server ends a connection."""
+    came = b""
+    try:
+        async with asyncio.timeout(20):
+            while part := await streams[0].read(65536):
+                came += part
+    except (ConnectionError, ssl.SSLError):
+        pass
+    return came
+
+
+def leave(*connections: Streams) -> None:
+    """Ends connections from the client's side, at once."""
+    for _, writer in connections:
+        writer.transport.abort()
