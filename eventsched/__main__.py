@@ -2,6 +2,6 @@
 
 import sys
 
-from eventsched.cli.main import main
+from eventsched.entry import main
 
 sys.exit(main())

@@ -6,3 +6,4 @@ DIFFERS = 1
 ENVIRONMENT = 3
 STOPPED = 130
 """By Ctrl-C, as shells expect."""
+# 143 (128 + SIGTERM): SIGTERM ended a command that has nothing to end in order (signals.py).

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from eventsched import __version__
+from eventsched import __version__, signals
 from eventsched.cli.exits import BAD_INPUT, ENVIRONMENT, STOPPED
 from eventsched.cli.places import database_of
 from eventsched.domain.errors import InputError
@@ -17,7 +17,6 @@ from eventsched.eventlog.errors import (
     FencedError,
     UnavailableError,
 )
-from eventsched.scheduling.guard import OverrunError
 
 COMMANDS = {
     "run": "schedule the pods of a cluster",
@@ -78,6 +77,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         else:
             commands.add_parser(name, help=told)
     options = parser.parse_args(arguments)
+    if signals.asked_to_end():
+        return signals.ENDED_BY_SIGTERM
     try:
         code: int = options.run(options)
     except InputError as problem:
@@ -100,7 +101,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             file=sys.stderr,
         )
         return ENVIRONMENT
-    except OverrunError as overrun:
+    except _overruns() as overrun:
         print(f"eventsched {options.command}: {overrun}; mend the plugin", file=sys.stderr)
         return BAD_INPUT
     except BrokenPipeError:
@@ -120,6 +121,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"eventsched {options.command}: the database says: {said}", file=sys.stderr)
         return ENVIRONMENT
     return code
+
+
+def _overruns() -> tuple[type[BaseException], ...]:
+    """What a plugin that takes too long raises, once plugins are imported at all."""
+    guard = sys.modules.get("eventsched.scheduling.guard")
+    return () if guard is None else (guard.OverrunError,)
 
 
 def _said_by_the_database(problem: Exception) -> str | None:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import msgspec
 import structlog
 
-from eventsched import __version__
+from eventsched import __version__, signals
 from eventsched.cli.exits import STOPPED
 from eventsched.cluster.kube.api import Api
 from eventsched.cluster.kube.election import own_identity
@@ -203,6 +203,8 @@ class _Process:
         loop = asyncio.get_running_loop()
         for each in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(each, self._signalled)
+        if signals.asked_to_end():
+            return 0
         logger.info(
             "eventsched",
             version=__version__,

@@ -35,6 +35,7 @@ from eventsched.scheduling.guard import Guard
 from eventsched.scheduling.profile import Profile
 from eventsched.scheduling.queue import Backoff
 from eventsched.scheduling.sampling import Sampling, wanted
+from eventsched.signals import Terminated
 
 ENTRY_POINTS = "eventsched.plugins"
 
@@ -212,6 +213,8 @@ def _imported(path: Path) -> ModuleType:
     sys.modules[spec.name] = module  # where typed Args and inspect look for it
     try:
         spec.loader.exec_module(module)
+    except Terminated:
+        raise
     except (Exception, SystemExit) as raised:
         # Somebody's file: whatever it raises, or that it ends the process, is bad input.
         said = f"does not import: {_line(raised, path)}{type(raised).__name__}: {raised}"

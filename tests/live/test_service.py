@@ -9,6 +9,7 @@ import pytest
 from eventsched import __version__
 from eventsched.cli import run, service
 from eventsched.cli.service import Job
+from eventsched.domain.behaviours import CURRENT
 from eventsched.domain.errors import InputError
 from eventsched.domain.records import FORMAT, StreamStarted
 from eventsched.plugins import IN_TREE
@@ -155,6 +156,7 @@ def test_all_settings_reach_the_terms(file: Path) -> None:
         inputs={"configuration": of.assembly.digest},
         configuration=FIRST,
         plugins=of.assembly.sources,
+        flags=CURRENT,
     )
     assert set(of.assembly.sources) <= set(IN_TREE)
     assert (plan.address, plan.stream, plan.holder) == ("postgresql://u@h/d", "filed", "me")

@@ -150,7 +150,8 @@ class Replica:
         await follower.there()
         await asyncio.sleep(self._rest)
         self._rest = 0.0
-        await self._election.won()
+        if not self._ended.is_set():
+            await self._election.won()
 
     async def _term(
         self, standby: Standby, follower: Follower, asked: Callable[[Driver], Awaitable[None]]
