@@ -4,6 +4,7 @@ against the migrations."""
 from sqlalchemy import (
     JSON,
     BigInteger,
+    Boolean,
     CheckConstraint,
     Column,
     DateTime,
@@ -94,6 +95,12 @@ batch = Table(
     _hash(),
     Column("mark", JSON, nullable=False),
     Column("body", JSON, nullable=False),
+    Index(
+        "batch_preemptions",
+        "stream",
+        "first",
+        postgresql_where=text('strpos(body::text, \'"kind":"PreemptionDecided"\') > 0'),
+    ),
 )
 
 detail = Table(
@@ -126,6 +133,25 @@ pod = Table(
     _text("name"),
     Index("pod_name", "stream", "name"),
 )
+
+pod_now = Table(
+    "pod_now",
+    metadata,
+    Column("uid", Uuid, primary_key=True),
+    *(_big(name) for name in ("seq", "since")),
+    *(_big(name, nullable=True) for name in ("waiting_since", "decided_seq")),
+    _int("stream", key=True),
+    *(_int(name) for name in ("attempts", "priority")),
+    Column("verdict", Integer),
+    Column("deleting", Boolean, nullable=False),
+    *(_text(name) for name in ("state", "namespace", "name", "scheduler")),
+    *(
+        _text(name, nullable=True)
+        for name in (
+            "owner_kind", "owner_name", "node", "nominated", "asked", "plugin", "message",
+        )
+    ),
+)  # fmt: skip
 
 decision = Table(
     "decision",
@@ -184,6 +210,7 @@ _COMMENTS = {
     "snapshot": "State at a position; a cache",
     "node": "Derived: the node of each row of the vectors",
     "pod": "Derived: names of pods",
+    "pod_now": "Derived: the pods that there are, and where each stands; gone with the pod",
     "decision": "Derived: one row an attempt",
     "verdict": "Derived: the words that a code stands for",
     "scoring": "Derived: the score columns that a number stands for",

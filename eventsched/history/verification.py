@@ -28,6 +28,7 @@ from eventsched.history.verified_log import (
     NoLogError,
     Packed,
 )
+from eventsched.history.verified_pods import KINDS, PodsNow
 from eventsched.history.verified_preemptions import Pods, Preemptions
 from eventsched.history.verified_rows import Rows
 
@@ -154,6 +155,7 @@ class _Verification:
         )
         tables = log.tables
         self._rows = None if tables is None else Rows(tables, self._report)
+        self._pods_now = None if tables is None else PodsNow(tables, self._report)
         snapshots = [] if tables is None else tables.snapshots()
         self._chain = Chain(log.stream, log.epochs, snapshots, self._report)
         self._step, self._now = -1, -(2**63)
@@ -203,6 +205,8 @@ class _Verification:
         self._chain.finish(self._log.head)
         if self._rows is not None and not self._lost:
             self._rows.finish(self._chain.next)
+        if self._pods_now is not None and not self._lost:
+            self._pods_now.finish(self._chain.next)
         for detail in self._log.details(2**63)[:1]:
             self._report(detail.seq, "a detail row for a position after the end of the log")
 
@@ -244,6 +248,8 @@ class _Verification:
                 self._now = at
                 if cause != self._step:
                     self._step = position
+                if kind in KINDS and self._pods_now is not None:
+                    self._pods_now.take(position, at, record)
                 if kind in _JUDGED:
                     self._judge(position, at, record, vectors)
             except _MISSHAPEN as problem:

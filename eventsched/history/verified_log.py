@@ -72,8 +72,8 @@ class Tables(Protocol):
         """Rows of node, pod or decision for positions before ``end``, in order; the position is the
         first column, the others are as in COLUMNS."""
 
-    def dictionary(self, table: str) -> dict[tuple[int, ...], tuple[Any, ...]]:
-        """All rows of verdict or scoring by their key; the columns are as in COLUMNS."""
+    def dictionary(self, table: str) -> dict[tuple[Any, ...], tuple[Any, ...]]:
+        """All rows of verdict, scoring or pod_now by their key; the columns are as in COLUMNS."""
 
     def pod(self, uid: str) -> tuple[Any, ...] | None:
         """The pod row of a uid."""
@@ -138,10 +138,15 @@ COLUMNS = {
         "seq", "at", "pod::text", "attempt", "profile", "outcome::text", "node", "score",
         "runner_up", "runner_up_score", "feasible", "evaluated", "ties", "draw",
     ),
+    "pod_now": (
+        "seq", "since", "waiting_since", "decided_seq", "attempts", "priority", "verdict",
+        "deleting", "state", "namespace", "name", "scheduler", "owner_kind", "owner_name", "node",
+        "nominated", "asked", "plugin", "message",
+    ),
     "verdict": ("plugin", "code", "reasons"),
     "scoring": ("plugin", "weight", "normalization"),
 }  # fmt: skip
-_KEYS = {"verdict": ("number",), "scoring": ("number", "place")}
+_KEYS = {"verdict": ("number",), "scoring": ("number", "place"), "pod_now": ("uid::text",)}
 _BATCHES = """
 SELECT first, count, epoch, (extract(epoch FROM written_at) * 1000000)::bigint,
        convert_to(mark::text, 'UTF8'), hash, convert_to(body::text, 'UTF8')
@@ -248,7 +253,7 @@ class DatabaseTables:
         """See Tables."""
         return self._ahead[table].before(end)
 
-    def dictionary(self, table: str) -> dict[tuple[int, ...], tuple[Any, ...]]:
+    def dictionary(self, table: str) -> dict[tuple[Any, ...], tuple[Any, ...]]:
         """See Tables."""
         keys = _KEYS[table]
         query = self._query(table, ", ".join(keys), keys)

@@ -1,0 +1,193 @@
+"""Where each pod stands: table pod_now and its views after every batch, against the scheduler's
+state, which is folded from the same records."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any, NamedTuple
+
+import psycopg
+import pytest
+
+from eventsched.domain import records
+from eventsched.domain.state import SchedulerState
+from eventsched.domain.verdicts import Code, Verdict
+from eventsched.eventlog import migrating
+from eventsched.eventlog.memory import MemoryEventLog
+from eventsched.eventlog.port import Batch, Stored
+from eventsched.eventlog.postgres import PostgresEventLog
+from eventsched.eventlog.reading import Reader
+from eventsched.history.evidence import uid_key
+from eventsched.history.verification import verify_database
+from eventsched.scheduling.ledger import Logged
+from tests.builders import added, make_node, make_pod
+from tests.databases import Server, migrate
+from tests.postgres.histories import ODD, odd
+from tests.postgres.test_preemptions import UNTIL, simulation
+from tests.postgres.truth import time_of
+
+_NOW = """
+SELECT pod_uid::text, state, attempts, node, nominated, priority, deleting, scheduler_name, seq,
+       owner_name
+FROM eventsched.pods_now WHERE stream = %s
+"""
+
+
+class Found(NamedTuple):
+    """What a row says, and what the state says of a pod."""
+
+    state: str
+    attempts: int
+    node: str | None
+    nominated: str | None
+    priority: int
+    deleting: bool
+    scheduler: str
+    seq: int
+    owner: str | None
+
+
+def by_state(state: SchedulerState) -> dict[str, Found]:
+    """The pods of a state."""
+    return {uid_key(uid): _of(state, uid) for uid in state.pods}
+
+
+def _of(state: SchedulerState, uid: str) -> Found:
+    standing, held = state.pods[uid], state.reservations.get(uid)
+    pod = standing.pod
+    if standing.queue is not None:
+        where = standing.queue.value
+    elif standing.bound:
+        where = "bound"
+    else:
+        where = "unqueued" if held is None else "binding" if held.intended else "waiting"
+    node = pod.node_name or (held.node if held else None)
+    return Found(
+        where, standing.attempts, node, state.preemptions.node(uid) or None, pod.priority,
+        pod.deleting, pod.scheduler_name, standing.number, pod.owner.name if pod.owner else None,
+    )  # fmt: skip
+
+
+def by_view(connection: psycopg.Connection[Any], stream: str) -> dict[str, Found]:
+    """The pods of the view."""
+    rows = connection.execute(_NOW, (stream,)).fetchall()
+    return {row[0]: Found(*row[1:]) for row in rows}
+
+
+@pytest.fixture(scope="module")
+def histories(one_server: Server) -> dict[str, list[Stored]]:
+    """A history with nearly everything, and one with preemptions."""
+    with one_server.fresh(migrate) as url:
+        odd(url)
+        found = {ODD: list(Reader(url, ODD).read())}
+    log = MemoryEventLog("crowded")
+    simulation(log).run(UNTIL)
+    return {**found, "crowded": list(log.read())}
+
+
+@pytest.fixture
+def connection(database: str) -> Iterator[psycopg.Connection[Any]]:
+    """To the database, as its owner."""
+    with psycopg.connect(database, autocommit=True) as connection:
+        yield connection
+
+
+@pytest.mark.parametrize("name", [ODD, "crowded"])
+@pytest.mark.parametrize("size", [1, 23])
+def test_after_each_batch(
+    database: str, connection: Any, histories: dict[str, list[Stored]], name: str, size: int
+) -> None:
+    """However records are cut into batches, the rows are those of the state."""
+    state, stored, seen = SchedulerState(), histories[name], set()
+    with closing(PostgresEventLog(database, name, holder="test")) as log:
+        for first in range(0, len(stored), size):
+            part = stored[first : first + size]
+            log.begin(Batch(part, {}))
+            log.finish()
+            for each in part:
+                state.apply(each.record, each.at)
+            found = by_view(connection, name)
+            assert found == by_state(state), f"after {part[-1]}"
+            seen |= {each.state for each in found.values()}
+    assert size > 1 or seen >= {"active", "unschedulable", "waiting", "binding", "bound"}
+    [result] = verify_database(connection, thinned=True)
+    assert result.problems == []
+
+
+def test_an_older_log_gets_its_rows(
+    database: str, connection: Any, histories: dict[str, list[Stored]]
+) -> None:
+    """The migration makes the rows that append() would have made."""
+    with closing(PostgresEventLog(database, ODD, holder="test")) as log:
+        log.begin(Batch(histories[ODD], {}))
+        log.finish()
+    query = "SELECT * FROM eventsched_log.pod_now ORDER BY uid"
+    before = connection.execute(query).fetchall()
+    migrating.downgrade(database, "0004")
+    migrating.upgrade(database)
+    assert connection.execute(query).fetchall() == before != []
+
+
+def test_why_and_since_when(database: str, connection: Any) -> None:
+    """The reason that most nodes gave, and the oldest waiter of each state."""
+    told = [
+        records.StreamStarted(format=1, engine="t", seed="s"),
+        *added(make_node(), make_pod("old"), make_pod("young"), make_pod("tried")),
+        records.VerdictDefined(number=1, verdict=_verdict("Few", "too few")),
+        records.VerdictDefined(number=2, verdict=_verdict("Many", "too many")),
+        *(
+            records.PodQueued(uid=uid, queue=records.Queue.ACTIVE, cause="PodAdd")
+            for uid in ("old", "young", "tried")
+        ),
+        records.PodDecided(
+            uid="tried", attempt=1, outcome=records.Outcome.UNSCHEDULABLE, message="0/9 nodes",
+            counts=((1, 2), (2, 6), (65533, 9)),
+        ),
+        records.PodQueued(uid="tried", queue=records.Queue.UNSCHEDULABLE, cause="AttemptFailed"),
+    ]  # fmt: skip
+    stored = [Stored.of(Logged(at, at * 1000, at, each)) for at, each in enumerate(told)]
+    with closing(PostgresEventLog(database, "made", holder="test")) as log:
+        log.begin(Batch(stored, {}))
+        log.finish()
+    assert connection.execute(
+        "SELECT state, plugin, code, reason, message, decided_seq, since, waiting_since"
+        " FROM eventsched.pods_now WHERE pod = 'tried'"
+    ).fetchall() == [
+        ("unschedulable", "Many", "Unschedulable", "too many", "0/9 nodes", 10,
+         time_of(11_000), time_of(9_000))
+    ]  # fmt: skip
+    assert connection.execute(
+        "SELECT pod, state, waiting_since FROM eventsched.oldest_waiting ORDER BY state"
+    ).fetchall() == [("old", "active", time_of(7_000)), ("tried", "unschedulable", time_of(9_000))]
+
+
+def _verdict(plugin: str, reason: str) -> Verdict:
+    return Verdict(plugin=plugin, code=Code.UNSCHEDULABLE, reasons=(reason,))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("UPDATE pod_now SET state = 'bound' WHERE state = 'unschedulable'", "state is 'bound'"),
+        ("UPDATE pod_now SET waiting_since = waiting_since + 1", "waiting_since is"),
+        ("DELETE FROM pod_now WHERE state = 'unschedulable'", "has no row"),
+        (
+            "INSERT INTO pod_now SELECT (jsonb_populate_record(n, jsonb_build_object('uid',"
+            " gen_random_uuid()))).* FROM pod_now n LIMIT 1",
+            "expected none: it is gone",
+        ),
+    ],
+)
+def test_a_changed_row_is_found(
+    database: str, connection: Any, histories: dict[str, list[Stored]], change: str, said: str
+) -> None:
+    """Verification makes the rows from the records, by code of its own."""
+    with closing(PostgresEventLog(database, "crowded", holder="test")) as log:
+        log.begin(Batch(histories["crowded"], {}))
+        log.finish()
+    connection.execute("SET search_path = eventsched_log")
+    assert connection.execute(change).rowcount > 0
+    with psycopg.connect(database) as reader:
+        [result] = verify_database(reader, thinned=True)
+    assert result.first is not None
+    assert result.first.position == len(histories["crowded"])
+    assert said in result.first.text
