@@ -8,7 +8,7 @@ READY := $(VENV)/.ready
 DEMO_READY := $(VENV)/.ready-for-demo
 WORKERS ?= auto
 
-.PHONY: demo test test-cluster check format bench bench-cluster soak soak-cluster controlplane \
+.PHONY: demo smoke test test-cluster check format bench bench-cluster soak soak-cluster controlplane \
 	conformance-golden clean help
 
 help:           ## these lines
@@ -33,16 +33,19 @@ $(DEMO_READY): pyproject.toml
 # Postgres does not run as root: its folder has to be where another account can reach it.
 DEMO := $(if $(filter 0,$(shell id -u)),/var/tmp/eventsched-demo-$(firstword $(shell pwd | cksum)),.demo)
 
+LOAD ?= nodes=300,pods=3000,shape=tight,seed=1
+POD ?= default/pod-001059
+
 demo: $(DEMO_READY)  ## a cluster under load on an embedded Postgres, then why and SQL
 	@$(BIN)/eventsched db stop --data-dir $(DEMO) >/dev/null 2>&1 || true
 	@rm -rf $(DEMO)
-	@echo 'A cluster of 300 nodes, and 3,000 pods that ask for more than it has at a time:'
-	@echo '$$ eventsched simulate --generate nodes=300,pods=3000,shape=tight,seed=1 --data-dir $(DEMO)'
-	@$(BIN)/eventsched simulate --generate nodes=300,pods=3000,shape=tight,seed=1 --data-dir $(DEMO)
+	@echo 'A cluster of some nodes, and pods that ask for more than it has at a time:'
+	@echo '$$ eventsched simulate --generate $(LOAD) --data-dir $(DEMO)'
+	@$(BIN)/eventsched simulate --generate $(LOAD) --data-dir $(DEMO)
 	@echo
 	@echo 'Why is that pod where it is?'
-	@echo '$$ eventsched explain default/pod-001059 --data-dir $(DEMO)'
-	@$(BIN)/eventsched explain default/pod-001059 --data-dir $(DEMO)
+	@echo '$$ eventsched explain $(POD) --data-dir $(DEMO)'
+	@$(BIN)/eventsched explain $(POD) --data-dir $(DEMO)
 	@echo
 	@echo 'Which pods waited longest, and how often were they tried? In SQL:'
 	@echo '$$ eventsched sql --data-dir $(DEMO) -c "$(QUESTION)"'
@@ -59,6 +62,14 @@ demo: $(DEMO_READY)  ## a cluster under load on an embedded Postgres, then why a
 
 QUESTION := select pod, count(*) as attempts, max(at) - min(at) as waited, max(node) as node \
 from decisions group by pod order by waited desc limit 5
+
+# What depends most on where it runs: as whom, in which folder, with which Python and shared memory.
+SMOKE := tests/postgres/test_databases.py tests/postgres/test_embedded_folders.py \
+	tests/postgres/test_shared_memory.py tests/postgres/test_bring_up.py
+
+smoke: demo     ## make demo and a few tests: does it work in this place? (.ci/settings)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check pytest pytest-timeout pytest-xdist
+	$(BIN)/python -m pytest -n $(WORKERS) $(SMOKE)
 
 test: $(READY)  ## all tests but those that need a control plane
 	$(BIN)/pytest -n $(WORKERS) $(PYTEST_OPTIONS)

@@ -31,7 +31,7 @@ import pytest
 from psycopg import sql
 
 from eventsched.domain.errors import InputError
-from eventsched.eventlog import binaries
+from eventsched.eventlog import binaries, shared_memory
 from eventsched.eventlog.embedded import EmbeddedPostgres
 from tests.waiting import until
 
@@ -61,11 +61,13 @@ def servers() -> list[str]:
 def embedded_programs() -> dict[str, Path]:
     """The folders of Postgres programs by major version, the wheel's last. As root, the wheel may
     lie below a folder that is closed to the account which runs Postgres: then it is the copy of
-    its programs that ``--data-dir`` uses, too."""
+    its programs that ``--data-dir`` uses, too. With little /dev/shm those before 16 are left out:
+    their initdb cannot do without."""
     found = {
         folder.parent.name: folder
         for folder in sorted(MACHINE.glob("*/bin"))
         if (folder / "initdb").exists() and (folder / "postgres").exists()
+        if not shared_memory.settings() or int(folder.parent.name) >= 16
     }
     with suppress(InputError):  # no wheel
         folder, version = binaries.reachable(None, binaries.account_for(Path("no data folder")))

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from eventsched.domain.errors import InputError
+from eventsched.eventlog import shared_memory
 from eventsched.eventlog.binaries import (
     account_for,
     environment,
@@ -85,7 +86,7 @@ class Postmaster:
         self.log = folder / "postgres.log"
         self.account = account_for(self.pgdata)
         self._binaries = binaries
-        self._settings = {**_SETTINGS, **(settings or {})}
+        self._settings = {**_SETTINGS, **shared_memory.settings(), **(settings or {})}
 
     @property
     def exists(self) -> bool:
@@ -112,7 +113,7 @@ class Postmaster:
     def initialise(self) -> None:
         """Makes the data folder, whole or not at all. Raises UnavailableError, InputError."""
         self._sweep()
-        programs, _ = reachable(self._binaries, self.account)
+        programs, version = reachable(self._binaries, self.account)
         fresh = Path(tempfile.mkdtemp(prefix="postgres.new-", dir=self.folder))
         try:
             if self.account is not None:
@@ -122,6 +123,7 @@ class Postmaster:
                     *(programs / "initdb", f"--pgdata={fresh}", f"--username={SUPERUSER}"),
                     *("--auth=trust", "--encoding=UTF8", "--locale=C", "--data-checksums"),
                     "--no-instructions",
+                    *_initial_settings(version),
                 ],
                 self.account,
             )
@@ -317,6 +319,13 @@ class Postmaster:
         if lines:
             problem = "\n  ".join([f"{problem}:", *lines])
         return UnavailableError(str(self.folder), problem, remedy)
+
+
+def _initial_settings(version: str) -> list[str]:
+    """initdb's options for what the machine asks for; Postgres 15 has none for it."""
+    if int(version.split(".")[0]) < 16:
+        return []
+    return [f"--set={name}={value}" for name, value in shared_memory.settings().items()]
 
 
 def _is_postmaster(pid: int, pgdata: Path) -> bool:
