@@ -6,7 +6,9 @@ given up is known to asyncio alone, which takes its leave of the server in its o
 """
 
 import asyncio
+import os
 import socket
+import ssl
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -22,6 +24,18 @@ _FAREWELL = 1.0
 """Seconds within which connections that were cut have to be closed."""
 _LOOK = 0.001
 """Seconds."""
+
+
+def connect_failure(error: aiohttp.ClientConnectorError) -> str:
+    """Why no connection came about, for people. aiohttp's own words show Python objects."""
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        return f"its certificate is not accepted: {error.certificate_error}"
+    cause = error.os_error
+    if isinstance(cause, ssl.SSLError):  # its number is none of the system's
+        return cause.reason or str(cause)
+    if cause.errno is not None and cause.errno > 0:  # asyncio has words of its own for it
+        return os.strerror(cause.errno)
+    return cause.strerror or str(cause) or type(cause).__name__
 
 
 def _plain(address: aiohttp.AddrInfoType) -> socket.socket:

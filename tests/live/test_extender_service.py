@@ -124,7 +124,11 @@ def test_the_log_says_whom_it_serves_and_the_lease_is_its_own(tmp_path: Path) ->
     assert assembly.configuration.leader_election.resource_name == "eventsched-extender"
     assert assembly.profiles.keys() == {"one", "two"}
     plan = service.plan_of(Job(assembly, settings, "a", None, (), serves=True), "me")
-    assert plan.opening.inputs == {"configuration": assembly.digest, "serves": "one"}
+    assert plan.opening.inputs == {
+        "configuration": assembly.digest,
+        "serves": "one",
+        "workBudget": str(settings.work_budget),
+    }
     assert plan.stream == "extender"
 
 

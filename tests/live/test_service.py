@@ -12,6 +12,7 @@ from eventsched.cli.service import Job
 from eventsched.domain.behaviours import CURRENT
 from eventsched.domain.errors import InputError
 from eventsched.domain.records import FORMAT, StreamStarted
+from eventsched.domain.stimuli import WORK_BUDGET
 from eventsched.plugins import IN_TREE
 from eventsched.runtime.assembly import assemble
 from eventsched.runtime.limits import Limits
@@ -153,7 +154,10 @@ def test_all_settings_reach_the_terms(file: Path) -> None:
         format=FORMAT,
         engine=__version__,
         seed=DEFAULT_SEED,
-        inputs={"configuration": of.assembly.digest},
+        inputs={
+            "configuration": of.assembly.digest,
+            WORK_BUDGET: str(of.settings.work_budget),
+        },
         configuration=FIRST,
         plugins=of.assembly.sources,
         flags=CURRENT,

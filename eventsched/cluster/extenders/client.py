@@ -3,7 +3,6 @@
 Upstream: pkg/scheduler/extender.go.
 """
 
-import os
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
@@ -13,7 +12,7 @@ import msgspec
 
 from eventsched.cluster.extenders import tls, wire
 from eventsched.cluster.messages import BindPod, CallExtender, ExtenderReply
-from eventsched.cluster.transports import Connector
+from eventsched.cluster.transports import Connector, connect_failure
 from eventsched.domain.consultations import BIND, FILTER, PREEMPT, PRIORITIZE
 from eventsched.scheduling.config.decoding import nanoseconds
 from eventsched.scheduling.config.sections import Extender
@@ -208,8 +207,5 @@ def _words(error: BaseException) -> str:
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         return f"its certificate is not accepted: {error.certificate_error}"
     if isinstance(error, aiohttp.ClientConnectorError):
-        away = error.os_error
-        if away.errno is not None and away.errno > 0:  # asyncio has words of its own for it
-            return f"cannot connect: {os.strerror(away.errno)}"
-        return f"cannot connect: {away.strerror or away}"
+        return f"cannot connect: {connect_failure(error)}"
     return str(error) or type(error).__name__

@@ -30,10 +30,11 @@ from kubernetes.aio.config.incluster_config import (
     InClusterConfigLoader,
 )
 
-from eventsched.cluster.kube import expiry
+from eventsched.cluster.kube import expiry, kubeconfig
 from eventsched.cluster.kube.api import PATIENCE, REQUEST_TIMEOUT, Answer, Api, UnansweredError
 from eventsched.cluster.kube.refusals import words
 from eventsched.domain.errors import InputError, UnavailableError
+from eventsched.logs.masking import masked
 
 REFRESH = 60.0
 """Seconds between two looks at files and tokens (client-go looks at token files as often)."""
@@ -157,6 +158,7 @@ def in_cluster(
             ) from error
         # The loader takes the line's end for a part of the token.
         settings.api_key["BearerToken"] = "Bearer " + loader.token.removeprefix("bearer ").strip()
+        kubeconfig.require_usable(settings, "the pod's service account")
         return Credentials(settings)
 
     return load
@@ -172,25 +174,27 @@ def from_kubeconfig(files: str, context: str | None = None) -> Load:
             loader = await load_kube_config(
                 files, context, client_configuration=settings, persist_config=False
             )
+            found = kubeconfig.entries(files, loader)
+            kubeconfig.require_usable(settings, f"kubeconfig {files}", found)
+        except InputError:
+            raise
         # The loader looks at little before it uses it: what it raises for a malformed file is
         # whatever comes. Its words are not shown where they could hold a part of the file.
         except Exception as error:
             problem = str(error) if isinstance(error, ConfigException | OSError) else "malformed"
             raise InputError(
                 f"kubeconfig {files}",
-                f"cannot be used: {problem}",
+                f"cannot be used: {masked(' '.join(problem.split()))}",
                 "check it with kubectl --kubeconfig FILE config view",
             ) from error
-        # The package's own refresh_token looks at the user in the same way.
-        costly = loader._user is not None and "exec" in loader._user
-        if costly and "BearerToken" not in settings.api_key and not settings.cert_file:
+        if found.runs_program and "BearerToken" not in settings.api_key and not settings.cert_file:
             raise InputError(
                 f"kubeconfig {files}",
                 "its exec plugin gives no credentials",
                 "run the command that stands there under users.user.exec by hand",
             )
         moment = getattr(loader, "exec_plugin_expiry", None)
-        return Credentials(settings, moment.timestamp() if moment else None, costly)
+        return Credentials(settings, moment.timestamp() if moment else None, found.runs_program)
 
     return load
 

@@ -17,7 +17,7 @@ from urllib.parse import quote, urlencode
 import aiohttp
 from yarl import URL
 
-from eventsched.cluster.transports import Connector
+from eventsched.cluster.transports import Connector, connect_failure
 
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -292,4 +292,6 @@ def _retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 def _words(error: BaseException) -> str:
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return f"{error.host}:{error.port}: {connect_failure(error)}"
     return str(error) or type(error).__name__
