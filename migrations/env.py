@@ -5,6 +5,7 @@ import os
 from alembic import context
 from sqlalchemy import Connection, create_engine, text
 
+from eventsched.eventlog import revising
 from eventsched.eventlog.addresses import sqlalchemy_url
 from eventsched.eventlog.schema import SCHEMA, metadata
 
@@ -33,4 +34,5 @@ if given is not None:
 else:
     engine = create_engine(sqlalchemy_url(os.environ["EVENTSCHED_DATABASE"]))
     with engine.begin() as opened:
+        revising.take_turn(opened)
         _run(opened)

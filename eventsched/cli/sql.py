@@ -26,9 +26,7 @@ from eventsched.eventlog import binaries, database
 from eventsched.eventlog.addresses import rendered, shown, sqlalchemy_url
 from eventsched.eventlog.errors import UnavailableError
 
-# The planner takes views that unfold bodies for small: where two of them are joined, a nested loop
-# would unfold the whole log for every row.
-_SESSION = "-c search_path=eventsched -c timezone=UTC -c enable_nestloop=off"
+_SESSION = "-c search_path=eventsched -c timezone=UTC"
 _AWAY = ("08", "57P", "53")
 """Beginnings of SQLSTATEs that mean that the server, not the query, is at fault."""
 _NEAR = 20

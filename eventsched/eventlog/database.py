@@ -87,11 +87,24 @@ def _bring_up(postgres: EmbeddedPostgres) -> None:
             postgres.execute(f"ALTER ROLE {role} LOGIN")
 
 
+_LIMITS = """
+SELECT DISTINCT ON (split_part(c, '=', 1)) c
+FROM pg_db_role_setting s CROSS JOIN unnest(s.setconfig) AS c
+WHERE s.setrole = CAST(:role AS regrole)
+  AND s.setdatabase IN (0, (SELECT oid FROM pg_database WHERE datname = current_database()))
+  AND c ~ '^[a-z_]+_timeout=[0-9a-z]+$'
+ORDER BY split_part(c, '=', 1), s.setdatabase DESC
+"""
+"""The timeouts of a role in this database. A role that is taken on (``role=``) brings none."""
+
+
 def _as_reader(database: str) -> str:
-    """The address, made harmless: read-only, and with the reader role where there is one."""
+    """The address, made harmless: read-only, and with the reader's role and its timeouts where
+    there is one."""
     address = libpq_url(database)
     url = sqlalchemy_url(database).set(drivername="postgresql")
     options = ["-c default_transaction_read_only=on"]
+    limits: list[str] = []
     try:
         with reading.connected(address).connect() as connection:
             member = connection.scalar(
@@ -104,10 +117,15 @@ def _as_reader(database: str) -> str:
                 ),
                 {"role": READER},
             )
+            if member:
+                limits = list(connection.scalars(text(_LIMITS), {"role": READER}))
     except OperationalError as problem:
         raise migrating.away(database, problem) from problem
     if member:
         options.append(f"-c role={READER}")
     given = url.query.get("options", "")
-    joined = " ".join([given if isinstance(given, str) else " ".join(given), *options]).strip()
+    # What the address says comes later than the limits, and wins.
+    before = [f"-c {limit}" for limit in limits]
+    given = given if isinstance(given, str) else " ".join(given)
+    joined = " ".join([*before, given, *options]).strip()
     return rendered(url.update_query_dict({"options": joined}))

@@ -12,7 +12,7 @@ from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, create_engine
-from sqlalchemy.exc import DBAPIError, ProgrammingError
+from sqlalchemy.exc import DBAPIError, OperationalError, ProgrammingError
 from sqlalchemy.pool import NullPool
 
 from eventsched.eventlog import entry, revising
@@ -20,7 +20,7 @@ from eventsched.eventlog.addresses import NOTICES, shown, sqlalchemy_url
 from eventsched.eventlog.errors import RefusedError, UnavailableError
 from eventsched.eventlog.schema import SCHEMA
 
-_DENIED = "42501"
+_DENIED, _LOCKED = "42501", "55P03"
 _NO_ENTRY = re.compile(
     r"password authentication failed|no password supplied|no pg_hba.conf entry|does not exist"
     r"|authentication failed|is not permitted to log in|permission denied for database"
@@ -30,9 +30,10 @@ _NO_ENTRY = re.compile(
 
 
 def upgrade(address: str, revision: str = "head", *, one_user: bool = False) -> None:
-    """Brings the schema to a revision, in one transaction. With ``one_user`` no roles are made and
-    everything belongs to whoever connects. Raises UnavailableError."""
-    with _connected(address) as connection:
+    """Brings the schema to a revision, in one transaction, after any other process that is doing
+    the same. With ``one_user`` no roles are made and everything belongs to whoever connects. Raises
+    UnavailableError, also if others hold a table's lock for too long: nothing is changed then."""
+    with _connected(address) as connection, _turn(address, connection):
         found = _current(connection)
         if found is not None and found not in _known():
             raise _newer(address, found)
@@ -46,7 +47,7 @@ def upgrade(address: str, revision: str = "head", *, one_user: bool = False) -> 
 
 def downgrade(address: str, revision: str = "base") -> None:
     """Takes the schema back to a revision; "base" leaves nothing of it but the roles."""
-    with _connected(address) as connection:
+    with _connected(address) as connection, _turn(address, connection):
         command.downgrade(_config(connection), revision)
 
 
@@ -86,6 +87,23 @@ def drift(address: str) -> list[Any]:
         context = MigrationContext.configure(connection, opts=options)
         found: list[Any] = compare_metadata(context, metadata)
         return found
+
+
+@contextmanager
+def _turn(address: str, connection: Connection) -> Iterator[None]:
+    try:
+        revising.take_turn(connection)
+        yield
+    except (psycopg.errors.LockNotAvailable, OperationalError) as problem:
+        locked = problem.orig if isinstance(problem, OperationalError) else problem
+        if not isinstance(locked, psycopg.errors.LockNotAvailable):
+            raise
+        raise UnavailableError(
+            shown(address),
+            f"{str(locked).splitlines()[0]}: another session uses what is to be changed",
+            "try again when long queries and open transactions have ended "
+            "(pg_stat_activity shows them)",
+        ) from problem
 
 
 def _denied(address: str, problem: ProgrammingError) -> UnavailableError:

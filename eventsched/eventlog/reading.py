@@ -6,7 +6,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, Engine, RowMapping, create_engine, func, select, text
+from sqlalchemy import (
+    Connection,
+    Engine,
+    RowMapping,
+    bindparam,
+    create_engine,
+    func,
+    select,
+    text,
+)
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.pool import NullPool
 
@@ -18,6 +27,8 @@ from eventsched.eventlog.chain import Head
 from eventsched.eventlog.errors import CorruptLogError
 from eventsched.eventlog.port import Snapshot, Stored, Usage, whole
 
+_PAGE = 64
+"""Batches that are fetched at a time."""
 _items = msgspec.json.Decoder(list[tuple[int, int, int, msgspec.Raw]])
 _kind = msgspec.json.Decoder(msgspec.defstruct("_Kind", [("kind", str)]))
 
@@ -102,11 +113,15 @@ class Reader:
         self.number = int(number)
 
     @contextmanager
-    def connection(self) -> Iterator[Connection]:
-        """A connection for some reads, all of one moment. Raises UnavailableError."""
+    def connection(self, *, one_moment: bool = True) -> Iterator[Connection]:
+        """A connection for some reads, all of one moment, or each by itself: a transaction that
+        stays open keeps Postgres from cleaning up the stream's head, which every append changes.
+        The role's timeouts are for what people ask, not for this. Raises UnavailableError."""
+        level = "REPEATABLE READ" if one_moment else "AUTOCOMMIT"
         try:
             with self._engine.connect() as connection:
-                connection.execution_options(isolation_level="REPEATABLE READ")
+                connection.execution_options(isolation_level=level)
+                connection.execute(text("SET statement_timeout = 0"))
                 yield connection
         except OperationalError as problem:
             raise migrating.away(self.address, problem) from problem
@@ -123,29 +138,39 @@ class Reader:
         return Head(row.next, bytes(row.hash))
 
     def batches(self, first: int = 0) -> Iterator[StoredBatch]:
-        """The batches that hold the position, or come after it, in order."""
+        """The batches that hold the position, or come after it, in order, up to the head of this
+        moment; some at a time, each page a transaction of its own."""
         table = schema.batch
-        begin = (
-            select(func.coalesce(func.max(table.c.first), 0))
-            .where(table.c.stream == self.number, table.c.first <= first)
-            .scalar_subquery()
-        )
         query = (
             select(
                 table.c.first, table.c.count, table.c.epoch,
                 text("(extract(epoch FROM written_at) * 1000000)::bigint AS written_at"),
                 text("mark::text AS mark"), table.c.hash, text("body::text AS body"),
             )
-            .where(table.c.stream == self.number, table.c.first >= begin)
+            .where(table.c.stream == self.number, table.c.first >= bindparam("begin"))
             .order_by(table.c.first)
+            .limit(_PAGE)
         )  # fmt: skip
-        with (
-            self.connection() as connection,
-            # Closed also where the reader stops early: a cursor is open in the server.
-            connection.execution_options(yield_per=64).execute(query) as rows,
-        ):
-            for row in rows:
-                yield StoredBatch(*row)
+        begin, end = self.batch_with(first), self.head.next
+        with self.connection(one_moment=False) as connection:
+            while begin < end:
+                rows = connection.execute(query, {"begin": begin}).all()
+                for row in rows:
+                    if row.first >= end:
+                        return
+                    yield StoredBatch(*row)
+                if len(rows) < _PAGE:
+                    return
+                begin = rows[-1].first + 1
+
+    def batch_with(self, position: int) -> int:
+        """Where the batch begins that holds a position; the last one, if the log ends before."""
+        table = schema.batch
+        query = select(func.max(table.c.first)).where(
+            table.c.stream == self.number, table.c.first <= position
+        )
+        with self.connection() as connection:
+            return int(connection.scalar(query) or 0)
 
     def read(self, first: int = 0) -> Iterator[Stored]:
         """The records from a position on, in order."""

@@ -29,14 +29,16 @@ SELECT b.first, b.count, b.epoch, (extract(epoch FROM b.written_at) * 1000000)::
 FROM eventsched_log.batch b JOIN eventsched_log.epoch e USING (stream, epoch)
 WHERE b.stream = %s AND b.first >= %s ORDER BY b.first LIMIT %s
 """
+# The batch that ends there, by index: it is the last one that begins before.
 _SNAPSHOT = """
 SELECT s.seq, s.hash, s.digest, s.version, s.body FROM eventsched_log.snapshot s
-WHERE s.stream = %(stream)s AND EXISTS (
-    SELECT FROM eventsched_log.batch b
-    WHERE b.stream = s.stream AND b.first + b.count = s.seq AND b.hash = s.hash)
+CROSS JOIN LATERAL (
+    SELECT b.hash, b.first + b.count AS next FROM eventsched_log.batch b
+    WHERE b.stream = s.stream AND b.first < s.seq ORDER BY b.first DESC LIMIT 1
+) b
+WHERE s.stream = %(stream)s AND s.seq < %(before)s AND b.next = s.seq AND b.hash = s.hash
 ORDER BY s.seq DESC LIMIT 1
 """
-
 
 _REQUESTS = """
 SELECT plugin, key, asked_by, id FROM eventsched_log.request
@@ -65,12 +67,13 @@ class Tail:
         self.summit: Summit | None = None
         """The stream's end when last looked at; None while there is no such stream."""
 
-    def snapshot(self) -> Snapshot | None:
-        """The newest snapshot that the chain knows. Raises UnavailableError."""
+    def snapshot(self, before: int = 2**63 - 1) -> Snapshot | None:
+        """The newest snapshot that the chain knows, of a position before that one. Raises
+        UnavailableError."""
         self._look()
         if self._number is None:
             return None
-        rows = self._rows(_SNAPSHOT, {"stream": self._number})
+        rows = self._rows(_SNAPSHOT, {"stream": self._number, "before": before})
         if not rows:
             return None
         position, digest_hash, digest, version, body = rows[0]

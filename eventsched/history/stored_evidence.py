@@ -1,9 +1,10 @@
 """An explanation's evidence in Postgres: found through the derived tables and their indexes."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 import msgspec
-from sqlalchemy import text
+from sqlalchemy import Row, text
 
 from eventsched.domain.verdicts import Code, Detail, Normalization, ScoreColumn, Verdict
 from eventsched.eventlog.port import Stored
@@ -20,11 +21,13 @@ _ALIKE = """
 AND (left(name, :half) = left(:name, :half) OR right(name, :half) = right(:name, :half))
 """
 
+_SPAN, _WIDEST_SPAN = 1_000, 64_000
+"""Records that are searched at a time for those of a pod: at first (most pods are decided soon),
+and at most."""
 _NAMING = text("""
 SELECT first, body::text AS body FROM eventsched_log.batch
 WHERE stream = :s
-  AND first >= (SELECT max(first) FROM eventsched_log.batch WHERE stream = :s AND first <= :begin)
-  AND strpos(body::text, :words) > 0
+  AND first >= :begin AND first < :end AND strpos(body::text, :words) > 0
 ORDER BY first
 """)
 
@@ -93,19 +96,25 @@ class StoredEvidence:
         uid = pod_of(self.records_at([pod.position])[pod.position].record)
         assert uid is not None
         words = msgspec.json.encode(uid)
-        values = {"s": self._reader.number, "begin": pod.position, "words": words.decode()}
-        with (
-            self._reader.connection() as connection,
-            connection.execution_options(yield_per=16).execute(_NAMING, values) as rows,
-        ):
-            for row in rows:
-                for stored in StoredBatch(row.first, 0, 0, 0, "", b"", row.body).records:
-                    if stored.position < pod.position or words not in stored.body:
-                        continue
-                    if concerns(stored.record, uid):
-                        yield stored
-                        if stored.kind == "PodDeleted":
-                            return
+        for row in self._naming(pod.position, words.decode()):
+            for stored in StoredBatch(row.first, 0, 0, 0, "", b"", row.body).records:
+                if stored.position < pod.position or words not in stored.body:
+                    continue
+                if concerns(stored.record, uid):
+                    yield stored
+                    if stored.kind == "PodDeleted":
+                        return
+
+    def _naming(self, position: int, words: str) -> Iterator[Row[Any]]:
+        """The batches that hold some words, from a position on; each span a transaction."""
+        begin, end = self._reader.batch_with(position), self._reader.head.next
+        span = _SPAN
+        with self._reader.connection(one_moment=False) as connection:
+            while begin < end:
+                values = {"s": self._reader.number, "begin": begin, "words": words}
+                values["end"] = min(end, begin + span)
+                yield from connection.execute(_NAMING, values)
+                begin, span = begin + span, min(2 * span, _WIDEST_SPAN)
 
     def records_at(self, positions: Iterable[int]) -> dict[int, Stored]:
         """See Evidence."""

@@ -13,7 +13,7 @@ import pytest
 from psycopg import sql
 
 from eventsched.domain import records
-from eventsched.eventlog import database, migrating, reading
+from eventsched.eventlog import database, migrating, reading, revising
 from eventsched.eventlog.embedded import EmbeddedPostgres
 from eventsched.eventlog.errors import UnavailableError
 from eventsched.eventlog.port import Batch, Stored
@@ -32,7 +32,7 @@ SELECT c.relkind::text, c.relname FROM pg_class c WHERE c.relnamespace = ANY (%(
 UNION ALL SELECT 'f', p.proname FROM pg_proc p WHERE p.pronamespace = ANY (%(schemas)s::oid[])
 UNION ALL SELECT 'e', t.typname FROM pg_type t
 WHERE t.typnamespace = ANY (%(schemas)s::oid[]) AND t.typtype = 'e'
-ORDER BY 2
+ORDER BY 2, 1
 """
 
 
@@ -163,6 +163,51 @@ def test_a_database_of_release_0_1(each_server: Server) -> None:
         log = PostgresEventLog(url, releases.STREAM)
         log.renew()
         log.close()
+
+
+# --- at the same time ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("before", [None, *REVISIONS])
+def test_two_upgrades_of_a_database_at_the_same_time(empty: str, before: str | None) -> None:
+    """Such as the init containers of two replicas: one does it, the other finds it done."""
+    if before is not None:
+        migrating.upgrade(empty, before)
+    upgrade = (sys.executable, "-m", "eventsched", "db", "upgrade", "--database", empty)
+    programs = [
+        subprocess.Popen(upgrade, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        for _ in range(2)
+    ]
+    told = [program.communicate(timeout=120)[1].decode() for program in programs]
+    assert [program.returncode for program in programs] == [0, 0], told
+    assert migrating.drift(empty) == []
+    use(empty)
+
+
+def test_an_upgrade_waits_its_turn(empty: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While another one is under way it does nothing, and says so when it has waited enough."""
+    monkeypatch.setattr(revising, "TURN_LIMIT", 0.1)
+    with psycopg.connect(empty) as other:
+        other.execute("SELECT pg_advisory_xact_lock(%s)", (revising._MIGRATING,))
+        with pytest.raises(UnavailableError) as told:
+            migrating.upgrade(empty)
+    assert "lock timeout" in told.value.problem
+    assert ours(empty) == []
+    migrating.upgrade(empty)
+
+
+def test_an_upgrade_does_not_hold_up_the_log(empty: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Behind a long transaction it gives up instead of having all appends wait behind itself."""
+    monkeypatch.setattr(revising, "LOCK_LIMIT", 0.1)
+    migrating.upgrade(empty, "0005")
+    with psycopg.connect(empty) as reader:
+        reader.execute("SELECT count(*) FROM eventsched_log.batch")
+        with pytest.raises(UnavailableError) as told:
+            migrating.upgrade(empty)
+    assert "another session uses" in told.value.problem
+    assert "pg_stat_activity" in told.value.remedy
+    assert "\n" not in str(told.value)
+    migrating.upgrade(empty)
 
 
 # --- checked before use --------------------------------------------------------------------------
