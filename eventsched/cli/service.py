@@ -334,6 +334,7 @@ class _Process:
             host=socket.gethostname(),
             concurrency=client.concurrency,
             extenders=self._job.assembly.configuration.extenders,
+            reads=self._job.assembly.reads,
         )
         running.push_async_callback(kube.close)
         self._status.kube = kube

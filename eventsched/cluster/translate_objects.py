@@ -8,6 +8,7 @@ from eventsched.cluster.fields import Field
 from eventsched.cluster.translate_selectors import label_map, label_selector
 from eventsched.domain.registry import (
     AnyObject,
+    ElasticQuota,
     Namespace,
     PodDisruptionBudget,
     ReplicaSet,
@@ -83,6 +84,12 @@ def _budget(root: Field, defaults: bool) -> PodDisruptionBudget:
     )
 
 
+def _elastic_quota(root: Field, defaults: bool) -> ElasticQuota:
+    limits = (root.get("spec").get(name) for name in ("min", "max"))
+    least, most = (None if each.value is None else each.resources() for each in limits)
+    return ElasticQuota(**_place(root.get("metadata")), min=least, max=most)
+
+
 Reading = Callable[[Field, bool], AnyObject]
 
 READINGS: dict[str, tuple[str, Reading]] = {
@@ -99,6 +106,7 @@ READINGS: dict[str, tuple[str, Reading]] = {
     "CSIStorageCapacity": ("storage.k8s.io", translate_volumes.storage_capacity),
     "VolumeAttachment": ("storage.k8s.io", translate_volumes.attachment),
     "PodDisruptionBudget": ("policy", _budget),
+    "ElasticQuota": ("scheduling.x-k8s.io", _elastic_quota),
 }
 """Kind → its API group, and how an object of it is read (``defaults`` as for translate.pod)."""
 

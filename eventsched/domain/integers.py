@@ -1,4 +1,4 @@
-"""Integers that people write into labels and annotations."""
+"""Integers: those that people write into labels and annotations, and int64 as Go has it."""
 
 import re
 
@@ -13,3 +13,8 @@ def integer(text: str | None) -> int | None:
         return None
     number = int(text)
     return number if _SMALLEST <= number <= _LARGEST else None
+
+
+def wrapped(number: int) -> int:
+    """A number as int64 holds it."""
+    return (number + 2**63) % 2**64 - 2**63

@@ -65,10 +65,12 @@ class Preemptions:
         return self._on.get(node, _NOBODY)
 
     def needed(self, victim: Pod) -> bool:
-        """Whether any pod that is nominated to the node counts on a victim's end."""
+        """Whether any pod that is nominated to the node counts on a victim's end: the preemptor (a
+        quota may let it displace more important ones), or a more important one."""
         eviction = self.evicting.get(victim.uid)
         return eviction is not None and any(
-            each.priority > victim.priority and not each.deleting
+            (each.priority > victim.priority or each.uid == eviction.preemptor)
+            and not each.deleting
             for each in self.on(eviction.node).values()
         )
 

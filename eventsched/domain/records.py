@@ -232,7 +232,8 @@ class PreemptionDecided(Event, frozen=True, tag=True):
 
     ``victims`` are the most important first. Those in ``leaving`` were being deleted already, those
     in ``sent_back`` are not bound yet, as their binds wait, and go back to a queue; all others are
-    evicted when the record is committed.
+    evicted when the record is committed. ``plugin`` decided it by quotas, under which pods of other
+    namespaces may have to leave that are more important; "" is DefaultPreemption.
     """
 
     uid: str
@@ -254,6 +255,7 @@ class PreemptionDecided(Event, frozen=True, tag=True):
     total: int = 0
     start: int = 0
     digest: str = ""
+    plugin: str = ""
 
     @property
     def evicted(self) -> tuple[str, ...]:

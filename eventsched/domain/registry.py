@@ -7,7 +7,13 @@ plugin derives from a type of object it keeps for as long as that type's ``versi
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from eventsched.domain.objects import Frozen, NodeSelectorTerm, Requirement, Selector
+from eventsched.domain.objects import (
+    Frozen,
+    NodeSelectorTerm,
+    Requirement,
+    Resources,
+    Selector,
+)
 
 
 def title(kind: str, namespace: str, name: str) -> str:
@@ -166,6 +172,15 @@ class PodDisruptionBudget(ClusterObject, frozen=True):
     disrupted: tuple[str, ...] = ()
 
 
+class ElasticQuota(ClusterObject, frozen=True):
+    """What a namespace is guaranteed (``min``) and may use at most (``max``), in millicores, bytes
+    and counts (scheduling.x-k8s.io/v1alpha1). None is none given; of a resource that a limit does
+    not name it allows none, unless that is an extended one under ``max``."""
+
+    min: Resources | None = None
+    max: Resources | None = None
+
+
 AnyObject = (
     Namespace
     | Service
@@ -180,6 +195,7 @@ AnyObject = (
     | CSIStorageCapacity
     | VolumeAttachment
     | PodDisruptionBudget
+    | ElasticQuota
 )
 TYPES: dict[str, type[ClusterObject]] = {kind.__name__: kind for kind in AnyObject.__args__}
 """Type name → type."""

@@ -16,6 +16,7 @@ from eventsched.domain.consultations import Consultation
 from eventsched.domain.digest import digest_of
 from eventsched.domain.objects import Pod, PodSpec, intern
 from eventsched.domain.preemptions import Eviction, Preemptions
+from eventsched.domain.quotas import Quotas
 from eventsched.domain.records import Outcome, Record
 from eventsched.domain.registry import TYPES, Registry
 from eventsched.domain.reservations import Reservation
@@ -67,6 +68,7 @@ class SchedulerState:
         self.overruns: list[records.PluginOverran] = []
         """Calls of plugins that are not made, as they take too long."""
         self.pods: dict[str, PodState] = {}
+        self.quotas = Quotas(self.registry, self.pods)
         self.reservations: dict[str, Reservation] = {}
         self.memory: dict[str, dict[str, Any]] = {}
         self.verdicts: list[Verdict | None] = [None]
@@ -367,8 +369,11 @@ class SchedulerState:
             del homeless[state.pod.uid]
             if not homeless:
                 del self._homeless[state.home]
+        if state.home:
+            self.quotas.place(state, -1)
         state.home = node
         if node:
+            self.quotas.place(state, 1)
             self.housed += 1
             state.came = self.housed
             self._lodge(state)

@@ -22,11 +22,12 @@ Report = Callable[[int, str], None]
 
 
 class PodFacts(NamedTuple):
-    """A pod as the log has it: uid, priority, start (µs, 0: none)."""
+    """A pod as the log has it: uid, priority, start (µs, 0: none), namespace."""
 
     uid: str
     priority: int
     start: int
+    namespace: str = "default"
 
 
 class Candidates(NamedTuple):
@@ -56,8 +57,9 @@ class Pods:
         number = position if kind == "PodAdded" else self.number_of.get(pod["uid"], position)
         self.number_of[pod["uid"]] = number
         self.by_number[number] = PodFacts(
-            pod["uid"], pod.get("priority", 0), pod.get("started_at", 0)
-        )
+            pod["uid"], pod.get("priority", 0), pod.get("started_at", 0),
+            pod.get("namespace", "default"),
+        )  # fmt: skip
 
 
 class Preemptions:
@@ -98,20 +100,26 @@ class Preemptions:
         spared = [*record.get("leaving", ()), *record.get("sent_back", ())]
         if not victims or len({*victims}) < len(victims) or not {*spared} <= {*victims}:
             return f"victims {victims}, of them {spared} not evicted"
-        limit = self._priority(record["uid"])
         for uid in victims:
-            if self._priority(uid) >= limit:
+            if not self._may_displace(record, self._pod(uid)):
                 return f"{uid} is evicted for {record['uid']}, which is not more important"
         numbers = [record.get(name, 0) for name in ("candidates", "looked", "nodes")]
         if not 0 < numbers[0] <= numbers[1] <= numbers[2] <= len(self._facts.live):
             return f"candidates, looked, nodes: {numbers}, of {len(self._facts.live)} nodes"
         return ""
 
-    def _priority(self, uid: str) -> int:
+    def _pod(self, uid: str) -> PodFacts:
         number = self._pods.number_of.get(uid)
         if number is None:
             raise ValueError(f"pod {uid} is not there")
-        return self._pods.by_number[number].priority
+        return self._pods.by_number[number]
+
+    def _may_displace(self, record: Record, victim: PodFacts) -> bool:
+        """Less important pods; by quota also others, which are in another namespace."""
+        pod = self._pod(record["uid"])
+        if victim.priority < pod.priority:
+            return True
+        return bool(record.get("plugin")) and victim.namespace != pod.namespace
 
     def _vectors_problem(self, record: Record, packed: Packed) -> str:
         size = len(self._facts.names)
@@ -134,7 +142,6 @@ class Preemptions:
     def _candidates_problem(self, record: Record, found: Candidates) -> str:
         if len(found.rows) != record.get("candidates", 0):
             return f"{record.get('candidates', 0)} candidates, expected {len(found.rows)}"
-        limit = self._priority(record["uid"])
         rows = zip(
             found.rows.tolist(), found.counts.tolist(), found.criteria.tolist(), found.victims,
             strict=True,
@@ -144,7 +151,7 @@ class Preemptions:
             known = [pod for pod in pods if pod is not None]
             if len(known) < len(pods):
                 return f"row {row} has victims {numbers}, not all of which are there"
-            if any(pod.priority >= limit for pod in known):
+            if not all(self._may_displace(record, pod) for pod in known):
                 return f"row {row} has a victim that is not less important"
             if count <= _MOST and criteria[1:] != _numbers(known):
                 return f"row {row} has criteria {criteria[1:]}, expected {_numbers(known)}"

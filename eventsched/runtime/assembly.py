@@ -26,6 +26,7 @@ from eventsched.plugins.node_resources_fit import NodeResourcesFit, NodeResource
 from eventsched.scheduling.adapter import adapted
 from eventsched.scheduling.config import configuration, resolution
 from eventsched.scheduling.config.arguments import without_effect
+from eventsched.scheduling.config.checking import beside_their_substitute
 from eventsched.scheduling.config.document import first_text
 from eventsched.scheduling.config.sections import Configuration
 from eventsched.scheduling.engine import Engine
@@ -60,6 +61,16 @@ class Assembly:
         """The samples that plugins want of somebody outside. Raises InputError where two want
         different ones under the same name."""
         return wanted(plugin for each in self.profiles.values() for plugin in each.plugins)
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """The types of objects that these plugins read and others do not (``reads_objects``)."""
+        return frozenset(
+            kind.__name__
+            for each in self.profiles.values()
+            for plugin in each.plugins
+            for kind in getattr(plugin, "reads_objects", ())
+        )
 
     def absent(self, nodes: Container[str]) -> list[tuple[str, str]]:
         """Plugins whose arguments name a node (``names_node``) that is not among these, and the
@@ -134,6 +145,7 @@ def assembled(
             point: [instances[name] for name in names] for point, names in resolved.running.items()
         }
         unread += without_effect(resolved.args, known)
+        unread += beside_their_substitute(resolved, known)
         profiles[resolved.name] = Profile(
             resolved.name, points, resolved.weights, percentage=resolved.percentage
         )

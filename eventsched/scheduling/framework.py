@@ -25,7 +25,9 @@ returns what it thinks. Points, in the order in which they run:
 as a hashable value: pods of equal signature share their columns. Without it, or for None, they are
 computed anew for every pod. ``depends_on`` says what of a node they depend on. ``hint_sign(pod)``
 is what of a pod the hint depends on, for plugins without such a signature. ``names_node`` is a node
-that the arguments name: whoever runs the scheduler says so where it is not there.
+that the arguments name: whoever runs the scheduler says so where it is not there. ``reads_objects``
+are types of objects that are watched only for plugins that name them; ``replaces`` is a plugin that
+should not run before this one at PostFilter.
 
 A ``Preparation`` of PreBind is for what the cluster has to do before the bind: its changes leave
 when they are in the log, and ``prepared`` is asked when they are made, and again when what it waits
@@ -43,6 +45,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eventsched.domain.objects import Node, Pod, canonical
+from eventsched.domain.preemptions import Preemptions
+from eventsched.domain.quotas import Quotas
 from eventsched.domain.registry import ClusterObject, Registry
 from eventsched.domain.verdicts import IGNORED, MAX_NODE_SCORE, Code, Normalization
 from eventsched.domain.views import NodeView
@@ -236,7 +240,8 @@ class Cycle:
     it after Permit is stored with the decision and is there again at PreBind, also after a restart,
     so it must be JSON values under string keys. ``scratch`` is for the calling plugin's own use
     between its extension points in the attempt, under its name, and is never stored. ``registry``
-    holds the cluster's other objects, ``groups`` the known pods by group, to be read. At Unreserve
+    holds the cluster's other objects, ``groups`` the known pods by group, ``quotas`` what
+    namespaces use, ``preemptions`` the pods nominated to nodes: all to be read. At Unreserve
     ``sender`` is the plugin that has rejected the pod while it waited.
     """
 
@@ -254,6 +259,8 @@ class Cycle:
     activated: list[tuple[str, str]] = field(default_factory=list)
     groups: PodGroups = field(default_factory=PodGroups)
     sender: str = ""
+    quotas: Quotas = field(default_factory=lambda: Quotas(Registry(), {}))
+    preemptions: Preemptions = field(default_factory=Preemptions)
 
     @property
     def memory(self) -> Mapping[str, Any]:

@@ -135,6 +135,8 @@ class Ledger:
             memories=self.state.memory,
             waits=self.queue.permits,
             groups=self.groups,
+            quotas=self.state.quotas,
+            preemptions=self.state.preemptions,
         )
 
     def _note_group(self, uid: str) -> None:

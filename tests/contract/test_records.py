@@ -188,6 +188,9 @@ OBJECTS: list[registry.AnyObject] = [
     registry.PodDisruptionBudget(
         name="web", namespace="shop", selector=(APP,), allowed=-1, disrupted=("web-1",)
     ),
+    registry.ElasticQuota(
+        name="team", namespace="shop", min={"cpu": 4000}, max={"cpu": 8000, "example.com/gpu": 2}
+    ),
 ]
 PROMISE = BindVolume(volume="v1", namespace="shop", claim="web-0-data", claim_uid="c1")
 SELECTION = SelectNode(namespace="shop", claim="web-0-logs", node="n1", claim_uid="c2")
@@ -348,6 +351,7 @@ EXAMPLES: list[AnyRecord] = [
         total=2**40,
         start=1_700_000_002_000_000,
         digest="00ff",
+        plugin="CapacityScheduling",
     ),
     records.NominationCleared(uid="p2", node="n2", cause="Preempted", by="p1"),
     records.NodeOvercommitted(node="n1", by="p2", resources={"cpu": (4500, 4000)}),

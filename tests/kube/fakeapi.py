@@ -9,7 +9,7 @@ from typing import Any
 
 from aiohttp import web
 
-from eventsched.cluster.kube.resources import RESOURCES, Resource
+from eventsched.cluster.kube.resources import OPTIONAL, RESOURCES, Resource
 
 Object = dict[str, Any]
 Fault = Callable[[web.Request], web.StreamResponse | Awaitable[web.StreamResponse]]
@@ -25,12 +25,16 @@ class FakeApi:
     def __init__(self) -> None:
         self.version = 10
         self.oldest = 0
-        self.objects: dict[str, dict[str, Object]] = {each.type: {} for each in RESOURCES}
+        self.objects: dict[str, dict[str, Object]] = {
+            each.type: {} for each in (*RESOURCES, *OPTIONAL)
+        }
         self.log: list[tuple[int, str, Object]] = []
         self.requests: list[tuple[str, str, dict[str, str]]] = []
         self.faults: dict[tuple[str, str], list[Fault]] = {}
         self.watches: dict[str, list[asyncio.Queue[bytes | None]]] = {}
-        self._by_path = {each.path: each for each in RESOURCES}
+        self._by_path = {each.path: each for each in (*RESOURCES, *OPTIONAL)}
+        self.missing: set[str] = set()
+        """Types whose definition is not installed."""
 
     # --- what happens in the cluster ------------------------------------------------------
 
@@ -80,6 +84,8 @@ class FakeApi:
         if waiting := self.faults.get((kind, resource.type)):
             answer = waiting.pop(0)(request)
             return await answer if isinstance(answer, Awaitable) else answer
+        if resource.type in self.missing:
+            return refusal(404, "the server could not find the requested resource")(request)
         if kind == "watch":
             return await self._watch(request, resource)
         return self._list(request, resource)

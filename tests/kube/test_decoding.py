@@ -15,7 +15,7 @@ from eventsched.cluster import translate, translate_objects
 from eventsched.cluster.fields import Field
 from eventsched.cluster.kube import wire
 from eventsched.cluster.kube.decoding import FINISHED, Decoder, Told, WatchError
-from eventsched.cluster.kube.resources import NODE, POD, RESOURCES, Resource
+from eventsched.cluster.kube.resources import NODE, OPTIONAL, POD, RESOURCES, Resource
 from eventsched.cluster.messages import NodeSeen, ObjectSeen, PodSeen
 from eventsched.domain import registry
 from eventsched.domain.errors import InputError
@@ -24,9 +24,9 @@ from tests.kube import objects
 from tests.kube.objects import Object
 from tests.properties.strategies import deterministic
 
-BY_TYPE = {each.type: each for each in RESOURCES}
+BY_TYPE = {each.type: each for each in (*RESOURCES, *OPTIONAL)}
 POD_SETS = ("ReplicaSet", "StatefulSet", "ReplicationController")
-OTHERS = [each for each in RESOURCES if each.type not in (POD, NODE)]
+OTHERS = [each for each in (*RESOURCES, *OPTIONAL) if each.type not in (POD, NODE)]
 UID = "4f0e5c0e-5c8b-4a0c-8b8e-000000000001"
 
 
@@ -173,7 +173,7 @@ def test_no_field_that_is_read_is_left_out_of_other_objects(resource: Resource) 
 
 
 def test_every_type_of_the_registry_is_watched() -> None:
-    assert {each.type for each in RESOURCES} == {POD, NODE, *registry.TYPES}
+    assert {each.type for each in (*RESOURCES, *OPTIONAL)} == {POD, NODE, *registry.TYPES}
     assert {each.type: each.group for each in OTHERS} == {
         kind: group for kind, (group, _) in translate_objects.READINGS.items()
     }

@@ -20,7 +20,9 @@ def nodes_of(folder: Path) -> dict[str, str]:
     """Pod → node after a simulation; "" for one that waits."""
     assembly = assemble(folder / "config.yaml")
     assert assembly.warnings == ()
-    files = (folder / f"{name}.yaml" for name in ("nodes", "pods", "samples"))
+    files = (
+        folder / f"{name}.yaml" for name in ("nodes", "quotas", "topologies", "pods", "samples")
+    )
     objects = [each for each in files if each.exists()]
     source = sources.read(nodes=None, pods=None, objects=objects, generate=None)
     log = MemoryEventLog("s")
@@ -38,6 +40,7 @@ def nodes_of(folder: Path) -> dict[str, str]:
             {f"big-{number}": WAITS for number in range(5)}
             | {f"short-{number}": WAITS for number in range(2)},
         ),
+        ("CapacityScheduling", {"beyond-max": WAITS, "needs-its-own": "only", "fits": "only"}),
         ("FixedNode", {f"web-{number}": "b" for number in range(3)}),
         (
             "ImportanceSort",

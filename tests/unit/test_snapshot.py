@@ -122,7 +122,7 @@ def test_no_field_is_forgotten(kind: type[Any], kept: type[msgspec.Struct]) -> N
 
 def test_no_part_of_the_state_is_forgotten() -> None:
     """What is not kept is made again of what is: dictionaries' numbers, specs, who has no home."""
-    derived = {"verdict_numbers", "scoring_numbers", "_specs", "_homeless", "_branches"}
+    derived = {"verdict_numbers", "scoring_numbers", "_specs", "_homeless", "_branches", "quotas"}
     parts = set(vars(SchedulerState())) - derived - {"nodes"} | {"resources", "nodes", "samples"}
     assert set(snapshot.Snapshot.__struct_fields__) == parts
 

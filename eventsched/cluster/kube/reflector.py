@@ -12,8 +12,9 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from http import HTTPStatus
 
-from eventsched.cluster.kube.api import Answer, Api, Params, RefusedError, UnansweredError
+from eventsched.cluster.kube.api import Answer, Api, Params, RefusedError, UnansweredError, path
 from eventsched.cluster.kube.decoding import Decoder, Page, Told, WatchError
 from eventsched.cluster.kube.refusals import explained, words
 from eventsched.cluster.kube.shelf import Report, Shelf
@@ -40,12 +41,14 @@ class Pace:
     """How a reflector goes about time; all of it is injected in tests. ``page`` is how many objects
     one answer may hold; ``few`` how many are read anew rather than waited for; ``stall`` (s) the
     longest silence of a watch: an API server sends a bookmark about every minute; ``attend`` (s)
-    how often a large, quiet resource is looked at while a barrier may come, 0 for never."""
+    how often a large, quiet resource is looked at while a barrier may come, 0 for never; ``absent``
+    (s) how often it is asked for a resource whose definition is not installed."""
 
     page: int = 500
     few: int = 2000
     attend: float = 0.5
     stall: float = 120.0
+    absent: float = 10.0
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     clock: Callable[[], float] = time.monotonic
     draw: Callable[[], float] = random.random
@@ -111,6 +114,8 @@ class Reflector:
         self._watching: asyncio.Task[None] | None = None
         self._mute = False
         self._spoke = 0.0
+        self._absent = False
+        """Whether the resource's definition was missing when it was last asked for."""
 
     async def run(self) -> None:
         """Until it is cancelled. Raises InputError where the server refuses the first list."""
@@ -123,6 +128,10 @@ class Reflector:
                     await self.relist()
                     self._current = True
                     began = self._pace.clock()
+                if self._absent:
+                    self._current = False
+                    await self._pace.sleep(self._pace.absent)
+                    continue
                 busy = await self._watch()
             except (UnansweredError, RefusedError, WatchError) as error:
                 lasted = self._pace.clock() - began
@@ -153,6 +162,8 @@ class Reflector:
             finally:
                 following.cancel()
         told += self._decoder.objects(page)
+        if self._absent and asked and not self.shelf.seen:
+            return  # nothing is there still, which is no news
         if asked:
             self.shelf.progress.relists += 1
         self._replace(asked, version, told)
@@ -247,7 +258,32 @@ class Reflector:
         answer = await self._api.call(
             "GET", self._resource.path, params=params, timeout=LIST_TIMEOUT
         )
-        if answer.status != 200:
+        if answer.status == HTTPStatus.NOT_FOUND and self._resource.optional:
+            return await self._nothing()
+        page = self._decoded(answer)
+        if self._absent:
+            self._absent = False
+            definition = self._resource.definition
+            self._report("info", "resource_installed", definition=definition)
+        return page
+
+    async def _nothing(self) -> Page:
+        """The page of a resource that the server does not have. Its version is that of a list of
+        something that every server has: up to there it is certain."""
+        params: dict[str, str | int] = {"limit": 1}
+        namespaces = path("api", "v1", "namespaces")
+        answer = await self._api.call("GET", namespaces, params=params, timeout=LIST_TIMEOUT)
+        version = self._decoded(answer).version
+        definition = self._resource.definition
+        if not self._absent:
+            self._absent = True
+            remedy = "install it; until then there are no such objects"
+            self._report("warning", "resource_missing", definition=definition, remedy=remedy)
+        self.shelf.progress.problem = f"CustomResourceDefinition {definition} is not installed"
+        return Page(version, "", ())
+
+    def _decoded(self, answer: Answer) -> Page:
+        if answer.status != HTTPStatus.OK:
             raise RefusedError(answer)
         try:
             return self._decoder.page(answer.body)
@@ -332,7 +368,8 @@ class Reflector:
         if refused and not self.shelf.version and code in _FINAL:
             raise self._final(refused) from error
         reason = explained(refused) if refused else str(error)
-        if code == _GONE:
+        is_removed = code == HTTPStatus.NOT_FOUND and self._resource.optional
+        if code == _GONE or is_removed:
             self._current = False
         pause = 0.0 if lasted >= _LASTING and not refused else self._backoff.pause()
         if refused and refused.retry_after:

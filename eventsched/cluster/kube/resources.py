@@ -4,6 +4,7 @@ Priority classes are not among them: admission writes a class's number into each
 scheduler sees it.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from eventsched.cluster.kube.api import path
@@ -14,13 +15,20 @@ NODE, POD = "Node", "Pod"
 @dataclass(frozen=True, slots=True)
 class Resource:
     """A resource. ``type`` is the domain type of its objects, which is also their kind; ``group``
-    is "" for the core; ``selector`` a field selector of the objects that count."""
+    is "" for the core; ``selector`` a field selector of the objects that count. An ``optional`` one
+    is watched for the plugins that read it, and its CustomResourceDefinition may be missing."""
 
     type: str
     group: str
     plural: str
     version: str = "v1"
     selector: str = ""
+    optional: bool = False
+
+    @property
+    def definition(self) -> str:
+        """The name that its CustomResourceDefinition has."""
+        return f"{self.plural}.{self.group}"
 
     @property
     def path(self) -> str:
@@ -49,4 +57,15 @@ RESOURCES = (
     Resource("VolumeAttachment", "storage.k8s.io", "volumeattachments"),
     Resource("PodDisruptionBudget", "policy", "poddisruptionbudgets"),
 )
-"""All of them, in the order in which ``Listed`` has them."""
+"""Those of every scheduler, in the order in which ``Listed`` has them."""
+OPTIONAL = (
+    Resource(
+        "ElasticQuota", "scheduling.x-k8s.io", "elasticquotas", version="v1alpha1", optional=True
+    ),
+)
+"""Those that plugins ask for (``reads_objects``)."""
+
+
+def watched(types: Collection[str]) -> tuple[Resource, ...]:
+    """The resources of a scheduler whose plugins read objects of these types as well."""
+    return (*RESOURCES, *(each for each in OPTIONAL if each.type in types))

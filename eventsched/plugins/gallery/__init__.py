@@ -3,6 +3,7 @@ another; docs/plugins has a page for each."""
 
 from typing import Any
 
+from eventsched.plugins.gallery.capacity_scheduling import CapacityScheduling
 from eventsched.plugins.gallery.coscheduling import Coscheduling
 from eventsched.plugins.gallery.first_scheduled_node import FirstScheduledNode
 from eventsched.plugins.gallery.fixed_node import FixedNode
@@ -17,6 +18,7 @@ from eventsched.plugins.gallery.random_score import RandomScore
 from eventsched.plugins.gallery.to_node_name_scoring import ToNodeNameScoring
 
 GALLERY: tuple[type[Any], ...] = (
+    CapacityScheduling,
     Coscheduling,
     FirstScheduledNode,
     FixedNode,

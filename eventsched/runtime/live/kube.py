@@ -1,7 +1,7 @@
 """A Kubernetes cluster as a live scheduler needs it: what is watched, and what is asked for."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import structlog
@@ -13,6 +13,7 @@ from eventsched.cluster.kube.calls import Calls
 from eventsched.cluster.kube.election import Election
 from eventsched.cluster.kube.lease import Timing
 from eventsched.cluster.kube.refusals import explained
+from eventsched.cluster.kube.resources import watched
 from eventsched.cluster.kube.store import Store
 from eventsched.cluster.messages import (
     Announce,
@@ -44,11 +45,13 @@ class Kube:
         concurrency: int,
         extenders: Sequence[Extender] = (),
         source: str = "configuration",
+        reads: Collection[str] = (),
     ) -> None:
-        """``host`` names this process in Events; ``source`` is where the extenders are configured.
-        Raises InputError for an extender that can never be asked."""
+        """``host`` names this process in Events; ``source`` is where the extenders are configured;
+        ``reads`` are the types of objects that only some plugins read. Raises InputError for an
+        extender that can never be asked."""
         self.api = api
-        self.store = Store(api, report, keeps=keeps(extenders))
+        self.store = Store(api, report, resources=watched(reads), keeps=keeps(extenders))
         self.extenders = Extenders(extenders, self.store, source)
         self.calls = Calls(api, host=host, concurrency=concurrency)
 

@@ -47,8 +47,20 @@ def _warnings(
     for profile in profiles:
         found += [f"{each.problem}: no run will take this file" for each in profile.unavailable]
         found += without_effect(profile.args, registry)
+        found += beside_their_substitute(profile, registry)
     for problem in unusable(loaded.extenders):
         found.append(
             f"{problem.where}: {problem.problem}: `eventsched run` will not take this file"
         )
     return list(dict.fromkeys(found))
+
+
+def beside_their_substitute(profile: ResolvedProfile, registry: Mapping[str, type]) -> list[str]:
+    """Warnings about plugins that run at PostFilter before one that says it ``replaces`` them."""
+    running = profile.running.get("postFilter", ())
+    return [
+        f"profile {profile.name}: {replaced} runs at postFilter before {name}, which stands in for "
+        f"it; write plugins: {{postFilter: {{disabled: [{{name: {replaced}}}]}}}}"
+        for place, name in enumerate(running)
+        if (replaced := getattr(registry.get(name), "replaces", "")) in running[:place]
+    ]

@@ -75,7 +75,8 @@ def _pods(
     found = []
     for uid in wanted.uids:
         pod = trials.table.residents[row].get(uid)
-        if pod is not None and pod.priority >= trials.pod.priority:
+        is_new = uid not in before.uids
+        if pod is not None and is_new and pod.priority >= trials.pod.priority:
             said = f"claims to preempt pod {pod.full_name}, which is not less important"
             raise ExtenderError(extender, said)
         if pod is not None:
@@ -93,7 +94,7 @@ def _pods(
 
 def _copied(sheet: Sheet) -> Sheet:
     """A sheet of one's own: what an extender wants is not remembered for the next pod."""
-    made = Sheet()
+    made = Sheet(sheet.rule)
     made.trials, made.outcomes = list(sheet.trials), sheet.outcomes.copy()
     made.criteria, made.stamps = sheet.criteria.copy(), sheet.stamps.copy()
     return made

@@ -16,7 +16,8 @@ from eventsched.scheduling.classes import PASSES
 from eventsched.scheduling.framework import PluginError
 from eventsched.scheduling.preemption.budgets import Budgets
 from eventsched.scheduling.preemption.trials import Trials
-from eventsched.scheduling.preemption.victims import NOW, Trial, try_rows
+from eventsched.scheduling.preemption.victim_rules import BY_PRIORITY, VictimRule
+from eventsched.scheduling.preemption.victims import NOBODY_LESS, NOW, Trial, try_rows
 
 STALE = -4
 """Outcome of a row that has to be tried (again)."""
@@ -47,7 +48,8 @@ class Sheet:
     ``criteria`` (int64[size, 5]; 0 where a row is no candidate) and ``stamps`` (int64[size]): which
     trial of the sheet it is, another number for each."""
 
-    def __init__(self) -> None:
+    def __init__(self, rule: VictimRule = BY_PRIORITY) -> None:
+        self.rule = rule
         self.trials: list[Trial | None] = []
         self.outcomes: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
         self.criteria: NDArray[np.int64] = np.zeros((0, 5), dtype=np.int64)
@@ -162,7 +164,12 @@ class Sheet:
         self.stamps[rows] = np.arange(self._made + 1, self._made + 1 + len(rows))
         self._made += len(rows)
         self.criteria[rows] = 0
-        for row, trial in zip(rows.tolist(), try_rows(trials, rows, budgets), strict=True):
+        inside = self.rule.narrowed(rows)
+        if inside is not None:
+            self.outcomes[rows[~inside]] = NOBODY_LESS
+            rows = rows[inside]
+        found = try_rows(trials, rows, budgets, self.rule)
+        for row, trial in zip(rows.tolist(), found, strict=True):
             self.trials[row] = trial
             self.outcomes[row] = trial.outcome
             if trial.victims:
@@ -179,11 +186,11 @@ class Sheet:
             self.criteria = np.pad(self.criteria, ((0, more), (0, 0)))
 
 
-def sheet_of(trials: Trials) -> Sheet:
+def sheet_of(trials: Trials, rule: VictimRule = BY_PRIORITY) -> Sheet:
     """The sheet for a pod: that of its class and priority where their trials may be remembered, up
     to date; else one of its own."""
-    sheet = Sheet()
-    if trials.repeatable:
+    sheet = Sheet(rule)
+    if trials.repeatable and rule.remembered:
         kept = trials.memory()
         sheet = kept.sheet = kept.sheet or sheet
     sheet.refresh(trials)

@@ -87,12 +87,17 @@ def nominated_row(judged: Judgement) -> int:
 
 
 def is_awaited(state: SchedulerState, pod: Pod, node: str) -> bool:
-    """Whether a pod less important than this one is about to leave a node to make room."""
+    """Whether a pod less important than this one, or evicted for it, is about to leave a node and
+    make room."""
     row = state.nodes.rows.get(node)
     residents = state.nodes.residents[row].values() if row is not None else ()
     evicting = state.preemptions.evicting
-    return any(
-        each.priority < pod.priority
-        and (each.uid in evicting or (each.deleting and each.displaced))
-        for each in residents
-    )
+
+    def is_awaited_for_it(each: Pod) -> bool:
+        eviction = evicting.get(each.uid)
+        if eviction is not None and eviction.preemptor == pod.uid:
+            return True
+        is_going = eviction is not None or (each.deleting and each.displaced)
+        return is_going and each.priority < pod.priority
+
+    return any(map(is_awaited_for_it, residents))

@@ -21,13 +21,14 @@ from eventsched.scheduling.framework import PostFilterResult, Status
 from eventsched.scheduling.judgement import Judgement
 from eventsched.scheduling.preemption.candidates import Sheet, Window, sheet_of
 from eventsched.scheduling.preemption.trials import Trials
-from eventsched.scheduling.preemption.victims import NO_VICTIM, NOBODY_LESS
+from eventsched.scheduling.preemption.victim_rules import BY_PRIORITY, VictimRule
+from eventsched.scheduling.preemption.victims import NO_VICTIM, NOBODY_LESS, OVER_QUOTA
 from eventsched.scheduling.supplement import EXCLUDED, NOT_EVALUATED
 
 NEVER = "not eligible due to preemptionPolicy=Never."
-LEAVING = "not eligible due to a terminating pod on the nominated node."
 NOT_HELPFUL = "Preemption is not helpful for scheduling"
 NO_VICTIMS = "No preemption victims found for incoming pod"
+QUOTA = "global quota max exceeded"
 
 
 class Preemption(NamedTuple):
@@ -46,21 +47,24 @@ class Preemption(NamedTuple):
     trials: Trials
 
 
-def preempt(judged: Judgement, percentage: int, absolute: int) -> PostFilterResult:
+def preempt(
+    judged: Judgement, percentage: int, absolute: int, rule: VictimRule = BY_PRIORITY
+) -> PostFilterResult:
     """What PostFilter answers for a pod that found no node. At least ``absolute`` candidates, or
-    ``percentage`` of the nodes in question, whichever is more, are compared where there are so
-    many. Raises PluginError."""
+    ``percentage`` of the nodes in question, whichever is more, are compared if there are so many.
+    ``rule`` says who may have to leave. Raises PluginError."""
     trials = judged.trials
     assert trials is not None
     rows = helpful(judged)
-    problem = _ineligible(judged, trials)
+    problem = _ineligible(judged, trials, rule)
     if problem:
         return PostFilterResult(Status.unschedulable(problem))
-    sheet, number = sheet_of(trials), 0
+    sheet, number = sheet_of(trials, rule), 0
     tried = candidates = rows
     outcomes = np.zeros(0, dtype=np.int64)
     if len(rows):
-        number = draw(judged.cycle.seed, judged.pod.uid, judged.cycle.attempt, "preemption")
+        if not rule.tries_all:
+            number = draw(judged.cycle.seed, judged.pod.uid, judged.cycle.attempt, "preemption")
         begin = number % len(rows)
         order = np.concatenate([rows[begin:], rows[:begin]])
         wanted = min(len(rows), max(absolute, len(rows) * percentage // 100))
@@ -125,7 +129,7 @@ def is_leaving(pod: Pod, trials: Trials) -> bool:
     return pod.deleting or pod.uid in trials.preemptions.evicting
 
 
-def _ineligible(judged: Judgement, trials: Trials) -> str:
+def _ineligible(judged: Judgement, trials: Trials, rule: VictimRule) -> str:
     """Why the pod may not preempt now; "" where it may."""
     pod, table = judged.pod, trials.table
     if pod.preemption_policy == "Never":
@@ -133,13 +137,7 @@ def _ineligible(judged: Judgement, trials: Trials) -> str:
     row = table.rows.get(trials.nominated, -1)
     if row < 0 or _is_unresolvable(judged, row):
         return ""  # it has to look for another node
-    evicting = trials.preemptions.evicting
-    for each in table.residents[row].values():
-        if each.priority < pod.priority and (
-            each.uid in evicting or (each.deleting and each.displaced)
-        ):
-            return LEAVING
-    return ""
+    return rule.obstacle(trials, row)
 
 
 def _is_unresolvable(judged: Judgement, row: int) -> bool:
@@ -166,8 +164,9 @@ def _without_candidate(
         return PostFilterResult(
             Status.error(_unneeded(judged.trials, tried[outcomes == NO_VICTIM]))
         )
+    ours = {NOBODY_LESS: (NO_VICTIMS,), OVER_QUOTA: (QUOTA,)}
     for outcome, number in counted.items():
-        for reason in (NO_VICTIMS,) if outcome == NOBODY_LESS else judged.verdict(outcome).reasons:
+        for reason in ours.get(outcome) or judged.verdict(outcome).reasons:
             reasons[reason] = reasons.get(reason, 0) + number
     said = ", ".join(sorted(f"{number} {reason}" for reason, number in reasons.items()))
     return PostFilterResult(Status.unschedulable(f"0/{nodes} nodes are available: {said}."), "")

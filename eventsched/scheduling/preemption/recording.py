@@ -199,5 +199,6 @@ def record(
         total=trial.total,
         start=trial.start,
         digest=digest,
+        plugin=made.sheet.rule.plugin,
     )
     return Recorded(decided, detail)

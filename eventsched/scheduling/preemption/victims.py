@@ -11,6 +11,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from eventsched.domain.columns import REQUESTED
 from eventsched.domain.journal import Rows
@@ -19,11 +20,14 @@ from eventsched.domain.views import PodStep, TrialView, loads_of
 from eventsched.scheduling.classes import PASSES
 from eventsched.scheduling.preemption.budgets import Budgets
 from eventsched.scheduling.preemption.trials import Crowd, Trials
+from eventsched.scheduling.preemption.victim_rules import BY_PRIORITY, QuotaCheck, VictimRule
 
 NOBODY_LESS = -2
 """Outcome: no pod on the node is less important."""
 NO_VICTIM = -3
 """Outcome: the pod fits although none has to leave."""
+OVER_QUOTA = -5
+"""Outcome: the pod would fit, but a quota does not allow it."""
 NOW = 2**62
 """Start (µs) of pods that have not started, as it is compared: later than all others (upstream:
 util.GetPodStartTime)."""
@@ -31,8 +35,8 @@ util.GetPodStartTime)."""
 
 class Trial(NamedTuple):
     """What a node's trial gave: ``outcome`` PASSES and the ``victims``, the most important first,
-    with how many of them break a budget; or NOBODY_LESS, NO_VICTIM, or the key of the filter that
-    refuses the pod even so (as classes.py has it)."""
+    with how many of them break a budget; or NOBODY_LESS, NO_VICTIM, OVER_QUOTA, or the key of the
+    filter that refuses the pod even so (as classes.py has it)."""
 
     outcome: int
     victims: tuple[Pod, ...] = ()
@@ -62,25 +66,27 @@ def importance(pod: Pod) -> tuple[int, int]:
     return -pod.priority, pod.started_at or NOW
 
 
-def try_rows(trials: Trials, rows: Rows, budgets: Budgets) -> list[Trial]:
+def try_rows(
+    trials: Trials, rows: Rows, budgets: Budgets, rule: VictimRule = BY_PRIORITY
+) -> list[Trial]:
     """The trial of each row. Raises PluginError."""
-    limit = trials.pod.priority
-    residents = trials.table.residents
     found: list[Trial | None] = [None] * len(rows)
     places: list[int] = []
     order: list[list[Pod]] = []
     breaking: list[int] = []
+    checks: list[QuotaCheck | None] = []
     for place, row in enumerate(rows.tolist()):
-        less = [pod for pod in residents[row].values() if pod.priority < limit]
-        if not less:
+        removable, check = rule.removable(trials, row)
+        if not removable:
             found[place] = Trial(NOBODY_LESS)
             continue
-        less.sort(key=importance)
-        first, others = budgets.split(less)
+        removable.sort(key=importance)
+        first, others = budgets.split(removable)
         places.append(place)
         order.append(first + others)
         breaking.append(len(first))
-    reprieve = _Reprieve(trials, rows[np.array(places, dtype=np.intp)], order)
+        checks.append(check)
+    reprieve = _Reprieve(trials, rows[np.array(places, dtype=np.intp)], order, checks)
     outcomes = reprieve.run().tolist()
     for index, (place, outcome) in enumerate(zip(places, outcomes, strict=True)):
         found[place] = _trial(outcome, reprieve.stays[index], order[index], breaking[index])
@@ -100,8 +106,11 @@ def _trial(outcome: int, stays: list[bool], order: list[Pod], breaking: int) -> 
 class _Reprieve:
     """The rounds over some rows, each of which has at least one pod to be taken off."""
 
-    def __init__(self, trials: Trials, rows: Rows, order: Sequence[list[Pod]]) -> None:
-        self._trials, self._rows, self._order = trials, rows, order
+    def __init__(
+        self, trials: Trials, rows: Rows, order: Sequence[list[Pod]],
+        checks: Sequence[QuotaCheck | None],
+    ) -> None:  # fmt: skip
+        self._trials, self._rows, self._order, self._checks = trials, rows, order, checks
         self.stays: list[list[bool]] = [[] for _ in order]
         """For each row, whether its first pods may stay."""
         self._crowds = trials.crowds(rows)
@@ -121,17 +130,29 @@ class _Reprieve:
         everything = np.arange(len(self._rows), dtype=np.intp)
         outcome = self._keys(everything, books, 0)
         passing = np.flatnonzero(outcome == PASSES)
+        for index in passing.tolist():
+            if (check := self._checks[index]) is not None and not check.fits:
+                outcome[index] = OVER_QUOTA
+        passing = passing[outcome[passing] == PASSES]
         number = np.array(lengths, dtype=np.intp)
         round_ = 0
         while len(passing := passing[number[passing] > round_]):
             back = books[passing]
             back[:, REQUESTED:] += loads[begins[passing] + round_]
             fits = self._keys(passing, back, round_ + 1) == PASSES
+            self._ask_checks(passing, fits, round_)
             books[passing[fits]] = back[fits]
             for index, stays in zip(passing.tolist(), fits.tolist(), strict=True):
                 self.stays[index].append(stays)
             round_ += 1
         return outcome.astype(np.intp)
+
+    def _ask_checks(self, passing: Rows, fits: NDArray[np.bool_], round_: int) -> None:
+        """Has the pods of this round leave after all that fit but break a quota."""
+        for position, index in enumerate(passing.tolist()):
+            check = self._checks[index]
+            if check is not None and fits[position]:
+                fits[position] = check.put_back(self._order[index][round_])
 
     def _keys(self, indices: Rows, books: np.ndarray[tuple[int, ...], np.dtype[np.int64]],
               put_back: int) -> Rows:  # fmt: skip

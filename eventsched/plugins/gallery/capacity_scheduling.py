@@ -1,0 +1,95 @@
+"""CapacityScheduling: namespaces are guaranteed resources, and lend what they do not use.
+
+An ElasticQuota (scheduling.x-k8s.io/v1alpha1) guarantees its namespace ``min`` and lets it use up
+to ``max``, as long as all namespaces with quotas together use no more than the sum of what they are
+guaranteed. A namespace that needs what it lent displaces pods of those that borrow. The rules are
+those of sigs.k8s.io/scheduler-plugins, pkg/capacityscheduling; what is used is read from the state
+(domain/quotas.py), where reservations count and nothing has to be remembered.
+"""
+
+from collections.abc import Hashable
+
+from eventsched.domain.objects import Pod
+from eventsched.domain.quotas import request
+from eventsched.domain.registry import ElasticQuota
+from eventsched.scheduling.framework import (
+    Change,
+    ClusterEvent,
+    Cycle,
+    NodeView,
+    PostFilterResult,
+    Status,
+)
+from eventsched.scheduling.judgement import Judgement
+from eventsched.scheduling.preemption.preemption import preempt
+from eventsched.scheduling.preemption.quota_rule import ByQuota, Demand, demand
+
+
+class CapacityScheduling:
+    """PreFilter refuses pods beyond their quota, PostFilter chooses victims by quota. A reservation
+    counts as use, so Reserve has nothing to do."""
+
+    name = "CapacityScheduling"
+    reads_objects = (ElasticQuota,)
+    wakes_on = (
+        ClusterEvent.ASSIGNED_POD_DELETE,
+        ClusterEvent.ASSIGNED_POD_UPDATE,
+        ClusterEvent.POD_UPDATE,
+    )
+    wakes_on_objects = (ElasticQuota,)
+    replaces = "DefaultPreemption"
+
+    def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> Status | None:
+        """Upstream's words."""
+        reason = self._refusal(cycle, pod, self._demand(cycle, pod))
+        return Status.unschedulable(reason) if reason else None
+
+    def post_filter(self, cycle: Cycle, pod: Pod, refused: Judgement) -> PostFilterResult:
+        """Whom to evict and where, or why nobody. Every node is tried. Raises PluginError if a
+        filter fails."""
+        rule = ByQuota(self.name, cycle.quotas, pod, self._demand(cycle, pod))
+        return preempt(refused, 100, 0, rule)
+
+    def reserve(self, cycle: Cycle, pod: Pod, node: str) -> None:
+        """There is nothing to note: see above."""
+
+    def hint(self, cycle: Cycle, pod: Pod, change: Change) -> bool:
+        """Whether the pod passes now, or may displace others now. (Upstream wakes it for every pod
+        that is deleted anywhere.)"""
+        if change.event is ClusterEvent.POD_UPDATE:
+            return change.old_pod is None or request(change.old_pod.spec) != request(pod.spec)
+        if change.event is ClusterEvent.ASSIGNED_POD_UPDATE and not _is_resized(change):
+            return False
+        wanted = self._demand(cycle, pod)
+        if not self._refusal(cycle, pod, wanted):
+            return True
+        changed = change.pod or change.new_object or change.old_object
+        if changed is None or changed.namespace == pod.namespace:
+            return True
+        return not ByQuota(self.name, cycle.quotas, pod, wanted).borrows
+
+    def hint_sign(self, pod: Pod) -> Hashable:
+        """All that ``hint`` reads of a pod."""
+        return pod.namespace, pod.priority, pod.spec.key
+
+    def _demand(self, cycle: Cycle, pod: Pod) -> Demand | None:
+        if cycle.quotas.of(pod.namespace) is None:
+            return None
+        return demand(cycle.quotas, cycle.preemptions, pod)
+
+    def _refusal(self, cycle: Cycle, pod: Pod, wanted: Demand | None) -> str:
+        """Why the quotas do not allow the pod, "" if they do."""
+        if wanted is None:
+            return ""
+        usage = cycle.quotas.usage()
+        where = f"Pod {pod.full_name} is rejected in PreFilter because"
+        if usage.is_over_max_with(pod.namespace, wanted.in_namespace):
+            return f"{where} ElasticQuota {pod.namespace} is more than Max"
+        if usage.is_over_all_with(wanted.in_all):
+            return f"{where} total ElasticQuota used is more than min"
+        return ""
+
+
+def _is_resized(change: Change) -> bool:
+    old, new = change.old_pod, change.pod
+    return old is None or new is None or request(old.spec) != request(new.spec)
