@@ -21,3 +21,29 @@ def moment(at: int) -> str:
         return f"{moved:%Y-%m-%d} {clock}"
     days = (moved - _BEGINNING).days
     return f"{days}d {clock}" if days else clock
+
+
+def zone(at: int) -> str:
+    """The zone that ``moment`` shows that time in: "UTC", "" for a simulation's."""
+    return "UTC" if at >= _VIRTUAL else ""
+
+
+def with_distance(at: int, now: int) -> str:
+    """A time with its zone and how far it is from ``now`` (µs): ``2026-11-21 15:17:19 UTC (3h04m
+    ago)``, ``… UTC (in 4m10s)``; of a simulation, which has no present, the time alone."""
+    if at < _VIRTUAL:
+        return moment(at)
+    distance = rough(abs(now - at))
+    relative = f"{distance} ago" if at <= now else f"in {distance}"
+    return f"{moment(at).partition('.')[0]} UTC ({relative})"
+
+
+def rough(microseconds: int) -> str:
+    """A length of time, to two units: ``12s``, ``4m10s``, ``3h04m``, ``12d07h``."""
+    seconds = microseconds // 1_000_000
+    minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86_400
+    if not minutes:
+        return f"{seconds}s"
+    if not hours:
+        return f"{minutes}m{seconds % 60:02}s"
+    return f"{days}d{hours % 24:02}h" if days else f"{hours}h{minutes % 60:02}m"

@@ -14,6 +14,7 @@ from eventsched.cli.places import add_database_options, database_of
 from eventsched.cli.progress import Progress
 from eventsched.cli.story import story_json, story_text
 from eventsched.cli.summary import summary_text
+from eventsched.cli.tables import width_of_output
 from eventsched.cluster import sources
 from eventsched.cluster.sources import Source
 from eventsched.eventlog.memory import MemoryEventLog
@@ -157,7 +158,9 @@ def _run(
     else:
         print(summary_text(report))
         if options.why is not None:
-            told = story_text(story) if story else f"{options.why} has not arrived by then"
+            told = f"{options.why} has not arrived by then"
+            if story is not None:
+                told = story_text(story, width=width_of_output())
             print(f"\n{told}")
     for plugin, message in report.failures.items():
         where = assembly.files.get(plugin, plugin)

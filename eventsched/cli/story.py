@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from eventsched.cli.moments import iso, moment
-from eventsched.cli.tables import table
+from eventsched.cli.headlines import headline_json, headline_text
+from eventsched.cli.moments import iso, moment, zone
+from eventsched.cli.tables import filled, table
 from eventsched.domain.records import Outcome, PodDecided, PodQueued, Queue
 from eventsched.history.displacement import Displacement
 from eventsched.history.explanation import (
@@ -14,28 +15,42 @@ from eventsched.history.explanation import (
     Refusal,
     Step,
 )
+from eventsched.history.folding import Folded, folded
 from eventsched.history.measured import Measured
 from eventsched.history.waits import Waited, waits
 from eventsched.history.words import CRITERIA
 
 
-def story_text(explained: Explanation) -> str:
-    """Who, what happened in order, and for the attempt that was asked for why that node and not
-    the others."""
+def story_text(explained: Explanation, now: int = 0, width: int = 0, *, full: bool = False) -> str:
+    """Where the pod stands, what happened in order, and for the attempt that was asked for why that
+    node and not the others. ``now`` is the time of day (µs), for distances; lines are wrapped to
+    ``width`` (0: not at all); repetition is folded unless ``full`` is asked for."""
     pod = explained.pod
-    lines = [f"{pod.full_name}: uid {pod.uid}, stream {explained.stream}"]
+    lines = [filled(each, width) for each in headline_text(explained, now)]
+    lines += ["", f"uid {pod.uid}, stream {explained.stream}"]
     if explained.older:
         places = ", ".join(f"{each.uid} (position {each.position})" for each in explained.older)
         lines.append(f"the newest of {len(explained.older) + 1} of that name; before: {places}")
-    rows = [(moment(step.at), step.position, _step(step)) for step in explained.steps]
-    lines += ["", table(("time", "position", "what"), rows)]
+    steps = explained.steps if full else folded(explained.steps)
+    rows = [_row(step) for step in steps]
+    header = (f"time {zone(explained.steps[-1].at)}".rstrip(), "position", "what")
+    lines += ["", table(header, rows, width=width)]
     attempt, displaced = explained.explained, explained.displacement
     told = []
     if attempt is not None:
-        told = _why_there(attempt) + _waits(explained, attempt) + _why_not(attempt)
+        told = _why_there(attempt) + _waits(explained, attempt) + _why_not(attempt, width)
     left = [] if displaced is None else _who_had_to_go(displaced)
     first = displaced is not None and attempt is not None and displaced.position < attempt.position
     return "\n".join(lines + (left + told if first else told + left))
+
+
+def _row(step: Step | Folded) -> tuple[str, int, str]:
+    if not isinstance(step, Folded):
+        return moment(step.at), step.position, _step(step)
+    woken = ", ".join(f"{cause} x{count}" if count > 1 else cause for cause, count in step.woken)
+    numbers = f"attempts {step.first} to {step.last}" if step.rounds > 1 else f"{step.first}"
+    text = f"{numbers}: the same, since {moment(step.begin)}; brought back by {woken}"
+    return moment(step.end), step.position, text
 
 
 def _step(step: Step) -> str:
@@ -132,7 +147,7 @@ def _scores(compared: tuple[NodeScore, ...]) -> str:
     return table(header[:1], rows, header[1:])
 
 
-def _why_not(attempt: Attempt) -> list[str]:
+def _why_not(attempt: Attempt, width: int) -> list[str]:
     number = attempt.decided.attempt
     if attempt.asked is not None:
         return ["", *_answer(attempt.asked, attempt)]
@@ -144,7 +159,7 @@ def _why_not(attempt: Attempt) -> list[str]:
         for each in attempt.refusals
     ]
     header = ("nodes", "plugin", "code", "reasons", "such as")
-    return ["", f"Why not {others}:", table(header, rows)]
+    return ["", f"Why not {others}:", table(header, rows, width=width)]
 
 
 def _answer(asked: NodeAnswer, attempt: Attempt) -> list[str]:
@@ -189,6 +204,7 @@ def story_json(explained: Explanation) -> dict[str, Any]:
         "namespace": pod.namespace,
         "name": pod.name,
         "seq": pod.position,
+        "summary": headline_json(explained),
         "older": [{"uid": each.uid, "seq": each.position} for each in explained.older],
         "moves": [_move(step) for step in explained.moves],
         "attempts": [_attempt(each) for each in explained.attempts],

@@ -1,18 +1,74 @@
 """Plain tables and numbers, as kubectl prints them."""
 
-from collections.abc import Iterable, Sequence
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import zip_longest
+from textwrap import wrap
+
+NARROWEST = 16
+"""Characters that a column keeps, however narrow the terminal is."""
+_GAP = 3
+
+
+def width_of_output() -> int:
+    """Characters in a line of standard output: $COLUMNS, or the terminal's; 0 for no limit, if it
+    goes into a file or a pipe."""
+    asked = os.environ.get("COLUMNS", "")
+    if asked.isdecimal():
+        return int(asked)
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns
+    except (OSError, ValueError):
+        return 0
 
 
 def table(
-    header: Sequence[str], rows: Iterable[Sequence[object]], names: Sequence[str] = ()
-) -> str:
+    header: Sequence[str], rows: Iterable[Sequence[object]], names: Sequence[str] = (),
+    width: int = 0,
+) -> str:  # fmt: skip
     """Columns as wide as their longest cell, three spaces apart, header in capitals; ``names`` are
-    further headings, as they are."""
+    further headings, as they are. With a ``width`` the widest columns are wrapped to it."""
     titles = [*(title.upper() for title in header), *names]
     cells = [titles, *([str(cell) for cell in row] for row in rows)]
     widths = [max(len(row[column]) for row in cells) for column in range(len(titles))]
-    lines = ("   ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)) for row in cells)
-    return "\n".join(line.rstrip() for line in lines)
+    longest = [max(len(word) for row in cells for word in (row[c].split() or [""]))
+               for c in range(len(titles))]  # fmt: skip
+    _narrow(widths, longest, width)
+    return "\n".join(line for row in cells for line in _lines(row, widths))
+
+
+def _narrow(widths: list[int], longest: Sequence[int], width: int) -> None:
+    """Takes from the widest column what is too much, as long as its words have room in it."""
+    while width and (over := sum(widths) + _GAP * (len(widths) - 1) - width) > 0:
+        widest = max(range(len(widths)), key=lambda c: (widths[c] > longest[c], widths[c]))
+        room = widths[widest] - max(longest[widest], NARROWEST)
+        if room <= 0:
+            return
+        others = [each for column, each in enumerate(widths) if column != widest]
+        # Down to the next widest at most, so that two long columns share what there is.
+        step = max(1, widths[widest] - max(others, default=0))
+        widths[widest] -= min(over, room, step)
+
+
+def _lines(row: Sequence[str], widths: Sequence[int]) -> Iterator[str]:
+    """A row's lines: cells that are too long go on below."""
+    cells = [
+        wrap(cell, most, break_long_words=False, break_on_hyphens=False)
+        if len(cell) > most
+        else [cell]
+        for cell, most in zip(row, widths, strict=True)
+    ]
+    for parts in zip_longest(*cells, fillvalue=""):
+        gap = " " * _GAP
+        yield gap.join(c.ljust(w) for c, w in zip(parts, widths, strict=True)).rstrip()
+
+
+def filled(text: str, width: int) -> str:
+    """A paragraph, wrapped to the width (0: one line)."""
+    if not width:
+        return text
+    return "\n".join(wrap(text, max(width, NARROWEST), break_long_words=False))
 
 
 def counted(number: int, noun: str) -> str:

@@ -42,6 +42,10 @@ _FIXED = {
 }
 
 
+class NoPodError(InputError):
+    """The log knows no pod of that name (yet)."""
+
+
 @dataclass(frozen=True)
 class Origin:
     """The record that began the step of another one: its position, kind, and what it says."""
@@ -193,7 +197,7 @@ def chosen_pod(evidence: Evidence, wanted: str) -> tuple[Pod, tuple[Pod, ...]]:
     names = sorted({pod.full_name for pod in found})
     if not found:
         near = _near(wanted, evidence.similar(wanted))
-        raise InputError("POD", f"there is no pod {wanted} in stream {evidence.stream}", near)
+        raise NoPodError("POD", f"there is no pod {wanted} in stream {evidence.stream}", near)
     if len(names) > 1:
         raise InputError(
             "POD", f"{wanted} is the name of {len(names)} pods", f"name one: {', '.join(names[:9])}"

@@ -222,7 +222,7 @@ def test_one_node(text: Any, explained: Any) -> None:
     [
         (("default/hugh",), ("POD", "default/hugh", "did you mean default/huge")),
         (("kube-system/huge",), ("kube-system/huge", "did you mean default/huge")),
-        (("zzzzzz",), ("zzzzzz", "there are, among others")),
+        (("zzzzzz",), ("zzzzzz", "the log last moved", "ago)", "there are, among others")),
         (("web",), ("2 pods", "prod/web, test/web")),
         (("huge", "--attempt", "7"), ("--attempt", "no attempt 7", "there are 1 to 2")),
         (("a", "--attempt", "0"), ("--attempt", "no attempt 0", "there is 1")),

@@ -1,0 +1,38 @@
+"""What would help a pod that a plugin refuses, in a few words."""
+
+from collections.abc import Sequence
+
+_INSUFFICIENT = "Insufficient "
+_OF_PLUGINS = {
+    "NodeUnschedulable": "an uncordoned node, or a toleration for cordoned ones",
+    "NodeName": "the node that its spec.nodeName names",
+    "TaintToleration": "a toleration for the taints, or nodes without them",
+    "NodeAffinity": "a node with the labels that its node selector or affinity asks for",
+    "NodePorts": "a node where its host ports are free",
+    "NodeResourcesFit": "the end of pods on those nodes, another node, or smaller requests",
+    "PodTopologySpread": "a node in a domain with fewer of its pods, or a larger maxSkew",
+    "InterPodAffinity": "a node that suits its affinity and everybody's anti-affinity",
+    "VolumeBinding": "a volume that fits its claims and can be reached from a node",
+    "VolumeRestrictions": "the end of the pod that uses the same volume",
+    "VolumeZone": "a node in the zone of its volumes",
+    "NodeVolumeLimits": "a node whose driver can attach one more volume",
+    "SchedulingGates": "the removal of its scheduling gates",
+    "DynamicResources": "a kube-scheduler: pods with resource claims are not scheduled here",
+    "Coscheduling": "more members of its group, and room for all of them at once",
+    "CapacityScheduling": "room in its namespace's ElasticQuota",
+    "FirstScheduledNode": "room on the node that is remembered, or `eventsched sticky forget`",
+    "NodeGroup": "a node whose label nodeGroup equals the pod's",
+    "PriorityLabel": "a node with the label that the plugin scores by",
+    "NodeHardware": "a node with the hardware that it asks for",
+}
+
+
+def remedy(plugin: str, reasons: Sequence[str]) -> str:
+    """What would help against a refusal for these reasons, "" if that is not known."""
+    short = [each.removeprefix(_INSUFFICIENT) for each in reasons if _INSUFFICIENT in each]
+    if plugin == "NodeResourcesFit" and short:
+        what = " and ".join(dict.fromkeys(short))
+        return f"{what} that pods on those nodes give back, another node, or smaller requests"
+    if plugin == "NodeResourcesFit" and "Too many pods" in reasons:
+        return "the end of pods on those nodes, or another node: they hold as many as they may"
+    return _OF_PLUGINS.get(plugin, "")
