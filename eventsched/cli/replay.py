@@ -113,7 +113,7 @@ def _assembled(said: StreamStarted | TermBegan, stream: str, plugins: list[Path]
     another one now."""
     require_known(said.flags, f"stream {stream}")
     source = f"the configuration of {stream}"
-    assembly = assemble_text(said.configuration, plugins, source, said.plugins)
+    assembly = assemble_text(said.configuration, plugins, source, said.plugins, said.flags)
     for name, digest in said.plugins.items():
         now = assembly.sources.get(name)
         if now != digest:

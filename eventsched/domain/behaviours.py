@@ -22,6 +22,10 @@ class Behaviour(IntEnum):
     """A pod that is being deleted leaves the queue with ``PodSkipped``. Without it: with an attempt
     that ends in an error."""
 
+    TO_NODE_NAME_FROM_ZERO = 2
+    """tonodename-scoring-plugin scales 80 and 20 to 100 and 25 unless its arguments say otherwise.
+    Without it: to 100 and 0."""
+
 
 CURRENT: tuple[int, ...] = tuple(Behaviour)
 """What new streams and terms begin with."""

@@ -20,6 +20,7 @@ from typing import Any
 import msgspec
 
 from eventsched.cluster.files import read_text
+from eventsched.domain.behaviours import CURRENT
 from eventsched.domain.errors import InputError
 from eventsched.plugins import IN_TREE
 from eventsched.plugins.node_resources_fit import NodeResourcesFit, NodeResourcesFitArgs
@@ -113,20 +114,24 @@ def assemble(
 
 
 def assemble_text(
-    text: str, plugin_files: Iterable[Path], source: str, only: Collection[str]
-) -> Assembly:
+    text: str, plugin_files: Iterable[Path], source: str, only: Collection[str],
+    flags: Collection[int] = CURRENT,
+) -> Assembly:  # fmt: skip
     """Makes the profiles of a configuration's text ("": the default one), as a stream holds it.
-    ``only`` are the plugins that the stream ran: a default one that came later is no part of it."""
+    ``only`` are the plugins that the stream ran: a default one that came later is no part of it.
+    ``flags`` are the behaviours in force there; in-tree plugins that decided otherwise without one
+    have ``as_of``."""
     loaded = configuration.load(text, source) if text else configuration.default()
     known = {name: each for name, each in registry(plugin_files).items() if name in only}
-    return assembled(loaded, source, known, text)
+    return assembled(loaded, source, known, text, flags=flags)
 
 
 def assembled(
     loaded: Configuration, source: str, known: Mapping[str, type[Any]], text: str = "",
-    guard: Guard | None = None,
+    guard: Guard | None = None, flags: Collection[int] = CURRENT,
 ) -> Assembly:  # fmt: skip
-    """The profiles of a configuration, with the plugins of a registry."""
+    """The profiles of a configuration, with the plugins of a registry; ``flags`` as in
+    ``assemble_text``."""
     guard = guard or Guard()
     profiles: dict[str, Profile] = {}
     sources: dict[str, str] = {}
@@ -138,6 +143,8 @@ def assembled(
         for name in dict.fromkeys(name for names in resolved.running.values() for name in names):
             typed = _with_ignored(known[name], resolved.typed.get(name), loaded)
             instances[name] = _instance(known[name], typed, source)
+            if name in IN_TREE and hasattr(instances[name], "as_of"):
+                instances[name].as_of(flags)
             if name not in IN_TREE:
                 instances[name] = guard.guarded(adapted(instances[name]))
             sources[name] = _source_digest(known[name])

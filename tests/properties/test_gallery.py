@@ -78,10 +78,10 @@ def totals(nodes: list[Node], pod: Pod) -> dict[str, int]:
     """The sum of the four scores of each node that passes."""
     left = [node for node in nodes if passes(node, pod)]
     largest = max((int(node.labels[PRIORITY]) for node in left), default=0)
-    eighty = "b" in {node.name for node in left} and len(left) > 1
+    others = 25 if "b" in {node.name for node in left} else 100
     return {
         node.name: (100 if node.name == "a" else 0)
-        + (100 if eighty and node.name == "b" else 0)
+        + (100 if node.name == "b" else others)
         + drawn(pod, node)
         + (int(node.labels[PRIORITY]) * 100 // largest if largest else 0)
         for node in left

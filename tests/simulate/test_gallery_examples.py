@@ -68,7 +68,7 @@ def nodes_of(folder: Path) -> dict[str, str]:
         (
             "NodeResourcesAllocatable", {"web-0": "small", "web-1": "small", "web-2": "medium"},
         ),
-        ("NetworkTraffic", {f"web-{number}": "master" for number in range(3)}),
+        ("NetworkTraffic", {f"web-{number}": "node01" for number in range(3)}),
         ("PriorityLabel", {"test-7f7bb8f449-w6wvv": "scheduler-2"}),
         ("multipoint-communicating-plugin", {"my-test-pod": WAITS}),
         ("tonodename-scoring-plugin", {f"web-{number}": "piworknode001" for number in range(10)}),

@@ -1,10 +1,10 @@
 """tonodename-scoring-plugin: 80 for one named node and 20 for all others, scaled to 0..100."""
 
-from collections.abc import Hashable, Iterator
-from typing import Literal
+from collections.abc import Collection, Hashable, Iterator
 
 import numpy as np
 
+from eventsched.domain.behaviours import Behaviour
 from eventsched.domain.errors import InputError
 from eventsched.domain.objects import Pod
 from eventsched.scheduling.config.pluginargs import Arguments
@@ -16,16 +16,20 @@ _SCALES = {"minmax": Normalization.MIN_MAX, "default": Normalization.DEFAULT}
 
 
 class ToNodeNameScoringArgs(Arguments, frozen=True):
-    """``normalization``: ``minmax`` makes it 100 and 0, ``default`` (the largest becomes 100) 100
-    and 25. Where the named node cannot take the pod all are alike: 0, or 100."""
+    """``normalization``: ``default``, also if none is named (the largest becomes 100), makes it 100
+    and 25, as the original does, whose smallest begins at 0; ``minmax`` 100 and 0. If the named
+    node cannot take the pod all are alike: 100, or 0."""
 
     node_name: str = "piworknode001"
-    normalization: Literal["minmax", "default"] = "minmax"
+    normalization: str = ""
 
     def problems(self) -> Iterator[InputError]:
-        """An empty name."""
+        """An empty name, and a scale that is none."""
         if not self.node_name:
             yield InputError("nodeName", "is empty", "name the node that is preferred")
+        if self.normalization and self.normalization not in _SCALES:
+            problem = f"{self.normalization!r} is no normalisation"
+            yield InputError("normalization", problem, "use one of default, minmax")
 
 
 class ToNodeNameScoring:
@@ -38,7 +42,13 @@ class ToNodeNameScoring:
     def __init__(self, args: ToNodeNameScoringArgs | None = None) -> None:
         given = args or ToNodeNameScoringArgs()
         self.names_node = given.node_name
-        self.normalization = _SCALES[given.normalization]
+        self._is_named = bool(given.normalization)
+        self.normalization = _SCALES[given.normalization or "default"]
+
+    def as_of(self, flags: Collection[int]) -> None:
+        """Decides as it did in a stream with these behaviours."""
+        if not self._is_named and Behaviour.TO_NODE_NAME_FROM_ZERO not in flags:
+            self.normalization = Normalization.MIN_MAX
 
     def sign(self, pod: Pod) -> Hashable:
         """Nothing of the pod matters."""

@@ -1,15 +1,19 @@
 """FixedNode and tonodename-scoring-plugin: one named node is better than all others."""
 
+import json
 from typing import Any
 
 import pytest
 
+from eventsched.domain.behaviours import CURRENT
 from eventsched.domain.verdicts import Normalization, ScoreColumn
+from eventsched.plugins import IN_TREE
 from eventsched.plugins.gallery.fixed_node import FixedNode, FixedNodeArgs
 from eventsched.plugins.gallery.to_node_name_scoring import (
     ToNodeNameScoring,
     ToNodeNameScoringArgs,
 )
+from eventsched.runtime.assembly import assemble_text
 from tests.builders import (
     added,
     attempted,
@@ -51,10 +55,11 @@ def test_a_fixed_node_that_comes_later() -> None:
 @pytest.mark.parametrize(
     ("args", "normalization", "parameters", "best", "next_best"),
     [
-        ({}, Normalization.MIN_MAX, (20, 80), 100, 0),
+        ({}, Normalization.DEFAULT, (80,), 100, 25),
         ({"normalization": "default"}, Normalization.DEFAULT, (80,), 100, 25),
-        ({"node_name": "x"}, Normalization.MIN_MAX, (20, 20), 0, 0),
-        ({"node_name": "x", "normalization": "default"}, Normalization.DEFAULT, (20,), 100, 100),
+        ({"normalization": "minmax"}, Normalization.MIN_MAX, (20, 80), 100, 0),
+        ({"node_name": "x"}, Normalization.DEFAULT, (20,), 100, 100),
+        ({"node_name": "x", "normalization": "minmax"}, Normalization.MIN_MAX, (20, 20), 0, 0),
     ],
 )
 def test_eighty_and_twenty_are_scaled(
@@ -75,6 +80,28 @@ def test_eighty_and_twenty_are_scaled(
             node="piworknode001", row=1, score=100, feasible=2, evaluated=2, runner_up="n1",
             runner_up_score=next_best, scores=[column],
         )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("flags", "args", "normalization"),
+    [
+        ((), {}, Normalization.MIN_MAX),
+        ((), {"normalization": "default"}, Normalization.DEFAULT),
+        (CURRENT, {}, Normalization.DEFAULT),
+    ],
+)
+def test_a_log_of_0_1_has_the_scale_of_its_time(
+    flags: Any, args: Any, normalization: Normalization
+) -> None:
+    """If its configuration names none; what it names holds in any case."""
+    text = (
+        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n"
+        "- plugins: {score: {enabled: [{name: tonodename-scoring-plugin}]}}\n"
+        f"  pluginConfig: [{{name: tonodename-scoring-plugin, args: {json.dumps(args)}}}]\n"
+    )
+    made = assemble_text(text, [], "test", IN_TREE, flags)
+    [profile] = made.profiles.values()
+    assert profile.plugin("tonodename-scoring-plugin").normalization is normalization
 
 
 def test_ten_replicas_all_land_on_the_named_node() -> None:

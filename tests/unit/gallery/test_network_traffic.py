@@ -56,10 +56,11 @@ def scores(engine: Engine) -> dict[str, int]:
     return {names[row]: int(total) for row, total in enumerate(judged.totals) if total >= 0}
 
 
-def test_the_node_without_traffic_wins() -> None:
-    """The original's numbers; the node that has no sample counts as the busiest."""
+def test_the_busiest_node_loses() -> None:
+    """The original's numbers: the master is the busiest and scores 0, node01 71; the node that has
+    no sample counts as the busiest, too."""
     engine = traffic()
-    told = taken(master=0.0, node01=12_541_068_340.0)
+    told = taken(master=43_000_000_000.0, node01=12_541_068_340.0)
     assert observed(engine, told, *added(make_pod())) == [
         told, records.PodAdded(pod=make_pod()), records.PodQueued(
             uid="p1", queue=records.Queue.ACTIVE, cause="PodAdd"
@@ -67,12 +68,12 @@ def test_the_node_without_traffic_wins() -> None:
     ]  # fmt: skip
     column = ScoreColumn(
         plugin="NetworkTraffic", weight=1, normalization=Normalization.REVERSED,
-        parameters=(12_541_068_340,),
+        parameters=(43_000_000_000,),
     )  # fmt: skip
     assert attempted(engine) == [
         defined(column),
         scheduled(
-            node="master", row=0, score=100, feasible=3, evaluated=3, runner_up="node01",
+            node="node01", row=1, score=71, feasible=3, evaluated=3, runner_up="master",
             scores=[column],
         ),
     ]  # fmt: skip
