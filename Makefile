@@ -8,7 +8,7 @@ READY := $(VENV)/.ready
 DEMO_READY := $(VENV)/.ready-for-demo
 WORKERS ?= auto
 
-.PHONY: demo smoke test test-cluster check format bench bench-cluster soak soak-cluster controlplane \
+.PHONY: demo smoke test test-containers test-cluster check format bench bench-cluster soak soak-cluster controlplane \
 	conformance-golden clean help
 
 help:           ## these lines
@@ -73,6 +73,13 @@ smoke: demo     ## make demo and a few tests: does it work in this place? (.ci/s
 
 test: $(READY)  ## all tests but those that need a control plane
 	$(BIN)/pytest -n $(WORKERS) $(PYTEST_OPTIONS)
+
+# What the log asks of a server, on Postgres 15 and 18 in containers (tests/containers/README.md).
+IN_CONTAINERS := tests/contract tests/postgres/test_databases.py tests/postgres/test_requests.py \
+	tests/postgres/test_thinning.py tests/postgres/test_replica_losses.py
+test-containers: $(READY) ## tests of the log on Postgres in containers; needs a container engine
+	@why=$$($(BIN)/python -m tests.containers) || { echo "make test-containers is skipped: $$why"; exit 0; }; \
+	EVENTSCHED_TEST_CONTAINERS=1 $(BIN)/pytest $(PYTEST_OPTIONS) $(IN_CONTAINERS)
 
 CLUSTER_WORKERS ?= 2
 test-cluster: controlplane ## tests against a real control plane; needs Go, or ready programs

@@ -1,6 +1,6 @@
-"""Where tests get a Postgres from: a server that EVENTSCHED_TEST_DATABASE names, else containers
-where a container engine answers, else the embedded one, with the programs of the wheel and those of
-the machine.
+"""Where tests get a Postgres from: a server that EVENTSCHED_TEST_DATABASE names; else containers,
+if EVENTSCHED_TEST_CONTAINERS is set (``make test-containers``, tests/containers); else the embedded
+one, with the programs of the wheel and those of the machine.
 
 All workers of a run share an embedded server, in a folder of the run. A guard, a process of its
 own, stops it and removes the folder when the last of them has ended, however that was.
@@ -36,6 +36,7 @@ from eventsched.eventlog.embedded import EmbeddedPostgres
 from tests.waiting import until
 
 GIVEN = "EVENTSCHED_TEST_DATABASE"
+CONTAINERS = "EVENTSCHED_TEST_CONTAINERS"
 CONTAINER_VERSIONS = ("15", "18")
 MACHINE = Path("/usr/lib/postgresql")
 ROOT = Path(__file__).resolve().parents[1]
@@ -52,7 +53,7 @@ def servers() -> list[str]:
     servers, such as ``15`` (of the machine) and ``18`` (of the wheel), the wheel's last."""
     if os.environ.get(GIVEN):
         return ["given"]
-    if _has_containers():
+    if os.environ.get(CONTAINERS):
         return [f"container-{version}" for version in CONTAINER_VERSIONS]
     return list(embedded_programs())
 
@@ -78,16 +79,18 @@ def embedded_programs() -> dict[str, Path]:
 
 
 @cache
-def _has_containers() -> bool:
+def lacks_engine() -> str:
+    """Why no container can be started here; empty if one can."""
     if importlib.util.find_spec("testcontainers") is None:
-        return False
-    try:
-        import docker
+        return "testcontainers is not installed: pip install 'eventsched[containers]'"
+    import docker
 
-        docker.from_env(timeout=2).ping()
-    except Exception:  # noqa: BLE001  whatever is amiss, there is no engine for us
-        return False
-    return True
+    try:
+        docker.from_env(timeout=10).ping()
+    except Exception as error:  # noqa: BLE001 - whatever is wrong, there is no engine for us
+        where = os.environ.get("DOCKER_HOST", "the default socket")
+        return f"no container engine answers at {where}: {error}"
+    return ""
 
 
 def open_place() -> Path:
@@ -156,6 +159,13 @@ class Server:
             connection.execute(sql.SQL(statement).format(*identifiers))
 
 
+def acting_as(url: str, role: str) -> str:
+    """The URL of a database for a connection that takes a role at once. The URL of a socket has a
+    query already, that of a container has none."""
+    joint = "&" if urlsplit(url).query else "?"
+    return f"{url}{joint}options=-c%20role%3D{quote(role, safe='')}"
+
+
 def migrate(url: str) -> None:
     """Brings the schema up."""
     if importlib.util.find_spec("eventsched.eventlog.migrating") is not None:
@@ -181,7 +191,9 @@ def serving(name: str) -> Iterator[Server]:
 
 @contextmanager
 def _container(version: str) -> Iterator[str]:
-    from testcontainers.postgres import PostgresContainer
+    if lacks_engine():
+        pytest.skip(lacks_engine())
+    from testcontainers.community.postgres import PostgresContainer
 
     image = PostgresContainer(f"postgres:{version}", driver=None)
     with image.with_env("POSTGRES_HOST_AUTH_METHOD", "trust") as container:

@@ -25,6 +25,7 @@ from eventsched.eventlog.postgres import PostgresEventLog
 from eventsched.scheduling.ledger import Logged
 from tests.contract.proxy import Loss, Proxy, between
 from tests.contract.test_eventlog import append, batch, stored
+from tests.databases import acting_as
 
 _names = count()
 
@@ -496,7 +497,7 @@ def test_nobody_changes_the_log(admin: psycopg.Connection, url: str, table: str)
 
 def test_a_writer_may_write_through_functions_only(url: str, name: str) -> None:
     """Somebody of the role eventsched_writer: all that the port has works, all else does not."""
-    address = f"{url}&options=-c%20role%3Deventsched_writer"
+    address = acting_as(url, "eventsched_writer")
     log = PostgresEventLog(address, name)
     append(log, batch(0, 2))
     log.renew()
@@ -519,7 +520,7 @@ def test_a_writer_may_write_through_functions_only(url: str, name: str) -> None:
 def test_a_reader_may_read_only(url: str, log: PostgresEventLog) -> None:
     """Tables and views, and the functions behind them; nothing that writes."""
     append(log, batch(0, 2))
-    address = f"{url}&options=-c%20role%3Deventsched_reader"
+    address = acting_as(url, "eventsched_reader")
     with psycopg.connect(address, autocommit=True) as connection:
         for view in ("streams", "events", "decisions", "bindings", "queue_moves", "reservations",
                      "first_nodes", "refusals", "memory", "requests"):  # fmt: skip

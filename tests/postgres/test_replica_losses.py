@@ -9,6 +9,7 @@ from eventsched.cli.main import main
 from eventsched.cluster.messages import Relisted
 from eventsched.eventlog.errors import CorruptLogError, RefusedError
 from tests.contract.proxy import Proxy
+from tests.databases import acting_as
 from tests.live.stage import nodes, pods, until
 from tests.postgres.replicas import Scene, kinds, play
 
@@ -124,7 +125,7 @@ def test_a_user_who_may_only_read_is_refused(database: str) -> None:
         with pytest.raises(RefusedError, match="GRANT eventsched_writer"):
             await running
 
-    play(f"{database}&options=-c%20role%3Deventsched_reader", story)
+    play(acting_as(database, "eventsched_reader"), story)
 
 
 def test_a_log_that_is_damaged_is_not_passed_over(database: str) -> None:

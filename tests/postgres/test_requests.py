@@ -15,6 +15,7 @@ from eventsched.eventlog.port import Batch, Stored
 from eventsched.eventlog.session import Session
 from eventsched.eventlog.tailing import Tail
 from eventsched.scheduling.ledger import Logged
+from tests.databases import acting_as
 
 STICKY = "FirstScheduledNode"
 
@@ -99,7 +100,7 @@ def test_a_request_of_another_stream_is_not_marked(stream: str, tail: Tail) -> N
 
 def test_who_asked_is_who_connected(stream: str, tail: Tail) -> None:
     """Whatever role was taken on; and a reader may not ask."""
-    writer = f"{stream}&options=-c%20role%3Deventsched_writer"
+    writer = acting_as(stream, "eventsched_writer")
     with requests.inbox(writer, "s") as inbox:
         inbox.ask_to_forget(STICKY, "default/a")
     with psycopg.connect(stream) as connection:
@@ -127,7 +128,7 @@ def test_the_narrowest_right_is_enough(stream: str) -> None:
                 "GRANT EXECUTE ON FUNCTION eventsched_log.ask_to_forget(text, text, text)"
                 " TO eventsched_test_asker"
             )
-            address = f"{stream}&options=-c%20role%3Deventsched_test_asker"
+            address = acting_as(stream, "eventsched_test_asker")
             with requests.inbox(address, "s") as inbox:
                 assert inbox.answer(inbox.ask_to_forget(STICKY, "default/a")) is None
             with (

@@ -12,6 +12,7 @@ from eventsched.eventlog.port import Batch
 from eventsched.eventlog.postgres import PostgresEventLog
 from eventsched.eventlog.thinning import thin
 from tests.contract.test_eventlog import append, stored
+from tests.databases import acting_as
 
 HOUR = 3600
 NOW = 10 * HOUR * 1_000_000
@@ -58,5 +59,5 @@ def test_what_a_kept_delta_builds_on_is_kept(database: str) -> None:
 def test_who_may_only_read_deletes_nothing(database: str) -> None:
     """It is a writer's affair."""
     with pytest.raises(UnavailableError, match="permission denied"):
-        thin(f"{database}&options=-c%20role%3Deventsched_reader", "s", 1, NOW)
-    assert thin(f"{database}&options=-c%20role%3Deventsched_writer", "s", 1, NOW) == 0
+        thin(acting_as(database, "eventsched_reader"), "s", 1, NOW)
+    assert thin(acting_as(database, "eventsched_writer"), "s", 1, NOW) == 0

@@ -26,6 +26,7 @@ ALLOWED = {
     "tests/cluster/observer.py": "until it is told to end",
     "tests/cluster/test_gangs.py": "a held request ends with its server",
     "tests/live/test_driver.py": "a task that is cancelled",
+    "tests/web/test_listener.py": "a task that is cancelled",
 }
 """Where a loop sleeps on purpose until something else ends it."""
 
