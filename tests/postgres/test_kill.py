@@ -18,6 +18,7 @@ from eventsched.eventlog.reading import Reader
 from tests.postgres.simulations import (
     STREAM,
     assert_whole,
+    complaints,
     ended,
     folder_url,
     reaches,
@@ -65,8 +66,8 @@ def test_killed_ten_times(number: int, place: Path) -> None:
         if process.returncode:
             moments.pop(0)
         assert epoch < 3 * KILLS
-    code, output, complaints = ended(*arguments, changes=changes)
-    assert (code, complaints) == (0, [])
+    code, output, said = ended(*arguments, changes=changes)
+    assert (code, said) == (0, [])
     with EmbeddedPostgres(data_dir).open(create=False) as postgres:
         assert_whole(load, output, postgres.url(READER))
         assert main(["verify", "--database", postgres.url(READER)]) == 0
@@ -132,14 +133,14 @@ def test_the_database_stays_away(server: tuple[str, Postmaster]) -> None:
         finally:
             process.kill()
     assert (process.returncode, output) == (3, "")
-    (line,) = errors.splitlines()
+    (line,) = complaints(errors)
     assert line.startswith("eventsched simulate: postgresql://postgres@")
     assert ": no answer for 0.2 s (" in line
     assert line.endswith("; start it and run the same command again: it goes on from the log")
-    code, output, complaints = ended(*arguments)
-    assert (code, output, len(complaints)) == (3, "", 1)
+    code, output, said = ended(*arguments, changes=impatient)
+    assert (code, output, len(said)) == (3, "", 1)
     postmaster.start()
     assert Reader(address, STREAM).head.next >= position
-    code, output, complaints = ended(*arguments)
-    assert (code, complaints) == (0, [])
+    code, output, said = ended(*arguments)
+    assert (code, said) == (0, [])
     assert_whole(load, output, address)
