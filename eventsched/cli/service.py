@@ -251,9 +251,10 @@ class _Process:
     async def _live(self) -> None:
         async with AsyncExitStack() as running:
             await self._serve(running)
+            # Questions are held until they can be answered, so that their pods need not back off.
+            inquiries = await self._answer(running) if self._job.serves else None
             kube = await self._reach(running)
             clock = Clock()
-            inquiries = await self._answer(running) if self._job.serves else None
             audience = Audience(
                 self._metrics,
                 self._job.settings.stream,
@@ -303,17 +304,22 @@ class _Process:
     async def _answer(self, running: AsyncExitStack) -> Inquiries:
         """Other schedulers may ask from now on."""
         settings = self._job.settings.extender
-        made = Inquiries(self._driver, seconds(settings.timeout))
+        made = Inquiries(self._driver, seconds(settings.timeout), self._leader)
         application = extender.application(msgspec.structs.asdict(settings.paths), made.ask)
         address = await running.enter_async_context(
             answering(extender_options(settings, self._most), application)
         )
+        running.callback(made.close)
         logger.info("answering", at=address, profile=settings.profile)
         return made
 
     def _driver(self) -> Driver | None:
         replica = self._status.replica
         return None if replica is None else replica.driver
+
+    def _leader(self) -> str:
+        replica = self._status.replica
+        return "" if replica is None else replica.leader
 
     async def _ask(self, path: str, body: bytes) -> tuple[int, bytes]:
         """A review, by the scheduler's own connection."""

@@ -33,9 +33,17 @@ def checks_of(status: Status) -> dict[str, Callable[[], Checks]]:
     return {"healthz": live, "livez": live, "readyz": ready}
 
 
-def answer(name: str, checks: Checks, *, verbose: bool, exclude: Sequence[str]) -> Answer:
+def answer(
+    name: str,
+    checks: Checks,
+    *,
+    verbose: bool,
+    exclude: Sequence[str],
+    remarks: Mapping[str, str] | None = None,
+) -> Answer:
     """All checks together: 200 ``ok`` (with ``verbose`` a line for each), or 500 and the lines.
-    ``exclude`` names checks that are taken as passed."""
+    ``exclude`` names checks that are taken as passed; ``remarks`` stand behind those that pass."""
+    remarks = remarks or {}
     lines, failed = [], False
     for check, problem in checks.items():
         if check in exclude:
@@ -44,7 +52,8 @@ def answer(name: str, checks: Checks, *, verbose: bool, exclude: Sequence[str]) 
             lines.append(f"[-]{check} failed: {masked(problem)}")
             failed = True
         else:
-            lines.append(f"[+]{check} ok")
+            remark = remarks.get(check, "")
+            lines.append(f"[+]{check} ok: {masked(remark)}" if remark else f"[+]{check} ok")
     unknown = sorted(set(exclude) - set(checks))
     if unknown:
         names = ",".join(f'"{each}"' for each in unknown)

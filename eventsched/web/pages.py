@@ -169,16 +169,20 @@ def _refusal(refused: RefusedError) -> Response:
 def _health_routes(status: Status) -> list[Route]:
     routes = []
     for name, checks in health.checks_of(status).items():
-        routes.append(Route(f"/{name}", _all_checks(name, checks), methods=["GET"]))
+        routes.append(Route(f"/{name}", _all_checks(name, checks, status), methods=["GET"]))
         routes.append(Route(f"/{name}/{{check}}", _one_check(checks), methods=["GET"]))
     return routes
 
 
-def _all_checks(name: str, checks: Callable[[], health.Checks]) -> Any:
+def _all_checks(name: str, checks: Callable[[], health.Checks], status: Status) -> Any:
     async def page(request: Request) -> Response:
         query = request.query_params
         answer = health.answer(
-            name, checks(), verbose="verbose" in query, exclude=query.getlist("exclude")
+            name,
+            checks(),
+            verbose="verbose" in query,
+            exclude=query.getlist("exclude"),
+            remarks=status.remarks,
         )
         return PlainTextResponse(answer.text, answer.status)
 

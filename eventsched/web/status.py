@@ -68,6 +68,10 @@ class Status(Protocol):
         once, what it is there for. The words are public; they must hold no secret."""
 
     @property
+    def remarks(self) -> Mapping[str, str]:
+        """Check of readiness → what there is to say of it though all is well."""
+
+    @property
     def lease(self) -> str:
         """The name of the Lease that elects, "" where there is no election."""
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import aiohttp
 import msgspec
+import pytest
 
 from eventsched.cluster.messages import BindPod
 from eventsched.domain import records
@@ -16,6 +17,7 @@ from eventsched.domain.stimuli import SERVES
 from eventsched.plugins.node_resources_fit import NodeResourcesFit
 from eventsched.runtime.fold import Standby
 from eventsched.runtime.leader import Leader
+from eventsched.runtime.live import inquiries
 from eventsched.runtime.live.driver import Driver
 from eventsched.runtime.live.inquiries import Inquiries
 from eventsched.scheduling.engine import Engine
@@ -41,6 +43,8 @@ class Served:
     def __init__(self, url: str, client: aiohttp.ClientSession, driver: Driver) -> None:
         self.url, self.client, self.driver = url, client, driver
         self.cluster, self.database = LiveCluster(), LiveDatabase()
+        self.drivers: list[Driver] = []
+        self.inquiries: Inquiries
 
     async def ask(self, path: str, body: Any) -> tuple[int, Any]:
         """Status, and JSON or text."""
@@ -56,14 +60,16 @@ class Served:
 
 
 @asynccontextmanager
-async def served(patience: float = 20.0, *, leads: bool = True) -> AsyncIterator[Served]:
+async def served(
+    patience: float = 20.0, *, leads: bool = True, leader_elsewhere: str = ""
+) -> AsyncIterator[Served]:
     """n0 has room for one more pod of 1 cpu, n1 for none; p1 and p2 wait."""
     opening = msgspec.structs.replace(OPENING, inputs={SERVES: PROFILE})
     drivers: list[Driver] = []
-    inquiries = Inquiries(lambda: drivers[0] if drivers else None, patience)
-    leader = Leader(Standby(make, STREAM), opening, LIMITS, inquiries.observe)
+    asked = Inquiries(lambda: drivers[0] if drivers else None, patience, lambda: leader_elsewhere)
+    leader = Leader(Standby(make, STREAM), opening, LIMITS, asked.observe)
     clock = iter(range(START, START + 10**12, 10_000))
-    application = extender.application(PATHS, inquiries.ask)
+    application = extender.application(PATHS, asked.ask)
     options = Options(port=None, plain_health_port=0)
     async with (
         answering(options, application) as url,
@@ -73,6 +79,7 @@ async def served(patience: float = 20.0, *, leads: bool = True) -> AsyncIterator
         driver = Driver(leader, cluster, database, lambda: next(clock))
         found = Served(url, client, driver)
         found.cluster, found.database = cluster, database
+        found.drivers, found.inquiries = drivers, asked
         cluster.put(make_node("n0"), make_node("n1"))
         cluster.put(*(make_pod(f"on-{n}", cpu=3000 + 1000 * n, node_name=f"n{n}") for n in (0, 1)))
         cluster.put(make_pod("p1", cpu=1000), make_pod("p2", cpu=1000))
@@ -186,10 +193,12 @@ def test_a_bind_that_the_cluster_refuses_is_told() -> None:
 
 def test_who_does_not_lead_answers_nobody() -> None:
     async def story() -> None:
-        async with served(leads=False) as server:
+        async with served(leads=False, leader_elsewhere="other") as server:
             status, said = await server.ask("/filter", args("p1", "n0"))
             assert status == 503
-            assert said == "this replica: does not lead; ask the one that does, or ask again"
+            assert said == (
+                "this replica: does not lead; other does; ask the one that does, or later"
+            )
             # The next question may reach another replica.
             async with server.client.post(server.url + "/filter", data=b"{}") as answer:
                 assert (answer.status, answer.headers.get("Connection")) == (400, None)
@@ -198,6 +207,40 @@ def test_who_does_not_lead_answers_nobody() -> None:
                 assert (answer.status, answer.headers.get("Connection")) == (503, "close")
 
     asyncio.run(story())
+
+
+def test_a_question_is_held_while_a_term_begins() -> None:
+    """To whoever asks any failure is one, and the pod would back off."""
+
+    async def story() -> None:
+        async with served(leads=False) as server:
+            asking = asyncio.create_task(server.ask("/filter", args("p1", "n0")))
+            done, _ = await asyncio.wait((asking,), timeout=0.2)
+            assert not done
+            server.drivers.append(server.driver)
+            status, answer = await asyncio.wait_for(asking, 20)
+            assert (status, answer["NodeNames"]) == (200, ["n0"])
+
+    asyncio.run(story())
+
+
+def test_a_question_is_not_held_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither one for longer than an answer may take, nor one after the other, nor at the end."""
+
+    async def story(*, closes: bool = False) -> tuple[int, str]:
+        async with served(patience=0.1 if not closes else 20.0, leads=False) as server:
+            asking = asyncio.create_task(server.ask("/filter", args("p1", "n0")))
+            await asyncio.sleep(0)
+            if closes:
+                server.inquiries.close()
+            status, said = await asyncio.wait_for(asking, 20)
+            return status, said.partition(";")[0]
+
+    late = (503, "this replica: does not lead yet")
+    assert asyncio.run(story()) == late
+    assert asyncio.run(story(closes=True)) == late
+    monkeypatch.setattr(inquiries, "STARTING", 0.0)
+    assert asyncio.run(story()) == late
 
 
 def test_without_a_database_there_is_no_answer() -> None:

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from eventsched.cluster.kube.api import Api
 from eventsched.cluster.kube.election import Election, own_identity
@@ -255,6 +256,51 @@ def test_a_release_that_is_not_answered_ends_all_the_same() -> None:
         return election.leading, stage.leases.holder
 
     assert staged(play) == (False, "a")
+
+
+def test_whenever_it_ends_while_it_begins_the_lease_is_nobodys() -> None:
+    """Before it has looked, while it asks, while it writes, and just after."""
+
+    async def play(stage: Stage) -> list[str]:
+        holders = []
+        for turns in range(60):
+            election = stage.candidate(f"c{turns}")
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            await election.release()
+            assert not election.leading
+            holders.append(stage.leases.holder)
+        return holders
+
+    assert staged(play) == [""] * 60
+
+
+def test_who_never_looked_writes_nothing() -> None:
+    async def play(stage: Stage) -> object:
+        await stage.candidate("a").release()
+        return stage.leases.held
+
+    assert staged(play) is None
+
+
+def test_a_standby_says_for_whom_once() -> None:
+    async def play(stage: Stage) -> list[Any]:
+        first = stage.candidate("a")
+        await first.won()
+        second = stage.candidate("b")
+        await until(lambda: second.leader == "a" and second._candidate.watched)
+        stage.leases.store(stage.leases.held or {})  # renewed
+        await first.release()
+        await second.won()
+        third = stage.candidate("c")
+        await until(lambda: third.leader == "b")
+        await third.release()
+        return [(each["event"], each.get("leader")) for each in told]
+
+    with capture_logs() as told:
+        found = staged(play)
+    stands = [each for each in found if each[0] == "standing by"]
+    assert stands == [("standing by", "a"), ("standing by", "b")]
 
 
 def test_an_election_that_is_over_is_not_won() -> None:

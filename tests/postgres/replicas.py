@@ -45,6 +45,7 @@ class Booth:
     def __init__(self, *, wins: bool = True) -> None:
         self.wins, self.loses = asyncio.Event(), asyncio.Event()
         self.released = self.stood = 0
+        self.leader = ""
         if wins:
             self.wins.set()
 

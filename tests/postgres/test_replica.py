@@ -66,6 +66,31 @@ def test_the_next_one_goes_on_from_a_snapshot(database: str) -> None:
     assert scene.ears.positions[0] == before
 
 
+def test_who_is_asked_to_end_before_it_begins_stands_for_no_election(database: str) -> None:
+    async def story(scene: Scene, running: "asyncio.Task[None]") -> None:
+        scene.replica.end()
+        await running
+        assert scene.booth.stood == 0
+        assert not scene.leads
+
+    play(database, story)
+
+
+def test_whenever_it_is_asked_to_end_the_lease_is_given_back(database: str) -> None:
+    """While it reads the log, is elected, and takes over."""
+    for moment in range(12):
+
+        async def story(
+            scene: Scene, running: "asyncio.Task[None]", seconds: float = moment * 0.02
+        ) -> None:
+            await asyncio.sleep(seconds)
+            scene.replica.end()
+            await running
+            assert scene.booth.released >= scene.booth.stood
+
+        play(database, story)
+
+
 def test_a_standby_follows_and_takes_over(database: str) -> None:
     """What the leader commits is there when its turn comes."""
 

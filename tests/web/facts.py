@@ -35,6 +35,7 @@ class Facts:
 
     liveness: Mapping[str, str] = field(default_factory=dict)
     readiness: Mapping[str, str] = field(default_factory=dict)
+    remarks: Mapping[str, str] = field(default_factory=dict)
     lease: str = ""
     leading: bool = False
     epoch: int = 0

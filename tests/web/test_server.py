@@ -102,6 +102,15 @@ def test_readiness_says_why() -> None:
     ]
 
 
+def test_a_standby_says_who_leads() -> None:
+    facts = Facts(readiness={"term": "", "log": ""}, remarks={"term": "standing by, b leads"})
+    found = answers(("GET", "/readyz?verbose"), ("GET", "/readyz"), facts=facts)
+    assert [(each.status, each.text) for each in found] == [
+        (200, "[+]ping ok\n[+]term ok: standing by, b leads\n[+]log ok\nreadyz check passed\n"),
+        (200, "ok"),
+    ]
+
+
 @pytest.mark.parametrize(
     ("method", "path", "status"),
     [

@@ -76,6 +76,7 @@ class Election:
         self._now, self._clock, self._draw = now, clock, draw
         self._changed = asyncio.Event()
         self._running: asyncio.Task[None] | None = None
+        self._stood_by = ""
 
     @property
     def leader(self) -> str:
@@ -155,8 +156,9 @@ class Election:
                 await watching
 
     def _tell(self) -> None:
-        """Says so where this one begins or ceases to lead."""
+        """Says so where this one begins or ceases to lead, and whom it stands by for."""
         if self.leading == self._won.is_set():
+            self._tell_leader()
             return
         if self.leading:
             self.lost.clear()
@@ -167,6 +169,13 @@ class Election:
             self.lost.set()
             say = logger.info if self._candidate.withdrawn else logger.warning
             say("leading no more", lease=self._named, reason=self.reason)
+
+    def _tell_leader(self) -> None:
+        if self.leading or self._candidate.withdrawn or self.leader in ("", self._stood_by):
+            return
+        if self.leader != self._candidate.identity:
+            self._stood_by = self.leader
+            logger.info("standing by", lease=self._named, leader=self.leader)
 
     @property
     def _named(self) -> str:

@@ -24,6 +24,10 @@ from eventsched.runtime.replies import Replies
 from eventsched.scheduling.ledger import Logged
 
 _ASKED = "the request"
+STARTING = 60.0
+"""Seconds without a term after which questions are not held any more: a scheduler that may do
+without an answer (``ignorable``) would wait for each of its pods in vain."""
+_LOOK = 0.02
 _MOST_STRANGE = 10_000
 """Names of nodes that are not known (yet): they stand in the log."""
 
@@ -31,10 +35,18 @@ _MOST_STRANGE = 10_000
 class Inquiries:
     """The inquiries that wait for an answer."""
 
-    def __init__(self, driver: Callable[[], Driver | None], patience: float) -> None:
-        """``driver`` gives that of the term there is; an answer that takes longer than ``patience``
-        (s) is none."""
-        self._driver, self._patience = driver, patience
+    def __init__(
+        self,
+        driver: Callable[[], Driver | None],
+        patience: float,
+        leader: Callable[[], str] = lambda: "",
+    ) -> None:
+        """``driver`` gives that of the term there is, and ``leader`` the name of another replica
+        that leads ("" where none is known to). An answer that takes longer than ``patience`` (s) is
+        none."""
+        self._driver, self._patience, self._leader = driver, patience, leader
+        self._waiting_since: float | None = None
+        self._is_closed = False
         self._numbers = count(1)
         self._open: dict[int, asyncio.Future[ExtenderReplied]] = {}
         self._replies, self._names = Replies(), Names()
@@ -46,18 +58,15 @@ class Inquiries:
             asked = requests.asked(verb, body)
         except WrongShapeError as wrong:
             raise InputError(_ASKED, str(wrong), "send what extender/v1 defines") from None
-        driver = self._driver()
-        if driver is None or not driver.leads:
-            raise UnavailableError(
-                "this replica", "does not lead", "ask the one that does, or ask again"
-            )
+        deadline = asyncio.get_running_loop().time() + self._patience
+        driver = await self._leading(deadline)
         state = driver.leader.engine.state
         inquired = inquiry(asked, next(self._numbers), state, self._names)
         waiting = asyncio.get_running_loop().create_future()
         self._open[inquired.number] = waiting
         driver.tell(inquired)
         try:
-            async with asyncio.timeout(self._patience):
+            async with asyncio.timeout_at(deadline):
                 replied: ExtenderReplied = await waiting
         except TimeoutError:
             raise UnavailableError(
@@ -66,6 +75,31 @@ class Inquiries:
         finally:
             del self._open[inquired.number]
         return requests.answer(asked, inquired, replied, state.nodes.names)
+
+    async def _leading(self, deadline: float) -> Driver:
+        """The driver of a term that leads. One that is about to is waited for: to a scheduler that
+        asks, a code other than 200 and a refused connection are failures alike (upstream:
+        pkg/scheduler/extender.go send), and its pod backs off. Raises UnavailableError where
+        another replica leads, and where none does for too long."""
+        loop = asyncio.get_running_loop()
+        while True:
+            driver = self._driver()
+            if driver is not None and driver.leads:
+                self._waiting_since = None
+                return driver
+            now = loop.time()
+            if self._waiting_since is None:
+                self._waiting_since = now
+            leader = self._leader()
+            is_late = now >= deadline or now - self._waiting_since > STARTING
+            if leader or is_late or self._is_closed:
+                problem = f"does not lead; {leader} does" if leader else "does not lead yet"
+                raise UnavailableError("this replica", problem, "ask the one that does, or later")
+            await asyncio.sleep(_LOOK)
+
+    def close(self) -> None:
+        """No question is held any more."""
+        self._is_closed = True
 
     def observe(self, committed: Sequence[Logged]) -> None:
         """Takes in committed records, among them the answers."""

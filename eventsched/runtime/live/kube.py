@@ -100,6 +100,11 @@ class LeaseElection:
         self._timing = Timing.of(section)
         self._candidate: Election | None = None
 
+    @property
+    def leader(self) -> str:
+        """Who holds the lease, as far as is known."""
+        return "" if self._candidate is None else self._candidate.leader
+
     async def won(self) -> None:
         """Waits until this replica holds the lease."""
         self._candidate = Election(

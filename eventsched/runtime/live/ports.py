@@ -38,6 +38,10 @@ class Cluster(Protocol):
 class Election(Protocol):
     """Who of several replicas may lead."""
 
+    @property
+    def leader(self) -> str:
+        """The name of the one that leads, as far as is known; "" for nobody."""
+
     async def won(self) -> None:
         """Waits until this one may."""
 
@@ -50,6 +54,8 @@ class Election(Protocol):
 
 class Unopposed:
     """No election: the log's epoch alone keeps two writers apart."""
+
+    leader = ""
 
     async def won(self) -> None:
         """At once."""

@@ -112,6 +112,12 @@ class Replica:
         logger.info("ending")
         self._ended.set()
 
+    @property
+    def leader(self) -> str:
+        """Which other replica leads, as far as is known; "" for none, and while this one does."""
+        leader = "" if self.driver is not None else self._election.leader
+        return "" if leader == self.plan.holder else leader
+
     # --- a round: from following to the end of a term ---------------------------------------
 
     async def _round(self) -> None:

@@ -65,6 +65,12 @@ class LiveStatus:
             "term": self._term_trouble(),
         }
 
+    @property
+    def remarks(self) -> Mapping[str, str]:
+        """That it stands by, and for whom."""
+        leader = self.replica.leader if self.replica is not None else ""
+        return {"term": f"standing by, {leader} leads"} if leader else {}
+
     def _watch_trouble(self) -> str:
         if self.kube is None:
             return "the API server is not reached yet"
