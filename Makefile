@@ -101,6 +101,10 @@ format: $(READY) ## put the format right
 bench: $(READY) ## measure; writes benchmarks/results/
 	$(BIN)/python -m benchmarks
 
+.PHONY: bench-hostile
+bench-hostile: controlplane ## innocent pods beside hostile ones, with kube-scheduler and with eventsched
+	$(BIN)/python -m benchmarks.hostile
+
 SEEDS ?= 5000
 FROM ?= 1000
 soak: $(READY)  ## fault simulation: SEEDS=5000 seeds from FROM=1000, clean and with lost history

@@ -40,12 +40,14 @@ class _Pod(msgspec.Struct):
     status: _Status = _Status()
 
 
-class _Event(msgspec.Struct):
+class Event(msgspec.Struct):
+    """A line of a watch of pods."""
+
     type: str
     object: _Pod
 
 
-_event = msgspec.json.Decoder(_Event)
+_event = msgspec.json.Decoder(Event)
 
 
 class Seen:
@@ -144,7 +146,7 @@ class Watching:
                 version = event.object.metadata.resource_version
                 self._take(event)
 
-    def _take(self, event: _Event) -> None:
+    def _take(self, event: Event) -> None:
         now = time.monotonic()
         meta, pods = event.object.metadata, self._pods[event.object.metadata.namespace]
         if event.type == "DELETED":

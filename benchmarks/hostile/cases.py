@@ -12,13 +12,15 @@ Manifest = dict[str, Any]
 
 
 class Case(NamedTuple):
-    """``make(scheduler)`` gives the pods; ``clients`` is how many patch them meanwhile, as fast as
-    they can."""
+    """``make(scheduler)`` gives the pods. ``placed`` says that the innocent pods come when these
+    are placed; ``patches`` (``status`` or ``labels``) what clients change of them meanwhile, one
+    client a pod, as fast as they can."""
 
     name: str
     about: str
     make: Callable[[str], Iterator[Manifest]]
-    clients: int = 0
+    placed: bool = False
+    patches: str = ""
 
 
 def _term(number: int, *, everywhere: bool = False) -> Manifest:
@@ -147,11 +149,17 @@ CASES = (
     Case("preferred", "20 pods with 2,000 preferred (anti-)affinity terms each", _preferred),
     Case("node-terms", "a pod with 600 node affinity terms of 10 expressions", _node_terms),
     Case("anti", "a pod with 1,000 required anti-affinity terms", _anti),
-    Case("placed", "20 placed pods with 50 anti-affinity terms about all pods", _anti_placed),
+    Case(
+        "placed",
+        "20 placed pods with 50 anti-affinity terms about all pods",
+        _anti_placed,
+        placed=True,
+    ),
     Case("tolerations", "a pod with 10,000 tolerations", _tolerations),
     Case("values", "a pod with a node affinity expression of 50,000 values", _values),
     Case("claims", "a pod with 5,000 volume claims", _claims),
     Case("ports", "a pod with 5,000 host ports", _ports),
     Case("containers", "a pod with 5,000 init containers", _containers),
-    Case("patches", "64 clients that patch the status of 64 pods", _patched, clients=64),
+    Case("status", "64 clients that patch the status of 64 pods", _patched, patches="status"),
+    Case("labels", "64 clients that patch labels of 64 pods", _patched, patches="labels"),
 )
