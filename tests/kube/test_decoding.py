@@ -1,6 +1,7 @@
 """Lists and watches are decoded to exactly what the translation of whole objects gives."""
 
 import contextlib
+import copy
 import json
 import typing
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from eventsched.cluster.fields import Field
 from eventsched.cluster.kube import wire
 from eventsched.cluster.kube.decoding import FINISHED, Decoder, Told, WatchError
 from eventsched.cluster.kube.resources import NODE, OPTIONAL, POD, RESOURCES, Resource
+from eventsched.cluster.kube.shelf import Shelf
 from eventsched.cluster.messages import NodeSeen, ObjectSeen, PodSeen
 from eventsched.domain import registry
 from eventsched.domain.errors import InputError
@@ -230,6 +232,44 @@ def test_pods_of_one_template_share_what_they_are_made_of() -> None:
     assert one.spec is two.spec is bound.spec
     assert one.labels is two.labels
     assert one.owner is two.owner
+
+
+@deterministic(100)
+@given(
+    st.lists(objects.spoiled(objects.pods), min_size=2, max_size=3),
+    st.lists(st.integers(0, 2), min_size=2, max_size=12),
+)
+def test_a_pod_that_changes_is_what_it_would_be_if_it_were_new(
+    shapes: list[Object], turns: list[int]
+) -> None:
+    """What is known of a pod's last shape is never taken for another one: ready, unreadable,
+    finished, deleted."""
+    told: list[Any] = []
+    shelf = Shelf(BY_TYPE[POD], told.append, lambda *_, **__: None)
+    kept = Decoder(BY_TYPE[POD], known=shelf.known)
+    for version, turn in enumerate(turns, 1):
+        made = copy.deepcopy(shapes[turn % len(shapes)])
+        meta = made.get("metadata") if isinstance(made, dict) else None
+        if isinstance(meta, dict):
+            meta.update(uid=UID, name="a", namespace="b", resourceVersion=str(version))
+        ended = "DELETED" if turn == 2 and version % 3 == 0 else "MODIFIED"
+        written = line(ended, made)
+        found, fresh = kept.line(written), Decoder(BY_TYPE[POD]).line(written)
+        assert shown(found) == shown(fresh)
+        shelf.take(found)
+
+
+def test_an_update_of_status_alone_gives_the_pod_that_is_known() -> None:
+    shelf = Shelf(BY_TYPE[POD], lambda told: None, lambda *_, **__: None)
+    decoder = Decoder(BY_TYPE[POD], known=shelf.known)
+    shelf.take(decoder.line(line("ADDED", api_pod(version=1))))
+    patched = api_pod(version=2)
+    patched["status"]["conditions"] = [{"type": "Patched", "status": "True"}]
+    (spec,) = [decoder._read.__self__]  # type: ignore[attr-defined]
+    spec._decode_spec = None  # the spec is not looked into
+    told = decoder.line(line("MODIFIED", patched))
+    assert told.version == 2
+    assert pod_of(told) is shelf.seen[told.key].pod  # type: ignore[union-attr]
 
 
 def test_a_page_has_a_version_objects_and_whether_there_is_more() -> None:

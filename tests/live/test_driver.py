@@ -1,7 +1,8 @@
 """A term on an event loop: what is asked for, what waits, and how it ends."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from typing import Any
 
 import pytest
 
@@ -194,8 +195,9 @@ def test_turns_are_as_long_as_they_may_be(monkeypatch: pytest.MonkeyPatch) -> No
     def slow(self: Leader, messages: object, now: int, attempts: int | None = None) -> object:
         assert attempts is not None
         asked.append(attempts)
+        made = step(self, messages, now, attempts)  # type: ignore[arg-type]
         clock[0] += duration[0] * attempts
-        return step(self, messages, now, attempts)  # type: ignore[arg-type]
+        return made
 
     clock = [0.0]
     monkeypatch.setattr(Leader, "step", slow)
@@ -216,6 +218,43 @@ def test_turns_are_as_long_as_they_may_be(monkeypatch: pytest.MonkeyPatch) -> No
         stage.cluster.put(*pods(40, "r"))
         await until(lambda: len(stage.bound) == 840)
         assert asked[-1] == 1
+
+    play(story)
+
+
+def test_news_that_takes_long_leaves_attempts_their_share(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Fewer messages each turn, one at least; and as many attempts as before."""
+    turns: list[tuple[int, int]] = []
+    step = Leader.step
+    clock = [0.0]
+
+    def slow(self: Leader, messages: Iterable[Any], now: int, attempts: int) -> object:
+        taken = []
+
+        def heard() -> Iterator[Any]:
+            for message in messages:
+                taken.append(message)
+                clock[0] += TURN
+                yield message
+
+        made = step(self, heard(), now, attempts)
+        turns.append((len(taken), attempts))
+        return made
+
+    monkeypatch.setattr("eventsched.runtime.live.driver.time.thread_time", lambda: clock[0])
+
+    async def story(stage: Stage, _: "asyncio.Task[str]") -> None:
+        await until(lambda: stage.leader.settled)
+        stage.cluster.put(*nodes(40))
+        stage.cluster.put(*pods(400))
+        await until(lambda: len(stage.bound) == 400)
+        monkeypatch.setattr(Leader, "step", slow)
+        stage.cluster.put(*pods(100, "q"))
+        await until(lambda: len(stage.bound) == 500)
+        assert turns[-1][0] <= 2  # and a Tick
+        assert min(attempts for _, attempts in turns) == _MOST
 
     play(story)
 

@@ -18,6 +18,7 @@ from msgspec import UNSET
 from eventsched.cluster import translate, translate_metadata, translate_objects
 from eventsched.cluster.fields import Field
 from eventsched.cluster.kube import wire
+from eventsched.cluster.kube.fingerprints import Fingerprints, fingerprint
 from eventsched.cluster.kube.resources import NODE, POD, Resource
 from eventsched.cluster.messages import NodeSeen, ObjectSeen, PodSeen, Seen
 from eventsched.domain.errors import InputError
@@ -38,6 +39,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 Keeps = Callable[[Seen], bool]
+Known = Callable[[str], Seen | None]
 
 
 class Told(NamedTuple):
@@ -74,12 +76,18 @@ class WatchError(Exception):
 class Decoder:
     """Decodes what is said of one resource."""
 
-    def __init__(self, resource: Resource, keeps: Keeps | None = None) -> None:
-        """``keeps`` says of which objects the bytes are wanted."""
+    def __init__(
+        self, resource: Resource, keeps: Keeps | None = None, known: Known | None = None
+    ) -> None:
+        """``keeps`` says of which objects the bytes are wanted; ``known`` what was made of the last
+        that was read under a key, where that is still there."""
         self.resource = resource
         self._keeps = keeps
+        self._forget: Callable[[str], object] = lambda key: None
         if resource.type == POD:
-            self._read: Callable[[bytes], Told] = _Pods().read
+            pods = _Pods(known or (lambda key: None))
+            self._read: Callable[[bytes], Told] = pods.read
+            self._forget = pods.prints.forget
         elif resource.type == NODE:
             self._read = _Nodes().read
         else:
@@ -91,6 +99,7 @@ class Decoder:
             told = self._read(body)
         except (msgspec.DecodeError, InputError, _UnusualError):
             told = _in_full(self.resource, body)
+            self._forget(told.key)
         if self._keeps is not None and told.seen is not None and self._keeps(told.seen):
             return told._replace(raw=slim(body))
         return told
@@ -113,6 +122,7 @@ class Decoder:
             return Told("", _version(_lenient(body)))
         told = self.object(body)
         if kind == "DELETED":
+            self._forget(told.key)
             return Told(told.key, told.version)
         return told
 
@@ -122,10 +132,14 @@ class _UnusualError(Exception):
 
 
 class _Pods:
-    """Pods the short way."""
+    """Pods the short way; and a still shorter one for a pod of which nothing has changed that
+    scheduling reads: its spec is hashed, and not looked into."""
 
-    def __init__(self) -> None:
-        self._decode = msgspec.json.Decoder(wire.Pod).decode
+    def __init__(self, known: Known) -> None:
+        self._known = known
+        self.prints = Fingerprints()
+        self._decode = msgspec.json.Decoder(wire.Outline).decode
+        self._decode_spec = msgspec.json.Decoder(wire.Spec).decode
         self._specs: dict[bytes, PodSpec] = {}
         self._template = lru_cache(_TEMPLATES)(self._translated)
         self._labels = lru_cache(_MAPS)(lambda raw: _of_metadata("labels", raw).labels)
@@ -135,20 +149,34 @@ class _Pods:
         self._none: dict[str, str] = {}
 
     def read(self, body: bytes) -> Told:
-        found = self._decode(body)
-        meta, spec, status = found.metadata, found.spec, found.status
-        if spec is None or status is None or not meta.name or not meta.resource_version.isdigit():
+        outline = self._decode(body)
+        meta, spec, status = outline.metadata, outline.spec, outline.status
+        if not isinstance(spec, msgspec.Raw) or status is None:
+            raise _UnusualError
+        if not meta.name or not meta.resource_version.isdigit():
             raise _UnusualError
         version = int(meta.resource_version)
-        namespace = intern(meta.namespace or "default")
-        uid = translate_metadata.uid_of(meta.uid or "", namespace, meta.name)
+        uid = translate_metadata.uid_of(meta.uid or "", meta.namespace or "default", meta.name)
         if status.phase in FINISHED:
+            self.prints.forget(uid)
             return Told(uid, version)
+        for condition in status.conditions or ():
+            if condition.type in _UNUSUAL:
+                raise _UnusualError
+        found = fingerprint(meta, spec, status)
+        same = self._known(uid) if self.prints.take(uid, found) else None
+        pod = same.pod if isinstance(same, PodSeen) else self._pod(uid, meta, spec, status)
+        self.prints.keep(uid, found)
+        return Told(uid, version, PodSeen(pod, version))
+
+    def _pod(self, uid: str, meta: wire.Metadata, raw: msgspec.Raw, status: wire.Status) -> Pod:
+        spec = self._decode_spec(raw)
+        namespace = intern(meta.namespace or "default")
         nominated_node, started_at = status.nominated_node_name, status.start_time
         node_name = spec.node_name
         template = self._template(_key(meta, spec, status))
         labels, notes = meta.labels, meta.annotations
-        pod = Pod(
+        return Pod(
             uid=uid,
             name=meta.name,
             namespace=namespace,
@@ -168,7 +196,6 @@ class _Pods:
             nominated_node=nominated_node or "",
             started_at=_instant(started_at),
         )
-        return Told(uid, version, PodSeen(pod, version))
 
     def _translated(self, key: bytes) -> Pod:
         pod = translate.pod(msgspec.json.decode(key), "", defaults=False)
@@ -185,9 +212,6 @@ def _key(meta: wire.Metadata, spec: wire.Spec, status: wire.Status) -> bytes:
         spec.node_name = "-"  # whether there is one decides how its status counts
     if spec.volumes:
         spec.volumes = [volume for volume in spec.volumes if _counts(volume)] or None
-    for condition in status.conditions or ():
-        if condition.type in _UNUSUAL:
-            raise _UnusualError
     status.phase = status.nominated_node_name = status.start_time = status.conditions = None
     shared = wire.Metadata(name="-", owner_references=meta.owner_references)
     return _encode(wire.Pod(shared, spec, status))

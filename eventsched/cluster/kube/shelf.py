@@ -79,6 +79,10 @@ class Shelf:
         self._report = report
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
 
+    def known(self, key: str) -> Seen | None:
+        """What was seen last under a key, where it is still there."""
+        return self.seen.get(key)
+
     @property
     def listing(self) -> Listing:
         """All objects as they are known now."""

@@ -113,6 +113,14 @@ class Pod(Struct, omit_defaults=True, gc=False, rename="camel"):
     status: Status | None = None
 
 
+class Outline(Struct, gc=False, rename="camel"):
+    """A core/v1 Pod of which the spec is not looked into yet."""
+
+    metadata: Metadata
+    spec: Part = UNSET
+    status: Status | None = None
+
+
 class RawEvent(Struct, gc=False):
     """A line of a watch."""
 

@@ -9,7 +9,7 @@ here: a term that ends is dropped, and the next one begins with the log.
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, Protocol
 
 import structlog
@@ -32,7 +32,8 @@ from eventsched.runtime.messages import (
 from eventsched.scheduling.guard import OverrunError
 
 TURN = 0.008
-"""CPU seconds that a turn should take at most. A request to the API server needs four turns."""
+"""CPU seconds that a turn should take at most, half of them for messages and half for attempts, so
+that neither starves the other. A request to the API server needs four turns."""
 _MOST = 256
 """Attempts of one turn at most."""
 _MESSAGES = 64
@@ -85,7 +86,8 @@ class Driver:
         self._failure: BaseException | None = None
         self._ending = False
         self._relisting = False
-        self._at_once = 1
+        self._at_once, self._news = 1, _MESSAGES
+        self._heard = 0.0
 
     async def run(self) -> str:
         """Until the term is over, and why; "" after ``end``, when all that was under way has an
@@ -166,8 +168,8 @@ class Driver:
             self.apart = False
             return requests
         began, used = time.perf_counter(), time.thread_time()
-        requests = self.leader.step(messages, now, attempts)
-        self._timed(time.thread_time() - used)
+        requests = self.leader.step(self._heeded(messages), now, attempts)
+        self._timed(len(messages), self._heard - used, time.thread_time() - self._heard)
         self.longest = max(self.longest, time.perf_counter() - began)
         return requests
 
@@ -188,16 +190,21 @@ class Driver:
         """The messages of this turn: answers before events, for they free what is held."""
         taken: list[Message] = []
         for queue in (self._answers, self._events):
-            while queue and len(taken) < _MESSAGES:
+            while queue and len(taken) < self._news:
                 taken.append(queue.popleft())
         return taken
 
-    def _timed(self, took: float) -> None:
-        """The next turn makes more attempts, or fewer."""
-        if took > TURN:
-            self._at_once = max(1, self._at_once // 2)
-        elif took < TURN / 2:
-            self._at_once = min(_MOST, self._at_once + 1 + self._at_once // 4)
+    def _heeded(self, messages: list[Message]) -> Iterator[Message]:
+        """The messages; notes when the last one is taken in, and attempts begin."""
+        yield from messages
+        self._heard = time.thread_time()
+
+    def _timed(self, messages: int, news: float, attempts: float) -> None:
+        """The next turn takes in more messages, or fewer, and makes more attempts, or fewer: each
+        by the time that it took itself. However much news there is, attempts go on."""
+        if messages:
+            self._news = _share(self._news, news, _MESSAGES)
+        self._at_once = _share(self._at_once, attempts, _MOST)
 
     # --- the cluster ----------------------------------------------------------------------
 
@@ -260,3 +267,10 @@ class Driver:
             case _:
                 self._answers.append(await self._cluster.carry_out(request))
         self._called.set()
+
+
+def _share(count: int, took: float, most: int) -> int:
+    """How many of a kind the next turn is to do, after so many took that long (CPU seconds)."""
+    if took > TURN / 2:
+        return max(1, count // 2)
+    return min(most, count + 1 + count // 4) if took < TURN / 4 else count

@@ -1,0 +1,42 @@
+"""Whether anything has changed of a pod that scheduling reads, found without reading its spec."""
+
+from hashlib import sha256
+
+import msgspec
+
+from eventsched.cluster.kube import wire
+
+MOST = 2**18
+"""Pods of which it is remembered."""
+_encode = msgspec.json.Encoder().encode
+
+
+def fingerprint(meta: wire.Metadata, spec: msgspec.Raw, status: wire.Status) -> bytes:
+    """A digest of all that a pod is made of, its version and conditions apart."""
+    version, meta.resource_version = meta.resource_version, ""
+    conditions, status.conditions = status.conditions, None
+    digest = sha256(_encode([meta, status]))
+    digest.update(spec)
+    meta.resource_version, status.conditions = version, conditions
+    return digest.digest()
+
+
+class Fingerprints:
+    """The fingerprint of each pod as it was read last, by uid."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, bytes] = {}
+
+    def take(self, uid: str, found: bytes) -> bool:
+        """Whether it is the last one; it is forgotten until ``keep``."""
+        return self._kept.pop(uid, None) == found
+
+    def keep(self, uid: str, found: bytes) -> None:
+        """The pod was read, or is as it was."""
+        if len(self._kept) >= MOST:
+            self._kept.clear()
+        self._kept[uid] = found
+
+    def forget(self, uid: str) -> None:
+        """The next one of the uid is read whole."""
+        self._kept.pop(uid, None)
