@@ -1,0 +1,66 @@
+"""A budget of work, while everything fails: pods over it are never placed by us, all others are."""
+
+from collections import Counter
+from random import Random
+
+import msgspec
+import pytest
+
+from eventsched.domain.objects import Pod
+from eventsched.domain.records import Outcome, PodAdded, PodDecided, PodQueued
+from eventsched.domain.stimuli import WORK_BUDGET
+from eventsched.runtime.fold import Standby
+from eventsched.runtime.leader import Leader
+from eventsched.scheduling.work import FIXED, OVER_BUDGET
+
+from . import cluster
+from .database import stored_of
+from .world import World
+
+SEEDS = 60
+HEAVY = {f"label-{number}": "" for number in range(65)}
+"""With these a pod asks two questions."""
+OPENING = msgspec.structs.replace(cluster.OPENING, inputs={WORK_BUDGET: str(FIXED + 100)})
+
+ordinary, is_to_be_bound = cluster.pod, cluster.is_to_be_bound
+
+
+def budgeted(standby: Standby) -> Leader:
+    return Leader(standby, OPENING, cluster.LIMITS)
+
+
+def is_heavy(pod: Pod) -> bool:
+    return pod.labels.keys() >= HEAVY.keys()
+
+
+def pods(rng: Random, number: int) -> list[Pod]:
+    """Every third pod is heavy, pairs apart."""
+    made = ordinary(rng, number)
+    if number % 3 or len(made) > 1:
+        return made
+    return [msgspec.structs.replace(each, labels={**each.labels, **HEAVY}) for each in made]
+
+
+@pytest.mark.parametrize("lossy", [False, True], ids=["clean", "lossy"])
+def test_nothing_wrong_happens_with_a_budget(monkeypatch: pytest.MonkeyPatch, lossy: bool) -> None:
+    monkeypatch.setattr(cluster, "pod", pods)
+    monkeypatch.setattr(
+        cluster, "is_to_be_bound", lambda pod: is_to_be_bound(pod) and not is_heavy(pod)
+    )
+    counts: Counter[str] = Counter()
+    for seed in range(SEEDS):
+        world = World(seed, lossy=lossy, make_leader=budgeted).run()
+        counts += world.counts
+        heavy: set[str] = set()
+        for batch in world.database.batches:
+            for stored in stored_of(batch):
+                record = stored.record
+                if isinstance(record, PodQueued) and record.cause == OVER_BUDGET:
+                    counts["parked"] += 1
+                if isinstance(record, PodAdded) and is_heavy(record.pod):
+                    heavy.add(record.pod.uid)
+                if isinstance(record, PodDecided) and record.outcome is Outcome.SCHEDULED:
+                    counts["placed"] += 1
+                    assert record.uid not in heavy
+    wanted = {"parked", "placed", "crash", "start cold", "start warm", "start restored"}
+    assert not {name for name in wanted if not counts[name]}, "the seeds do not reach this"
