@@ -4,18 +4,23 @@ import json
 import re
 import shutil
 import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
 from eventsched import __version__
+from eventsched.cluster.kube.resources import OPTIONAL
 from eventsched.plugins import IN_TREE
 from eventsched.scheduling.config.checking import Checked, check
+from tests.databases import ROOT
 
 from .rendering import DEPLOY, Object, configuration, example_secret, of_kind, rendered, the
+from .rights import Right, rights
 
 CHART = DEPLOY / "helm"
+DOCUMENT = yaml.safe_load((ROOT / "tests/deploy/scheduler-plugins-values.yaml").read_text())
 OF_HELM = ("app.kubernetes.io/instance", "app.kubernetes.io/managed-by", "helm.sh/chart")
 
 
@@ -26,14 +31,29 @@ def values() -> Any:
 
 def templated(release: str = "eventsched", **given: object) -> list[Object]:
     """What helm makes of the chart with more values. Skips the test where there is no helm."""
+    return _templated(CHART, release, given)
+
+
+def _templated(chart: Path, release: str, given: dict[str, object]) -> list[Object]:
     if shutil.which("helm") is None:
         pytest.skip("no helm in PATH: nothing renders what is in deploy/helm")
-    command = ["helm", "template", release, str(CHART), "--namespace=kube-system", "--values=-"]
+    command = ["helm", "template", release, str(chart), "--namespace=kube-system", "--values=-"]
     done = subprocess.run(
         command, input=json.dumps(given), capture_output=True, text=True, timeout=60, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")
     return list(yaml.safe_load_all(done.stdout))
+
+
+def notes(folder: Path, **given: object) -> str:
+    """What people read after an installation with more values: the notes, rendered as any other
+    template of the chart is."""
+    chart = shutil.copytree(CHART, folder / "chart")
+    text = (chart / "templates" / "NOTES.txt").read_text()
+    lines = "\n".join(f"  {line}" for line in text.splitlines())
+    (chart / "templates" / "shown.yaml").write_text(f"kind: Notes\ntext: |\n{lines}\n")
+    (shown,) = [each for each in _templated(chart, "eventsched", given) if each["kind"] == "Notes"]
+    return str(shown["text"])
 
 
 def plain(found: Any) -> Any:
@@ -87,6 +107,46 @@ def test_plugins_by_values() -> None:
     ]  # fmt: skip
     rules = the(objects, "NetworkPolicy")["spec"]["egress"]
     assert [each["port"] for each in rules[-1]["ports"]] == [5432, 9090]
+
+
+def test_values_of_scheduler_plugins_install_unchanged() -> None:
+    """What they say of the scheduler holds; a plugin that there is none of is left out."""
+    objects = templated(**DOCUMENT)
+    found = check(configuration(objects), "eventsched.yaml", IN_TREE)
+    assert found.problems == ()
+    (warning,) = found.warnings
+    assert "DefaultPreemption runs at postFilter before CapacityScheduling" in warning
+    (profile,) = found.profiles
+    assert profile.points["queueSort"] == ("Coscheduling",)
+    assert {"CapacityScheduling", "Coscheduling"} < {*profile.points["preFilter"]}
+    assert {"NodeResourcesAllocatable", "Priority"} < {*profile.points["score"]}
+    assert profile.args == {"Coscheduling": {"permitWaitingTimeSeconds": 10}}
+    spec = the(objects, "Deployment")["spec"]["template"]["spec"]
+    assert spec["nodeSelector"] == {"disk": "fast"}
+    assert not {"priorityClassName", "affinity", "tolerations"} & {*spec}
+    (role,) = of_kind(objects, "ClusterRole")
+    assert rights(role["rules"]) == {
+        Right(each.group, each.plural, verb) for each in OPTIONAL for verb in ("list", "watch")
+    }
+
+
+def test_values_that_mean_nothing_are_named(tmp_path: Path) -> None:
+    """Each of them, and the plugins that are left out; without any there is no warning."""
+    text = notes(tmp_path / "document", **DOCUMENT, extra=5)
+    told = text.split("WARNING: ")[1:]
+    assert [each.strip() for each in told[0].splitlines()[1:] if each] == [
+        "controller.image", "controller.name", "controller.replicaCount", "extra",
+        "scheduler.command",
+    ]  # fmt: skip
+    assert [each.splitlines()[0] for each in told[1:]] == [
+        "there is no controller. Nobody writes the status of ElasticQuotas and PodGroups, and no",
+        "these plugins are left out, with their pluginConfig, because eventsched does not have "
+        "them:",
+        "DefaultPreemption goes before CapacityScheduling and evicts pods without a look at "
+        "quotas;",
+    ]
+    assert "NodeResourceTopologyMatch" in told[2]
+    assert "WARNING" not in notes(tmp_path / "own", plugins={"enabled": ["Priority"]})
 
 
 def test_another_configuration_replaces_the_pods() -> None:

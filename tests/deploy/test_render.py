@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from eventsched import __version__
+from eventsched.cluster.kube.resources import OPTIONAL
 from eventsched.plugins import IN_TREE
 from eventsched.runtime.live import settings
 from eventsched.scheduling.config.checking import check
@@ -25,7 +26,7 @@ from .rendering import (
     the,
     with_components,
 )
-from .rights import ANSWERING, EVERYWHERE, at_home, rights
+from .rights import ANSWERING, EVERYWHERE, Right, at_home, rights
 
 OVERLAYS = list(NAMESPACES)
 LABELS = {"app.kubernetes.io/name": "eventsched", "app.kubernetes.io/component": "scheduler"}
@@ -207,6 +208,20 @@ def test_two_replicas_stand_on_two_nodes() -> None:
         ("topology.kubernetes.io/zone", "ScheduleAnyway"),
     ]
     assert the(rendered("trial"), "Deployment")["spec"]["strategy"] == {"type": "Recreate"}
+
+
+def test_what_plugins_of_scheduler_plugins_read_can_be_added(tmp_path: Path) -> None:
+    """The rights for the resources that are watched for them, and no others."""
+    objects = with_components("replicas", ["scheduler-plugins-role"], tmp_path)
+    (role,) = [
+        each for each in of_kind(objects, "ClusterRole") if "plugins" in str(each["metadata"])
+    ]
+    assert rights(role["rules"]) == {
+        Right(each.group, each.plural, verb) for each in OPTIONAL for verb in ("list", "watch")
+    }
+    bound = [each for each in of_kind(objects, "ClusterRoleBinding") if "plugins" in str(each)]
+    assert [each["roleRef"]["name"] for each in bound] == [role["metadata"]["name"]]
+    assert bound[0]["subjects"][0]["namespace"] == "eventsched"
 
 
 def test_a_service_monitor_can_be_added(tmp_path: Path) -> None:
