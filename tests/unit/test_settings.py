@@ -30,6 +30,13 @@ def test_everything_has_a_default(text: str) -> None:
     assert problems(text) == []
 
 
+def test_a_budget_of_work_is_a_number_of_units_or_0_for_none() -> None:
+    assert Settings().work_budget == 4_000_000
+    assert settings.load(HEAD + "workBudget: 0\n", "f.yaml").work_budget == 0
+    (problem,) = problems(HEAD + "workBudget: -1\n")
+    assert problem.startswith("f.yaml: workBudget")
+
+
 def test_all_fields() -> None:
     """As they are documented."""
     found = settings.load(
