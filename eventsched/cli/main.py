@@ -5,6 +5,7 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
+from difflib import get_close_matches
 from typing import NoReturn
 
 from eventsched import __version__, signals
@@ -59,24 +60,42 @@ def _is_text(word: str) -> bool:
     return True
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one command and returns its exit code."""
+def _unknown(word: str) -> str:
+    """What is said of a command that there is not."""
+    near = get_close_matches(word, COMMANDS, 1, 0.5)
+    remedy = f"did you mean {near[0]}?" if near else f"there are {', '.join(COMMANDS)}"
+    return f"there is no command {word!r}: {remedy}"
+
+
+def _parsed(given: Sequence[str]) -> argparse.Namespace | None:
+    """The command and its options; None if nothing was given, after the help."""
     parser = _Parser(
         prog="eventsched",
         description="The Kubernetes scheduler that remembers: every decision is an event.",
     )
     parser.add_argument("--version", action="version", version=f"eventsched {__version__}")
     commands = parser.add_subparsers(title="commands", dest="command", required=True)
-    given = sys.argv[1:] if arguments is None else arguments
     if unreadable := next((word for word in given if not _is_text(word)), None):
         parser.error(f"{unreadable.encode(errors='surrogateescape')!r} is no UTF-8")
     asked = next((word for word in given if not word.startswith("-")), None)
+    if asked is not None and given[0] == asked and asked not in COMMANDS:
+        parser.error(_unknown(asked))
     for name, told in COMMANDS.items():
         if name == asked:
             importlib.import_module(f"eventsched.cli.{name}").add_to(commands)
         else:
             commands.add_parser(name, help=told)
-    options = parser.parse_args(arguments)
+    if not given:
+        parser.print_help(sys.stderr)
+        return None
+    return parser.parse_args(given)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command and returns its exit code."""
+    options = _parsed(sys.argv[1:] if arguments is None else arguments)
+    if options is None:
+        return BAD_INPUT
     if signals.asked_to_end():
         return signals.ENDED_BY_SIGTERM
     try:

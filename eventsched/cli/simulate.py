@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from eventsched.cli.exits import BAD_INPUT
-from eventsched.cli.places import add_database_options, database_of
+from eventsched.cli.places import DATA_DIR, add_database_options, database_of
 from eventsched.cli.progress import Progress
 from eventsched.cli.story import story_json, story_text
 from eventsched.cli.summary import summary_text
 from eventsched.cli.tables import width_of_output
 from eventsched.cluster import sources
 from eventsched.cluster.sources import Source
+from eventsched.domain.errors import InputError, InUseError, UnavailableError
 from eventsched.eventlog.memory import MemoryEventLog
 from eventsched.history.evidence import Evidence, ScannedEvidence
 from eventsched.history.explanation import Explanation, explain
@@ -88,6 +89,10 @@ def add_to(commands: Any) -> None:
     )
     add_database_options(parser)
     parser.add_argument(
+        "--in-memory", action="store_true",
+        help="keep the log in memory, whatever the environment names",
+    )  # fmt: skip
+    parser.add_argument(
         "--why", metavar="NAMESPACE/NAME", help="tell how that pod's placement was decided"
     )
     parser.add_argument("-o", dest="output", choices=("table", "json"), default="table")
@@ -99,16 +104,44 @@ def run(options: argparse.Namespace) -> int:
     assembly = assemble(options.config, options.plugin, Deadlines())
     refuse_extenders(assembly.configuration, str(options.config))
     source = _source(options, assembly)
-    database, data_dir = database_of(options)
+    database, data_dir = _place(options)
     if database is None and data_dir is None:
         return _run(options, assembly, source, MemoryEventLog(options.stream or STREAM))
     from eventsched.eventlog.database import written  # half a second that only a database needs
     from eventsched.eventlog.postgres import PostgresEventLog
 
-    with written(database, data_dir) as address:
-        log = PostgresEventLog(address, options.stream or STREAM, holder=f"simulate {os.getpid()}")
-        with closing(log):
-            return _run(options, assembly, source, log, log.reader)
+    try:
+        with written(database, data_dir) as address:
+            holder = f"simulate {os.getpid()}"
+            log = PostgresEventLog(address, options.stream or STREAM, holder=holder)
+            with closing(log):
+                return _run(options, assembly, source, log, log.reader)
+    except InUseError as problem:
+        if not _is_by_environment(options):
+            raise
+        # Whoever exported it for a live scheduler is not to end that for a simulation.
+        raise UnavailableError(
+            problem.where,
+            f"{problem.problem}, and the environment names that folder (${DATA_DIR})",
+            "leave that process alone: give --in-memory, or --data-dir with another folder",
+        ) from None
+
+
+def _place(options: argparse.Namespace) -> tuple[str | None, Path | None]:
+    """The database and the folder that the log is to be in; none of them: memory."""
+    named = options.database is not None or options.data_dir is not None
+    if not options.in_memory:
+        return database_of(options)
+    if named:
+        raise InputError(
+            "--in-memory", "stands beside --data-dir or --database", "keep one of them"
+        )
+    return None, None
+
+
+def _is_by_environment(options: argparse.Namespace) -> bool:
+    """Whether the environment alone says where the log is."""
+    return options.database is None and options.data_dir is None and not options.in_memory
 
 
 def _source(options: argparse.Namespace, assembly: Assembly) -> Source:

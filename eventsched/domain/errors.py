@@ -27,3 +27,7 @@ class UnavailableError(Exception):
     def __init__(self, where: str, problem: str, remedy: str) -> None:
         self.where, self.problem, self.remedy = where, problem, remedy
         super().__init__(f"{where}: {problem}; {remedy}")
+
+
+class InUseError(UnavailableError):
+    """Somebody else writes to that place now."""

@@ -229,6 +229,14 @@ class Pod(Frozen, frozen=True):
         """``namespace/name``, as people and upstream's messages write it."""
         return f"{self.namespace}/{self.name}"
 
+    def requests(self, resource: str) -> int:
+        """What the pod asks of a node, of one resource: containers, init containers, sidecars,
+        pod-level requests and overhead as kube-scheduler counts them. ``cpu`` in millicores, what
+        is measured in bytes in bytes, all else in pieces; 0 if it asks for none."""
+        from eventsched.domain.requests import of  # that module needs this one
+
+        return of(self.spec).effective.get(resource, 0)
+
 
 class Image(Frozen, frozen=True):
     """A container image that a node holds, under all its names; size in bytes."""

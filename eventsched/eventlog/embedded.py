@@ -27,7 +27,7 @@ from urllib.parse import quote
 import psycopg
 from psycopg import errors, sql
 
-from eventsched.domain.errors import InputError
+from eventsched.domain.errors import InputError, InUseError
 from eventsched.eventlog.binaries import Account, closed_folder
 from eventsched.eventlog.errors import UnavailableError
 from eventsched.eventlog.postmaster import (
@@ -185,10 +185,10 @@ class EmbeddedPostgres:
         if writer:
             self._writer = self._lock("writer")
             if not self._writer.take(fcntl.LOCK_EX):
-                raise UnavailableError(
+                raise InUseError(
                     str(self.data_dir),
                     f"another process writes here: {self._writer.note()}",
-                    "wait for its end or end it, or choose another data folder",
+                    "choose another data folder, or wait for its end",
                 )
             self._writer.write(_who())
         self._users = self._lock("users")

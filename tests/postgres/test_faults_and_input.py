@@ -285,7 +285,7 @@ def test_a_folder_in_use(place: Path, says: Says) -> None:
     with child(postgres, "writer") as other:
         line = says(3, *SIMULATE, "--data-dir", place / "data")
         assert f": another process writes here: pid {other.pid}, " in line
-        assert line.endswith("; wait for its end or end it, or choose another data folder")
+        assert line.endswith("; choose another data folder, or wait for its end")
         assert main(["replay", "--data-dir", str(place / "data")]) == 0, "readers may"
     assert main([*SIMULATE, "--data-dir", str(place / "data")]) == 0
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from eventsched.cli.main import main
+from eventsched.domain.errors import InUseError
 
 NODES = "sn,cpu_milli,memory_mib,gpu,model\nn1,4000,8192,0,\nn2,4000,8192,2,T4\n"
 PODS = (
@@ -129,7 +130,7 @@ def test_the_summary_says_what_was_decided_and_why_tells_of_one_pod(
     printed = capsys.readouterr().out
     assert "8 of 8 pods placed on 5 nodes, 0 pending, 8 attempts" in printed
     assert "state digest" in printed
-    assert "default/pod-000003:" in printed
+    assert "default/pod-000003 is on node-" in printed
     assert "queue active: PodAdd" in printed
     assert "Why node-" in printed
 
@@ -320,6 +321,54 @@ def test_malformed_options_end_with_exit_code_2(
         main([*GENERATED, *option])
     assert stopped.value.code == 2
     assert option[0] in capsys.readouterr().err
+
+
+def test_without_a_command_the_help_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 2
+    printed = capsys.readouterr().err
+    assert "usage: eventsched" in printed
+    assert "simulate" in printed
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"), [("explian", "did you mean explain?"), ("xyz", "there are run, extender")]
+)
+def test_a_command_that_is_nearly_right(
+    capsys: pytest.CaptureFixture[str], word: str, meant: str
+) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main([word, "default/p"])
+    assert stopped.value.code == 2
+    printed = capsys.readouterr().err
+    assert f"there is no command '{word}': {meant}" in printed
+    assert printed.count("\n") == 1
+
+
+def test_a_log_in_memory_whatever_the_environment_names(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A live scheduler's folder is left alone; nothing is made there."""
+    folder = tmp_path / "live"
+    monkeypatch.setenv("EVENTSCHED_DATA_DIR", str(folder))
+    assert main([*GENERATED, "--in-memory"]) == 0
+    assert "placed on" in capsys.readouterr().out
+    assert not folder.exists()
+    said = refusal(capsys, *GENERATED, "--in-memory", "--data-dir", str(folder))
+    assert "--in-memory: stands beside" in said
+
+
+def test_a_live_schedulers_folder_is_not_to_be_ended_for_a_simulation(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def in_use(*_: object) -> None:
+        raise InUseError(str(tmp_path), "another process writes here: run (pid 7)", "wait")
+
+    monkeypatch.setattr("eventsched.eventlog.database.written", in_use)
+    monkeypatch.setenv("EVENTSCHED_DATA_DIR", str(tmp_path))
+    assert main(GENERATED) == 3
+    said = capsys.readouterr().err
+    assert "leave that process alone: give --in-memory, or --data-dir with another" in said
+    assert "$EVENTSCHED_DATA_DIR" in said
 
 
 def test_evaluate_writes_all_answers_or_none(
