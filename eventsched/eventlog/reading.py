@@ -1,5 +1,6 @@
 """Reading a log that is in Postgres: records, vectors, snapshots. Needs the reader role."""
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -211,12 +212,12 @@ class Reader:
         parts = {row.seq: vectors.unpack(bytes(row.body), row.base) for row in rows}
         return whole(position, parts.get)
 
-    def snapshot(self) -> Snapshot | None:
-        """The newest snapshot."""
+    def snapshot(self, before: int = sys.maxsize) -> Snapshot | None:
+        """The newest snapshot of a position before that one."""
         table = schema.snapshot
         query = (
             select(table.c.seq, table.c.hash, table.c.digest, table.c.version, table.c.body)
-            .where(table.c.stream == self.number)
+            .where(table.c.stream == self.number, table.c.seq < before)
             .order_by(table.c.seq.desc())
             .limit(1)
         )

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from eventsched import __version__
 from eventsched.eventlog import chain
 from eventsched.eventlog.chain import Head
 from eventsched.eventlog.port import Snapshot, Stored
 from eventsched.runtime.decisions import Decisions, KeptDecisions
 from eventsched.runtime.drafts import Draft, Drafting, KeptDrafting
+from eventsched.runtime.keeping import BYTE_SECONDS, FOLD_SECONDS, fold_seconds, is_readable, label
 from eventsched.scheduling.engine import Engine
 from eventsched.scheduling.ledger import Logged
 
@@ -49,6 +49,10 @@ class Standby:
         """Whether the stream has lost records that were followed once."""
         self.kept_at = 0
         """The position of the newest snapshot that is known."""
+        self.kept_size = 0
+        """Its size in bytes."""
+        self.unkept = 0.0
+        """Seconds that applying what came after it takes, roughly (keeping.py)."""
         self._make_engine = make_engine
         self.fold = Fold(make_engine(), stream)
 
@@ -61,7 +65,7 @@ class Standby:
         """Begins with a snapshot; whether it is of any use. Only before anything is followed."""
         fold = self.restored(snapshot)
         if fold is not None:
-            self.begin(fold)
+            self.begin(fold, len(snapshot.body))
         return fold is not None
 
     def restored(self, snapshot: Snapshot) -> "Fold | None":
@@ -70,20 +74,39 @@ class Standby:
         fold = Fold(self._make_engine(), self.stream)
         return fold if fold.restore(snapshot) else None
 
-    def begin(self, fold: "Fold") -> None:
-        """Begins with what a snapshot held."""
-        self.fold, self.kept_at = fold, fold.head.next
+    def begin(self, fold: "Fold", size: int) -> None:
+        """Begins with what a snapshot of so many bytes held."""
+        self.fold = fold
+        self.kept(fold.head.next, size)
+
+    def kept(self, position: int, size: int) -> None:
+        """There is a snapshot of this position and size."""
+        self.kept_at, self.kept_size, self.unkept = position, size, 0.0
+
+    def weigh(self, records: int, size: int) -> None:
+        """So much follows the newest snapshot, in addition."""
+        self.unkept += fold_seconds(records, size)
+
+    def due(self, head: Head, every: int) -> float:
+        """How much a snapshot is due: from 1 on if nobody has to wait for it, from 2 on anyway.
+        With 2 a start would apply ``2 * every`` records, or FOLD_SECONDS' worth of them, or what
+        takes as long as loading the snapshot itself."""
+        most = max(FOLD_SECONDS, self.kept_size * BYTE_SECONDS)
+        return max((head.next - self.kept_at) / every, 2 * self.unkept / most)
 
     def follow(self, stored: Iterable[Stored], head: Head, mark: bytes) -> None:
         """Takes in the records that follow ``head``, up to a new one. ``mark`` is that of their
         last batch. Raises what ``Fold.follow`` raises."""
+        stored = list(stored)
+        self.weigh(len(stored), sum(len(each.body) for each in stored))
         self.fold.follow(stored, head, mark)
 
     def start_over(self) -> None:
         """What was followed is not in the stream any more: history was lost. From its first record
         on it is to be followed again."""
         self.rewritten = self.rewritten or self.fold.head.next > 0
-        self.fold, self.kept_at = Fold(self._make_engine(), self.stream), 0
+        self.fold = Fold(self._make_engine(), self.stream)
+        self.kept(0, 0)
 
     def snapshot(self) -> Snapshot:
         """What was taken in, for ``restore``."""
@@ -142,14 +165,14 @@ class Fold:
             position=head.next,
             hash=head.hash,
             digest=self.engine.state.digest(),
-            version=__version__,
+            version=label(),
             body=msgspec.json.encode(kept),
         )
 
     def restore(self, snapshot: Snapshot) -> bool:
-        """Goes on from a snapshot; whether it is one of this version, and is what it says. If it is
+        """Goes on from a snapshot; whether it is one of this format, and is what it says. If it is
         not, this fold is spoilt. Only for a new one."""
-        if snapshot.version != __version__:
+        if not is_readable(snapshot.version):
             return False
         try:
             kept = msgspec.json.decode(snapshot.body, type=KeptFold)

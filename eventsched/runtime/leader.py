@@ -198,7 +198,7 @@ class Leader:
         if acquired.since != self._standby.head:
             self._standby.start_over()
         fold = self._fold = self._standby.fold
-        fold.follow(acquired.records, acquired.head, acquired.mark)
+        self._standby.follow(acquired.records, acquired.head, acquired.mark)
         self._is_first, self._timeline = not acquired.head.next, acquired.timeline
         self._term, self._head = acquired.term, acquired.head
         limits, state = self._limits, self.engine.state
@@ -308,6 +308,7 @@ class Leader:
             sealed = chain.seal(pending.batch, self._term, self._head, self._clock)
             self._under_way = sealed, pending
             self._out.append(Append(sealed))
+            self._standby.weigh(sealed.count, len(sealed.body))
             self._snapshot = self._snapshot_when_due(sealed.head)
 
     def _mark(self) -> bytes:
@@ -316,13 +317,15 @@ class Leader:
 
     def _snapshot_when_due(self, head: Head) -> Snapshot | None:
         """A snapshot that is true once the batch under way is committed: where that is all."""
-        every, since = self._limits.snapshot_every, head.next - self._standby.kept_at
-        if every is None or since < every or len(self._writer):
+        every = self._limits.snapshot_every
+        if every is None or len(self._writer):
             return None
-        if not self.engine.idle and since < 2 * every:
-            return None  # it takes a while; pods wait
-        self._standby.kept_at = head.next
-        return self._fold.snapshot(head, self._errands.reports.open)
+        # It takes a while; pods wait.
+        if self._standby.due(head, every) < (1 if self.engine.idle else 2):
+            return None
+        snapshot = self._fold.snapshot(head, self._errands.reports.open)
+        self._standby.kept(head.next, len(snapshot.body))
+        return snapshot
 
     def _committed(self) -> None:
         assert self._under_way is not None

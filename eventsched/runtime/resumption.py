@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from eventsched import __version__
 from eventsched.cluster.simulated import SimulatedCluster
 from eventsched.cluster.sources import Source
 from eventsched.domain.errors import InputError
@@ -15,6 +14,7 @@ from eventsched.domain.records import StreamStarted
 from eventsched.eventlog.errors import CorruptLogError
 from eventsched.eventlog.port import EventLog, Snapshot, Stored
 from eventsched.runtime.assembly import Assembly
+from eventsched.runtime.keeping import is_readable
 from eventsched.runtime.simulation import KeptRun, Simulation
 from eventsched.scheduling.ledger import Logged
 
@@ -98,12 +98,14 @@ def _applied(simulation: Simulation, stored: Stored) -> Logged:
 
 
 def _from_snapshot(simulation: Simulation, log: "Reader") -> bool:
-    """Loads the newest snapshot where it was made by this version, at a place that the chain still
-    has; whether it did. Raises SnapshotError where its state is not what its digest says."""
+    """Loads the newest snapshot that has this version's format, at a place that the chain still
+    has; whether there was one. Raises SnapshotError if its state is not what its digest says."""
     found = log.snapshot()
-    if found is None or found.version != __version__:
-        return False
-    if log.hash_before(found.position) != found.hash:
+    while found is not None and not (
+        is_readable(found.version) and log.hash_before(found.position) == found.hash
+    ):
+        found = log.snapshot(found.position)
+    if found is None:
         return False
     try:
         kept = msgspec.json.decode(zlib.decompress(found.body), type=KeptRun)

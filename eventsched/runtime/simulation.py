@@ -23,6 +23,7 @@ from eventsched.domain.state import PodState
 from eventsched.eventlog.port import EventLog, Snapshot
 from eventsched.runtime.assembly import Assembly
 from eventsched.runtime.committer import Committer
+from eventsched.runtime.keeping import BYTE_SECONDS, FOLD_SECONDS, label
 from eventsched.runtime.meter import Meter
 from eventsched.runtime.repetition import repeating
 from eventsched.runtime.tally import Tally
@@ -87,6 +88,7 @@ class Simulation:
         """Whether the run ends as soon as only repetition is left."""
         self.kept_at = 0
         """The position of the newest snapshot."""
+        self._unkept = 0
         self._log = log
         self._committer = Committer(log, cluster.execute)
         self._keep, self._keep_every = keep, keep_every
@@ -128,7 +130,7 @@ class Simulation:
             position=self.engine.position,
             hash=head_hash,
             digest=self.engine.state.digest(),
-            version=__version__,
+            version=label(),
             body=zlib.compress(msgspec.json.encode(kept), 1),
         )
 
@@ -206,10 +208,12 @@ class Simulation:
     def _commit(self) -> None:
         pending = self.writer.close(b"[%d,%d]" % (self.observed, self.scheduling))
         if pending is not None:
+            self._unkept += sum(len(each.body) for each in pending.batch.records)
             self._committer.offer(pending)
 
     def _keep_snapshot_when_due(self) -> None:
-        if self._keep is not None and self.engine.position - self.kept_at >= self._keep_every:
+        many = self.engine.position - self.kept_at >= self._keep_every
+        if self._keep is not None and (many or self._unkept * BYTE_SECONDS >= FOLD_SECONDS):
             self._commit()
             self._committer.settle()
             self._keep_snapshot()
@@ -217,4 +221,4 @@ class Simulation:
     def _keep_snapshot(self) -> None:
         if self._keep is not None and self._log is not None:
             self._keep(self.snapshot(self._log.head_hash))
-            self.kept_at = self.engine.position
+            self.kept_at, self._unkept = self.engine.position, 0

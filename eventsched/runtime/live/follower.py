@@ -6,6 +6,7 @@ kinds of records that this version does not know, is not passed over: that ends 
 """
 
 import asyncio
+import sys
 import time
 
 import msgspec
@@ -106,15 +107,21 @@ class Follower:
         self.caught_up = not self.lag
 
     async def _restore(self) -> None:
-        """Begins with the newest snapshot, if it is of any use."""
-        with self.reach.asking():
-            found = await self._worker.call(self._tail.snapshot)
-        if found is not None:
-            # Seconds, where there are many pods: the process is alive meanwhile.
+        """Begins with the newest snapshot that is of any use."""
+        before = sys.maxsize
+        while True:
+            with self.reach.asking():
+                found = await self._worker.call(self._tail.snapshot, before)
+            if found is None:
+                break
+            # Seconds, if there are many pods: the process is alive meanwhile.
             fold = await asyncio.to_thread(self._standby.restored, found)
             if fold is not None:
-                self._standby.begin(fold)
+                self._standby.begin(fold, len(found.body))
                 logger.info("begun with a snapshot", seq=found.position)
+                break
+            logger.info("a snapshot is of no use", seq=found.position, version=found.version)
+            before = found.position
         self._restored = True
 
     def _apply(self, batch: StoredBatch) -> None:

@@ -1,0 +1,97 @@
+"""Stored states in the database: the newest three; what becomes of those of earlier releases."""
+
+import asyncio
+import zlib
+from contextlib import closing
+
+import msgspec
+import psycopg
+import pytest
+from structlog.testing import capture_logs
+
+from eventsched.eventlog import migrating
+from eventsched.eventlog.chain import Head
+from eventsched.eventlog.port import Snapshot
+from eventsched.eventlog.reading import Reader
+from eventsched.eventlog.session import Session
+from eventsched.eventlog.tailing import Tail
+from eventsched.runtime import keeping
+from eventsched.runtime.assembly import assemble
+from eventsched.runtime.simulation import KeptRun
+from tests import releases
+from tests.databases import Server
+from tests.live.stage import pods, until
+from tests.postgres.replicas import Scene, play
+from tests.postgres.test_session import sealed
+
+
+def positions(database: str) -> list[int]:
+    """Where there are snapshots."""
+    with psycopg.connect(database) as connection:
+        rows = connection.execute("SELECT seq FROM eventsched_log.snapshot ORDER BY 1").fetchall()
+    return [seq for (seq,) in rows]
+
+
+def test_the_newest_three_are_kept(database: str) -> None:
+    """A reader finds one after the other; those that the chain does not know are passed over."""
+    with closing(Session(database)) as session, closing(Tail(database, "s")) as tail:
+        term, head, _ = session.acquire("s", "me")
+        for number in range(5):
+            batch = sealed(term, head)
+            session.append(batch)
+            head = batch.head
+            made = Snapshot(head.next, head.hash if number != 3 else bytes(32), "d", "v", b"b")
+            session.keep(term, made)
+        assert positions(database) == [3, 4, 5]
+        assert head == Head(5, head.hash)
+        newest = tail.snapshot()
+        assert newest is not None
+        assert newest.position == 5
+        older = tail.snapshot(newest.position)
+        assert older is not None
+        assert older.position == 3
+        assert tail.snapshot(older.position) is None
+        session.keep(term, Snapshot(4, head.hash, "d", "v", b"b"))
+        assert positions(database) == [3, 4], "history was lost: the later ones are not of it"
+
+
+def test_a_snapshot_of_release_0_1_is_of_use(one_server: Server) -> None:
+    """An upgrade does not fold the log from its first record."""
+    with one_server.fresh(releases.restore) as url:
+        migrating.upgrade(url)
+        reader = Reader(url, releases.STREAM)
+        found = reader.snapshot()
+        assert found is not None
+        assert (found.version, found.position) == ("0.1.0", reader.head.next)
+        assert keeping.is_readable(found.version)
+        kept = msgspec.json.decode(zlib.decompress(found.body), type=KeptRun)
+        restored, folded = assemble().engine(), assemble().engine()
+        restored.restore(bytes(kept.engine), found.position)
+        for stored in reader.read():
+            folded.apply(stored.logged)
+        assert restored.state.digest() == found.digest == folded.state.digest()
+
+
+@pytest.mark.parametrize("damaged", ["digest = 'x'", "body = 'x'", "version = '0/0'"])
+def test_an_older_snapshot_helps_if_the_newest_does_not(database: str, damaged: str) -> None:
+    """A replica begins with it, rather than with the first record."""
+
+    async def first(scene: Scene, _: "asyncio.Task[None]") -> None:
+        for name in ("a", "b"):
+            scene.cluster.put(*pods(30, name))
+            await until(lambda: scene.settled)
+
+    async def second(scene: Scene, _: "asyncio.Task[None]") -> None:
+        await until(lambda: scene.booth.stood)
+
+    play(database, first)
+    found = positions(database)
+    assert len(found) > 1
+    with psycopg.connect(database) as admin:
+        admin.execute(
+            f"UPDATE eventsched_log.snapshot SET {damaged} WHERE seq = %s".encode(), (found[-1],)
+        )
+    with capture_logs() as told:
+        play(database, second, wins=False)
+    begun = [each["seq"] for each in told if each["event"] == "begun with a snapshot"]
+    assert begun == [found[-2]]
