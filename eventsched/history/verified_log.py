@@ -161,6 +161,9 @@ def one_moment(connection: psycopg.Connection[Any]) -> Iterator[None]:
     connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
     connection.read_only = True
     with connection.transaction():
+        # The reader's role has limits that are for people's queries.
+        connection.execute("SET LOCAL statement_timeout = 0")
+        connection.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
         yield
 
 
