@@ -7,7 +7,7 @@ was on a node before its quota came is only counted after a restart; here it alw
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from eventsched.domain.integers import wrapped
 from eventsched.domain.objects import (
@@ -141,7 +141,7 @@ class Quotas:
         self._refresh()
         return Usage(self)
 
-    def namespaces(self) -> Iterable[str]:
+    def namespaces(self) -> Collection[str]:
         """The namespaces that have a quota."""
         self._refresh()
         return self._quotas
@@ -188,12 +188,13 @@ class Usage:
 
     def __init__(self, quotas: Quotas) -> None:
         self._quotas = quotas
+        self._limited = quotas.namespaces()
         self._less: dict[str, Resources] = {}
         self._less_in_all: Resources = {}
 
     def take(self, pod: Pod, sign: int = 1) -> None:
         """Takes a pod off, or (``sign`` -1) puts it back."""
-        if self._quotas.of(pod.namespace) is None:
+        if pod.namespace not in self._limited:
             return
         amounts = request(pod.spec)
         _add(self._less.setdefault(pod.namespace, {}), amounts, sign)

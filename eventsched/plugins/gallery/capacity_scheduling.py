@@ -24,6 +24,9 @@ from eventsched.scheduling.judgement import Judgement
 from eventsched.scheduling.preemption.preemption import preempt
 from eventsched.scheduling.preemption.quota_rule import ByQuota, Demand, demand
 
+_PERCENTAGE, _ABSOLUTE = 10, 100
+"""Candidates that are compared: of all nodes so many percent, and at least so many."""
+
 
 class CapacityScheduling:
     """PreFilter refuses pods beyond their quota, PostFilter chooses victims by quota. A reservation
@@ -45,10 +48,11 @@ class CapacityScheduling:
         return Status.unschedulable(reason) if reason else None
 
     def post_filter(self, cycle: Cycle, pod: Pod, refused: Judgement) -> PostFilterResult:
-        """Whom to evict and where, or why nobody. Every node is tried. Raises PluginError if a
+        """Whom to evict and where, or why nobody. As many candidates are compared as
+        DefaultPreemption compares by default, from the first node on. Raises PluginError if a
         filter fails."""
         rule = ByQuota(self.name, cycle.quotas, pod, self._demand(cycle, pod))
-        return preempt(refused, 100, 0, rule)
+        return preempt(refused, _PERCENTAGE, _ABSOLUTE, rule)
 
     def reserve(self, cycle: Cycle, pod: Pod, node: str) -> None:
         """There is nothing to note: see above."""

@@ -63,7 +63,7 @@ def preempt(
     tried = candidates = rows
     outcomes = np.zeros(0, dtype=np.int64)
     if len(rows):
-        if not rule.tries_all:
+        if not rule.begins_first:
             number = draw(judged.cycle.seed, judged.pod.uid, judged.cycle.attempt, "preemption")
         begin = number % len(rows)
         order = np.concatenate([rows[begin:], rows[:begin]])

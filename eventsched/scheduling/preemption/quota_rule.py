@@ -65,7 +65,7 @@ class ByQuota:
     """The rule for one attempt of one pod; ``wanted`` is None if its namespace has no quota."""
 
     remembered = False
-    tries_all = True
+    begins_first = True
 
     def __init__(self, plugin: str, quotas: Quotas, pod: Pod, wanted: Demand | None) -> None:
         self.plugin = plugin
@@ -104,7 +104,7 @@ class ByQuota:
                 usage.take(state.pod)
                 found.append(state.pod)
         found.reverse()  # among equals the one that came first is put back first
-        return found, _Check(usage, self._pod.namespace, self._wanted)
+        return found, _Check(usage, self._pod.namespace, self._wanted, own_leave=self.borrows)
 
     def _may_displace(self, other: Pod) -> bool:
         quota = self._quotas.of(other.namespace)
@@ -146,23 +146,26 @@ class ByQuota:
 class _Check:
     """The quotas while pods of one node are put back."""
 
-    def __init__(self, usage: Usage, namespace: str, wanted: Demand) -> None:
+    def __init__(self, usage: Usage, namespace: str, wanted: Demand, *, own_leave: bool) -> None:
         self._usage, self._namespace, self._wanted = usage, namespace, wanted
+        self._own_leave = own_leave
+        """Whether the pods are of the namespace itself: those of others do not change what it
+        uses."""
+        self._is_over_max: bool | None = None
 
     @property
     def fits(self) -> bool:
         own = self._wanted.own
-        return not self._is_over(own, own)
+        return not (
+            self._usage.is_over_max_with(self._namespace, own) or self._usage.is_over_all_with(own)
+        )
 
     def put_back(self, pod: Pod) -> bool:
+        wanted = self._wanted
         self._usage.take(pod, -1)
-        if self._is_over(self._wanted.in_namespace, self._wanted.in_all):
+        if self._own_leave or self._is_over_max is None:
+            self._is_over_max = self._usage.is_over_max_with(self._namespace, wanted.in_namespace)
+        if self._is_over_max or self._usage.is_over_all_with(wanted.in_all):
             self._usage.take(pod)
             return False
         return True
-
-    def _is_over(self, in_namespace: Resources, in_all: Resources) -> bool:
-        usage = self._usage
-        return usage.is_over_max_with(self._namespace, in_namespace) or usage.is_over_all_with(
-            in_all
-        )

@@ -29,12 +29,12 @@ class QuotaCheck(Protocol):
 
 class VictimRule(Protocol):
     """How a plugin chooses victims. ``plugin`` stands in the record; ``remembered`` says that
-    trials hold for other pods of the class and priority; ``tries_all`` that every node is tried,
-    the first one first, and not some of them from a drawn one on."""
+    trials hold for other pods of the class and priority; ``begins_first`` that trials
+    begin with the first node, and not with a drawn one."""
 
     plugin: str
     remembered: bool
-    tries_all: bool
+    begins_first: bool
 
     def obstacle(self, trials: Trials, row: int) -> str:
         """Why a pod that is nominated to a row's node may not preempt now; "" if it may."""
@@ -51,7 +51,7 @@ class ByPriority:
 
     plugin = ""
     remembered = True
-    tries_all = False
+    begins_first = False
 
     def obstacle(self, trials: Trials, row: int) -> str:
         """Pods that are on their way already have to be waited for."""
