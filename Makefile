@@ -76,7 +76,7 @@ test: $(READY)  ## all tests but those that need a control plane
 
 # What the log asks of a server, on Postgres 15 and 18 in containers (tests/containers/README.md).
 IN_CONTAINERS := tests/contract tests/postgres/test_databases.py tests/postgres/test_requests.py \
-	tests/postgres/test_thinning.py tests/postgres/test_replica_losses.py
+	tests/postgres/test_thinning.py
 test-containers: $(READY) ## tests of the log on Postgres in containers; needs a container engine
 	@why=$$($(BIN)/python -m tests.containers) || { echo "make test-containers is skipped: $$why"; exit 0; }; \
 	EVENTSCHED_TEST_CONTAINERS=1 $(BIN)/pytest $(PYTEST_OPTIONS) $(IN_CONTAINERS)

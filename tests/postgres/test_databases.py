@@ -7,8 +7,9 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import psycopg
+import pytest
 
-from tests.databases import ROOT, Server, open_place
+from tests.databases import CONTAINERS, GIVEN, ROOT, Server, open_place
 from tests.waiting import next_line, until
 
 RUN = """
@@ -48,6 +49,9 @@ def test_a_database_has_the_schema(database: str) -> None:
         assert found.fetchone() != (0,)
 
 
+@pytest.mark.skipif(
+    bool(os.environ.get(GIVEN) or os.environ.get(CONTAINERS)), reason="of embedded servers"
+)
 def test_nothing_is_left_of_a_run_that_was_killed() -> None:
     alone = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_XDIST")}
     with subprocess.Popen(
