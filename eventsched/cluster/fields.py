@@ -91,10 +91,15 @@ class Field:
 
     def texts(self) -> tuple[str, ...]:
         """This list of strings."""
+        if type(self.value) is list and all(type(each) is str for each in self.value):
+            return tuple(self.value)  # there may be tens of thousands
         return tuple(each.text() for each in self.items())
 
     def text_map(self) -> dict[str, str]:
         """This mapping of strings, such as labels."""
+        found = self.value
+        if type(found) is dict and all(type(k) is type(v) is str for k, v in found.items()):
+            return dict(found)
         return {name: field.text() for name, field in self._entries()}
 
     def resources(self) -> Resources:
