@@ -88,6 +88,9 @@ test-cluster: controlplane ## tests against a real control plane; needs Go, or r
 controlplane: $(READY) ## build etcd, kube-apiserver and so on from Go modules (once, some minutes)
 	@$(BIN)/python -m tests.cluster.binaries
 
+schema-facts: $(READY) ## after a new migration: what `eventsched verify` compares the schema with
+	$(BIN)/python -m tests.postgres.schema_facts
+
 check: $(READY) ## format, lint, types, layers
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .

@@ -11,5 +11,9 @@ setup(
         *(_MIGRATIONS, f"{_MIGRATIONS}.versions", f"{_MIGRATIONS}.sql"),
     ],
     package_dir={_MIGRATIONS: "migrations"},
-    package_data={"eventsched": ["py.typed"], f"{_MIGRATIONS}.sql": ["*.sql"]},
+    package_data={
+        "eventsched": ["py.typed"],
+        "eventsched.history": ["schema.json"],
+        f"{_MIGRATIONS}.sql": ["*.sql"],
+    },
 )

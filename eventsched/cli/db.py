@@ -9,8 +9,9 @@ from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
 from eventsched.cli.places import add_database_options, database_of
+from eventsched.cli.tables import table
 from eventsched.domain.errors import InputError
-from eventsched.eventlog import database, migrating
+from eventsched.eventlog import database, granting, migrating
 from eventsched.eventlog.addresses import shown
 from eventsched.eventlog.embedded import EmbeddedPostgres
 from eventsched.eventlog.errors import UnavailableError
@@ -49,7 +50,18 @@ def add_to(commands: Any) -> None:
     upgrade.set_defaults(run=_upgrade)
     stop = actions.add_parser("stop", help="stop an embedded server that nobody uses")
     stop.set_defaults(run=_stop)
-    for action in (url, upgrade, stop):
+    granted = actions.add_parser(
+        "grant",
+        help="say which role may write which stream",
+        description="Lets a login role write a stream. A role with grants may write those streams "
+        "only, a stream with grants may be written by those roles only; without any, every writer "
+        "may write every stream. Without --role it lists the grants.",
+    )
+    granted.add_argument("--role", metavar="ROLE", help="the role that connects")
+    granted.add_argument("--stream", metavar="NAME", help="the stream; it need not exist yet")
+    granted.add_argument("--revoke", action="store_true", help="take the grant away again")
+    granted.set_defaults(run=_grant)
+    for action in (url, upgrade, stop, granted):
         add_database_options(action, stream=False)
 
 
@@ -82,10 +94,32 @@ def _upgrade(options: argparse.Namespace) -> int:
         return 0
     if options.one_user:
         raise InputError("--one-user", "an embedded database has its roles", "leave the option out")
-    with EmbeddedPostgres(folder).open(create=False) as postgres:
+    with EmbeddedPostgres(folder).open() as postgres:  # made if there is none
         before = _revision(postgres.superuser_url)
         with database.written(None, folder):
             _print_upgrade(str(folder), before, _revision(postgres.superuser_url))
+    return 0
+
+
+def _grant(options: argparse.Namespace) -> int:
+    if (options.role is None) != (options.stream is None) or (options.revoke and not options.role):
+        raise InputError("options", "a grant has a role and a stream", "give --role and --stream")
+    address, folder = database_of(options)
+    if folder is None or address is not None:
+        with database.written(address, folder) as given:
+            return _granted(given, options)
+    with EmbeddedPostgres(folder).open(create=False) as postgres:
+        return _granted(postgres.superuser_url, options)
+
+
+def _granted(address: str, options: argparse.Namespace) -> int:
+    if options.role is None:
+        found = granting.grants(address)
+        print(table((), found, ["role", "stream"]) if found else "every writer, every stream")
+        return 0
+    is_new = granting.grant(address, options.role, options.stream, revoke=options.revoke)
+    said = "may no longer write" if options.revoke else "may write"
+    print(f"role {options.role} {said} stream {options.stream}{'' if is_new else ' (as before)'}")
     return 0
 
 

@@ -12,6 +12,7 @@ from typing import Any, get_args
 
 import psycopg
 
+from eventsched.cli.checkpoint import add_checkpoint
 from eventsched.cli.moments import iso, moment
 from eventsched.cli.places import add_database_options, database_of
 from eventsched.cli.tables import counted, table
@@ -69,6 +70,7 @@ def add_to(commands: Any) -> None:
     )
     exported.add_argument("file", type=Path, metavar="FILE", help="gzip where it ends in .gz")
     exported.set_defaults(run=_export)
+    add_checkpoint(actions)
     for action in (listed, tail, streams):
         action.add_argument("-o", dest="output", choices=("table", "json"), default="table")
     for action in (listed, tail, streams, exported):

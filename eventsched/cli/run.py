@@ -97,10 +97,13 @@ def started(
         ) from lacking
     require_files(kubeconfig, os.environ, settings.client.context or None)
     service.require_free(settings.serving)
+    service.checkpointer_of(settings)
     service.begin_logging(settings, [*assembly.warnings, *warnings])
     if data_dir is not None:
-        service.logger.info("its database is started", folder=str(data_dir))
+        service.logger.info("starting the embedded database", folder=str(data_dir))
     with written(database, data_dir) as address:
+        if data_dir is not None:
+            service.logger.info("the embedded database runs", folder=str(data_dir))
         return service.serve(
             service.Job(
                 assembly, settings, address, kubeconfig, tuple(options.plugin),

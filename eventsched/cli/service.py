@@ -6,6 +6,7 @@ What is away is waited for, and readiness says so; what waiting does not mend en
 """
 
 import asyncio
+import os
 import signal
 import socket
 from collections.abc import Awaitable, Callable, Sequence
@@ -22,14 +23,18 @@ from eventsched.cli.exits import STOPPED
 from eventsched.cluster.kube.api import Api
 from eventsched.cluster.kube.election import own_identity
 from eventsched.domain.behaviours import CURRENT
+from eventsched.domain.errors import InputError
 from eventsched.domain.records import FORMAT, StreamStarted
 from eventsched.domain.stimuli import SERVES, WORK_BUDGET
+from eventsched.eventlog import migrating
 from eventsched.eventlog.addresses import shown
+from eventsched.eventlog.checkpoints import Signer
 from eventsched.logs import output
 from eventsched.logs.narration import Narrator
 from eventsched.runtime import collector
 from eventsched.runtime.assembly import Assembly, registry
 from eventsched.runtime.limits import Limits
+from eventsched.runtime.live.checkpoints import Checkpointer
 from eventsched.runtime.live.clock import Clock
 from eventsched.runtime.live.driver import Driver
 from eventsched.runtime.live.inquiries import Inquiries
@@ -122,7 +127,24 @@ def plan_of(job: Job, identity: str) -> Plan:
         limits,
         keeps_vectors=settings.detail == "full",
         vectors_age=seconds(settings.retention.detail),
+        checkpointer=checkpointer_of(settings),
     )
+
+
+def checkpointer_of(settings: Settings) -> Checkpointer | None:
+    """What signs checkpoints as the settings say; None for no key. Raises InputError for a key that
+    cannot be read and for a folder that is not there."""
+    wanted = settings.checkpoints
+    if not wanted.key:
+        return None
+    signer = Signer.read(Path(wanted.key), "checkpoints.key")
+    if wanted.to and not os.access(wanted.to, os.W_OK | os.X_OK):
+        said = f"{wanted.to} is no folder that can be written to"
+        raise InputError("checkpoints.to", said, "make it, or mount it for writing")
+    return Checkpointer(
+        signer, settings.stream, migrating.newest(), every=seconds(wanted.every),
+        folder=Path(wanted.to) if wanted.to else None,
+    )  # fmt: skip
 
 
 def _sampling(

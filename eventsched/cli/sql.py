@@ -29,6 +29,8 @@ from eventsched.eventlog.errors import UnavailableError
 _SESSION = "-c search_path=eventsched -c timezone=UTC"
 _AWAY = ("08", "57P", "53")
 """Beginnings of SQLSTATEs that mean that the server, not the query, is at fault."""
+_WRITES_A_VIEW = "55000"
+"""Postgres then advises to make a trigger, which would not help."""
 _NEAR = 20
 """Characters of a query that are shown around the place of an error."""
 
@@ -159,8 +161,8 @@ def _said(address: str, query: str, problem: psycopg.Error) -> Exception:
     remedy = problem.diag.message_hint or "see docs/sql.md for what there is"
     if "multiple commands" in said:
         said, remedy = "holds more than one statement", "pass one, or open psql without -c"
-    if state in ("25006", "42501"):
-        remedy = "only reading is possible here: the log is never changed by hand"
+    if state in ("25006", "42501", _WRITES_A_VIEW):
+        remedy = "the log is read-only: it is never changed by hand"
     return InputError(where, said, remedy.rstrip("."))
 
 

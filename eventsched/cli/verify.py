@@ -20,7 +20,14 @@ from eventsched.history.verification import (
     verify_database,
     verify_file,
 )
+from eventsched.history.verified_checkpoints import (
+    Checkpoint,
+    CheckpointError,
+    read_checkpoints,
+    read_public_key,
+)
 from eventsched.history.verified_log import NoLogError
+from eventsched.history.verified_schema import differences
 
 
 def add_to(commands: Any) -> None:
@@ -29,7 +36,9 @@ def add_to(commands: Any) -> None:
         "verify",
         help="check that a log is what was written",
         description="Checks the hashes, the records, the vectors and the derived rows of a log by "
-        "its documented format (docs/log-format.md), and names the first position that is wrong.",
+        "its documented format (docs/log-format.md), and names the first position that is wrong; "
+        "of a database also its functions, views and grants. docs/verification.md says what that "
+        "proves, and what checkpoints add.",
     )
     add_database_options(parser, stream=False)
     parser.add_argument("--stream", metavar="NAME", help="the stream (default: all)")
@@ -41,19 +50,31 @@ def add_to(commands: Any) -> None:
         action="store_true",
         help="details of decisions may be missing: old ones were deleted",
     )
+    parser.add_argument(
+        "--checkpoint",
+        type=Path,
+        metavar="FILE",
+        help="signed checkpoints that were kept elsewhere, one a line: the log has to agree",
+    )
+    parser.add_argument(
+        "--public-key", type=Path, metavar="FILE", help="the key that they are signed with (PEM)"
+    )
     parser.add_argument("-o", dest="output", choices=("table", "json"), default="table")
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
     """Verifies and prints what was found."""
-    results = _of_file(options) if options.file is not None else _of_database(options)
+    of_database = options.file is None
+    results, schema = _of_database(options) if of_database else (_of_file(options), [])
     if options.output == "json":
-        print(json.dumps(_as_json(results)))
+        print(json.dumps(_as_json(results, schema)))
     else:
         for result in results:
             print(_as_text(result))
-    return DIFFERS if any(result.problems for result in results) else 0
+        for said in schema:
+            print(f"schema: {said}")
+    return DIFFERS if schema or any(result.problems for result in results) else 0
 
 
 def _of_file(options: argparse.Namespace) -> list[Result]:
@@ -61,7 +82,8 @@ def _of_file(options: argparse.Namespace) -> list[Result]:
         raise InputError("options", "--file names a whole log", "leave the other places out")
     remedy = "name a file that `eventsched log export` wrote"
     try:
-        return [verify_file(options.file, thinned=options.thinned)]
+        checkpoints = _checkpoints(options)
+        return [verify_file(options.file, thinned=options.thinned, checkpoints=checkpoints)]
     except OSError as problem:
         said = f"cannot be read: {problem.strerror or problem}"
         raise InputError(str(options.file), said, remedy) from problem
@@ -69,18 +91,41 @@ def _of_file(options: argparse.Namespace) -> list[Result]:
         raise InputError(f"{options.file}: {problem.where}", problem.problem, remedy) from problem
 
 
-def _of_database(options: argparse.Namespace) -> list[Result]:
+def _checkpoints(options: argparse.Namespace) -> list[Checkpoint]:
+    """The checkpoints that were named. Raises InputError."""
+    if options.checkpoint is None:
+        if options.public_key is not None:
+            raise InputError("--public-key", "there is no --checkpoint", "name a file of them")
+        return []
+    if options.public_key is None:
+        said = "--checkpoint needs the key that they are signed with"
+        raise InputError("options", said, "add --public-key FILE")
+    try:
+        return read_checkpoints(options.checkpoint, read_public_key(options.public_key))
+    except CheckpointError as problem:
+        remedy = "name a file of `eventsched log checkpoint`, and the public key to it"
+        raise InputError(problem.where, problem.problem, remedy) from problem
+
+
+def _of_database(options: argparse.Namespace) -> tuple[list[Result], list[str]]:
+    """What was found in the streams, and in the schema."""
+    checkpoints = _checkpoints(options)
     with database.read(*database_of(options)) as address:
         known = reading.streams(address)
-        if options.stream is not None and options.stream not in known:
+        pinned = {each.stream for each in checkpoints}
+        if options.stream is not None and options.stream not in (*known, *pinned):
             there = f"there are: {', '.join(known) or 'none'}"
             raise InputError("--stream", f"there is no stream {options.stream}", there)
-        if not known:
+        if not known and not pinned:
             reading.chosen(address, None)  # says that there is none
         names = None if options.stream is None else [options.stream]
         try:
             with psycopg.connect(libpq_url(address), autocommit=True) as connection:
-                return verify_database(connection, names, thinned=options.thinned)
+                schema = differences(connection)
+                results = verify_database(
+                    connection, names, thinned=options.thinned, checkpoints=checkpoints
+                )
+                return results, schema
         except psycopg.errors.InsufficientPrivilege as problem:
             remedy = "GRANT eventsched_reader to this user"
             raise UnavailableError(shown(address), _first_line(problem), remedy) from problem
@@ -112,7 +157,7 @@ def _as_text(result: Result) -> str:
     return "\n".join(lines)
 
 
-def _as_json(results: list[Result]) -> dict[str, Any]:
+def _as_json(results: list[Result], schema: list[str]) -> dict[str, Any]:
     streams = [
         {
             "stream": each.stream,
@@ -128,4 +173,5 @@ def _as_json(results: list[Result]) -> dict[str, Any]:
         }
         for each in results
     ]
-    return {"ok": not any(each.problems for each in results), "streams": streams}
+    is_fine = not schema and not any(each.problems for each in results)
+    return {"ok": is_fine, "streams": streams, "schema": schema}

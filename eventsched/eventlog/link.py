@@ -118,9 +118,8 @@ class Link:
                     (stream, token, holder, __version__),
                 ).fetchone()
         except psycopg.errors.InsufficientPrivilege as problem:
-            raise RefusedError(
-                shown(self._address), _first_line(problem), "GRANT eventsched_writer to this user"
-            ) from problem
+            remedy = problem.diag.message_hint or "GRANT eventsched_writer to this user"
+            raise RefusedError(shown(self._address), _first_line(problem), remedy) from problem
         assert row is not None
         return row[0], Term(stream, row[1], token.bytes), Head(row[2], bytes(row[3]))
 

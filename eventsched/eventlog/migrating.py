@@ -70,6 +70,11 @@ def require(address: str) -> None:
         check(connection, address)
 
 
+def newest() -> str:
+    """The revision that this version's migrations come to."""
+    return _script().get_current_head() or ""
+
+
 def drift(address: str) -> list[Any]:
     """How the database differs from the tables in schema.py (what ``alembic check`` says)."""
     from alembic.autogenerate import compare_metadata

@@ -200,6 +200,13 @@ request = Table(
     Index("request_open", "stream", postgresql_where=text("seq IS NULL")),
 )
 
+stream_grant = Table(
+    "stream_grant",
+    metadata,
+    Column("role", Text, primary_key=True),
+    Column("stream", Text, primary_key=True),
+)
+
 _COMMENTS = {
     "stream": "One row a stream: the log of one scheduler identity",
     "head": "Fence, sequencer and chain head of a stream",
@@ -215,6 +222,7 @@ _COMMENTS = {
     "verdict": "Derived: the words that a code stands for",
     "scoring": "Derived: the score columns that a number stands for",
     "request": "What people ask of the scheduler of a stream; no part of the log",
+    "stream_grant": "Which login roles may write which streams; none: every writer every stream",
     "request.seq": "Position of the record that answers it; null while there is none",
     "batch.first": "Position of the first record",
     "batch.mark": "How far the writer had read its sources",

@@ -18,6 +18,7 @@ import psycopg
 
 from eventsched.history import verified_log
 from eventsched.history.verified_chain import Chain
+from eventsched.history.verified_checkpoints import Anchors, Checkpoint
 from eventsched.history.verified_decisions import Decisions, Facts
 from eventsched.history.verified_file import LogFile
 from eventsched.history.verified_log import (
@@ -82,29 +83,38 @@ def verify_database(
     streams: Collection[str] | None = None,
     *,
     thinned: bool = False,
+    checkpoints: Collection[Checkpoint] = (),
 ) -> list[Result]:
     """Checks streams of a database, all where none are named, as they are at one moment. The
     connection must be idle; nothing is changed. ``thinned`` says that details may be missing.
+    Each stream has to agree with its ``checkpoints``, and has to be there if it has one.
     Raises psycopg.Error."""
     with verified_log.one_moment(connection):
         results = []
         for number, name in verified_log.streams(connection):
             if streams is None or name in streams:
                 with closing(DatabaseLog(connection, number, name)) as log:
-                    results.append(verify(log, thinned=thinned))
+                    results.append(verify(log, thinned=thinned, checkpoints=checkpoints))
+        there = {result.stream for result in results}
+        for lost in sorted({each.stream for each in checkpoints} - there):
+            if streams is None or lost in streams:
+                problem = Problem(None, "there is a checkpoint of it, but no such stream any more")
+                results.append(Result(lost, problems=[problem]))
         for number in verified_log.nameless(connection) if streams is None else ():
             problem = Problem(None, "there are rows of it, but no row in table stream")
             results.append(Result(f"number {number}", problems=[problem]))
         return results
 
 
-def verify_file(path: Path, *, thinned: bool = False) -> Result:
+def verify_file(
+    path: Path, *, thinned: bool = False, checkpoints: Collection[Checkpoint] = ()
+) -> Result:
     """Checks an exported file. Raises OSError where it cannot be read, NoLogError where it is none
     (which is for the caller to say: there is nothing to be checked)."""
     started = time.perf_counter()
     try:
         with closing(LogFile(path)) as log:
-            return verify(log, thinned=thinned)
+            return verify(log, thinned=thinned, checkpoints=checkpoints)
     except NoLogError:
         raise
     except DamagedError as damage:  # in its first line
@@ -112,10 +122,10 @@ def verify_file(path: Path, *, thinned: bool = False) -> Result:
         return Result(str(path), problems=[Problem(None, str(damage))], seconds=seconds)
 
 
-def verify(log: Log, *, thinned: bool = False) -> Result:
-    """Checks one stream."""
+def verify(log: Log, *, thinned: bool = False, checkpoints: Collection[Checkpoint] = ()) -> Result:
+    """Checks one stream, also against those checkpoints that are its own."""
     started = time.perf_counter()
-    check = _Verification(log, thinned=thinned)
+    check = _Verification(log, thinned=thinned, checkpoints=checkpoints)
     with suppress(_EnoughError), _uncollected():
         check.run()
     result = check.result
@@ -143,7 +153,7 @@ class _EnoughError(Exception):
 class _Verification:
     """One pass over a stream, batch by batch."""
 
-    def __init__(self, log: Log, *, thinned: bool) -> None:
+    def __init__(self, log: Log, *, thinned: bool, checkpoints: Collection[Checkpoint]) -> None:
         self._log = log
         self.result = Result(log.stream)
         self._found: list[Problem] = []
@@ -158,6 +168,8 @@ class _Verification:
         self._pods_now = None if tables is None else PodsNow(tables, self._report)
         snapshots = [] if tables is None else tables.snapshots()
         self._chain = Chain(log.stream, log.epochs, snapshots, self._report)
+        own = [each for each in checkpoints if each.stream == log.stream]
+        self._anchors = Anchors(own, self._report)
         self._step, self._now = -1, -(2**63)
         self._lost = False
         """Whether records are missing, so that what later ones say cannot be judged."""
@@ -191,6 +203,7 @@ class _Verification:
     def _batch(self, batch: Batch) -> None:
         if not self._chain.link(batch):
             self._lost = True
+        self._anchors.passed(self._chain.next, self._chain.hash)
         details = self._log.details(batch.end)
         items = self._items(batch)
         if not self._lost:
@@ -203,6 +216,7 @@ class _Verification:
 
     def _check_end(self) -> None:
         self._chain.finish(self._log.head)
+        self._anchors.finish(self._chain.next)
         if self._rows is not None and not self._lost:
             self._rows.finish(self._chain.next)
         if self._pods_now is not None and not self._lost:

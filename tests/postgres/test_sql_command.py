@@ -101,15 +101,19 @@ def test_percent_signs_mean_what_they_mean_in_sql(
         ("SELECT 1; SELECT 2", ("more than one statement",)),
         ("", ("gives no rows",)),
         ("SET ROLE none", ("gives no rows",)),
-        ("CREATE TABLE eventsched.x ()", ("only reading is possible",)),
-        ("DELETE FROM eventsched_log.batch", ("only reading is possible",)),
-        ("UPDATE eventsched_log.head SET epoch = 7", ("only reading is possible",)),
-        ("TRUNCATE eventsched_log.detail", ("only reading is possible",)),
+        ("CREATE TABLE eventsched.x ()", ("the log is read-only",)),
+        ("DELETE FROM eventsched_log.batch", ("the log is read-only",)),
+        ("UPDATE eventsched_log.head SET epoch = 7", ("the log is read-only",)),
+        ("TRUNCATE eventsched_log.detail", ("the log is read-only",)),
         (
             "SELECT eventsched_log.renew(1, 1, gen_random_uuid())",
-            ("renew", "only reading is possible"),
+            ("renew", "the log is read-only"),
         ),
-        ("INSERT INTO eventsched_log.stream (name) VALUES ('x') RETURNING id", ("only reading",)),
+        (
+            "INSERT INTO eventsched_log.stream (name) VALUES ('x') RETURNING id",
+            ("the log is read-only",),
+        ),
+        ("DELETE FROM decisions", ("decisions", "the log is read-only")),
     ],
 )
 def test_what_the_server_refuses_is_said_in_one_line(

@@ -19,6 +19,7 @@ from eventsched.eventlog.errors import (
     UnknownOutcomeError,
 )
 from eventsched.eventlog.session import Session
+from eventsched.runtime.live.checkpoints import Checkpointer
 from eventsched.runtime.live.ports import Audience
 from eventsched.runtime.live.reach import Reach
 from eventsched.runtime.live.worker import Worker
@@ -62,6 +63,7 @@ class Ledger:
         holder: str,
         catch_up: Callable[[Head], Awaitable[float]],
         keeps_vectors: bool = True,
+        checkpointer: Checkpointer | None = None,
     ) -> None:
         """``catch_up`` lets the leader follow the log up to a head. Without ``keeps_vectors``
         decisions keep the digests of their vectors only: no chain has the vectors themselves."""
@@ -69,7 +71,7 @@ class Ledger:
         self.lost = False
         self._session, self._worker, self._audience = session, worker, audience
         self._stream, self._holder, self._catch_up = stream, holder, catch_up
-        self._keeps_vectors = keeps_vectors
+        self._keeps_vectors, self._checkpointer = keeps_vectors, checkpointer
         self._offered: tuple[bytes, float] = (b"", 0.0)
 
     async def answer(self, request: DatabaseRequest) -> DatabaseAnswer | Unknown | None:
@@ -128,3 +130,5 @@ class Ledger:
         await self._ask(self._session.append, sent)
         took = time.monotonic() - self._offered[1]
         self._audience.committed(took, batch.count, len(batch.body))
+        if self._checkpointer is not None:
+            self._checkpointer.committed(batch.head)

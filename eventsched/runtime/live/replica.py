@@ -25,6 +25,7 @@ from eventsched.eventlog.thinning import thin
 from eventsched.runtime.fold import Standby
 from eventsched.runtime.leader import Leader
 from eventsched.runtime.limits import Limits
+from eventsched.runtime.live.checkpoints import Checkpointer
 from eventsched.runtime.live.driver import Driver
 from eventsched.runtime.live.follower import Follower
 from eventsched.runtime.live.ledger import Ledger
@@ -66,6 +67,7 @@ class Plan:
     grace: float = GRACE
     patience: float = PATIENCE
     rest: float = REST
+    checkpointer: Checkpointer | None = None
     sample: Callable[[Driver], Awaitable[None]] | None = None
     """Tells a term's driver of what plugins want from outside, as long as it lasts."""
 
@@ -177,6 +179,7 @@ class Replica:
             holder=self.plan.holder,
             catch_up=follower.catch_up,
             keeps_vectors=self.plan.keeps_vectors,
+            checkpointer=self.plan.checkpointer,
         )
         driver = self.driver = Driver(
             leader,

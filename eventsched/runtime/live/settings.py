@@ -104,6 +104,21 @@ class RetentionSettings(Part, frozen=True):
         yield from _duration_problems("detail", self.detail, least=0)
 
 
+class CheckpointSettings(Part, frozen=True):
+    """Signed checkpoints of the log (docs/verification.md): none without ``key``, the file of an
+    Ed25519 private key. ``to`` is a folder that keeps the newest one, beside the log line."""
+
+    key: str = ""
+    every: Duration = "10m"
+    to: str = ""
+
+    def problems(self) -> Iterator[InputError]:
+        """A folder without a key, or no interval."""
+        if self.to and not self.key:
+            yield InputError("to", "there is no key to sign with", "add key")
+        yield from _duration_problems("every", self.every, least=1)
+
+
 class SnapshotSettings(Part, frozen=True):
     """After how many records the state is stored, for a faster start."""
 
@@ -200,6 +215,7 @@ class Settings(Part, frozen=True):
     detail: Detail = "full"
     retention: RetentionSettings = RetentionSettings()
     snapshot: SnapshotSettings = SnapshotSettings()
+    checkpoints: CheckpointSettings = CheckpointSettings()
     serving: ServingSettings = ServingSettings()
     logging: LoggingSettings = LoggingSettings()
     client: ClientSettings = ClientSettings()

@@ -1,0 +1,76 @@
+"""A leader's own checkpoints: signed from what it has committed, not from what the database says.
+
+Each is a log line, which the cluster's log collection takes away from the database's owner, and a
+file if a folder is named. docs/verification.md says how they are used.
+"""
+
+import asyncio
+import contextlib
+import os
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import structlog
+
+from eventsched.eventlog.chain import Head
+from eventsched.eventlog.checkpoints import Signer, encoded
+
+logger = structlog.get_logger()
+
+
+class Checkpointer:
+    """Signs the head of a stream at most once an interval, when a batch is committed: an idle
+    stream needs no new one."""
+
+    def __init__(
+        self,
+        signer: Signer,
+        stream: str,
+        schema: str,
+        *,
+        every: float,
+        folder: Path | None = None,
+        clock: Callable[[], int] = lambda: time.time_ns() // 1000,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """``every`` in seconds; ``clock`` gives the wall clock (µs)."""
+        self._signer, self._stream, self._schema = signer, stream, schema
+        self._every, self._folder, self._clock, self._monotonic = every, folder, clock, monotonic
+        self._due = 0.0
+        self._writing: asyncio.Task[None] | None = None
+
+    def committed(self, head: Head) -> None:
+        """The log is durable up to ``head``. Never waits, and never fails: what cannot be written
+        is logged."""
+        now = self._monotonic()
+        if now < self._due:
+            return
+        self._due = now + self._every
+        checkpoint = self._signer.sign(self._stream, head, self._clock(), self._schema)
+        logger.info("checkpoint", checkpoint=checkpoint)
+        if self._folder is not None and (self._writing is None or self._writing.done()):
+            path = self._folder / f"{re.sub(r'[^A-Za-z0-9_.-]', '_', self._stream)}.jsonl"
+            self._writing = asyncio.create_task(asyncio.to_thread(_keep, path, encoded(checkpoint)))
+
+    async def close(self) -> None:
+        """Waits for the file that is being written."""
+        if self._writing is not None:
+            await self._writing
+
+
+def _keep(path: Path, line: str) -> None:
+    """Replaces the file: the newest checkpoint stands for all before it."""
+    beside = path.with_name(f".{path.name}.new")
+    try:
+        with beside.open("w", encoding="utf-8") as file:
+            file.write(line + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    except OSError as problem:
+        reason = problem.strerror or str(problem)
+        logger.warning("a checkpoint cannot be written", file=str(path), reason=reason)
+        with contextlib.suppress(OSError):
+            beside.unlink(missing_ok=True)

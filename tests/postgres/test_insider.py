@@ -1,0 +1,348 @@
+"""An insider who owns the database: what he changes, and how verification finds it."""
+
+import json
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from eventsched.cli.main import main
+from eventsched.eventlog import migrating
+from eventsched.eventlog.errors import FencedError, RefusedError, UnavailableError
+from eventsched.eventlog.granting import grant
+from eventsched.eventlog.postgres import PostgresEventLog
+from eventsched.eventlog.session import Session
+from eventsched.eventlog.thinning import thin
+from eventsched.history.verification import verify_database
+from eventsched.history.verified_chain import batch_hash
+from eventsched.history.verified_schema import differences
+from tests import releases
+from tests.databases import Server, migrate
+from tests.postgres.schema_facts import FILE, made
+from tests.postgres.test_migrations import nothing
+from tests.postgres.test_verify import Stored, edit_decision, tight
+
+Capture = pytest.CaptureFixture[str]
+
+
+def key_pair(folder: Path, name: str = "key") -> tuple[Path, Path]:
+    """The files of a private and a public key, made as the documentation says."""
+    private, public = folder / f"{name}.pem", folder / f"{name}.pub"
+    for arguments in (
+        ["genpkey", "-algorithm", "ed25519", "-out", private],
+        ["pkey", "-in", private, "-pubout", "-out", public],
+    ):
+        subprocess.run(["openssl", *arguments], check=True, capture_output=True, timeout=60)
+    return private, public
+
+
+class Anchored:
+    """A log, and a checkpoint of it that is kept elsewhere."""
+
+    def __init__(self, log: Stored, folder: Path) -> None:
+        self.log, self.url = log, log.url
+        self.private, self.public = key_pair(folder)
+        self.file = folder / "checkpoints.jsonl"
+        self.sign()
+
+    def sign(self) -> None:
+        """Adds a checkpoint."""
+        code = main(["log", "checkpoint", "--database", self.url, "--key", str(self.private),
+                     "-o", str(self.file)])  # fmt: skip
+        assert code == 0
+
+    def verify(self, *more: str) -> int:
+        """The command's exit code."""
+        return main(["verify", "--database", self.url, "--checkpoint", str(self.file),
+                     "--public-key", str(self.public), *more])  # fmt: skip
+
+
+@pytest.fixture
+def anchored(one_server: Server, tmp_path: Path) -> Iterator[Anchored]:
+    """A fresh copy of a log, with a checkpoint."""
+    with one_server.fresh(tight) as url, closing(Stored(url)) as log:
+        yield Anchored(log, tmp_path)
+
+
+# --- checkpoints --------------------------------------------------------------------------
+
+
+def test_a_log_that_went_on(anchored: Anchored, capsys: Capture) -> None:
+    """Checkpoints of several times, and records after them."""
+    assert anchored.verify() == 0
+    code = main(["simulate", "--generate", "nodes=2,pods=4", "--database", anchored.url,
+                 "--stream", "other"])  # fmt: skip
+    assert code == 0
+    anchored.sign()
+    assert len(anchored.file.read_text().splitlines()) == 3
+    capsys.readouterr()
+    assert anchored.verify() == 0
+    assert anchored.verify("--stream", "other") == 0
+    assert "are what was written" in capsys.readouterr().out
+
+
+def rewritten(log: Stored) -> str:
+    seq = log.decision("outcome = 'scheduled'", 30)
+    edit_decision(log, seq, lambda record: record.update(message="it was somebody else"))
+    log.run("DELETE FROM snapshot")
+    return "written anew after the checkpoint"
+
+
+def cut_off(log: Stored) -> str:
+    batch = log.batch(log.rows("SELECT next - 20 FROM head")[0][0])
+    log.run(f"DELETE FROM batch WHERE first >= {batch.first}")
+    for table in ("detail", "decision", "pod", "node", "snapshot"):
+        log.run(f"DELETE FROM {table} WHERE seq >= {batch.first}")
+    log.run(
+        f"UPDATE head SET next = {batch.first}, hash ="
+        " (SELECT hash FROM batch ORDER BY first DESC LIMIT 1)"
+    )
+    log.run("DELETE FROM pod_now")
+    log.rows(
+        "SELECT derive(stream, first, body, true)::text FROM (SELECT * FROM batch ORDER BY first) b"
+    )
+    return "its end was cut off, or an older backup restored"
+
+
+def renamed(log: Stored) -> str:
+    log.run("UPDATE stream SET name = 'another'")
+    log.run("UPDATE epoch SET first = 0")
+    previous = log.rows("SELECT sha256('eventsched/1/another')")[0][0]
+    token = log.rows("SELECT token FROM epoch")[0][0].bytes
+    first, end = 0, log.rows("SELECT next FROM head")[0][0]
+    while first < end:
+        batch = log.batch(first)
+        previous = batch_hash(batch, token, previous)
+        log.run("UPDATE eventsched_log.batch SET hash = %s WHERE first = %s", previous, first)
+        first = batch.end
+    log.run("UPDATE eventsched_log.head SET hash = %s", previous)
+    log.run("DELETE FROM snapshot")
+    return "stream simulation: there is a checkpoint of it, but no such stream any more"
+
+
+def removed(log: Stored) -> str:
+    for table in ("batch", "detail", "decision", "pod", "node", "snapshot", "pod_now", "verdict",
+                  "scoring", "head", "epoch", "request", "stream"):  # fmt: skip
+        if table != "request":
+            log.run(f"DELETE FROM {table}")
+    return "there is a checkpoint of it, but no such stream any more"
+
+
+@pytest.mark.parametrize("change", [rewritten, cut_off, renamed, removed])
+def test_what_hangs_together_is_not_what_was_signed(
+    anchored: Anchored, capsys: Capture, change: Callable[[Stored], str]
+) -> None:
+    """Without the checkpoint nothing is wrong with these."""
+    said = change(anchored.log)
+    with psycopg.connect(anchored.url) as connection:
+        assert [r.problems for r in verify_database(connection) if r.problems] == []
+    # What a superuser does to triggers meanwhile he undoes.
+    capsys.readouterr()
+    assert anchored.verify() == 1
+    assert said in capsys.readouterr().out
+
+
+def test_checkpoints_that_are_none(anchored: Anchored, tmp_path: Path, capsys: Capture) -> None:
+    """Changed, signed by somebody else, cut: bad input, named by file and line."""
+    whole = anchored.file.read_text()
+    said = json.loads(whole)
+    said["position"] += 1
+    for text, problem in (
+        (json.dumps(said), "the signature is wrong"),
+        (whole.replace(said["key"], "0" * 16), "was signed by another key"),
+        (whole[:50], "is no checkpoint"),
+        ("", "holds no checkpoint"),
+    ):
+        anchored.file.write_text(text)
+        capsys.readouterr()
+        assert anchored.verify() == 2
+        assert problem in capsys.readouterr().err
+    line = json.dumps({"event": "checkpoint", "level": "info", "checkpoint": json.loads(whole)})
+    anchored.file.write_text(line + "\n")
+    assert anchored.verify() == 0
+    code = main(["log", "checkpoint", "--database", anchored.url, "--key", str(anchored.public)])
+    assert code == 2
+    assert "--key" in capsys.readouterr().err
+
+
+# --- the schema ---------------------------------------------------------------------------
+
+
+def test_the_file_is_what_the_migrations_make() -> None:
+    """After a new migration: make schema-facts."""
+    known, found = json.loads(FILE.read_text()), made()
+    servers = {name.rpartition(" on ")[2] for name in found["facts"] if name.startswith("view ")}  # type: ignore[attr-defined]
+    kept = {
+        name: digest for name, digest in known["facts"].items()
+        if not name.startswith(("view ", "index ", "constraint ", "trigger "))
+        or name.rpartition(" on ")[2] in servers
+    }  # fmt: skip
+    assert {"revision": known["revision"], "facts": kept} == found, "run `make schema-facts`"
+
+
+@pytest.fixture
+def owned(each_database: str) -> Iterator[psycopg.Connection[Any]]:
+    """A database of every version, at the hands of its owner."""
+    with psycopg.connect(each_database, autocommit=True) as connection:
+        yield connection
+
+
+def test_no_false_alarms(each_server: Server) -> None:
+    """Made by migrations, upgraded from 0.1, without roles, and after down and up."""
+    with each_server.fresh(nothing) as url:
+        releases.restore(url)
+        migrating.upgrade(url)
+        with psycopg.connect(url, autocommit=True) as connection:
+            assert differences(connection) == []
+        assert main(["verify", "--database", url]) == 0
+        migrating.downgrade(url, "0004")
+        migrating.upgrade(url)
+        with psycopg.connect(url, autocommit=True) as connection:
+            assert differences(connection) == []
+    with each_server.fresh(nothing) as url:
+        migrating.upgrade(url, one_user=True)
+        with psycopg.connect(url, autocommit=True) as connection:
+            assert differences(connection) == []
+
+
+_L = "eventsched_log"
+CHANGES = [
+    (
+        f"CREATE OR REPLACE FUNCTION {_L}.deny() RETURNS trigger LANGUAGE plpgsql AS"
+        " $$ BEGIN RETURN NEW; END $$",
+        ["function eventsched_log.deny() was changed"],
+    ),
+    (
+        "CREATE OR REPLACE VIEW eventsched.requests AS SELECT s.name AS stream, r.id AS request,"
+        " r.asked_at, 'nobody'::text AS asked_by, r.plugin, r.key, r.seq FROM"
+        " eventsched_log.request r JOIN eventsched_log.stream s ON s.id = r.stream",
+        ["view eventsched.requests was changed"],
+    ),
+    (f"DROP TRIGGER append_only ON {_L}.batch",
+     ["trigger eventsched_log.batch.append_only is missing"]),
+    (f"ALTER TABLE {_L}.batch DISABLE TRIGGER append_only",
+     ["trigger eventsched_log.batch.append_only was changed"]),
+    (f"CREATE TRIGGER mine AFTER INSERT ON {_L}.batch EXECUTE FUNCTION {_L}.deny()",
+     ["trigger eventsched_log.batch.mine is not of the migrations"]),
+    (f"CREATE RULE mine AS ON UPDATE TO {_L}.batch DO INSTEAD NOTHING",
+     ["rule eventsched_log.batch.mine is not of the migrations"]),
+    (f"ALTER TABLE {_L}.head DROP CONSTRAINT head_hash_check",
+     ["constraint eventsched_log.head.head_hash_check is missing"]),
+    (f"ALTER TABLE {_L}.head ADD extra integer", ["table eventsched_log.head was changed"]),
+    (f"GRANT UPDATE ON {_L}.batch TO eventsched_writer",
+     ["grants on eventsched_log.batch to eventsched_writer was changed"]),
+    (f"GRANT EXECUTE ON FUNCTION {_L}.deny() TO PUBLIC",
+     ["grants on function eventsched_log.deny() to PUBLIC is not of the migrations"]),
+    (f"GRANT SELECT (hash) ON {_L}.head TO PUBLIC",
+     ["grants on eventsched_log.head.hash to PUBLIC is not of the migrations"]),
+    (f"ALTER FUNCTION {_L}.renew(integer, integer, uuid) SECURITY INVOKER",
+     ["function eventsched_log.renew(integer,integer,uuid) was changed"]),
+    (f"CREATE FUNCTION {_L}.back_door() RETURNS integer LANGUAGE sql AS 'SELECT 1'",
+     ["function eventsched_log.back_door() is not of the migrations",
+      "grants on function eventsched_log.back_door() to PUBLIC is not of the migrations",
+      "grants on function eventsched_log.back_door() to postgres is not of the migrations"]),
+    (f"ALTER VIEW eventsched.events OWNER TO current_user",  # noqa: F541
+     ["view eventsched.events was changed"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "said"), CHANGES)
+def test_a_changed_schema_is_named(
+    owned: psycopg.Connection[Any], change: str, said: list[str]
+) -> None:
+    owned.execute(change.encode())
+    found = differences(owned)
+    assert said[0] in found
+    assert set(found) - set(said) <= {each for each in found if each.startswith("grants on")}
+
+
+def test_the_command_says_so(database: str, capsys: Capture) -> None:
+    """In words, in JSON and by the exit code, with the reader's rights."""
+    log = PostgresEventLog(database, "used")
+    log.close()
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute(CHANGES[0][0].encode())
+    assert main(["verify", "--database", database, "-o", "json"]) == 1
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["ok"], answer["schema"]) == (False, CHANGES[0][1])
+    assert main(["verify", "--database", database]) == 1
+    assert f"schema: {CHANGES[0][1][0]}" in capsys.readouterr().out
+
+
+# --- who may write which stream -----------------------------------------------------------
+
+
+@pytest.fixture
+def roles(one_server: Server) -> Iterator[tuple[str, Callable[[str], str]]]:
+    """A database and the URLs of two logins that are writers."""
+    names = ["evs_test_one", "evs_test_two"]
+    with one_server.fresh(migrate) as url, psycopg.connect(url, autocommit=True) as connection:
+        for name in names:
+            connection.execute(f"DROP ROLE IF EXISTS {name}".encode())
+            connection.execute(f"CREATE ROLE {name} LOGIN IN ROLE eventsched_writer".encode())
+        database = connection.info.dbname
+        yield url, lambda name: one_server.url(database, f"evs_test_{name}")
+        for name in names:
+            connection.execute(f"DROP ROLE {name}".encode())
+
+
+def test_a_writer_is_bound_to_its_streams(
+    roles: tuple[str, Callable[[str], str]], capsys: Capture
+) -> None:
+    """Without grants all is as before; with one, nobody else comes in, by any function."""
+    url, of = roles
+    theirs, mine = PostgresEventLog(of("one"), "theirs"), PostgresEventLog(of("two"), "mine")
+    mine.renew()
+    assert main(["db", "grant", "--database", url]) == 0
+    assert capsys.readouterr().out == "every writer, every stream\n"
+    for name, stream in (("one", "theirs"), ("one", "new")):
+        arguments = ["--role", f"evs_test_{name}", "--stream", stream]
+        assert main(["db", "grant", "--database", url, *arguments]) == 0
+    theirs.renew()
+    mine.renew()  # two has no grants, and the stream has none
+    for stream in ("theirs", "new"):
+        with pytest.raises(RefusedError, match=f"may not write stream {stream}.*db grant"):
+            PostgresEventLog(of("two"), stream)
+    with pytest.raises(RefusedError, match="role evs_test_one may not write stream mine"):
+        PostgresEventLog(of("one"), "mine")
+    PostgresEventLog(of("one"), "new").close()
+    theirs.close()
+    mine.close()
+
+
+def test_a_token_that_was_read_is_of_no_use(roles: tuple[str, Callable[[str], str]]) -> None:
+    """Writers may read all tables, the tokens of others among them."""
+    url, of = roles
+    log = PostgresEventLog(of("one"), "theirs")
+    assert grant(url, "evs_test_one", "theirs")
+    assert not grant(url, "evs_test_one", "theirs")
+    with psycopg.connect(of("two"), autocommit=True) as thief:
+        token = "stream, epoch, token FROM eventsched_log.head"
+        stolen = thief.execute(f"SELECT {token}".encode()).fetchone()
+        assert stolen is not None
+        for call in ("renew(%s, %s, %s)", "keep_snapshot(%s, %s, %s, 0, '', 'd', 'v', '')"):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege, match="may not write stream"):
+                thief.execute(f"SELECT eventsched_log.{call}".encode(), stolen)
+    with pytest.raises(UnavailableError, match="may not write stream theirs"):
+        thin(of("two"), "theirs", 0.0, 0)
+    log.renew()
+    assert grant(url, "evs_test_one", "theirs", revoke=True)
+    with closing(Session(of("two"))) as session:  # everybody may again
+        session.acquire("theirs", "two")
+    with pytest.raises(FencedError):
+        log.renew()
+    log.close()
+
+
+def test_a_grant_for_nobody(database: str, capsys: Capture) -> None:
+    """Bad input is named."""
+    for arguments, said in (
+        (["--role", "no_such_role", "--stream", "s"], "there is no role no_such_role"),
+        (["--role", "eventsched_writer"], "give --role and --stream"),
+    ):
+        assert main(["db", "grant", "--database", database, *arguments]) == 2
+        assert said in capsys.readouterr().err
