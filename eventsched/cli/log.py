@@ -4,26 +4,30 @@ import argparse
 import json
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 import psycopg
 
 from eventsched.cli.checkpoint import add_checkpoint
-from eventsched.cli.moments import iso, moment
+from eventsched.cli.moments import is_virtual, iso, moment, read_moment
 from eventsched.cli.places import add_database_options, database_of
 from eventsched.cli.tables import counted, table
 from eventsched.domain import records
 from eventsched.domain.errors import InputError
+from eventsched.domain.objects import Pod
 from eventsched.domain.records import AnyRecord
 from eventsched.eventlog import database, reading
 from eventsched.eventlog.addresses import libpq_url, shown
 from eventsched.eventlog.errors import UnavailableError
 from eventsched.eventlog.port import Stored
 from eventsched.eventlog.reading import Reader
+from eventsched.eventlog.seeking import last, position_at
+from eventsched.history.differences import in_words
 from eventsched.history.evidence import uid_key
 from eventsched.history.explanation import chosen_pod
 from eventsched.history.export import export
@@ -33,6 +37,8 @@ from eventsched.history.words import pod_of, sentence, told
 KINDS = sorted(kind.__name__ for kind in get_args(AnyRecord))
 _CHUNK = 256
 """Records whose pods are looked up together."""
+_REMEMBERED = 4_096
+"""Pods at most whose last update is kept, to say what the next one changes."""
 _POLL = 1.0
 """Seconds between two looks at a log that is followed."""
 _LINE = "{:>9}  {:<23}  {:<15}  {:<28}  {}"
@@ -51,8 +57,6 @@ def add_to(commands: Any) -> None:
         "--from", dest="first", type=_position, default=0, metavar="POSITION", help="begin here"
     )
     listed.add_argument("--to", dest="last", type=_position, metavar="POSITION", help="end here")
-    listed.add_argument("--kind", metavar="KIND", help="records of that kind, such as PodBound")
-    listed.add_argument("--pod", metavar="POD", help="records of that pod: namespace/name or uid")
     listed.add_argument(
         "--limit", type=_position, default=50, metavar="N", help="at most N; 0: all (default: 50)"
     )
@@ -61,6 +65,8 @@ def add_to(commands: Any) -> None:
     tail.add_argument("-n", dest="limit", type=_position, default=20, help="how many (default: 20)")
     tail.add_argument("-f", dest="follow", action="store_true", help="and those that come")
     tail.set_defaults(run=_with_reader(_tail))
+    for action in (listed, tail):
+        _add_filters(action)
     streams = actions.add_parser("streams", help="the streams of a database")
     streams.set_defaults(run=_streams)
     exported = actions.add_parser(
@@ -75,6 +81,20 @@ def add_to(commands: Any) -> None:
         action.add_argument("-o", dest="output", choices=("table", "json"), default="table")
     for action in (listed, tail, streams, exported):
         add_database_options(action, stream=action is not streams)
+
+
+def _add_filters(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--kind", action="append", default=[], metavar="KIND",
+        help="records of that kind, such as PodBound; may be repeated",
+    )  # fmt: skip
+    parser.add_argument("--pod", metavar="POD", help="records of that pod: namespace/name or uid")
+    parser.add_argument(
+        "--since", metavar="TIME",
+        help="records from then on: 2026-11-21T15:00, or 10m, 2h, 1d ago (in a simulation: after "
+        "its beginning)",
+    )  # fmt: skip
+    parser.add_argument("--until", metavar="TIME", help="records before then, said in the same way")
 
 
 def _position(text: str) -> int:
@@ -97,10 +117,7 @@ def _with_reader(
 
 
 def _list(options: argparse.Namespace, reader: Reader) -> int:
-    if options.kind is not None and options.kind not in KINDS:
-        near = get_close_matches(options.kind, KINDS, 3) or KINDS
-        raise InputError("--kind", f"there is no kind {options.kind}", f"did you mean {near[0]}?")
-    found = _wanted(options, reader)
+    found = _wanted(options, _Range.of(options, reader), reader)
     if not options.limit:
         _show(options.output, reader, found, header=True)
         return 0
@@ -113,29 +130,102 @@ def _list(options: argparse.Namespace, reader: Reader) -> int:
     return 0
 
 
-def _wanted(options: argparse.Namespace, reader: Reader) -> Iterator[Stored]:
+class _Range(NamedTuple):
+    """Which records are meant: positions from ``first`` up to ``end``, and kinds (none: all)."""
+
+    first: int
+    end: int | None
+    kinds: frozenset[str]
+
+    @classmethod
+    def of(cls, options: argparse.Namespace, reader: Reader) -> "_Range":
+        """What the options say. Raises InputError."""
+        for kind in options.kind:
+            if kind not in KINDS:
+                near = get_close_matches(kind, KINDS, 3) or KINDS
+                raise InputError("--kind", f"there is no kind {kind}", f"did you mean {near[0]}?")
+        first, end = getattr(options, "first", 0), getattr(options, "last", None)
+        end = None if end is None else end + 1
+        if options.since is not None:
+            first = max(first, _place(options.since, "--since", reader))
+        if options.until is not None:
+            before = _place(options.until, "--until", reader)
+            end = before if end is None else min(end, before)
+        return cls(first, end, frozenset(options.kind))
+
+    def has(self, stored: Stored) -> bool:
+        """Whether a record is one of them, by its place and kind."""
+        is_there = stored.position >= self.first
+        is_there = is_there and (self.end is None or stored.position < self.end)
+        return is_there and (not self.kinds or stored.kind in self.kinds)
+
+
+def _place(text: str, option: str, reader: Reader) -> int:
+    """The position where a time begins."""
+    newest = reader.last_batch()
+    latest = newest.records[-1].at if newest is not None else 0
+    try:
+        virtual = newest is not None and is_virtual(latest)
+        at = read_moment(text, time.time_ns() // 1_000, virtual=virtual)
+    except (ValueError, OverflowError):
+        raise InputError(
+            option, f"{text!r} is no time", "write 2026-11-21T15:00, or a length such as 10m"
+        ) from None
+    return position_at(reader, at)
+
+
+def _wanted(options: argparse.Namespace, limits: _Range, reader: Reader) -> Iterator[Stored]:
     if options.pod is None:
-        return _within(options, reader.read(options.first))
-    evidence = StoredEvidence(reader)
-    return _within(options, evidence.records(chosen_pod(evidence, options.pod)[0]))
+        found = reader.read(limits.first)
+    else:
+        evidence = StoredEvidence(reader)
+        found = evidence.records(chosen_pod(evidence, options.pod)[0])
+    return _within(limits, found)
 
 
-def _within(options: argparse.Namespace, found: Iterator[Stored]) -> Iterator[Stored]:
+def _within(limits: _Range, found: Iterator[Stored]) -> Iterator[Stored]:
     for stored in found:
-        if options.last is not None and stored.position > options.last:
+        if limits.end is not None and stored.position >= limits.end:
             return
-        if stored.position >= options.first and options.kind in (None, stored.kind):
+        if limits.has(stored):
             yield stored
 
 
 def _tail(options: argparse.Namespace, reader: Reader) -> int:
     end = reader.head.next
-    first = max(0, end - options.limit)
-    _show(options.output, reader, islice(reader.read(first), end - first), header=True)
+    limits = _Range.of(options, reader)
+    stop = end if limits.end is None else min(limits.end, end)
+    if options.pod is not None:
+        before = (each for each in _wanted(options, limits, reader) if each.position < stop)
+        found = list(deque(before, maxlen=options.limit))
+    elif limits.kinds:
+        found = last(reader, options.limit, limits.has, limits.first, stop)
+    else:
+        first = max(limits.first, stop - options.limit)
+        found = list(islice(reader.read(first), max(0, stop - first)))
+    _show(options.output, reader, found, header=True)
     if options.follow:
         sys.stdout.flush()
-        follow(reader, end, lambda found: _show(options.output, reader, found))
+        uid = _uid_of(options.pod, reader)
+
+        def show(more: Iterable[Stored]) -> None:
+            mine = (each for each in more if limits.has(each) and _is_of(each, uid))
+            _show(options.output, reader, mine)
+
+        follow(reader, end, show)
     return 0
+
+
+def _uid_of(pod: str | None, reader: Reader) -> str | None:
+    """A pod's uid as views have it."""
+    return None if pod is None else chosen_pod(StoredEvidence(reader), pod)[0].uid
+
+
+def _is_of(stored: Stored, uid: str | None) -> bool:
+    if uid is None:
+        return True
+    found = pod_of(stored.record)
+    return found is not None and uid_key(found) == uid
 
 
 def follow(
@@ -159,16 +249,33 @@ def _show(output: str, reader: Reader, found: Iterable[Stored], *, header: bool 
     if header and output == "table":
         print(_LINE.format("POSITION", "TIME", "KIND", "POD", "WHAT"))
     rest = iter(found)
+    pods: dict[str, Pod] = {}
     while chunk := list(islice(rest, _CHUNK)):
         decoded = [(stored, stored.record) for stored in chunk]
         uids = {uid for _, record in decoded if (uid := pod_of(record)) is not None}
         uids |= {r.by for _, r in decoded if isinstance(r, records.PermitGranted) and r.by}
         names = StoredEvidence(reader).names(uids)
         for stored, record in decoded:
-            print(_row(output, stored, record, names))
+            print(_row(output, stored, record, names, _changed(pods, record)))
 
 
-def _row(output: str, stored: Stored, record: AnyRecord, names: dict[str, str]) -> str:
+def _changed(pods: dict[str, Pod], record: AnyRecord) -> str:
+    """What an update of a pod changed, if the listing has what the pod was before; else ""."""
+    if not isinstance(record, records.PodAdded | records.PodUpdated):
+        return ""
+    before = pods.pop(record.pod.uid, None)
+    pods[record.pod.uid] = record.pod
+    if len(pods) > _REMEMBERED:
+        del pods[next(iter(pods))]
+    if before is None or isinstance(record, records.PodAdded):
+        return ""
+    found = in_words([(0, records.PodAdded(pod=before)), (1, record)])
+    return found.get(1, "changed in nothing that is logged")
+
+
+def _row(
+    output: str, stored: Stored, record: AnyRecord, names: dict[str, str], changed: str
+) -> str:
     uid = pod_of(record)
     pod = "" if uid is None else names.get(uid, uid)
     if output == "json":
@@ -177,7 +284,7 @@ def _row(output: str, stored: Stored, record: AnyRecord, names: dict[str, str]) 
     def name(other: str) -> str:
         return names.get(other, other)
 
-    text = sentence(record, name) if uid is None else told(record, name)
+    text = changed or (sentence(record, name) if uid is None else told(record, name))
     line = _LINE.format(stored.position, moment(stored.at), stored.kind, pod, text)
     return " ".join(line.splitlines())
 

@@ -38,6 +38,27 @@ def with_distance(at: int, now: int) -> str:
     return f"{moment(at).partition('.')[0]} UTC ({relative})"
 
 
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+
+def read_moment(text: str, now: int, *, virtual: bool) -> int:
+    """The time (µs) that a word of the command line means: ISO 8601 (UTC unless it says), or a
+    length such as ``10m``: so long before ``now``; of a simulation (``virtual``) so long after its
+    beginning. Raises ValueError."""
+    number, unit = text[:-1], text[-1:]
+    if unit in _UNITS and number.replace(".", "", 1).isdecimal():
+        length = round(float(number) * _UNITS[unit] * 1_000_000)
+        return length if virtual else now - length
+    moved = datetime.fromisoformat(text)
+    moved = moved if moved.tzinfo is not None else moved.replace(tzinfo=UTC)
+    return round((moved - _BEGINNING) / timedelta(microseconds=1))
+
+
+def is_virtual(at: int) -> bool:
+    """Whether a time is one of a simulation."""
+    return at < _VIRTUAL
+
+
 def rough(microseconds: int) -> str:
     """A length of time, to two units: ``12s``, ``4m10s``, ``3h04m``, ``12d07h``."""
     seconds = microseconds // 1_000_000

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,13 @@ import pytest
 
 from eventsched.cli import log
 from eventsched.cli.main import main
+from eventsched.cli.moments import read_moment
 from eventsched.domain import records
 from eventsched.eventlog.database import read
 from eventsched.eventlog.port import Batch, Stored
 from eventsched.eventlog.postgres import PostgresEventLog
 from eventsched.eventlog.reading import Reader
+from eventsched.eventlog.seeking import position_at
 from eventsched.history.verification import verify_file
 from eventsched.history.words import pod_of
 from tests.builders import make_node, make_pod
@@ -257,3 +260,73 @@ def test_a_reader_that_has_seen_enough(address: str) -> None:
     )
     assert done.stdout.startswith(" POSITION")
     assert done.stderr == ""
+
+
+def test_times_are_looked_up_by_halving(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For every time in the log and beside it; only one batch is read."""
+    reader = Reader(address, TIGHT)
+    truth = [(each.position, each.at) for each in reader.read()]
+    times = sorted({at for _, at in truth})
+    asked = [0, times[0], times[-1], times[-1] + 1, *times[:: max(1, len(times) // 20)]]
+    reads: list[int] = []
+    whole = Reader.batches
+
+    def counted(self: Reader, first: int = 0) -> Iterator[Any]:
+        reads.append(0)
+        for batch in whole(self, first):
+            reads[-1] += 1
+            yield batch
+
+    monkeypatch.setattr(Reader, "batches", counted)
+    for at in asked:
+        expected = next((position for position, when in truth if when >= at), len(truth))
+        assert position_at(reader, at) == expected, at
+    assert max(reads) <= 2
+
+
+def test_a_span_of_time_kinds_and_a_pod(address: str, listed: Any) -> None:
+    """Together, in list and tail; times of a simulation count from its beginning."""
+    found, _ = listed("list", "--limit", "0", stream=TIGHT)
+
+    def seconds(row: dict[str, Any]) -> float:
+        at = datetime.fromisoformat(row["at"])
+        return (at - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds()
+
+    middle = seconds(found[len(found) // 2])
+    options = ("--since", f"{middle}s", "--until", f"{middle + 30}s")
+    wanted = [row for row in found if middle <= seconds(row) < middle + 30]
+    assert 0 < len(wanted) < len(found)
+    assert listed("list", "--limit", "0", *options, stream=TIGHT)[0] == wanted
+    kinds = ("PodDecided", "PodDeleted")
+    named = [option for kind in kinds for option in ("--kind", kind)]
+    of_kinds = [row for row in found if row["kind"] in kinds]
+    assert listed("tail", "-n", "7", *named, stream=TIGHT)[0] == of_kinds[-7:]
+    pod = of_kinds[-1]
+    name = f"{pod['namespace']}/{pod['pod']}"
+    mine = [row for row in of_kinds if row["pod_uid"] == pod["pod_uid"]]
+    assert listed("tail", "-n", "2", *named, "--pod", name, stream=TIGHT)[0] == mine[-2:]
+    begin = "1970-01-01T00:00:00"
+    assert listed("list", "--limit", "5", "--since", begin, stream=TIGHT)[0] == found[:5]
+
+
+def test_an_update_says_what_it_changed(address: str, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ("--pod", "b", "--stream", ODD, "--database", address)
+    assert main(["log", "list", *arguments]) == 0
+    assert "changed: it is on n4" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("option", ["--since", "--until"])
+def test_what_is_no_time_is_refused(
+    address: str, capsys: pytest.CaptureFixture[str], option: str
+) -> None:
+    assert main(["log", "list", option, "soon", "--stream", ODD, "--database", address]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"eventsched log: {option}: 'soon' is no time; write 2026-")
+
+
+def test_relative_times_of_a_live_log_end_now() -> None:
+    now = 1_800_000_000_000_000
+    assert read_moment("10m", now, virtual=False) == now - 600_000_000
+    assert read_moment("10m", now, virtual=True) == 600_000_000
+    assert read_moment("2027-01-15T08:00:00", 0, virtual=False) == now
+    assert read_moment("2027-01-15T09:00:00+01:00", 0, virtual=False) == now
