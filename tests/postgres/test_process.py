@@ -98,7 +98,7 @@ def cluster() -> Iterator[Cluster]:
         thread.start()
         yield server
         server.shutdown()
-        thread.join()
+        thread.join(60)
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +107,9 @@ def namespaces() -> list[str]:
     command = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
     if shutil.which("unshare") is None:
         pytest.skip("there is no unshare (util-linux)")
-    tried = subprocess.run([*command, "true"], capture_output=True, text=True, check=False)
+    tried = subprocess.run(
+        [*command, "true"], capture_output=True, text=True, check=False, timeout=60
+    )
     if tried.returncode:
         pytest.skip(f"no PID namespace can be made here: {tried.stderr.strip()}")
     return command
