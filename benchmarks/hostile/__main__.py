@@ -144,7 +144,7 @@ async def _warm(client: Client, settings: Settings) -> None:
     innocent = Innocents(client, SCHEDULER)
     await innocent.start()
     try:
-        if (await innocent.measure(10, 10.0, 60.0)).unbound:
+        if (await innocent.measure(10, 10.0, 180.0)).unbound:
             raise TimeoutError("the scheduler places no pods")
     finally:
         await innocent.close()
