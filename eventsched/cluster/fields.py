@@ -1,6 +1,6 @@
 """Checked reading of parsed API objects: each value knows the way to it, for the error's text."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
 from eventsched.domain import quantity
@@ -103,18 +103,22 @@ class Field:
         return {name: field.text() for name, field in self._entries()}
 
     def resources(self) -> Resources:
-        """This mapping of quantities: cpu in millicores, bytes or counts else. Raises InputError
-        for a quantity outside the grammar or below 0."""
-        return {name: _amount(name, field) for name, field in self._entries()}
+        """This mapping of quantities: cpu in millicores, bytes or counts else, beyond int64 as
+        upstream has them (``quantity.amount``). Raises InputError for a quantity outside the
+        grammar or below 0."""
+        return {
+            name: _checked(field, quantity.amount, 1000 if name == CPU else 1)
+            for name, field in self._entries()
+        }
 
     def names(self) -> tuple[str, ...]:
         """The keys of this mapping."""
         return tuple(name for name, _ in self._entries())
 
     def amount(self) -> int | None:
-        """This quantity, in bytes or as a count; None where it is missing. Raises InputError as
-        ``resources`` does."""
-        return None if self.value is None else _amount("", self)
+        """This quantity, in bytes or as a count, at most 2**63 - 1; None where it is missing.
+        Raises InputError as ``resources`` does."""
+        return None if self.value is None else _checked(self, quantity.parse, 1)
 
     def _entries(self) -> list[tuple[str, "Field"]]:
         if self.value is None:
@@ -140,16 +144,17 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 40 else f"{text[:37]}..."
 
 
-def _amount(name: str, field: Field) -> int:
+def _checked(field: Field, read: Callable[[str | int | float, int], int], scale: int) -> int:
     if type(field.value) not in (str, int, float):
         raise field.wrong(
             f"is not a quantity ({_shown(field.value)})",
             "write a number with an optional suffix, such as 500m or 2Gi",
         )
     try:
-        amount = quantity.parse(field.value, 1000 if name == CPU else 1)
+        amount = read(field.value, scale)
     except InputError as error:
         raise field.wrong(f"{_shown(field.value)} {error.problem}", error.remedy) from error
-    if amount < 0:
+    # An amount beyond int64 may have wrapped around: its sign is the text's.
+    if amount < 0 and quantity.parse(field.value) < 0:
         raise field.wrong(f"is negative ({field.value})", "write a quantity of 0 or more")
     return amount

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eventsched.domain.host_ports import HostPortUse
+from eventsched.domain.int64 import wrapped
 from eventsched.domain.journal import Journal, Rows
 from eventsched.domain.objects import (
     CPU,
@@ -277,7 +278,7 @@ class NodeTable:
     def _request_unoffered(self, row: int, amounts: Resources, sign: int) -> None:
         held = self.unoffered.setdefault(row, {})
         for name, amount in amounts.items():
-            held[name] = _wrapped(held.get(name, 0) + sign * amount)
+            held[name] = wrapped(held.get(name, 0) + sign * amount)
             if not held[name]:
                 del held[name]
         if not held:
@@ -289,7 +290,9 @@ class NodeTable:
         for name, amount in node.allocatable.items():
             if name in (CPU, MEMORY, EPHEMERAL_STORAGE, PODS) or is_scalar(name):
                 index = self.resource(name)
-                self.books[row, ALLOCATABLE, index] = amount
+                # A number of pods that has wrapped around leaves no room; less than 0 is the same.
+                room = max(amount, 0) if name == PODS else amount
+                self.books[row, ALLOCATABLE, index] = room
         self._offer(row, 1)
         self.unschedulable[row] = node.unschedulable
         self._put_images(row, node)
@@ -383,8 +386,3 @@ class NodeTable:
             (key, label, blank), self.node_journal.end, tally, domains.ids[: self.size],
             len(domains.values), eligible,
         )  # fmt: skip
-
-
-def _wrapped(amount: int) -> int:
-    """As int64 holds it."""
-    return (amount + 2**63) % 2**64 - 2**63

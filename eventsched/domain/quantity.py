@@ -1,14 +1,18 @@
 """Kubernetes quantities ("100m", "1.5Gi", "2e3") as integers.
 
 The grammar is that of apimachinery's pkg/api/resource/quantity.go; like its Value() and
-MilliValue(), a fraction is rounded up (away from zero).
+MilliValue(), a fraction is rounded up (away from zero). ``parse`` compares as upstream's Cmp()
+does, up to the bounds of int64; ``amount`` is what Value() and MilliValue() make of a quantity,
+also beyond these bounds.
 """
 
 import re
 from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from functools import lru_cache
+from typing import NamedTuple
 
 from eventsched.domain.errors import InputError
+from eventsched.domain.int64 import LARGEST, wrapped
 
 _PATTERN = re.compile(
     r"(?P<number>[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))"
@@ -17,7 +21,13 @@ _PATTERN = re.compile(
 )
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4, "Pi": 5, "Ei": 6}
-_LARGEST = 2**63 - 1
+_FACTORS = 18
+"""Digits of a number that upstream multiplies as an int64 (math.go maxInt64Factors)."""
+_BINARY_FACTORS = 15
+_WRAPPING = (0, 1, 2, 3, 6, 9)
+"""Powers of ten that upstream multiplies by at once, so that the product wraps around; by others it
+multiplies step by step, and the first step that leaves int64 makes it 0 (math.go
+positiveScaleInt64)."""
 _LARGEST_EXPONENT = Decimal(9_999)
 _EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
 """Python's default rounds products to 28 digits."""
@@ -28,8 +38,39 @@ def parse(text: str | int | float, scale: int = 1) -> int:
     """The quantity times ``scale``, as an integer within int64.
 
     ``scale`` 1 gives bytes or counts, 1000 gives millicores. Larger numbers than int64 holds are
-    cut to its bounds, as upstream does. Raises InputError for text outside the grammar.
+    cut to its bounds. Raises InputError for text outside the grammar.
     """
+    whole = _rounded(_exact(_parts(text)), scale)
+    return max(-LARGEST, min(LARGEST, whole))
+
+
+@lru_cache(maxsize=4096)
+def amount(text: str | int | float, scale: int = 1) -> int:
+    """The quantity times ``scale`` as upstream's Value() (1) and MilliValue() (1000) have it.
+
+    Beyond int64 that is what is left of the number after wrapping around, or 0, and depends on how
+    it is written: 8Ei is 2**63 - 1 bytes, 10E are 0 and 10000000000000000000 are 10**19 -
+    2**64 bytes. Raises InputError for text outside the grammar.
+    """
+    parts = _parts(text)
+    exact = _exact(parts)
+    whole = _rounded(exact, scale)
+    if -LARGEST <= whole <= LARGEST:
+        return whole
+    power = _power(parts)
+    if power is not None and power + (3 if scale == 1000 else 0) not in _WRAPPING:
+        return 0
+    if parts.suffix in _BINARY and abs(exact) > LARGEST:
+        whole = LARGEST * scale if exact > 0 else -LARGEST * scale
+    return wrapped(whole)
+
+
+class _Parts(NamedTuple):
+    number: str
+    suffix: str
+
+
+def _parts(text: str | int | float) -> _Parts:
     written = str(text)
     found = _PATTERN.fullmatch(written)
     if found is None or isinstance(text, bool):
@@ -38,15 +79,35 @@ def parse(text: str | int | float, scale: int = 1) -> int:
             "is not a Kubernetes quantity",
             "write a number with an optional suffix such as m, k, M, G, Ki, Mi, Gi or e3",
         )
-    number = Decimal(found["number"])
-    suffix = found["suffix"] or ""
+    return _Parts(found["number"], found["suffix"] or "")
+
+
+def _exact(parts: _Parts) -> Decimal:
+    number, suffix = Decimal(parts.number), parts.suffix
     if suffix in _BINARY:
-        number = _EXACT.multiply(number, 1024 ** _BINARY[suffix])
-    elif suffix in _DECIMAL:
-        number = number.scaleb(_DECIMAL[suffix], _EXACT)
-    elif suffix:
+        return _EXACT.multiply(number, 1024 ** _BINARY[suffix])
+    if suffix in _DECIMAL:
+        return number.scaleb(_DECIMAL[suffix], _EXACT)
+    if suffix:
         exponent = max(-_LARGEST_EXPONENT, min(_LARGEST_EXPONENT, Decimal(suffix[1:])))
-        number = number.scaleb(int(exponent), _EXACT)
-    number = _EXACT.multiply(number, scale)
-    whole = number.to_integral_value(ROUND_CEILING if number > 0 else ROUND_FLOOR)
-    return max(-_LARGEST, min(_LARGEST, int(whole)))
+        return number.scaleb(int(exponent), _EXACT)
+    return number
+
+
+def _rounded(exact: Decimal, scale: int) -> int:
+    number = _EXACT.multiply(exact, scale)
+    return int(number.to_integral_value(ROUND_CEILING if number > 0 else ROUND_FLOOR))
+
+
+def _power(parts: _Parts) -> int | None:
+    """The power of ten of a number that upstream holds as an int64 and such a power (int64Amount);
+    None for one that it holds exactly, which wraps around in any case (scale_int.go)."""
+    whole, _, fraction = parts.number.lstrip("+-").lstrip("0").partition(".")
+    digits = len(whole or "0")
+    if parts.suffix in _BINARY:
+        exponent = _BINARY[parts.suffix] * 10
+        return 0 if not fraction and _BINARY_FACTORS > digits + exponent * 3 // 10 else None
+    if digits + len(fraction) > _FACTORS:
+        return None
+    exponent = _DECIMAL[parts.suffix] if parts.suffix in _DECIMAL else int(parts.suffix[1:] or 0)
+    return exponent - len(fraction)

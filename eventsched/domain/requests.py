@@ -2,11 +2,13 @@
 
 The sums follow component-helpers' resource/helpers.go (PodRequests): containers and sidecars add
 up, an init container needs itself plus the sidecars before it, the larger of both counts, pod-level
-requests replace the sum for cpu, memory and hugepages, overhead comes on top.
+requests replace the sum for cpu, memory and hugepages, overhead comes on top. A sum beyond int64
+wraps around, as upstream's Quantity.Value() does.
 """
 
 from typing import NamedTuple
 
+from eventsched.domain.int64 import wrapped
 from eventsched.domain.objects import (
     CPU,
     EPHEMERAL_STORAGE,
@@ -21,7 +23,6 @@ DEFAULT_MILLI_CPU = 100
 """Assumed for scoring where a container names no cpu (upstream: util.DefaultMilliCPURequest)."""
 DEFAULT_MEMORY = 200 * 1024 * 1024
 """Assumed for scoring where a container names no memory (upstream: util.DefaultMemoryRequest)."""
-_LARGEST = 2**63 - 1
 _ASSUMED: Resources = {CPU: DEFAULT_MILLI_CPU, MEMORY: DEFAULT_MEMORY}
 
 
@@ -56,11 +57,15 @@ def _compute(spec: PodSpec) -> PodRequests:
         if name in (CPU, MEMORY, EPHEMERAL_STORAGE) or is_scalar(name)
     }
     return PodRequests(
-        effective=counted,
-        nonzero_cpu=nonzero.get(CPU, 0),
-        nonzero_memory=nonzero.get(MEMORY, 0),
-        scored=_sum(spec, assumed=_ASSUMED, pod_level=False),
+        effective=_held(counted),
+        nonzero_cpu=wrapped(nonzero.get(CPU, 0)),
+        nonzero_memory=wrapped(nonzero.get(MEMORY, 0)),
+        scored=_held(_sum(spec, assumed=_ASSUMED, pod_level=False)),
     )
+
+
+def _held(amounts: Resources) -> Resources:
+    return {name: wrapped(amount) for name, amount in amounts.items()}
 
 
 def _supports_pod_level(name: str) -> bool:
@@ -106,7 +111,7 @@ def _plus(one: Resources, other: Resources) -> Resources:
 
 def _add(total: Resources, more: Resources) -> None:
     for name, value in more.items():
-        total[name] = min(_LARGEST, total.get(name, 0) + value)
+        total[name] = total.get(name, 0) + value
 
 
 def _raise_to(total: Resources, floor: Resources) -> None:

@@ -5,6 +5,7 @@ Upstream: plugins/imagelocality/image_locality.go.
 
 import numpy as np
 
+from eventsched.domain.int64 import from_floats, percents
 from eventsched.domain.objects import Pod
 from eventsched.scheduling.framework import Cycle, DependsOn, IntColumn, NodeView, signed_by_spec
 
@@ -28,13 +29,12 @@ class ImageLocality:
         for image in [c.image for c in containers] + list(pod.spec.image_volumes):
             sizes, holders = nodes.image_sizes(_normalized(image))
             if holders:
-                # Go truncates the product of size and spread, as astype does.
                 spread = holders / nodes.total_nodes
-                total += (sizes.astype(np.float64) * spread).astype(np.int64)
+                total += from_floats(sizes.astype(np.float64) * spread)
         largest = _LARGEST * len(containers)
         # Not np.clip: without containers the upper bound is 0, and the lower one counts first.
         clipped = np.where(total < _SMALLEST, _SMALLEST, np.minimum(total, largest))
-        return 100 * (clipped - _SMALLEST) // (largest - _SMALLEST)
+        return percents(clipped - _SMALLEST, largest - _SMALLEST)
 
 
 def _normalized(name: str) -> str:

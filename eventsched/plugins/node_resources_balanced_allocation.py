@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eventsched.domain.errors import InputError
+from eventsched.domain.int64 import from_float, from_floats, quotient, quotients, wrapped
 from eventsched.domain.objects import Pod
 from eventsched.domain.requests import of as requests_of
 from eventsched.scheduling.config.pluginargs import Arguments, outside
@@ -60,11 +61,10 @@ class NodeResourcesBalancedAllocation:
                 return np.array([_alone(scored.numbers, allowed, used)], dtype=np.int64)
         allocatable, requested, _ = nodes.books(scored.names)
         everywhere = np.count_nonzero(allocatable) == allocatable.size
-        # With and without the pod; as floats at once, which are exact up to 2**53.
-        fractions = np.empty((2, *allocatable.shape))
+        fractions = np.empty((2, *allocatable.shape))  # with and without the pod
+        fractions[0] = requested + scored.amounts
         fractions[1] = requested
-        np.add(fractions[1], scored.amounts.astype(np.float64), out=fractions[0])
-        fractions /= (allocatable if everywhere else np.maximum(allocatable, 1)).astype(np.float64)
+        fractions /= allocatable if everywhere else np.where(allocatable == 0, 1, allocatable)
         np.minimum(fractions, 1.0, out=fractions)
         if everywhere and len(scored.names) == 2:
             deviation = fractions[:, 0] - fractions[:, 1]
@@ -73,11 +73,12 @@ class NodeResourcesBalancedAllocation:
         else:
             present = allocatable != 0
             deviation = np.stack([_deviation(each, present) for each in fractions])
-        evenness = ((1 - deviation) * 100).astype(np.int64)
+        evenness = from_floats((1 - deviation) * 100)
         scores: NDArray[np.int64] = evenness[0]
         scores -= evenness[1]
-        scores += 150  # 50 + (50 + difference) / 2, in one division
-        scores >>= 1
+        scores += 50
+        scores = quotients(scores, 2)
+        scores += 50
         return scores
 
 
@@ -86,11 +87,11 @@ def _alone(numbers: tuple[int, ...], allocatable: list[int], requested: list[int
     evenness = []
     for more in (numbers, (0, 0)):
         first, second = (
-            min((float(used) + float(number)) / float(room), 1.0)
+            min(wrapped(used + number) / float(room), 1.0)
             for used, number, room in zip(requested, more, allocatable, strict=True)
         )
-        evenness.append(int((1 - abs(first - second) / 2) * 100))
-    return (evenness[0] - evenness[1] + 150) >> 1
+        evenness.append(from_float((1 - abs((first - second) / 2)) * 100))
+    return 50 + quotient(wrapped(50 + evenness[0] - evenness[1]), 2)
 
 
 def _deviation(fractions: NDArray[np.float64], present: NDArray[np.bool_]) -> NDArray[np.float64]:
@@ -106,7 +107,7 @@ def _deviation(fractions: NDArray[np.float64], present: NDArray[np.bool_]) -> ND
         distance = fractions[index] - mean
         squares += np.where(present[index], distance * distance, 0.0)
     deviation = np.sqrt(squares / np.maximum(number, 1))
-    highest = np.where(present, fractions, -1.0).max(axis=0)
-    lowest = np.where(present, fractions, 2.0).min(axis=0)
+    highest = np.where(present, fractions, -np.inf).max(axis=0)
+    lowest = np.where(present, fractions, np.inf).min(axis=0)
     deviation = np.where(number == 2, (highest - lowest) / 2, deviation)
     return np.where(number < 2, 0.0, deviation)

@@ -11,6 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eventsched.domain.errors import InputError
+from eventsched.domain.int64 import (
+    LARGEST,
+    SMALLEST,
+    percent,
+    percents,
+    quotient,
+    quotients,
+    wrapped,
+)
 from eventsched.domain.objects import (
     CPU,
     EPHEMERAL_STORAGE,
@@ -48,7 +57,7 @@ Strategy = Callable[[Int64s, Int64s], Int64s]
 _TYPES = ("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio")
 
 _LARGE = 2**56
-"""Amounts whose percentage could leave int64: as upstream, arithmetic wraps there."""
+"""Amounts below can be multiplied by 100 and stay within int64."""
 _BITS = 14
 """Resources that have a bit of their own in a code."""
 
@@ -152,14 +161,15 @@ class NodeResourcesFit:
             return np.zeros(len(nodes), dtype=np.int64)
         if self._strategy is _least and (alone := nodes.alone(scored.names)) is not None:
             allowed, _, used = alone
-            if 0 not in allowed and max(allowed) < _LARGE:
+            if 0 not in allowed:
                 return np.array([_least_alone(scored, allowed, used)], dtype=np.int64)
         allocatable, _, held = nodes.books(scored.names)
         requested = held + scored.amounts
         everywhere = np.count_nonzero(allocatable) == allocatable.size
         scores = self._strategy(
-            requested, allocatable if everywhere else np.maximum(allocatable, 1)
+            requested, allocatable if everywhere else np.where(allocatable == 0, 1, allocatable)
         )
+        weight: Int64s | int
         if everywhere and (self._counts_zero or np.count_nonzero(scores) == scores.size):
             total, weight = _weighted_sum(scores, scored.weights), scored.weight
         else:
@@ -169,7 +179,7 @@ class NodeResourcesFit:
             weights = np.where(counted, np.array(scored.weights)[:, None], 0)
             total, weight = (scores * weights).sum(axis=0), np.maximum(weights.sum(axis=0), 1)
         if self._counts_zero:
-            return np.asarray(total // weight)
+            return quotients(total, weight)
         # math.Round: halves away from zero, on the float quotient.
         return np.floor(total / weight + 0.5).astype(np.int64)
 
@@ -226,7 +236,8 @@ class NodeResourcesFit:
         by name; neither zeros nor ignored ones."""
         effective = requests_of(pod.spec).effective
         scalars = sorted(name for name in effective if is_scalar(name) and not self._skips(name))
-        names = [n for n in (CPU, MEMORY, EPHEMERAL_STORAGE, *scalars) if effective.get(n, 0) > 0]
+        names = [n for n in (CPU, MEMORY, EPHEMERAL_STORAGE) if effective.get(n, 0) > 0]
+        names += [name for name in scalars if effective[name]]
         resources = tuple(ResourceSpec(name, 1) for name in (PODS, *names))
         return asked(resources, {**effective, PODS: 1})
 
@@ -251,7 +262,8 @@ def _short_alone(numbers: tuple[int, ...], books: list[list[int]]) -> int:
     allocatable, requested, _ = books
     code = 0
     for index, (number, room, used) in enumerate(zip(numbers, allocatable, requested, strict=True)):
-        if number > room - used:
+        free = room - used
+        if number > (free if SMALLEST <= free <= LARGEST else wrapped(free)):
             code |= 2 << index
             if index and number > room:
                 code |= 1
@@ -259,13 +271,17 @@ def _short_alone(numbers: tuple[int, ...], books: list[list[int]]) -> int:
 
 
 def _least_alone(scored: Asked, allocatable: list[int], held: list[int]) -> int:
-    """LeastAllocated of one node."""
+    """LeastAllocated of one node; no room is 0."""
     total = 0
     for number, weight, room, used in zip(
         scored.numbers, scored.weights, allocatable, held, strict=True
     ):
-        total += max(room - used - number, 0) * 100 // room * weight
-    return total // scored.weight
+        free = room - used - number
+        if 0 <= free <= room < _LARGE:
+            total += free * 100 // room * weight
+        elif (requested := wrapped(used + number)) <= room:
+            total += percent(wrapped(room - requested), room) * weight
+    return quotient(wrapped(total), scored.weight)
 
 
 def _strategies(strategy: ScoringStrategy) -> Strategy:
@@ -287,20 +303,13 @@ def _weighted_sum(scores: Int64s, weights: tuple[int, ...]) -> Int64s:
 def _least(requested: Int64s, allocatable: Int64s) -> Int64s:
     """100 for an empty node, 0 for a full one (upstream: least_allocated.go)."""
     scores = allocatable - requested
-    np.maximum(scores, 0, out=scores)
-    return _percent(scores, allocatable)
+    np.putmask(scores, requested > allocatable, 0)
+    return percents(scores, allocatable)
 
 
 def _most(requested: Int64s, allocatable: Int64s) -> Int64s:
     """0 for an empty node, 100 for a full one (upstream: most_allocated.go)."""
-    return _percent(np.minimum(requested, allocatable), allocatable)
-
-
-def _percent(part: Int64s, whole: Int64s) -> Int64s:
-    """Whole percent, in place."""
-    part *= 100
-    part //= whole
-    return part
+    return percents(np.minimum(requested, allocatable), allocatable)
 
 
 def _ratio(shape: tuple[ShapePoint, ...]) -> Strategy:
@@ -309,8 +318,9 @@ def _ratio(shape: tuple[ShapePoint, ...]) -> Strategy:
     line = np.array([_on_line(shape, percent) for percent in range(101)], dtype=np.int64)
 
     def scores(requested: Int64s, allocatable: Int64s) -> Int64s:
-        percent = np.where(requested > allocatable, 100, requested * 100 // allocatable)
-        return np.asarray(line[percent])
+        # Beyond its ends the line is level.
+        used = np.clip(percents(requested.copy(), allocatable), 0, 100)
+        return np.asarray(line[np.where(requested > allocatable, 100, used)])
 
     return scores
 

@@ -21,6 +21,7 @@ CAUSES = ("error", "prefilter", "prefilter_nodes", "filter", "fit_error", "nomin
 SUITES = (
     ("scenarios.jsonl.gz", "golden.jsonl.gz"),
     ("scenarios-more.jsonl.gz", "golden-more.jsonl.gz"),
+    ("scenarios-edges.jsonl.gz", "golden-edges.jsonl.gz"),
 )
 
 

@@ -23,6 +23,7 @@ GO = "1.26"
 QUESTIONS = (
     ("scenarios.jsonl.gz", "golden.jsonl.gz", ()),
     ("scenarios-more.jsonl.gz", "golden-more.jsonl.gz", ()),
+    ("scenarios-edges.jsonl.gz", "golden-edges.jsonl.gz", ()),
     ("configs.jsonl", "configs-golden.jsonl", ("config",)),
     ("configs-more.jsonl", "configs-golden-more.jsonl.gz", ("config",)),
 )

@@ -1,8 +1,9 @@
 """python -m tests.conformance.oracle.generate SEED COUNT [KIND …] > scenarios.jsonl
 
 Scenarios SEED, SEED + 1, … of each kind, one JSON object a line. Without a kind, the fourteen that
-are drawn by chance; ``rules`` stands for all those that are named rules. A seed's output never
-changes: other sets than the stored ones are made of the same generator.
+are drawn by chance; ``rules`` stands for all those that are named rules, ``edges`` for those with
+numbers at the edges of int64. A seed's output never changes: other sets than the stored ones are
+made of the same generator.
 """
 
 import json
@@ -15,15 +16,17 @@ from tests.conformance.oracle.clusters import Obj
 STORED = {
     "scenarios.jsonl.gz": (1, 40, list(kinds.KINDS)),
     "scenarios-more.jsonl.gz": (1, 20, list(rules.KINDS)),
+    "scenarios-edges.jsonl.gz": (1, 60, list(rules.EDGES)),
 }
+_RULES = {**rules.KINDS, **rules.EDGES}
 
 
 def scenarios(seed: int, count: int, names: Sequence[str]) -> Iterator[Obj]:
     """The scenarios of some kinds, seed by seed. Raises KeyError for a kind that is not there."""
     for number in range(seed, seed + count):
         for name in names:
-            if name in rules.KINDS:
-                yield rules.KINDS[name].scenario(number)
+            if name in _RULES:
+                yield _RULES[name].scenario(number)
             else:
                 yield kinds.scenario(number, name)
 
@@ -41,7 +44,9 @@ def main(arguments: Sequence[str]) -> int:
     names = list(arguments[2:]) or list(kinds.KINDS)
     if names == ["rules"]:
         names = list(rules.KINDS)
-    if unknown := set(names) - {*kinds.KINDS, *rules.KINDS}:
+    if names == ["edges"]:
+        names = list(rules.EDGES)
+    if unknown := set(names) - {*kinds.KINDS, *_RULES}:
         print(f"no such kind: {', '.join(sorted(unknown))}", file=sys.stderr)
         return 2
     for made in scenarios(int(arguments[0]), int(arguments[1]), names):

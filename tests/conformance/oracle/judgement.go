@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -18,7 +19,9 @@ type verdict struct {
 }
 
 // podAnswer is what the plugins make of one pod. Scores are normalised and weighted; a plugin that
-// gives 0 to every feasible node is left out, as one that was skipped is.
+// gives 0 to every feasible node is left out, as one that was skipped is. Where a score out of range
+// ends the attempt in an error, Unscored are the nodes that have one, and the scores are those of the
+// others, asked for without them.
 type podAnswer struct {
 	Pod        string                      `json:"pod"`
 	Error      string                      `json:"error,omitempty"`
@@ -28,6 +31,7 @@ type podAnswer struct {
 	Feasible   []string                    `json:"feasible"`
 	Scores     map[string]map[string]int64 `json:"scores,omitempty"`
 	Total      map[string]int64            `json:"total,omitempty"`
+	Unscored   []string                    `json:"unscored,omitempty"`
 	FitError   string                      `json:"fit_error,omitempty"`
 	Nominated  string                      `json:"nominated,omitempty"`
 	PostFilter string                      `json:"postfilter,omitempty"`
@@ -120,8 +124,13 @@ func (a *attempt) score(ctx context.Context, feasible []fwk.NodeInfo) {
 	}
 	scores, status := a.framework.RunScorePlugins(ctx, a.state, a.pod, feasible)
 	if !status.IsSuccess() {
-		a.answer.Error = "score: " + status.Message()
-		return
+		// Which of several nodes is named is a matter of chance.
+		a.answer.Error = "score: out of range"
+		if !strings.Contains(status.Message(), "returns an invalid score") {
+			a.answer.Error = "score: " + status.Message()
+			return
+		}
+		scores = a.scoresWithoutOutliers(ctx, feasible)
 	}
 	a.answer.Scores = map[string]map[string]int64{}
 	a.answer.Total = map[string]int64{}
@@ -137,6 +146,28 @@ func (a *attempt) score(ctx context.Context, feasible []fwk.NodeInfo) {
 	maps.DeleteFunc(a.answer.Scores, func(_ string, column map[string]int64) bool {
 		return !slices.ContainsFunc(slices.Collect(maps.Values(column)), func(score int64) bool { return score != 0 })
 	})
+}
+
+// scoresWithoutOutliers asks for the scores of the nodes that have valid ones when they are alone.
+func (a *attempt) scoresWithoutOutliers(ctx context.Context, feasible []fwk.NodeInfo) []fwk.NodePluginScores {
+	var left []fwk.NodeInfo
+	for _, node := range feasible {
+		if _, status := a.framework.RunScorePlugins(ctx, a.state, a.pod, []fwk.NodeInfo{node}); status.IsSuccess() {
+			left = append(left, node)
+		} else {
+			a.answer.Unscored = append(a.answer.Unscored, node.Node().Name)
+		}
+	}
+	slices.Sort(a.answer.Unscored)
+	if status := a.framework.RunPreScorePlugins(ctx, a.state, a.pod, left); !status.IsSuccess() {
+		a.answer.Error = "prescore " + status.Plugin() + ": " + status.Message()
+		return nil
+	}
+	scores, status := a.framework.RunScorePlugins(ctx, a.state, a.pod, left)
+	if !status.IsSuccess() {
+		a.answer.Error = "score: " + status.Message()
+	}
+	return scores
 }
 
 func (a *attempt) postFilter(ctx context.Context, deleted *deletions) {

@@ -4,6 +4,7 @@ from tests.conformance.oracle.rules import (
     affinity,
     attaching,
     binding,
+    edges,
     nodes,
     preemption,
     resources,
@@ -15,3 +16,6 @@ from tests.conformance.oracle.rules.vocabulary import Kind
 _MODULES = (affinity, spread, binding, attaching, preemption, resources, nodes, several)
 
 KINDS: dict[str, Kind] = {kind.name: kind for module in _MODULES for kind in module.KINDS}
+
+EDGES: dict[str, Kind] = {kind.name: kind for kind in edges.KINDS}
+"""Those whose numbers are at the edges of int64; apart, as they have files of their own."""
