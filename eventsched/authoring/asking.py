@@ -153,10 +153,10 @@ class Asking:
             if said is not None and said.code is not Code.SUCCESS:
                 return
         for each in self.profile.scores if len(rows) else ():
-            scores = each(cycle, pod, view)
+            scores, _ = each(cycle, pod, view)
             answers["score"] = plain(scores)
             if hasattr(self.plugin, "normalize_score"):
-                answers["normalize_score"] = plain(each.normalize(cycle, pod, scores))
+                answers["normalize_score"] = plain(each.normalize(cycle, pod, scores)[0])
 
     def _ask(self, method: str, answers: Answers, *arguments: Any) -> None:
         if callable(getattr(self.plugin, method, None)):
@@ -190,6 +190,7 @@ class Asking:
             memories={self.plugin.name: self.memory},
             waits=waits,
             plugin=self.plugin.name,
+            is_strict=True,  # a score out of range is a finding
         )
 
     def hint(self, pod: Pod, change: Any) -> bool:

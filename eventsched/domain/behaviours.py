@@ -26,6 +26,10 @@ class Behaviour(IntEnum):
     """tonodename-scoring-plugin scales 80 and 20 to 100 and 25 unless its arguments say otherwise.
     Without it: to 100 and 0."""
 
+    SPARES_OTHER_NODES = 3
+    """A score out of range makes its node infeasible for the attempt, and no other. Without it: the
+    attempt ends in an error."""
+
 
 CURRENT: tuple[int, ...] = tuple(Behaviour)
 """What new streams and terms begin with."""

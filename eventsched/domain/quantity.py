@@ -106,7 +106,7 @@ def _power(parts: _Parts) -> int | None:
     digits = len(whole or "0")
     if parts.suffix in _BINARY:
         exponent = _BINARY[parts.suffix] * 10
-        return 0 if not fraction and _BINARY_FACTORS > digits + exponent * 3 // 10 else None
+        return 0 if not fraction and digits + exponent * 3 // 10 < _BINARY_FACTORS else None
     if digits + len(fraction) > _FACTORS:
         return None
     exponent = _DECIMAL[parts.suffix] if parts.suffix in _DECIMAL else int(parts.suffix[1:] or 0)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from eventsched.domain.int64 import LARGEST, SMALLEST
 from eventsched.domain.objects import Node, Pod
 from eventsched.domain.views import NodeView
 from eventsched.scheduling.framework import Cycle, IntColumn, PluginError, Status
@@ -71,7 +72,8 @@ class _Scoring(PerNode):
         for score in scores:
             if not isinstance(score, Integral):
                 raise PluginError(self.name, "score_node", f"returned {score!r}; an int is due")
-        return np.array(scores, dtype=np.int64)
+        # What no int64 holds is out of range as well.
+        return np.array([max(SMALLEST, min(LARGEST, int(s))) for s in scores], dtype=np.int64)
 
 
 class _FilteringAndScoring(_Filtering, _Scoring):

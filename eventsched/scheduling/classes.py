@@ -200,6 +200,7 @@ class ClassColumns:
         keys = self._static[rows]
         _lower(keys, self._dynamic_filters, cycle, pod, view)
         before = self.keys[rows]
+        rescored = self._score(table, cycle, pod, changed_nodes, rows, keys, before)
         differs = keys != before
         if np.count_nonzero(differs):
             self.keys[rows] = keys
@@ -207,7 +208,7 @@ class ClassColumns:
             self._feasible = None
             self._count(before[differs], -1)
             self._count(keys[differs], 1)
-        differs |= self._score(table, cycle, pod, changed_nodes, rows, keys, before)
+        differs |= rescored
         if changed_nodes is rows:
             # Keys and scores may be newer than the totals, where a plugin failed half-way.
             differs[:] = True
@@ -234,9 +235,12 @@ class ClassColumns:
                 if not len(rows):
                     return True
                 view = NodeView(table, rows)
+        answers = [cache.score(cycle, pod, view) for cache in self._dynamic_caches]
         totals = self.totals[rows]
-        for cache in self._dynamic_caches:
-            totals += cache.change(rows, cache.score(cycle, pod, view))
+        for cache, (scores, outliers) in zip(self._dynamic_caches, answers, strict=True):
+            if outliers is not None:
+                return False
+            totals += cache.change(rows, scores)
         self.totals[rows] = totals
         if self.unrecorded is not None:
             self.unrecorded.append(rows)
@@ -272,7 +276,8 @@ class ClassColumns:
         self, table: NodeTable, cycle: Cycle, pod: Pod, changed_nodes: Rows, rows: Rows,
         keys: Keys, before: Keys,
     ) -> NDArray[np.bool_]:  # fmt: skip
-        """Raw scores of the rows that are feasible, 0 for the others; bool[n]: which differ."""
+        """Raw scores of the rows that are feasible, 0 for the others; bool[n]: which differ. Rows
+        with a score out of range are refused in ``keys``."""
         feasible = keys == PASSES
         stale = feasible & (before != PASSES)
         if len(changed_nodes):
@@ -280,13 +285,20 @@ class ClassColumns:
         views: dict[bool, tuple[NDArray[np.bool_], NodeView]] = {}
         for dynamic, wanted in ((True, feasible), (False, stale)):
             views[dynamic] = (wanted, NodeView(table, rows if wanted.all() else rows[wanted]))
-        differs = np.zeros(len(rows), dtype=bool)
+        columns = []
         for cache in self.caches:
             wanted, view = views[cache.score.dynamic]
             values = cache.raw[rows]
             values[~feasible] = 0
             if len(view):
-                values[wanted] = cache.score(cycle, pod, view)
+                values[wanted], outliers = cache.score(cycle, pod, view)
+                if outliers is not None:
+                    outside = np.flatnonzero(wanted)[outliers]
+                    keys[outside] = np.minimum(keys[outside], cache.score.refusal)
+            columns.append(values)
+        differs = np.zeros(len(rows), dtype=bool)
+        for cache, values in zip(self.caches, columns, strict=True):
+            values[keys != PASSES] = 0
             changed = cache.put(rows, values)
             if not cache.score.dynamic and np.count_nonzero(changed):
                 self.static_changed = True

@@ -41,14 +41,13 @@ from enum import Flag, StrEnum, auto
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import msgspec
-import numpy as np
 from numpy.typing import NDArray
 
 from eventsched.domain.objects import Node, Pod, canonical
 from eventsched.domain.preemptions import Preemptions
 from eventsched.domain.quotas import Quotas
 from eventsched.domain.registry import ClusterObject, Registry
-from eventsched.domain.verdicts import IGNORED, MAX_NODE_SCORE, Code, Normalization
+from eventsched.domain.verdicts import Code, Normalization
 from eventsched.domain.views import NodeView
 from eventsched.scheduling.delays import Awaiting, Preparation, Wait
 from eventsched.scheduling.groups import Group, PodGroups
@@ -75,7 +74,6 @@ __all__ = [
 ]
 
 IntColumn = NDArray[Any]
-_INT64 = np.dtype(np.int64)
 
 
 class Status(NamedTuple):
@@ -242,7 +240,8 @@ class Cycle:
     between its extension points in the attempt, under its name, and is never stored. ``registry``
     holds the cluster's other objects, ``groups`` the known pods by group, ``quotas`` what
     namespaces use, ``preemptions`` the pods nominated to nodes: all to be read. At Unreserve
-    ``sender`` is the plugin that has rejected the pod while it waited.
+    ``sender`` is the plugin that has rejected the pod while it waited. ``is_strict`` says that a
+    score out of range fails the attempt, as in streams of 0.1.
     """
 
     now: int
@@ -261,6 +260,7 @@ class Cycle:
     sender: str = ""
     quotas: Quotas = field(default_factory=lambda: Quotas(Registry(), {}))
     preemptions: Preemptions = field(default_factory=Preemptions)
+    is_strict: bool = False
 
     @property
     def memory(self) -> Mapping[str, Any]:
@@ -346,53 +346,6 @@ def depends_on(plugin: object) -> DependsOn:
     """What of a node the plugin's columns depend on; the node and its usage if it does not say."""
     declared: DependsOn = getattr(plugin, "depends_on", DependsOn.NODE | DependsOn.USAGE)
     return declared
-
-
-def checked_codes(plugin: str, codes: Any, rows: int) -> NDArray[np.int64]:
-    """Filter's answer as int64, or PluginError where its shape or type is not what is asked."""
-    return _checked(plugin, "filter", codes, rows, minimum=0, maximum=65_535)
-
-
-def checked_scores(
-    plugin: str, scores: Any, rows: int, normalization: Normalization = Normalization.IDENTITY
-) -> NDArray[np.int64]:
-    """Score's answer as int64: within 0..100 where it is used as it is, not below 0 where it is
-    scaled by the largest, nor below IGNORED under SPREAD (upstream finds out after
-    NormalizeScore)."""
-    scaled = normalization in (Normalization.DEFAULT, Normalization.REVERSED)
-    minimum = 0 if scaled or normalization is Normalization.IDENTITY else -(2**53)
-    if normalization is Normalization.SPREAD:
-        minimum = IGNORED
-    maximum = MAX_NODE_SCORE if normalization is Normalization.IDENTITY else 2**53
-    return _checked(plugin, "score", scores, rows, minimum=minimum, maximum=maximum)
-
-
-def _checked(
-    plugin: str, point: str, values: Any, rows: int, *, minimum: int, maximum: int
-) -> NDArray[np.int64]:
-    try:
-        array = np.asarray(values)
-    except (TypeError, ValueError) as problem:
-        raise PluginError(plugin, point, f"returned what is no array: {problem}") from problem
-    if array.shape != (rows,):
-        raise PluginError(
-            plugin, point, f"returned shape {array.shape}; one value a node, ({rows},), is needed"
-        )
-    if array.dtype is not _INT64:
-        if array.dtype.kind not in "biu":
-            raise PluginError(plugin, point, f"returned {array.dtype} values; integers are needed")
-        array = array.astype(np.int64, copy=False)
-    # Shifted to start at 0 and read as unsigned, one comparison finds both kinds of outliers.
-    shifted = array if minimum == 0 else array - minimum
-    unsigned = shifted.view(np.uint64)
-    largest = max(unsigned.tolist(), default=0) if rows < 16 else np.maximum.reduce(unsigned)
-    if largest > maximum - minimum:
-        raise PluginError(
-            plugin,
-            point,
-            f"returned a value outside [{minimum}, {maximum}]: {array.min()} to {array.max()}",
-        )
-    return array
 
 
 def signed_by_spec(pod: Pod) -> Hashable:

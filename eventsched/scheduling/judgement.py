@@ -28,7 +28,7 @@ from eventsched.scheduling.framework import Cycle, PluginError
 from eventsched.scheduling.preemption.nominated import refused_for_nominated
 from eventsched.scheduling.preemption.trials import Trials
 from eventsched.scheduling.prefilter import Refusal, ask_pre_filter, unsatisfiable
-from eventsched.scheduling.profile import Profile
+from eventsched.scheduling.profile import SCORES, Profile
 from eventsched.scheduling.supplement import (
     EXCLUDED,
     NOT_EVALUATED,
@@ -88,6 +88,8 @@ class Judgement:
             reason = f"node(s) didn't satisfy plugin(s) [{' '.join(self.narrowed_by)}]"
             return Verdict(plugin="", code=Code.UNRESOLVABLE, reasons=(reason,))
         position, code = divmod(key, 65_536)
+        if position >= SCORES:
+            return self.profile.scores[position - SCORES].verdict
         if position >= len(self.profile.filters) and self.panel is not None:
             return self.panel.verdict(position - len(self.profile.filters), code)
         return self.profile.filters[position].verdict(self.cycle, self.pod, code)
@@ -95,7 +97,7 @@ class Judgement:
     def entry(self, key: int) -> Verdict:
         """The words of a key as they stand in the stream's dictionary."""
         position, code = divmod(key, 65_536)
-        if position >= len(self.profile.filters) and self.panel is not None:
+        if len(self.profile.filters) <= position < SCORES and self.panel is not None:
             return self.panel.entry(position - len(self.profile.filters), code)
         return self.verdict(key)
 
@@ -152,6 +154,8 @@ def judge(
     panel.filter(more, len(profile.filters))
     by = tuple(sorted(name for name, _ in narrowed))
     problem = None if panel.question else more.pre_score()
+    if problem is None and panel.question is None:
+        more.ask_scores()
     extended = [] if problem else _extended(panel, more, nominated, table)
     if problem is not None or panel.question is not None:
         totals = np.full(table.size, NOT_FEASIBLE, dtype=np.int64)

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from eventsched.domain import records
+from eventsched.domain.behaviours import Behaviour
 from eventsched.domain.objects import Pod
 from eventsched.domain.records import Event, Record
 from eventsched.domain.state import PodState, SchedulerState
@@ -137,6 +138,8 @@ class Ledger:
             groups=self.groups,
             quotas=self.state.quotas,
             preemptions=self.state.preemptions,
+            is_strict=bool(self.state.in_force)
+            and Behaviour.SPARES_OTHER_NODES not in self.state.flags,
         )
 
     def _note_group(self, uid: str) -> None:

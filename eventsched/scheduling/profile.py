@@ -4,6 +4,7 @@ from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from eventsched.domain.objects import Pod
 from eventsched.domain.verdicts import Code, Normalization, ScoreColumn, Verdict
@@ -21,10 +22,12 @@ from eventsched.scheduling.framework import (
     Preparation,
     Status,
     Wait,
-    checked_codes,
-    checked_scores,
     depends_on,
 )
+from eventsched.scheduling.plugin_columns import checked_codes, checked_scores
+
+SCORES = 16_384
+"""The first position of Score plugins; those before are for filters and extenders."""
 
 
 class Filter:
@@ -58,9 +61,11 @@ class Filter:
 
 
 class Score:
-    """A plugin's Score, with its weight and how its raw scores become 0..100."""
+    """A plugin's Score, with its weight and how its raw scores become 0..100. ``position`` is its
+    place in the order, after that of all filters and extenders."""
 
-    def __init__(self, plugin: Any, weight: int) -> None:
+    def __init__(self, position: int, plugin: Any, weight: int) -> None:
+        self.position = position
         self.plugin = plugin
         self.name: str = plugin.name
         self.weight = weight
@@ -73,11 +78,27 @@ class Score:
             else getattr(plugin, "normalization", Normalization.IDENTITY)
         )
 
-    def __call__(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> IntColumn:
-        """int64[n] raw scores. Raises PluginError."""
+    def __call__(
+        self, cycle: Cycle, pod: Pod, nodes: NodeView
+    ) -> tuple[IntColumn, NDArray[np.bool_] | None]:
+        """int64[n] raw scores, 0 for one out of range, and bool[n] of these, None without any.
+        Raises PluginError."""
         cycle.plugin = self.name
         scores = guarded(self.plugin, "score", cycle, pod, nodes)
-        return checked_scores(self.name, scores, len(nodes), self.normalization)
+        return checked_scores(
+            self.name, scores, len(nodes), self.normalization, strict=cycle.is_strict
+        )
+
+    @property
+    def refusal(self) -> int:
+        """The key of a node whose score is out of range."""
+        return self.position * 65_536 + 1
+
+    @property
+    def verdict(self) -> Verdict:
+        """What that key means. Upstream fails the attempt: one bad node stops all the others."""
+        reason = f"node(s) got a score out of range from {self.name}"
+        return Verdict(plugin=self.name, code=Code.UNRESOLVABLE, reasons=(reason,))
 
     @property
     def width(self) -> Any:
@@ -93,11 +114,14 @@ class Score:
             parameters=parameters,
         )
 
-    def normalize(self, cycle: Cycle, pod: Pod, scores: IntColumn) -> IntColumn:
-        """int64[n] of 0..100 from the raw scores of feasible nodes, by the plugin's own code."""
+    def normalize(
+        self, cycle: Cycle, pod: Pod, scores: IntColumn
+    ) -> tuple[IntColumn, NDArray[np.bool_] | None]:
+        """int64[n] of 0..100 from the raw scores of feasible nodes, by the plugin's own code, and
+        what is out of range as for the call."""
         cycle.plugin = self.name
         normalized = guarded(self.plugin, "normalize_score", cycle, pod, scores)
-        return checked_scores(self.name, normalized, len(scores))
+        return checked_scores(self.name, normalized, len(scores), strict=cycle.is_strict)
 
 
 class Profile:
@@ -123,7 +147,9 @@ class Profile:
             point: [wrapped[id(plugin)] for plugin in points.get(point, [])] for point in POINTS
         }
         self.filters = [Filter(i, p) for i, p in enumerate(self.points["filter"])]
-        self.scores = [Score(p, weights.get(p.name, 1)) for p in self.points["score"]]
+        self.scores = [
+            Score(SCORES + i, p, weights.get(p.name, 1)) for i, p in enumerate(self.points["score"])
+        ]
         self.sort_key: Callable[[Any], tuple[Any, ...]] = self.points["queueSort"][0].sort_key
         self._signs: dict[Any, list[str]] = {}
         for plugin in self._of("preFilter", "filter", "preScore", "score"):

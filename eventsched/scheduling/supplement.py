@@ -64,6 +64,8 @@ class Supplement:
         self.keys: Keys = columns.keys
         self.counts: dict[int, int] = columns.counts
         self.late_scores: list[Score] = []
+        self._raw: dict[str, Int64s] = {}
+        self._own: dict[str, Int64s] = {}
         self._rows: Rows | None = None
 
     @property
@@ -197,16 +199,48 @@ class Supplement:
         self.late_scores = [each for each in late if each.name in names]
         return None
 
+    def ask_scores(self) -> None:
+        """Asks for these scores, and refuses the nodes for which one is out of range. Raises
+        PluginError."""
+        rows = self.feasible
+        if not self.late_scores or not len(rows):
+            return
+        view = NodeView(self._table, None if len(rows) == self._table.size else rows)
+        refused: Keys | None = None
+        for each in self.late_scores:
+            self._raw[each.name], outliers = each(self._cycle, self._pod, view)
+            if outliers is not None:
+                refused = _refused_too(refused, outliers, each)
+        self._drop(view.rows, refused)
+        for each in self.late_scores:
+            if each.normalization is Normalization.OWN and len(self.feasible):
+                raw = self._raw[each.name]
+                self._own[each.name], outliers = each.normalize(self._cycle, self._pod, raw)
+                if outliers is not None:
+                    self._drop(self.feasible, _refused_too(None, outliers, each))
+
+    def _drop(self, rows: Rows, refused: Keys | None) -> None:
+        """Takes out of feasible rows, and of their scores, those that have a key other than
+        PASSES."""
+        if refused is None:
+            return
+        stays = refused == PASSES
+        keys = self._own_keys()
+        keys[rows[~stays]] = refused[~stays]
+        self.counts = counted(keys)
+        for columns in (self._raw, self._own):
+            for name in columns:
+                columns[name] = columns[name][stays]
+
     def scored(self) -> tuple[list[Scored], Totals]:
-        """The scores, in the profile's order, and int64[size] totals. Raises PluginError."""
+        """The scores, in the profile's order, and int64[size] totals."""
         rows, size = self.feasible, self._table.size
         if not len(rows):
             return [], np.full(size, NOT_FEASIBLE, dtype=np.int64)
         totals = self._columns.totals.copy()
         found = {scored.column.plugin: scored for scored in self._cached(totals)}
-        view = NodeView(self._table, None if len(rows) == size else rows)
         for each in self.late_scores:
-            found[each.name] = self._late(each, view, totals)
+            found[each.name] = self._late(each, rows, totals)
         if self.refused_more:
             np.putmask(totals, self.keys != PASSES, NOT_FEASIBLE)
         order = (each.name for each in self._profile.scores)
@@ -231,28 +265,34 @@ class Supplement:
             found.append(Scored(column, raw))
         return found
 
-    def _late(self, score: Score, view: NodeView, totals: Totals) -> Scored:
-        """Asks for a score, and adds it to the totals."""
-        found = score(self._cycle, self._pod, view)
+    def _late(self, score: Score, rows: Rows, totals: Totals) -> Scored:
+        """What was answered for the feasible rows; adds it to the totals."""
+        found = self._raw[score.name]
         if score.normalization is Normalization.RATIO:
             # Only distances count: what moves all nodes alike is no change.
             found = found - found.min()
         column = score.column(parameters_of(score.normalization, found))
-        own = score.normalization is Normalization.OWN
-        values = (
-            score.normalize(self._cycle, self._pod, found) if own else normalized(column, found)
-        )
-        totals[view.rows] += values * score.weight
-        raw = self._spread_out(found, view, score.width)
-        return Scored(column, raw, self._spread_out(values, view, np.int64) if own else None)
+        own = self._own.get(score.name)
+        values = normalized(column, found) if own is None else own
+        totals[rows] += values * score.weight
+        raw = self._spread_out(found, rows, score.width)
+        return Scored(column, raw, None if own is None else self._spread_out(own, rows, np.int64))
 
-    def _spread_out(self, values: Int64s, view: NodeView, width: Any) -> NDArray[Any]:
-        """A column over all rows, 0 where the view has none."""
+    def _spread_out(self, values: Int64s, rows: Rows, width: Any) -> NDArray[Any]:
+        """A column over all rows, 0 where there is no value."""
         if len(values) == self._table.size:
             return values.astype(width)
         column = np.zeros(self._table.size, dtype=width)
-        column[view.rows] = values
+        column[rows] = values
         return column
+
+
+def _refused_too(refused: Keys | None, outliers: NDArray[np.bool_], score: Score) -> Keys:
+    """Keys with the refusals of one more score; the first in the order counts."""
+    if refused is None:
+        refused = np.full(len(outliers), PASSES, dtype=np.int32)
+    refused[outliers] = np.minimum(refused[outliers], score.refusal)
+    return refused
 
 
 def recounted(counts: dict[int, int], before: Keys, after: Keys) -> dict[int, int]:

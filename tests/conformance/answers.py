@@ -2,6 +2,9 @@
 
 An answer is what ``eventsched evaluate`` prints of a scenario, a golden what the oracle prints.
 Every field of a pod that one of them has is compared; one that is empty is as good as missing.
+
+Where a score out of range ends upstream's attempt in an error, we refuse the nodes that have one:
+the golden names them as ``unscored``, and gives the scores of the others.
 """
 
 import gzip
@@ -23,6 +26,9 @@ SUITES = (
     ("scenarios-more.jsonl.gz", "golden-more.jsonl.gz"),
     ("scenarios-edges.jsonl.gz", "golden-edges.jsonl.gz"),
 )
+
+ANY = "*"
+"""What upstream says nothing of."""
 
 
 @dataclass(frozen=True)
@@ -78,11 +84,20 @@ def _known() -> dict[str, type[Any]]:
 
 
 def judged(case: Case) -> dict[str, Any]:
-    """Our answer to a case; input that is refused as a whole is its error."""
+    """Our answer to a case, without the verdicts of nodes that were refused for their score; input
+    that is refused as a whole is its error."""
     try:
-        return evaluate(case.line, case.id, _known())
+        answer = evaluate(case.line, case.id, _known())
+        for pod in answer["pods"]:
+            refused = pod.get("filter", {})
+            pod["filter"] = {name: each for name, each in refused.items() if not _is_score(each)}
+        return answer
     except InputError as problem:
         return {"id": case.id, "error": str(problem)}
+
+
+def _is_score(verdict: dict[str, Any]) -> bool:
+    return verdict["reasons"] == [f"node(s) got a score out of range from {verdict['plugin']}"]
 
 
 def differences(case: Case) -> Iterator[tuple[str, list[Difference]]]:
@@ -94,7 +109,17 @@ def differences(case: Case) -> Iterator[tuple[str, list[Difference]]]:
         if "error" in answer:
             yield name, [Difference(name, "error", answer["error"], case.golden.get("error"))]
         else:
-            yield name, list(_leaves(name, "", ours.get(name), theirs))
+            yield name, list(_leaves(name, "", ours.get(name), spared(theirs)))
+
+
+def spared(golden: dict[str, Any]) -> dict[str, Any]:
+    """A golden as it would be if nodes with a score out of range were refused."""
+    unscored = golden.get("unscored")
+    if not unscored:
+        return golden
+    left = [name for name in golden["feasible"] if name not in unscored]
+    found = {**golden, "error": "", "unscored": None, "feasible": left}
+    return found if left else {**found, "fit_error": ANY}
 
 
 def _leaves(pod: str, field: str, ours: Any, theirs: Any) -> Iterator[Difference]:
@@ -103,7 +128,7 @@ def _leaves(pod: str, field: str, ours: Any, theirs: Any) -> Iterator[Difference
             yield from _leaves(
                 pod, f"{field}.{key}" if field else key, ours.get(key), theirs.get(key)
             )
-    elif ours != theirs and (ours or theirs):
+    elif theirs is not ANY and ours != theirs and (ours or theirs):
         yield Difference(pod, field, ours, theirs)
 
 

@@ -50,6 +50,9 @@ EQUAL = (
     "preemption-held",
     "preemption-nominated",
     "without-preparation",
+    "edges-resources",
+    "edges-images",
+    "edges-weights",
 )
 # Some pods of these are answered otherwise, and that is to stay.
 DIFFERENT = {"malformed": "what the API server refuses: what is wrong is told in our own words"}

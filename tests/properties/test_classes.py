@@ -69,6 +69,39 @@ class Spread:
         return 500 - nodes.pods
 
 
+class Wild:
+    """Signed, and out of range on empty and on full nodes."""
+
+    name = "Wild"
+    sign = staticmethod(signed_by_spec)
+
+    def score(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> Any:
+        return nodes.pods * 45 - 1
+
+
+class WildByNode:
+    """The same by what no pod on a node changes."""
+
+    name = "WildByNode"
+    depends_on = DependsOn.NODE
+    sign = staticmethod(signed_by_spec)
+
+    def score(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> Any:
+        return np.array([0 if node is None else 99 + len(node.taints) for node in nodes.nodes])
+
+
+class WildAtLast:
+    """Not signed, and out of range before or after its own normalisation."""
+
+    name = "WildAtLast"
+
+    def score(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> Any:
+        return np.where(nodes.pods == 1, 2**60, nodes.pods)
+
+    def normalize_score(self, cycle: Cycle, pod: Pod, scores: Any) -> Any:
+        return scores * 34
+
+
 class Widespread:
     """A filter that reads how far an image has spread."""
 
@@ -123,6 +156,8 @@ PROFILES = {
     "no images": with_plugins,
     "reads images": lambda: with_plugins(Widespread(), Crowd(), images=True),
     "unsigned": lambda: with_plugins(Picky()),
+    "out of range": lambda: with_plugins(Wild(), WildByNode(), Crowd()),
+    "out of range at last": lambda: with_plugins(Wild(), WildAtLast(), Spread()),
 }
 
 shapes = st.lists(
