@@ -137,7 +137,10 @@ def _as_text(options: argparse.Namespace, stream: str, done: Replayed, seconds: 
         lines.append(f"DIFFERS at {done.divergence}")
     elif options.verify:
         what = "decision and answer" if done.answers else "decision"
-        lines.append(f"every {what} came out as it is written")
+        but = ", but for:" if done.tolerated else ""
+        lines.append(f"every {what} came out as it is written{but}")
+    for name, number in sorted(done.tolerated.items()):
+        lines.append(f"  {counted(number, 'step')} with the known difference {name} of 0.1")
     return "\n".join(lines)
 
 
@@ -155,5 +158,6 @@ def _as_json(
         "state_digest": done.engine.state.digest(),
         "seconds": round(seconds, 3),
         "pods_per_second": round(done.placed / seconds, 1) if seconds else 0.0,
+        "tolerated": dict(sorted(done.tolerated.items())),
         "divergence": None if done.divergence is None else vars(done.divergence),
     }

@@ -6,6 +6,7 @@ from typing import Any
 from eventsched.domain import quantity
 from eventsched.domain.errors import InputError
 from eventsched.domain.objects import CPU, Resources
+from eventsched.domain.texts import is_unicode, without_nul
 
 _KINDS = {dict: "a mapping", list: "a list", str: "a string", int: "a whole number"}
 _KINDS |= {bool: "true or false"}
@@ -37,7 +38,8 @@ class Field:
             steps.append(field._step)
             field = field._origin
         path = "".join(reversed(steps)).removeprefix(".")
-        return f"{field}: {path}" if path else field
+        where = f"{field}: {path}" if path else field
+        return where.encode(errors="backslashreplace").decode()
 
     def wrong(self, problem: str, remedy: str) -> InputError:
         """The error that this field's value is wrong."""
@@ -55,11 +57,9 @@ class Field:
         return [Field(each, self, f"[{i}]") for i, each in enumerate(self._typed(list))]
 
     def text(self, default: str = "") -> str:
-        """This string."""
-        if self.value is None:
-            return default
-        found: str = self._typed(str)
-        return found
+        """This string, with U+FFFD for U+0000 (see domain/texts). Raises InputError for one that
+        is not Unicode."""
+        return default if self.value is None else self._storable(self._typed(str))
 
     def needed_text(self) -> str:
         """This string, which must be there and not be empty."""
@@ -98,22 +98,22 @@ class Field:
     def text_map(self) -> dict[str, str]:
         """This mapping of strings, such as labels."""
         found = self.value
-        if type(found) is dict and all(type(k) is type(v) is str for k, v in found.items()):
+        if type(found) is dict and all(map(_is_plain, found)) and all(map(_is_plain, found.values())):
             return dict(found)
-        return {name: field.text() for name, field in self._entries()}
+        return {self._storable(name): field.text() for name, field in self._entries()}
 
     def resources(self) -> Resources:
         """This mapping of quantities: cpu in millicores, bytes or counts else, beyond int64 as
         upstream has them (``quantity.amount``). Raises InputError for a quantity outside the
         grammar or below 0."""
         return {
-            name: _checked(field, quantity.amount, 1000 if name == CPU else 1)
+            self._storable(name): _checked(field, quantity.amount, 1000 if name == CPU else 1)
             for name, field in self._entries()
         }
 
     def names(self) -> tuple[str, ...]:
         """The keys of this mapping."""
-        return tuple(name for name, _ in self._entries())
+        return tuple(self._storable(name) for name, _ in self._entries())
 
     def amount(self) -> int | None:
         """This quantity, in bytes or as a count, at most 2**63 - 1; None where it is missing.
@@ -129,6 +129,14 @@ class Field:
                 raise self.wrong(f"has the key {name!r}, not a string", "put the key in quotes")
         return [(name, Field(each, self, f".{name}")) for name, each in entries]
 
+    def _storable(self, text: str) -> str:
+        if not is_unicode(text):
+            raise self.wrong(
+                f"holds half of a surrogate pair ({_shown(text)})",
+                "write the character itself, or both halves",
+            )
+        return without_nul(text)
+
     def _typed(self, kind: type) -> Any:
         # Exactly this type: to isinstance, true would be a whole number.
         if type(self.value) is kind:
@@ -137,6 +145,11 @@ class Field:
         if kind is str and isinstance(self.value, bool | int | float):
             remedy = "put the value in quotes"
         raise self.wrong(f"is not {_KINDS[kind]} ({_shown(self.value)})", remedy)
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a value is a text of which nothing has to be checked."""
+    return type(value) is str and value.isascii() and "\0" not in value
 
 
 def _shown(value: Any) -> str:

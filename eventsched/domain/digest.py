@@ -1,23 +1,26 @@
 """A state's digest: whether two of them would decide alike, in a line."""
 
+from collections.abc import Callable
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
-from eventsched.domain.objects import canonical
+from eventsched.domain import objects
 
 if TYPE_CHECKING:
     from eventsched.domain.state import SchedulerState
 
 
-def digest_of(state: "SchedulerState") -> str:
+def digest_of(
+    state: "SchedulerState", canonical: Callable[[Any], bytes] = objects.canonical
+) -> str:
     """32 hex digits over nodes, pods, queues, reservations and plugin memory with their times; not
-    over positions, batches or caches (design 9.5)."""
+    over positions, batches or caches (design 9.5). ``canonical`` writes what it is over."""
     digest = blake2b(digest_size=16)
     for node in state.nodes.nodes:
         digest.update(canonical(node) + b"\n")
-    objects = [[type(each).__name__, each] for each in state.registry.everything()]
-    if objects:
-        digest.update(canonical(sorted(objects, key=canonical)) + b"\n")
+    others = [[type(each).__name__, each] for each in state.registry.everything()]
+    if others:
+        digest.update(canonical(sorted(others, key=canonical)) + b"\n")
     for uid in sorted(state.pods):
         digest.update(canonical(_pod_summary(state, uid)) + b"\n")
     queued = [(s.order, uid) for uid, s in state.pods.items() if s.queue is not None]

@@ -4,12 +4,13 @@ Made by eventsched.cluster.translate from API objects; stored inside the stimuli
 integers: cpu in millicores, memory and ephemeral-storage in bytes, everything else a count.
 """
 
-import re
 from collections.abc import MutableMapping
 from functools import cached_property
 from typing import Any
 
 import msgspec
+
+from eventsched.domain.texts import json_without_nul
 
 CPU = "cpu"
 MEMORY = "memory"
@@ -17,8 +18,6 @@ EPHEMERAL_STORAGE = "ephemeral-storage"
 PODS = "pods"
 
 Resources = dict[str, int]
-
-_NUL = re.compile(rb"(?<!\\)((?:\\\\)*)\\u0000")
 
 
 class Frozen(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -278,10 +277,16 @@ def is_extended(name: str) -> bool:
 
 def canonical(value: Any) -> bytes:
     """Canonical JSON bytes: fields in declared order, map keys sorted, no white space. U+0000,
-    which Postgres cannot hold in text, becomes U+FFFD. Raises ValueError for half a surrogate
-    pair."""
+    which Postgres cannot hold in text, becomes U+FFFD, written as a decoded one is. Raises
+    ValueError for half a surrogate pair."""
     body = msgspec.json.encode(value, order="deterministic")
-    return _NUL.sub(rb"\1\\ufffd", body) if b"\\u0000" in body else body
+    if b"\\u0000" not in body:
+        return body
+    body = json_without_nul(body)
+    if isinstance(value, msgspec.Struct):  # its maps may be in another order now
+        value = msgspec.json.decode(body, type=type(value))
+        return msgspec.json.encode(value, order="deterministic")
+    return body
 
 
 def intern(spec: PodSpec, known: MutableMapping[bytes, PodSpec]) -> PodSpec:

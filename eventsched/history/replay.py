@@ -2,35 +2,26 @@
 
 ``fold`` applies what is stored. ``verify`` gives a fresh engine the stored stimuli only, has it
 decide, and holds what it says against what is written, byte for byte; the first difference ends it
-and is named down to the plugin and the node.
+and is named down to the plugin and the node, but for those that an older version is known to have
+caused (tolerances.py).
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
-import numpy as np
 
 from eventsched.domain import records
-from eventsched.domain.records import (
-    AnyRecord,
-    Outcome,
-    PodDecided,
-    Stimulus,
-    VerdictDefined,
-)
-from eventsched.domain.verdicts import (
-    EXCLUDED,
-    NO_NODE,
-    NOT_EVALUATED,
-    PASSES,
-    Detail,
-    Verdict,
-)
+from eventsched.domain.digest import digest_of
+from eventsched.domain.objects import canonical
+from eventsched.domain.records import AnyRecord, Stimulus
 from eventsched.eventlog.errors import CorruptLogError
 from eventsched.eventlog.port import Snapshot, Stored, StoredLog
 from eventsched.history.succession import Remake, succeeded
+from eventsched.history.tolerances import Tolerance, escaped, tolerance
+from eventsched.history.vector_differences import in_vectors
 from eventsched.scheduling.engine import Engine
 from eventsched.scheduling.ledger import Logged
 
@@ -39,12 +30,6 @@ _STIMULI = frozenset(
     if isinstance(kind, type) and issubclass(kind, Stimulus)
 )  # fmt: skip
 ABSENT = "nothing"
-_CODES = {
-    PASSES: "passes",
-    EXCLUDED: "left out by PreFilter",
-    NOT_EVALUATED: "not looked at",
-    NO_NODE: "no node",
-}
 
 
 @dataclass(frozen=True)
@@ -77,6 +62,8 @@ class Replayed:
     placed: int = 0
     answers: int = 0
     divergence: Divergence | None = None
+    tolerated: Counter[Tolerance] = field(default_factory=Counter)
+    """Steps that differ by a known cause."""
 
     def count(self, stored: Stored) -> None:
         """Takes in a record."""
@@ -87,8 +74,6 @@ class Replayed:
 
 
 Progress = Callable[[Replayed], None]
-Difference = tuple[str, str, str]
-"""What differs, what was expected, what came."""
 
 
 def fold(
@@ -132,7 +117,7 @@ def verify(
     """Decides everything again; ends at the first difference. ``make`` gives a new engine with the
     stream's configuration and plugins, ``remake`` one for a term that has others; the rest is as it
     is for ``fold``."""
-    done = Replayed(make())
+    done, written = Replayed(make()), _Written(make, log, remake)
     try:
         for step in _steps(_in_order(log, end)):
             first = step[0].position
@@ -146,7 +131,15 @@ def verify(
             if len(wanted) < len(step):
                 came = came[: len(wanted)]
             index = _first_difference(wanted, came)
+            known = None
             if index is not None:
+                kept = [Stored.of(each) for each in came]
+                known = tolerance(wanted, kept, done.engine.state, _STIMULI)
+            if known is not None:
+                done.tolerated[known] += 1
+                if known is not Tolerance.ESCAPED_NUL:
+                    done.engine = written.engine(first + len(wanted))
+            elif index is not None:
                 before = _engine_before(first, make, log, remake)
                 done.divergence = _explained(wanted, came, index, before, log)
                 return done
@@ -227,6 +220,43 @@ def _engine_before(
     return engine
 
 
+class _Written:
+    """The state as it is written, for a replay that has decided otherwise and has to go on from
+    there. It follows the log as far as it is asked, so that all of these read the log once."""
+
+    def __init__(self, make: Callable[[], Engine], log: StoredLog, remake: Remake | None) -> None:
+        self._make, self._remake = make, remake
+        self._log = log
+        self._records: Iterator[Stored] | None = None
+        self._engine: Engine | None = None
+
+    def engine(self, position: int) -> Engine:
+        """A new engine with the state before a position, which is not before the last one."""
+        if self._records is None or self._engine is None:
+            self._records, self._engine = self._log.read(), self._make()
+        while self._engine.position < position:
+            stored = next(self._records)
+            following = succeeded(self._engine, stored, self._remade)
+            self._engine = following
+            _apply(self._engine, stored)
+        found = self._make()
+        found.restore(self._engine.snapshot(), self._engine.position)
+        return found
+
+    @property
+    def _remade(self) -> Remake | None:
+        """Remembers what makes the engines from there on."""
+        remake = self._remake
+        if remake is None:
+            return None
+
+        def remade(began: records.TermBegan) -> Engine:
+            self._make = lambda: remake(began)
+            return remake(began)
+
+        return remade
+
+
 # --- differences --------------------------------------------------------------------------
 
 
@@ -251,7 +281,7 @@ def _explained(
     old, new = _fields(stored), _fields(logged)
     found = None
     if step[0].kind not in _STIMULI:
-        found = _in_vectors(step, engine, log)
+        found = in_vectors(step, engine, log)
     for name in {**old, **new}:
         if found is None and old.get(name) != new.get(name):
             found = name, _shown(old, name), _shown(new, name)
@@ -293,85 +323,6 @@ def _pod_of(
     return ""
 
 
-# --- vectors ------------------------------------------------------------------------------
-
-
-def _in_vectors(step: list[Stored], engine: Engine, log: StoredLog) -> Difference | None:
-    """Which plugin's column differs first, and on which node. The engine stands before the step;
-    its caches are cold, so that what it decides comes with whole vectors."""
-    old_words = list(engine.state.verdicts)
-    logged = next((e for e in engine.schedule_next() if isinstance(e.record, PodDecided)), None)
-    try:
-        stored = {each.kind: each for each in step}.get("PodDecided")
-        decided = stored and stored.record
-        written = log.detail(stored.position) if stored else None
-        for each in step:
-            record = each.record if each.kind == "VerdictDefined" else None
-            if isinstance(record, VerdictDefined):
-                old_words.append(record.verdict)
-    except (CorruptLogError, msgspec.MsgspecError, ValueError):
-        return None
-    if logged is None or not isinstance(decided, PodDecided):
-        return None
-    made = logged.record
-    assert isinstance(made, PodDecided)
-    if Outcome.ERROR in (made.outcome, decided.outcome) and made.outcome is not decided.outcome:
-        said = [each.message or each.outcome.value for each in (decided, made)]
-        return f"plugin {made.plugin or decided.plugin}", said[0], said[1]
-    if written is None or logged.detail is None:
-        return None
-    names = engine.state.nodes.names
-    columns = [column.plugin for column in engine.state.scorings[made.scoring]]
-    in_codes = _in_codes(written, logged.detail, old_words, engine.state.verdicts, names)
-    return in_codes or _in_scores(written, logged.detail, columns, names)
-
-
-def _in_codes(
-    written: Detail,
-    made: Detail,
-    old_words: Sequence[Verdict | None],
-    new_words: Sequence[Verdict | None],
-    names: list[str],
-) -> Difference | None:
-    if not isinstance(written.codes, np.ndarray) or not isinstance(made.codes, np.ndarray):
-        return None
-    for row, codes in enumerate(zip(written.codes.tolist(), made.codes.tolist(), strict=False)):
-        old, new = _meant(codes[0], old_words), _meant(codes[1], new_words)
-        if old != new:
-            plugins = {each.plugin: None for each in (old, new) if isinstance(each, Verdict)}
-            named = f"plugin {' or '.join(plugins)}, " if plugins else ""
-            return f"{named}verdict on node {names[row]}", _said(old), _said(new)
-    return None
-
-
-def _meant(code: int, words: Sequence[Verdict | None]) -> Verdict | int:
-    """What a code stands for; one with a meaning of its own stands for itself."""
-    found = words[code] if code < len(words) else None
-    return code if found is None else found
-
-
-def _said(verdict: Verdict | int) -> str:
-    if isinstance(verdict, Verdict):
-        return f"{verdict.plugin}: {', '.join(verdict.reasons)}"
-    return _CODES.get(verdict, f"code {verdict}")
-
-
-def _in_scores(
-    written: Detail, made: Detail, columns: list[str], names: list[str]
-) -> Difference | None:
-    for what, olds, news in (
-        ("raw score", written.scores, made.scores),
-        ("normalised score", written.normalized, made.normalized),
-    ):
-        for plugin, old, new in zip(columns, olds, news, strict=False):
-            if not isinstance(old, np.ndarray) or not isinstance(new, np.ndarray):
-                continue
-            for row, (before, now) in enumerate(zip(old.tolist(), new.tolist(), strict=False)):
-                if before != now:
-                    return f"plugin {plugin}, {what} of node {names[row]}", str(before), str(now)
-    return None
-
-
 # --- what else can be wrong ---------------------------------------------------------------
 
 
@@ -379,8 +330,11 @@ def _is_told_apart(snapshot: Snapshot | None, done: Replayed, position: int) -> 
     """Whether the snapshot is of this position and of another state; then that is noted."""
     if snapshot is None or snapshot.position != position:
         return False
-    digest = done.engine.state.digest()
-    if digest != snapshot.digest:
+    state = done.engine.state
+    digest = state.digest()
+    if digest_of(state, lambda value: escaped(canonical(value))) == snapshot.digest != digest:
+        done.tolerated[Tolerance.ESCAPED_NUL] += 1
+    elif digest != snapshot.digest:
         done.divergence = Divergence(
             position, "snapshot", "", "state digest", snapshot.digest, digest
         )

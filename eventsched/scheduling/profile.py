@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eventsched.domain.objects import Pod
+from eventsched.domain.texts import is_unicode, without_nul
 from eventsched.domain.verdicts import Code, Normalization, ScoreColumn, Verdict
 from eventsched.domain.views import NodeView
 from eventsched.scheduling.adapter import adapted
@@ -208,20 +209,13 @@ def guarded(plugin: Any, method: str, *arguments: Any) -> Any:
     if isinstance(answer, Status) and not all(map(_is_text, answer.reasons)):
         raise PluginError(plugin.name, method, f"returned {answer!r}; reasons must be texts")
     if isinstance(answer, Status) and any("\0" in reason for reason in answer.reasons):
-        # As the log will hold them (domain/objects.canonical).
-        return Status(answer.code, tuple(r.replace("\0", "\ufffd") for r in answer.reasons))
+        return Status(answer.code, tuple(map(without_nul, answer.reasons)))
     return answer
 
 
 def _is_text(reason: object) -> bool:
-    """Whether a reason can be stored: half a surrogate pair cannot."""
-    if not isinstance(reason, str):
-        return False
-    try:
-        reason.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    """Whether a reason can be stored."""
+    return isinstance(reason, str) and is_unicode(reason)
 
 
 _ANSWERS: dict[str, tuple[type, ...]] = {

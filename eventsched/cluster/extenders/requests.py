@@ -24,6 +24,7 @@ from eventsched.domain.consultations import (
 )
 from eventsched.domain.inquiries import ExtenderInquired, ExtenderReplied
 from eventsched.domain.objects import Pod
+from eventsched.domain.texts import json_without_nul
 
 STRANGE = "node(s) are not known to the extender (yet)"
 _encode = msgspec.json.Encoder().encode
@@ -110,7 +111,7 @@ _preemption, _binding = msgspec.json.Decoder(_Preemption), msgspec.json.Decoder(
 def asked(verb: str, body: bytes) -> Asked:
     """What a request says. Raises WrongShapeError, in words for whoever sent it."""
     try:
-        return _READ[verb](body)
+        return _READ[verb](json_without_nul(body))
     except msgspec.ValidationError as wrong:
         raise WrongShapeError(f"the request to {verb} is of another shape: {wrong}") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as wrong:

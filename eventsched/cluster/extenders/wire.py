@@ -11,6 +11,7 @@ import msgspec
 
 from eventsched.cluster.messages import BindPod, CallExtender
 from eventsched.domain.consultations import FILTER, PREEMPT, PRIORITIZE, Victims
+from eventsched.domain.texts import json_without_nul
 
 _encode = msgspec.json.Encoder().encode
 Fields = Mapping[str, Any]
@@ -159,14 +160,14 @@ def _field(fields: Mapping[str, msgspec.Raw], name: str, kind: Any, due: str) ->
     if raw is None:
         return None
     try:
-        return msgspec.json.decode(bytes(raw), type=kind)
+        return msgspec.json.decode(json_without_nul(bytes(raw)), type=kind)
     except msgspec.ValidationError as wrong:
         raise WrongShapeError(f"its field {name} is not {due}: {wrong}") from None
 
 
 def _as(body: bytes, kind: Any, due: str) -> Any:
     try:
-        return msgspec.json.decode(body, type=kind)
+        return msgspec.json.decode(json_without_nul(body), type=kind)
     except msgspec.ValidationError as wrong:
         raise WrongShapeError(f"it is not {due}: {wrong}") from None
 

@@ -23,6 +23,7 @@ from eventsched.cluster.kube.resources import NODE, POD, Resource
 from eventsched.cluster.messages import NodeSeen, ObjectSeen, PodSeen, Seen
 from eventsched.domain.errors import InputError
 from eventsched.domain.objects import Image, Node, Pod, PodSpec
+from eventsched.domain.texts import json_without_nul
 
 FINISHED = ("Succeeded", "Failed")
 """The phases of a pod that needs no node any more."""
@@ -95,6 +96,7 @@ class Decoder:
 
     def object(self, body: bytes) -> Told:
         """One object. Nothing is raised: what cannot be read has a problem."""
+        body = json_without_nul(body)
         try:
             told = self._read(body)
         except (msgspec.DecodeError, InputError, _UnusualError):

@@ -15,6 +15,7 @@ import msgspec
 import structlog
 
 from eventsched.cluster.kube.api import Answer
+from eventsched.domain.texts import json_without_nul
 
 _NOT_NOW = (401, 408, 429)
 _FORBIDDEN = re.compile(
@@ -49,7 +50,7 @@ _decode = msgspec.json.Decoder(Status).decode
 def status_of(answer: Answer) -> Status:
     """The Status in an answer; an empty one where it holds something else (a proxy's page)."""
     try:
-        status = _decode(answer.body)
+        status = _decode(json_without_nul(answer.body))
     except (msgspec.DecodeError, UnicodeDecodeError):
         return Status()
     return status if status.kind == "Status" else Status()
