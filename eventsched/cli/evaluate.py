@@ -5,6 +5,7 @@ import argparse
 import json
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from eventsched.domain.errors import InputError
 from eventsched.runtime import evaluation, inquiry
 from eventsched.runtime.assembly import assemble, registry
 from eventsched.runtime.deadlines import Deadlines
+from eventsched.runtime.live.settings import kept_annotations
 
 DESCRIPTION = """Says where a pod would go now, and what every plugin says of every node:
 
@@ -83,7 +85,9 @@ def _inquire(options: argparse.Namespace) -> int:
             f"-o {options.output}", "is no format", "use table, wide or json with --pod"
         )
     assembly = assemble(options.config, options.plugin, Deadlines())
-    snapshot = inquiry.read(options.files, options.pod)
+    snapshot = replace(
+        inquiry.read(options.files, options.pod), annotations=kept_annotations(options.config)
+    )
     unasked = [
         f"extender {each.url_prefix} is not asked: what it would say is left out"
         for each in assembly.configuration.extenders

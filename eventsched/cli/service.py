@@ -20,6 +20,7 @@ import structlog
 
 from eventsched import __version__, signals
 from eventsched.cli.exits import STOPPED
+from eventsched.cluster.kept_annotations import KeptAnnotations
 from eventsched.cluster.kube.api import Api
 from eventsched.cluster.kube.election import own_identity
 from eventsched.domain.behaviours import CURRENT
@@ -63,6 +64,9 @@ the news alone there would be as many again, which the next question would have 
 
 logger = structlog.get_logger()
 
+ANNOTATIONS = "annotations"
+"""Among the inputs of a stream: which annotations of objects are kept."""
+
 
 class Job(NamedTuple):
     """What is to be run: ``address`` is the database's, ``kubeconfig`` None for the usual places,
@@ -96,9 +100,15 @@ def serve(job: Job) -> int:
         return asyncio.run(_Process(job).run())
 
 
+def kept_annotations(job: Job) -> tuple[str, ...]:
+    """The annotations that are kept: what plugins declare, and what the settings name."""
+    return tuple(sorted({*job.assembly.annotations, *job.settings.keep_annotations}))
+
+
 def plan_of(job: Job, identity: str) -> Plan:
     """What all terms of a replica of that name have in common."""
     assembly, settings = job.assembly, job.settings
+    annotations = kept_annotations(job)
     opening = StreamStarted(
         format=FORMAT,
         engine=__version__,
@@ -107,6 +117,7 @@ def plan_of(job: Job, identity: str) -> Plan:
             "configuration": assembly.digest,
             **({SERVES: settings.extender.profile} if job.serves else {}),
             **({WORK_BUDGET: str(settings.work_budget)} if settings.work_budget else {}),
+            **({ANNOTATIONS: " ".join(annotations)} if annotations else {}),
         },
         configuration=assembly.text,
         flags=CURRENT,
@@ -326,7 +337,9 @@ class _Process:
     async def _answer(self, running: AsyncExitStack) -> Inquiries:
         """Other schedulers may ask from now on."""
         settings = self._job.settings.extender
-        made = Inquiries(self._driver, seconds(settings.timeout), self._leader)
+        annotations = KeptAnnotations(kept_annotations(self._job))
+        timeout = seconds(settings.timeout)
+        made = Inquiries(self._driver, timeout, self._leader, annotations)
         application = extender.application(msgspec.structs.asdict(settings.paths), made.ask)
         address = await running.enter_async_context(
             answering(extender_options(settings, self._most), application)
@@ -363,6 +376,7 @@ class _Process:
             concurrency=client.concurrency,
             extenders=self._job.assembly.configuration.extenders,
             reads=self._job.assembly.reads,
+            annotations=KeptAnnotations(kept_annotations(self._job)),
         )
         running.push_async_callback(kube.close)
         self._status.kube = kube

@@ -16,6 +16,7 @@ from eventsched.cli.story import story_json, story_text
 from eventsched.cli.summary import summary_text
 from eventsched.cli.tables import width_of_output
 from eventsched.cluster import sources
+from eventsched.cluster.kept_annotations import KeptAnnotations
 from eventsched.cluster.sources import Source
 from eventsched.domain.errors import InputError, InUseError, UnavailableError
 from eventsched.eventlog.memory import MemoryEventLog
@@ -24,6 +25,7 @@ from eventsched.history.explanation import Explanation, explain
 from eventsched.runtime import collector
 from eventsched.runtime.assembly import Assembly, assemble
 from eventsched.runtime.deadlines import Deadlines
+from eventsched.runtime.live.settings import kept_annotations
 from eventsched.runtime.report import Report
 from eventsched.runtime.resumption import begun
 from eventsched.runtime.simulation import DEFAULT_SEED
@@ -156,6 +158,8 @@ def _source(options: argparse.Namespace, assembly: Assembly) -> Source:
     if options.limit is not None:
         source = source.limited(options.limit)
     source = source.of_profiles(assembly.profiles)
+    annotations = (*assembly.annotations, *kept_annotations(options.config))
+    source = source.keeping(KeptAnnotations(annotations))
     absent = assembly.absent({node.name for node in source.nodes})
     lost = [f"{plugin} names the node {node}, which is not there" for plugin, node in absent]
     for warning in (*assembly.warnings, *source.warnings, *lost):

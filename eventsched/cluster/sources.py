@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from eventsched.cluster import generated, manifests, openb
 from eventsched.cluster.arrivals import TracePod
+from eventsched.cluster.kept_annotations import KeptAnnotations
 from eventsched.domain.errors import InputError
 from eventsched.domain.objects import Node, Pod
 from eventsched.domain.records import SamplesTaken
@@ -59,6 +60,23 @@ class Source:
             f"such as {first.full_name} ({first.scheduler_name})"
         )
         return replace(self, arrivals=ours, warnings=(*self.warnings, warning))
+
+    def keeping(self, annotations: KeptAnnotations) -> "Source":
+        """With these annotations of all objects, and no others."""
+        return replace(
+            self,
+            nodes=[annotations.seen(each) for each in self.nodes],
+            arrivals=[
+                replace(
+                    each,
+                    pod=annotations.seen(each.pod),
+                    claims=tuple(annotations.seen(claim) for claim in each.claims),
+                )
+                for each in self.arrivals
+            ],
+            bound=[annotations.seen(each) for each in self.bound],
+            objects=[annotations.seen(each) for each in self.objects],
+        )
 
     def check_pod(self, full_name: str) -> None:
         """Raises InputError for a pod that will not arrive."""

@@ -58,6 +58,13 @@ class Assembly:
     files: dict[str, str] = field(default_factory=dict)
 
     @property
+    def annotations(self) -> tuple[str, ...]:
+        """The annotations that plugins declare that they read: names, or beginnings that end with
+        ``/`` or ``*``. Raises InputError for a declaration that is none."""
+        plugins = (plugin for each in self.profiles.values() for plugin in each.plugins)
+        return tuple(sorted({name for plugin in plugins for name in _annotations_of(plugin)}))
+
+    @property
     def samplings(self) -> list[Sampling]:
         """The samples that plugins want of somebody outside. Raises InputError where two want
         different ones under the same name."""
@@ -110,7 +117,7 @@ def assemble(
     made = assembled(loaded, source, known, text, guard)
     idle = [known[name] for name in known if name not in IN_TREE and name not in made.sources]
     unused = [f"plugin {each.name} is enabled in no profile; name it in --config" for each in idle]
-    return replace(made, warnings=(*made.warnings, *misspelt(known), *unused))
+    return replace(made, warnings=(*made.warnings, *misspelt(known), *undeclared(known), *unused))
 
 
 def assemble_text(
@@ -246,6 +253,35 @@ def _line(raised: BaseException, path: Path) -> str:
     frames = traceback.extract_tb(raised.__traceback__)
     lines = [frame.lineno for frame in frames if frame.filename == str(path)]
     return f"line {lines[-1]}: " if lines else ""
+
+
+def _annotations_of(plugin: Any) -> tuple[str, ...]:
+    declared = getattr(plugin, "annotations", ())
+    if isinstance(declared, str) or not all(isinstance(each, str) and each for each in declared):
+        raise InputError(
+            f"plugin {plugin.name}: annotations",
+            f"is {declared!r}",
+            'write a tuple of names, such as ("example.com/team",)',
+        )
+    return tuple(declared)
+
+
+def undeclared(known: Mapping[str, type[Any]]) -> list[str]:
+    """Warnings about plugins whose code reads annotations, and that declare none."""
+    found = []
+    for name, plugin in known.items():
+        if name in IN_TREE or hasattr(plugin, "annotations"):
+            continue
+        try:
+            text = inspect.getsource(plugin)
+        except (OSError, TypeError):
+            continue
+        if ".annotations" in text:
+            found.append(
+                f"plugin {name} reads annotations and declares none: they are not kept; give it "
+                'the attribute annotations = ("NAME", "PREFIX/")'
+            )
+    return found
 
 
 def _with_ignored(plugin: type[Any], typed: object | None, loaded: Configuration) -> object | None:

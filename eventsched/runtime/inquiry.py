@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 
 from eventsched.cluster import manifests
+from eventsched.cluster.kept_annotations import KeptAnnotations
 from eventsched.domain import records
 from eventsched.domain.errors import InputError
 from eventsched.domain.objects import Node, Pod
@@ -82,13 +83,15 @@ class Answer:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A cluster at one moment, and the pods that are asked about."""
+    """A cluster at one moment, and the pods that are asked about. ``annotations`` are kept besides
+    those that plugins declare."""
 
     nodes: Sequence[Node]
     pods: Sequence[Pod]
     objects: Sequence[ClusterObject]
     asked: Sequence[Pod]
     warnings: tuple[str, ...]
+    annotations: tuple[str, ...] = ()
 
 
 def read(cluster: Sequence[Path], pod: str) -> Snapshot:
@@ -151,19 +154,23 @@ def _ask(snapshot: Snapshot, assembly: Assembly, pod: Pod) -> Answer:
             "give a --config with such a profile, or change the pod",
         )
     engine = assembly.engine(with_detail=False)
-    for stimulus in _stimuli(snapshot, pod):
+    annotations = KeptAnnotations((*assembly.annotations, *snapshot.annotations))
+    for stimulus in _stimuli(snapshot, pod, annotations):
         engine.observe(stimulus, 0)
     # Its node is an outcome, and no wish of the pod's.
-    found = answer(engine, msgspec.structs.replace(pod, node_name=""))
+    found = answer(engine, msgspec.structs.replace(annotations.seen(pod), node_name=""))
     return replace(found, assigned=pod.node_name)
 
 
-def _stimuli(snapshot: Snapshot, asked: Pod) -> list[records.Stimulus]:
+def _stimuli(
+    snapshot: Snapshot, asked: Pod, annotations: KeptAnnotations
+) -> list[records.Stimulus]:
     others = [each for each in snapshot.pods if each.full_name != asked.full_name]
+    objects = map(annotations.seen, snapshot.objects)
     return [
-        *(records.ObjectChanged(object=each) for each in snapshot.objects),  # type: ignore[arg-type]
-        *(records.NodeAdded(node=each) for each in snapshot.nodes),
-        *(records.PodAdded(pod=each) for each in others),
+        *(records.ObjectChanged(object=each) for each in objects),  # type: ignore[arg-type]
+        *(records.NodeAdded(node=annotations.seen(each)) for each in snapshot.nodes),
+        *(records.PodAdded(pod=annotations.seen(each)) for each in others),
     ]
 
 

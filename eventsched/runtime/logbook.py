@@ -14,10 +14,11 @@ take effect. For programs on one event loop; the calls block while the database 
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Self
 
 from eventsched import __version__
+from eventsched.cluster.kept_annotations import KeptAnnotations
 from eventsched.cluster.messages import (
     BindPod,
     Bound,
@@ -60,14 +61,17 @@ class Logbook:
         name: str,
         seed: str = "eventsched",
         clock: Callable[[], int] = lambda: time.time_ns() // 1000,
+        annotations: Iterable[str] = (),
     ) -> None:
         """``address`` is a database with the schema; ``name`` the stream's, and the schedulerName
         of its pods; ``seed`` is for ``draw``, and stands in a new stream; ``clock`` gives µs since
-        1970. Raises UnavailableError where the database is away, InputError where the stream is
-        somebody else's."""
+        1970; ``annotations`` are those of pods and nodes that are kept, as in
+        ``KeptAnnotations``. Raises UnavailableError where the database is away, InputError where
+        the stream is somebody else's."""
         self.name = name
         self.state = SchedulerState()
         self._clock = clock
+        self._annotations = KeptAnnotations(annotations)
         self._sights = Sights()
         self._decisions = Decisions(name)
         self._open: list[Stored] = []
@@ -182,18 +186,20 @@ class Logbook:
         match seen:
             case records.PodUpdated(pod=pod):
                 self._pod(pod)
-            case records.NodeUpdated(node=node):
+            case records.NodeUpdated(node=shown):
+                node = self._annotations.seen(shown)
                 row = self.state.nodes.rows.get(node.name)
                 if row is None:
                     self._step(records.NodeAdded(node=node))
                 elif self.state.nodes.nodes[row] != node:
-                    self._step(seen)
+                    self._step(records.NodeUpdated(node=node))
             case records.PodDeleted(uid=uid) if uid in self.state.pods:
                 self._step(seen)
             case records.NodeDeleted(name=name) if name in self.state.nodes.rows:
                 self._step(seen)
 
-    def _pod(self, pod: Pod) -> None:
+    def _pod(self, shown: Pod) -> None:
+        pod = self._annotations.seen(shown)
         known, held = self.state.pods.get(pod.uid), self.state.reservations.get(pod.uid)
         if known is not None and held is not None and held.node == pod.node_name:
             # The answer to the bind did not reach us, or the process before us.

@@ -17,6 +17,8 @@ from eventsched.scheduling.config.decoding import nanoseconds
 NAMES = ("scheduling.x-k8s.io/pod-group", "pod-group.scheduling.sigs.k8s.io/name")
 MINIMUM = "pod-group.scheduling.sigs.k8s.io/min-available"
 TIMEOUT = "pod-group.scheduling.sigs.k8s.io/timeout"
+ANNOTATIONS = (*NAMES, MINIMUM, TIMEOUT)
+"""What pods may say in annotations instead: a plugin that reads groups declares these."""
 
 
 class Membership(NamedTuple):

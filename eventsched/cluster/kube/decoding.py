@@ -17,6 +17,7 @@ from msgspec import UNSET
 
 from eventsched.cluster import translate, translate_metadata, translate_objects
 from eventsched.cluster.fields import Field
+from eventsched.cluster.kept_annotations import EVERYTHING, KeptAnnotations
 from eventsched.cluster.kube import wire
 from eventsched.cluster.kube.fingerprints import Fingerprints, fingerprint
 from eventsched.cluster.kube.resources import NODE, POD, Resource
@@ -78,15 +79,21 @@ class Decoder:
     """Decodes what is said of one resource."""
 
     def __init__(
-        self, resource: Resource, keeps: Keeps | None = None, known: Known | None = None
+        self,
+        resource: Resource,
+        keeps: Keeps | None = None,
+        known: Known | None = None,
+        annotations: KeptAnnotations | None = None,
     ) -> None:
         """``keeps`` says of which objects the bytes are wanted; ``known`` what was made of the last
-        that was read under a key, where that is still there."""
+        that was read under a key, where that is still there; ``annotations`` which of these are
+        kept of an object: all, for None."""
         self.resource = resource
         self._keeps = keeps
+        self._annotations = annotations or EVERYTHING
         self._forget: Callable[[str], object] = lambda key: None
         if resource.type == POD:
-            pods = _Pods(known or (lambda key: None))
+            pods = _Pods(known or (lambda key: None), self._annotations)
             self._read: Callable[[bytes], Told] = pods.read
             self._forget = pods.prints.forget
         elif resource.type == NODE:
@@ -102,6 +109,8 @@ class Decoder:
         except (msgspec.DecodeError, InputError, _UnusualError):
             told = _in_full(self.resource, body)
             self._forget(told.key)
+        if told.seen is not None:
+            told = told._replace(seen=self._annotations.within(told.seen))
         if self._keeps is not None and told.seen is not None and self._keeps(told.seen):
             return told._replace(raw=slim(body))
         return told
@@ -137,7 +146,7 @@ class _Pods:
     """Pods the short way; and a still shorter one for a pod of which nothing has changed that
     scheduling reads: its spec is hashed, and not looked into."""
 
-    def __init__(self, known: Known) -> None:
+    def __init__(self, known: Known, annotations: KeptAnnotations) -> None:
         self._known = known
         self.prints = Fingerprints()
         self._decode = msgspec.json.Decoder(wire.Outline).decode
@@ -146,7 +155,7 @@ class _Pods:
         self._template = lru_cache(_TEMPLATES)(self._translated)
         self._labels = lru_cache(_MAPS)(lambda raw: _of_metadata("labels", raw).labels)
         self._annotations = lru_cache(_MAPS)(
-            lambda raw: _of_metadata("annotations", raw).annotations
+            lambda raw: annotations.of(_of_metadata("annotations", raw).annotations)
         )
         self._none: dict[str, str] = {}
 

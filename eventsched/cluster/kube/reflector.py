@@ -107,7 +107,7 @@ class Reflector:
         self._report = report
         self._pace = pace
         self._resource = shelf.resource
-        self._decoder = Decoder(shelf.resource, shelf.keeps, shelf.known)
+        self._decoder = Decoder(shelf.resource, shelf.keeps, shelf.known, shelf.annotations)
         self._backoff = Backoff(pace)
         self._current = False
         self._watched = False

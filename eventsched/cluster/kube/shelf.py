@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
+from eventsched.cluster.kept_annotations import KeptAnnotations
 from eventsched.cluster.kube.decoding import Keeps, Told
 from eventsched.cluster.kube.resources import Resource
 from eventsched.cluster.messages import (
@@ -63,11 +64,13 @@ class Shelf:
         tell: Callable[[WatchEvent], None],
         report: Report,
         keeps: Keeps | None = None,
+        annotations: KeptAnnotations | None = None,
     ) -> None:
         """``tell`` gets all news after the first list; ``keeps`` says of which objects the bytes
-        are kept as well."""
+        are kept as well, ``annotations`` which of an object's are."""
         self.resource = resource
         self.keeps = keeps
+        self.annotations = annotations
         self.raw: dict[str, bytes] = {}
         """The bytes of objects, by the same keys."""
         self.seen: dict[str, Seen] = {}

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from eventsched.cluster.kept_annotations import KeptAnnotations
 from eventsched.cluster.kube.api import Api
 from eventsched.cluster.kube.decoding import Keeps
 from eventsched.cluster.kube.reflector import Pace, Reflector, Rousing
@@ -31,12 +32,15 @@ class Store:
         resources: Sequence[Resource] = RESOURCES,
         pace: Pace | None = None,
         keeps: Mapping[str, Keeps] = _NOTHING,
+        annotations: KeptAnnotations | None = None,
     ) -> None:
-        """``keeps`` says by resource of which objects the bytes are kept."""
+        """``keeps`` says by resource of which objects the bytes are kept, ``annotations`` which of
+        these are: all, for None."""
         pace = pace or Pace()
         self._subscriber: Subscriber | None = None
         self.shelves = {
-            each.type: Shelf(each, self._tell, report, keeps.get(each.type)) for each in resources
+            each.type: Shelf(each, self._tell, report, keeps.get(each.type), annotations)
+            for each in resources
         }
         rousing = Rousing()
         self._reflectors = [

@@ -25,7 +25,7 @@ from eventsched.scheduling.framework import (
     Status,
     Wait,
 )
-from eventsched.scheduling.groups import MINIMUM, Group, membership
+from eventsched.scheduling.groups import ANNOTATIONS, MINIMUM, Group, membership
 from eventsched.scheduling.judgement import Judgement
 
 LONGEST = 900
@@ -65,6 +65,7 @@ class Coscheduling:
     name = "Coscheduling"
     wakes_on = (ClusterEvent.POD_UPDATE, ClusterEvent.GROUP_CHANGE)
     Args = CoschedulingArgs
+    annotations = ANNOTATIONS
 
     def __init__(self, args: CoschedulingArgs | None = None) -> None:
         self._seconds = float((args or CoschedulingArgs()).permit_waiting_time_seconds)

@@ -82,6 +82,7 @@ class FirstScheduledNode:
         given = args or FirstScheduledNodeArgs()
         self._required = given.mode == "required"
         self._key_by, self._annotation = given.key, given.key_annotation
+        self.annotations = (self._annotation,) if self._annotation else ()
         self._lasts = nanoseconds(given.ttl) // 1_000
         self._forgets_gone = given.when_gone == "forget"
 

@@ -21,6 +21,7 @@ class ImportanceSort:
 
     def __init__(self, args: ImportanceSortArgs | None = None) -> None:
         self._annotation = (args or ImportanceSortArgs()).annotation
+        self.annotations = (self._annotation,)
 
     def sort_key(self, queued: QueuedPod) -> tuple[int, int, int, int]:
         """Smaller goes first."""

@@ -88,6 +88,7 @@ class NodeHardware:
     def __init__(self, args: NodeHardwareArgs | None = None) -> None:
         given = args or NodeHardwareArgs()
         self._annotation = given.annotation
+        self.annotations = (self._annotation,)
         self._known = {each.name: each for each in given.hardware}
 
     def sign(self, pod: Pod) -> Hashable:

@@ -9,11 +9,13 @@ from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from eventsched.cluster.extenders import requests
 from eventsched.cluster.extenders.requests import Answer, Asked
 from eventsched.cluster.extenders.wire import WrongShapeError
+from eventsched.cluster.kept_annotations import KeptAnnotations
 from eventsched.domain.columns import NodeTable
 from eventsched.domain.consultations import ranges
 from eventsched.domain.errors import InputError, UnavailableError
@@ -40,13 +42,15 @@ class Inquiries:
         driver: Callable[[], Driver | None],
         patience: float,
         leader: Callable[[], str] = lambda: "",
+        annotations: KeptAnnotations | None = None,
     ) -> None:
         """``driver`` gives that of the term there is, and ``leader`` the name of another replica
         that leads ("" where none is known to). An answer that takes longer than ``patience`` (s) is
-        none."""
+        none. ``annotations`` are those of a pod that is not known which are kept: all, for None."""
         self._driver, self._patience, self._leader = driver, patience, leader
         self._waiting_since: float | None = None
         self._is_closed = False
+        self._annotations = annotations
         self._numbers = count(1)
         self._open: dict[int, asyncio.Future[ExtenderReplied]] = {}
         self._replies, self._names = Replies(), Names()
@@ -62,6 +66,9 @@ class Inquiries:
         driver = await self._leading(deadline)
         state = driver.leader.engine.state
         inquired = inquiry(asked, next(self._numbers), state, self._names)
+        if self._annotations is not None and inquired.sent is not None:
+            sent = self._annotations.seen(inquired.sent)
+            inquired = msgspec.structs.replace(inquired, sent=sent)
         waiting = asyncio.get_running_loop().create_future()
         self._open[inquired.number] = waiting
         driver.tell(inquired)

@@ -7,6 +7,7 @@ from pathlib import Path
 import structlog
 
 from eventsched.cluster.extenders.client import Extenders
+from eventsched.cluster.kept_annotations import KeptAnnotations
 from eventsched.cluster.kube.access import connect
 from eventsched.cluster.kube.api import Api, RefusedError, UnansweredError
 from eventsched.cluster.kube.calls import Calls
@@ -46,12 +47,20 @@ class Kube:
         extenders: Sequence[Extender] = (),
         source: str = "configuration",
         reads: Collection[str] = (),
+        annotations: KeptAnnotations | None = None,
     ) -> None:
         """``host`` names this process in Events; ``source`` is where the extenders are configured;
-        ``reads`` are the types of objects that only some plugins read. Raises InputError for an
-        extender that can never be asked."""
+        ``reads`` are the types of objects that only some plugins read; ``annotations`` are those of
+        objects that are kept: all, for None. Raises InputError for an extender that can never be
+        asked."""
         self.api = api
-        self.store = Store(api, report, resources=watched(reads), keeps=keeps(extenders))
+        self.store = Store(
+            api,
+            report,
+            resources=watched(reads),
+            keeps=keeps(extenders),
+            annotations=annotations,
+        )
         self.extenders = Extenders(extenders, self.store, source)
         self.calls = Calls(api, host=host, concurrency=concurrency)
 

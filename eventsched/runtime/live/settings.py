@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from eventsched.cluster.files import read_text
 from eventsched.domain.errors import InputError
 from eventsched.scheduling.config.decoding import (
     Report,
@@ -220,6 +221,9 @@ class Settings(Part, frozen=True):
     logging: LoggingSettings = LoggingSettings()
     client: ClientSettings = ClientSettings()
     extender: ExtenderSettings = ExtenderSettings()
+    keep_annotations: tuple[str, ...] = ()
+    """Annotations that are kept besides those that plugins declare: names, or beginnings that end
+    with ``/`` or ``*``."""
     plugin_deadline: Duration = "5s"
     """How long a call of a plugin that is not in-tree may take."""
     work_budget: WorkBudget = DEFAULT_BUDGET
@@ -230,6 +234,10 @@ class Settings(Part, frozen=True):
         is none."""
         yield from stream_problems("stream", self.stream)
         yield from _duration_problems("pluginDeadline", self.plugin_deadline, least=1)
+        for i, name in enumerate(self.keep_annotations):
+            if not name or "*" in name[:-1]:
+                remedy = "write a name, or a beginning that ends with / or *"
+                yield InputError(f"keepAnnotations[{i}]", f"{name!r} is no annotation", remedy)
 
 
 def stream_problems(where: str, name: str) -> Iterator[InputError]:
@@ -262,6 +270,11 @@ def load(text: str, source: str, report: Report = refuse) -> Settings:
     if fatal is not None:
         raise _at(source, fatal)
     return settings
+
+
+def kept_annotations(config: Path | None) -> tuple[str, ...]:
+    """``keepAnnotations`` of a configuration file. Raises InputError as ``load``."""
+    return () if config is None else load(read_text(config), str(config)).keep_annotations
 
 
 def database_url(settings: DatabaseSettings, source: str) -> str | None:
