@@ -17,11 +17,11 @@ HALF = "half \ud800"
 @pytest.mark.parametrize(
     ("text", "stored"),
     [
-        ("a\0b", '"a\\ufffdb"'),
-        ("\0\0", '"\\ufffd\\ufffd"'),
+        ("a\0b", '"a\ufffdb"'),
+        ("\0\0", '"\ufffd\ufffd"'),
         ("\\u0000", '"\\\\u0000"'),
-        ("\\\0", '"\\\\\\ufffd"'),
-        ("\\\\\0", '"\\\\\\\\\\ufffd"'),
+        ("\\\0", '"\\\\\ufffd"'),
+        ("\\\\\0", '"\\\\\\\\\ufffd"'),
     ],
 )
 def test_nul_becomes_the_replacement_character(text: str, stored: str) -> None:
