@@ -27,8 +27,9 @@ computed anew for every pod. ``depends_on`` says what of a node they depend on. 
 is what of a pod the hint depends on, for plugins without such a signature. ``names_node`` is a node
 that the arguments name: whoever runs the scheduler says so where it is not there. ``reads_objects``
 are types of objects that are watched only for plugins that name them; ``replaces`` is a plugin that
-should not run before this one at PostFilter. ``annotations`` are those of pods and nodes that the plugin reads, by name or by a beginning that ends with ``/`` or
-``*``: others are not kept, so the plugin does not see them.
+should not run before this one at PostFilter. ``annotations`` are those of pods and nodes that the
+plugin reads, by name or by a beginning that ends with ``/`` or ``*``: others are not kept, so it
+does not see them.
 
 A ``Preparation`` of PreBind is for what the cluster has to do before the bind: its changes leave
 when they are in the log, and ``prepared`` is asked when they are made, and again when what it waits
