@@ -109,8 +109,8 @@ class Decoder:
         except (msgspec.DecodeError, InputError, _UnusualError):
             told = _in_full(self.resource, body)
             self._forget(told.key)
-        if told.seen is not None:
-            told = told._replace(seen=self._annotations.within(told.seen))
+        if told.seen is not None and (kept := self._annotations.within(told.seen)) is not told.seen:
+            told = told._replace(seen=kept)
         if self._keeps is not None and told.seen is not None and self._keeps(told.seen):
             return told._replace(raw=slim(body))
         return told
