@@ -98,7 +98,11 @@ class Field:
     def text_map(self) -> dict[str, str]:
         """This mapping of strings, such as labels."""
         found = self.value
-        if type(found) is dict and all(map(_is_plain, found)) and all(map(_is_plain, found.values())):
+        if (
+            type(found) is dict
+            and all(map(_is_plain, found))
+            and all(map(_is_plain, found.values()))
+        ):
             return dict(found)
         return {self._storable(name): field.text() for name, field in self._entries()}
 
