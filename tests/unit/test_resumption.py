@@ -83,8 +83,9 @@ class Reader:
                 return found
         return None
 
-    def snapshot(self) -> Snapshot | None:
-        return self._snapshot
+    def snapshot(self, before: int = 2**62) -> Snapshot | None:
+        found = self._snapshot
+        return found if found is not None and found.position < before else None
 
 
 class Gang:
