@@ -77,6 +77,12 @@ class Gauges(Collector):
     def collect(self) -> Iterator[Metric]:
         """The metrics as they are now."""
         yield from self._upstream()
+        yield _gauge(
+            "eventsched_oldest_waiting_timestamp_seconds",
+            "When the oldest pod that waits in a queue was created (Unix time).",
+            ["queue", "profile"],
+            self._status.oldest_waiting,
+        )
         for name, (told, read) in _NUMBERS.items():
             yield GaugeMetricFamily(name, told, read(self._status))
         yield CounterMetricFamily(

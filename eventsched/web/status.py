@@ -100,6 +100,10 @@ class Status(Protocol):
         """(Plugin, profile) → unschedulable pods that the plugin refused."""
 
     @property
+    def oldest_waiting(self) -> Mapping[tuple[str, str], float]:
+        """(Queue, profile) → when its oldest pod was created, in seconds since 1970."""
+
+    @property
     def nodes(self) -> int:
         """Nodes that are known."""
 

@@ -11,6 +11,7 @@ import pytest
 from eventsched.cluster.kube.api import Answer
 from eventsched.cluster.kube.refusals import Refusals
 from eventsched.cluster.kube.shelf import Progress, Undecodable
+from eventsched.domain.records import PodAdded
 from eventsched.runtime.fold import Standby
 from eventsched.runtime.live.reach import Reach
 from eventsched.runtime.live.status import STALE, LiveStatus, WatchFacts
@@ -161,6 +162,17 @@ def test_a_standby_tells_of_the_log() -> None:
     status = running(replica(follower=follower(lag=7)))
     queues = dict.fromkeys(status.queues, 0)
     assert numbers(status) == {"epoch": 4, "log_head": 7, "log_lag": 7, "queues": queues}
+
+
+def test_the_oldest_of_each_queue() -> None:
+    """By when it was created; pods that wait for nothing are left out."""
+    engine = engine_of()
+    for name, created in (("young", 9), ("old", 7), ("bound", 5)):
+        pod = make_pod(name, created_at=created * 1_000_000, node_name="n" * (name == "bound"))
+        engine.observe(PodAdded(pod=pod), 10_000_000)
+    fold = SimpleNamespace(engine=engine)
+    status = running(replica(standby=SimpleNamespace(fold=fold)))
+    assert status.oldest_waiting == {("active", "default-scheduler"): 7.0}
 
 
 def play(story: Callable[[Stage, LiveStatus], Awaitable[None]]) -> None:

@@ -43,6 +43,7 @@ class Facts:
     log_lag: int = 0
     queues: Mapping[str, int] = field(default_factory=dict)
     unschedulable: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    oldest_waiting: Mapping[tuple[str, str], float] = field(default_factory=dict)
     nodes: int = 0
     pods: int = 0
     reservations: int = 0

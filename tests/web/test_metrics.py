@@ -24,6 +24,7 @@ FULL = Facts(
     log_lag=2,
     queues={"active": 1, "backoff": 2, "unschedulable": 3, "gated": 4},
     unschedulable={("NodeResourcesFit", "default-scheduler"): 3},
+    oldest_waiting={("unschedulable", "default-scheduler"): 86_400.5},
     nodes=5,
     pods=7,
     reservations=6,
@@ -242,6 +243,8 @@ def test_the_facts_of_a_scheduler_are_read_at_each_scrape() -> None:
         'scheduler_pending_pods{queue="unschedulable"}': 3,
         'scheduler_pending_pods{queue="gated"}': 4,
         'scheduler_unschedulable_pods{plugin="NodeResourcesFit",profile="default-scheduler"}': 3,
+        "eventsched_oldest_waiting_timestamp_seconds"
+        '{profile="default-scheduler",queue="unschedulable"}': 86_400.5,
         'scheduler_cache_size{type="nodes"}': 5,
         'scheduler_cache_size{type="pods"}': 7,
         'scheduler_cache_size{type="assumed_pods"}': 6,

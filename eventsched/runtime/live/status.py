@@ -152,6 +152,17 @@ class LiveStatus:
         return found
 
     @property
+    def oldest_waiting(self) -> Mapping[tuple[str, str], float]:
+        """When the oldest pod of each (queue, profile) was created, in seconds since 1970."""
+        found: dict[tuple[str, str], float] = {}
+        for standing in self._state.pods.values() if self._state is not None else ():
+            if standing.queue is not None:
+                key = standing.queue.value, standing.pod.scheduler_name
+                created = (standing.pod.created_at or standing.since) / 1e6
+                found[key] = min(created, found.get(key, created))
+        return found
+
+    @property
     def nodes(self) -> int:
         """Nodes that are known."""
         return len(self._state.nodes.rows) if self._state is not None else 0
