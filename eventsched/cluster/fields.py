@@ -91,7 +91,7 @@ class Field:
 
     def texts(self) -> tuple[str, ...]:
         """This list of strings."""
-        if type(self.value) is list and all(type(each) is str for each in self.value):
+        if type(self.value) is list and all(map(_is_plain, self.value)):
             return tuple(self.value)  # there may be tens of thousands
         return tuple(each.text() for each in self.items())
 
