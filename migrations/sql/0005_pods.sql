@@ -271,10 +271,8 @@ FROM eventsched.pods_now
 WHERE waiting_since IS NOT NULL AND state <> 'unqueued'
 ORDER BY stream, scheduler_name, state, waiting_since, seq;
 
--- Preemptions are few: the batches that hold one are found by an index.
-CREATE INDEX batch_preemptions ON eventsched_log.batch (stream, first)
-WHERE strpos(body::text, '"kind":"PreemptionDecided"') > 0;
-
+-- Preemptions are few: the batches that hold one are found by index batch_preemptions, which is
+-- made when the table is filled.
 CREATE VIEW eventsched_log.preempted AS
 SELECT s.id, s.name AS stream, b.first, b.first + e.n - 1 AS seq,
        eventsched_log.time((e.item ->> 0)::bigint) AS at,

@@ -1,6 +1,12 @@
-"""The pods that there are now, in a table; preemptions by index."""
+"""The pods that there are now, in a table; preemptions by index.
+
+The table is filled while the log goes on; appends wait for the last part only.
+"""
+
+from collections.abc import Mapping
 
 from alembic import op
+from sqlalchemy import text
 
 from eventsched.eventlog.revising import READER, WRITER, as_owner, folder, run_script
 
@@ -14,17 +20,26 @@ _INTERNAL = (
     "eventsched_log.derive_names(integer, bigint, json)"
 )
 _READ = "eventsched_log.eviction_end(integer, bigint, bigint, text, boolean)"
-# Appends wait meanwhile: a batch of an old derive() would have no rows in the new table.
 _FILL = """
-LOCK TABLE eventsched_log.batch IN SHARE ROW EXCLUSIVE MODE;
-DO $$
+CREATE FUNCTION eventsched_log.fill_pods(p_stream integer, p_from bigint) RETURNS bigint
+LANGUAGE plpgsql AS $$
 DECLARE
     v_batch record;
+    v_next  bigint := p_from;
 BEGIN
-    FOR v_batch IN SELECT stream, first, body FROM eventsched_log.batch ORDER BY stream, first LOOP
-        PERFORM eventsched_log.derive(v_batch.stream, v_batch.first, v_batch.body, true);
+    FOR v_batch IN SELECT first, count, body FROM eventsched_log.batch
+                   WHERE stream = p_stream AND first >= p_from ORDER BY first LOOP
+        PERFORM eventsched_log.derive(p_stream, v_batch.first, v_batch.body, true);
+        v_next := v_batch.first + v_batch.count;
     END LOOP;
+    RETURN v_next;
 END $$
+"""
+# From here on appends wait: a batch of the old derive() would have no rows in the new table.
+_STOP = "LOCK TABLE eventsched_log.batch IN SHARE ROW EXCLUSIVE MODE"
+_INDEX = """
+CREATE INDEX batch_preemptions ON eventsched_log.batch (stream, first)
+WHERE strpos(body::text, '"kind":"PreemptionDecided"') > 0
 """
 
 
@@ -38,6 +53,11 @@ def upgrade() -> None:
             op.execute(f"GRANT SELECT ON eventsched_log.pod_now, {views} TO {WRITER}, {READER}")
             op.execute(f"GRANT EXECUTE ON FUNCTION {_READ} TO {WRITER}, {READER}")
         _execute(_FILL)
+        filled = _fill({})
+        op.execute(_STOP)
+        _fill(filled)  # what came meanwhile
+        op.execute("DROP FUNCTION eventsched_log.fill_pods(integer, bigint)")
+        _execute(_INDEX)
 
 
 def downgrade() -> None:
@@ -58,6 +78,19 @@ def downgrade() -> None:
         )
 
 
+def _fill(filled: Mapping[int, int]) -> dict[int, int]:
+    """Fills the table from the log, for each stream from a position on. Gives where it came to."""
+    connection = op.get_bind()
+    streams = connection.execute(text("SELECT id FROM eventsched_log.stream")).scalars().all()
+    fill = text("SELECT eventsched_log.fill_pods(:stream, :position)")
+    return {
+        stream: connection.execute(
+            fill, {"stream": stream, "position": filled.get(stream, 0)}
+        ).scalar_one()
+        for stream in streams
+    }
+
+
 def _execute(statements: str) -> None:
     """By the driver's own cursor, as run_script() does."""
     op.get_bind().connection.cursor().execute(statements)
@@ -65,6 +98,6 @@ def _execute(statements: str) -> None:
 
 def _former(script: str, begin: str, end: str) -> str:
     """A statement of an earlier script."""
-    text = (folder() / "sql" / script).read_text(encoding="utf-8")
-    start = text.index(begin)
-    return text[start : text.index(end, start) + len(end)]
+    content = (folder() / "sql" / script).read_text(encoding="utf-8")
+    start = content.index(begin)
+    return content[start : content.index(end, start) + len(end)]

@@ -1,6 +1,7 @@
 """Where each pod stands: table pod_now and its views after every batch, against the scheduler's
 state, which is folded from the same records."""
 
+import threading
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Any, NamedTuple
@@ -24,6 +25,7 @@ from tests.databases import Server, migrate
 from tests.postgres.histories import ODD, odd
 from tests.postgres.test_preemptions import UNTIL, simulation
 from tests.postgres.truth import time_of
+from tests.waiting import joined, until
 
 _NOW = """
 SELECT pod_uid::text, state, attempts, node, nominated, priority, deleting, scheduler_name, seq,
@@ -117,14 +119,52 @@ def test_an_older_log_gets_its_rows(
     database: str, connection: Any, histories: dict[str, list[Stored]]
 ) -> None:
     """The migration makes the rows that append() would have made."""
-    with closing(PostgresEventLog(database, ODD, holder="test")) as log:
-        log.begin(Batch(histories[ODD], {}))
-        log.finish()
+    append(database, histories[ODD])
     query = "SELECT * FROM eventsched_log.pod_now ORDER BY uid"
     before = connection.execute(query).fetchall()
     migrating.downgrade(database, "0004")
     migrating.upgrade(database)
     assert connection.execute(query).fetchall() == before != []
+
+
+def test_a_batch_that_is_committed_during_the_migration_gets_its_rows(
+    database: str, one_server: Server, connection: Any, histories: dict[str, list[Stored]]
+) -> None:
+    """The table is filled beside the running log, and again when appends are held up: here by a
+    batch of the former append() that commits when the migration waits for it."""
+    parts = histories[ODD][:40], histories[ODD][40:]
+    query = "SELECT * FROM eventsched_log.pod_now ORDER BY uid"
+    with one_server.fresh(migrate) as url, psycopg.connect(url) as other:
+        append(url, *parts)
+        expected = other.execute(query).fetchall()
+        [late] = other.execute(
+            "SELECT b::text FROM eventsched_log.batch b ORDER BY first DESC LIMIT 1"
+        ).fetchone() or [None]
+    append(database, parts[0])
+    migrating.downgrade(database, "0004")
+    upgrade = threading.Thread(target=migrating.upgrade, args=(database,), daemon=True)
+    with psycopg.connect(database) as writer:
+        writer.execute(
+            "INSERT INTO eventsched_log.batch SELECT (%s::eventsched_log.batch).*", (late,)
+        )
+        upgrade.start()
+        until(lambda: connection.execute(_WAITS).fetchone() == (1,), "waiting for the writer")
+    joined(upgrade)
+    assert connection.execute(query).fetchall() == expected != []
+
+
+_WAITS = """
+SELECT count(*)::integer FROM pg_locks
+WHERE relation = 'eventsched_log.batch'::regclass AND NOT granted
+"""
+
+
+def append(url: str, *parts: list[Stored]) -> None:
+    """A batch of each part."""
+    with closing(PostgresEventLog(url, ODD, holder="test")) as log:
+        for part in parts:
+            log.begin(Batch(part, {}))
+            log.finish()
 
 
 def test_why_and_since_when(database: str, connection: Any) -> None:
