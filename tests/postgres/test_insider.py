@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import psycopg
 import pytest
@@ -276,51 +277,63 @@ def test_the_command_says_so(database: str, capsys: Capture) -> None:
 # --- who may write which stream -----------------------------------------------------------
 
 
+class Writers:
+    """A database, and two logins that are writers: roles are the server's, so other tests that run
+    at the same time have others."""
+
+    def __init__(self, server: Server, url: str, database: str) -> None:
+        self.url, self._server, self._database = url, server, database
+        mark = uuid4().hex[:12]
+        self.one, self.two = f"evs_{mark}_one", f"evs_{mark}_two"
+
+    def of(self, role: str) -> str:
+        """The URL of a login."""
+        return self._server.url(self._database, role)
+
+
 @pytest.fixture
-def roles(one_server: Server) -> Iterator[tuple[str, Callable[[str], str]]]:
-    """A database and the URLs of two logins that are writers."""
-    names = ["evs_test_one", "evs_test_two"]
+def writers(one_server: Server) -> Iterator[Writers]:
+    """Two logins of a fresh database."""
     with one_server.fresh(migrate) as url, psycopg.connect(url, autocommit=True) as connection:
-        for name in names:
-            connection.execute(f"DROP ROLE IF EXISTS {name}".encode())
+        found = Writers(one_server, url, connection.info.dbname)
+        for name in (found.one, found.two):
             connection.execute(f"CREATE ROLE {name} LOGIN IN ROLE eventsched_writer".encode())
-        database = connection.info.dbname
-        yield url, lambda name: one_server.url(database, f"evs_test_{name}")
-        for name in names:
-            connection.execute(f"DROP ROLE {name}".encode())
+        try:
+            yield found
+        finally:
+            for name in (found.one, found.two):
+                connection.execute(f"DROP ROLE {name}".encode())
 
 
-def test_a_writer_is_bound_to_its_streams(
-    roles: tuple[str, Callable[[str], str]], capsys: Capture
-) -> None:
+def test_a_writer_is_bound_to_its_streams(writers: Writers, capsys: Capture) -> None:
     """Without grants all is as before; with one, nobody else comes in, by any function."""
-    url, of = roles
-    theirs, mine = PostgresEventLog(of("one"), "theirs"), PostgresEventLog(of("two"), "mine")
+    url, of, one, two = writers.url, writers.of, writers.one, writers.two
+    theirs, mine = PostgresEventLog(of(one), "theirs"), PostgresEventLog(of(two), "mine")
     mine.renew()
     assert main(["db", "grant", "--database", url]) == 0
     assert capsys.readouterr().out == "every writer, every stream\n"
-    for name, stream in (("one", "theirs"), ("one", "new")):
-        arguments = ["--role", f"evs_test_{name}", "--stream", stream]
+    for name, stream in ((one, "theirs"), (one, "new")):
+        arguments = ["--role", name, "--stream", stream]
         assert main(["db", "grant", "--database", url, *arguments]) == 0
     theirs.renew()
     mine.renew()  # two has no grants, and the stream has none
     for stream in ("theirs", "new"):
         with pytest.raises(RefusedError, match=f"may not write stream {stream}.*db grant"):
-            PostgresEventLog(of("two"), stream)
-    with pytest.raises(RefusedError, match="role evs_test_one may not write stream mine"):
-        PostgresEventLog(of("one"), "mine")
-    PostgresEventLog(of("one"), "new").close()
+            PostgresEventLog(of(two), stream)
+    with pytest.raises(RefusedError, match=f"role {one} may not write stream mine"):
+        PostgresEventLog(of(one), "mine")
+    PostgresEventLog(of(one), "new").close()
     theirs.close()
     mine.close()
 
 
-def test_a_token_that_was_read_is_of_no_use(roles: tuple[str, Callable[[str], str]]) -> None:
+def test_a_token_that_was_read_is_of_no_use(writers: Writers) -> None:
     """Writers may read all tables, the tokens of others among them."""
-    url, of = roles
-    log = PostgresEventLog(of("one"), "theirs")
-    assert grant(url, "evs_test_one", "theirs")
-    assert not grant(url, "evs_test_one", "theirs")
-    with psycopg.connect(of("two"), autocommit=True) as thief:
+    url, of, one, two = writers.url, writers.of, writers.one, writers.two
+    log = PostgresEventLog(of(one), "theirs")
+    assert grant(url, one, "theirs")
+    assert not grant(url, one, "theirs")
+    with psycopg.connect(of(two), autocommit=True) as thief:
         token = "stream, epoch, token FROM eventsched_log.head"
         stolen = thief.execute(f"SELECT {token}".encode()).fetchone()
         assert stolen is not None
@@ -328,10 +341,10 @@ def test_a_token_that_was_read_is_of_no_use(roles: tuple[str, Callable[[str], st
             with pytest.raises(psycopg.errors.InsufficientPrivilege, match="may not write stream"):
                 thief.execute(f"SELECT eventsched_log.{call}".encode(), stolen)
     with pytest.raises(UnavailableError, match="may not write stream theirs"):
-        thin(of("two"), "theirs", 0.0, 0)
+        thin(of(two), "theirs", 0.0, 0)
     log.renew()
-    assert grant(url, "evs_test_one", "theirs", revoke=True)
-    with closing(Session(of("two"))) as session:  # everybody may again
+    assert grant(url, one, "theirs", revoke=True)
+    with closing(Session(of(two))) as session:  # everybody may again
         session.acquire("theirs", "two")
     with pytest.raises(FencedError):
         log.renew()

@@ -287,6 +287,18 @@ def test_an_embedded_database(capsys: pytest.CaptureFixture[str], place: Path) -
         psycopg.connect(url)
 
 
+def test_upgrade_makes_an_embedded_database(
+    capsys: pytest.CaptureFixture[str], place: Path
+) -> None:
+    """In a folder that is not there yet; a second time there is nothing to do."""
+    where = ("--data-dir", str(place / "new"))
+    newest = migrating.newest()
+    assert main(["db", "upgrade", *where]) == 0
+    assert capsys.readouterr().out.endswith(f": schema empty → {newest}\n")
+    assert main(["db", "upgrade", *where]) == 0
+    assert capsys.readouterr().out.endswith(f": schema is at {newest} already\n")
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -295,7 +307,6 @@ def test_an_embedded_database(capsys: pytest.CaptureFixture[str], place: Path) -
         ("db", "stop", "--data-dir", "/nowhere/at/all"),
         ("db", "url"),
         ("db", "url", "--data-dir", "/nowhere/at/all"),
-        ("db", "upgrade", "--data-dir", "/nowhere/at/all"),
         ("db", "upgrade", "--one-user", "--data-dir", "/nowhere/at/all"),
         ("db", "url", "--database", "mysql://x/y"),
         ("sql", "-c", "SELECT 1"),

@@ -53,11 +53,18 @@ class Stored:
         self.connection = psycopg.connect(url, autocommit=True)
 
     def run(self, statement: str, *values: Any) -> None:
-        """Changes something, against all triggers."""
-        for table in TABLES:
-            self._execute(f"ALTER TABLE eventsched_log.{table} DISABLE TRIGGER ALL")
+        """Changes something, against all triggers, which are in force again afterwards."""
+        self._set_triggers("DISABLE TRIGGER ALL")
         self._execute(f"SET search_path = eventsched_log; {statement}" if not values else statement,
                       *values)  # fmt: skip
+        self._set_triggers("ENABLE TRIGGER ALL")
+        for table in GUARDED:
+            for trigger in ("append_only", "append_only_all"):
+                self._execute(f"ALTER TABLE eventsched_log.{table} ENABLE ALWAYS TRIGGER {trigger}")
+
+    def _set_triggers(self, action: str) -> None:
+        for table in TABLES:
+            self._execute(f"ALTER TABLE eventsched_log.{table} {action}")
 
     def rows(self, query: str, *values: Any) -> list[Any]:
         """The rows of a query."""
