@@ -10,7 +10,7 @@ CREATE TABLE eventsched_log.stream_grant (
 
 -- Who writes is who has connected, whatever role was taken on.
 CREATE FUNCTION eventsched_log.require_grant(p_stream text) RETURNS void
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF EXISTS (SELECT FROM eventsched_log.stream_grant g
                WHERE g.role = session_user OR g.stream = p_stream)

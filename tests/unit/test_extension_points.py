@@ -88,11 +88,10 @@ def test_all_points_run_in_upstreams_order() -> None:
     attempted(engine)
     observed(engine, records.BindSucceeded(uid="p1", node="n1"))
     expected = []
-    for point in ("pre_enqueue", "pre_filter", "filter", "pre_score"):
-        expected += [f"One.{point}", f"Two.{point}"]
-    for name in ("One", "Two"):
-        expected += [f"{name}.score", f"{name}.normalize_score"]
-    for point in ("reserve", "permit", "pre_bind", "post_bind"):
+    for point in (
+        "pre_enqueue", "pre_filter", "filter", "pre_score", "score", "normalize_score",
+        "reserve", "permit", "pre_bind", "post_bind",
+    ):  # fmt: skip
         expected += [f"One.{point}", f"Two.{point}"]
     assert trace == expected
 
