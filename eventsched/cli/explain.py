@@ -1,4 +1,4 @@
-"""``eventsched explain``: why a pod is where it is, or why it is nowhere."""
+"""``eventsched explain``: why a pod is where it is, or nowhere; why a workload's pods wait."""
 
 import argparse
 import json
@@ -10,6 +10,7 @@ from eventsched.cli.moments import with_distance
 from eventsched.cli.places import add_database_options, database_of
 from eventsched.cli.story import story_json, story_text
 from eventsched.cli.tables import width_of_output
+from eventsched.cli.workloads import workload_json, workload_text
 from eventsched.domain.errors import InputError
 from eventsched.eventlog import database, reading
 from eventsched.eventlog.reading import Reader
@@ -17,6 +18,7 @@ from eventsched.history.evidence import Evidence, ScannedEvidence
 from eventsched.history.explanation import NoPodError, explain
 from eventsched.history.filed import FileLog
 from eventsched.history.stored_evidence import StoredEvidence
+from eventsched.history.workloads import POD, Asked, asked_for, workload
 
 
 def add_to(commands: Any) -> None:
@@ -25,16 +27,23 @@ def add_to(commands: Any) -> None:
         "explain",
         help="tell why a pod is where it is, or why it is nowhere",
         description="Tells a pod's history from the log: where it waited and what moved it, each "
-        "attempt, why that node, and why not the others.",
+        "attempt, why that node, and why not the others. Of a workload (deploy/NAME, rs/, sts/, "
+        "ds/, job/) it counts the pods that there are by the reason why they wait. A Deployment's "
+        "pods are those of its ReplicaSets: a ReplicaSet is called DEPLOYMENT-HASH, and HASH is "
+        "its pods' label pod-template-hash or, without that label, looks like one.",
     )
     parser.add_argument(
-        "pod", metavar="POD", help="namespace/name, a name that is unique, or a uid"
+        "pod",
+        metavar="POD",
+        help="namespace/name, a name that is unique, or a uid; or a workload: deploy/NAME, "
+        "namespace/deploy/NAME",
     )
+    parser.add_argument("-n", "--namespace", metavar="NAMESPACE", help="of the pod or workload")
     parser.add_argument(
         "--attempt", type=int, metavar="N", help="the attempt to explain (default: the last one)"
     )
     parser.add_argument("--node", metavar="NODE", help="why not that node, or how it scored")
-    parser.add_argument("--full", action="store_true", help="do not fold repeated attempts")
+    parser.add_argument("--full", action="store_true", help="fold and leave out nothing")
     add_database_options(parser)
     parser.add_argument("--file", type=Path, metavar="FILE", help="an exported log")
     parser.add_argument("-o", dest="output", choices=("table", "json"), default="table")
@@ -43,14 +52,22 @@ def add_to(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Prints the explanation."""
+    asked = asked_for(options.pod, options.namespace)
     if options.file is not None:
         log = FileLog(options.file)
-        return _explain(options, ScannedEvidence(log, log.stream))
+        evidence = ScannedEvidence(log, log.stream)
+        if _is_workload(asked, evidence):
+            remedy = "name one of its pods, or give --database or --data-dir"
+            raise InputError("--file", "an exported log has no table of the pods there are", remedy)
+        return _explain(options, asked, evidence)
     with database.read(*database_of(options)) as address:
         stream = reading.chosen(address, options.stream)
         reader = Reader(address, stream)
+        stored = StoredEvidence(reader)
         try:
-            return _explain(options, StoredEvidence(reader))
+            if _is_workload(asked, stored):
+                return _explain_workload(options, asked, reader)
+            return _explain(options, asked, stored)
         except NoPodError as problem:
             raise InputError(
                 problem.where, f"{problem.problem}; {_freshness(reader)}", problem.remedy
@@ -75,8 +92,31 @@ def _freshness(reader: Reader) -> str:
     return f"the log last moved {with_distance(row['written'], row['now'])}{by}"
 
 
-def _explain(options: argparse.Namespace, evidence: Evidence) -> int:
-    explained = explain(evidence, options.pod, options.attempt, options.node)
+def _is_workload(asked: Asked, evidence: Evidence) -> bool:
+    """Whether a workload is asked for. In a namespace that is called like a kind, a pod that was
+    there at any time comes first: ``job/x`` is then pod x of namespace job."""
+    if asked.kind == POD:
+        return False
+    return asked.word.count("/") > 1 or asked.namespace is not None or not evidence.pods(asked.word)
+
+
+def _explain_workload(options: argparse.Namespace, asked: Asked, reader: Reader) -> int:
+    for option in ("attempt", "node"):
+        if getattr(options, option) is not None:
+            problem = f"is about one pod, and {asked.word} is a workload"
+            raise InputError(f"--{option}", problem, "name one of its pods, or leave it out")
+    found = workload(reader, asked)
+    if options.output == "json":
+        print(json.dumps(workload_json(found, reader.stream)))
+    else:
+        now, width = time.time_ns() // 1_000, width_of_output()
+        print(workload_text(found, reader.stream, now, width, full=options.full))
+    return 0
+
+
+def _explain(options: argparse.Namespace, asked: Asked, evidence: Evidence) -> int:
+    wanted = asked.full_name if asked.kind == POD else asked.word
+    explained = explain(evidence, wanted, options.attempt, options.node)
     if options.output == "json":
         print(json.dumps(story_json(explained)))
     else:

@@ -196,7 +196,7 @@ def chosen_pod(evidence: Evidence, wanted: str) -> tuple[Pod, tuple[Pod, ...]]:
     found = evidence.pods(wanted)
     names = sorted({pod.full_name for pod in found})
     if not found:
-        near = _near(wanted, evidence.similar(wanted))
+        near = suggestion(wanted, evidence.similar(wanted))
         raise NoPodError("POD", f"there is no pod {wanted} in stream {evidence.stream}", near)
     if len(names) > 1:
         raise InputError(
@@ -205,7 +205,7 @@ def chosen_pod(evidence: Evidence, wanted: str) -> tuple[Pod, tuple[Pod, ...]]:
     return found[-1], tuple(found[:-1])
 
 
-def _near(wanted: str, known: list[str]) -> str:
+def suggestion(wanted: str, known: list[str]) -> str:
     """What to do about a name that is not known."""
     full = get_close_matches(wanted, known, _SUGGESTED)
     if not full:  # a bare name, or one with another namespace
