@@ -46,7 +46,15 @@ def test_the_tutorial_works_as_it_stands(place: Path, tmp_path: Path) -> None:
             said = ended.stdout + ended.stderr
             assert re.fullmatch(_pattern(expected), said), f"$ {command}\n{said}"
             done += 1
-    assert done == 15
+    assert done == 18
+
+
+def test_the_filter_over_columns_is_the_readmes() -> None:
+    """Both pages show it whole; tests/simulate/test_readme.py tries the README's on a load."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    shown = [text for _, text in BLOCKS if text.startswith("# cpu_reserve.")]
+    assert len(shown) == 2
+    assert all(f"\n{text}```" in readme for text in shown)
 
 
 def _commands(block: str) -> list[tuple[str, str]]:
