@@ -276,4 +276,6 @@ def _near(reader: Reader, asked: Asked) -> str:
     same_kind = [each for each in known if each.kind == asked.kind]
     both = [each for each in same_name if each.kind == asked.kind]
     likely = both or same_name or same_kind or known
+    if not likely:
+        return "no workload has pods now: they have ended, or it is scaled to 0"
     return suggestion(asked.full_name, sorted({each.full_name for each in likely}))

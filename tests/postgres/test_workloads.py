@@ -182,6 +182,15 @@ def test_what_is_not_there_is_refused_in_one_line(
     assert all(word in printed.err for word in words), printed.err
 
 
+def test_a_cluster_without_workloads(database: str, capsys: pytest.CaptureFixture[str]) -> None:
+    world = World()
+    world.see(records.StreamStarted(format=records.FORMAT, engine="test", seed="none"), 0)
+    world.see(records.PodAdded(pod=make_pod("web-1")), 1)
+    world.write(database, STREAM)
+    assert main(["explain", "deploy/web", "--database", database]) == 2
+    assert "no workload has pods now" in capsys.readouterr().err
+
+
 def test_an_exported_log_has_no_workloads(
     address: str, capsys: pytest.CaptureFixture[str], tmp_path: Any
 ) -> None:
