@@ -12,6 +12,7 @@ from eventsched.domain.records import (
     PodDecided,
     PodDeleted,
     PodQueued,
+    PodSkipped,
     PodUnreserved,
     PodUpdated,
     PreemptionDecided,
@@ -56,6 +57,8 @@ class _Reading:
             case PodDecided(uid=uid) | PodUnreserved(uid=uid):
                 self.named["FailedScheduling", uid].add(position)
                 self._failed.add(uid)
+            case PodSkipped(uid=uid):
+                self.named["FailedScheduling", uid].add(position)
             case PodQueued(uid=uid) if uid in self._failed:
                 self._failed.remove(uid)
                 self.owed.add(("FailedScheduling", uid))
