@@ -191,6 +191,7 @@ class Asking:
             waits=waits,
             plugin=self.plugin.name,
             is_strict=True,  # a score out of range is a finding
+            topologies=self.state.topologies,
         )
 
     def hint(self, pod: Pod, change: Any) -> bool:

@@ -119,10 +119,14 @@ class Field:
         """The keys of this mapping."""
         return tuple(self._storable(name) for name, _ in self._entries())
 
-    def amount(self) -> int | None:
-        """This quantity, in bytes or as a count, at most 2**63 - 1; None where it is missing.
-        Raises InputError as ``resources`` does."""
-        return None if self.value is None else _checked(self, quantity.parse, 1)
+    def amount(self, resource: str = "") -> int | None:
+        """This quantity, in bytes or as a count, of cpu in millicores, at most 2**63 - 1; None
+        where it is missing. Raises InputError as ``resources`` does."""
+        return (
+            None
+            if self.value is None
+            else _checked(self, quantity.parse, 1000 if resource == CPU else 1)
+        )
 
     def _entries(self) -> list[tuple[str, "Field"]]:
         if self.value is None:

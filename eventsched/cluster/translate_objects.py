@@ -5,6 +5,7 @@ from typing import Any
 
 from eventsched.cluster import translate_volumes
 from eventsched.cluster.fields import Field
+from eventsched.cluster.translate_numa import node_resource_topology
 from eventsched.cluster.translate_selectors import label_map, label_selector
 from eventsched.domain.registry import (
     AnyObject,
@@ -107,6 +108,7 @@ READINGS: dict[str, tuple[str, Reading]] = {
     "VolumeAttachment": ("storage.k8s.io", translate_volumes.attachment),
     "PodDisruptionBudget": ("policy", _budget),
     "ElasticQuota": ("scheduling.x-k8s.io", _elastic_quota),
+    "NodeResourceTopology": ("topology.node.k8s.io", node_resource_topology),
 }
 """Kind → its API group, and how an object of it is read (``defaults`` as for translate.pod)."""
 

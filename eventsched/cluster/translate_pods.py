@@ -5,6 +5,7 @@ from typing import Any
 
 from eventsched.cluster.fields import Field
 from eventsched.cluster.translate_metadata import annotations, instant, owner, uid_of
+from eventsched.cluster.translate_numa import is_guaranteed
 from eventsched.cluster.translate_requests import Resizes, pod_level
 from eventsched.cluster.translate_selectors import (
     PREFERRED,
@@ -114,6 +115,7 @@ def _pod_spec(
             spec.get("topologySpreadConstraints"), labels if defaults else None
         ),
         needed_features=_needed_features(spec),
+        guaranteed=is_guaranteed(spec, defaults=defaults),
         **_affinity(spec.get("affinity"), labels if defaults else None),
     )
 

@@ -37,6 +37,8 @@ def digest_of(
         digest.update(canonical({"workBudget": state.work_budget}))
     if samples := state.nodes.samples.held():
         digest.update(canonical(samples))
+    if topologies := state.topologies.summary():
+        digest.update(canonical({"topologies": topologies}))
     digest.update(canonical({name: kept for name, kept in state.memory.items() if kept}))
     return digest.hexdigest()
 

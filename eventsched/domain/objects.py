@@ -128,7 +128,8 @@ class PodSpec(Frozen, frozen=True, dict=True, weakref=True):
 
     ``requests`` are the pod-level ones, None where the pod has none. ``image_volumes`` are the
     references of volumes of type image. ``needed_features`` are the features that its node's
-    kubelet must declare, sorted by name.
+    kubelet must declare, sorted by name. ``guaranteed`` says that the pod is of that class of
+    quality of service.
     """
 
     containers: tuple[Container, ...] = ()
@@ -146,6 +147,7 @@ class PodSpec(Frozen, frozen=True, dict=True, weakref=True):
     preferred_anti_affinity: tuple[WeightedAffinityTerm, ...] = ()
     spread: tuple[SpreadConstraint, ...] = ()
     needed_features: tuple[str, ...] = ()
+    guaranteed: bool = False
 
     @cached_property
     def key(self) -> bytes:

@@ -181,6 +181,29 @@ class ElasticQuota(ClusterObject, frozen=True):
     max: Resources | None = None
 
 
+class NumaZone(Frozen, frozen=True):
+    """A NUMA zone of a node. ``available`` are the resources that it reports, and how much of each
+    is free (millicores, bytes, counts); ``costs`` are (number of a zone, distance to it)."""
+
+    number: int
+    available: Resources = {}
+    costs: tuple[tuple[int, int], ...] = ()
+
+
+class NodeResourceTopology(ClusterObject, frozen=True):
+    """The NUMA zones of the node of that name (topology.node.k8s.io/v1alpha2), by their numbers.
+    ``policy`` and ``scope`` are those of the kubelet's topology manager, ``most_zones`` how many
+    zones it combines at most. ``fingerprint`` is that of the pods on the node when it was written,
+    "" for none; with ``only_exclusive`` it covers pods with exclusive resources alone."""
+
+    policy: str = "none"
+    scope: str = "container"
+    most_zones: int = 8
+    zones: tuple[NumaZone, ...] = ()
+    fingerprint: str = ""
+    only_exclusive: bool = False
+
+
 AnyObject = (
     Namespace
     | Service
@@ -196,6 +219,7 @@ AnyObject = (
     | VolumeAttachment
     | PodDisruptionBudget
     | ElasticQuota
+    | NodeResourceTopology
 )
 TYPES: dict[str, type[ClusterObject]] = {kind.__name__: kind for kind in AnyObject.__args__}
 """Type name → type."""

@@ -13,9 +13,10 @@ from eventsched.domain.consultations import Consultation, ExtenderAnswered, Exte
 from eventsched.domain.objects import Node, Pod
 from eventsched.domain.preemptions import Eviction, Preemptions
 from eventsched.domain.records import PluginOverran, Queue, SamplesTaken
-from eventsched.domain.registry import AnyObject
+from eventsched.domain.registry import AnyObject, NodeResourceTopology
 from eventsched.domain.reservations import Reservation
 from eventsched.domain.state import PodState, SchedulerState
+from eventsched.domain.topologies import Report
 from eventsched.domain.verdicts import ScoreColumn, Verdict
 from eventsched.domain.writes import Write
 
@@ -67,6 +68,14 @@ class KeptConsultation(msgspec.Struct, frozen=True, array_like=True):
     answered: list[ExtenderAnswered]
 
 
+class KeptReport(msgspec.Struct, frozen=True, array_like=True):
+    """What Report holds, field by field."""
+
+    current: NodeResourceTopology
+    uncovered: dict[str, bool]
+    is_settled: bool
+
+
 class Snapshot(msgspec.Struct, frozen=True):
     """A whole state. ``nodes`` has a name for every row that there ever was, and the node where it
     still exists; ``resources`` are in the order of their columns; of ``pods`` those that hold a
@@ -95,6 +104,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     serves: str = ""
     flags: tuple[int, ...] = ()
     work_budget: int = 0
+    topologies: dict[str, KeptReport] = {}
 
 
 _encoder = msgspec.json.Encoder()
@@ -127,6 +137,7 @@ def encode(state: SchedulerState) -> bytes:
             serves=state.serves,
             flags=state.flags,
             work_budget=state.work_budget,
+            topologies={n: _kept(KeptReport, r) for n, r in state.topologies.all().items()},
             registry=list(state.registry.everything()),  # type: ignore[arg-type]
         )
     )
@@ -150,6 +161,9 @@ def restore(state: SchedulerState, body: bytes) -> None:
         state.put_back(pod_state)
     for uid, held in kept.reservations.items():
         state.reservations[uid] = _filled(Reservation.__new__(Reservation), held)
+    for name, report in kept.topologies.items():
+        held_report = Report(report.current, report.uncovered, is_settled=report.is_settled)
+        state.topologies.put_back(name, held_report)
     state.memory.update(kept.memory)
     state.now, state.seed, state.order = kept.now, kept.seed, kept.order
     state.housed = kept.housed
@@ -181,7 +195,7 @@ def _kept_consultation(found: Consultation | None) -> KeptConsultation | None:
     return None if found is None else KeptConsultation(found.asked, found.answered)
 
 
-def _kept(kind: Any, source: PodState | Reservation) -> Any:
+def _kept(kind: Any, source: PodState | Reservation | Report) -> Any:
     return kind(*(getattr(source, name) for name in kind.__struct_fields__))
 
 

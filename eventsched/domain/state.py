@@ -6,19 +6,17 @@ are read. Heaps, caches and column digests are derived elsewhere and hold nothin
 
 from collections.abc import Callable
 from typing import Any
-from weakref import WeakValueDictionary
 
 import msgspec
 
 from eventsched.domain import records
-from eventsched.domain.columns import NodeTable
 from eventsched.domain.consultations import Consultation
 from eventsched.domain.digest import digest_of
-from eventsched.domain.objects import Pod, PodSpec, intern
+from eventsched.domain.objects import Pod
+from eventsched.domain.places import PodPlaces
 from eventsched.domain.preemptions import Eviction, Preemptions
-from eventsched.domain.quotas import Quotas
 from eventsched.domain.records import Outcome, Record
-from eventsched.domain.registry import TYPES, Registry
+from eventsched.domain.registry import TYPES, NodeResourceTopology
 from eventsched.domain.reservations import Reservation
 from eventsched.domain.standing import PodState
 from eventsched.domain.stimuli import in_force, serves, work_budget
@@ -34,10 +32,11 @@ _CONSEQUENTIAL = (
 """Facts whose consequences are events of their own."""
 
 
-class SchedulerState:
+class SchedulerState(PodPlaces):
     """Everything that decisions depend on, folded from the log."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.now = 0
         self.seed = ""
         self.timeline = ""
@@ -53,30 +52,22 @@ class SchedulerState:
         """Units of work that an attempt may take at most; 0 where there is no bound."""
         self.order = 0
         """Moves between queues so far."""
-        self.housed = 0
-        """Times that a pod came to a node so far."""
         self.position = 0
         """Records applied so far."""
         self.next_start = 0
         """The node that the next search begins with that may stop early (upstream:
         nextStartNodeIndex)."""
-        self.nodes = NodeTable()
-        self.registry = Registry()
         self.preemptions = Preemptions()
         self.consultation: Consultation | None = None
         """What extenders were asked for the attempt under way."""
         self.overruns: list[records.PluginOverran] = []
         """Calls of plugins that are not made, as they take too long."""
-        self.pods: dict[str, PodState] = {}
-        self.quotas = Quotas(self.registry, self.pods)
         self.reservations: dict[str, Reservation] = {}
         self.memory: dict[str, dict[str, Any]] = {}
         self.verdicts: list[Verdict | None] = [None]
         self.verdict_numbers: dict[Verdict, int] = {}
         self.scorings: list[tuple[ScoreColumn, ...]] = [()]
         self.scoring_numbers: dict[tuple[ScoreColumn, ...], int] = {}
-        self._specs = WeakValueDictionary[bytes, PodSpec]()
-        self._homeless: dict[str, dict[str, None]] = {}
         self._branches: dict[type[Record], Callable[[Any], None]] = {
             records.StreamStarted: self._stream_started,
             records.TermBegan: self._term_began,
@@ -87,7 +78,7 @@ class SchedulerState:
             records.PodAdded: self._pod_added,
             records.PodUpdated: self._pod_updated,
             records.PodDeleted: self._pod_deleted,
-            records.ObjectChanged: lambda changed: self.registry.put(changed.object),
+            records.ObjectChanged: self._object_changed,
             records.ObjectDeleted: self._object_deleted,
             records.EvictionSucceeded: self._eviction_succeeded,
             records.EvictionFailed: self._eviction_failed,
@@ -165,12 +156,14 @@ class SchedulerState:
         state = self.pods[added.pod.uid] = PodState(self._interned(added.pod))
         state.number = self.position
         self._house(state, state.pod.node_name)
+        self.topologies.move(state, "", reserved=False)
         if not state.bound:
             self._nominate(state, state.pod.nominated_node)
 
     def _pod_updated(self, updated: records.PodUpdated) -> None:
         state = self.pods[updated.pod.uid]
         held = self.reservations.get(updated.pod.uid)
+        home = state.home
         self._house(state, "")
         before, node = state.pod, state.pod.node_name
         state.pod = self._interned(updated.pod)
@@ -183,6 +176,7 @@ class SchedulerState:
             if held is not None and (held.node != state.pod.node_name or not held.intended):
                 del self.reservations[updated.pod.uid]
         self._house(state, state.pod.node_name or (held.node if held else ""))
+        self.topologies.move(state, home, reserved=False)
         self._nominate(state, self._nominated_now(state, before))
         if state.pod.deleting:
             self.preemptions.evicting.pop(state.pod.uid, None)
@@ -198,7 +192,7 @@ class SchedulerState:
 
     def _pod_deleted(self, deleted: records.PodDeleted) -> None:
         state = self.pods[deleted.uid]
-        self._house(state, "")
+        self._rehouse(state, "")
         self._nominate(state, "")
         self.preemptions.evicting.pop(deleted.uid, None)
         del self.pods[deleted.uid]
@@ -226,8 +220,16 @@ class SchedulerState:
         if held is not None and held.attempt == made.attempt:
             held.written(made.write)
 
+    def _object_changed(self, changed: records.ObjectChanged) -> None:
+        self.registry.put(changed.object)
+        if isinstance(changed.object, NodeResourceTopology):
+            self.topologies.put(changed.object)
+
     def _object_deleted(self, deleted: records.ObjectDeleted) -> None:
-        self.registry.remove(TYPES[deleted.type], deleted.namespace, deleted.name)
+        kind = TYPES[deleted.type]
+        self.registry.remove(kind, deleted.namespace, deleted.name)
+        if kind is NodeResourceTopology:
+            self.topologies.remove(deleted.name)
 
     def _extender_answered(self, answered: records.ExtenderAnswered) -> None:
         assert self.consultation is not None
@@ -247,7 +249,7 @@ class SchedulerState:
             state.attempts = replied.attempt
             self._nominate(state, "")
             self.reservations[replied.uid] = Reservation.of(replied.node, replied.attempt)
-            self._house(state, replied.node)
+            self._rehouse(state, replied.node)
 
     def _end_attempt(self, uid: str) -> None:
         """A pod's attempt is over."""
@@ -300,7 +302,7 @@ class SchedulerState:
             state.rejectors = state.pending = ()
             self._nominate(state, "")
             self.reservations[decided.uid] = Reservation(decided)
-            self._house(state, decided.node)
+            self._rehouse(state, decided.node)
 
     def _permit_granted(self, granted: records.PermitGranted) -> None:
         del self.reservations[granted.uid].waits[granted.plugin]
@@ -313,7 +315,7 @@ class SchedulerState:
 
     def _pod_unreserved(self, unreserved: records.PodUnreserved) -> None:
         del self.reservations[unreserved.uid]
-        self._house(self.pods[unreserved.uid], "")
+        self._rehouse(self.pods[unreserved.uid], "")
 
     def _pod_skipped(self, skipped: records.PodSkipped) -> None:
         self.pods[skipped.uid].queue = None
@@ -327,6 +329,7 @@ class SchedulerState:
         state.pod = msgspec.structs.replace(state.pod, node_name=bound.node)
         if state.row >= 0:
             self.nodes.residents[state.row][bound.uid] = state.pod
+        self.topologies.move(state, state.home, reserved=True)
 
     def _preemption_decided(self, decided: records.PreemptionDecided) -> None:
         self._nominate(self.pods[decided.uid], decided.node)
@@ -352,47 +355,7 @@ class SchedulerState:
         else:
             memory[changed.key] = changed.value
 
-    # --- books ----------------------------------------------------------------------------
-
-    def _interned(self, pod: Pod) -> Pod:
-        spec = intern(pod.spec, self._specs)
-        return pod if spec is pod.spec else msgspec.structs.replace(pod, spec=spec)
-
-    def _house(self, state: PodState, node: str) -> None:
-        """Moves a pod's bookings to a node, from wherever they were; "" takes them off. A pod whose
-        node is not known (yet, or any more) is booked as soon as a node of that name is there."""
-        if state.row >= 0:
-            self.nodes.place(state.row, state.pod, -1)
-            state.row = -1
-        elif state.home:
-            homeless = self._homeless[state.home]
-            del homeless[state.pod.uid]
-            if not homeless:
-                del self._homeless[state.home]
-        if state.home:
-            self.quotas.place(state, -1)
-        state.home = node
-        if node:
-            self.quotas.place(state, 1)
-            self.housed += 1
-            state.came = self.housed
-            self._lodge(state)
-
-    def put_back(self, state: PodState) -> None:
-        """Books a pod from a snapshot, in the order in which pods came: that decides who goes."""
-        state.pod = self._interned(state.pod)
-        if state.row >= 0:
-            self.nodes.place(state.row, state.pod)
-        elif state.home:
-            self._homeless.setdefault(state.home, {})[state.pod.uid] = None
-
-    def _lodge(self, state: PodState) -> None:
-        row = self.nodes.rows.get(state.home)
-        if row is None:
-            self._homeless.setdefault(state.home, {})[state.pod.uid] = None
-        else:
-            state.row = row
-            self.nodes.place(row, state.pod)
+    # --- questions ------------------------------------------------------------------------
 
     def digest(self) -> str:
         """Whether two states would decide alike: 32 hex digits, see ``digest_of``."""

@@ -20,6 +20,7 @@ _OF_PLUGINS = {
     "DynamicResources": "a kube-scheduler: pods with resource claims are not scheduled here",
     "Coscheduling": "more members of its group, and room for all of them at once",
     "CapacityScheduling": "room in its namespace's ElasticQuota",
+    "NodeResourceTopologyMatch": "a node with what it asks for in one NUMA zone",
     "FirstScheduledNode": "room on the node that is remembered, or `eventsched sticky forget`",
     "NodeGroup": "a node whose label nodeGroup equals the pod's",
     "PriorityLabel": "a node with the label that the plugin scores by",

@@ -37,7 +37,7 @@ for changes; ``nodes`` is the row of the pod's node, empty where that is gone. `
 words for a preparation that takes too long. All plugins prepare at the same time.
 """
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Flag, StrEnum, auto
 from typing import Any, ClassVar, NamedTuple, Protocol
@@ -49,6 +49,7 @@ from eventsched.domain.objects import Node, Pod, canonical
 from eventsched.domain.preemptions import Preemptions
 from eventsched.domain.quotas import Quotas
 from eventsched.domain.registry import ClusterObject, Registry
+from eventsched.domain.topologies import Topologies, no_topologies
 from eventsched.domain.verdicts import Code, Normalization
 from eventsched.domain.views import NodeView
 from eventsched.scheduling.delays import Awaiting, Preparation, Wait
@@ -241,9 +242,10 @@ class Cycle:
     so it must be JSON values under string keys. ``scratch`` is for the calling plugin's own use
     between its extension points in the attempt, under its name, and is never stored. ``registry``
     holds the cluster's other objects, ``groups`` the known pods by group, ``quotas`` what
-    namespaces use, ``preemptions`` the pods nominated to nodes: all to be read. At Unreserve
-    ``sender`` is the plugin that has rejected the pod while it waited. ``is_strict`` says that a
-    score out of range fails the attempt, as in streams of 0.1.
+    namespaces use, ``topologies`` what is known of NUMA zones, ``preemptions`` the pods nominated
+    to nodes: all to be read. ``schedulers`` are the names of the profiles. At Unreserve ``sender``
+    is the plugin that has rejected the pod while it waited. ``is_strict`` says that a score out of
+    range fails the attempt, as in streams of 0.1.
     """
 
     now: int
@@ -263,6 +265,8 @@ class Cycle:
     quotas: Quotas = field(default_factory=lambda: Quotas(Registry(), {}))
     preemptions: Preemptions = field(default_factory=Preemptions)
     is_strict: bool = False
+    topologies: Topologies = field(default_factory=no_topologies)
+    schedulers: Collection[str] = ()
 
     @property
     def memory(self) -> Mapping[str, Any]:

@@ -140,6 +140,8 @@ class Ledger:
             preemptions=self.state.preemptions,
             is_strict=bool(self.state.in_force)
             and Behaviour.SPARES_OTHER_NODES not in self.state.flags,
+            topologies=self.state.topologies,
+            schedulers=self.profiles.keys(),
         )
 
     def _note_group(self, uid: str) -> None:

@@ -103,6 +103,7 @@ POD = Pod(
             ),
         ),
         needed_features=("RestartAllContainersOnContainerExits",),
+        guaranteed=True,
     ),
     volumes=(
         PodVolume(name="data", claim="web-0-data", ephemeral=True),
@@ -190,6 +191,15 @@ OBJECTS: list[registry.AnyObject] = [
     ),
     registry.ElasticQuota(
         name="team", namespace="shop", min={"cpu": 4000}, max={"cpu": 8000, "example.com/gpu": 2}
+    ),
+    registry.NodeResourceTopology(
+        name="n1",
+        policy="single-numa-node",
+        scope="pod",
+        most_zones=4,
+        zones=(registry.NumaZone(number=0, available={"cpu": 4000}, costs=((0, 10), (1, 21))),),
+        fingerprint="pfp0v001b92008c14168b3a6",
+        only_exclusive=True,
     ),
 ]
 PROMISE = BindVolume(volume="v1", namespace="shop", claim="web-0-data", claim_uid="c1")
@@ -407,6 +417,7 @@ def test_the_examples_leave_out_no_field() -> None:
     assert {name for each in volumes for name in each} == set(PodVolume.__struct_fields__)
     cluster_wide = {registry.Namespace, registry.PersistentVolume, registry.StorageClass}
     cluster_wide |= {registry.CSINode, registry.CSIDriver, registry.VolumeAttachment}
+    cluster_wide.add(registry.NodeResourceTopology)
     for each in OBJECTS:
         without = {"namespace"} if type(each) in cluster_wide else set()
         fields = set(type(each).__struct_fields__) | {"type"}

@@ -110,7 +110,7 @@ def test_plugins_by_values() -> None:
 
 
 def test_values_of_scheduler_plugins_install_unchanged() -> None:
-    """What they say of the scheduler holds; a plugin that there is none of is left out."""
+    """What they say of the scheduler and its plugins holds."""
     objects = templated(**DOCUMENT)
     found = check(configuration(objects), "eventsched.yaml", IN_TREE)
     assert found.problems == ()
@@ -120,7 +120,11 @@ def test_values_of_scheduler_plugins_install_unchanged() -> None:
     assert profile.points["queueSort"] == ("Coscheduling",)
     assert {"CapacityScheduling", "Coscheduling"} < {*profile.points["preFilter"]}
     assert {"NodeResourcesAllocatable", "Priority"} < {*profile.points["score"]}
-    assert profile.args == {"Coscheduling": {"permitWaitingTimeSeconds": 10}}
+    assert "NodeResourceTopologyMatch" in profile.points["filter"]
+    assert profile.args == {
+        "Coscheduling": {"permitWaitingTimeSeconds": 10},
+        "NodeResourceTopologyMatch": {"scoringStrategy": {"type": "MostAllocated"}},
+    }
     spec = the(objects, "Deployment")["spec"]["template"]["spec"]
     assert spec["nodeSelector"] == {"disk": "fast"}
     assert not {"priorityClassName", "affinity", "tolerations"} & {*spec}
@@ -130,8 +134,21 @@ def test_values_of_scheduler_plugins_install_unchanged() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("plugin", "plural"),
+    [
+        ("CapacityScheduling", "elasticquotas"),
+        ("NodeResourceTopologyMatch", "noderesourcetopologies"),
+    ],
+)
+def test_rights_of_one_plugin(plugin: str, plural: str) -> None:
+    """Those for the objects that it reads."""
+    (role,) = of_kind(templated(plugins={"enabled": [plugin]}), "ClusterRole")
+    assert [rule["resources"] for rule in role["rules"]] == [[plural]]
+
+
 def test_values_that_mean_nothing_are_named(tmp_path: Path) -> None:
-    """Each of them, and the plugins that are left out; without any there is no warning."""
+    """Each of them; without any there is no warning."""
     text = notes(tmp_path / "document", **DOCUMENT, extra=5)
     told = text.split("WARNING: ")[1:]
     assert [each.strip() for each in told[0].splitlines()[1:] if each] == [
@@ -140,12 +157,9 @@ def test_values_that_mean_nothing_are_named(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert [each.splitlines()[0] for each in told[1:]] == [
         "there is no controller. Nobody writes the status of ElasticQuotas and PodGroups, and no",
-        "these plugins are left out, with their pluginConfig, because eventsched does not have "
-        "them:",
         "DefaultPreemption goes before CapacityScheduling and evicts pods without a look at "
         "quotas;",
     ]
-    assert "NodeResourceTopologyMatch" in told[2]
     assert "WARNING" not in notes(tmp_path / "own", plugins={"enabled": ["Priority"]})
 
 

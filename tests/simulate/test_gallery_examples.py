@@ -66,6 +66,10 @@ def nodes_of(folder: Path) -> dict[str, str]:
             },
         ),
         (
+            "NodeResourceTopologyMatch",
+            {"aligned": "whole", "two-containers": "split", "too-large": WAITS},
+        ),
+        (
             "NodeResourcesAllocatable", {"web-0": "small", "web-1": "small", "web-2": "medium"},
         ),
         ("NetworkTraffic", {f"web-{number}": "node01" for number in range(3)}),

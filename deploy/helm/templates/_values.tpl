@@ -10,16 +10,6 @@
 {{- join "," $names -}}
 {{- end -}}
 
-{{- /* Plugins of scheduler-plugins that there are none of here: they are left out, and named. */ -}}
-{{- define "eventsched.lacking" -}}
-{{- $enabled := include "eventsched.enabled" . | splitList "," -}}
-{{- $lacking := list -}}
-{{- range list "NodeResourceTopologyMatch" }}
-{{- if has . $enabled }}{{ $lacking = append $lacking . }}{{ end }}
-{{- end -}}
-{{- join "," $lacking -}}
-{{- end -}}
-
 {{- /* Values that mean nothing here, with commas between them. */ -}}
 {{- define "eventsched.unused" -}}
 {{- $known := dict

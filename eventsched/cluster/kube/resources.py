@@ -62,7 +62,11 @@ OPTIONAL = (
     Resource(
         "ElasticQuota", "scheduling.x-k8s.io", "elasticquotas", version="v1alpha1", optional=True
     ),
-)
+    Resource(
+        "NodeResourceTopology", "topology.node.k8s.io", "noderesourcetopologies",
+        version="v1alpha2", optional=True,
+    ),
+)  # fmt: skip
 """Those that plugins ask for (``reads_objects``)."""
 
 

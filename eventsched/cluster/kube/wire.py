@@ -206,3 +206,6 @@ class Object(TypedDict, total=False):
     capacity: Any
     maximumVolumeSize: Any
     nodeTopology: Any
+    topologyPolicies: Any
+    attributes: Any
+    zones: Any

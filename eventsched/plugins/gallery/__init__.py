@@ -12,6 +12,7 @@ from eventsched.plugins.gallery.multipoint_communicating import MultipointCommun
 from eventsched.plugins.gallery.network_traffic import NetworkTraffic
 from eventsched.plugins.gallery.node_group import MyCustomPlugin, NodeGroup
 from eventsched.plugins.gallery.node_hardware import NodeHardware
+from eventsched.plugins.gallery.node_resource_topology_match import NodeResourceTopologyMatch
 from eventsched.plugins.gallery.node_resources_allocatable import NodeResourcesAllocatable
 from eventsched.plugins.gallery.priority_label import Priority, PriorityLabel
 from eventsched.plugins.gallery.random_score import RandomScore
@@ -28,6 +29,7 @@ GALLERY: tuple[type[Any], ...] = (
     NetworkTraffic,
     NodeGroup,
     NodeHardware,
+    NodeResourceTopologyMatch,
     NodeResourcesAllocatable,
     Priority,
     PriorityLabel,

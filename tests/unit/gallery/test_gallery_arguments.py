@@ -50,6 +50,38 @@ HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfigura
             "{resources: [{name: cpu, weight: 9223372036854775807}, {name: a.b/c, weight: 1}]}",
             "args.resources: the weights add up to more than 9223372036854775807; divide",
         ),
+        (
+            "NodeResourceTopologyMatch", "{scoringStrategy: {type: Least}}",
+            "args.scoringStrategy.type: 'Least' is not supported; use MostAllocated, ",
+        ),
+        (
+            "NodeResourceTopologyMatch", "{scoringStrategy: {resources: [{name: cpu}]}}",
+            "args.scoringStrategy.type: '' is not supported",
+        ),
+        (
+            "NodeResourceTopologyMatch",
+            "{scoringStrategy: {type: LeastAllocated, resources: [{name: a, weight: "
+            "9007199254740992}, {name: b}]}}",
+            "args.scoringStrategy.resources: the weights add up to more than 9007199254740992",
+        ),
+        (
+            "NodeResourceTopologyMatch", "{preemptionMode: Enabled}",
+            "args.preemptionMode: 'Enabled' is not supported; remove it or use Disabled",
+        ),
+        (
+            "NodeResourceTopologyMatch", "{cache: {resyncMethod: All}}",
+            "args.cache.resyncMethod: 'All' is not supported; remove it or use Autodetect",
+        ),
+        (
+            "NodeResourceTopologyMatch", "{cache: {resyncScope: OnlyResources}}",
+            "args.cache.resyncScope: 'OnlyResources' is not supported",
+        ),
+        (
+            "NodeResourceTopologyMatch", "{cache: {foreignPodsDetect: Some}}",
+            "args.cache.foreignPodsDetect: 'Some' is not supported; use All, None or Only",
+        ),
+        ("NodeResourceTopologyMatch", "{cache: {informer: Shared}}", "did you mean 'informerMode'"),
+        ("NodeResourceTopologyMatch", "{cacheResyncPeriodSeconds: 5s}", "a string where an int"),
         ("FirstScheduledNode", "{ttl: soon}", "args.ttl: 'soon' is not a duration; write one such"),
         ("FirstScheduledNode", "{ttl: -1s}", "args.ttl: -1s is out of range; use 1s or more"),
         ("FirstScheduledNode", "{ttl: 1ns}", "args.ttl: 1ns is out of range; use 1s or more"),
