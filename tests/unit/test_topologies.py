@@ -90,7 +90,7 @@ def test_an_object_holds_once_its_fingerprint_is_that_of_the_pods() -> None:
     """An older one does not; nor does it while a bind is under way."""
     it = engine(report("4"))
     place(it, pod("a"))
-    observed(it, report("4", zone="noise"))
+    observed(it, report("6"))
     assert not fits(it, "3")
     observed(it, report("3", "a", "b"))
     assert not fits(it, "3")
@@ -103,10 +103,10 @@ def test_a_reservation_that_fails_gives_back_what_it_took() -> None:
     it = engine(report("4"))
     observed(it, *added(pod("a")))
     attempted(it)
-    observed(it, report("4"))
-    assert not fits(it, "3")
+    observed(it, report("5"))
+    assert (fits(it, "3"), fits(it, "4")) == (True, False)
     observed(it, records.BindFailed(uid="a", node="n1", message="refused"), at=SECOND)
-    assert fits(it, "4")
+    assert fits(it, "5")
 
 
 def test_a_pod_that_is_gone_counts_no_more() -> None:
@@ -159,6 +159,17 @@ def test_pods_of_others(mode: str, cpu: str, expected: bool, is_first: bool) -> 
         found = observed(it, report("4", "f"), at=20 * SECOND)
         assert [each.uid for each in found if isinstance(each, PodQueued)] == ["waits"]
     assert fits(it, "4")
+
+
+def test_a_pod_that_was_placed_for_another_scheduler_is_not_foreign() -> None:
+    """As those are that an extender's answer has placed."""
+    it = engine(report("4"))
+    placed = pod("a", scheduler_name="other")
+    observed(it, *added(placed))
+    it.state.apply(
+        records.ExtenderReplied(number=1, verb="bind", uid="a", node="n1", attempt=1), SECOND
+    )
+    assert (fits(it, "2"), fits(it, "3")) == (True, False)
 
 
 def test_own_pods_that_were_there_before_do_not_count() -> None:
