@@ -109,7 +109,7 @@ def is_guaranteed(spec: Field, *, defaults: bool) -> bool:
         for each in spec.get(name).items()
     ]
     whole = spec.get("resources")
-    if any(_counted(whole.get(name)) for name in ("requests", "limits")):
+    if whole.value is not None and any(_counted(whole.get(n)) for n in ("requests", "limits")):
         parts = [whole]
     wanted, allowed = dict.fromkeys((CPU, MEMORY), 0), dict.fromkeys((CPU, MEMORY), 0)
     for part in parts:

@@ -7,10 +7,11 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eventsched.domain import records
+from eventsched.domain import records, snapshot
 from eventsched.domain.fingerprints import fingerprint
 from eventsched.domain.objects import Container, Pod, PodSpec
 from eventsched.domain.registry import NodeResourceTopology, NumaZone
+from eventsched.domain.state import SchedulerState
 from eventsched.plugins.gallery.node_resource_topology_match import (
     NodeResourceTopologyMatch,
     NodeResourceTopologyMatchArgs,
@@ -200,6 +201,9 @@ def test_what_is_not_covered_yet(strategy: str, happened: list[Any], spec: PodSp
             if name in stale:
                 rule[row] = refused_as_stale(spec)
         assert answers(it, plugin, spec) == rule
+    restored = SchedulerState()
+    snapshot.restore(restored, snapshot.encode(it.state))
+    assert restored.digest() == it.state.digest()
     followed = answers(it, plugin, spec)
     plugin._columns = None
     assert answers(it, plugin, spec) == followed

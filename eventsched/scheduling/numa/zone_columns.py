@@ -30,6 +30,9 @@ UNKNOWN_COST = 255
 ABSENT = -1
 """The number of a zone that a node does not have."""
 
+_RESOURCES = 64
+"""So many columns may have been made before it is looked which of them are still in use."""
+
 PASSTHROUGH, OVER_RESERVE, DISCARD = range(3)
 """How a report is read: the newest object as it is; the one that holds, without what pods take that
 it does not cover; the newest, and none while a bind is under way."""
@@ -86,6 +89,7 @@ class ZoneColumns:
         self.table, self.topologies, self.reading = table, topologies, reading
         self._seen: tuple[int, int] | None = None
         self._index: dict[str, int] = {}
+        self._most_resources = _RESOURCES
         self._allocate(0, 1, 1)
 
     def _allocate(self, size: int, zones: int, resources: int) -> None:
@@ -120,10 +124,15 @@ class ZoneColumns:
         now = (table.node_journal.end, topologies.end)
         if self._seen == now:
             return
-        names = self._changed()
-        self._seen = now
-        reports = {name: self._read(name) for name in names}
+        reports = {name: self._read(name) for name in self._changed()}
         self._fit(reports)
+        if len(self._index) > self._most_resources:
+            # Names that no object has any more would stay for ever.
+            self._seen = None
+            reports = {name: self._read(name) for name in self._changed()}
+            self._fit(reports)
+            self._most_resources = max(_RESOURCES, 2 * len(self._index))
+        self._seen = now
         for name, found in reports.items():
             row = table.rows.get(name)
             if row is not None:

@@ -4,6 +4,7 @@ worked out from its rule."""
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from eventsched.domain import records
@@ -17,7 +18,7 @@ from eventsched.plugins.gallery.node_resource_topology_match import (
     ScoringStrategy,
 )
 from eventsched.scheduling.engine import Engine
-from tests.builders import added, attempted, engine_of, observed
+from tests.builders import SECOND, added, attempted, engine_of, observed
 from tests.zones import CONTAINER, POD, amounts, node_of, seen, topology, zone, zoned_pod
 
 NO_POD, NO_CONTAINER = "cannot align pod", "cannot align container"
@@ -181,6 +182,60 @@ def test_a_node_without_an_object_passes() -> None:
     assert it.judge(pod).feasible == 0
     observed(it, records.ObjectDeleted(type="NodeResourceTopology", namespace="", name="by-pod"))
     assert it.judge(pod).feasible == 1
+
+
+def test_resources_that_no_object_has_any_more_take_no_room() -> None:
+    """An agent that invents a name each time."""
+    plugin = NodeResourceTopologyMatch()
+    it = engine_of(plugin)
+    observed(it, *seen(NODES["node1"]))
+    fits, large = guaranteed(cpu="8", memory="1Gi"), guaranteed(cpu="9", memory="1Gi")
+    for number in range(300):
+        zones = zone(0, cpu="8", memory="8Gi", **{f"example.com/d{number}": "1"})
+        observed(it, records.ObjectChanged(object=topology("node1", zones)))
+        assert (it.judge(fits).feasible, it.judge(large).feasible) == (1, 0)
+    columns = plugin._columns
+    assert columns is not None
+    assert columns.zones(np.array([0])).available.shape[2] <= 128
+
+
+# --- waking -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (topology("n1", zone(0, cpu="6", memory="8Gi")), True),
+        (topology("n2", zone(0, cpu="6", memory="8Gi")), True),
+        (topology("n2", zone(0, cpu="4", memory="8Gi"), zone(1, cpu="4", memory="8Gi")), False),
+        (topology("n1", zone(0, cpu="3", memory="8Gi")), False),
+        (topology("n1", zone(0, cpu="3", memory="8Gi"), policy="None"), True),
+        (topology("unknown", zone(0, cpu="6", memory="8Gi")), False),
+    ],
+)
+def test_what_wakes_a_pod(change: NodeResourceTopology, *, expected: bool) -> None:
+    """An object by which it passes on its node."""
+    small = (topology(name, zone(0, cpu="4", memory="8Gi")) for name in ("n1", "n2"))
+    it = engine(*small)
+    observed(it, *added(guaranteed(cpu="5", memory="1Gi")))
+    attempted(it)
+    made = observed(it, records.ObjectChanged(object=change), at=20 * SECOND)
+    assert any(isinstance(each, records.PodQueued) for each in made) is expected
+
+
+def test_nodes_and_pods_wake_a_pod() -> None:
+    """A node without an object, a device that a node offers now, and the pod's own change."""
+    plain = topology("n1", zone(0, cpu="4", memory="8Gi"))
+    for stimulus in (
+        *added(node_of(topology("n2", zone(0, cpu="1", memory="1Gi")))),
+        records.NodeUpdated(node=node_of(plain, old_nic=2)),
+        records.PodUpdated(pod=guaranteed(cpu="1", memory="1Gi")),
+    ):
+        it = engine(plain)
+        observed(it, *added(guaranteed(cpu="1", memory="1Gi", old_nic="1")))
+        attempted(it)
+        made = observed(it, stimulus, at=20 * SECOND)
+        assert any(isinstance(each, records.PodQueued) for each in made), stimulus
 
 
 # --- Score --------------------------------------------------------------------------------
