@@ -66,7 +66,12 @@ def _parts(pod: Pod) -> int:
     own = len(pod.labels) * _LABEL + len(pod.gates) * _LABEL
     own += (len(pod.volumes) + len(pod.resource_claims)) * _QUESTION
     own += sum(len(volume.identity) for volume in pod.volumes) * _PART
-    return own + _of_nodes(spec) + _of_pods(spec) + _of_resources(spec)
+    of_spec: int | None = spec.__dict__.get("_work_parts")
+    if of_spec is None:  # once for each shape of pod
+        of_spec = spec.__dict__["_work_parts"] = (
+            _of_nodes(spec) + _of_pods(spec) + _of_resources(spec)
+        )
+    return own + of_spec
 
 
 def _of_nodes(spec: PodSpec) -> int:
