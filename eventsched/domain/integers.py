@@ -1,9 +1,10 @@
-"""Integers: those that people write into labels and annotations, and int64 as Go has it."""
+"""Integers that people write into labels and annotations."""
 
 import re
 
+from eventsched.domain.int64 import LARGEST, SMALLEST
+
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
-_SMALLEST, _LARGEST = -(2**63), 2**63 - 1
 
 
 def integer(text: str | None) -> int | None:
@@ -12,9 +13,4 @@ def integer(text: str | None) -> int | None:
     if text is None or not _INTEGER.fullmatch(text):
         return None
     number = int(text)
-    return number if _SMALLEST <= number <= _LARGEST else None
-
-
-def wrapped(number: int) -> int:
-    """A number as int64 holds it."""
-    return (number + 2**63) % 2**64 - 2**63
+    return number if SMALLEST <= number <= LARGEST else None

@@ -9,7 +9,7 @@ was on a node before its quota came is only counted after a restart; here it alw
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 
-from eventsched.domain.integers import wrapped
+from eventsched.domain.int64 import LARGEST, wrapped
 from eventsched.domain.objects import (
     CPU,
     EPHEMERAL_STORAGE,
@@ -20,34 +20,24 @@ from eventsched.domain.objects import (
     is_scalar,
 )
 from eventsched.domain.registry import ElasticQuota, Registry
+from eventsched.domain.requests import of_containers
 from eventsched.domain.standing import PodState
 
 STANDARD = (CPU, MEMORY, EPHEMERAL_STORAGE)
 """Resources that are always compared: of what a quota does not name it allows none."""
-_LARGEST = 2**63 - 1
-_UNLIMITED = dict.fromkeys(STANDARD, _LARGEST)
+_UNLIMITED = dict.fromkeys(STANDARD, LARGEST)
 _NOTHING: Resources = {}
 
 
 def request(spec: PodSpec) -> Resources:
-    """What a pod counts with: its containers together or the largest init container, whichever is
-    more, and its overhead. Sidecars count as other init containers do, and requests at pod level
-    do not count (upstream: computePodResourceRequest). Made once for each shape of pod."""
+    """What a pod counts with (upstream: computePodResourceRequest). Made once for each shape of
+    pod."""
     found: Resources | None = spec.__dict__.get("_quota_request")
     if found is None:
-        found = spec.__dict__["_quota_request"] = _computed(spec)
+        total = of_containers(spec)
+        found = {name: total[name] for name in total if name in STANDARD or is_scalar(name)}
+        spec.__dict__["_quota_request"] = found
     return found
-
-
-def _computed(spec: PodSpec) -> Resources:
-    total: Resources = {}
-    for container in spec.containers:
-        _add(total, container.requests)
-    for container in spec.init_containers:
-        for name, amount in container.requests.items():
-            total[name] = max(total.get(name, 0), amount)
-    _add(total, spec.overhead)
-    return {name: total[name] for name in total if name in STANDARD or is_scalar(name)}
 
 
 def _add(total: Resources, more: Mapping[str, int], sign: int = 1) -> None:
@@ -221,7 +211,7 @@ class Usage:
         quota = self._quotas.of(namespace)
         assert quota is not None
         limit = _UNLIMITED if quota.max is None else quota.max
-        return self._is_over_with(namespace, more, limit, _LARGEST)
+        return self._is_over_with(namespace, more, limit, LARGEST)
 
     def is_over_all_with(self, more: Mapping[str, int]) -> bool:
         """Whether all namespaces with quotas together would use more than what all of them are

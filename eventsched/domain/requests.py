@@ -118,3 +118,19 @@ def _raise_to(total: Resources, floor: Resources) -> None:
     for name, value in floor.items():
         if name not in total or total[name] < value:
             total[name] = value
+
+
+def of_containers(spec: PodSpec) -> Resources:
+    """Containers together or the largest init container, whichever is more, and the overhead: what
+    plugins of sigs.k8s.io/scheduler-plugins reckon with. Sidecars count as other init containers
+    do, and requests at pod level do not count. Not bounded to int64."""
+    found: Resources = {}
+    for container in spec.containers:
+        for name, amount in container.requests.items():
+            found[name] = found.get(name, 0) + amount
+    for container in spec.init_containers:
+        for name, amount in container.requests.items():
+            found[name] = max(found.get(name, 0), amount)
+    for name, amount in spec.overhead.items():
+        found[name] = found.get(name, 0) + amount
+    return found

@@ -14,6 +14,7 @@ from eventsched.domain.fingerprints import fingerprint
 from eventsched.domain.int64 import LARGEST
 from eventsched.domain.objects import CPU, MEMORY, Pod, PodSpec, Resources
 from eventsched.domain.registry import NodeResourceTopology, Registry
+from eventsched.domain.requests import of_containers
 from eventsched.domain.standing import PodState
 
 _LONGEST_LOG = 4096
@@ -195,22 +196,11 @@ def _is_exclusive(name: str, amount: int, reported: Collection[str], *, guarante
 
 
 def zone_request(spec: PodSpec) -> Resources:
-    """What a pod counts with in a zone: its containers together or the largest init container,
-    whichever is more, and its overhead. Sidecars count as other init containers do, and requests at
-    pod level do not count (upstream: pkg/util/resource.go GetPodEffectiveRequest). Computed once
-    for each shape of pod."""
+    """What a pod counts with in a zone (upstream: pkg/util/resource.go GetPodEffectiveRequest).
+    Computed once for each shape of pod."""
     found: Resources | None = spec.__dict__.get("_zone_request")
     if found is None:
-        found = {}
-        for container in spec.containers:
-            for name, amount in container.requests.items():
-                found[name] = found.get(name, 0) + amount
-        for container in spec.init_containers:
-            for name, amount in container.requests.items():
-                found[name] = max(found.get(name, 0), amount)
-        for name, amount in spec.overhead.items():
-            found[name] = found.get(name, 0) + amount
         # No zone has as much as int64 holds; more would not fit into a column.
-        found = {name: min(amount, LARGEST) for name, amount in found.items()}
+        found = {name: min(amount, LARGEST) for name, amount in of_containers(spec).items()}
         spec.__dict__["_zone_request"] = found
     return found
