@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from eventsched import __version__, signals
 from eventsched.cli.exits import BAD_INPUT, ENVIRONMENT, STOPPED
@@ -33,6 +33,7 @@ COMMANDS = {
     "sticky": "list which nodes pods go back to, or have one forgotten",
     "sql": "ask a log by SQL, or open psql on it",
     "db": "the database: its address, its schema, the embedded server",
+    "completion": "print a script that completes commands and options in a shell",
 }
 """Each is a module of this package with ``add_to``; only the one that is asked for is imported."""
 
@@ -67,14 +68,31 @@ def _unknown(word: str) -> str:
     return f"there is no command {word!r}: {remedy}"
 
 
-def _parsed(given: Sequence[str]) -> argparse.Namespace | None:
-    """The command and its options; None if nothing was given, after the help."""
+def _outline() -> tuple[_Parser, Any]:
+    """The parser without commands, and what commands are added to."""
     parser = _Parser(
         prog="eventsched",
         description="The Kubernetes scheduler that remembers: every decision is an event.",
     )
     parser.add_argument("--version", action="version", version=f"eventsched {__version__}")
-    commands = parser.add_subparsers(title="commands", dest="command", required=True)
+    return parser, parser.add_subparsers(title="commands", dest="command", required=True)
+
+
+def _add(commands: Any, name: str) -> None:
+    importlib.import_module(f"eventsched.cli.{name}").add_to(commands)
+
+
+def every_command() -> argparse.ArgumentParser:
+    """The parser with all commands. It imports all of them, which is slow."""
+    parser, commands = _outline()
+    for name in COMMANDS:
+        _add(commands, name)
+    return parser
+
+
+def _parsed(given: Sequence[str]) -> argparse.Namespace | None:
+    """The command and its options; None if nothing was given, after the help."""
+    parser, commands = _outline()
     if unreadable := next((word for word in given if not _is_text(word)), None):
         parser.error(f"{unreadable.encode(errors='surrogateescape')!r} is no UTF-8")
     asked = next((word for word in given if not word.startswith("-")), None)
@@ -82,7 +100,7 @@ def _parsed(given: Sequence[str]) -> argparse.Namespace | None:
         parser.error(_unknown(asked))
     for name, told in COMMANDS.items():
         if name == asked:
-            importlib.import_module(f"eventsched.cli.{name}").add_to(commands)
+            _add(commands, name)
         else:
             commands.add_parser(name, help=told)
     if not given:
