@@ -3,6 +3,7 @@
 import argparse
 import csv
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -25,6 +26,7 @@ from eventsched.domain.errors import InputError
 from eventsched.eventlog import binaries, database
 from eventsched.eventlog.addresses import rendered, shown, sqlalchemy_url
 from eventsched.eventlog.errors import UnavailableError
+from eventsched.eventlog.reading import Reader
 
 _SESSION = "-c search_path=eventsched -c timezone=UTC"
 _AWAY = ("08", "57P", "53")
@@ -46,23 +48,32 @@ def add_to(commands: Any) -> None:
     parser.add_argument("-c", dest="query", metavar="QUERY", help="the query")
     parser.add_argument("-o", dest="output", choices=("table", "csv", "json"), default="table")
     add_database_options(parser, stream=False)
+    parser.add_argument(
+        "--stream", metavar="NAME", help="the stream that the views show (default: all)"
+    )
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
     """Prints the rows, or hands over to psql and returns its exit code."""
     with database.read(*database_of(options)) as address:
+        if options.stream is not None:
+            Reader(address, options.stream)  # says if there is no such stream
+        address = _for_people(address, options.stream)
         if options.query is None:
             return _psql(address)
-        _query(_for_people(address), options.query, options.output)
+        _query(address, options.query, options.output)
     return 0
 
 
-def _for_people(address: str) -> str:
-    """The address with names found in schema eventsched, and times in UTC."""
+def _for_people(address: str, stream: str | None) -> str:
+    """The address with names found in schema eventsched, times in UTC, and views that show one
+    stream, or all if it is None (migrations/sql/0008_chosen_stream.sql)."""
     url = sqlalchemy_url(address)
     given = url.query.get("options", "")
     options = f"{given if isinstance(given, str) else ' '.join(given)} {_SESSION}".strip()
+    if stream is not None:
+        options += " -c eventsched.stream=" + re.sub(r"([\\\s])", r"\\\1", stream)
     return rendered(url.update_query_dict({"options": options}))
 
 
@@ -188,7 +199,7 @@ def _psql(address: str) -> int:
             "psql", "is not on PATH and not among the embedded programs",
             "install postgresql-client or 'eventsched[embedded]', or pass a query with -c",
         )  # fmt: skip
-    url = sqlalchemy_url(_for_people(address))
+    url = sqlalchemy_url(address)
     if "sslpassword" in url.query:
         raise InputError("--database", "has an sslpassword, which psql would show", "use -c")
     environment = dict(os.environ)

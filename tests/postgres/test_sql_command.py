@@ -17,7 +17,7 @@ from eventsched.cli.main import main
 from eventsched.eventlog import migrating
 from eventsched.eventlog.embedded import EmbeddedPostgres
 from tests.databases import Server, migrate
-from tests.postgres.histories import odd
+from tests.postgres.histories import ODD, TIGHT, odd, simulated
 
 NEWEST = migrating._script().get_current_head()
 EVERY_TYPE = """
@@ -235,6 +235,75 @@ def test_the_password_is_not_on_psqls_command_line(
     [(command, environment)] = ran
     assert not any("cret" in word for word in command)
     assert environment["PGPASSWORD"] == "s cret"
+
+
+# --- one stream of several ----------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def several(one_server: Server) -> Iterator[str]:
+    """The URL of a database with two streams, for its superuser."""
+    with one_server.fresh(migrate) as url:
+        odd(url)
+        simulated(url)
+        yield url
+
+
+VIEWS = """
+SELECT table_name, (SELECT count(*) FROM information_schema.columns c
+                    WHERE c.table_schema = v.table_schema AND c.table_name = v.table_name
+                      AND column_name = 'stream')
+FROM information_schema.views v WHERE table_schema = 'eventsched' ORDER BY 1
+"""
+
+
+def test_every_view_shows_one_stream_if_it_is_named(
+    capsys: pytest.CaptureFixture[str], several: str
+) -> None:
+    views = list(csv.reader(io.StringIO(printed(capsys, several, VIEWS, "-o", "csv"))))[1:]
+    assert len(views) >= 16
+    both = set()
+    for view, columns in views:
+        assert columns == "1", view
+        count = f"SELECT stream, count(*) FROM {view} GROUP BY 1 ORDER BY 1"
+        everything = printed(capsys, several, count, "-o", "csv").splitlines()[1:]
+        for stream in (ODD, TIGHT):
+            shown = printed(capsys, several, count, "-o", "csv", "--stream", stream)
+            assert shown.splitlines()[1:] == [
+                line for line in everything if line.startswith(f"{stream},")
+            ], view
+        if len(everything) == 2:
+            both.add(view)
+    assert {"streams", "events", "decisions", "refusals", "bindings"} <= both
+
+
+def test_psql_shows_one_stream_if_it_is_named(several: str) -> None:
+    script = (
+        "\\pset format unaligned\nSELECT stream FROM streams;\n\\c\nSELECT stream FROM streams;\n"
+    )
+    done = eventsched("sql", "--database", several, "--stream", ODD, stdin=script)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("stream\nodd\n(1 row)") == 2  # also after it has connected again
+
+
+def test_a_stream_is_named_to_the_server_whatever_its_name(
+    capsys: pytest.CaptureFixture[str], one_server: Server
+) -> None:
+    with one_server.fresh(migrate) as url:
+        for name in ("a", r"a b\c"):
+            with psycopg.connect(url) as connection:
+                arguments = (name, "00000000-0000-4000-8000-000000000001")
+                connection.execute("SELECT eventsched_log.acquire(%s, %s, 'h', '1')", arguments)
+        out = printed(capsys, url, "SELECT stream FROM streams", "--stream", r"a b\c", "-o", "csv")
+        assert out == "stream\na b\\c\n"
+
+
+def test_a_stream_that_is_not_there(capsys: pytest.CaptureFixture[str], several: str) -> None:
+    query = ("-c", "SELECT 1")
+    assert main(["sql", "--database", several, "--stream", "none", *query]) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert "--stream: there is no stream none; there are: odd, tight" in told.err
 
 
 # --- db -----------------------------------------------------------------------------------
