@@ -130,11 +130,17 @@ class Gate:
 
     def __init__(self) -> None:
         self.is_open = True
+        self.waiting = 0
+        """How many wait for it to be opened."""
 
     async def passed(self) -> None:
         """Returns when it is open."""
-        while not self.is_open:
-            await asyncio.sleep(0.01)
+        self.waiting += 1
+        try:
+            while not self.is_open:
+                await asyncio.sleep(0.01)
+        finally:
+            self.waiting -= 1
 
 
 class Loop:

@@ -121,6 +121,11 @@ class KubeProxy:
         """Watches stay open and tell nothing."""
         self._watches.is_open = False
 
+    @property
+    def stalled(self) -> int:
+        """How many watches have something to tell and may not."""
+        return self._watches.waiting
+
     def resume_watches(self) -> None:
         """They tell what there was in between, and go on."""
         self._watches.is_open = True

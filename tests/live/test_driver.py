@@ -153,7 +153,8 @@ def test_an_end_that_was_asked_for() -> None:
         await until(lambda: len(stage.cluster.binds) == 3)
         stage.driver.end()
         stage.cluster.put(*pods(3, "late-"))
-        await asyncio.sleep(0.01)
+        turns, asked = stage.driver.turns, stage.database.asked
+        await until(lambda: stage.driver.turns > turns + 1 and stage.database.asked > asked + 1)
         assert not running.done()
         stage.cluster.held = False
         assert await running == ""

@@ -35,8 +35,16 @@ class Listener:
     """Somebody who leads, or not."""
 
     def __init__(self) -> None:
-        self.leads = True
+        self.elected = True
+        self.looks = 0
+        """How often somebody has asked whether it leads."""
         self.heard: list[Stimulus] = []
+
+    @property
+    def leads(self) -> bool:
+        """See the port."""
+        self.looks += 1
+        return self.elected
 
     def tell(self, stimulus: Stimulus) -> None:
         """See the port."""
@@ -81,10 +89,10 @@ def test_nobody_is_told_before_the_term_leads() -> None:
     desk = Desk(asked(1))
 
     async def story(listener: Listener) -> None:
-        listener.leads = False
-        await asyncio.sleep(0.02)
+        listener.elected = False
+        await until(lambda: listener.looks > 3)
         assert (desk.looks, listener.heard) == (0, [])
-        listener.leads = True
+        listener.elected = True
         await until(lambda: listener.heard)
 
     assert play(desk, story).heard == [asked(1)]

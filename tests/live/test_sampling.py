@@ -32,8 +32,16 @@ class Leader:
     """Somebody who leads, or not."""
 
     def __init__(self) -> None:
-        self.leads = True
+        self.elected = True
+        self.looks = 0
+        """How often somebody has asked whether it leads."""
         self.heard: list[Stimulus] = []
+
+    @property
+    def leads(self) -> bool:
+        """See the port."""
+        self.looks += 1
+        return self.elected
 
     def tell(self, stimulus: Stimulus) -> None:
         """See the port."""
@@ -82,14 +90,15 @@ def test_each_source_is_asked_again_and_again() -> None:
         ]
 
 
-def test_nobody_is_asked_before_the_term_leads() -> None:
+def test_nobody_is_asked_before_the_term_leads(monkeypatch: pytest.MonkeyPatch) -> None:
     """It would be passed over."""
+    monkeypatch.setattr("eventsched.runtime.live.sampling._SOON", 0.001)
 
     async def story(leader: Leader, asked: list[str]) -> None:
-        leader.leads = False
-        await asyncio.sleep(0.02)
+        leader.elected = False
+        await until(lambda: leader.looks > 3)
         assert asked == []
-        leader.leads = True
+        leader.elected = True
         await until(lambda: leader.heard)
 
     assert len(play(story, sampling())) >= 1

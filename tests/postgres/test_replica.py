@@ -125,7 +125,7 @@ def test_a_lost_lease_ends_the_term_and_another_begins(database: str) -> None:
         scene.booth.loses.set()
         await until(lambda: scene.replica.driver is None)
         scene.cluster.put(*pods(5))
-        await asyncio.sleep(0.05)
+        await until(lambda: scene.booth.stood == 2)
         assert scene.bound == 0
         scene.booth.loses.clear()
         scene.booth.wins.set()

@@ -1,6 +1,9 @@
 """Pods and nodes that are gone leave nothing behind but their rows."""
 
 import gc
+from collections.abc import Iterator
+
+import pytest
 
 from eventsched.domain import records
 from eventsched.domain.objects import HostPort, Image, Pod
@@ -8,6 +11,15 @@ from eventsched.plugins.node_resources_fit import NodeResourcesFit
 from eventsched.scheduling.demand import ByShape
 from eventsched.scheduling.engine import Engine
 from tests.builders import added, attempted, engine_of, make_node, make_pod, observed
+
+
+@pytest.fixture(autouse=True)
+def _collects_little() -> Iterator[None]:
+    """What other tests have left is not looked at by each gc.collect() here."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 def kept(engine: Engine) -> dict[str, int]:
