@@ -26,8 +26,8 @@ from eventsched.domain.objects import (
     Toleration,
 )
 
-_TOLERATION_EFFECTS = ("", "NoSchedule", "PreferNoSchedule", "NoExecute")
-_TOLERATION_OPERATORS = ("", "Exists", "Equal", "Lt", "Gt")
+TOLERATION_EFFECTS = ("", "NoSchedule", "PreferNoSchedule", "NoExecute")
+TOLERATION_OPERATORS = ("", "Exists", "Equal", "Lt", "Gt")
 _PROTOCOLS = ("TCP", "UDP", "SCTP")
 _PREEMPTION_POLICIES = ("", "PreemptLowerPriority", "Never")
 _INT32 = 2**31
@@ -196,7 +196,7 @@ def _host_port(port: Field, *, on_host: bool) -> HostPort:
 def _toleration(field: Field) -> Toleration:
     return Toleration(
         key=field.get("key").text(),
-        operator=field.get("operator").one_of(_TOLERATION_OPERATORS),
+        operator=field.get("operator").one_of(TOLERATION_OPERATORS),
         value=field.get("value").text(),
-        effect=field.get("effect").one_of(_TOLERATION_EFFECTS),
+        effect=field.get("effect").one_of(TOLERATION_EFFECTS),
     )

@@ -20,7 +20,7 @@ from eventsched.domain.objects import (
     WeightedAffinityTerm,
 )
 
-_NODE_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
+NODE_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 _INT32 = 2**31
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -45,7 +45,7 @@ def _node_requirements(field: Field) -> tuple[Requirement, ...]:
     return tuple(
         Requirement(
             key=each.get("key").needed_text(),
-            operator=each.get("operator").one_of(_NODE_OPERATORS),
+            operator=each.get("operator").one_of(NODE_OPERATORS),
             values=each.get("values").texts(),
         )
         for each in field.items()

@@ -15,9 +15,11 @@ from hypothesis import strategies as st
 from eventsched.cluster import translate, translate_objects
 from eventsched.cluster.fields import Field
 from eventsched.cluster.kube import wire
-from eventsched.cluster.kube.decoding import FINISHED, Decoder, Told, WatchError
+from eventsched.cluster.kube.decoding import Decoder, WatchError
 from eventsched.cluster.kube.resources import NODE, OPTIONAL, POD, RESOURCES, Resource
 from eventsched.cluster.kube.shelf import Shelf
+from eventsched.cluster.kube.templates import FINISHED
+from eventsched.cluster.kube.told import Told
 from eventsched.cluster.messages import NodeSeen, ObjectSeen, PodSeen
 from eventsched.domain import registry
 from eventsched.domain.errors import InputError

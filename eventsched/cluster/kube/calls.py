@@ -16,15 +16,18 @@ them.
 import secrets
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 from eventsched.cluster.kube import bodies
 from eventsched.cluster.kube.announcements import Announcements
 from eventsched.cluster.kube.api import STRATEGIC_PATCH, Answer, Api, UnansweredError
+from eventsched.cluster.kube.decoding import Decoder
 from eventsched.cluster.kube.gate import Gate
 from eventsched.cluster.kube.pods import Pods, outline
 from eventsched.cluster.kube.refusals import Refusals, is_done, is_refused
 from eventsched.cluster.kube.reports import Reports
+from eventsched.cluster.kube.resources import POD
 from eventsched.cluster.kube.volume_calls import VolumeCalls
 from eventsched.cluster.messages import (
     Announce,
@@ -65,15 +68,18 @@ class Calls:
         now: Callable[[], int] = _microseconds,
         clock: Callable[[], float] = time.monotonic,
         nonce: Callable[[], str] = secrets.token_urlsafe,
+        decoders: Mapping[str, Decoder] = MappingProxyType({}),
     ) -> None:
         """``host`` names this process in Events; ``now`` gives microseconds since 1970, ``clock``
-        seconds that only grow, ``nonce`` a text that never comes twice."""
+        seconds that only grow, ``nonce`` a text that never comes twice. ``decoders`` are those of
+        the watches, by type: an object in an answer is read as a watch reads it, with the same
+        annotations, and one that a watch has shown already is not translated again."""
         self.gate = Gate(concurrency)
         self.refusals = Refusals(clock)
         self.counts: Counter[tuple[str, str]] = Counter()
-        self._pods = Pods(api, self.refusals)
+        self._pods = Pods(api, self.refusals, decoders.get(POD))
         self._reports = Reports(self._pods)
-        self._volumes = VolumeCalls(api, self.refusals)
+        self._volumes = VolumeCalls(api, self.refusals, decoders)
         self._announcements = Announcements(api, self.refusals, host)
         self._now = now
         self._nonce = nonce

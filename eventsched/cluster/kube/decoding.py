@@ -1,39 +1,28 @@
 """JSON of lists and watches as the domain's objects: exactly what ``eventsched.cluster.translate``
-makes of them, at a fraction of its price for pods.
+makes of them, at a fraction of its price for pods (templates.py).
 
-Pods that were made of one template differ in little: names, times, node. What is left when these
-are taken away is translated once and kept, with the bytes of its pruned JSON as the key; such pods
-share one PodSpec. Whatever is unusual, or not of the expected type, goes through translate as a
-whole, which alone decides what is refused.
+Whatever is unusual, or not of the expected type, goes through translate as a whole, which alone
+decides what is refused.
 """
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from sys import intern
 from typing import Any, NamedTuple
 
 import msgspec
-from msgspec import UNSET
 
 from eventsched.cluster import translate, translate_metadata, translate_objects
-from eventsched.cluster.fields import Field
 from eventsched.cluster.kept_annotations import EVERYTHING, KeptAnnotations
-from eventsched.cluster.kube import wire
-from eventsched.cluster.kube.fingerprints import Fingerprints, fingerprint
+from eventsched.cluster.kube import templates, wire
 from eventsched.cluster.kube.resources import NODE, POD, Resource
+from eventsched.cluster.kube.templates import FINISHED, Known, UnusualError
+from eventsched.cluster.kube.told import Told
 from eventsched.cluster.messages import NodeSeen, ObjectSeen, PodSeen, Seen
 from eventsched.domain.errors import InputError
-from eventsched.domain.objects import Image, Node, Pod, PodSpec
+from eventsched.domain.objects import Image, Node
 from eventsched.domain.texts import json_without_nul
 
-FINISHED = ("Succeeded", "Failed")
-"""The phases of a pod that needs no node any more."""
-_TEMPLATES = 4096
-_MAPS = 8192
 _IMAGES = 16384
-_UNUSUAL = ("PodResizePending", "DisruptionTarget")
-"""Conditions that change how a pod counts."""
-_NO_SOURCE = wire.Volume()
 _HEAD = b'{"type":"'
 _MIDDLE = b'","object":{'
 _LONGEST_TYPE = 32
@@ -41,21 +30,6 @@ _encode = msgspec.json.Encoder().encode
 
 
 Keeps = Callable[[Seen], bool]
-Known = Callable[[str], Seen | None]
-
-
-class Told(NamedTuple):
-    """What a list or a watch says of one object. ``key`` is a pod's uid, a node's name,
-    ``namespace/name`` or the name of others. Where ``seen`` is None the object is gone (deleted, or
-    a pod that has finished) or, with a ``problem``, cannot be read; ``name`` is for people then."""
-
-    key: str
-    version: int
-    seen: Seen | None = None
-    problem: str = ""
-    name: str = ""
-    raw: bytes = b""
-    """The object's own bytes, without managedFields, where somebody wants them."""
 
 
 class Page(NamedTuple):
@@ -93,27 +67,44 @@ class Decoder:
         self._annotations = annotations or EVERYTHING
         self._forget: Callable[[str], object] = lambda key: None
         if resource.type == POD:
-            pods = _Pods(known or (lambda key: None), self._annotations)
+            pods = templates.Pods(known or (lambda key: None), self._annotations)
             self._read: Callable[[bytes], Told] = pods.read
+            self._look: Callable[[bytes], Told] = pods.look
             self._forget = pods.prints.forget
         elif resource.type == NODE:
-            self._read = _Nodes().read
+            self._look = self._read = _Nodes().read
         else:
-            self._read = _objects(resource)
+            self._look = self._read = _objects(resource)
 
     def object(self, body: bytes) -> Told:
         """One object. Nothing is raised: what cannot be read has a problem."""
         body = json_without_nul(body)
         try:
             told = self._read(body)
-        except (msgspec.DecodeError, InputError, _UnusualError):
+        except (msgspec.DecodeError, InputError, UnusualError):
             told = _in_full(self.resource, body)
             self._forget(told.key)
-        if told.seen is not None and (kept := self._annotations.within(told.seen)) is not told.seen:
-            told = told._replace(seen=kept)
+        told = self._within(told)
         if self._keeps is not None and told.seen is not None and self._keeps(told.seen):
             return told._replace(raw=slim(body))
         return told
+
+    def answer(self, body: bytes) -> Told:
+        """One object of an answer to a request, without its bytes. The watch may be behind it or
+        ahead of it, so nothing is remembered."""
+        body = json_without_nul(body)
+        try:
+            told = self._look(body)
+        except (msgspec.DecodeError, InputError, UnusualError):
+            told = _in_full(self.resource, body)
+        return self._within(told)
+
+    def _within(self, told: Told) -> Told:
+        """With the annotations that are kept."""
+        seen = told.seen
+        if seen is None or (kept := self._annotations.within(seen)) is seen:
+            return told
+        return told._replace(seen=kept)
 
     def page(self, body: bytes) -> Page:
         """A list or a page of one. Raises ValueError for anything else."""
@@ -136,117 +127,6 @@ class Decoder:
             self._forget(told.key)
             return Told(told.key, told.version)
         return told
-
-
-class _UnusualError(Exception):
-    """The short way does not do."""
-
-
-class _Pods:
-    """Pods the short way; and a still shorter one for a pod of which nothing has changed that
-    scheduling reads: its spec is hashed, and not looked into."""
-
-    def __init__(self, known: Known, annotations: KeptAnnotations) -> None:
-        self._known = known
-        self.prints = Fingerprints()
-        self._decode = msgspec.json.Decoder(wire.Outline).decode
-        self._decode_spec = msgspec.json.Decoder(wire.Spec).decode
-        self._specs: dict[bytes, PodSpec] = {}
-        self._template = lru_cache(_TEMPLATES)(self._translated)
-        self._labels = lru_cache(_MAPS)(lambda raw: _of_metadata("labels", raw).labels)
-        self._annotations = lru_cache(_MAPS)(
-            lambda raw: annotations.of(_of_metadata("annotations", raw).annotations)
-        )
-        self._none: dict[str, str] = {}
-
-    def read(self, body: bytes) -> Told:
-        outline = self._decode(body)
-        meta, spec, status = outline.metadata, outline.spec, outline.status
-        if not isinstance(spec, msgspec.Raw) or status is None:
-            raise _UnusualError
-        if not meta.name or not meta.resource_version.isdigit():
-            raise _UnusualError
-        version = int(meta.resource_version)
-        uid = translate_metadata.uid_of(meta.uid or "", meta.namespace or "default", meta.name)
-        if status.phase in FINISHED:
-            self.prints.forget(uid)
-            return Told(uid, version)
-        for condition in status.conditions or ():
-            if condition.type in _UNUSUAL:
-                raise _UnusualError
-        found = fingerprint(meta, spec, status)
-        same = self._known(uid) if self.prints.take(uid, found) else None
-        pod = same.pod if isinstance(same, PodSeen) else self._pod(uid, meta, spec, status)
-        self.prints.keep(uid, found)
-        return Told(uid, version, PodSeen(pod, version))
-
-    def _pod(self, uid: str, meta: wire.Metadata, raw: msgspec.Raw, status: wire.Status) -> Pod:
-        spec = self._decode_spec(raw)
-        namespace = intern(meta.namespace or "default")
-        nominated_node, started_at = status.nominated_node_name, status.start_time
-        node_name = spec.node_name
-        template = self._template(_key(meta, spec, status))
-        labels, notes = meta.labels, meta.annotations
-        return Pod(
-            uid=uid,
-            name=meta.name,
-            namespace=namespace,
-            labels=self._none if labels is UNSET else self._labels(bytes(labels)),
-            annotations=self._none if notes is UNSET else self._annotations(bytes(notes)),
-            owner=template.owner,
-            priority=template.priority,
-            scheduler_name=template.scheduler_name,
-            node_name=intern(node_name or ""),
-            gates=template.gates,
-            deleting=meta.deletion_timestamp is not None,
-            created_at=_instant(meta.creation_timestamp),
-            spec=template.spec,
-            volumes=template.volumes,
-            resource_claims=template.resource_claims,
-            preemption_policy=template.preemption_policy,
-            nominated_node=nominated_node or "",
-            started_at=_instant(started_at),
-        )
-
-    def _translated(self, key: bytes) -> Pod:
-        pod = translate.pod(msgspec.json.decode(key), "", defaults=False)
-        if len(self._specs) > 2 * _TEMPLATES:
-            self._specs.clear()
-        spec = self._specs.setdefault(pod.spec.key, pod.spec)
-        return msgspec.structs.replace(pod, spec=spec)
-
-
-def _key(meta: wire.Metadata, spec: wire.Spec, status: wire.Status) -> bytes:
-    """The JSON of what the pod shares with others of its template. Takes the rest out of ``spec``
-    and ``status``."""
-    if spec.node_name:
-        spec.node_name = "-"  # whether there is one decides how its status counts
-    if spec.volumes:
-        spec.volumes = [volume for volume in spec.volumes if _counts(volume)] or None
-    status.phase = status.nominated_node_name = status.start_time = status.conditions = None
-    shared = wire.Metadata(name="-", owner_references=meta.owner_references)
-    return _encode(wire.Pod(shared, spec, status))
-
-
-def _counts(volume: wire.Volume) -> bool:
-    """Whether placement can depend on a volume."""
-    name, volume.name = volume.name, None
-    if volume == _NO_SOURCE:
-        return False
-    if volume.ephemeral is not UNSET:
-        raise _UnusualError  # its claim's name is made of the pod's
-    volume.name = name
-    return True
-
-
-def _of_metadata(name: str, raw: bytes) -> Pod:
-    obj = {"metadata": {"name": "-", name: msgspec.json.decode(raw)}}
-    return translate.pod(obj, "", defaults=False)
-
-
-@lru_cache(_MAPS)
-def _instant(written: str | None) -> int:
-    return translate_metadata.instant(Field(written, ""))
 
 
 class _Nodes:

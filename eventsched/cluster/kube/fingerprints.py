@@ -22,20 +22,21 @@ def fingerprint(meta: wire.Metadata, spec: msgspec.Raw, status: wire.Status) -> 
 
 
 class Fingerprints:
-    """The fingerprint of each pod as it was read last, by uid."""
+    """The fingerprint of each pod as it was read last, with its version, by uid."""
 
     def __init__(self) -> None:
         self._kept: dict[str, bytes] = {}
 
-    def take(self, uid: str, found: bytes) -> bool:
-        """Whether it is the last one; it is forgotten until ``keep``."""
-        return self._kept.pop(uid, None) == found
+    def version(self, uid: str, found: bytes) -> int:
+        """The resourceVersion at which the pod was last read, if it was the same then; else 0."""
+        kept = self._kept.get(uid, b"")
+        return int.from_bytes(kept[len(found) :]) if kept.startswith(found) else 0
 
-    def keep(self, uid: str, found: bytes) -> None:
-        """The pod was read, or is as it was."""
+    def keep(self, uid: str, found: bytes, version: int) -> None:
+        """The pod was read at a resourceVersion, or is as it was."""
         if len(self._kept) >= MOST:
             self._kept.clear()
-        self._kept[uid] = found
+        self._kept[uid] = found + version.to_bytes(8)
 
     def forget(self, uid: str) -> None:
         """The next one of the uid is read whole."""

@@ -45,9 +45,10 @@ outline = msgspec.json.Decoder(Outline).decode
 class Pods:
     """Requests about single pods. A pod that has run to its end counts as absent, as in a watch."""
 
-    def __init__(self, api: Api, refusals: Refusals) -> None:
+    def __init__(self, api: Api, refusals: Refusals, decoder: Decoder | None = None) -> None:
+        """``decoder`` reads the pods of answers: that of the watch knows most of them already."""
         self._api = api
-        self._decoder = Decoder(next(each for each in RESOURCES if each.type == POD))
+        self._decoder = decoder or Decoder(next(each for each in RESOURCES if each.type == POD))
         self._refusals = refusals
 
     async def ask(
@@ -85,7 +86,7 @@ class Pods:
             return PodAbsent(request)
         if not is_done(answer):
             return Unknown(request)
-        told = self._decoder.object(answer.body)
+        told = self._decoder.answer(answer.body)
         if told.key and told.key != request.uid:
             return PodAbsent(request)
         if told.problem:

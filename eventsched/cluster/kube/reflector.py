@@ -15,9 +15,10 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 
 from eventsched.cluster.kube.api import Answer, Api, Params, RefusedError, UnansweredError, path
-from eventsched.cluster.kube.decoding import Decoder, Page, Told, WatchError
+from eventsched.cluster.kube.decoding import Decoder, Page, WatchError
 from eventsched.cluster.kube.refusals import explained, words
 from eventsched.cluster.kube.shelf import Report, Shelf
+from eventsched.cluster.kube.told import Told
 from eventsched.domain.errors import InputError
 
 LIST_TIMEOUT = 60.0
@@ -107,7 +108,7 @@ class Reflector:
         self._report = report
         self._pace = pace
         self._resource = shelf.resource
-        self._decoder = Decoder(shelf.resource, shelf.keeps, shelf.known, shelf.annotations)
+        self.decoder = Decoder(shelf.resource, shelf.keeps, shelf.known, shelf.annotations)
         self._backoff = Backoff(pace)
         self._current = False
         self._watched = False
@@ -157,11 +158,11 @@ class Reflector:
             following = asyncio.create_task(self._page(self._pace.page, page.next))
             try:
                 await asyncio.sleep(0)
-                told += self._decoder.objects(page)
+                told += self.decoder.objects(page)
                 page = await following
             finally:
                 following.cancel()
-        told += self._decoder.objects(page)
+        told += self.decoder.objects(page)
         if self._absent and asked and not self.shelf.seen:
             return  # nothing is there still, which is no news
         if asked:
@@ -180,7 +181,7 @@ class Reflector:
         if not self._is_large:
             page = await self._page(self._pace.few)
             if not page.next:
-                self._replace(asked, page.version, self._decoder.objects(page))
+                self._replace(asked, page.version, self.decoder.objects(page))
                 return
         version = (await self._page(1)).version
         for _ in range(_PROBES):
@@ -286,7 +287,7 @@ class Reflector:
         if answer.status != HTTPStatus.OK:
             raise RefusedError(answer)
         try:
-            return self._decoder.page(answer.body)
+            return self.decoder.page(answer.body)
         except ValueError as error:
             raise RefusedError(Answer(502, b"the answer is no list")) from error
 
@@ -345,7 +346,7 @@ class Reflector:
         lines = self._api.lines(self._resource.path, params, stall=self._pace.stall, opened=opened)
         async with aclosing(lines):
             async for line in lines:
-                told = self._decoder.line(line)
+                told = self.decoder.line(line)
                 if told.version and told.version < since:
                     raise WatchError(_GONE, "it tells of versions before the one it began with")
                 if not take(told):

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from eventsched.cluster.kept_annotations import KeptAnnotations
-from eventsched.cluster.kube.decoding import Keeps, Told
+from eventsched.cluster.kube.decoding import Keeps
 from eventsched.cluster.kube.resources import Resource
+from eventsched.cluster.kube.told import Told
 from eventsched.cluster.messages import (
     Gone,
     Listing,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from eventsched.cluster.kept_annotations import KeptAnnotations
 from eventsched.cluster.kube.api import Api
-from eventsched.cluster.kube.decoding import Keeps
+from eventsched.cluster.kube.decoding import Decoder, Keeps
 from eventsched.cluster.kube.reflector import Pace, Reflector, Rousing
 from eventsched.cluster.kube.resources import NODE, POD, RESOURCES, Resource
 from eventsched.cluster.kube.shelf import Progress, Report, Shelf, Undecodable
@@ -97,6 +97,11 @@ class Store:
     def node(self, name: str) -> bytes | None:
         """A node's bytes, where they are kept."""
         return self.shelves[NODE].raw.get(name)
+
+    @property
+    def decoders(self) -> Mapping[str, Decoder]:
+        """What reads the objects of each resource."""
+        return {each.shelf.resource.type: each.decoder for each in self._reflectors}
 
     @property
     def undecodable(self) -> Iterator[Undecodable]:

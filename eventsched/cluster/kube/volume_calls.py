@@ -6,6 +6,7 @@ resourceVersion of what was seen, so it never steps over another one. Upstream: 
 volumebinding/binder.go bindAPIUpdate; component-helpers storage/volume GetBindVolumeToClaim.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -29,8 +30,6 @@ SELECTED_NODE = "volume.kubernetes.io/selected-node"
 BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
 VOLUMES, CLAIMS = "persistentvolumes", "persistentvolumeclaims"
 
-_DECODERS = {each.plural: Decoder(each) for each in RESOURCES if each.plural in (VOLUMES, CLAIMS)}
-
 
 class _Metadata(msgspec.Struct, rename="camel"):
     uid: str = ""
@@ -48,9 +47,15 @@ _encode = msgspec.json.Encoder().encode
 class VolumeCalls:
     """Makes such changes."""
 
-    def __init__(self, api: Api, refusals: Refusals) -> None:
+    def __init__(self, api: Api, refusals: Refusals, decoders: Mapping[str, Decoder]) -> None:
+        """``decoders`` read the objects of answers, by type; those that are missing are made."""
         self._api = api
         self._refusals = refusals
+        self._decoders = {
+            each.plural: decoders.get(each.type) or Decoder(each)
+            for each in RESOURCES
+            if each.plural in (VOLUMES, CLAIMS)
+        }
 
     async def write(self, request: WriteObject) -> WriteAnswer | Unknown:
         """Carries out a request. Raises UnansweredError."""
@@ -84,7 +89,7 @@ class VolumeCalls:
     def _seen(
         self, request: WriteObject, resource: str, answer: Answer
     ) -> ObjectSeen | WriteRefused:
-        told = _DECODERS[resource].object(answer.body)
+        told = self._decoders[resource].answer(answer.body)
         if isinstance(told.seen, ObjectSeen):
             return told.seen
         return WriteRefused(request, told.problem or "cannot be read")

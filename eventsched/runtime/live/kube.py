@@ -62,7 +62,7 @@ class Kube:
             annotations=annotations,
         )
         self.extenders = Extenders(extenders, self.store, source)
-        self.calls = Calls(api, host=host, concurrency=concurrency)
+        self.calls = Calls(api, host=host, concurrency=concurrency, decoders=self.store.decoders)
 
     async def start(self) -> None:
         """Lists and watches from now on; returns when all lists are there. Raises InputError where

@@ -1,0 +1,164 @@
+"""Pods out of JSON the short way: those that were made of one template are translated once.
+
+They differ in little: names, times, node. What is left when these are taken away is kept with the
+bytes of its pruned JSON as the key; such pods share one PodSpec.
+"""
+
+from collections.abc import Callable
+from functools import lru_cache
+from sys import intern
+
+import msgspec
+from msgspec import UNSET
+
+from eventsched.cluster import translate, translate_metadata
+from eventsched.cluster.fields import Field
+from eventsched.cluster.kept_annotations import KeptAnnotations
+from eventsched.cluster.kube import terms, wire
+from eventsched.cluster.kube.fingerprints import Fingerprints, fingerprint
+from eventsched.cluster.kube.told import Told
+from eventsched.cluster.messages import PodSeen, Seen
+from eventsched.domain.objects import Pod, PodSpec
+
+FINISHED = ("Succeeded", "Failed")
+"""The phases of a pod that needs no node any more."""
+_TEMPLATES = 4096
+_LARGE = 2**16
+"""Bytes of a template's JSON from which on only a few are kept: they may be above a MiB."""
+_FEW = 16
+_MAPS = 8192
+_UNUSUAL = ("PodResizePending", "DisruptionTarget")
+"""Conditions that change how a pod counts."""
+_NO_SOURCE = wire.Volume()
+_encode = msgspec.json.Encoder().encode
+
+Known = Callable[[str], Seen | None]
+
+
+class UnusualError(Exception):
+    """The short way does not do."""
+
+
+class Pods:
+    """Pods the short way; and a still shorter one for a pod of which nothing has changed that
+    scheduling reads: its spec is hashed, and not looked into."""
+
+    def __init__(self, known: Known, annotations: KeptAnnotations) -> None:
+        self._known = known
+        self.prints = Fingerprints()
+        self._decode = msgspec.json.Decoder(wire.Outline).decode
+        self._decode_spec = msgspec.json.Decoder(wire.Spec).decode
+        self._specs: dict[bytes, PodSpec] = {}
+        self._template = lru_cache(_TEMPLATES)(self._shared)
+        self._large = lru_cache(_FEW)(terms.pod)
+        self._labels = lru_cache(_MAPS)(lambda raw: _of_metadata("labels", raw).labels)
+        self._annotations = lru_cache(_MAPS)(
+            lambda raw: annotations.of(_of_metadata("annotations", raw).annotations)
+        )
+        self._none: dict[str, str] = {}
+
+    def read(self, body: bytes) -> Told:
+        """A pod of a list or a watch, which is remembered."""
+        told, found = self._told(body)
+        if found:
+            self.prints.keep(told.key, found, told.version)
+        else:
+            self.prints.forget(told.key)
+        return told
+
+    def look(self, body: bytes) -> Told:
+        """A pod of an answer."""
+        return self._told(body)[0]
+
+    def _told(self, body: bytes) -> tuple[Told, bytes]:
+        """What is said of a pod, and its fingerprint; b"" for one that has finished."""
+        outline = self._decode(body)
+        meta, spec, status = outline.metadata, outline.spec, outline.status
+        if not isinstance(spec, msgspec.Raw) or status is None:
+            raise UnusualError
+        if not meta.name or not meta.resource_version.isdigit():
+            raise UnusualError
+        version = int(meta.resource_version)
+        uid = translate_metadata.uid_of(meta.uid or "", meta.namespace or "default", meta.name)
+        if status.phase in FINISHED:
+            return Told(uid, version), b""
+        for condition in status.conditions or ():
+            if condition.type in _UNUSUAL:
+                raise UnusualError
+        found = fingerprint(meta, spec, status)
+        read = self.prints.version(uid, found)
+        same = self._known(uid) if read else None
+        if isinstance(same, PodSeen) and same.resource_version == read:
+            pod = same.pod
+        else:
+            pod = self._pod(uid, meta, spec, status)
+        return Told(uid, version, PodSeen(pod, version)), found
+
+    def _pod(self, uid: str, meta: wire.Metadata, raw: msgspec.Raw, status: wire.Status) -> Pod:
+        spec = self._decode_spec(raw)
+        namespace = intern(meta.namespace or "default")
+        nominated_node, started_at = status.nominated_node_name, status.start_time
+        node_name = spec.node_name
+        key = _key(meta, spec, status)
+        template = self._template(key) if len(key) < _LARGE else self._large(key)
+        labels, notes = meta.labels, meta.annotations
+        return Pod(
+            uid=uid,
+            name=meta.name,
+            namespace=namespace,
+            labels=self._none if labels is UNSET else self._labels(bytes(labels)),
+            annotations=self._none if notes is UNSET else self._annotations(bytes(notes)),
+            owner=template.owner,
+            priority=template.priority,
+            scheduler_name=template.scheduler_name,
+            node_name=intern(node_name or ""),
+            gates=template.gates,
+            deleting=meta.deletion_timestamp is not None,
+            created_at=_instant(meta.creation_timestamp),
+            spec=template.spec,
+            volumes=template.volumes,
+            resource_claims=template.resource_claims,
+            preemption_policy=template.preemption_policy,
+            nominated_node=nominated_node or "",
+            started_at=_instant(started_at),
+        )
+
+    def _shared(self, key: bytes) -> Pod:
+        pod = terms.pod(key)
+        if len(self._specs) > 2 * _TEMPLATES:
+            self._specs.clear()
+        spec = self._specs.setdefault(pod.spec.key, pod.spec)
+        return msgspec.structs.replace(pod, spec=spec)
+
+
+def _key(meta: wire.Metadata, spec: wire.Spec, status: wire.Status) -> bytes:
+    """The JSON of what the pod shares with others of its template. Takes the rest out of ``spec``
+    and ``status``."""
+    if spec.node_name:
+        spec.node_name = "-"  # whether there is one decides how its status counts
+    if spec.volumes:
+        spec.volumes = [volume for volume in spec.volumes if _counts(volume)] or None
+    status.phase = status.nominated_node_name = status.start_time = status.conditions = None
+    shared = wire.Metadata(name="-", owner_references=meta.owner_references)
+    return _encode(wire.Pod(shared, spec, status))
+
+
+def _counts(volume: wire.Volume) -> bool:
+    """Whether placement can depend on a volume."""
+    name, volume.name = volume.name, None
+    if volume == _NO_SOURCE:
+        return False
+    if volume.ephemeral is not UNSET:
+        raise UnusualError  # its claim's name is made of the pod's
+    volume.name = name
+    return True
+
+
+def _of_metadata(name: str, raw: bytes) -> Pod:
+    obj = {"metadata": {"name": "-", name: msgspec.json.decode(raw)}}
+    return translate.pod(obj, "", defaults=False)
+
+
+@lru_cache(_MAPS)
+def _instant(written: str | None) -> int:
+    return translate_metadata.instant(Field(written, ""))
