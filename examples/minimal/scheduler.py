@@ -5,13 +5,17 @@ EVENTSCHED_DATABASE=postgresql://… python scheduler.py      # pods say: schedu
 
 import asyncio
 import os
+import sys
 
 from eventsched.cluster.messages import Listed, WatchEvent
-from eventsched.eventlog.database import written
+from eventsched.domain.errors import InputError, UnavailableError
+from eventsched.eventlog.addresses import libpq_url
 from eventsched.runtime.live.kube import Kube, reached
 from eventsched.runtime.logbook import Logbook
 
 NAME = "random"
+DATABASE = "EVENTSCHED_DATABASE"
+BAD_INPUT, AWAY = 2, 3
 
 
 async def schedule(book: Logbook) -> None:
@@ -33,6 +37,27 @@ async def schedule(book: Logbook) -> None:
         await kube.close()
 
 
+def main() -> int:
+    """Schedules until something is wrong; says what in one line, and returns the exit code."""
+    try:
+        address = libpq_url(os.environ.get(DATABASE, ""))
+    except InputError as wrong:
+        remedy = "write postgresql://USER@HOST:PORT/DATABASE"
+        return ended(BAD_INPUT, f"{DATABASE} {wrong.problem}; {remedy}")
+    try:
+        with Logbook(address, NAME) as book:
+            asyncio.run(schedule(book))
+    except InputError as wrong:
+        return ended(BAD_INPUT, str(wrong))
+    except UnavailableError as away:
+        return ended(AWAY, str(away))
+    return 0
+
+
+def ended(code: int, why: str) -> int:
+    print(f"{NAME}: {why}", file=sys.stderr)
+    return code
+
+
 if __name__ == "__main__":
-    with written(os.environ["EVENTSCHED_DATABASE"], None) as url, Logbook(url, NAME) as book:
-        asyncio.run(schedule(book))
+    sys.exit(main())
