@@ -286,7 +286,7 @@ class _Process:
             await self._serve(running)
             # Questions are held until they can be answered, so that their pods need not back off.
             inquiries = await self._answer(running) if self._job.serves else None
-            kube = await self._reach(running)
+            kube, election = await self._reach(running, identity := own_identity())
             clock = Clock()
             audience = Audience(
                 self._metrics,
@@ -295,13 +295,12 @@ class _Process:
                 self._job.assembly,
                 inquiries,
             )
-            identity = own_identity()
             replica = Replica(
                 replace(
                     plan_of(self._job, identity), sample=_sampling(self._job.assembly, clock.now)
                 ),
                 kube,
-                self._election(kube, identity),
+                election,
                 audience,
                 clock.now,
             )
@@ -363,7 +362,9 @@ class _Process:
         answer = await self._api.call("POST", path, body=body, patience=0)
         return answer.status, answer.body
 
-    async def _reach(self, running: AsyncExitStack) -> Kube:
+    async def _reach(self, running: AsyncExitStack, identity: str) -> tuple[Kube, Election]:
+        """The cluster, once everything is listed, and the election, which is observed already:
+        after a crash the old leader's lease runs out while this process starts."""
         client = self._job.settings.client
         self._status.waiting = "the API server is not reached yet"
         self._api = await reached(
@@ -380,10 +381,13 @@ class _Process:
         )
         running.push_async_callback(kube.close)
         self._status.kube = kube
+        election = self._election(kube, identity)
+        running.push_async_callback(election.release)
+        election.observe()
         self._status.waiting = "the cluster's objects are being listed"
         await kube.start()
         logger.info("the cluster is watched", server=self._api.access.server)
-        return kube
+        return kube, election
 
     def _election(self, kube: Kube, identity: str) -> Election:
         section = self._job.assembly.configuration.leader_election

@@ -91,11 +91,11 @@ class Stage:
         self.refusals = Refusals(lambda: 0.0)
         self.elections: list[Election] = []
 
-    def candidate(self, identity: str, timing: Timing = SLOW) -> Election:
+    def candidate(self, identity: str, timing: Timing = SLOW, *, stands: bool = True) -> Election:
         made = Election(self.api, namespace="kube-system", name="s", identity=identity,
                         timing=timing, refusals=self.refusals, draw=lambda: 0.0)  # fmt: skip
         self.elections.append(made)
-        made.start()
+        made.start(stands=stands)
         return made
 
 
@@ -127,6 +127,25 @@ async def until(condition: Callable[[], object]) -> None:
     async with asyncio.timeout(PATIENCE):
         while not condition():
             await asyncio.sleep(0.01)
+
+
+def test_one_that_observes_wins_once_it_stands() -> None:
+    """The lease of a dead one has run out by then: nothing more is waited for."""
+
+    async def play(stage: Stage) -> list[Any]:
+        first = stage.candidate("a", FAST)
+        await first.won()
+        await first.close()
+        second = stage.candidate("b", FAST, stands=False)
+        await until(lambda: second.leader == "a")
+        await asyncio.sleep(FAST.lease_duration)
+        seen: list[Any] = [second.leading, stage.leases.holder]
+        second.stand()
+        async with asyncio.timeout(FAST.lease_duration / 2):
+            await second.won()
+        return [*seen, stage.leases.holder]
+
+    assert staged(play) == [False, "a", "b"]
 
 
 def test_the_lease_goes_from_one_to_the_other_when_it_is_released() -> None:

@@ -61,6 +61,30 @@ def test_a_lease_of_another_is_taken_when_it_was_not_renewed_for_its_duration() 
     assert made.step(24) == Write(lease("other", 6, renewed=LATER), "me", 15, 1)
 
 
+def test_one_that_only_observes_takes_nothing_and_knows_how_long_a_holder_was_silent() -> None:
+    made = candidate()
+    made.stands, made.watched = False, True
+    made.step(0)
+    made.saw(lease("other", 5), 0)
+    assert isinstance(made.step(14), Wait)
+    assert isinstance(made.step(20), Wait)
+    made.stands = True
+    assert made.step(20) == Write(lease("other", 5), "me", 15, 1)
+
+
+def test_one_that_only_observes_and_may_not_watch_looks_now_and_then() -> None:
+    made = candidate()
+    made.stands = made.watched = False
+    made.step(0)
+    made.saw(lease("other", 5), 0)
+    for at in (0, 20):
+        waits = made.step(at)
+        assert isinstance(waits, Wait)
+        assert waits.until > at
+        assert made.step(waits.until) == Look()
+        made.saw(lease("other", 5), waits.until)
+
+
 def test_a_change_of_metadata_alone_does_not_prolong_a_lease() -> None:
     made = candidate()
     made.step(0)

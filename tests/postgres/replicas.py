@@ -44,10 +44,14 @@ class Booth:
 
     def __init__(self, *, wins: bool = True) -> None:
         self.wins, self.loses = asyncio.Event(), asyncio.Event()
-        self.released = self.stood = 0
+        self.released = self.stood = self.observed = 0
         self.leader = ""
         if wins:
             self.wins.set()
+
+    def observe(self) -> None:
+        """See the port."""
+        self.observed += 1
 
     async def won(self) -> None:
         """See the port."""

@@ -98,9 +98,16 @@ class Election:
         """Whether it is this one, right now."""
         return self._candidate.leads(self._clock())
 
-    def start(self) -> None:
-        """Begins to take part."""
+    def start(self, *, stands: bool = True) -> None:
+        """Begins to take part; without ``stands`` it only observes the Lease until ``stand``."""
+        self._candidate.stands = stands
         self._running = asyncio.create_task(self._run(), name="election")
+
+    def stand(self) -> None:
+        """From now on it takes the Lease if that is free. How long its holder has been silent
+        counts from when the Lease was first observed."""
+        self._candidate.stands = True
+        self._changed.set()
 
     async def won(self) -> None:
         """Waits until this one leads. Raises RuntimeError when it does not take part any more."""

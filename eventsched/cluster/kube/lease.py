@@ -142,6 +142,9 @@ class Candidate:
     """The lease as last seen."""
     watched: bool = field(default=False, init=False)
     """Whether changes of the lease are told as they happen."""
+    stands: bool = field(default=True, init=False)
+    """Whether it takes the lease if that is free. If not, it only observes: how long a lease has
+    not been renewed is then known when it stands."""
     withdrawn: bool = field(default=False, init=False)
     _known: bool = field(default=False, init=False)
     _changed_at: float = field(default=0.0, init=False)
@@ -177,6 +180,8 @@ class Candidate:
             return Look()
         if self.withdrawn:
             return self._release()
+        if not self.stands:
+            return Wait(now + self.timing.lease_duration) if self.watched else self._poll(now)
         free_at = self._free_at()
         if self.leads(now) or now >= free_at:
             return self._take()
@@ -214,7 +219,9 @@ class Candidate:
 
     def _poll(self, now: float) -> Wait:
         self._known = False
-        self._next = min(now + self._pause(), max(now, self._free_at()))
+        self._next = now + self._pause()
+        if self.stands:
+            self._next = min(self._next, max(now, self._free_at()))
         return Wait(self._next)
 
     def _pause(self) -> float:

@@ -43,6 +43,8 @@ class Follower:
         self._there = asyncio.Event()
         self._standby, self._tail, self._worker = standby, tail, worker
         self._restored = False
+        self._loaded = self._read = self._applied = 0.0
+        """Seconds that loading the snapshot, reading batches and applying them have taken."""
 
     async def run(self) -> None:
         """Follows until cancelled. Raises CorruptLogError and RefusedError."""
@@ -56,8 +58,9 @@ class Follower:
                 await asyncio.sleep(_AWAY)
                 continue
             self._found()
-            if self.caught_up:
+            if self.caught_up and not self._there.is_set():
                 self._there.set()
+                self._tell()
             await asyncio.sleep(PERIOD if self.caught_up else 0)
 
     async def there(self) -> None:
@@ -95,20 +98,24 @@ class Follower:
         """Takes in what is there, some batches of it."""
         if not self._restored:
             await self._restore()
+        began = time.perf_counter()
         try:
             with self.reach.asking():
                 batches = await self._worker.call(self._tail.poll, self._standby.head)
         except HistoryChangedError as problem:
             self._start_over(str(problem))
             return
+        self._read += time.perf_counter() - began
         for batch in batches:
+            began = time.perf_counter()
             self._apply(batch)
+            self._applied += time.perf_counter() - began
             await asyncio.sleep(0)
         self.caught_up = not self.lag
 
     async def _restore(self) -> None:
         """Begins with the newest snapshot that is of any use."""
-        before = sys.maxsize
+        before, began = sys.maxsize, time.perf_counter()
         while True:
             with self.reach.asking():
                 found = await self._worker.call(self._tail.snapshot, before)
@@ -123,6 +130,22 @@ class Follower:
             logger.info("a snapshot is of no use", seq=found.position, version=found.version)
             before = found.position
         self._restored = True
+        self._loaded = time.perf_counter() - began
+
+    def _tell(self) -> None:
+        """Says what the start had to apply, and where its time went (s). ``estimated`` is what a
+        leader bounds by its snapshots (keeping.py)."""
+        standby = self._standby
+        logger.info(
+            "caught up with the log",
+            seq=standby.head.next,
+            snapshot=standby.kept_at,
+            records=standby.head.next - standby.kept_at,
+            estimated=round(standby.unkept, 3),
+            loading=round(self._loaded, 3),
+            reading=round(self._read, 3),
+            applying=round(self._applied, 3),
+        )
 
     def _apply(self, batch: StoredBatch) -> None:
         head = Head(batch.first + batch.count, batch.hash)

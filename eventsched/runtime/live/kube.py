@@ -114,18 +114,28 @@ class LeaseElection:
         """Who holds the lease, as far as is known."""
         return "" if self._candidate is None else self._candidate.leader
 
+    def observe(self) -> None:
+        """See the port."""
+        self._observing()
+
     async def won(self) -> None:
         """Waits until this replica holds the lease."""
-        self._candidate = Election(
-            self._kube.api,
-            namespace=self._section.resource_namespace,
-            name=self._section.resource_name,
-            identity=self._identity,
-            timing=self._timing,
-            refusals=self._kube.calls.refusals,
-        )
-        self._candidate.start()
-        await self._candidate.won()
+        candidate = self._observing()
+        candidate.stand()
+        await candidate.won()
+
+    def _observing(self) -> Election:
+        if self._candidate is None:
+            self._candidate = Election(
+                self._kube.api,
+                namespace=self._section.resource_namespace,
+                name=self._section.resource_name,
+                identity=self._identity,
+                timing=self._timing,
+                refusals=self._kube.calls.refusals,
+            )
+            self._candidate.start(stands=False)
+        return self._candidate
 
     async def lost(self) -> str:
         """Waits until it does not hold it any more."""

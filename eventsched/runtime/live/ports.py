@@ -42,8 +42,12 @@ class Election(Protocol):
     def leader(self) -> str:
         """The name of the one that leads, as far as is known; "" for nobody."""
 
+    def observe(self) -> None:
+        """Begins to watch who leads, without taking part. A leader that died is then known to be
+        silent by the time that this one is ready to lead."""
+
     async def won(self) -> None:
-        """Waits until this one may."""
+        """Takes part, and waits until this one may."""
 
     async def lost(self) -> str:
         """Waits until it may no longer, and says why."""
@@ -56,6 +60,9 @@ class Unopposed:
     """No election: the log's epoch alone keeps two writers apart."""
 
     leader = ""
+
+    def observe(self) -> None:
+        """Nothing."""
 
     async def won(self) -> None:
         """At once."""

@@ -129,6 +129,7 @@ class Replica:
         tail = Tail(self.plan.address, self.plan.stream)
         follower = self.follower = Follower(standby, tail, reader)
         reason = ""
+        self._election.observe()
         try:
             if await self._elected(follower):
                 reason = await self._term(standby, follower, partial(attend, tail, reader))
