@@ -123,6 +123,7 @@ bench-cluster: controlplane ## kube-scheduler and eventsched on the same API ser
 	$(BIN)/python -m benchmarks.cluster --backlog
 	$(BIN)/python -m benchmarks.cluster.intake
 	$(BIN)/python -m benchmarks.cluster.takeover
+	$(BIN)/python -m benchmarks.cluster.restart
 	$(BIN)/python -m benchmarks.cluster.extender
 
 conformance-golden: $(READY) ## ask kube-scheduler's own code again what tests/conformance holds; needs Go
