@@ -8,7 +8,7 @@ READY := $(VENV)/.ready
 DEMO_READY := $(VENV)/.ready-for-demo
 WORKERS ?= auto
 
-.PHONY: demo smoke test test-containers test-cluster check format bench bench-cluster soak soak-cluster controlplane \
+.PHONY: demo smoke test test-containers test-cluster check format bench bench-cluster soak soak-cluster controlplane helm \
 	conformance-golden clean help
 
 help:           ## these lines
@@ -82,11 +82,15 @@ test-containers: $(READY) ## tests of the log on Postgres in containers; needs a
 	EVENTSCHED_TEST_CONTAINERS=1 $(BIN)/pytest $(PYTEST_OPTIONS) $(IN_CONTAINERS)
 
 CLUSTER_WORKERS ?= 2
-test-cluster: controlplane ## tests against a real control plane; needs Go, or ready programs
-	$(BIN)/pytest -n $(CLUSTER_WORKERS) --dist loadfile $(PYTEST_OPTIONS) tests/cluster
+test-cluster: controlplane ## tests against a real control plane, and of the chart; needs Go, or ready programs
+	@$(MAKE) --no-print-directory helm || echo 'Helm is not to be had here: its tests are skipped'
+	$(BIN)/pytest -n $(CLUSTER_WORKERS) --dist loadfile $(PYTEST_OPTIONS) tests/cluster tests/deploy/test_helm.py
 
 controlplane: $(READY) ## build etcd, kube-apiserver and so on from Go modules (once, some minutes)
 	@$(BIN)/python -m tests.cluster.binaries
+
+helm: $(READY) ## build Helm from Go modules, unless it is there (once, some minutes)
+	@$(BIN)/python -m tests.cluster.binaries helm
 
 schema-facts: $(READY) ## after a new migration: what `eventsched verify` compares the schema with
 	$(BIN)/python -m tests.postgres.schema_facts

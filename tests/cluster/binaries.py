@@ -1,11 +1,14 @@
-"""Where the programs of a control plane come from, the first of these that there is:
+"""Where the programs of a control plane, and Helm, come from, the first of these that there is:
 
 - EVENTSCHED_CONTROLPLANE: a folder with ready programs;
 - KUBEBUILDER_ASSETS: envtest's folder (etcd, kube-apiserver, kubectl; no kwok, no controllers);
+- for Helm alone: PATH;
 - the cache, ``~/.cache/eventsched/controlplane``, into which Go builds them from the modules that
-  ``controlplane/`` names. That takes some six minutes on two cores, once.
+  ``controlplane/`` names. That takes some six minutes on two cores, once; Helm, which is built and
+  cached by itself, three.
 
-``python -m tests.cluster.binaries`` builds them where they are missing, and prints their folder.
+``python -m tests.cluster.binaries`` builds a control plane where it is missing, and prints its
+folder; with ``helm`` behind it, the same of Helm.
 """
 
 import fcntl
@@ -15,8 +18,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,7 +32,9 @@ VERSION = "v1.36.3"
 to negotiate without."""
 
 _STAMP = f"-s -w -X k8s.io/component-base/version.gitVersion={VERSION}"
-_BUILDS = (
+_Builds = Sequence[tuple[Path, str, Sequence[str]]]
+"""A module, flags of the linker, and packages that are programs."""
+_BUILDS: _Builds = (
     (
         MODULES,
         _STAMP,
@@ -42,6 +47,7 @@ _BUILDS = (
     ),
     (MODULES / "kwok", "-s -w", ("sigs.k8s.io/kwok/cmd/kwok",)),
 )
+_HELM: _Builds = ((MODULES / "helm", "-s -w", ("helm.sh/helm/v4/cmd/helm",)),)
 BUILD_LIMIT = 3600.0
 """Seconds that a build may take."""
 _OTHER_NAMES = {"etcd": "server"}  # what Go calls etcd's program
@@ -81,14 +87,38 @@ def find(build: bool = True) -> Programs:
             f"no control plane: install Go {GO} or newer, or let EVENTSCHED_CONTROLPLANE or"
             " KUBEBUILDER_ASSETS name a folder with etcd and kube-apiserver"
         )
-    folder = _cache() / _digest(go)
+    folder = _built("a control plane", _BUILDS, go, build)
+    if folder is None:
+        raise MissingProgramError("no control plane: build it with `make controlplane`")
+    return Programs(folder)
+
+
+def helm(build: bool = True) -> Path:
+    """The program, built where need be and ``build`` says so. Raises MissingProgramError."""
+    if given := os.environ.get("EVENTSCHED_CONTROLPLANE"):
+        with suppress(MissingProgramError):
+            return Programs(Path(given)).path("helm")
+    if there := shutil.which("helm"):
+        return Path(there)
+    go = _go_version()
+    if go is None:
+        raise MissingProgramError(f"no helm: install it, or Go {GO} or newer")
+    folder = _built("Helm", _HELM, go, build)
+    if folder is None:
+        raise MissingProgramError("no helm: install it, or build it with `make helm`")
+    return Programs(folder).path("helm")
+
+
+def _built(what: str, builds: _Builds, go: str, build: bool) -> Path | None:
+    """The folder in the cache; None where it is not there and not to be built."""
+    folder = _cache() / _digest(go, builds)
     if not folder.exists():
         if not build:
-            raise MissingProgramError("no control plane: build it with `make controlplane`")
+            return None
         with _locked():
             if not folder.exists():  # another process may have built it meanwhile
-                _build(folder)
-    return Programs(folder)
+                _build(what, builds, folder)
+    return folder
 
 
 def _go_version() -> str | None:
@@ -105,10 +135,10 @@ def _go_version() -> str | None:
     return asked.stdout.strip() or None
 
 
-def _digest(go: str) -> str:
+def _digest(go: str, builds: _Builds) -> str:
     """Of everything that decides what is built."""
     digest = hashlib.sha256(go.encode())
-    for module, flags, packages in _BUILDS:
+    for module, flags, packages in builds:
         for name in ("go.mod", "go.sum"):
             digest.update((module / name).read_bytes())
         digest.update(" ".join([flags, *packages]).encode())
@@ -136,11 +166,11 @@ def _taken(lock: int) -> bool:
     return True
 
 
-def _build(folder: Path) -> None:
+def _build(what: str, builds: _Builds, folder: Path) -> None:
     """Builds beside the folder, so that there is never half of it."""
-    print("Building a control plane (some minutes, once)", file=sys.stderr, flush=True)
+    print(f"Building {what} (some minutes, once)", file=sys.stderr, flush=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, ignore_cleanup_errors=True) as made:
-        for module, flags, packages in _BUILDS:
+        for module, flags, packages in builds:
             built = subprocess.run(
                 ["go", "build", "-trimpath", "-ldflags", flags, "-o", f"{made}/bin/", *packages],
                 cwd=module,
@@ -151,14 +181,15 @@ def _build(folder: Path) -> None:
             )
             if built.returncode:
                 said = built.stderr[-2000:]
-                raise MissingProgramError(f"the control plane does not build:\n{said}")
+                raise MissingProgramError(f"{what} does not build:\n{said}")
         for name, other in _OTHER_NAMES.items():
-            Path(made, "bin", other).rename(Path(made, "bin", name))
+            if Path(made, "bin", other).exists():
+                Path(made, "bin", other).rename(Path(made, "bin", name))
         Path(made, "bin").rename(folder)
 
 
 if __name__ == "__main__":
     try:
-        print(find().folder)
+        print(helm() if sys.argv[1:] == ["helm"] else find().folder)
     except MissingProgramError as missing:
         sys.exit(str(missing))

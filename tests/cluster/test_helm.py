@@ -3,7 +3,6 @@ values, run by hand with what the release has made."""
 
 import json
 import os
-import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,13 +10,14 @@ from contextlib import contextmanager
 import pytest
 import yaml
 
+from tests.cluster.binaries import MissingProgramError
+from tests.cluster.binaries import helm as find_helm
 from tests.cluster.client import Object
 from tests.cluster.manifests import node, pod
 from tests.cluster.plane import ControlPlane
 from tests.cluster.pods import Pods
 from tests.cluster.scheduler import ROOT, Schedulers
 
-pytestmark = pytest.mark.skipif(shutil.which("helm") is None, reason="no helm in PATH")
 NAME = "i-scheduler"
 LABEL = "priority.lixueduan.com"
 VALUES: Object = {"scheduler": {"name": NAME}, "plugins": {"enabled": ["Priority"]}}
@@ -35,10 +35,14 @@ def released(plane: ControlPlane, namespace: str) -> Iterator[None]:
 
 
 def helm(plane: ControlPlane, *arguments: str) -> None:
-    """Runs it with the values as its input."""
+    """Runs it with the values as its input. Skips the test where there is no helm."""
+    try:
+        program = find_helm()
+    except MissingProgramError as missing:
+        pytest.skip(str(missing))
     home = {f"HELM_{name}_HOME": str(plane.folder / "helm") for name in ("CACHE", "CONFIG", "DATA")}
     subprocess.run(
-        ["helm", *arguments], input=json.dumps(VALUES), text=True, check=True, timeout=60,
+        [program, *arguments], input=json.dumps(VALUES), text=True, check=True, timeout=60,
         capture_output=True, env={**os.environ, **home},
     )  # fmt: skip
 

@@ -3,7 +3,6 @@
 import json
 import re
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -14,19 +13,22 @@ from eventsched import __version__
 from eventsched.cluster.kube.resources import OPTIONAL
 from eventsched.plugins import IN_TREE
 from eventsched.scheduling.config.checking import Checked, check
-from tests.databases import ROOT
+from tests.cluster import binaries
 
+from .chart import CHART, DOCUMENT, chart_of_0_1, helm, values
 from .rendering import DEPLOY, Object, configuration, example_secret, of_kind, rendered, the
 from .rights import Right, rights
 
-CHART = DEPLOY / "helm"
-DOCUMENT = yaml.safe_load((ROOT / "tests/deploy/scheduler-plugins-values.yaml").read_text())
 OF_HELM = ("app.kubernetes.io/instance", "app.kubernetes.io/managed-by", "helm.sh/chart")
 
 
-def values() -> Any:
-    """The chart's own."""
-    return yaml.safe_load((CHART / "values.yaml").read_text())
+def run(*arguments: str, given: object) -> str:
+    """What helm prints. Skips the test where there is no helm."""
+    try:
+        program = binaries.helm(build=False)
+    except binaries.MissingProgramError as missing:
+        pytest.skip(f"{missing}: nothing renders what is in deploy/helm")
+    return helm(program, *arguments, given=given)
 
 
 def templated(release: str = "eventsched", **given: object) -> list[Object]:
@@ -34,25 +36,21 @@ def templated(release: str = "eventsched", **given: object) -> list[Object]:
     return _templated(CHART, release, given)
 
 
-def _templated(chart: Path, release: str, given: dict[str, object]) -> list[Object]:
-    if shutil.which("helm") is None:
-        pytest.skip("no helm in PATH: nothing renders what is in deploy/helm")
-    command = ["helm", "template", release, str(chart), "--namespace=kube-system", "--values=-"]
-    done = subprocess.run(
-        command, input=json.dumps(given), capture_output=True, text=True, timeout=60, check=False
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    return list(yaml.safe_load_all(done.stdout))
+def _templated(chart: Path, release: str, given: object, *more: str) -> list[Object]:
+    where = (release, str(chart), "--namespace=kube-system", "--values=-", *more)
+    return list(yaml.safe_load_all(run("template", *where, given=given)))
 
 
-def notes(folder: Path, **given: object) -> str:
-    """What people read after an installation with more values: the notes, rendered as any other
-    template of the chart is."""
+def notes(folder: Path, *kinds: str, **given: object) -> str:
+    """What people read after an installation with more values into a cluster that has these kinds:
+    the notes, rendered as any other template of the chart is."""
     chart = shutil.copytree(CHART, folder / "chart")
     text = (chart / "templates" / "NOTES.txt").read_text()
     lines = "\n".join(f"  {line}" for line in text.splitlines())
     (chart / "templates" / "shown.yaml").write_text(f"kind: Notes\ntext: |\n{lines}\n")
-    (shown,) = [each for each in _templated(chart, "eventsched", given) if each["kind"] == "Notes"]
+    more = [f"--api-versions={each}" for each in kinds]
+    objects = _templated(chart, "eventsched", given, *more)
+    (shown,) = [each for each in objects if each["kind"] == "Notes"]
     return str(shown["text"])
 
 
@@ -147,9 +145,15 @@ def test_rights_of_one_plugin(plugin: str, plural: str) -> None:
     assert [rule["resources"] for rule in role["rules"]] == [[plural]]
 
 
+KINDS = (
+    "scheduling.x-k8s.io/v1alpha1/ElasticQuota",
+    "topology.node.k8s.io/v1alpha2/NodeResourceTopology",
+)
+
+
 def test_values_that_mean_nothing_are_named(tmp_path: Path) -> None:
     """Each of them; without any there is no warning."""
-    text = notes(tmp_path / "document", **DOCUMENT, extra=5)
+    text = notes(tmp_path / "document", *KINDS, **DOCUMENT, extra=5)
     told = text.split("WARNING: ")[1:]
     assert [each.strip() for each in told[0].splitlines()[1:] if each] == [
         "controller.image", "controller.name", "controller.replicaCount", "extra",
@@ -161,6 +165,66 @@ def test_values_that_mean_nothing_are_named(tmp_path: Path) -> None:
         "quotas;",
     ]
     assert "WARNING" not in notes(tmp_path / "own", plugins={"enabled": ["Priority"]})
+
+
+def test_kinds_that_the_cluster_lacks_are_named(tmp_path: Path) -> None:
+    """Those that enabled plugins read."""
+    plugins = {"enabled": ["NodeResourceTopologyMatch", "Priority"]}
+    text = notes(tmp_path / "none", plugins=plugins)
+    assert "WARNING: NodeResourceTopologyMatch reads objects of topology.node.k8s.io/" in text
+    assert text.count("WARNING") == 1
+    assert "WARNING" not in notes(tmp_path / "all", *KINDS, plugins=plugins)
+
+
+@pytest.mark.parametrize("disabled", ["DefaultPreemption", {"name": "DefaultPreemption"}, "*"])
+def test_preemption_is_disabled_in_any_form(tmp_path: Path, disabled: object) -> None:
+    """There is no warning then."""
+    plugins = {"enabled": ["CapacityScheduling"], "disabled": [disabled]}
+    assert "WARNING" not in notes(tmp_path, *KINDS, plugins=plugins)
+
+
+def documented() -> list[Object]:
+    """The values that docs/deploy.md shows, and those of the comments in values.yaml."""
+    page = (DEPLOY.parent / "docs" / "deploy.md").read_text().split("### By Helm")[1]
+    shown = yaml.safe_load(page.split("```yaml\n")[1].split("```")[0])
+    text = (CHART / "values.yaml").read_text()
+    lists = [
+        re.sub(r"…", "http://prometheus", each) for each in re.findall(r": (\[.+\])\.$", text, re.M)
+    ]
+    plugins, arguments = map(yaml.safe_load, lists)
+    return [{}, shown, {"plugins": {"enabled": plugins}, "pluginConfig": arguments}]
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_documented_values_do(number: int) -> None:
+    """Helm's linter and our own have nothing against them."""
+    given = documented()[number]
+    assert "0 chart(s) failed" in run("lint", str(CHART), "--strict", "--values=-", given=given)
+    profile = checked(templated(**given)).profiles[0]
+    enabled = given.get("plugins", {}).get("enabled", [])
+    for plugin in enabled:
+        assert (plugin if isinstance(plugin, str) else plugin["name"]) in profile.points["score"]
+
+
+def test_the_linter_takes_the_document() -> None:
+    """Though some of it means nothing."""
+    assert "0 chart(s) failed" in run("lint", str(CHART), "--strict", "--values=-", given=DOCUMENT)
+
+
+def test_values_of_0_1_render_as_before(tmp_path: Path) -> None:
+    """Those that are new since have an effect of their own only where somebody gives them."""
+    chart = chart_of_0_1(tmp_path)
+    assert _templated(chart, "eventsched", {}) == templated()
+    spec = the(templated(scheduler={"priorityClassName": ""}), "Deployment")["spec"]
+    assert "priorityClassName" not in spec["template"]["spec"]
+
+
+def test_names_of_digits_stay_text() -> None:
+    """As the API server wants them."""
+    spec = the(templated(database={"secret": "123"}), "Deployment")["spec"]["template"]["spec"]
+    assert spec["volumes"][0]["secret"]["secretName"] == "123"
+    (migration,) = spec["initContainers"]
+    assert migration["env"][0]["valueFrom"]["secretKeyRef"]["name"] == "123"
 
 
 def test_another_configuration_replaces_the_pods() -> None:

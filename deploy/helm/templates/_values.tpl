@@ -3,10 +3,10 @@
 {{- if kindIs "map" . }}{{ .name }}{{ else }}{{ . }}{{ end -}}
 {{- end -}}
 
-{{- /* The names of the enabled plugins, with commas between them. */ -}}
-{{- define "eventsched.enabled" -}}
+{{- /* The names of a list of plugins, with commas between them. */ -}}
+{{- define "eventsched.names" -}}
 {{- $names := list -}}
-{{- range .Values.plugins.enabled }}{{ $names = append $names (include "eventsched.plugin" .) }}{{ end -}}
+{{- range . }}{{ $names = append $names (include "eventsched.plugin" .) }}{{ end -}}
 {{- join "," $names -}}
 {{- end -}}
 
