@@ -22,9 +22,10 @@ class Field:
 
     __slots__ = ("_origin", "_step", "value")
 
-    def __init__(self, value: Any, origin: "Field | str", step: str = "") -> None:
+    def __init__(self, value: Any, origin: "Field | str", step: str | int = "") -> None:
         """``origin`` is the enclosing field, or for the object itself the words for file and object
-        (``pods.yaml: Pod default/a``); ``step`` is ``.name`` or ``[index]``."""
+        (``pods.yaml: Pod default/a``); ``step`` is the name or index in it. The path is put
+        together for an error only: there may be tens of thousands of fields."""
         self.value = value
         self._origin = origin
         self._step = step
@@ -35,8 +36,10 @@ class Field:
         steps = []
         field: Field | str = self
         while isinstance(field, Field):
-            steps.append(field._step)
-            field = field._origin
+            step, origin = field._step, field._origin
+            if isinstance(origin, Field):
+                steps.append(f".{step}" if isinstance(step, str) else f"[{step}]")
+            field = origin
         path = "".join(reversed(steps)).removeprefix(".")
         where = f"{field}: {path}" if path else field
         return where.encode(errors="backslashreplace").decode()
@@ -47,19 +50,24 @@ class Field:
 
     def get(self, name: str) -> "Field":
         """The field of that name in this mapping."""
-        found = None if self.value is None else self._typed(dict).get(name)
-        return Field(found, self, f".{name}")
+        value = self.value
+        if value is not None:
+            value = value.get(name) if type(value) is dict else self._typed(dict)
+        return Field(value, self, name)
 
     def items(self) -> list["Field"]:
         """The elements of this list."""
         if self.value is None:
             return []
-        return [Field(each, self, f"[{i}]") for i, each in enumerate(self._typed(list))]
+        return [Field(each, self, i) for i, each in enumerate(self._typed(list))]
 
     def text(self, default: str = "") -> str:
         """This string, with U+FFFD for U+0000 (see domain/texts). Raises InputError for one that
         is not Unicode."""
-        return default if self.value is None else self._storable(self._typed(str))
+        value = self.value
+        if value is None:
+            return default
+        return value if _is_plain(value) else self._storable(self._typed(str))
 
     def needed_text(self) -> str:
         """This string, which must be there and not be empty."""
@@ -135,7 +143,7 @@ class Field:
         for name, _ in entries:
             if not isinstance(name, str):
                 raise self.wrong(f"has the key {name!r}, not a string", "put the key in quotes")
-        return [(name, Field(each, self, f".{name}")) for name, each in entries]
+        return [(name, Field(each, self, name)) for name, each in entries]
 
     def _storable(self, text: str) -> str:
         if not is_unicode(text):

@@ -6,6 +6,7 @@ kubernetes pkg/apis/core/v1/helper/qos/qos.go.
 """
 
 import re
+from collections.abc import Iterable
 
 from eventsched.cluster.fields import Field
 from eventsched.domain.objects import CPU, MEMORY, Resources
@@ -103,16 +104,18 @@ def is_guaranteed(spec: Field, *, defaults: bool) -> bool:
     all together request what they are limited to. Requests and limits of the pod itself count
     instead of the containers' if there are any. With ``defaults`` missing requests take their
     limit."""
-    parts = [
+    parts: Iterable[Field] = (
         each.get("resources")
         for name in ("containers", "initContainers")
         for each in spec.get(name).items()
-    ]
+    )
     whole = spec.get("resources")
     if whole.value is not None and any(_counted(whole.get(n)) for n in ("requests", "limits")):
         parts = [whole]
     wanted, allowed = dict.fromkeys((CPU, MEMORY), 0), dict.fromkeys((CPU, MEMORY), 0)
+    there = False
     for part in parts:
+        there = True
         limits = _counted(part.get("limits"))
         if len(limits) < len(allowed):
             return False
@@ -120,7 +123,7 @@ def is_guaranteed(spec: Field, *, defaults: bool) -> bool:
         for name in (CPU, MEMORY):
             wanted[name] += requests.get(name, 0)
             allowed[name] += limits[name]
-    return bool(parts) and wanted == allowed
+    return there and wanted == allowed
 
 
 def _counted(field: Field, missing: Resources | None = None) -> Resources:

@@ -136,8 +136,8 @@ def reads(read: Callable[[Object], Any], shapes: st.SearchStrategy[Object]) -> s
     def noting(field: Field, name: str) -> Field:
         steps, at = [name], field
         while isinstance(at, Field):
-            if at._step.startswith("."):
-                steps.append(at._step[1:])
+            if at._step and isinstance(at._step, str):
+                steps.append(at._step)
             at = at._origin  # type: ignore[assignment]
         found.add(tuple(reversed(steps)))
         return get(field, name)
