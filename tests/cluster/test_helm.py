@@ -1,59 +1,82 @@
-"""The chart, installed by Helm into a real API server: as a second scheduler with a plugin of the
-values, run by hand with what the release has made."""
+"""The chart, installed by Helm into a real API server: as a second scheduler with plugins of the
+values, run by hand with what the release has made; upgraded, and taken away."""
 
-import json
-import os
-import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 import yaml
 
 from tests.cluster.binaries import MissingProgramError
 from tests.cluster.binaries import helm as find_helm
-from tests.cluster.client import Object
+from tests.cluster.client import Client, Object
 from tests.cluster.manifests import node, pod
 from tests.cluster.plane import ControlPlane
 from tests.cluster.pods import Pods
-from tests.cluster.scheduler import ROOT, Schedulers
+from tests.cluster.scheduler import Schedulers
+from tests.deploy.chart import CHART, DOCUMENT, chart_of_0_1, helm
 
 NAME = "i-scheduler"
 LABEL = "priority.lixueduan.com"
 VALUES: Object = {"scheduler": {"name": NAME}, "plugins": {"enabled": ["Priority"]}}
+OTHERS_IMAGE = "registry.k8s.io/scheduler-plugins/kube-scheduler:v0.35.7"
+KINDS = (
+    "ConfigMap", "Service", "ServiceAccount", "apps/v1/Deployment", "policy/v1/PodDisruptionBudget",
+    "networking.k8s.io/v1/NetworkPolicy", *(
+        f"rbac.authorization.k8s.io/v1/{each}"
+        for each in ("Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding")
+    ),
+)  # fmt: skip
+
+Helm = Callable[..., str]
 
 
-@contextmanager
-def released(plane: ControlPlane, namespace: str) -> Iterator[None]:
-    """The release, for as long as the block runs."""
-    where = ("--namespace", namespace, "--kubeconfig", str(plane.kubeconfig))
-    helm(plane, "install", NAME, str(ROOT / "deploy" / "helm"), "--values=-", *where)
-    try:
-        yield
-    finally:
-        helm(plane, "uninstall", NAME, *where)
-
-
-def helm(plane: ControlPlane, *arguments: str) -> None:
-    """Runs it with the values as its input. Skips the test where there is no helm."""
+@pytest.fixture
+def on_plane(plane: ControlPlane, namespace: str) -> Helm:
+    """Runs helm in the namespace, with values."""
     try:
         program = find_helm()
     except MissingProgramError as missing:
         pytest.skip(str(missing))
-    home = {f"HELM_{name}_HOME": str(plane.folder / "helm") for name in ("CACHE", "CONFIG", "DATA")}
-    subprocess.run(
-        [program, *arguments], input=json.dumps(VALUES), text=True, check=True, timeout=60,
-        capture_output=True, env={**os.environ, **home},
-    )  # fmt: skip
+    where = (f"--namespace={namespace}", f"--kubeconfig={plane.kubeconfig}")
+
+    def run(*arguments: str, given: object = None) -> str:
+        return helm(program, *arguments, *where, given=given or {})
+
+    return run
 
 
-def test_a_release_schedules(plane: ControlPlane, schedulers: Schedulers, namespace: str) -> None:
+@contextmanager
+def released(on_plane: Helm, given: Object, chart: Path = CHART) -> Iterator[str]:
+    """The release, for as long as the block runs; what people are told of it."""
+    said = on_plane("install", NAME, str(chart), "--values=-", given=given)
+    try:
+        yield said
+    finally:
+        on_plane("uninstall", NAME)
+
+
+def of_release(client: Client) -> dict[str, list[str]]:
+    """The names of its objects of each kind that it has."""
+    chosen = f"app.kubernetes.io/instance={NAME}"
+    found = {kind: client.list(kind, labelSelector=chosen) for kind in KINDS}
+    return {
+        kind.rpartition("/")[2]: sorted(each["metadata"]["name"] for each in objects)
+        for kind, objects in found.items() if objects
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("given", [VALUES, DOCUMENT], ids=["own", "scheduler-plugins"])
+def test_a_release_schedules(
+    plane: ControlPlane, schedulers: Schedulers, namespace: str, on_plane: Helm, given: Object
+) -> None:
     """With its configuration, and the rights of its account."""
     pods = Pods(plane.admin, namespace)
     for name, importance in (("a", "10"), ("b", "20")):
         pods.client.create(node(name, labels={LABEL: importance}))
     pods.client.create(node("c"))
-    with released(plane, namespace):
+    with released(on_plane, given):
         text = pods.client.get("ConfigMap", f"{NAME}-config", namespace)["data"]["eventsched.yaml"]
         kube, own = yaml.safe_load_all(text)
         token = plane.service_account_token(namespace, NAME)
@@ -64,5 +87,43 @@ def test_a_release_schedules(plane: ControlPlane, schedulers: Schedulers, namesp
         )
         pods.create(pod("web", scheduler=NAME))
         assert pods.node("web") == "b"
-        assert pods.client.get("Lease", NAME, namespace)["spec"]["holderIdentity"]
+        if kube["leaderElection"]["leaderElect"]:
+            assert pods.client.get("Lease", NAME, namespace)["spec"]["holderIdentity"]
         assert scheduler.stop() == 0
+
+
+def test_a_release_is_upgraded_and_goes_without_a_trace(
+    plane: ControlPlane, namespace: str, on_plane: Helm, tmp_path: Path
+) -> None:
+    """From the values of 0.1, and to those of another chart with its own image, whose meaningless
+    ones are named."""
+
+    def pods() -> Object:
+        """The Deployment's template of them."""
+        found: Object = plane.admin.get("apps/v1/Deployment", NAME, namespace)["spec"]["template"]
+        return found
+
+    with released(on_plane, VALUES, chart_of_0_1(tmp_path)) as said:
+        assert f"Pods with schedulerName {NAME} are scheduled by {NAME} in {namespace}." in said
+        assert "WARNING" not in said
+        old = pods()
+        on_plane("upgrade", NAME, str(CHART), "--reuse-values")
+        assert pods() == old
+        assert old["spec"]["priorityClassName"] == "system-cluster-critical"
+
+        theirs = {**DOCUMENT, "scheduler": {**DOCUMENT["scheduler"], "image": OTHERS_IMAGE}}
+        said = on_plane("upgrade", NAME, str(CHART), "--reset-values", "--values=-", given=theirs)
+        warnings = [each.split()[0] for each in said.split("WARNING: ")[1:]]
+        assert warnings == [
+            "these", "there", "DefaultPreemption", "scheduler.image", "CapacityScheduling",
+            "NodeResourceTopologyMatch",
+        ]  # fmt: skip
+        new = pods()
+        assert new["spec"]["containers"][0]["image"] == OTHERS_IMAGE
+        assert not new["spec"].get("priorityClassName")
+        assert new["metadata"]["annotations"] != old["metadata"]["annotations"]
+        assert of_release(plane.admin)["ClusterRole"] == [f"{NAME}-scheduler-plugins"]
+        on_plane("upgrade", NAME, str(CHART), "--reset-values", "--values=-", given=VALUES)
+        assert "ClusterRole" not in of_release(plane.admin)
+        assert len(of_release(plane.admin)) == len(KINDS) - 1
+    assert of_release(plane.admin) == {}
