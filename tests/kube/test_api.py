@@ -4,6 +4,7 @@ import asyncio
 import os
 import socket
 import stat
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing, suppress
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 from aiohttp import web
 
 from eventsched.cluster.kube import api as kube
-from eventsched.cluster.kube.api import Answer, Api, Plain, RefusedError, UnansweredError
+from eventsched.cluster.kube.api import Answer, Api, Lines, Plain, RefusedError, UnansweredError
 from tests.kube.scripted import CUT, SILENCE, Said, Script
 from tests.kube.scripted import serving as scripted
 from tests.kube.watched import run
@@ -299,6 +300,17 @@ def test_lines_come_whole_however_they_are_sent(chunks: tuple[bytes, ...]) -> No
         await api.close()
 
     run(on_loopback(streamed(*chunks), body))
+
+
+def test_a_long_line_takes_time_in_proportion_to_its_length() -> None:
+    """Milliseconds; with each chunk put to what came before it more than the limit."""
+    lines, began = Lines(), time.process_time()
+    for _ in range(20_000):
+        assert lines.feed(b"x" * 1024) == []
+    (line,) = lines.feed(b"\n")
+    assert len(line) == 20_000 * 1024
+    assert lines.rest == b""
+    assert time.process_time() - began < 5
 
 
 @pytest.mark.parametrize("end", ["cut", "stall"])

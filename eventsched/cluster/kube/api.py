@@ -206,13 +206,11 @@ class Api:
                 raise RefusedError(await self._answer(response))
             if opened is not None:
                 opened()
-            rest = b""
+            lines = Lines()
             async for chunk in response.content.iter_any():
-                *whole, rest = (rest + chunk).split(b"\n") if rest else chunk.split(b"\n")
-                for line in whole:
-                    if line:
-                        yield line
-            if rest:
+                for line in lines.feed(chunk):
+                    yield line
+            if rest := lines.rest:
                 yield rest
 
     async def _answer(self, response: aiohttp.ClientResponse) -> Answer:
@@ -270,6 +268,28 @@ class Api:
         self._headers = dict(self._fixed)
         if self._shown is not None:
             self._headers["Authorization"] = self._shown
+
+
+class Lines:
+    """Lines out of chunks that end anywhere. A line of some MB comes in a hundred of them, so each
+    is looked at once."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """The lines that end in a chunk, without their ends; empty ones are left out."""
+        *ended, rest = chunk.split(b"\n")
+        if ended:
+            ended[0] = b"".join((*self._parts, ended[0]))
+            self._parts.clear()
+        self._parts.append(rest)
+        return [line for line in ended if line]
+
+    @property
+    def rest(self) -> bytes:
+        """What has come of a line without an end."""
+        return b"".join(self._parts)
 
 
 def _socket(address: aiohttp.AddrInfoType) -> socket.socket:
