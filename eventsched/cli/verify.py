@@ -140,7 +140,7 @@ def _first_line(problem: psycopg.Error) -> str:
 
 def _as_text(result: Result) -> str:
     if not result.problems:
-        thinned = f" ({result.thinned} without vectors)" if result.thinned else ""
+        thinned = f" ({_lacking(result)})" if result.thinned else ""
         return (
             f"stream {result.stream}: {counted(result.records, 'record')} in "
             f"{counted(result.batches, 'batch')} and {counted(result.decisions, 'decision')}"
@@ -157,6 +157,14 @@ def _as_text(result: Result) -> str:
     return "\n".join(lines)
 
 
+def _lacking(result: Result) -> str:
+    """How many decisions have no vectors, and since when."""
+    text = f"{result.thinned} without vectors"
+    if not result.thinned_meanwhile:
+        return text
+    return f"{text}, {result.thinned_meanwhile} of which were thinned while this ran"
+
+
 def _as_json(results: list[Result], schema: list[str]) -> dict[str, Any]:
     streams = [
         {
@@ -166,6 +174,7 @@ def _as_json(results: list[Result], schema: list[str]) -> dict[str, Any]:
             "decisions": each.decisions,
             "details": each.details,
             "thinned": each.thinned,
+            "thinned_meanwhile": each.thinned_meanwhile,
             "first": each.first.position if each.first else None,
             "problems": [problem._asdict() for problem in each.problems],
             "whole": each.is_whole,

@@ -5,15 +5,16 @@ import json
 import os
 from base64 import b64encode
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, Any
 
 import psycopg
 
 from eventsched.domain.errors import InputError
+from eventsched.history.verified_database import DatabaseLog, one_moment, streams
 from eventsched.history.verified_file import FORMAT
-from eventsched.history.verified_log import Batch, DatabaseLog, Packed, one_moment, streams
+from eventsched.history.verified_log import Batch, Packed
 
 
 def export(connection: psycopg.Connection[Any], stream: str, file: Path) -> int:
@@ -26,13 +27,13 @@ def export(connection: psycopg.Connection[Any], stream: str, file: Path) -> int:
         if stream not in found:
             known = ", ".join(found) or "none"
             raise InputError("--stream", f"there is no stream {stream}", f"there are: {known}")
-        with closing(DatabaseLog(connection, found[stream], stream)) as log:
-            try:
-                _write_whole(log, file)
-            except OSError as problem:
-                said = f"cannot be written: {problem.strerror or problem}"
-                raise InputError(str(file), said, "name a file in a folder you own") from problem
-            return 0 if log.head is None else log.head.next
+        log = DatabaseLog(connection, found[stream], stream)
+        try:
+            _write_whole(log, file)
+        except OSError as problem:
+            said = f"cannot be written: {problem.strerror or problem}"
+            raise InputError(str(file), said, "name a file in a folder you own") from problem
+        return 0 if log.head is None else log.head.next
 
 
 def _write_whole(log: DatabaseLog, file: Path) -> None:

@@ -16,15 +16,15 @@ from typing import Any, NamedTuple
 
 import psycopg
 
-from eventsched.history import verified_log
+from eventsched.history import verified_database
 from eventsched.history.verified_chain import Chain
 from eventsched.history.verified_checkpoints import Anchors, Checkpoint
+from eventsched.history.verified_database import DatabaseLog
 from eventsched.history.verified_decisions import Decisions, Facts
 from eventsched.history.verified_file import LogFile
 from eventsched.history.verified_log import (
     Batch,
     DamagedError,
-    DatabaseLog,
     Log,
     NoLogError,
     Packed,
@@ -56,7 +56,7 @@ class Problem(NamedTuple):
 class Result:
     """What was found in a stream. ``problems`` are in order of position, the first bad position
     first; ``details`` counts decisions whose vectors were checked, ``thinned`` those whose vectors
-    are not there (any more)."""
+    are not there (any more), ``thinned_meanwhile`` those of them that were there when it began."""
 
     stream: str
     records: int = 0
@@ -64,6 +64,7 @@ class Result:
     decisions: int = 0
     details: int = 0
     thinned: int = 0
+    thinned_meanwhile: int = 0
     problems: list[Problem] = field(default_factory=list)
     seconds: float = 0.0
 
@@ -85,25 +86,25 @@ def verify_database(
     thinned: bool = False,
     checkpoints: Collection[Checkpoint] = (),
 ) -> list[Result]:
-    """Checks streams of a database, all where none are named, as they are at one moment. The
-    connection must be idle; nothing is changed. ``thinned`` says that details may be missing.
+    """Checks streams of a database, all where none are named, each as it is when its turn comes;
+    what is appended meanwhile is not looked at. The connection must be idle; nothing is changed,
+    and no transaction lasts longer than a page takes. ``thinned`` says that details may be missing.
     Each stream has to agree with its ``checkpoints``, and has to be there if it has one.
     Raises psycopg.Error."""
-    with verified_log.one_moment(connection):
-        results = []
-        for number, name in verified_log.streams(connection):
-            if streams is None or name in streams:
-                with closing(DatabaseLog(connection, number, name)) as log:
-                    results.append(verify(log, thinned=thinned, checkpoints=checkpoints))
-        there = {result.stream for result in results}
-        for lost in sorted({each.stream for each in checkpoints} - there):
-            if streams is None or lost in streams:
-                problem = Problem(None, "there is a checkpoint of it, but no such stream any more")
-                results.append(Result(lost, problems=[problem]))
-        for number in verified_log.nameless(connection) if streams is None else ():
-            problem = Problem(None, "there are rows of it, but no row in table stream")
-            results.append(Result(f"number {number}", problems=[problem]))
-        return results
+    results = []
+    for number, name in verified_database.streams(connection):
+        if streams is None or name in streams:
+            log = DatabaseLog(connection, number, name, counts_details=not thinned)
+            results.append(verify(log, thinned=thinned, checkpoints=checkpoints))
+    there = {result.stream for result in results}
+    for lost in sorted({each.stream for each in checkpoints} - there):
+        if streams is None or lost in streams:
+            problem = Problem(None, "there is a checkpoint of it, but no such stream any more")
+            results.append(Result(lost, problems=[problem]))
+    for number in verified_database.nameless(connection) if streams is None else ():
+        problem = Problem(None, "there are rows of it, but no row in table stream")
+        results.append(Result(f"number {number}", problems=[problem]))
+    return results
 
 
 def verify_file(
@@ -150,6 +151,47 @@ class _EnoughError(Exception):
     """So many problems were found that more would not help."""
 
 
+class _MissingDetails:
+    """Details that are not there though nobody said that they may be missing. Those that were
+    there when verification began were thinned meanwhile, which is no problem: a count tells. While
+    the log has as many details as at first, none of these is missing by thinning."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._found: list[Problem] = []
+        self._number = 0
+        self._is_thinned = False
+        self.seen = 0
+        """How many details there were in the batches so far."""
+        self.thinned = 0
+        """How many were thinned meanwhile; known at the end."""
+
+    def take(self, position: int, text: str) -> None:
+        """One that is missing."""
+        self._number += 1
+        if len(self._found) < MOST_PROBLEMS:
+            self._found.append(Problem(position, text))
+
+    def known(self) -> list[Problem]:
+        """Those that were missing from the first; none as long as that cannot be told."""
+        if self._found and not self._is_thinned:
+            self._is_thinned = self._log.details_now() < self._log.details_at_first
+            if not self._is_thinned:
+                found, self._found = self._found, []
+                return found
+        return []
+
+    def left(self) -> list[Problem]:
+        """At the end of the log: all that are left, unless the log had as many as it should."""
+        if not self._is_thinned:
+            return []
+        if self.seen + self._number <= self._log.details_at_first:
+            self.thinned = self._number
+            return []
+        why = "the log was thinned meanwhile, but not all of it: verify with --thinned"
+        return [Problem(at, f"{text} ({why})") for at, text in self._found]
+
+
 class _Verification:
     """One pass over a stream, batch by batch."""
 
@@ -158,10 +200,13 @@ class _Verification:
         self.result = Result(log.stream)
         self._found: list[Problem] = []
         self._facts = Facts()
-        self._decisions = Decisions(self._facts, log.detail, self._report, thinned=thinned)
+        self._missing = _MissingDetails(log)
+        self._decisions = Decisions(
+            self._facts, log.detail, self._report, self._missing.take, thinned=thinned
+        )
         self._pods = Pods()
         self._preemptions = Preemptions(
-            self._facts, self._pods, log.detail, self._report, thinned=thinned
+            self._facts, self._pods, log.detail, self._report, self._missing.take, thinned=thinned
         )
         tables = log.tables
         self._rows = None if tables is None else Rows(tables, self._report)
@@ -194,6 +239,7 @@ class _Verification:
         result = self.result
         result.details = self._decisions.checked + self._preemptions.checked
         result.thinned = self._decisions.thinned + self._preemptions.thinned
+        self._found += self._missing.known()
         if self._found:
             result.problems += self._found
             self._found.clear()
@@ -205,6 +251,7 @@ class _Verification:
             self._lost = True
         self._anchors.passed(self._chain.next, self._chain.hash)
         details = self._log.details(batch.end)
+        self._missing.seen += len(details)
         items = self._items(batch)
         if not self._lost:
             self._records(batch, items, details)
@@ -223,6 +270,9 @@ class _Verification:
             self._pods_now.finish(self._chain.next)
         for detail in self._log.details(2**63)[:1]:
             self._report(detail.seq, "a detail row for a position after the end of the log")
+        self._found += self._missing.left()
+        vanished = self._decisions.vanished + self._preemptions.vanished
+        self.result.thinned_meanwhile = self._missing.thinned + vanished
 
     # --- the records ----------------------------------------------------------------------
 

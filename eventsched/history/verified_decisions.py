@@ -75,15 +75,24 @@ class Facts:
 
 class Decisions:
     """Checks decisions in order of position. ``checked`` counts those whose vectors were there,
-    ``thinned`` those whose vectors were not."""
+    ``thinned`` those whose vectors were not, ``vanished`` those of them whose vectors were there
+    when the page was read, and are not any more."""
 
     def __init__(
-        self, facts: Facts, find: Callable[[int], Packed | None], report: Report, *, thinned: bool
+        self,
+        facts: Facts,
+        find: Callable[[int], Packed | None],
+        report: Report,
+        lacking: Report,
+        *,
+        thinned: bool,
     ) -> None:
+        """``lacking`` is told of details that are not there, unless ``thinned``."""
         self._facts, self._report, self._may_lack = facts, report, thinned
+        self._find, self._lacking = find, lacking
         self._expander = Expander(find)
         self._broken: set[int] = set()
-        self.checked = self.thinned = 0
+        self.checked = self.thinned = self.vanished = 0
 
     def check(self, position: int, record: Record, packed: Packed | None) -> None:
         """One decision with its detail. Raises KeyError, TypeError and ValueError for a record
@@ -99,7 +108,7 @@ class Decisions:
             self.thinned += 1
             if not self._may_lack:
                 self._broken.add(position)
-                self._report(position, "the decision has a digest, but there is no detail row")
+                self._lacking(position, "the decision has a digest, but there is no detail row")
             return
         self._check_vectors(position, record, packed, known_bad=bool(problem))
 
@@ -140,6 +149,10 @@ class Decisions:
                 problem = self._claims_problem(record, whole)
         except LostError as lost:
             if self._may_lack:
+                self.thinned += 1
+                return
+            if self._find(position) is None:  # it went with its base
+                self.vanished += 1
                 self.thinned += 1
                 return
             problem = f"detail: {lost}"

@@ -66,12 +66,13 @@ class Preemptions:
     """Checks decisions in order of position; counts as Decisions does."""
 
     def __init__(
-        self, facts: Facts, pods: Pods, find: Callable[[int], Packed | None], report: Report, *,
-        thinned: bool,
+        self, facts: Facts, pods: Pods, find: Callable[[int], Packed | None], report: Report,
+        lacking: Report, *, thinned: bool,
     ) -> None:  # fmt: skip
         self._facts, self._pods, self._report, self._may_lack = facts, pods, report, thinned
+        self._find, self._lacking = find, lacking
         self._expander = Expander(find)
-        self.checked = self.thinned = 0
+        self.checked = self.thinned = self.vanished = 0
 
     def check(self, position: int, record: Record, packed: Packed | None) -> None:
         """One decision with its detail. Raises KeyError, TypeError and ValueError for a record that
@@ -81,11 +82,11 @@ class Preemptions:
             if record.get("digest"):
                 self.thinned += 1
                 if not self._may_lack:
-                    problem = problem or "the decision has a digest, but there is no detail row"
+                    self._lacking(position, "the decision has a digest, but there is no detail row")
         elif not record.get("digest"):
             problem = "a detail row of a decision that has no vectors (no digest)"
         else:
-            found = self._vectors_problem(record, packed)
+            found = self._vectors_problem(position, record, packed)
             problem = problem or found
         if problem:
             self._report(position, problem)
@@ -121,13 +122,17 @@ class Preemptions:
             return True
         return bool(record.get("plugin")) and victim.namespace != pod.namespace
 
-    def _vectors_problem(self, record: Record, packed: Packed) -> str:
+    def _vectors_problem(self, position: int, record: Record, packed: Packed) -> str:
         size = len(self._facts.names)
         try:
             whole = self._expander.expand(packed, size)
             found = candidates(whole, record.get("first", 0), record.get("last", 0))
         except LostError as lost:
             if self._may_lack:
+                self.thinned += 1
+                return ""
+            if self._find(position) is None:  # it went with its base
+                self.vanished += 1
                 self.thinned += 1
                 return ""
             return f"detail: {lost}"

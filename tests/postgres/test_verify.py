@@ -15,7 +15,8 @@ from eventsched.history.export import export
 from eventsched.history.filed import FileLog
 from eventsched.history.verification import Result, verify_database, verify_file
 from eventsched.history.verified_chain import batch_hash
-from eventsched.history.verified_log import Batch, one_moment
+from eventsched.history.verified_database import one_moment
+from eventsched.history.verified_log import Batch
 from tests.databases import Server, migrate
 
 TABLES = ("stream", "head", "epoch", "batch", "detail", "snapshot", "node", "pod", "decision",

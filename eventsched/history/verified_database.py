@@ -1,0 +1,236 @@
+"""One stream of a database for verification: as it was at the moment when reading began, though it
+is read in pages. Each page is a transaction of its own: one that lasts as long as a verification
+would keep Postgres from cleaning up, for the appends of all that time.
+
+Records and derived rows never change, so what lies before the end of the log is the same on every
+page. What does change is read at the first moment: head, epochs, snapshots, dictionaries, and the
+rows of the pods that there are. Vectors may be thinned meanwhile: see ``details_now``.
+
+Written from docs/log-format.md, like all of verification.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import chain
+from typing import Any
+
+import psycopg
+from psycopg.pq import TransactionStatus
+
+from eventsched.history.verified_log import COLUMNS, Ahead, Batch, Epoch, Head, Packed
+
+_KEYS = {"verdict": ("number",), "scoring": ("number", "place"), "pod_now": ("uid::text",)}
+_BATCHES = """
+SELECT first, count, epoch, (extract(epoch FROM written_at) * 1000000)::bigint,
+       convert_to(mark::text, 'UTF8'), hash, convert_to(body::text, 'UTF8')
+FROM eventsched_log.batch WHERE stream = %s AND first >= %s AND first < %s ORDER BY first LIMIT %s
+"""
+_DETAILS = "SELECT seq, base, body FROM eventsched_log.detail WHERE stream = %s"
+_ROWS_AT_ONCE, _BATCHES_AT_ONCE = 2000, 64
+_WINDOW = 100_000
+"""Positions whose rows are read at a time from tables without an index by position."""
+_FIRST, _LAST = -(2**63), 2**63 - 1
+
+
+@contextmanager
+def one_moment(connection: psycopg.Connection[Any]) -> Iterator[None]:
+    """A transaction that sees one moment and changes nothing; part of one that is open already."""
+    if connection.info.transaction_status != TransactionStatus.IDLE:
+        yield
+        return
+    connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+    connection.read_only = True
+    with connection.transaction():
+        # The reader's role has limits that are for people's queries.
+        connection.execute("SET LOCAL statement_timeout = 0")
+        connection.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
+        yield
+
+
+def streams(connection: psycopg.Connection[Any]) -> list[tuple[int, str]]:
+    """(number, name) of all streams, the oldest first."""
+    with one_moment(connection):
+        query = "SELECT id, name FROM eventsched_log.stream ORDER BY id"
+        return connection.execute(query).fetchall()
+
+
+def nameless(connection: psycopg.Connection[Any]) -> list[int]:
+    """Numbers of streams that have a head or an epoch, but no row of their own."""
+    query = """
+        SELECT stream FROM eventsched_log.head UNION SELECT stream FROM eventsched_log.epoch
+        EXCEPT SELECT id FROM eventsched_log.stream ORDER BY 1
+    """
+    with one_moment(connection):
+        return [number for (number,) in connection.execute(query).fetchall()]
+
+
+class _Pages:
+    """A stream's rows, each page a transaction of its own, or all in the one that is open."""
+
+    def __init__(self, connection: psycopg.Connection[Any], number: int) -> None:
+        self.connection, self.number = connection, number
+
+    def rows(self, query: str, *values: Any, binary: bool = False) -> list[tuple[Any, ...]]:
+        """The rows of one query, whose first parameter is the stream."""
+        with one_moment(self.connection):
+            found = self.connection.execute(query.encode(), (self.number, *values), binary=binary)
+        return found.fetchall()
+
+    def by_index(self, query: str, end: int, at_once: int) -> Iterator[tuple[Any, ...]]:
+        """Rows up to a position, which is their first column. The query has three parameters more:
+        from, to, and how many."""
+        begin = _FIRST
+        while True:
+            page = self.rows(query, begin, end, at_once, binary=True)
+            yield from page
+            if len(page) < at_once:
+                return
+            begin = page[-1][0] + 1
+
+    def by_window(self, query: str, end: int) -> Iterator[tuple[Any, ...]]:
+        """The same without an index: the query has two parameters more, from and to."""
+        begin, until = _FIRST, min(_WINDOW, end)
+        while begin < end:
+            yield from self.rows(query, begin, until, binary=True)
+            begin, until = until, min(until + _WINDOW, end)
+
+
+class DatabaseLog:
+    """A stream of a database, as it is when this is made. The connection must be idle, or in
+    ``one_moment``: then all is read in that transaction."""
+
+    def __init__(
+        self,
+        connection: psycopg.Connection[Any],
+        number: int,
+        stream: str,
+        *,
+        counts_details: bool = False,
+    ) -> None:
+        """``counts_details`` is for a log that may be thinned meanwhile. Raises psycopg.Error."""
+        self._stream = stream
+        self._pages = pages = _Pages(connection, number)
+        with one_moment(connection):
+            self._epochs = self._read_epochs()
+            self._head = self._read_head()
+            newest = pages.rows(
+                "SELECT first, first + count FROM eventsched_log.batch WHERE stream = %s"
+                " ORDER BY first DESC LIMIT 1"
+            )
+            self._last = newest[0][0] if newest else _FIRST
+            self._end = max(newest[0][1] if newest else 0, self._head.next if self._head else 0)
+            self._tables = DatabaseTables(pages, self._end)
+            after = f"{_DETAILS} AND seq >= %s ORDER BY seq LIMIT 1"
+            beyond = pages.rows(after, self._end, binary=True)
+            self._details_at_first = self.details_now() if counts_details else 0
+        query = f"{_DETAILS} AND seq >= %s AND seq < %s ORDER BY seq LIMIT %s"
+        rows = chain(pages.by_index(query, self._end, _ROWS_AT_ONCE), beyond)
+        self._details = Ahead(map(Packed._make, rows))
+
+    @property
+    def stream(self) -> str:
+        """The stream's name."""
+        return self._stream
+
+    @property
+    def tables(self) -> "DatabaseTables":
+        """The derived rows."""
+        return self._tables
+
+    @property
+    def epochs(self) -> list[Epoch]:
+        """All rows of the stream."""
+        return self._epochs
+
+    @property
+    def head(self) -> Head | None:
+        """The stream's row."""
+        return self._head
+
+    def batches(self) -> Iterator[Batch]:
+        """All rows of the stream."""
+        return map(
+            Batch._make,
+            self._pages.by_index(_BATCHES, min(self._last, _LAST - 1) + 1, _BATCHES_AT_ONCE),
+        )
+
+    def details(self, end: int) -> list[Packed]:
+        """See Log."""
+        return self._details.before(end)
+
+    def detail(self, seq: int) -> Packed | None:
+        """See Log."""
+        found = self._pages.rows(f"{_DETAILS} AND seq = %s", seq, binary=True)
+        return Packed(*found[0]) if found else None
+
+    @property
+    def details_at_first(self) -> int:
+        """See Log."""
+        return self._details_at_first
+
+    def details_now(self) -> int:
+        """See Log."""
+        query = "SELECT count(*) FROM eventsched_log.detail WHERE stream = %s AND seq < %s"
+        return int(self._pages.rows(query, self._end)[0][0])
+
+    def _read_epochs(self) -> list[Epoch]:
+        query = "SELECT epoch, token, first FROM eventsched_log.epoch WHERE stream = %s"
+        rows = self._pages.rows(f"{query} ORDER BY epoch", binary=True)
+        return [Epoch(number, token.bytes, first) for number, token, first in rows]
+
+    def _read_head(self) -> Head | None:
+        query = "SELECT next, hash, epoch, token FROM eventsched_log.head WHERE stream = %s"
+        rows = self._pages.rows(f"{query} ORDER BY next", binary=True)
+        return next((Head(n, h, epoch, token.bytes) for n, h, epoch, token in rows), None)
+
+
+class DatabaseTables:
+    """The derived rows and snapshots of a stream of a database."""
+
+    def __init__(self, pages: _Pages, end: int) -> None:
+        """``end`` is that of the log; rows of later positions are read at once: there should be
+        none."""
+        self._pages = pages
+        self._dictionaries = {table: self._read_dictionary(table) for table in _KEYS}
+        self._snapshots = pages.rows(
+            "SELECT seq, hash FROM eventsched_log.snapshot WHERE stream = %s ORDER BY seq",
+            binary=True,
+        )
+        self._ahead: dict[str, Ahead] = {}
+        for table in ("node", "pod", "decision"):
+            query = f"{_select(table)} AND seq >= %s"
+            beyond = pages.rows(f"{query} ORDER BY seq", end, binary=True)
+            ordered = f"{query} AND seq < %s ORDER BY seq"
+            rows = (
+                pages.by_index(f"{ordered} LIMIT %s", end, _ROWS_AT_ONCE)
+                if table == "decision"
+                else pages.by_window(ordered, end)
+            )
+            self._ahead[table] = Ahead(chain(rows, beyond))
+
+    def rows(self, table: str, end: int) -> list[tuple[Any, ...]]:
+        """See Tables."""
+        return self._ahead[table].before(end)
+
+    def dictionary(self, table: str) -> dict[tuple[Any, ...], tuple[Any, ...]]:
+        """See Tables."""
+        return self._dictionaries.pop(table)
+
+    def pod(self, uid: str) -> tuple[Any, ...] | None:
+        """See Tables."""
+        found = self._pages.rows(f"{_select('pod')} AND uid = %s::uuid", uid)
+        return found[0] if found else None
+
+    def snapshots(self) -> list[tuple[int, bytes]]:
+        """See Tables."""
+        return self._snapshots
+
+    def _read_dictionary(self, table: str) -> dict[tuple[Any, ...], tuple[Any, ...]]:
+        keys = _KEYS[table]
+        rows = self._pages.rows(f"{_select(table, keys)} ORDER BY {', '.join(keys)}")
+        return {row[: len(keys)]: row[len(keys) :] for row in rows}
+
+
+def _select(table: str, keys: tuple[str, ...] = ()) -> str:
+    columns = ", ".join((*keys, *COLUMNS[table]))
+    return f"SELECT {columns} FROM eventsched_log.{table} WHERE stream = %s"
