@@ -159,11 +159,12 @@ def _restarted(replicas: list[Scheduler], database: str, load: Load) -> dict[str
 
 
 def _steps(lines: list[dict[str, Any]], began: float) -> Iterator[tuple[str, float]]:
-    """The seconds of each step."""
+    """The seconds that each step took beyond the ones before it: the log is read while the cluster
+    is listed, and the lease runs out meanwhile."""
     times = {line["event"]: datetime.fromisoformat(line["ts"]).timestamp() for line in lines}
     before = began
     for name, event in _STEPS:
-        at = times.get(event, times.get(_IN_PLACE.get(event, ""), before))
+        at = max(before, times.get(event, times.get(_IN_PLACE.get(event, ""), before)))
         yield name, round(at - before, 2)
         before = at
 

@@ -304,12 +304,12 @@ class _Process:
                 audience,
                 clock.now,
             )
-            self._status.replica, self._status.waiting = replica, ""
+            self._status.replica = replica
             if self._stopping:
                 return
-            collector.settle()
+            # The log is read while the API server answers; the replica leads when both are there.
             working = asyncio.create_task(replica.run())
-            watching = asyncio.create_task(kube.store.broken())
+            watching = asyncio.create_task(self._watch(kube))
             try:
                 await asyncio.wait((working, watching), return_when=asyncio.FIRST_COMPLETED)
             finally:
@@ -363,7 +363,7 @@ class _Process:
         return answer.status, answer.body
 
     async def _reach(self, running: AsyncExitStack, identity: str) -> tuple[Kube, Election]:
-        """The cluster, once everything is listed, and the election, which is observed already:
+        """The cluster, nothing of which is listed yet, and the election, which is observed already:
         after a crash the old leader's lease runs out while this process starts."""
         client = self._job.settings.client
         self._status.waiting = "the API server is not reached yet"
@@ -385,9 +385,17 @@ class _Process:
         running.push_async_callback(election.release)
         election.observe()
         self._status.waiting = "the cluster's objects are being listed"
-        await kube.start()
-        logger.info("the cluster is watched", server=self._api.access.server)
         return kube, election
+
+    async def _watch(self, kube: Kube) -> None:
+        """Lists and watches the cluster for as long as this process lives. Raises InputError where
+        the server refuses a list, and whatever ends a watch, which is a defect."""
+        collector.settle()
+        await kube.start()
+        logger.info("the cluster is watched", server=kube.api.access.server)
+        self._status.waiting = ""
+        collector.settle()
+        await kube.store.broken()
 
     def _election(self, kube: Kube, identity: str) -> Election:
         section = self._job.assembly.configuration.leader_election

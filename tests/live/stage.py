@@ -59,6 +59,9 @@ class LiveCluster:
         """How many lists fail from now on."""
         self.silent: type | tuple[type, ...] = ()
         self.held = False
+        self.begun = asyncio.Event()
+        """Whether everything was listed once."""
+        self.begun.set()
         self._subscriber: Subscriber | None = None
         self._told = dict.fromkeys(RESOURCES, 0)
 
@@ -85,6 +88,10 @@ class LiveCluster:
             for event in news if self._subscriber is not None else ():
                 assert self._subscriber is not None
                 self._subscriber(event)
+
+    async def listed(self) -> None:
+        """See the port."""
+        await self.begun.wait()
 
     async def list_cluster(self, subscriber: Subscriber) -> str:
         """See the port."""

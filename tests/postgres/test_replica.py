@@ -278,6 +278,23 @@ def test_a_term_that_is_over_before_the_log_is_read(database: str) -> None:
     asyncio.run(run())
 
 
+def test_a_replica_reads_the_log_while_the_cluster_is_listed(database: str) -> None:
+    """It stands for election when both are done."""
+
+    async def story(scene: Scene, _: "asyncio.Task[None]") -> None:
+        scene.cluster.begun.clear()
+        await until(lambda: scene.replica.follower is not None)
+        follower = scene.replica.follower
+        assert follower is not None
+        await follower.there()
+        assert (scene.booth.observed, scene.booth.stood) == (1, 0)
+        scene.cluster.begun.set()
+        await until(lambda: scene.leads)
+        assert scene.booth.stood == 1
+
+    play(database, story)
+
+
 def test_what_leaders_have_counted_outlives_their_terms(database: str) -> None:
     """Such as Events that the API server would not take."""
 

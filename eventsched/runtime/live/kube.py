@@ -54,6 +54,7 @@ class Kube:
         objects that are kept: all, for None. Raises InputError for an extender that can never be
         asked."""
         self.api = api
+        self._listed = asyncio.Event()
         self.store = Store(
             api,
             report,
@@ -68,6 +69,11 @@ class Kube:
         """Lists and watches from now on; returns when all lists are there. Raises InputError where
         the server refuses one."""
         await self.store.start()
+        self._listed.set()
+
+    async def listed(self) -> None:
+        """See the port."""
+        await self._listed.wait()
 
     async def close(self) -> None:
         """Ends watches and connections."""

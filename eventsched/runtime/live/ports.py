@@ -21,6 +21,9 @@ Subscriber = Callable[[Listed | WatchEvent], None]
 class Cluster(Protocol):
     """A cluster, watched all the time; used inside one event loop."""
 
+    async def listed(self) -> None:
+        """Waits until everything was listed once, and is watched."""
+
     async def list_cluster(self, subscriber: Subscriber) -> str:
         """Gives the subscriber all objects, as of now or later, and from then on each event of the
         watches in order. "" where that is done, else why it is not (and nothing was given)."""

@@ -142,8 +142,9 @@ class Replica:
             await self._after(reason)
 
     async def _elected(self, follower: Follower) -> bool:
-        """Follows until this replica may lead; False where it is to end instead. Who has not read
-        the log does not stand for election: without the database nobody leads."""
+        """Follows until this replica may lead; False where it is to end instead. A replica that has
+        not read the log or listed the cluster does not run for leader: without the database nobody
+        leads."""
         following = asyncio.create_task(follower.run())
         winning = asyncio.create_task(self._won(follower))
         ending = asyncio.create_task(self._ended.wait())
@@ -157,6 +158,7 @@ class Replica:
 
     async def _won(self, follower: Follower) -> None:
         await follower.there()
+        await self._cluster.listed()
         await asyncio.sleep(self._rest)
         self._rest = 0.0
         if not self._ended.is_set():
