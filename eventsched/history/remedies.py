@@ -1,8 +1,12 @@
 """What would help a pod that a plugin refuses, in a few words."""
 
+import re
 from collections.abc import Sequence
 
 _INSUFFICIENT = "Insufficient "
+_MISSING_CLAIM = re.compile(r'persistentvolumeclaim "([^"]+)" not found')
+"""As any of the plugins of volumes says it, the first that looks."""
+_OF_VOLUMES = ("Volume", "NodeVolumeLimits")
 _OF_PLUGINS = {
     "NodeUnschedulable": "an uncordoned node, or a toleration for cordoned ones",
     "NodeName": "the node that its spec.nodeName names",
@@ -36,4 +40,7 @@ def remedy(plugin: str, reasons: Sequence[str]) -> str:
         return f"{what} that pods on those nodes give back, another node, or smaller requests"
     if plugin == "NodeResourcesFit" and "Too many pods" in reasons:
         return "the end of pods on those nodes, or another node: they hold as many as they may"
+    missing = next(filter(None, map(_MISSING_CLAIM.search, reasons)), None)
+    if missing is not None and plugin.startswith(_OF_VOLUMES):
+        return f"the PersistentVolumeClaim {missing[1]} in the pod's namespace"
     return _OF_PLUGINS.get(plugin, "")

@@ -1,5 +1,6 @@
 """Records in words: one line each, for people. Names come from whoever has looked them up."""
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -147,8 +148,7 @@ def _overran(record: records.PluginOverran) -> str:
 def consultation(record: records.ExtenderAsked | records.ExtenderAnswered) -> str:
     """A question to an extender, or its answer."""
     if isinstance(record, records.ExtenderAsked):
-        about = "candidates" if record.verb == PREEMPT else "nodes"
-        asked = f"extender {record.name} is asked to {record.verb} {record.number} {about}"
+        asked = f"extender {record.name} is asked to {_about(record.verb, record.number)}"
         return f"attempt {record.attempt}: {asked}"
     if record.problem:
         return f"extender {record.name} failed to {record.verb}: {record.problem}"
@@ -167,10 +167,15 @@ def inquiry(record: records.ExtenderInquired | records.ExtenderReplied) -> str:
         return f"answer: it is {way} {record.node}"
     if record.verb == BIND:
         return f"another scheduler asks to bind it to {record.node}"
-    about = "candidates" if record.verb == PREEMPT else "nodes"
     number = len(rows_of(record.nodes)) + len(record.strange)
-    text = f"another scheduler asks to {record.verb} {number} {about}"
+    text = f"another scheduler asks to {_about(record.verb, number)}"
     return f"{text}, {len(record.strange)} of them not known" if record.strange else text
+
+
+def _about(verb: str, number: int) -> str:
+    """``filter 1 node``, ``preempt 2 candidates``."""
+    what = "candidate" if verb == PREEMPT else "node"
+    return f"{verb} {number} {what}{'' if number == 1 else 's'}"
 
 
 def _answer(answered: records.ExtenderAnswered | records.ExtenderReplied) -> str:
@@ -179,10 +184,10 @@ def _answer(answered: records.ExtenderAnswered | records.ExtenderReplied) -> str
     if answered.verb == PRIORITIZE:
         given = [f"{score} to {len(rows_of(rows))}" for score, rows in reversed(answered.scores)]
         return f"gives scores: {', '.join(given)}" if given else "gives 0 to all nodes"
-    refused: dict[str, int] = {}
+    refused = Counter[str]()
     for groups in (answered.failed, answered.unresolvable):
         for reason, rows in groups.items():
-            refused[reason or "without a reason"] = len(rows_of(rows))
+            refused[reason or "without a reason"] += len(rows_of(rows))
     if not refused:
         return "refused no node"
     said = ", ".join(f"{number} {reason}" for reason, number in sorted(refused.items()))

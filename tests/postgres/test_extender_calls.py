@@ -90,6 +90,6 @@ def test_the_story_names_extenders(address: str) -> None:
     assert told[2:6] == [
         "attempt 1: extender http://extender/0 is asked to filter 3 nodes",
         "extender http://extender/0 refused 2 nodes: 1 busy, 1 without a reason",
-        "attempt 1: extender http://extender/1 is asked to filter 1 nodes",
+        "attempt 1: extender http://extender/1 is asked to filter 1 node",
         "extender http://extender/1 failed to filter: away",
     ]

@@ -89,7 +89,7 @@ def test_the_story_tells_it(address: str) -> None:
         "arrived",
         "another scheduler asks to filter 3 nodes, 1 of them not known",
         "answer: refused 1 node: 1 Insufficient cpu",
-        "another scheduler asks to prioritize 1 nodes",
+        "another scheduler asks to prioritize 1 node",
         told[4],
         "another scheduler asks to bind it to n0",
         "answer: it is on its way to n0",

@@ -7,11 +7,14 @@ import pytest
 from eventsched.cli.headlines import headline_json, headline_text
 from eventsched.cli.tables import filled, table
 from eventsched.domain import records
+from eventsched.domain.consultations import ExtenderAnswered, ExtenderAsked
+from eventsched.domain.inquiries import ExtenderInquired
 from eventsched.domain.records import Outcome, PodDecided, PodQueued, Queue, Record
 from eventsched.history.evidence import Pod
 from eventsched.history.explanation import Attempt, Explanation, Refusal, Step
 from eventsched.history.folding import ALIKE, Folded, folded
 from eventsched.history.remedies import remedy
+from eventsched.history.words import consultation, inquiry
 from tests.builders import SECOND, make_pod
 
 BEGIN = 1_800_000_000 * SECOND
@@ -185,3 +188,21 @@ def test_a_remedy_names_what_is_short() -> None:
         "cpu and memory that pods"
     )
     assert remedy("Unknown", ["no"]) == ""
+
+
+def test_a_claim_that_is_missing_is_the_remedy_whichever_plugin_looks_first() -> None:
+    said = '0/6 nodes are available: persistentvolumeclaim "data" not found. not found'
+    for plugin in ("VolumeRestrictions", "VolumeBinding", "NodeVolumeLimits"):
+        assert remedy(plugin, [said]) == "the PersistentVolumeClaim data in the pod's namespace"
+
+
+def test_questions_to_extenders_and_their_answers_are_counted_in_words() -> None:
+    asked = ExtenderAsked(uid="p1", attempt=1, extender=0, name="http://x", verb="filter", number=1)
+    assert consultation(asked) == "attempt 1: extender http://x is asked to filter 1 node"
+    inquired = ExtenderInquired(number=1, uid="p1", verb="preempt", nodes="0,2")
+    assert inquiry(inquired) == "another scheduler asks to preempt 2 candidates"
+    answered = ExtenderAnswered(
+        uid="p1", attempt=1, extender=0, name="http://x", verb="filter",
+        failed={"busy": "0"}, unresolvable={"busy": "1-2"},
+    )  # fmt: skip
+    assert consultation(answered) == "extender http://x refused 3 nodes: 3 busy"

@@ -13,13 +13,7 @@ from hypothesis import strategies as st
 from eventsched.cli.main import main
 from eventsched.domain.objects import canonical
 from eventsched.history.tolerances import escaped, unescaped
-
-HISTORIES = Path(__file__).parents[1] / "histories"
-KNOWN: dict[str, dict[str, int]] = {
-    "0.1-cluster.jsonl.gz": {},
-    "0.1-edges.jsonl.gz": {"escaped-nul": 2, "edges-of-int64": 15},
-    "0.1-nul.jsonl.gz": {"escaped-nul": 2},
-}
+from tests.old_logs import HISTORIES, TOLERATED
 
 
 def replayed(capsys: pytest.CaptureFixture[str], path: Path) -> tuple[int, dict[str, Any]]:
@@ -27,12 +21,12 @@ def replayed(capsys: pytest.CaptureFixture[str], path: Path) -> tuple[int, dict[
     return code, json.loads(capsys.readouterr().out)
 
 
-@pytest.mark.parametrize("name", KNOWN)
+@pytest.mark.parametrize("name", TOLERATED)
 def test_an_old_log_replays(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    code, said = replayed(capsys, HISTORIES / name)
+    code, said = replayed(capsys, HISTORIES / f"{name}.jsonl.gz")
 
     assert (code, said["divergence"]) == (0, None)
-    assert said["tolerated"] == KNOWN[name]
+    assert said["tolerated"] == TOLERATED[name]
 
 
 def test_the_differences_are_told(capsys: pytest.CaptureFixture[str]) -> None:
