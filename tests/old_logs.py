@@ -28,6 +28,7 @@ TOLERATED: dict[str, dict[str, int]] = {
     "0.1-gallery": {},
     "0.1-generated": {},
     "0.1-importance": {},
+    "0.1-live": {},
     "0.1-nul": {"escaped-nul": 2},
     "0.1-resumed": {},
 }
@@ -49,6 +50,10 @@ GOLDEN: dict[str, tuple[str, ...]] = {
     "0.1-resumed": ("default/pod-000017",),
     "0.1-extenders": ("unbindable", "refused", "managed", "urgent"),
     "0.1-extender-server": ("one", "important", "nowhere"),
+    "0.1-live": (
+        "db-0", "filler-a", "filler-b", "urgent", "nowhere", "no-claim", "gated", "unseen",
+        "bound-twice", "gang-0", "short",
+    ),
 }  # fmt: skip
 """Log → pods; a name without its namespace is unique in its log."""
 

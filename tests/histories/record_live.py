@@ -118,7 +118,6 @@ def test_live(controllers: ControlPlane, schedulers: Schedulers, namespace: str)
     third.start()
     live.gang(third)
     live.sticky()
-    live.forgotten(third)
     assert third.stop() == 0
     fourth = live.replica(FIRST)
     fourth.start()
@@ -199,10 +198,6 @@ class Live:
         self.admin.patch("Node", "b", labelled, content_type=MERGE)
         self.pods.node("nowhere", 60.0)
         self.admin.create(node("e"))
-        intruder = self.pods.create(pod("intruder", cpu="4", scheduler="nobody"))
-        intruder["metadata"]["annotations"] = {}
-        assert self.admin.bind(intruder, "a").status == 201
-        self.pods.delete("intruder")
         self.placed("short", nodeSelector={"kubernetes.io/hostname": "e"})
         self.pods.delete("short")
         self.admin.delete("Node", "e")
@@ -233,11 +228,6 @@ class Live:
         self.admin.patch("Deployment", "sticky", size, self._namespace, subresource="scale")
         found = self._wait_app("sticky", 2)
         assert {each["spec"]["nodeName"] for each in found} == {first["spec"]["nodeName"]}
-
-    def forgotten(self, scheduler: Scheduler) -> None:
-        """Somebody has the scheduler forget the node of the deployment."""
-        where = (f"--database={scheduler.database}", f"--stream={scheduler.stream}")
-        run("sticky", "forget", f"{self._namespace}/Deployment/sticky", "--wait=60", *where)
 
     def settled(self, scheduler: Scheduler) -> None:
         """Waits until the log has all of that."""

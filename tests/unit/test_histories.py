@@ -28,9 +28,8 @@ from tests.old_logs import (
 
 LOGS = sorted(HISTORIES.glob("*.jsonl.gz"))
 UNSEEN = {
-    "BindFailed", "BindRetried", "EvictionFailed", "HistoryLost", "MemoryForgotten", "NodeDeleted",
-    "NodeOvercommitted", "NodeUpdated", "NominationCleared", "PluginOverran", "WatchRelisted",
-    "WriteFailed",
+    "BindFailed", "EvictionFailed", "HistoryLost", "MemoryForgotten", "NodeOvercommitted",
+    "NominationCleared", "PluginOverran", "WriteFailed",
 }  # fmt: skip
 """Kinds of records that no history has."""
 LATER = {"PodSkipped"}
