@@ -3,7 +3,7 @@
 ``eventsched explain`` and ``simulate --why`` print it (cli/story.py).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
@@ -29,7 +29,8 @@ from eventsched.history import differences
 from eventsched.history.displacement import Displacement, displacement
 from eventsched.history.evidence import Evidence, Pod, uid_key
 from eventsched.history.measured import Measured, measured
-from eventsched.history.words import Namer, displaced, named_in, pod_of, sentence, told
+from eventsched.history.origins import Origin, origins_of
+from eventsched.history.words import Namer, displaced, named_in, told
 
 EXAMPLES = 3
 """Nodes named for each refusal; the rest are counted."""
@@ -44,15 +45,6 @@ _FIXED = {
 
 class NoPodError(InputError):
     """The log knows no pod of that name (yet)."""
-
-
-@dataclass(frozen=True)
-class Origin:
-    """The record that began the step of another one: its position, kind, and what it says."""
-
-    position: int
-    kind: str
-    text: str
 
 
 @dataclass(frozen=True)
@@ -224,7 +216,7 @@ def _steps(evidence: Evidence, pod: Pod, stored: list[Stored]) -> tuple[Step, ..
         for each, record in found
         if isinstance(record, PodQueued) and record.cause not in _OWN_CAUSES
     }
-    origins = _origins(evidence, moved - {each.position for each in stored})
+    origins = origins_of(evidence, moved - {each.position for each in stored})
     names = evidence.names({uid for _, record in found for uid in named_in(record)})
     changed = differences.in_words((each.position, record) for each, record in found)
     return tuple(
@@ -245,32 +237,6 @@ def _words(record: AnyRecord, pod: Pod, name: Namer) -> str:
         uid = next(uid for uid in record.victims if uid_key(uid) == pod.uid)
         return displaced(record, uid, name)
     return told(record, name)
-
-
-def _origins(evidence: Evidence, positions: Iterable[int]) -> dict[int, Origin]:
-    """What happened at those positions; time alone is nothing that happened."""
-    found = {
-        at: stored.record
-        for at, stored in evidence.records_at(positions).items()
-        if stored.kind != "TimePassed"
-    }
-    named = sentences(evidence, found)
-    return {at: Origin(at, type(record).__name__, named[at]) for at, record in found.items()}
-
-
-def sentences(evidence: Evidence, found: dict[int, AnyRecord]) -> dict[int, str]:
-    """Records in words, with the names of their pods, by position."""
-    uids = {at: uid for at, record in found.items() if (uid := pod_of(record)) is not None}
-    others = {uid for record in found.values() for uid in named_in(record)}
-    names = evidence.names({*uids.values(), *others})
-    gone = {r.uid: at for at, r in found.items() if isinstance(r, records.PodDeleted)}
-    homes = evidence.homes(gone)
-    said = {}
-    for at, record in found.items():
-        said[at] = sentence(record, lambda uid: names.get(uid, uid))
-        if isinstance(record, records.PodDeleted) and record.uid in homes:
-            said[at] += f" from {homes[record.uid]}"
-    return said
 
 
 def _asked_for(attempts: list[Attempt], attempt: int | None, pod: Pod) -> int | None:
