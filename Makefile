@@ -8,7 +8,7 @@ READY := $(VENV)/.ready
 DEMO_READY := $(VENV)/.ready-for-demo
 WORKERS ?= auto
 
-.PHONY: demo smoke test test-containers test-cluster check format bench bench-cluster soak soak-cluster controlplane helm \
+.PHONY: demo smoke unit test coverage test-containers test-cluster check format bench bench-cluster soak soak-cluster controlplane helm \
 	conformance-golden clean help
 
 help:           ## these lines
@@ -71,8 +71,19 @@ smoke: demo     ## make demo and a few tests: does it work in this place? (.ci/s
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check pytest pytest-timeout pytest-xdist
 	$(BIN)/python -m pytest -n $(WORKERS) $(SMOKE)
 
+unit: $(READY)  ## the quick tests, under a minute: no Postgres, no processes, no long simulations
+	$(BIN)/pytest -n $(WORKERS) -m unit $(PYTEST_OPTIONS)
+
 test: $(READY)  ## all tests but those that need a control plane
 	$(BIN)/pytest -n $(WORKERS) $(PYTEST_OPTIONS)
+
+# Processes that tests start are measured, too; what they wrote is put together in the end.
+COVERAGE_OF ?=
+coverage: $(READY) ## how much of the code the tests run; COVERAGE_OF='-m unit' for some of them
+	@$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest -n $(WORKERS) $(COVERAGE_OF) $(PYTEST_OPTIONS)
+	@$(BIN)/coverage combine --quiet
+	@$(BIN)/coverage report
 
 # What the log asks of a server, on Postgres 15 and 18 in containers (tests/containers/README.md).
 IN_CONTAINERS := tests/contract tests/postgres/test_databases.py tests/postgres/test_requests.py \
@@ -135,4 +146,4 @@ conformance-golden: $(READY) ## ask kube-scheduler's own code again what tests/c
 
 clean:          ## forget the environment
 	@[ ! -x $(BIN)/eventsched ] || [ ! -d $(DEMO) ] || $(BIN)/eventsched db stop --data-dir $(DEMO)
-	rm -rf $(VENV) $(DEMO) .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(DEMO) .mypy_cache .ruff_cache .hypothesis .coverage .coverage.*

@@ -1,8 +1,12 @@
-"""What holds for all tests."""
+"""What holds for all tests: bytecode for the processes they start, and the circle of each test."""
 
 import os
 import sys
 from pathlib import Path
+
+import pytest
+
+_TESTS = Path(__file__).parent
 
 # Output that is captured has no width; pytest-xdist sets one for its workers.
 os.environ.pop("COLUMNS", None)
@@ -14,3 +18,32 @@ if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
     sys.dont_write_bytecode = False
     sys.pycache_prefix = str(Path(sys.prefix) / "pycache")
     os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
+
+SLOWER = {
+    "cluster": "cluster",
+    "conformance": "conformance",
+    "faults": "simulation",
+    "postgres": "postgres",
+    "properties": "properties",
+}
+"""Folder of tests → the marker of its circle. All other tests are of the circle ``unit``, unless
+they carry the marker of a slower one or use a fixture of a Postgres server."""
+_SERVERS = {"one_server", "each_server"}
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """``-m unit`` does not even import the folders of slower circles."""
+    if config.option.markexpr == "unit" and collection_path.parent == _TESTS:
+        return True if collection_path.name in SLOWER else None
+    return None
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Marks a test with its circle."""
+    folder = item.path.relative_to(_TESTS).parts[0] if item.path.is_relative_to(_TESTS) else ""
+    if _SERVERS & set(getattr(item, "fixturenames", ())):
+        item.add_marker("postgres")
+    if folder in SLOWER:
+        item.add_marker(SLOWER[folder])
+    elif not any(item.get_closest_marker(name) for name in (*SLOWER.values(), "process")):
+        item.add_marker("unit")

@@ -19,6 +19,8 @@ from .chart import CHART, DOCUMENT, chart_of_0_1, helm, values
 from .rendering import DEPLOY, Object, configuration, example_secret, of_kind, rendered, the
 from .rights import Right, rights
 
+pytestmark = pytest.mark.process
+
 OF_HELM = ("app.kubernetes.io/instance", "app.kubernetes.io/managed-by", "helm.sh/chart")
 
 

@@ -43,6 +43,7 @@ def test_the_page_shows_the_program() -> None:
     assert shown in SCHEDULER
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("address", "code", "said"),
     [

@@ -18,7 +18,10 @@ from tests import monitoring
 from tests.cluster.plane import free_ports
 from tests.monitoring import Exporters
 
-pytestmark = monitoring.needs(monitoring.PROMETHEUS, monitoring.NODE_EXPORTER)
+pytestmark = [
+    *monitoring.needs(monitoring.PROMETHEUS, monitoring.NODE_EXPORTER),
+    pytest.mark.process,
+]
 NO_SERIES = "no series: is the device named as on the nodes, and are they scraped?"
 PERIOD = 20
 """Scrapes after which a counter begins anew."""

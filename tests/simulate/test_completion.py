@@ -41,6 +41,7 @@ def completed(folder: Path, *words: str) -> list[str]:
     return done.stdout.split()
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("words", "offered"),
     [
@@ -58,6 +59,7 @@ def test_bash_completes(bash: Path, words: tuple[str, ...], offered: list[str]) 
     assert completed(bash, *words) == offered
 
 
+@pytest.mark.process
 def test_a_folder_is_completed_without_files(bash: Path) -> None:
     (bash / "completions").mkdir()
     assert completed(bash, "explain", "--data-dir", "comp") == ["completions"]

@@ -68,6 +68,7 @@ def checked(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, d
     return code, json.loads(capsys.readouterr().out)
 
 
+@pytest.mark.process
 def test_what_a_plugin_reaches_for_is_named_with_its_line(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -121,6 +122,7 @@ def test_the_reason_stands_before_what_follows_from_it(
     assert any(each.startswith("wakes_on is not looked at") for each in plugin["remarks"])
 
 
+@pytest.mark.process
 def test_a_process_with_another_hash_seed_answers_differently(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -169,6 +171,7 @@ def test_what_is_not_there_is_refused(capsys: pytest.CaptureFixture[str], target
     assert target in capsys.readouterr().err
 
 
+@pytest.mark.process
 def test_what_is_made_passes_its_tests_and_checks(tmp_path: Path) -> None:
     """Its own test, ruff, mypy in strict mode, and the check."""
     folder = tmp_path / "two-words"

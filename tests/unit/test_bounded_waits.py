@@ -115,6 +115,7 @@ def test_a_condition_that_does_not_come_is_named() -> None:
         until(lambda: False, "the cows are home", 0.02)
 
 
+@pytest.mark.process
 def test_nothing_is_awaited_of_a_process_that_has_ended() -> None:
     ended = pytest.raises(TimeoutError, match="the process ended with exit code 7")
     with subprocess.Popen([sys.executable, "-c", "raise SystemExit(7)"]) as process, ended:
@@ -131,6 +132,7 @@ def test_a_thread_that_goes_on_is_named() -> None:
     joined(thread)
 
 
+@pytest.mark.process
 def test_a_process_that_says_nothing_is_ended() -> None:
     silent = [sys.executable, "-c", "import time; print('once', flush=True); time.sleep(60)"]
     with subprocess.Popen(silent, stdout=subprocess.PIPE, text=True) as process:
@@ -139,6 +141,7 @@ def test_a_process_that_says_nothing_is_ended() -> None:
             next_line(process, 0.1)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["alone", "xdist"])
 def test_the_last_resort_shows_all_stacks(tmp_path: Path, workers: tuple[str, ...]) -> None:
     """Also of a test in which a plugin's time was guarded: the guard uses the process's timer."""

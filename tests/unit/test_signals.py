@@ -8,6 +8,8 @@ import pytest
 
 from eventsched.signals import ENDED_BY_SIGTERM
 
+pytestmark = pytest.mark.process
+
 KILL = "import os, signal; os.kill(os.getpid(), signal.SIGTERM)"
 INSTALL = "from eventsched import signals; signals.install()"
 

@@ -220,6 +220,7 @@ def test_a_limit_that_may_not_be_raised_holds(
 NUMBER = 1200
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("stage", ["before the handshake", "with half a head"])
 def test_so_many_clients_leave_descriptors_for_the_api_server_and_the_database(
     stage: str,
