@@ -101,6 +101,7 @@ async def outcome(file: Path) -> Exception | None:
     return None
 
 
+@pytest.mark.properties
 def test_values_that_nobody_expects(tmp_path: Path, port: int) -> None:
     file = tmp_path / "kubeconfig"
     kinds = set()

@@ -6,6 +6,7 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -182,6 +183,7 @@ class World:
         return [name for name, each in self.candidates.items() if each.leads(self.clock(name))]
 
 
+@pytest.mark.simulation
 @given(st.integers(0, 2**32), st.booleans())
 @settings(max_examples=150, deadline=None)
 def test_two_never_lead_at_once_and_in_the_end_one_does(seed: int, deleted: bool) -> None:

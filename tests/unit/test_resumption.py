@@ -320,24 +320,30 @@ def cuts(name: str, batch_size: int, at_most: int) -> Sequence[int]:
     return sorted({1, 2, count - 1, count, *chosen})
 
 
-@pytest.mark.parametrize("batch_size", [1, 7, 256])
+EVERY_STEP = pytest.param(1, marks=pytest.mark.simulation)
+"""Batches of one record: a cut after every step, which takes its time."""
+
+
+@pytest.mark.parametrize("batch_size", [EVERY_STEP, 7, 256])
 @pytest.mark.parametrize("name", CASES)
 def test_every_cut_ends_alike(name: str, batch_size: int) -> None:
+    """After every step with batches of one record; with larger ones, whose ends are some of the
+    same steps, after a choice of them."""
     expected = whole(name, batch_size).outcome
     assert expected["records"] == whole(name, 256).outcome["records"]
-    for number in cuts(name, batch_size, 200):
+    for number in cuts(name, batch_size, 200 if batch_size == 1 else 14):
         found, _ = resumed(name, batch_size, number)
         assert found.outcome == expected, f"cut after batch {number}"
 
 
-@pytest.mark.parametrize("batch_size", [1, 7])
+@pytest.mark.parametrize("batch_size", [EVERY_STEP, 7])
 @pytest.mark.parametrize("name", CASES)
 def test_every_snapshot_serves(name: str, batch_size: int) -> None:
     """The newest before a cut, and an older one with records after it."""
     run = whole(name, batch_size)
     expected, chance = run.outcome, random.Random(name)
     assert run.snapshots
-    for number in cuts(name, batch_size, 40):
+    for number in cuts(name, batch_size, 40 if batch_size == 1 else 14):
         last = run.log.batches[number - 1]
         before = [s for s in run.snapshots if s.position <= last.first + len(last.records)]
         for snapshot in {*before[-1:], *before[: chance.randint(0, len(before))][-1:]}:

@@ -105,6 +105,7 @@ def statuses(came: bytes) -> list[bytes]:
     return re.findall(rb"HTTP/1\.[01] (\d{3}) ", came)
 
 
+@pytest.mark.properties
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_request_is_the_servers_fault(
     kind: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
