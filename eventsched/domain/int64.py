@@ -26,9 +26,10 @@ def wrapped(number: int) -> int:
 
 def quotients(numbers: Int64s, divisors: Int64s | int) -> Int64s:
     """int64[…]: Go's ``numbers / divisors``. No divisor may be 0."""
-    lowest = divisors if isinstance(divisors, int) else int(divisors.min(initial=0))
-    if lowest >= 0 and numbers.min(initial=0) >= 0:
-        return np.asarray(numbers // divisors)
+    if (divisors if isinstance(divisors, int) else _least(divisors)) > 0:
+        found = np.asarray(numbers // divisors)
+        if _least(found) >= 0:  # rounding down is cutting off
+            return found
     below = np.asarray(divisors, dtype=np.int64)
     with np.errstate(over="ignore"):  # the smallest by -1 is the smallest again, in Go too
         found = numbers // below
@@ -37,8 +38,16 @@ def quotients(numbers: Int64s, divisors: Int64s | int) -> Int64s:
     return np.asarray(found)
 
 
+def _least(numbers: Int64s) -> int:
+    """The smallest of some numbers and 1."""
+    least: int = np.minimum.reduce(numbers, axis=None, initial=1)
+    return least
+
+
 def quotient(number: int, divisor: int) -> int:
     """Go's ``number / divisor`` of two int64. The divisor may not be 0."""
+    if number >= 0 and divisor > 0:
+        return number // divisor
     found = abs(number) // abs(divisor)
     return wrapped(found if (number < 0) == (divisor < 0) else -found)
 
@@ -57,9 +66,9 @@ def percent(part: int, whole: int) -> int:
 def from_floats(numbers: NDArray[np.float64]) -> Int64s:
     """int64[…]: Go's ``int64(numbers)`` on amd64: the fraction is cut off; what no int64 holds, NaN
     too, becomes the smallest. (Go leaves that open: on arm64 it stops at the bounds.)"""
-    held = (numbers >= -_BEYOND) & (numbers < _BEYOND)
-    if held.all():
+    if np.maximum.reduce(np.abs(numbers), axis=None, initial=0.0) < _BEYOND:
         return numbers.astype(np.int64)
+    held = (numbers >= -_BEYOND) & (numbers < _BEYOND)
     return np.where(held, np.where(held, numbers, 0.0).astype(np.int64), SMALLEST)
 
 

@@ -84,14 +84,20 @@ class NodeResourcesBalancedAllocation:
 
 def _alone(numbers: tuple[int, ...], allocatable: list[int], requested: list[int]) -> int:
     """The score of one node with two resources, by the same operations on the same floats."""
-    evenness = []
-    for more in (numbers, (0, 0)):
-        first, second = (
-            min(wrapped(used + number) / float(room), 1.0)
-            for used, number, room in zip(requested, more, allocatable, strict=True)
-        )
-        evenness.append(from_float((1 - abs((first - second) / 2)) * 100))
-    return 50 + quotient(wrapped(50 + evenness[0] - evenness[1]), 2)
+    (one, other), (used_one, used_other) = numbers, requested
+    room_one, room_other = map(float, allocatable)
+    evenness = _evenness(
+        wrapped(used_one + one) / room_one, wrapped(used_other + other) / room_other
+    )
+    evenness -= _evenness(used_one / room_one, used_other / room_other)
+    return 50 + quotient(wrapped(50 + evenness), 2)
+
+
+def _evenness(first: float, second: float) -> int:
+    """100 for two equal fractions of what there is, 50 for one of all and one of nothing."""
+    first = first if first < 1.0 else 1.0
+    second = second if second < 1.0 else 1.0
+    return from_float((1 - abs((first - second) / 2)) * 100)
 
 
 def _deviation(fractions: NDArray[np.float64], present: NDArray[np.bool_]) -> NDArray[np.float64]:

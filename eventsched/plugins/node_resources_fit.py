@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from eventsched.domain.errors import InputError
 from eventsched.domain.int64 import (
     LARGEST,
-    SMALLEST,
     percent,
     percents,
     quotient,
@@ -263,7 +262,9 @@ def _short_alone(numbers: tuple[int, ...], books: list[list[int]]) -> int:
     code = 0
     for index, (number, room, used) in enumerate(zip(numbers, allocatable, requested, strict=True)):
         free = room - used
-        if number > (free if SMALLEST <= free <= LARGEST else wrapped(free)):
+        if number <= free <= LARGEST:
+            continue
+        if number > wrapped(free):
             code |= 2 << index
             if index and number > room:
                 code |= 1

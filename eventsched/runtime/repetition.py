@@ -38,15 +38,15 @@ Rounds = dict[str, list[str | int]]
 
 def follow(rounds: Rounds, record: Record) -> None:
     """Takes in the next record."""
-    match record:
-        case PodDecided() if record.outcome in (Outcome.UNSCHEDULABLE, Outcome.ERROR):
+    if type(record) not in _PARTS:
+        rounds.clear()
+    elif isinstance(record, PodDecided):
+        if record.outcome in (Outcome.UNSCHEDULABLE, Outcome.ERROR):
             _end(rounds, record)
-        case records.PodUnreserved():
-            _end(rounds, record)
-        case PodQueued():
-            _close(rounds, record)
-        case _ if type(record) not in _PARTS:
-            rounds.clear()
+    elif isinstance(record, records.PodUnreserved):
+        _end(rounds, record)
+    elif isinstance(record, PodQueued):
+        _close(rounds, record)
 
 
 def _end(rounds: Rounds, ended: PodDecided | records.PodUnreserved) -> None:

@@ -208,7 +208,8 @@ class Simulation:
     def _commit(self) -> None:
         pending = self.writer.close(b"[%d,%d]" % (self.observed, self.scheduling))
         if pending is not None:
-            self._unkept += sum(len(each.body) for each in pending.batch.records)
+            if self._keep is not None:
+                self._unkept += sum(len(each.body) for each in pending.batch.records)
             self._committer.offer(pending)
 
     def _keep_snapshot_when_due(self) -> None:

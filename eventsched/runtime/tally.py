@@ -12,6 +12,15 @@ _OWN_FAILURES = frozenset({"AttemptFailed", "BindingFailed", "Parked", "PermitDe
 """What moves a pod after an error that is no answer of the cluster's."""
 
 
+_COUNTED = frozenset(
+    {
+        PodDecided, PodQueued, PodBound, records.PodUnreserved, records.PodAdded,
+        records.PodDeleted, records.PodSkipped,
+    }
+)  # fmt: skip
+"""Kinds of records that any count or message depends on."""
+
+
 @dataclass
 class Tally:
     """Counts; ``messages`` are the last words said of each pod that waits, ``failures`` the first
@@ -36,6 +45,8 @@ class Tally:
     def count(self, record: Record) -> None:
         """Takes in a record."""
         follow(self.rounds, record)
+        if type(record) not in _COUNTED:
+            return
         match record:
             case PodDecided():
                 self.attempts += 1

@@ -95,7 +95,8 @@ class Attempts:
             return
         attempt = Attempt(state, profile, cycle, {})
         now = self._ledger.state
-        if message := excess(state.pod, now.nodes.live, now.work_budget):
+        budget = now.work_budget
+        if budget and (message := excess(state.pod, now.nodes.live, budget)):
             self._over_budget(attempt, message)
             return
         try:

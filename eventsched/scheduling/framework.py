@@ -38,7 +38,7 @@ words for a preparation that takes too long. All plugins prepare at the same tim
 """
 
 from collections.abc import Collection, Hashable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Flag, StrEnum, auto
 from typing import Any, ClassVar, NamedTuple, Protocol
 
@@ -233,8 +233,7 @@ def plain(value: Any) -> Any:
     return msgspec.json.decode(canonical(value))
 
 
-@dataclass
-class Cycle:
+class Cycle(msgspec.Struct, eq=False):
     """What a plugin may know and say beyond its arguments, during one attempt of one pod.
 
     ``now`` is in microseconds. ``data`` is shared between the plugins of this attempt; what is in
@@ -251,21 +250,21 @@ class Cycle:
     now: int
     seed: str
     attempt: int = 0
-    data: dict[str, Any] = field(default_factory=dict)
-    registry: Registry = field(default_factory=Registry)
-    memories: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    waits: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    scratch: dict[str, Any] = field(default_factory=dict)
+    data: dict[str, Any] = msgspec.field(default_factory=dict)
+    registry: Registry = msgspec.field(default_factory=Registry)
+    memories: Mapping[str, Mapping[str, Any]] = msgspec.field(default_factory=dict)
+    waits: Mapping[str, Mapping[str, str]] = msgspec.field(default_factory=dict)
+    scratch: dict[str, Any] = msgspec.field(default_factory=dict)
     plugin: str = ""
-    remembered: list[tuple[str, str, Any]] = field(default_factory=list)
-    released: list[tuple[str, str, str | None]] = field(default_factory=list)
-    activated: list[tuple[str, str]] = field(default_factory=list)
-    groups: PodGroups = field(default_factory=PodGroups)
+    remembered: list[tuple[str, str, Any]] = msgspec.field(default_factory=list)
+    released: list[tuple[str, str, str | None]] = msgspec.field(default_factory=list)
+    activated: list[tuple[str, str]] = msgspec.field(default_factory=list)
+    groups: PodGroups = msgspec.field(default_factory=PodGroups)
     sender: str = ""
-    quotas: Quotas = field(default_factory=lambda: Quotas(Registry(), {}))
-    preemptions: Preemptions = field(default_factory=Preemptions)
+    quotas: Quotas = msgspec.field(default_factory=lambda: Quotas(Registry(), {}))
+    preemptions: Preemptions = msgspec.field(default_factory=Preemptions)
     is_strict: bool = False
-    topologies: Topologies = field(default_factory=no_topologies)
+    topologies: Topologies = msgspec.field(default_factory=no_topologies)
     schedulers: Collection[str] = ()
 
     @property

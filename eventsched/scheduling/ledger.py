@@ -32,6 +32,9 @@ _MOVES = frozenset(
     }
 )
 """Records after which a pod waits elsewhere, or no longer."""
+_SEEN = (records.PodAdded, records.PodUpdated)
+_GONE = (records.PodDeleted, records.EvictionSucceeded)
+"""Records after which a pod's group may be another one."""
 
 
 class Logged(NamedTuple):
@@ -70,9 +73,9 @@ class Ledger:
         self.state.apply(record, at)
         self._out.append(Logged(self.position, at, self._cause, record, detail))
         self.position += 1
-        if isinstance(record, records.PodAdded | records.PodUpdated):
+        if isinstance(record, _SEEN):
             self._note_group(record.pod.uid)
-        elif isinstance(record, records.PodDeleted | records.EvictionSucceeded):
+        elif isinstance(record, _GONE):
             self._note_group(record.uid)
         if type(record) in _MOVES:
             self.queue.note(record.uid, self.signatures)  # type: ignore[attr-defined]
@@ -138,8 +141,8 @@ class Ledger:
             groups=self.groups,
             quotas=self.state.quotas,
             preemptions=self.state.preemptions,
-            is_strict=bool(self.state.in_force)
-            and Behaviour.SPARES_OTHER_NODES not in self.state.flags,
+            is_strict=Behaviour.SPARES_OTHER_NODES not in self.state.flags
+            and bool(self.state.in_force),
             topologies=self.state.topologies,
             schedulers=self.profiles.keys(),
         )

@@ -10,38 +10,49 @@ from eventsched.scheduling.framework import PluginError
 
 Int64s = NDArray[np.int64]
 _INT64 = np.dtype(np.int64)
+_FEW = 16
+"""Rows that are sooner looked at one by one."""
+
+NORMALIZED = range(MAX_NODE_SCORE + 1)
+"""Scores as they are weighted and added up."""
+_CODES = range(65_536)
+
+
+def score_range(normalization: Normalization) -> range:
+    """The raw scores that are in range: 0..100 for what is used as it is, from 0 for what is scaled
+    by the largest, from IGNORED under SPREAD; 2**53 in size is the limit of all else, so that
+    normalisation is exact."""
+    if normalization is Normalization.IDENTITY:
+        return NORMALIZED
+    minimum = -(2**53)
+    if normalization in (Normalization.DEFAULT, Normalization.REVERSED):
+        minimum = 0
+    elif normalization is Normalization.SPREAD:
+        minimum = IGNORED
+    return range(minimum, 2**53 + 1)
 
 
 def checked_codes(plugin: str, codes: Any, rows: int) -> Int64s:
     """Filter's answer as int64, or PluginError where its shape or type is not what is asked."""
     array = _int64s(plugin, "filter", codes, rows)
-    if not _is_within(array, 0, 65_535):
-        raise PluginError(plugin, "filter", _out_of_range(array, 0, 65_535))
+    if not _is_within(array, _CODES):
+        raise PluginError(plugin, "filter", _out_of_range(array, _CODES))
     return array
 
 
 def checked_scores(
-    plugin: str, scores: Any, rows: int, normalization: Normalization = Normalization.IDENTITY,
-    *, strict: bool = False,
-) -> tuple[Int64s, NDArray[np.bool_] | None]:  # fmt: skip
+    plugin: str, scores: Any, rows: int, allowed: range, *, strict: bool = False
+) -> tuple[Int64s, NDArray[np.bool_] | None]:
     """Score's answer as int64, with 0 for each value out of range, and bool[rows] that says where
     these are; None without any. PluginError where its shape or type is not what is asked, and
-    with ``strict`` for a value out of range.
-
-    In range is 0..100 for what is used as it is, from 0 for what is scaled by the largest, from
-    IGNORED under SPREAD; 2**53 in size is the limit of all else, so that normalisation is exact.
-    (Upstream finds out after NormalizeScore, and the attempt fails.)"""
-    scaled = normalization in (Normalization.DEFAULT, Normalization.REVERSED)
-    minimum = 0 if scaled or normalization is Normalization.IDENTITY else -(2**53)
-    if normalization is Normalization.SPREAD:
-        minimum = IGNORED
-    maximum = MAX_NODE_SCORE if normalization is Normalization.IDENTITY else 2**53
+    with ``strict`` for a value out of range. (Upstream finds out after NormalizeScore, and the
+    attempt fails.)"""
     array = _int64s(plugin, "score", scores, rows)
-    if _is_within(array, minimum, maximum):
+    if _is_within(array, allowed):
         return array, None
     if strict:
-        raise PluginError(plugin, "score", _out_of_range(array, minimum, maximum))
-    outliers = (array < minimum) | (array > maximum)
+        raise PluginError(plugin, "score", _out_of_range(array, allowed))
+    outliers = (array < allowed[0]) | (array > allowed[-1])
     return np.where(outliers, 0, array), outliers
 
 
@@ -61,17 +72,16 @@ def _int64s(plugin: str, point: str, values: Any, rows: int) -> Int64s:
     return array
 
 
-def _is_within(array: Int64s, minimum: int, maximum: int) -> bool:
-    """Whether all values are; one comparison finds both kinds of outliers, for what is shifted to
-    start at 0 and read as unsigned."""
-    shifted = array if minimum == 0 else array - minimum
-    unsigned = shifted.view(np.uint64)
-    largest: int = (
-        max(unsigned.tolist(), default=0) if len(array) < 16 else np.maximum.reduce(unsigned)
-    )
-    return bool(largest <= maximum - minimum)
+def _is_within(array: Int64s, allowed: range) -> bool:
+    """Whether all values are. Of many, one comparison finds both kinds of outliers, for what is
+    shifted to start at 0 and read as unsigned."""
+    if len(array) < _FEW:
+        return all(map(allowed.__contains__, array.tolist()))
+    shifted = array if allowed.start == 0 else array - allowed.start
+    return bool(np.maximum.reduce(shifted.view(np.uint64)) < len(allowed))
 
 
-def _out_of_range(array: Int64s, minimum: int, maximum: int) -> str:
-    """What is wrong with a column that has values outside these bounds."""
-    return f"returned a value outside [{minimum}, {maximum}]: {array.min()} to {array.max()}"
+def _out_of_range(array: Int64s, allowed: range) -> str:
+    """What is wrong with a column that has values out of range."""
+    bounds = f"[{allowed[0]}, {allowed[-1]}]"
+    return f"returned a value outside {bounds}: {array.min()} to {array.max()}"

@@ -25,7 +25,12 @@ from eventsched.scheduling.framework import (
     Wait,
     depends_on,
 )
-from eventsched.scheduling.plugin_columns import checked_codes, checked_scores
+from eventsched.scheduling.plugin_columns import (
+    NORMALIZED,
+    checked_codes,
+    checked_scores,
+    score_range,
+)
 
 SCORES = 16_384
 """The first position of Score plugins; those before are for filters and extenders."""
@@ -78,6 +83,7 @@ class Score:
             if hasattr(plugin, "normalize_score")
             else getattr(plugin, "normalization", Normalization.IDENTITY)
         )
+        self._range = score_range(self.normalization)
 
     def __call__(
         self, cycle: Cycle, pod: Pod, nodes: NodeView
@@ -86,9 +92,7 @@ class Score:
         Raises PluginError."""
         cycle.plugin = self.name
         scores = guarded(self.plugin, "score", cycle, pod, nodes)
-        return checked_scores(
-            self.name, scores, len(nodes), self.normalization, strict=cycle.is_strict
-        )
+        return checked_scores(self.name, scores, len(nodes), self._range, strict=cycle.is_strict)
 
     @property
     def refusal(self) -> int:
@@ -122,7 +126,9 @@ class Score:
         what is out of range as for the call."""
         cycle.plugin = self.name
         normalized = guarded(self.plugin, "normalize_score", cycle, pod, scores)
-        return checked_scores(self.name, normalized, len(scores), strict=cycle.is_strict)
+        return checked_scores(
+            self.name, normalized, len(scores), NORMALIZED, strict=cycle.is_strict
+        )
 
 
 class Profile:
@@ -203,13 +209,16 @@ def guarded(plugin: Any, method: str, *arguments: Any) -> Any:
         raise PluginError(
             plugin.name, method, f"raised {type(problem).__name__}: {problem}"
         ) from problem
-    if answer is not None and method in _ANSWERS and not isinstance(answer, _ANSWERS[method]):
+    if answer is None:
+        return None
+    if method in _ANSWERS and not isinstance(answer, _ANSWERS[method]):
         due = " or a ".join(kind.__name__ for kind in _ANSWERS[method])
         raise PluginError(plugin.name, method, f"returned {answer!r}; None or a {due} is due")
-    if isinstance(answer, Status) and not all(map(_is_text, answer.reasons)):
-        raise PluginError(plugin.name, method, f"returned {answer!r}; reasons must be texts")
-    if isinstance(answer, Status) and any("\0" in reason for reason in answer.reasons):
-        return Status(answer.code, tuple(map(without_nul, answer.reasons)))
+    if isinstance(answer, Status) and answer.reasons != ():
+        if not all(map(_is_text, answer.reasons)):
+            raise PluginError(plugin.name, method, f"returned {answer!r}; reasons must be texts")
+        if any("\0" in reason for reason in answer.reasons):
+            return Status(answer.code, tuple(map(without_nul, answer.reasons)))
     return answer
 
 

@@ -202,8 +202,10 @@ class Supplement:
     def ask_scores(self) -> None:
         """Asks for these scores, and refuses the nodes for which one is out of range. Raises
         PluginError."""
+        if not self.late_scores:
+            return
         rows = self.feasible
-        if not self.late_scores or not len(rows):
+        if not len(rows):
             return
         view = NodeView(self._table, None if len(rows) == self._table.size else rows)
         refused: Keys | None = None
