@@ -98,10 +98,10 @@ test-cluster: controlplane ## tests against a real control plane, and of the cha
 	$(BIN)/pytest -n $(CLUSTER_WORKERS) --dist loadfile $(PYTEST_OPTIONS) tests/cluster tests/deploy/test_helm.py
 
 controlplane: $(READY) ## build etcd, kube-apiserver and so on from Go modules (once, some minutes)
-	@$(BIN)/python -m tests.cluster.binaries
+	@$(BIN)/python -m tests.cluster.harness.binaries
 
 helm: $(READY) ## build Helm from Go modules, unless it is there (once, some minutes)
-	@$(BIN)/python -m tests.cluster.binaries helm
+	@$(BIN)/python -m tests.cluster.harness.binaries helm
 
 schema-facts: $(READY) ## after a new migration: what `eventsched verify` compares the schema with
 	$(BIN)/python -m tests.postgres.schema_facts
@@ -131,7 +131,7 @@ soak: $(READY)  ## fault simulation: SEEDS=5000 seeds from FROM=1000, clean and 
 
 KILLS ?= 200
 soak-cluster: controlplane ## KILLS=200 kills of the scheduler under load; then Postgres away for a minute
-	$(BIN)/python -m tests.cluster.soak --kills $(KILLS)
+	$(BIN)/python -m tests.cluster.harness.soak --kills $(KILLS)
 	EVENTSCHED_OUTAGE=60 EVENTSCHED_CHAOS=120 $(BIN)/pytest tests/cluster/test_faults.py
 
 bench-cluster: controlplane ## kube-scheduler and eventsched on the same API server, in turn

@@ -13,7 +13,7 @@ setup(
     package_dir={_MIGRATIONS: "migrations"},
     package_data={
         "eventsched": ["py.typed"],
-        "eventsched.history": ["schema.json"],
+        "eventsched.history.verify": ["schema.json"],
         f"{_MIGRATIONS}.sql": ["*.sql"],
     },
 )

@@ -22,14 +22,15 @@ from typing import Any
 
 from benchmarks import runs
 from benchmarks.runs import Load
-from eventsched.cli.tables import table
-from eventsched.cluster import generated
-from eventsched.eventlog import chain, migrating
-from eventsched.eventlog.embedded import EmbeddedPostgres
-from eventsched.eventlog.link import Link
+from eventsched.cli.output.tables import table
+from eventsched.cluster.sources import generated
+from eventsched.eventlog import chain
+from eventsched.eventlog.embedded.embedded_server import EmbeddedPostgres
+from eventsched.eventlog.embedded.postmaster import SUPERUSER
 from eventsched.eventlog.memory import MemoryEventLog
 from eventsched.eventlog.port import Batch, Stored
-from eventsched.eventlog.postmaster import SUPERUSER
+from eventsched.eventlog.postgres.writer_connection import Link
+from eventsched.eventlog.schema import migrations
 
 RESULTS = Path(__file__).parent / "results"
 FORMER = "0004"
@@ -140,7 +141,7 @@ def _compared(
         for schema in schemas:
             database = f"{name}_{schema}"
             postgres.create_database(database)
-            migrating.upgrade(postgres.url(SUPERUSER, database), schema)
+            migrations.upgrade(postgres.url(SUPERUSER, database), schema)
             writers.append(_Writer(postgres, database))
         for number, first in enumerate(range(0, len(batches), _TURN)):
             order = writers if number % 2 else writers[::-1]

@@ -15,18 +15,19 @@ from typing import Any
 
 from benchmarks import runs
 from benchmarks.runs import Load
-from eventsched.cluster.simulated import SimulatedCluster
-from eventsched.cluster.sources import Source
+from eventsched.cluster.simulated.cluster import SimulatedCluster
+from eventsched.cluster.sources.load import Source
 from eventsched.domain.records import PodDeleted
 from eventsched.eventlog.database import written
 from eventsched.eventlog.memory import MemoryEventLog
 from eventsched.eventlog.port import Batch, Stored
-from eventsched.eventlog.postgres import PostgresEventLog
-from eventsched.history import replay
-from eventsched.runtime import collector, resumption
+from eventsched.eventlog.postgres.writer import PostgresEventLog
+from eventsched.history.replay import stream_replay
+from eventsched.runtime import gc_tuning
 from eventsched.runtime.assembly import assemble
-from eventsched.runtime.simulation import DEFAULT_SEED, Simulation
-from eventsched.scheduling.ledger import Logged
+from eventsched.runtime.simulation import resumption
+from eventsched.runtime.simulation.simulation import DEFAULT_SEED, Simulation
+from eventsched.scheduling.queueing.engine_step import Logged
 
 BATCHES = (1, 8, 32, 128, 256)
 """Sizes of batches, in records, whose append is timed."""
@@ -94,9 +95,9 @@ def measure(load: Load, times: int) -> dict[str, Any]:
 
 
 def _replayed(log: PostgresEventLog) -> dict[str, Any]:
-    collector.settle()
+    gc_tuning.settle()
     started = time.perf_counter()
-    done = replay.verify(assemble().engine, log.reader)
+    done = stream_replay.verify(assemble().engine, log.reader)
     seconds = time.perf_counter() - started
     gc.unfreeze()
     assert done.divergence is None, done.divergence

@@ -20,9 +20,9 @@ import psycopg
 
 from benchmarks.copies import multiply
 from eventsched.cli.main import main as eventsched
-from eventsched.cli.tables import table
-from eventsched.eventlog import migrating
-from eventsched.eventlog.embedded import EmbeddedPostgres
+from eventsched.cli.output.tables import table
+from eventsched.eventlog.embedded.embedded_server import EmbeddedPostgres
+from eventsched.eventlog.schema import migrations
 
 RESULTS = Path(__file__).parent / "results"
 FORMER = "0004"
@@ -189,13 +189,13 @@ def _made(url: str, times: int, options: argparse.Namespace) -> tuple[str, str]:
     before, after = (url.replace("/eventsched?", f"/{name}{times}?") for name in ("log", "now"))
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE log{times}".encode())
-        migrating.upgrade(before)
+        migrations.upgrade(before)
         load = _LOAD.format(options.pods)
         assert eventsched(["simulate", "--generate", load, "--database", before]) == 0
-        migrating.downgrade(before, FORMER)
+        migrations.downgrade(before, FORMER)
         multiply(before, "simulation", times)
         connection.execute(f"CREATE DATABASE now{times} TEMPLATE log{times}".encode())
-    migrating.upgrade(after)
+    migrations.upgrade(after)
     with psycopg.connect(after, autocommit=True) as connection:
         connection.execute("VACUUM ANALYZE")
     return before, after

@@ -9,17 +9,19 @@ from functools import wraps
 from pathlib import Path
 from typing import Any
 
-from eventsched.cluster import generated, openb
-from eventsched.cluster.arrivals import TracePod
-from eventsched.cluster.simulated import SimulatedCluster
+from eventsched.cluster.simulated.cluster import SimulatedCluster
+from eventsched.cluster.sources import generated, openb
+from eventsched.cluster.sources.arrivals import TracePod
 from eventsched.domain.objects import Node, Pod
-from eventsched.domain.requests import of as requests_of
+from eventsched.domain.objects.pod_requests import of as requests_of
 from eventsched.eventlog.memory import MemoryEventLog
-from eventsched.eventlog.postgres import PostgresEventLog
-from eventsched.runtime import committer, writer
+from eventsched.eventlog.postgres.writer import PostgresEventLog
 from eventsched.runtime.assembly import assemble
-from eventsched.runtime.simulation import Simulation
-from eventsched.scheduling import attempts, engine, recording
+from eventsched.runtime.effects import batches, committer
+from eventsched.runtime.simulation.simulation import Simulation
+from eventsched.scheduling import engine
+from eventsched.scheduling import scheduling_cycle as attempts
+from eventsched.scheduling.cycle import judgement_recording
 
 
 @dataclass(frozen=True)
@@ -143,9 +145,9 @@ def _timers(phases: dict[str, float]) -> Iterator[None]:
     points: list[tuple[Any, str, str]] = [
         (engine.Engine, "observe", "observe"),
         (attempts, "judge", "verdicts and scores"),
-        (recording, "record", "vectors and digest"),
+        (judgement_recording, "record", "vectors and digest"),
         (attempts, "choose", "choice"),
-        (writer.Writer, "close", "encoding"),
+        (batches.Writer, "close", "encoding"),
         (committer.Committer, "offer", "hashing and sending"),
         (committer.Committer, "settle", "waiting for commits"),
     ]

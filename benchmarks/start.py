@@ -18,15 +18,15 @@ from typing import Any
 
 from eventsched.domain import records
 from eventsched.domain.objects import Container, Image, Node, Pod, PodSpec, Resources
-from eventsched.eventlog import migrating
 from eventsched.eventlog.chain import Head
-from eventsched.eventlog.embedded import EmbeddedPostgres
+from eventsched.eventlog.embedded.embedded_server import EmbeddedPostgres
 from eventsched.eventlog.port import Batch, Stored
-from eventsched.eventlog.postgres import PostgresEventLog
-from eventsched.eventlog.tailing import Tail
+from eventsched.eventlog.postgres.tail import Tail
+from eventsched.eventlog.postgres.writer import PostgresEventLog
+from eventsched.eventlog.schema import migrations
 from eventsched.runtime.assembly import assemble
-from eventsched.runtime.fold import Standby
-from eventsched.scheduling.ledger import Logged
+from eventsched.runtime.leader.catch_up import Standby
+from eventsched.scheduling.queueing.engine_step import Logged
 
 RESULTS = Path(__file__).parent / "results"
 STREAM = "start"
@@ -48,7 +48,7 @@ def main() -> int:
         os.chmod(folder, 0o755)
         settings = {"fsync": "off", "full_page_writes": "off"}
         with EmbeddedPostgres(Path(folder) / "data", settings=settings).open() as server:
-            migrating.upgrade(server.superuser_url)
+            migrations.upgrade(server.superuser_url)
             written = _written(server.superuser_url, options)
             for name, newest in (("without a snapshot", 0), ("with the newest snapshot", 2**62)):
                 found[name] = _read(server.superuser_url, newest)

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from benchmarks.runs import Load
-from eventsched.cluster.arrivals import TracePod
-from eventsched.cluster.translate import pod_uid
+from eventsched.cluster.sources.arrivals import TracePod
+from eventsched.cluster.translate.manifest import pod_uid
 from eventsched.domain.objects import (
     CPU,
     MEMORY,

@@ -7,7 +7,7 @@ def main() -> int:
     """Runs the command of the command line; the exit code."""
     signals.install()
     # Only now, for it takes seconds on a busy machine.
-    from eventsched.cli.exits import STOPPED
+    from eventsched.process.exit_codes import STOPPED
 
     try:
         from eventsched.cli.main import main as command

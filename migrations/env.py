@@ -5,9 +5,9 @@ import os
 from alembic import context
 from sqlalchemy import Connection, create_engine, text
 
-from eventsched.eventlog import revising
 from eventsched.eventlog.addresses import sqlalchemy_url
-from eventsched.eventlog.schema import SCHEMA, metadata
+from eventsched.eventlog.schema import revisions
+from eventsched.eventlog.schema.log_tables import SCHEMA, metadata
 
 
 def _ours(name: str | None, kind: str, _parents: object) -> bool:
@@ -34,5 +34,5 @@ if given is not None:
 else:
     engine = create_engine(sqlalchemy_url(os.environ["EVENTSCHED_DATABASE"]))
     with engine.begin() as opened:
-        revising.take_turn(opened)
+        revisions.take_turn(opened)
         _run(opened)

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from eventsched.domain.records import Outcome, PodDecided, PodQueued, Queue, ScoringDefined
-from eventsched.domain.verdicts import ScoreColumn
+from eventsched.domain.records.verdicts import ScoreColumn
 from eventsched.testing import (
     GIB,
     PROFILE,

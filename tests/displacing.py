@@ -3,10 +3,10 @@
 import random
 from typing import Any
 
-from eventsched.cluster.arrivals import TracePod
-from eventsched.cluster.sources import Source
+from eventsched.cluster.sources.arrivals import TracePod
+from eventsched.cluster.sources.load import Source
 from eventsched.domain.objects import Requirement
-from eventsched.domain.registry import PodDisruptionBudget
+from eventsched.domain.objects.registry import PodDisruptionBudget
 from eventsched.scheduling.framework import Wait
 from tests.builders import GIB, SECOND, make_node, make_pod
 

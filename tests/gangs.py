@@ -18,7 +18,7 @@ from eventsched.domain.records import (
 from eventsched.plugins.gallery.coscheduling import Coscheduling
 from eventsched.scheduling.engine import Engine
 from eventsched.scheduling.framework import ClusterEvent, DependsOn, Status
-from eventsched.scheduling.groups import MINIMUM, NAMES
+from eventsched.scheduling.framework.pod_groups import MINIMUM, NAMES
 from eventsched.testing import typed
 from tests.builders import (
     SECOND,

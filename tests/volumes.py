@@ -3,17 +3,11 @@ four volume plugins. What is beside the point is filled in."""
 
 from typing import Any
 
-from eventsched.cluster.arrivals import TracePod
-from eventsched.cluster.sources import Source
+from eventsched.cluster.sources.arrivals import TracePod
+from eventsched.cluster.sources.load import Source
 from eventsched.domain import records
 from eventsched.domain.objects import Node, NodeSelectorTerm, Pod, PodVolume, Requirement
-from eventsched.domain.records import (
-    MemoryChanged,
-    PodDecided,
-    PreparationIntended,
-    WriteSucceeded,
-)
-from eventsched.domain.registry import (
+from eventsched.domain.objects.registry import (
     ClusterObject,
     CSINode,
     NodeDriver,
@@ -21,7 +15,13 @@ from eventsched.domain.registry import (
     PersistentVolumeClaim,
     StorageClass,
 )
-from eventsched.domain.writes import BindVolume, SelectNode, Write
+from eventsched.domain.records import (
+    MemoryChanged,
+    PodDecided,
+    PreparationIntended,
+    WriteSucceeded,
+)
+from eventsched.domain.records.object_writes import BindVolume, SelectNode, Write
 from eventsched.plugins.node_volume_limits import NodeVolumeLimits
 from eventsched.plugins.volume_binding import VolumeBinding
 from eventsched.plugins.volume_restrictions import VolumeRestrictions

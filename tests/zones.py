@@ -4,10 +4,10 @@ from typing import Any
 
 import msgspec
 
-from eventsched.cluster import translate, translate_objects
+from eventsched.cluster.translate import cluster_objects, manifest
 from eventsched.domain import records
 from eventsched.domain.objects import Node, Pod
-from eventsched.domain.registry import NodeResourceTopology
+from eventsched.domain.objects.registry import NodeResourceTopology
 from eventsched.testing import make_node
 
 Amounts = dict[str, str]
@@ -36,7 +36,7 @@ def topology(
     name: str, *zones: dict[str, Any], policy: str = CONTAINER, **attributes: str
 ) -> NodeResourceTopology:
     """A node's object with a deprecated policy ("" for none) and attributes."""
-    found = translate_objects.read(
+    found = cluster_objects.read(
         "NodeResourceTopology",
         {
             "metadata": {"name": name},
@@ -91,4 +91,4 @@ def zoned_pod(
     first += [part(each, restartPolicy="Always") for each in sidecars]
     spec = {"containers": [part(each) for each in containers], "initContainers": first, **fields}
     obj = {"metadata": {"name": name}, "spec": spec}
-    return msgspec.structs.replace(translate.pod(obj, "test", defaults=True), uid=name)
+    return msgspec.structs.replace(manifest.pod(obj, "test", defaults=True), uid=name)

@@ -18,7 +18,7 @@ from benchmarks.cluster.intake import FLAGS
 from benchmarks.cluster.operations import Operations, UnsupportedError
 from benchmarks.cluster.watching import Watching
 from benchmarks.cluster.workloads import Workload
-from tests.cluster.plane import ADMIN, ControlPlane
+from tests.cluster.harness.plane import ADMIN, ControlPlane
 
 DEFAULT = (
     "SchedulingBasic/5000Nodes",

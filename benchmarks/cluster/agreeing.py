@@ -8,7 +8,7 @@ from http import HTTPStatus
 
 import msgspec
 
-from eventsched.web.posts import Answer, Asked, accepting
+from eventsched.web.http.posts import Answer, Asked, accepting
 
 
 class _Args(msgspec.Struct, rename="pascal"):

@@ -24,8 +24,8 @@ from benchmarks.cluster.client import Client
 from benchmarks.cluster.contenders import Contender, Use
 from benchmarks.cluster.intake import FLAGS, fill
 from benchmarks.cluster.watching import Watching
-from tests.cluster.manifests import pod
-from tests.cluster.plane import ADMIN, ControlPlane, free_ports
+from tests.cluster.harness.manifests import pod
+from tests.cluster.harness.plane import ADMIN, ControlPlane, free_ports
 
 _DEFAULT = "default-scheduler"
 _WARM = 50

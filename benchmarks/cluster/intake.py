@@ -13,11 +13,11 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from benchmarks.cluster.client import Client, collection
-from eventsched.cluster.kube.access import connect
-from eventsched.cluster.kube.store import Store
+from eventsched.cluster.kube.http.access import connect
+from eventsched.cluster.kube.watch.cluster_store import Store
 from eventsched.cluster.messages import Listed, WatchEvent
-from tests.cluster.manifests import node, pod
-from tests.cluster.plane import ADMIN, ControlPlane
+from tests.cluster.harness.manifests import node, pod
+from tests.cluster.harness.plane import ADMIN, ControlPlane
 
 FLAGS = ("--disable-admission-plugins=ServiceAccount,TaintNodesByCondition,Priority",)
 """No controllers run that would take a new node's taint off, or give accounts their tokens."""

@@ -6,10 +6,10 @@ import time
 from collections.abc import Mapping
 
 from benchmarks.cluster.contenders import cpu_of
-from tests.cluster import commands
-from tests.cluster.manifests import UPSTREAM, pod
-from tests.cluster.plane import ControlPlane
-from tests.cluster.pods import Pods
+from tests.cluster.harness import commands
+from tests.cluster.harness.manifests import UPSTREAM, pod
+from tests.cluster.harness.plane import ControlPlane
+from tests.cluster.harness.pods import Pods
 
 
 def first_bind(plane: ControlPlane, lease: Mapping[str, str], within: float) -> tuple[float, float]:

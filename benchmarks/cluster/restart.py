@@ -25,8 +25,8 @@ from benchmarks.cluster.contenders import cpu_of
 from benchmarks.cluster.intake import FLAGS, fill
 from benchmarks.cluster.kube_restart import first_bind
 from benchmarks.cluster.restart_load import Load, give_images
-from tests.cluster.plane import ControlPlane
-from tests.cluster.scheduler import ROOT, Scheduler
+from tests.cluster.harness.plane import ControlPlane
+from tests.cluster.harness.scheduler import ROOT, Scheduler
 from tests.databases import Server, servers, serving
 
 RESULTS = Path(__file__).parents[1] / "results"

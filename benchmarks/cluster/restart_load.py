@@ -8,8 +8,8 @@ from collections.abc import Coroutine
 from typing import Any, Self
 
 from benchmarks.cluster.client import Client, collection
-from tests.cluster.manifests import SCHEDULER, pod
-from tests.cluster.plane import ADMIN, ControlPlane
+from tests.cluster.harness.manifests import SCHEDULER, pod
+from tests.cluster.harness.plane import ADMIN, ControlPlane
 from tests.waiting import joined, until
 
 _LABELS = 40

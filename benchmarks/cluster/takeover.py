@@ -13,11 +13,11 @@ from contextlib import ExitStack
 from datetime import datetime
 
 from benchmarks.cluster.intake import FLAGS, fill
-from tests.cluster.client import wait_for
-from tests.cluster.manifests import pod
-from tests.cluster.plane import ControlPlane
-from tests.cluster.pods import Pods
-from tests.cluster.scheduler import Scheduler, Schedulers
+from tests.cluster.harness.client import wait_for
+from tests.cluster.harness.manifests import pod
+from tests.cluster.harness.plane import ControlPlane
+from tests.cluster.harness.pods import Pods
+from tests.cluster.harness.scheduler import Scheduler, Schedulers
 from tests.databases import migrate, servers, serving
 
 _LEASE = {"leaseDuration": "6s", "renewDeadline": "4s", "retryPeriod": "1s"}

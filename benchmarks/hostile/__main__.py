@@ -25,8 +25,8 @@ from benchmarks.cluster.intake import FLAGS
 from benchmarks.hostile import cases, innocents, patching
 from benchmarks.hostile.cases import CASES, Case
 from benchmarks.hostile.innocents import Innocents, Waits, percentile
-from tests.cluster.manifests import node
-from tests.cluster.plane import ADMIN, ControlPlane
+from tests.cluster.harness.manifests import node
+from tests.cluster.harness.plane import ADMIN, ControlPlane
 
 SCHEDULER = "default-scheduler"
 SCHEDULERS = ("kube-scheduler", "eventsched")

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from tests.cluster.manifests import pod
+from tests.cluster.harness.manifests import pod
 
 NAMESPACE = "hostile"
 _HOSTNAME = "kubernetes.io/hostname"

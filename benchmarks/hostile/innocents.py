@@ -10,7 +10,7 @@ import msgspec
 
 from benchmarks.cluster.client import Client, collection
 from benchmarks.cluster.watching import Event
-from tests.cluster.manifests import pod
+from tests.cluster.harness.manifests import pod
 
 NAMESPACE = "innocent"
 _PODS = collection("Pod", NAMESPACE)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 
-from eventsched.authoring.sentinels import Sentinels
+from eventsched.authoring.purity_monitor import Sentinels
 
 
 def main() -> int:

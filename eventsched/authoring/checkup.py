@@ -15,7 +15,7 @@ import msgspec
 
 from eventsched.authoring.findings import Finding, Trial, gravest_first
 from eventsched.authoring.job import Job, Refusal
-from eventsched.authoring.rehearsal import NAME
+from eventsched.authoring.synthetic_history import NAME
 from eventsched.domain.errors import InputError
 from eventsched.domain.records import PodDecided
 from eventsched.eventlog.port import StoredLog

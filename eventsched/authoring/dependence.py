@@ -6,7 +6,7 @@ changed in what ``depends_on`` names. So an answer about a node that has not mus
 
 from typing import Any, NamedTuple
 
-from eventsched.authoring.asking import Answers, Asking
+from eventsched.authoring.plugin_driver import Answers, Asking
 from eventsched.domain.objects import Node
 from eventsched.scheduling.framework import DependsOn, depends_on
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import msgspec
 
 from eventsched.authoring.findings import Trial
-from eventsched.authoring.rehearsal import NAME, rehearsed, words_of
-from eventsched.authoring.sentinels import Sentinels
+from eventsched.authoring.plugin_check import Trying
+from eventsched.authoring.purity_monitor import Sentinels
+from eventsched.authoring.synthetic_history import NAME, rehearsed, words_of
 from eventsched.authoring.targets import made, module_of, plugins_of
-from eventsched.authoring.trial import Trying
 from eventsched.domain import records
-from eventsched.scheduling.ledger import Logged
+from eventsched.scheduling.queueing.engine_step import Logged
 
 
 class Job(msgspec.Struct):

@@ -7,11 +7,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-from eventsched.cli.places import add_database_options, database_of
+from eventsched.cli.database_options import add_database_options, database_of
 from eventsched.domain.errors import InputError
-from eventsched.eventlog import database, migrating, reading
+from eventsched.eventlog import database
 from eventsched.eventlog.checkpoints import Signer, encoded
-from eventsched.eventlog.reading import Reader
+from eventsched.eventlog.postgres import reader
+from eventsched.eventlog.postgres.reader import Reader
+from eventsched.eventlog.schema import migrations
 
 
 def add_checkpoint(actions: Any) -> None:
@@ -38,10 +40,10 @@ def run(options: argparse.Namespace) -> int:
     """Signs and writes them."""
     signer = Signer.read(options.key, "--key")
     with database.read(*database_of(options)) as address:
-        known = reading.streams(address)
+        known = reader.streams(address)
         if options.stream is not None or not known:
-            known = [reading.chosen(address, options.stream)]
-        at, schema = time.time_ns() // 1000, migrating.newest()
+            known = [reader.chosen(address, options.stream)]
+        at, schema = time.time_ns() // 1000, migrations.newest()
         lines = [
             encoded(signer.sign(stream, Reader(address, stream).head, at, schema)) + "\n"
             for stream in known

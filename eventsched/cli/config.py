@@ -9,12 +9,12 @@ from typing import Any
 
 import yaml
 
-from eventsched.cli.exits import BAD_INPUT, DIFFERS
-from eventsched.cli.tables import table
+from eventsched.cli.output.tables import table
 from eventsched.cluster.files import read_text
 from eventsched.domain.errors import InputError
+from eventsched.process import settings
+from eventsched.process.exit_codes import BAD_INPUT, DIFFERS
 from eventsched.runtime.assembly import registry
-from eventsched.runtime.live import settings
 from eventsched.scheduling.config.checking import Checked, check
 from eventsched.scheduling.config.completion import completed
 from eventsched.scheduling.config.differences import differences

@@ -8,14 +8,16 @@ from typing import Any
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
-from eventsched.cli.places import add_database_options, database_of
-from eventsched.cli.tables import table
+from eventsched.cli.database_options import add_database_options, database_of
+from eventsched.cli.output.tables import table
 from eventsched.domain.errors import InputError
-from eventsched.eventlog import database, granting, migrating
+from eventsched.eventlog import database
 from eventsched.eventlog.addresses import shown
-from eventsched.eventlog.embedded import EmbeddedPostgres
-from eventsched.eventlog.errors import UnavailableError
-from eventsched.eventlog.reading import connected
+from eventsched.eventlog.embedded.embedded_server import EmbeddedPostgres
+from eventsched.eventlog.log_errors import UnavailableError
+from eventsched.eventlog.postgres import grants
+from eventsched.eventlog.postgres.reader import connected
+from eventsched.eventlog.schema import migrations
 
 ROLES = {"reader": database.READER, "writer": database.WRITER}
 
@@ -89,7 +91,7 @@ def _upgrade(options: argparse.Namespace) -> int:
     if folder is None or address is not None:
         with database.written(address, folder) as given:
             before = _revision(given)
-            migrating.upgrade(given, one_user=options.one_user)
+            migrations.upgrade(given, one_user=options.one_user)
             _print_upgrade(shown(given), before, _revision(given))
         return 0
     if options.one_user:
@@ -114,10 +116,10 @@ def _grant(options: argparse.Namespace) -> int:
 
 def _granted(address: str, options: argparse.Namespace) -> int:
     if options.role is None:
-        found = granting.grants(address)
+        found = grants.grants(address)
         print(table((), found, ["role", "stream"]) if found else "every writer, every stream")
         return 0
-    is_new = granting.grant(address, options.role, options.stream, revoke=options.revoke)
+    is_new = grants.grant(address, options.role, options.stream, revoke=options.revoke)
     said = "may no longer write" if options.revoke else "may write"
     print(f"role {options.role} {said} stream {options.stream}{'' if is_new else ' (as before)'}")
     return 0
@@ -156,6 +158,6 @@ def _revision(address: str) -> str | None:
             found = connection.scalar(text("SELECT version_num FROM eventsched_log.migration"))
             return None if found is None else str(found)
     except DBAPIError as problem:
-        raise migrating.away(address, problem) from problem
+        raise migrations.away(address, problem) from problem
     finally:
         engine.dispose()

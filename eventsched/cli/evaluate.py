@@ -9,13 +9,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from eventsched.cli.answers import answer_json, answer_text
-from eventsched.cli.exits import DIFFERS
+from eventsched.cli.output.evaluate_output import answer_json, answer_text
 from eventsched.domain.errors import InputError
-from eventsched.runtime import evaluation, inquiry
+from eventsched.process.exit_codes import DIFFERS
+from eventsched.process.settings import kept_annotations
 from eventsched.runtime.assembly import assemble, registry
-from eventsched.runtime.deadlines import Deadlines
-from eventsched.runtime.live.settings import kept_annotations
+from eventsched.runtime.call_deadlines import Deadlines
+from eventsched.runtime.queries import placement_query, scenario_evaluation
 
 DESCRIPTION = """Says where a pod would go now, and what every plugin says of every node:
 
@@ -86,7 +86,8 @@ def _inquire(options: argparse.Namespace) -> int:
         )
     assembly = assemble(options.config, options.plugin, Deadlines())
     snapshot = replace(
-        inquiry.read(options.files, options.pod), annotations=kept_annotations(options.config)
+        placement_query.read(options.files, options.pod),
+        annotations=kept_annotations(options.config),
     )
     unasked = [
         f"extender {each.url_prefix} is not asked: what it would say is left out"
@@ -96,7 +97,7 @@ def _inquire(options: argparse.Namespace) -> int:
         print(f"warning: {warning}", file=sys.stderr)
     if options.node and options.node not in {node.name for node in snapshot.nodes}:
         raise InputError(f"--node {options.node}", "is no node of the cluster", "check the name")
-    answers = inquiry.ask(snapshot, assembly)
+    answers = placement_query.ask(snapshot, assembly)
     if options.output == "json":
         found = [answer_json(each) for each in answers]
         print(json.dumps(found[0] if len(found) == 1 else found, indent=1, ensure_ascii=False))
@@ -112,11 +113,11 @@ def _scenarios(path: Path, options: argparse.Namespace) -> None:
     known = registry(options.plugin)
     answers = [
         json.dumps(
-            evaluation.evaluate(line, f"{path}: line {number}", known),
+            scenario_evaluation.evaluate(line, f"{path}: line {number}", known),
             separators=(",", ":"),
             ensure_ascii=False,
         )
-        for number, line in enumerate(evaluation.lines(path), 1)
+        for number, line in enumerate(scenario_evaluation.lines(path), 1)
     ]
     text = "".join(f"{answer}\n" for answer in answers)
     if options.output is None:

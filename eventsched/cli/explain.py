@@ -6,19 +6,20 @@ import time
 from pathlib import Path
 from typing import Any
 
-from eventsched.cli.moments import with_distance
-from eventsched.cli.places import add_database_options, database_of
-from eventsched.cli.story import story_json, story_text
-from eventsched.cli.tables import width_of_output
-from eventsched.cli.workloads import workload_json, workload_text
+from eventsched.cli.database_options import add_database_options, database_of
+from eventsched.cli.output.explain_output import story_json, story_text
+from eventsched.cli.output.tables import width_of_output
+from eventsched.cli.output.time_format import with_distance
+from eventsched.cli.output.workload_output import workload_json, workload_text
 from eventsched.domain.errors import InputError
-from eventsched.eventlog import database, reading
-from eventsched.eventlog.reading import Reader
-from eventsched.history.evidence import Evidence, ScannedEvidence
-from eventsched.history.explanation import NoPodError, explain
-from eventsched.history.filed import FileLog
-from eventsched.history.stored_evidence import StoredEvidence
-from eventsched.history.workloads import POD, Asked, asked_for, workload
+from eventsched.eventlog import database
+from eventsched.eventlog.postgres import reader as reading
+from eventsched.eventlog.postgres.reader import Reader
+from eventsched.history.explain.evidence import Evidence, ScannedEvidence
+from eventsched.history.explain.explanation import NoPodError, explain
+from eventsched.history.explain.stored_evidence import StoredEvidence
+from eventsched.history.explain.workloads import POD, Asked, asked_for, workload
+from eventsched.history.export_reader import FileLog
 
 
 def add_to(commands: Any) -> None:

@@ -8,11 +8,11 @@ import msgspec
 
 from eventsched.cli import run as scheduler
 from eventsched.domain.errors import InputError
+from eventsched.process import prometheus_samples
+from eventsched.process import settings as live
+from eventsched.process.settings import ExtenderSettings, Settings
 from eventsched.runtime.assembly import Assembly, assemble
-from eventsched.runtime.deadlines import Deadlines
-from eventsched.runtime.live import prometheus
-from eventsched.runtime.live import settings as live
-from eventsched.runtime.live.settings import ExtenderSettings, Settings
+from eventsched.runtime.call_deadlines import Deadlines
 
 STREAM, LEASE = "extender", "eventsched-extender"
 """In place of those of a scheduler, which it runs beside."""
@@ -44,7 +44,7 @@ def run(options: argparse.Namespace) -> int:
     assembly = assemble(options.config, options.plugin, deadlines)
     source = str(options.config or "options")
     for each in assembly.samplings:
-        prometheus.package_of(each.source)
+        prometheus_samples.package_of(each.source)
     settings = settings_of(options, assembly, source)
     deadlines.seconds = live.seconds(settings.plugin_deadline)
     return scheduler.started(options, beside(assembly), settings, *warnings(settings.extender))

@@ -14,25 +14,26 @@ from typing import Any, NamedTuple, get_args
 import psycopg
 
 from eventsched.cli.checkpoint import add_checkpoint
-from eventsched.cli.moments import is_virtual, iso, moment, read_moment
-from eventsched.cli.places import add_database_options, database_of
-from eventsched.cli.tables import counted, table
+from eventsched.cli.database_options import add_database_options, database_of
+from eventsched.cli.output.tables import counted, table
+from eventsched.cli.output.time_format import is_virtual, iso, moment, read_moment
 from eventsched.domain import records
 from eventsched.domain.errors import InputError
 from eventsched.domain.objects import Pod
 from eventsched.domain.records import AnyRecord
-from eventsched.eventlog import database, reading
+from eventsched.eventlog import database
 from eventsched.eventlog.addresses import libpq_url, shown
-from eventsched.eventlog.errors import UnavailableError
+from eventsched.eventlog.log_errors import UnavailableError
 from eventsched.eventlog.port import Stored
-from eventsched.eventlog.reading import Reader
-from eventsched.eventlog.seeking import last, position_at
-from eventsched.history.differences import in_words
-from eventsched.history.evidence import uid_key
-from eventsched.history.explanation import chosen_pod
+from eventsched.eventlog.postgres import reader as reading
+from eventsched.eventlog.postgres.reader import Reader
+from eventsched.eventlog.postgres.seeking import last, position_at
+from eventsched.history.explain.evidence import uid_key
+from eventsched.history.explain.explanation import chosen_pod
+from eventsched.history.explain.record_text import pod_of, sentence, told
+from eventsched.history.explain.stored_evidence import StoredEvidence
+from eventsched.history.explain.update_differences import in_words
 from eventsched.history.export import export
-from eventsched.history.stored_evidence import StoredEvidence
-from eventsched.history.words import pod_of, sentence, told
 
 KINDS = sorted(kind.__name__ for kind in get_args(AnyRecord))
 _CHUNK = 256

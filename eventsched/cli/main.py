@@ -1,4 +1,4 @@
-"""``eventsched``: the commands. What their exit codes mean is in exits.py."""
+"""``eventsched``: the commands. What their exit codes mean is in exit_codes.py."""
 
 import argparse
 import importlib
@@ -9,15 +9,15 @@ from difflib import get_close_matches
 from typing import Any, NoReturn
 
 from eventsched import __version__, signals
-from eventsched.cli.exits import BAD_INPUT, ENVIRONMENT, STOPPED
-from eventsched.cli.places import database_of
+from eventsched.cli.database_options import database_of
 from eventsched.domain.errors import InputError
-from eventsched.eventlog.errors import (
+from eventsched.eventlog.log_errors import (
     ConflictError,
     CorruptLogError,
     FencedError,
     UnavailableError,
 )
+from eventsched.process.exit_codes import BAD_INPUT, ENVIRONMENT, STOPPED
 
 COMMANDS = {
     "run": "schedule the pods of a cluster",
@@ -162,7 +162,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _overruns() -> tuple[type[BaseException], ...]:
     """What a plugin that takes too long raises, once plugins are imported at all."""
-    guard = sys.modules.get("eventsched.scheduling.guard")
+    guard = sys.modules.get("eventsched.scheduling.framework.call_guard")
     return () if guard is None else (guard.OverrunError,)
 
 

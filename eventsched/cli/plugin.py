@@ -8,10 +8,10 @@ from typing import Any
 from eventsched.authoring import scaffold
 from eventsched.authoring.checkup import Checkup, check
 from eventsched.authoring.findings import findings_json, findings_text
-from eventsched.cli.exits import DIFFERS
-from eventsched.cli.places import add_database_options, database_of
+from eventsched.cli.database_options import add_database_options, database_of
 from eventsched.domain.errors import InputError
 from eventsched.eventlog.port import StoredLog
+from eventsched.process.exit_codes import DIFFERS
 from eventsched.runtime.assembly import registry
 
 
@@ -91,16 +91,17 @@ def _checked(options: argparse.Namespace, wanted: Checkup) -> Any:
     if options.history is not None:
         if named:
             raise InputError("options", "--history names a whole log", "leave the other places out")
-        from eventsched.history.filed import FileLog
+        from eventsched.history.export_reader import FileLog
 
         return check(wanted, FileLog(options.history))
     if not named:
         return check(wanted, None)
-    from eventsched.eventlog import database, reading  # half a second that only a database needs
-    from eventsched.eventlog.reading import Reader
+    from eventsched.eventlog import database
+    from eventsched.eventlog.postgres import reader
+    from eventsched.eventlog.postgres.reader import Reader
 
     with database.read(*database_of(options)) as address:
-        log: StoredLog = Reader(address, reading.chosen(address, options.stream))
+        log: StoredLog = Reader(address, reader.chosen(address, options.stream))
         return check(wanted, log)
 
 

@@ -9,21 +9,22 @@ from typing import Any
 
 import msgspec
 
-from eventsched.cli.exits import DIFFERS
-from eventsched.cli.places import add_database_options, database_of
-from eventsched.cli.tables import counted
+from eventsched.cli.database_options import add_database_options, database_of
+from eventsched.cli.output.tables import counted
 from eventsched.domain.behaviours import require_known
 from eventsched.domain.errors import InputError
 from eventsched.domain.records import StreamStarted, TermBegan
-from eventsched.eventlog import database, reading
-from eventsched.eventlog.errors import CorruptLogError
+from eventsched.eventlog import database
+from eventsched.eventlog.log_errors import CorruptLogError
 from eventsched.eventlog.port import StoredLog
-from eventsched.eventlog.reading import Reader
-from eventsched.history import replay
-from eventsched.history.filed import FileLog
-from eventsched.history.replay import Replayed
+from eventsched.eventlog.postgres import reader as reading
+from eventsched.eventlog.postgres.reader import Reader
+from eventsched.history.export_reader import FileLog
+from eventsched.history.replay import stream_replay
+from eventsched.history.replay.stream_replay import Replayed
 from eventsched.plugins import IN_TREE
-from eventsched.runtime import collector
+from eventsched.process.exit_codes import DIFFERS
+from eventsched.runtime import gc_tuning
 from eventsched.runtime.assembly import Assembly, assemble_text
 from eventsched.runtime.logbook import OWN
 
@@ -63,11 +64,11 @@ def run(options: argparse.Namespace) -> int:
 
 def _replay(options: argparse.Namespace, log: FileLog | Reader, reader: Reader | None) -> int:
     assembly = _assembly(log, log.stream, options.plugin, options.verify)
-    collector.settle()
+    gc_tuning.settle()
     started = time.perf_counter()
     snapshot, end = reader.snapshot() if reader else None, log.head.next
     if options.verify:
-        done = replay.verify(
+        done = stream_replay.verify(
             assembly.engine,
             log,
             options.until,
@@ -76,7 +77,7 @@ def _replay(options: argparse.Namespace, log: FileLog | Reader, reader: Reader |
             remake=lambda began: _assembled(began, log.stream, options.plugin).engine(),
         )
     else:
-        done = replay.fold(assembly.engine(), log, options.until, snapshot, end=end)
+        done = stream_replay.fold(assembly.engine(), log, options.until, snapshot, end=end)
     seconds = time.perf_counter() - started
     if options.output == "json":
         print(json.dumps(_as_json(options, log.stream, done, seconds)))

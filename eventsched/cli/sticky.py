@@ -6,13 +6,14 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from eventsched.cli.moments import iso, moment
-from eventsched.cli.places import add_database_options, database_of
-from eventsched.cli.tables import table
+from eventsched.cli.database_options import add_database_options, database_of
+from eventsched.cli.output.tables import table
+from eventsched.cli.output.time_format import iso, moment
 from eventsched.domain.objects import canonical
-from eventsched.eventlog import database, reading, requests
-from eventsched.eventlog.reading import Reader
-from eventsched.history.memories import Remembered, remembered
+from eventsched.eventlog import database
+from eventsched.eventlog.postgres import reader, request_table
+from eventsched.eventlog.postgres.reader import Reader
+from eventsched.history.plugin_memory import Remembered, remembered
 
 PLUGIN = "FirstScheduledNode"
 _LOOK_EVERY = 0.1
@@ -61,7 +62,7 @@ def _seconds(text: str) -> float:
 
 def _list(options: argparse.Namespace) -> int:
     with database.read(*database_of(options)) as address:
-        log = Reader(address, reading.chosen(address, options.stream))
+        log = Reader(address, reader.chosen(address, options.stream))
         found = remembered(log, options.plugin)
     if options.output == "json":
         print(json.dumps([_told(key, each) for key, each in found.items()]))
@@ -77,12 +78,12 @@ def _list(options: argparse.Namespace) -> int:
 def _forget(options: argparse.Namespace) -> int:
     plugin, key = options.plugin, options.key
     with database.asking(*database_of(options)) as address:
-        log = Reader(address, reading.chosen(address, options.stream))
+        log = Reader(address, reader.chosen(address, options.stream))
         known = remembered(log, plugin)
         if key not in known:
             print(f"{plugin} remembers nothing under {key}; see `eventsched sticky list`")
             return 1
-        with requests.inbox(address, log.stream) as inbox:
+        with request_table.inbox(address, log.stream) as inbox:
             number = inbox.ask_to_forget(plugin, key)
             answered = _answer(inbox, number, options.wait)
     if answered is None:
@@ -95,7 +96,7 @@ def _forget(options: argparse.Namespace) -> int:
     return 0
 
 
-def _answer(inbox: requests.Inbox, number: int, patience: float) -> int | None:
+def _answer(inbox: request_table.Inbox, number: int, patience: float) -> int | None:
     """The position of the answer; None where none comes in time."""
     until = time.monotonic() + patience
     while (found := inbox.answer(number)) is None and time.monotonic() < until:

@@ -7,27 +7,28 @@ from typing import Any
 
 import psycopg
 
-from eventsched.cli.exits import DIFFERS
-from eventsched.cli.places import add_database_options, database_of
-from eventsched.cli.tables import counted
+from eventsched.cli.database_options import add_database_options, database_of
+from eventsched.cli.output.tables import counted
 from eventsched.domain.errors import InputError
-from eventsched.eventlog import database, reading
+from eventsched.eventlog import database
 from eventsched.eventlog.addresses import libpq_url, shown
-from eventsched.eventlog.errors import UnavailableError
-from eventsched.history.verification import (
+from eventsched.eventlog.log_errors import UnavailableError
+from eventsched.eventlog.postgres import reader
+from eventsched.history.verify.verification import (
     MOST_PROBLEMS,
     Result,
     verify_database,
     verify_file,
 )
-from eventsched.history.verified_checkpoints import (
+from eventsched.history.verify.verified_checkpoints import (
     Checkpoint,
     CheckpointError,
     read_checkpoints,
     read_public_key,
 )
-from eventsched.history.verified_log import NoLogError
-from eventsched.history.verified_schema import differences
+from eventsched.history.verify.verified_log import NoLogError
+from eventsched.history.verify.verified_schema import differences
+from eventsched.process.exit_codes import DIFFERS
 
 
 def add_to(commands: Any) -> None:
@@ -111,13 +112,13 @@ def _of_database(options: argparse.Namespace) -> tuple[list[Result], list[str]]:
     """What was found in the streams, and in the schema."""
     checkpoints = _checkpoints(options)
     with database.read(*database_of(options)) as address:
-        known = reading.streams(address)
+        known = reader.streams(address)
         pinned = {each.stream for each in checkpoints}
         if options.stream is not None and options.stream not in (*known, *pinned):
             there = f"there are: {', '.join(known) or 'none'}"
             raise InputError("--stream", f"there is no stream {options.stream}", there)
         if not known and not pinned:
-            reading.chosen(address, None)  # says that there is none
+            reader.chosen(address, None)  # says that there is none
         names = None if options.stream is None else [options.stream]
         try:
             with psycopg.connect(libpq_url(address), autocommit=True) as connection:

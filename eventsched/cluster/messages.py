@@ -4,17 +4,17 @@ Whoever carries requests out answers each exactly once: with its answer, or with
 none came in time (the request may have been carried out, or still will be). A resourceVersion is
 the decimal number that the API server counts its changes with; those of one resource can be
 compared (KEP-5504), and a read is always a consistent one. A *resource* is named by the domain type
-of its objects: ``Pod``, ``Node``, or a type of domain/registry.py.
+of its objects: ``Pod``, ``Node``, or a type of domain/objects/registry.py.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from eventsched.domain.consultations import Victims
 from eventsched.domain.objects import Node, Pod
-from eventsched.domain.registry import AnyObject
-from eventsched.domain.writes import Write
+from eventsched.domain.objects.registry import AnyObject
+from eventsched.domain.records.extender_questions import Victims
+from eventsched.domain.records.object_writes import Write
 
 # --- requests -----------------------------------------------------------------------------
 
@@ -116,10 +116,10 @@ class Announce:
 
 @dataclass(frozen=True, slots=True)
 class WriteObject:
-    """Make a change (domain/writes.py) that the bind of a pod's attempt waits for. Where the object
-    shows it already there is nothing to do, so it may be repeated; what somebody else has written
-    there stays. Answer: ``Written``, or ``WriteRefused`` where the object is not what it was taken
-    for, or the API server does not have it."""
+    """Make a change (domain/records/object_writes.py) that the bind of a pod's attempt waits for.
+    Where the object shows it already there is nothing to do, so it may be repeated; what somebody
+    else has written there stays. Answer: ``Written``, or ``WriteRefused`` where the object is not
+    what it was taken for, or the API server does not have it."""
 
     uid: str
     namespace: str
@@ -131,8 +131,8 @@ class WriteObject:
 @dataclass(frozen=True, slots=True)
 class CallExtender:
     """Ask an extender (its place among those of the configuration) with a verb of
-    domain/consultations.py about nodes by name, or about candidates of a preemption. Answer:
-    ``ExtenderReply``, whatever happens."""
+    domain/records/extender_questions.py about nodes by name, or about candidates of a preemption.
+    Answer: ``ExtenderReply``, whatever happens."""
 
     uid: str
     namespace: str

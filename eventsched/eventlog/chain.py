@@ -1,7 +1,7 @@
 """How batches hang together: the bytes that are hashed, in the writer and nowhere else.
 
-docs/log-format.md says the same in words; history/verification.py is written from that text and
-shares no code with this.
+docs/log-format.md says the same in words; history/verify/verification.py is written from that text
+and shares no code with this.
 """
 
 import struct
@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import NamedTuple
 
-from eventsched.domain.verdicts import Detail
+from eventsched.domain.records.verdicts import Detail
 from eventsched.eventlog.port import Batch, Stored
 
 _HEADER = struct.Struct(">B32si16sqiq32s32s")

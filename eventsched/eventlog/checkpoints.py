@@ -2,8 +2,8 @@
 
 An owner of the database can rewrite a log with new hashes so that it hangs together. What he cannot
 do is sign: a checkpoint that was kept where he cannot write pins the stream's name and every record
-before its position. docs/verification.md describes its use; ``history/verified_checkpoints.py``
-checks them, with code of its own.
+before its position. docs/verification.md describes its use;
+``history/verify/verified_checkpoints.py`` checks them, with code of its own.
 """
 
 import base64

@@ -8,10 +8,11 @@ from sqlalchemy import text
 from sqlalchemy.exc import OperationalError
 
 from eventsched.domain.errors import InputError
-from eventsched.eventlog import migrating, reading
 from eventsched.eventlog.addresses import libpq_url, rendered, sqlalchemy_url
-from eventsched.eventlog.embedded import EmbeddedPostgres
-from eventsched.eventlog.errors import UnavailableError
+from eventsched.eventlog.embedded.embedded_server import EmbeddedPostgres
+from eventsched.eventlog.log_errors import UnavailableError
+from eventsched.eventlog.postgres import reader
+from eventsched.eventlog.schema import migrations
 
 WRITER, READER = "eventsched_writer", "eventsched_reader"
 
@@ -76,10 +77,10 @@ def _one_of(database: str | None, data_dir: Path | None) -> None:
 def _bring_up(postgres: EmbeddedPostgres) -> None:
     address = postgres.superuser_url
     try:
-        with reading.connected(address).connect() as connection:
-            migrating.check(connection, address)
+        with reader.connected(address).connect() as connection:
+            migrations.check(connection, address)
     except UnavailableError:
-        migrating.upgrade(address)  # raises where the schema is newer
+        migrations.upgrade(address)  # raises where the schema is newer
     # Looked at every time: a process killed right after the upgrade has not come to it.
     locked_out = "SELECT rolname FROM pg_roles WHERE rolname LIKE 'eventsched%' AND NOT rolcanlogin"
     for (role,) in postgres.execute(locked_out):
@@ -106,7 +107,7 @@ def _as_reader(database: str) -> str:
     options = ["-c default_transaction_read_only=on"]
     limits: list[str] = []
     try:
-        with reading.connected(address).connect() as connection:
+        with reader.connected(address).connect() as connection:
             member = connection.scalar(
                 text(
                     # On a server whose other databases have roles, this one may do without them.
@@ -120,7 +121,7 @@ def _as_reader(database: str) -> str:
             if member:
                 limits = list(connection.scalars(text(_LIMITS), {"role": READER}))
     except OperationalError as problem:
-        raise migrating.away(database, problem) from problem
+        raise migrations.away(database, problem) from problem
     if member:
         options.append(f"-c role={READER}")
     given = url.query.get("options", "")

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Iterator
 
-from eventsched.domain.verdicts import Detail
+from eventsched.domain.records.verdicts import Detail
 from eventsched.eventlog import chain
 from eventsched.eventlog.chain import Head, SealedBatch, Term
-from eventsched.eventlog.errors import ConflictError
+from eventsched.eventlog.log_errors import ConflictError
 from eventsched.eventlog.port import Batch, Stored, Usage, whole
 
 

@@ -10,8 +10,8 @@ from typing import NamedTuple, Protocol
 
 from eventsched.domain import records
 from eventsched.domain.records import AnyRecord
-from eventsched.domain.verdicts import Detail
-from eventsched.scheduling.ledger import Logged
+from eventsched.domain.records.verdicts import Detail
+from eventsched.scheduling.queueing.engine_step import Logged
 
 
 class Stored(NamedTuple):

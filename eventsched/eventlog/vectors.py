@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eventsched.domain.verdicts import Codes, Detail, Part, Vector
+from eventsched.domain.records.verdicts import Codes, Detail, Part, Vector
 
 FORMAT = 1
 MOST_ROWS = 2**22

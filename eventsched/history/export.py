@@ -13,8 +13,8 @@ import psycopg
 
 from eventsched.domain.errors import InputError
 from eventsched.history.verified_database import DatabaseLog, one_moment, streams
-from eventsched.history.verified_file import FORMAT
-from eventsched.history.verified_log import Batch, Packed
+from eventsched.history.verify.verified_file import FORMAT
+from eventsched.history.verify.verified_log import Batch, Packed
 
 
 def export(connection: psycopg.Connection[Any], stream: str, file: Path) -> int:

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from eventsched.domain import records
 from eventsched.domain.records import AnyRecord
-from eventsched.history.evidence import Evidence
-from eventsched.history.words import named_in, pod_of, sentence
+from eventsched.history.explain.evidence import Evidence
+from eventsched.history.explain.record_text import named_in, pod_of, sentence
 
 _DEFINITIONS = ("VerdictDefined", "ScoringDefined")
 

@@ -17,7 +17,7 @@ from typing import Any
 import psycopg
 from psycopg.pq import TransactionStatus
 
-from eventsched.history.verified_log import COLUMNS, Ahead, Batch, Epoch, Head, Packed
+from eventsched.history.verify.verified_log import COLUMNS, Ahead, Batch, Epoch, Head, Packed
 
 _KEYS = {"verdict": ("number",), "scoring": ("number", "place"), "pod_now": ("uid::text",)}
 _BATCHES = """

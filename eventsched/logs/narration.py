@@ -16,7 +16,7 @@ from eventsched.domain import records
 from eventsched.domain.objects import Node, Pod
 from eventsched.domain.records import Outcome, Record
 from eventsched.logs import output
-from eventsched.scheduling.ledger import Logged
+from eventsched.scheduling.queueing.engine_step import Logged
 
 SECOND = 1_000_000
 MOST = 100

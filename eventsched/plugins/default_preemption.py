@@ -1,15 +1,15 @@
 """DefaultPreemption: a pod that finds no node makes less important ones leave.
 
 Upstream: plugins/defaultpreemption/default_preemption.go. The search itself is
-scheduling/preemption/preemption.py; upstream's PreEnqueue, which holds a pod while its victims are
+scheduling/preemption/evaluator.py; upstream's PreEnqueue, which holds a pod while its victims are
 being asked to leave, has no counterpart: here that is a decision, not a call that takes time.
 """
 
 from eventsched.domain.objects import Pod
 from eventsched.scheduling.config.pluginargs import DefaultPreemptionArgs
+from eventsched.scheduling.cycle.judgement import Judgement
 from eventsched.scheduling.framework import ClusterEvent, Cycle, PostFilterResult, Status
-from eventsched.scheduling.judgement import Judgement
-from eventsched.scheduling.preemption.preemption import preempt
+from eventsched.scheduling.preemption.evaluator import preempt
 
 
 class DefaultPreemption:

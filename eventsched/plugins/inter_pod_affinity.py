@@ -9,11 +9,11 @@ from functools import cached_property, partial
 import numpy as np
 from numpy.typing import NDArray
 
-from eventsched.domain.columns import NodeTable
+from eventsched.domain.nodes.node_table import NodeTable
+from eventsched.domain.nodes.node_views import TrialView
+from eventsched.domain.nodes.pod_counts import OwnedTerm, PodQuery, Role
 from eventsched.domain.objects import Node, Pod
-from eventsched.domain.registry import Namespace
-from eventsched.domain.tallies import OwnedTerm, PodQuery, Role
-from eventsched.domain.views import TrialView
+from eventsched.domain.objects.registry import Namespace
 from eventsched.scheduling.config.pluginargs import InterPodAffinityArgs
 from eventsched.scheduling.framework import (
     Change,
@@ -25,8 +25,8 @@ from eventsched.scheduling.framework import (
     Normalization,
     Status,
 )
-from eventsched.scheduling.topology.affinity import AffinityRules, MalformedTermError, Rules
-from eventsched.scheduling.topology.domain_sums import DomainSum, Part, domain_sum
+from eventsched.scheduling.rules.topology.affinity import AffinityRules, MalformedTermError, Rules
+from eventsched.scheduling.rules.topology.domain_sums import DomainSum, Part, domain_sum
 
 Codes = NDArray[np.uint8]
 

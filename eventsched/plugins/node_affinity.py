@@ -21,7 +21,7 @@ from eventsched.scheduling.framework import (
     Status,
     signed_by_spec,
 )
-from eventsched.scheduling.selection import (
+from eventsched.scheduling.rules.selection import (
     NAME_FIELD,
     SelectorError,
     check,

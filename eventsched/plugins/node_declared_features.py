@@ -1,7 +1,7 @@
 """NodeDeclaredFeatures: a pod that uses a newer feature of the kubelet needs a node that has it.
 
 Upstream: plugins/nodedeclaredfeatures/nodedeclaredfeatures.go. Which features a pod uses is
-inferred where it is translated (cluster/translate_pods.py); a node's status says which it has.
+inferred where it is translated (cluster/translate/pods.py); a node's status says which it has.
 """
 
 from eventsched.domain.objects import Pod

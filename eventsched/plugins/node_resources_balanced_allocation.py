@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from eventsched.domain.errors import InputError
 from eventsched.domain.int64 import from_float, from_floats, quotient, quotients, wrapped
 from eventsched.domain.objects import Pod
-from eventsched.domain.requests import of as requests_of
+from eventsched.domain.objects.pod_requests import of as requests_of
 from eventsched.scheduling.config.pluginargs import Arguments, outside
-from eventsched.scheduling.demand import ByShape, ResourceSpec, asked
 from eventsched.scheduling.framework import Cycle, IntColumn, NodeView, Status, signed_by_spec
+from eventsched.scheduling.rules.resource_scoring import ByShape, ResourceSpec, asked
 
 
 class NodeResourcesBalancedAllocationArgs(Arguments, frozen=True):

@@ -28,15 +28,8 @@ from eventsched.domain.objects import (
     is_extended,
     is_scalar,
 )
-from eventsched.domain.requests import of as requests_of
+from eventsched.domain.objects.pod_requests import of as requests_of
 from eventsched.scheduling.config.pluginargs import Arguments, ShapePoint, not_one_of, outside
-from eventsched.scheduling.demand import (
-    Asked,
-    ByShape,
-    ResourceSpec,
-    asked,
-    not_qualified,
-)
 from eventsched.scheduling.framework import (
     Change,
     ClusterEvent,
@@ -45,6 +38,13 @@ from eventsched.scheduling.framework import (
     NodeView,
     Status,
     signed_by_spec,
+)
+from eventsched.scheduling.rules.resource_scoring import (
+    Asked,
+    ByShape,
+    ResourceSpec,
+    asked,
+    not_qualified,
 )
 
 Int64s = NDArray[np.int64]

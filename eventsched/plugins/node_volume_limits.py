@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eventsched.domain.columns import NodeTable
+from eventsched.domain.nodes.node_table import NodeTable
+from eventsched.domain.nodes.node_views import TrialView
 from eventsched.domain.objects import Pod, PodVolume
-from eventsched.domain.registry import (
+from eventsched.domain.objects.registry import (
     CSINode,
     PersistentVolumeClaim,
     Registry,
     VolumeAttachment,
 )
-from eventsched.domain.views import TrialView
 from eventsched.scheduling.framework import (
     Change,
     ClusterEvent,
@@ -28,15 +28,15 @@ from eventsched.scheduling.framework import (
     NodeView,
     Status,
 )
-from eventsched.scheduling.volumes.attachments import UNLIMITED, Attachments, Count
-from eventsched.scheduling.volumes.claims import NAMELESS, uses
-from eventsched.scheduling.volumes.csi_volumes import (
+from eventsched.scheduling.rules.volumes.attachments import UNLIMITED, Attachments, Count
+from eventsched.scheduling.rules.volumes.claims import NAMELESS, uses
+from eventsched.scheduling.rules.volumes.csi_migration import MIGRATIONS, TRANSLATABLE
+from eventsched.scheduling.rules.volumes.csi_volumes import (
     MissingClaimError,
     UncountableError,
     Unique,
     VolumeReader,
 )
-from eventsched.scheduling.volumes.migration import MIGRATIONS, TRANSLATABLE
 
 Int64s = NDArray[np.int64]
 

@@ -1,8 +1,8 @@
 """PodTopologySpread: pods that are alike are spread over zones, nodes or other topology domains.
 
 Upstream: plugins/podtopologyspread/{plugin,common,filtering,scoring}.go. Counts of pods and their
-sums by domain follow each placement (domain/tallies.py), so that a pod costs a few steps over the
-domains and one over the nodes, however many pods there are.
+sums by domain follow each placement (domain/nodes/pod_counts.py), so that a pod costs a few steps
+over the domains and one over the nodes, however many pods there are.
 """
 
 from collections.abc import Callable, Hashable
@@ -11,11 +11,11 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from eventsched.domain.columns import NodeTable
 from eventsched.domain.journal import Rows
+from eventsched.domain.nodes.node_table import NodeTable
 from eventsched.domain.objects import Pod
-from eventsched.domain.selectors import selects
-from eventsched.domain.verdicts import IGNORED
+from eventsched.domain.objects.selectors import selects
+from eventsched.domain.records.verdicts import IGNORED
 from eventsched.scheduling.config.pluginargs import PodTopologySpreadArgs
 from eventsched.scheduling.framework import (
     Change,
@@ -27,9 +27,9 @@ from eventsched.scheduling.framework import (
     Normalization,
     Status,
 )
-from eventsched.scheduling.topology.eligibility import EVERYWHERE, Topology
-from eventsched.scheduling.topology.spread_plans import Plan, Plans, Rule
-from eventsched.scheduling.topology.spreading import (
+from eventsched.scheduling.rules.topology.eligibility import EVERYWHERE, Topology
+from eventsched.scheduling.rules.topology.spread_plans import Plan, Plans, Rule
+from eventsched.scheduling.rules.topology.spreading import (
     HOSTNAME,
     SYSTEM,
     Constraint,

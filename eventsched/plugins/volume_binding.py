@@ -8,9 +8,9 @@ from collections.abc import Hashable
 
 import numpy as np
 
-from eventsched.domain.columns import NodeTable
+from eventsched.domain.nodes.node_table import NodeTable
 from eventsched.domain.objects import Pod
-from eventsched.domain.registry import (
+from eventsched.domain.objects.registry import (
     CSIDriver,
     CSINode,
     CSIStorageCapacity,
@@ -31,11 +31,11 @@ from eventsched.scheduling.framework import (
     Preparation,
     Status,
 )
-from eventsched.scheduling.volumes.assumptions import Assumptions, assume, give_up, sweep
-from eventsched.scheduling.volumes.claims import claims_of, is_missing, not_owned, uses
-from eventsched.scheduling.volumes.commitments import BrokenError, Check, Commitment, chosen
-from eventsched.scheduling.volumes.provisioning import limit_of
-from eventsched.scheduling.volumes.volume_plan import (
+from eventsched.scheduling.rules.volumes.assumptions import Assumptions, assume, give_up, sweep
+from eventsched.scheduling.rules.volumes.claims import claims_of, is_missing, not_owned, uses
+from eventsched.scheduling.rules.volumes.commitments import BrokenError, Check, Commitment, chosen
+from eventsched.scheduling.rules.volumes.provisioning import limit_of
+from eventsched.scheduling.rules.volumes.volume_plan import (
     BROKEN,
     NO_ROOM,
     NO_VOLUME,

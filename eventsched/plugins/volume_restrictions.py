@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from eventsched.domain.nodes.volumes_in_use import claim_use, use_of
 from eventsched.domain.objects import Pod, PodVolume
-from eventsched.domain.registry import PersistentVolumeClaim, Registry
-from eventsched.domain.volumes import claim_use, use_of
+from eventsched.domain.objects.registry import PersistentVolumeClaim, Registry
 from eventsched.scheduling.framework import (
     Change,
     ClusterEvent,
@@ -20,7 +20,13 @@ from eventsched.scheduling.framework import (
     NodeView,
     Status,
 )
-from eventsched.scheduling.volumes.claims import NAMELESS, ONE_POD, is_missing, named_claims, uses
+from eventsched.scheduling.rules.volumes.claims import (
+    NAMELESS,
+    ONE_POD,
+    is_missing,
+    named_claims,
+    uses,
+)
 
 _DISKS = frozenset({"gcePersistentDisk", "awsElasticBlockStore", "iscsi", "rbd"})
 _DISK, _ONE_POD = 1, 2

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from eventsched.domain.objects import Pod
-from eventsched.domain.registry import (
+from eventsched.domain.objects.registry import (
     PersistentVolume,
     PersistentVolumeClaim,
     Registry,
@@ -24,7 +24,7 @@ from eventsched.scheduling.framework import (
     NodeView,
     Status,
 )
-from eventsched.scheduling.volumes.claims import (
+from eventsched.scheduling.rules.volumes.claims import (
     WAITS,
     class_of,
     is_missing,
@@ -32,7 +32,7 @@ from eventsched.scheduling.volumes.claims import (
     named_claims,
     uses,
 )
-from eventsched.scheduling.volumes.migration import (
+from eventsched.scheduling.rules.volumes.csi_migration import (
     BETA_REGION,
     BETA_ZONE,
     REGION,

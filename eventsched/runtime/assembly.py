@@ -24,19 +24,19 @@ from eventsched.domain.behaviours import CURRENT
 from eventsched.domain.errors import InputError
 from eventsched.plugins import IN_TREE
 from eventsched.plugins.node_resources_fit import NodeResourcesFit, NodeResourcesFitArgs
-from eventsched.scheduling.adapter import adapted
 from eventsched.scheduling.config import configuration, resolution
 from eventsched.scheduling.config.arguments import without_effect
 from eventsched.scheduling.config.checking import beside_their_substitute
 from eventsched.scheduling.config.document import first_text
+from eventsched.scheduling.config.extenders import extenders_of, ignored_resources
 from eventsched.scheduling.config.sections import Configuration
 from eventsched.scheduling.engine import Engine
-from eventsched.scheduling.extenders.configured import extenders_of, ignored_resources
 from eventsched.scheduling.framework import POINTS, points_of
-from eventsched.scheduling.guard import Guard
-from eventsched.scheduling.profile import Profile
-from eventsched.scheduling.queue import Backoff
-from eventsched.scheduling.sampling import Sampling, wanted
+from eventsched.scheduling.framework.call_guard import Guard
+from eventsched.scheduling.framework.per_node_plugins import adapted
+from eventsched.scheduling.framework.profile import Profile
+from eventsched.scheduling.framework.sampling import Sampling, wanted
+from eventsched.scheduling.queueing.queue import Backoff
 from eventsched.signals import Terminated
 
 ENTRY_POINTS = "eventsched.plugins"

@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterable
 from typing import Self
 
 from eventsched import __version__
-from eventsched.cluster.kept_annotations import KeptAnnotations
 from eventsched.cluster.messages import (
     BindPod,
     Bound,
@@ -33,18 +32,19 @@ from eventsched.cluster.messages import (
     Relisted,
     WatchEvent,
 )
+from eventsched.cluster.translate.kept_annotations import KeptAnnotations
 from eventsched.domain import records
 from eventsched.domain.draw import draw
 from eventsched.domain.errors import InputError
 from eventsched.domain.objects import Node, Pod
 from eventsched.domain.records import FORMAT, Outcome, PodDecided, Queue, Record, StreamStarted
-from eventsched.domain.state import SchedulerState
+from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.eventlog.port import Batch, Stored
-from eventsched.eventlog.postgres import PostgresEventLog
-from eventsched.runtime import takeover
-from eventsched.runtime.decisions import Decisions
-from eventsched.runtime.sight import NODE, POD, Sights
-from eventsched.scheduling.ledger import Logged
+from eventsched.eventlog.postgres.writer import PostgresEventLog
+from eventsched.runtime.effects.decision_names import Decisions
+from eventsched.runtime.reconciliation import takeover
+from eventsched.runtime.reconciliation.seen_versions import NODE, POD, Sights
+from eventsched.scheduling.queueing.engine_step import Logged
 
 OWN = "scheduler"
 """Among the inputs of a stream's first record: who decides, where that is not the engine."""

@@ -7,30 +7,31 @@ and return the records to be logged, in order. Nothing here waits, sleeps, or kn
 
 from collections.abc import Mapping, Sequence
 
-from eventsched.domain import records, snapshot
+from eventsched.domain import records
 from eventsched.domain.objects import Pod
+from eventsched.domain.objects.registry import TYPES, ClusterObject
 from eventsched.domain.records import Queue
-from eventsched.domain.registry import TYPES, ClusterObject
-from eventsched.domain.reservations import Reservation
-from eventsched.domain.state import PodState, SchedulerState
-from eventsched.scheduling.attempts import Attempts
-from eventsched.scheduling.binding import Binding
-from eventsched.scheduling.classes import ClassCache
-from eventsched.scheduling.delays import NODE, key_of
-from eventsched.scheduling.extenders.extender import Extender, binder
-from eventsched.scheduling.extenders.serving import Serving
+from eventsched.domain.state import snapshot
+from eventsched.domain.state.reservations import Reservation
+from eventsched.domain.state.scheduler_state import PodState, SchedulerState
+from eventsched.scheduling.binding.binding_cycle import Binding
+from eventsched.scheduling.cycle.equivalence import ClassCache
+from eventsched.scheduling.cycle.judgement import Judgement, judge
+from eventsched.scheduling.deadline_overruns import Overruns
+from eventsched.scheduling.extender_server import Serving
 from eventsched.scheduling.framework import ClusterEvent, Status
-from eventsched.scheduling.guard import OverrunError
-from eventsched.scheduling.judgement import Judgement, judge
-from eventsched.scheduling.ledger import Ledger, Logged
-from eventsched.scheduling.node_changes import node_events
+from eventsched.scheduling.framework.call_guard import OverrunError
+from eventsched.scheduling.framework.extender import Extender, binder
+from eventsched.scheduling.framework.profile import Profile
+from eventsched.scheduling.framework.sampling import of_nodes
+from eventsched.scheduling.framework.wait_results import NODE, key_of
 from eventsched.scheduling.overcommitment import excess, overcommitted
-from eventsched.scheduling.overruns import Overruns
-from eventsched.scheduling.preemption.displacement import is_awaited
-from eventsched.scheduling.profile import Profile
-from eventsched.scheduling.queue import Backoff
-from eventsched.scheduling.requeueing import Requeueing
-from eventsched.scheduling.sampling import of_nodes
+from eventsched.scheduling.preemption.nomination_step import is_awaited
+from eventsched.scheduling.queueing.engine_step import Ledger, Logged
+from eventsched.scheduling.queueing.node_events import node_events
+from eventsched.scheduling.queueing.queue import Backoff
+from eventsched.scheduling.queueing.requeueing import Requeueing
+from eventsched.scheduling.scheduling_cycle import Attempts
 
 
 class Engine:

@@ -4,7 +4,7 @@ Nothing is undone for it: that is for whoever watches (upstream tells nobody; th
 the pod).
 """
 
-from eventsched.domain.columns import ALLOCATABLE, REQUESTED, NodeTable
+from eventsched.domain.nodes.node_table import ALLOCATABLE, REQUESTED, NodeTable
 from eventsched.domain.records import NodeOvercommitted
 
 

@@ -8,11 +8,11 @@ import numpy as np
 from eventsched.domain import records
 from eventsched.domain.objects import Node, Pod
 from eventsched.domain.records import PodDecided
-from eventsched.scheduling.classes import PASSES
+from eventsched.scheduling.cycle.equivalence import PASSES
+from eventsched.scheduling.cycle.judgement import Judgement, fit_error
+from eventsched.scheduling.cycle.pod_specific_verdicts import weighted
 from eventsched.scheduling.engine import Engine
 from eventsched.scheduling.framework import PluginError
-from eventsched.scheduling.judgement import Judgement, fit_error
-from eventsched.scheduling.supplement import weighted
 from eventsched.testing.engines import attempted, engine_of, engine_with, observed
 from eventsched.testing.objects import added
 

@@ -10,14 +10,14 @@ from eventsched.plugins import IN_TREE
 from eventsched.plugins.default_binder import DefaultBinder
 from eventsched.plugins.priority_sort import PrioritySort
 from eventsched.runtime.assembly import assembled
-from eventsched.scheduling.adapter import adapted
 from eventsched.scheduling.config import configuration
 from eventsched.scheduling.config.arguments import typed_args
 from eventsched.scheduling.engine import Engine
 from eventsched.scheduling.framework import POINTS, points_of
-from eventsched.scheduling.ledger import Logged
-from eventsched.scheduling.profile import Profile
-from eventsched.scheduling.queue import Backoff
+from eventsched.scheduling.framework.per_node_plugins import adapted
+from eventsched.scheduling.framework.profile import Profile
+from eventsched.scheduling.queueing.engine_step import Logged
+from eventsched.scheduling.queueing.queue import Backoff
 
 PROFILE = "default-scheduler"
 

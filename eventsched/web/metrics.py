@@ -21,9 +21,9 @@ from prometheus_client import (
 from prometheus_client.exposition import choose_encoder
 
 from eventsched import __version__
-from eventsched.scheduling.ledger import Logged
-from eventsched.web.counting import Counting, exponential
+from eventsched.scheduling.queueing.engine_step import Logged
 from eventsched.web.gauges import Gauges
+from eventsched.web.record_counters import Counting, exponential
 from eventsched.web.status import Status
 
 # For the process: the time of creation of each series would double the answer's length.

@@ -10,7 +10,7 @@ import sys
 from eventsched.cluster.messages import Listed, WatchEvent
 from eventsched.domain.errors import InputError, UnavailableError
 from eventsched.eventlog.addresses import libpq_url
-from eventsched.runtime.live.kube import Kube, reached
+from eventsched.process.kubernetes import Kube, reached
 from eventsched.runtime.logbook import Logbook
 
 NAME = "random"

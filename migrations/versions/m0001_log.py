@@ -3,7 +3,7 @@
 from alembic import context, op
 from sqlalchemy import text
 
-from eventsched.eventlog.revising import OWNER, READER, WRITER, run_script
+from eventsched.eventlog.schema.revisions import OWNER, READER, WRITER, run_script
 
 revision = "0001"
 down_revision = None

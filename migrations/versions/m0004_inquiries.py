@@ -2,7 +2,7 @@
 
 from alembic import op
 
-from eventsched.eventlog.revising import READER, WRITER, as_owner, run_script
+from eventsched.eventlog.schema.revisions import READER, WRITER, as_owner, run_script
 
 revision = "0004"
 down_revision = "0003"

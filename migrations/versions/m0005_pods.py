@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from alembic import op
 from sqlalchemy import text
 
-from eventsched.eventlog.revising import READER, WRITER, as_owner, folder, run_script
+from eventsched.eventlog.schema.revisions import READER, WRITER, as_owner, folder, run_script
 
 revision = "0005"
 down_revision = "0004"

@@ -20,12 +20,12 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.binaries import MissingProgramError, Programs, find
-from tests.cluster.manifests import UPSTREAM
-from tests.cluster.own_postgres import OwnPostgres, own_postgres, template
-from tests.cluster.plane import ControlPlane
-from tests.cluster.scheduler import Schedulers
-from tests.cluster.servers import Server
+from tests.cluster.harness.binaries import MissingProgramError, Programs, find
+from tests.cluster.harness.manifests import UPSTREAM
+from tests.cluster.harness.own_postgres import OwnPostgres, own_postgres, template
+from tests.cluster.harness.plane import ControlPlane
+from tests.cluster.harness.scheduler import Schedulers
+from tests.cluster.harness.servers import Server
 from tests.databases import database, one_server
 
 __all__ = ["database", "one_server"]

@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from eventsched.domain.records import NodeDeleted, PodAdded, PodDecided, PodDeleted
-from tests.cluster.certificates import Authority
-from tests.cluster.client import Client, Object, wait_for
-from tests.cluster.faults import Hold
-from tests.cluster.kube_proxy import KubeProxy
-from tests.cluster.manifests import node, pod
-from tests.cluster.plane import ControlPlane
-from tests.cluster.pods import Pods, decision
-from tests.cluster.scheduler import Scheduler, Schedulers
+from tests.cluster.harness.certificates import Authority
+from tests.cluster.harness.client import Client, Object, wait_for
+from tests.cluster.harness.faults import Hold
+from tests.cluster.harness.kube_proxy import KubeProxy
+from tests.cluster.harness.manifests import node, pod
+from tests.cluster.harness.plane import ControlPlane
+from tests.cluster.harness.pods import Pods, decision
+from tests.cluster.harness.scheduler import Scheduler, Schedulers
 
 RBAC = "rbac.authorization.k8s.io"
 UNDECODABLE = "eventsched_undecodable_objects"

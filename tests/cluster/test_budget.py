@@ -4,13 +4,13 @@ and the others go on; what is left of it can be placed."""
 from functools import partial
 
 from eventsched.domain.records import PodDecided, PodQueued
-from eventsched.runtime.drafts import OVER_BUDGET as REASON
-from eventsched.scheduling.work import OVER_BUDGET
-from tests.cluster.client import Object, wait_for
-from tests.cluster.manifests import node, pod
-from tests.cluster.plane import ControlPlane
-from tests.cluster.pods import Pods
-from tests.cluster.scheduler import Schedulers
+from eventsched.runtime.effects.event_drafts import OVER_BUDGET as REASON
+from eventsched.scheduling.cycle.work_budget import OVER_BUDGET
+from tests.cluster.harness.client import Object, wait_for
+from tests.cluster.harness.manifests import node, pod
+from tests.cluster.harness.plane import ControlPlane
+from tests.cluster.harness.pods import Pods
+from tests.cluster.harness.scheduler import Schedulers
 
 METRIC = "eventsched_over_budget_pods_total"
 

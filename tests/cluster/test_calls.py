@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from eventsched.cluster.kube.access import connect
-from eventsched.cluster.kube.calls import Calls
+from eventsched.cluster.kube.calls.dispatch import Calls
+from eventsched.cluster.kube.http.access import connect
 from eventsched.cluster.messages import (
     Announce,
     BindPod,
@@ -22,9 +22,9 @@ from eventsched.cluster.messages import (
     ReportPod,
     TouchPod,
 )
-from tests.cluster.client import MERGE, Object
-from tests.cluster.manifests import node, pod
-from tests.cluster.plane import ControlPlane
+from tests.cluster.harness.client import MERGE, Object
+from tests.cluster.harness.manifests import node, pod
+from tests.cluster.harness.plane import ControlPlane
 
 DECISION = "scheduler/7@0a1b2c3d"
 SECOND = 1_000_000

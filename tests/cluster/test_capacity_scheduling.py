@@ -6,14 +6,14 @@ from contextlib import contextmanager
 
 import yaml
 
+from eventsched.domain.objects.registry import ElasticQuota
 from eventsched.domain.records import ObjectChanged, ObjectDeleted, PreemptionDecided
-from eventsched.domain.registry import ElasticQuota
-from tests.cluster.client import Client, Object, wait_for
-from tests.cluster.demos import DEFAULT, example
-from tests.cluster.manifests import node, pod
-from tests.cluster.plane import ControlPlane
-from tests.cluster.pods import Pods
-from tests.cluster.scheduler import ROOT, Scheduler, Schedulers
+from tests.cluster.harness.client import Client, Object, wait_for
+from tests.cluster.harness.demos import DEFAULT, example
+from tests.cluster.harness.manifests import node, pod
+from tests.cluster.harness.plane import ControlPlane
+from tests.cluster.harness.pods import Pods
+from tests.cluster.harness.scheduler import ROOT, Scheduler, Schedulers
 
 VERSION = "scheduling.x-k8s.io/v1alpha1"
 DEFINITION = "elasticquotas.scheduling.x-k8s.io"

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from eventsched.domain.records import TermBegan
-from tests.cluster.client import Object, wait_for
-from tests.cluster.manifests import node, pod
-from tests.cluster.plane import ControlPlane
-from tests.cluster.pods import Pods
-from tests.cluster.scheduler import ROOT, Schedulers
+from tests.cluster.harness.client import Object, wait_for
+from tests.cluster.harness.manifests import node, pod
+from tests.cluster.harness.plane import ControlPlane
+from tests.cluster.harness.pods import Pods
+from tests.cluster.harness.scheduler import ROOT, Schedulers
 
 HOUR = 3600
 MINUTE = 60_000_000

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 import pytest
 
 from eventsched.domain.records import PodDecided
-from tests.cluster.client import wait_for
-from tests.cluster.faults import Hold
-from tests.cluster.manifests import node, pod
-from tests.cluster.own_postgres import OwnPostgres
-from tests.cluster.plane import ControlPlane
-from tests.cluster.stage import Stage
+from tests.cluster.harness.client import wait_for
+from tests.cluster.harness.faults import Hold
+from tests.cluster.harness.manifests import node, pod
+from tests.cluster.harness.own_postgres import OwnPostgres
+from tests.cluster.harness.plane import ControlPlane
+from tests.cluster.harness.stage import Stage
 from tests.waiting import joined
 
 WAITING = "SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query LIKE '%{}%'"

@@ -9,12 +9,12 @@ import pytest
 
 from eventsched.domain.draw import draw, mixed, name_hash
 from eventsched.domain.records import MemoryChanged, StreamStarted
-from tests.cluster.client import Object
-from tests.cluster.demos import DEFAULT, NOT_HELPFUL, Demo, example, sees, unplaceable
-from tests.cluster.manifests import deployment, node, pod
-from tests.cluster.plane import ControlPlane
-from tests.cluster.pods import Pods
-from tests.cluster.scheduler import Scheduler, Schedulers
+from tests.cluster.harness.client import Object
+from tests.cluster.harness.demos import DEFAULT, NOT_HELPFUL, Demo, example, sees, unplaceable
+from tests.cluster.harness.manifests import deployment, node, pod
+from tests.cluster.harness.plane import ControlPlane
+from tests.cluster.harness.pods import Pods
+from tests.cluster.harness.scheduler import Scheduler, Schedulers
 
 SCORES = """
     SELECT d.pod_uid::text AS uid, d.attempt, s.node, s.raw

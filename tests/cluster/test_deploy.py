@@ -2,9 +2,9 @@
 
 import pytest
 
-from tests.cluster.client import Object, wait_for
-from tests.cluster.deployed import applied, deployed
-from tests.cluster.plane import ControlPlane
+from tests.cluster.harness.client import Object, wait_for
+from tests.cluster.harness.deployed import applied, deployed
+from tests.cluster.harness.plane import ControlPlane
 from tests.deploy.rendering import (
     NAMESPACES,
     example_secret,

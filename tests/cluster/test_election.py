@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from eventsched.cluster.kube.access import connect
-from eventsched.cluster.kube.election import Election
-from eventsched.cluster.kube.lease import Timing
-from tests.cluster.client import Object
-from tests.cluster.plane import ControlPlane
+from eventsched.cluster.kube.http.access import connect
+from eventsched.cluster.kube.lease.candidate import Timing
+from eventsched.cluster.kube.lease.election import Election
+from tests.cluster.harness.client import Object
+from tests.cluster.harness.plane import ControlPlane
 
 SCHEDULER = "system:kube-scheduler"
 SHORT = Timing(lease_duration=3.0, renew_deadline=1.5, retry_period=0.3)

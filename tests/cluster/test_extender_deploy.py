@@ -10,13 +10,13 @@ from urllib.request import urlopen
 import pytest
 import yaml
 
-from eventsched.domain.inquiries import ExtenderInquired, ExtenderReplied
-from tests.cluster.asking import asking, grouped
-from tests.cluster.deployed import deployed
-from tests.cluster.manifests import node
-from tests.cluster.plane import ControlPlane, free_ports
-from tests.cluster.pods import Pods
-from tests.cluster.scheduler import Schedulers
+from eventsched.domain.records.extender_replies import ExtenderInquired, ExtenderReplied
+from tests.cluster.harness.asking import asking, grouped
+from tests.cluster.harness.deployed import deployed
+from tests.cluster.harness.manifests import node
+from tests.cluster.harness.plane import ControlPlane, free_ports
+from tests.cluster.harness.pods import Pods
+from tests.cluster.harness.scheduler import Schedulers
 from tests.deploy.rendering import NAMESPACES, configuration
 
 DOCS = Path(__file__).parents[2] / "docs" / "extender-server.md"

@@ -8,15 +8,15 @@ from contextlib import ExitStack
 import pytest
 
 from eventsched.domain.records import BindIntended, BindVoided, PodBound
-from tests.cluster.asking import PROFILE, Extender, asking, grouped, section
-from tests.cluster.client import wait_for
-from tests.cluster.faults import Fault, Hold, Lose
-from tests.cluster.kube_proxy import KubeProxy
-from tests.cluster.manifests import node
-from tests.cluster.observer import Observer
-from tests.cluster.plane import ControlPlane
-from tests.cluster.pods import Pods
-from tests.cluster.scheduler import Schedulers
+from tests.cluster.harness.asking import PROFILE, Extender, asking, grouped, section
+from tests.cluster.harness.client import wait_for
+from tests.cluster.harness.faults import Fault, Hold, Lose
+from tests.cluster.harness.kube_proxy import KubeProxy
+from tests.cluster.harness.manifests import node
+from tests.cluster.harness.observer import Observer
+from tests.cluster.harness.plane import ControlPlane
+from tests.cluster.harness.pods import Pods
+from tests.cluster.harness.scheduler import Schedulers
 
 
 class Stage:

@@ -3,14 +3,14 @@ say, and the log has every question and answer."""
 
 import pytest
 
-from eventsched.domain.inquiries import ExtenderInquired, ExtenderReplied
 from eventsched.domain.records import BindIntended, PodBound, PodDecided, PodQueued
-from tests.cluster.asking import both, grouped
-from tests.cluster.client import wait_for
-from tests.cluster.manifests import UPSTREAM, node, priority_class
-from tests.cluster.plane import ControlPlane
-from tests.cluster.pods import Pods
-from tests.cluster.scheduler import Schedulers
+from eventsched.domain.records.extender_replies import ExtenderInquired, ExtenderReplied
+from tests.cluster.harness.asking import both, grouped
+from tests.cluster.harness.client import wait_for
+from tests.cluster.harness.manifests import UPSTREAM, node, priority_class
+from tests.cluster.harness.plane import ControlPlane
+from tests.cluster.harness.pods import Pods
+from tests.cluster.harness.scheduler import Schedulers
 
 
 @pytest.mark.parametrize("caches", [True, False])

@@ -7,12 +7,12 @@ from typing import Any
 from aiohttp import web
 
 from eventsched.domain.records import ExtenderAnswered, PodBound, PodDecided
-from tests.cluster.client import wait_for
-from tests.cluster.extender_thread import running
-from tests.cluster.manifests import node, pod
-from tests.cluster.plane import ControlPlane
-from tests.cluster.pods import Pods
-from tests.cluster.scheduler import Schedulers
+from tests.cluster.harness.client import wait_for
+from tests.cluster.harness.extender_thread import running
+from tests.cluster.harness.manifests import node, pod
+from tests.cluster.harness.plane import ControlPlane
+from tests.cluster.harness.pods import Pods
+from tests.cluster.harness.scheduler import Schedulers
 from tests.extenders.server import Sample
 
 

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.cluster.client import MERGE, STRATEGIC, Answer, ApiError, Object
-from tests.cluster.manifests import node, pod
-from tests.cluster.plane import ControlPlane
+from tests.cluster.harness.client import MERGE, STRATEGIC, Answer, ApiError, Object
+from tests.cluster.harness.manifests import node, pod
+from tests.cluster.harness.plane import ControlPlane
 
 DECISION = "eventsched.io/decision"
 MINE = {"annotations": {DECISION: "scheduler/7@0a1b2c3d"}}

@@ -18,16 +18,16 @@ from eventsched.domain.records import (
     PodDeleted,
     WatchRelisted,
 )
-from tests.cluster import load
-from tests.cluster.chaos import Chaos
-from tests.cluster.client import wait_for
-from tests.cluster.faults import Fault, Hang, Hold, Lose, Refuse, Swallow
-from tests.cluster.kube_proxy import echoing
-from tests.cluster.load import Load
-from tests.cluster.manifests import node, pod
-from tests.cluster.own_postgres import OwnPostgres
-from tests.cluster.plane import ControlPlane
-from tests.cluster.stage import Stage
+from tests.cluster.harness import load
+from tests.cluster.harness.chaos import Chaos
+from tests.cluster.harness.client import wait_for
+from tests.cluster.harness.faults import Fault, Hang, Hold, Lose, Refuse, Swallow
+from tests.cluster.harness.kube_proxy import echoing
+from tests.cluster.harness.load import Load
+from tests.cluster.harness.manifests import node, pod
+from tests.cluster.harness.own_postgres import OwnPostgres
+from tests.cluster.harness.plane import ControlPlane
+from tests.cluster.harness.stage import Stage
 
 OUTAGE = float(os.environ.get("EVENTSCHED_OUTAGE", "10"))
 """Seconds for which Postgres is stopped under load."""

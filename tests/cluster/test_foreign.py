@@ -7,14 +7,14 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from eventsched.domain.records import NodeOvercommitted, PodBound, PodDecided
-from tests.cluster.client import wait_for
-from tests.cluster.faults import Hold
-from tests.cluster.kube_proxy import KubeProxy
-from tests.cluster.manifests import SCHEDULER, UPSTREAM, node, pod
-from tests.cluster.plane import ControlPlane
-from tests.cluster.pods import Pods, condition, decision
-from tests.cluster.scheduler import Scheduler, Schedulers
-from tests.cluster.servers import Server
+from tests.cluster.harness.client import wait_for
+from tests.cluster.harness.faults import Hold
+from tests.cluster.harness.kube_proxy import KubeProxy
+from tests.cluster.harness.manifests import SCHEDULER, UPSTREAM, node, pod
+from tests.cluster.harness.plane import ControlPlane
+from tests.cluster.harness.pods import Pods, condition, decision
+from tests.cluster.harness.scheduler import Scheduler, Schedulers
+from tests.cluster.harness.servers import Server
 
 OVERCOMMITTED = "eventsched_overcommitted_nodes"
 

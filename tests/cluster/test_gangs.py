@@ -17,16 +17,16 @@ from eventsched.domain.records import (
     PodDecided,
     PodUnreserved,
 )
-from eventsched.scheduling.groups import MINIMUM, NAMES
-from tests.cluster.client import Object, wait_for
-from tests.cluster.demos import Demo, example
-from tests.cluster.extender_thread import running
-from tests.cluster.faults import Hold
-from tests.cluster.kube_proxy import KubeProxy
-from tests.cluster.manifests import IMAGE, node
-from tests.cluster.plane import ControlPlane
-from tests.cluster.pods import condition
-from tests.cluster.scheduler import Log, Schedulers
+from eventsched.scheduling.framework.pod_groups import MINIMUM, NAMES
+from tests.cluster.harness.client import Object, wait_for
+from tests.cluster.harness.demos import Demo, example
+from tests.cluster.harness.extender_thread import running
+from tests.cluster.harness.faults import Hold
+from tests.cluster.harness.kube_proxy import KubeProxy
+from tests.cluster.harness.manifests import IMAGE, node
+from tests.cluster.harness.plane import ControlPlane
+from tests.cluster.harness.pods import condition
+from tests.cluster.harness.scheduler import Log, Schedulers
 from tests.extenders.server import Handler
 
 GANG = [f"train-{number}" for number in range(4)]

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.cluster.binaries import MissingProgramError
-from tests.cluster.binaries import helm as find_helm
-from tests.cluster.client import Client, Object
-from tests.cluster.manifests import node, pod
-from tests.cluster.plane import ControlPlane
-from tests.cluster.pods import Pods
-from tests.cluster.scheduler import Schedulers
+from tests.cluster.harness.binaries import MissingProgramError
+from tests.cluster.harness.binaries import helm as find_helm
+from tests.cluster.harness.client import Client, Object
+from tests.cluster.harness.manifests import node, pod
+from tests.cluster.harness.plane import ControlPlane
+from tests.cluster.harness.pods import Pods
+from tests.cluster.harness.scheduler import Schedulers
 from tests.deploy.chart import CHART, DOCUMENT, chart_of_0_1, helm
 
 NAME = "i-scheduler"

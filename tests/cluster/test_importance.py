@@ -7,11 +7,11 @@ from functools import partial
 import pytest
 
 from eventsched.domain.records import Outcome, PodDecided, PodQueued
-from tests.cluster.client import wait_for
-from tests.cluster.demos import Demo
-from tests.cluster.manifests import node
-from tests.cluster.plane import ControlPlane
-from tests.cluster.scheduler import Schedulers
+from tests.cluster.harness.client import wait_for
+from tests.cluster.harness.demos import Demo
+from tests.cluster.harness.manifests import node
+from tests.cluster.harness.plane import ControlPlane
+from tests.cluster.harness.scheduler import Schedulers
 
 CAME = {"zero": None, "one": "1", "abc": "abc", "ten": "10", "five": "5", "none": None}
 """Importance by name, in the order in which they come; not that of their names, in which the API

@@ -17,13 +17,13 @@ from eventsched.domain.records import (
     PreemptionDecided,
     PreparationIntended,
 )
-from tests.cluster import volume_binder
-from tests.cluster.campaign import ROUND, Campaign
-from tests.cluster.client import MERGE, wait_for
-from tests.cluster.faults import Fault, Hang, Hold, Lose, Swallow
-from tests.cluster.kube_proxy import KubeProxy
-from tests.cluster.load import PROFILES, turnstile
-from tests.cluster.manifests import (
+from tests.cluster.harness import volume_binder
+from tests.cluster.harness.campaign import ROUND, Campaign
+from tests.cluster.harness.client import MERGE, wait_for
+from tests.cluster.harness.faults import Fault, Hang, Hold, Lose, Swallow
+from tests.cluster.harness.kube_proxy import KubeProxy
+from tests.cluster.harness.load import PROFILES, turnstile
+from tests.cluster.harness.manifests import (
     claim,
     mounted,
     node,
@@ -32,10 +32,10 @@ from tests.cluster.manifests import (
     storage_class,
     volume,
 )
-from tests.cluster.observer import Observer
-from tests.cluster.plane import ControlPlane
-from tests.cluster.pods import Pods, decision
-from tests.cluster.scheduler import Log, Schedulers
+from tests.cluster.harness.observer import Observer
+from tests.cluster.harness.plane import ControlPlane
+from tests.cluster.harness.pods import Pods, decision
+from tests.cluster.harness.scheduler import Log, Schedulers
 
 KILLS = 20
 """As many as a minute or two allow; each boundary has its turn. ``make soak-cluster``: more."""

@@ -13,12 +13,12 @@ from eventsched.domain.records import (
     PodDecided,
     TermBegan,
 )
-from tests.cluster.client import wait_for
-from tests.cluster.faults import Hold, Refuse
-from tests.cluster.manifests import node, pod, priority_class
-from tests.cluster.own_postgres import OwnPostgres
-from tests.cluster.plane import ControlPlane
-from tests.cluster.stage import Stage
+from tests.cluster.harness.client import wait_for
+from tests.cluster.harness.faults import Hold, Refuse
+from tests.cluster.harness.manifests import node, pod, priority_class
+from tests.cluster.harness.own_postgres import OwnPostgres
+from tests.cluster.harness.plane import ControlPlane
+from tests.cluster.harness.stage import Stage
 
 LOST = "history was lost"
 

@@ -8,15 +8,15 @@ import pytest
 from eventsched.cli.main import main
 from eventsched.domain.draw import draw
 from eventsched.domain.records import PodAdded, PodBound, PodDecided, TermBegan
-from eventsched.eventlog.reading import Reader
-from tests.cluster.client import Object, wait_for
-from tests.cluster.deployed import applied
-from tests.cluster.faults import Swallow
-from tests.cluster.kube_proxy import KubeProxy
-from tests.cluster.manifests import node, pod
-from tests.cluster.plane import ControlPlane
-from tests.cluster.pods import Pods, decision
-from tests.cluster.scheduler import ROOT, Log, run
+from eventsched.eventlog.postgres.reader import Reader
+from tests.cluster.harness.client import Object, wait_for
+from tests.cluster.harness.deployed import applied
+from tests.cluster.harness.faults import Swallow
+from tests.cluster.harness.kube_proxy import KubeProxy
+from tests.cluster.harness.manifests import node, pod
+from tests.cluster.harness.plane import ControlPlane
+from tests.cluster.harness.pods import Pods, decision
+from tests.cluster.harness.scheduler import ROOT, Log, run
 from tests.deploy.rendering import built
 
 NAME = "random"

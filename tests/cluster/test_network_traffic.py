@@ -5,12 +5,12 @@ from collections.abc import Callable
 
 from eventsched.domain.records import Outcome, PodDecided, SamplesTaken
 from tests import monitoring
-from tests.cluster.client import Object, wait_for
-from tests.cluster.manifests import node, pod
-from tests.cluster.plane import ControlPlane, free_ports
-from tests.cluster.pods import Pods
-from tests.cluster.scheduler import STREAM, Log, Scheduler, Schedulers, run
-from tests.cluster.servers import Server
+from tests.cluster.harness.client import Object, wait_for
+from tests.cluster.harness.manifests import node, pod
+from tests.cluster.harness.plane import ControlPlane, free_ports
+from tests.cluster.harness.pods import Pods
+from tests.cluster.harness.scheduler import STREAM, Log, Scheduler, Schedulers, run
+from tests.cluster.harness.servers import Server
 from tests.monitoring import DEVICE, Exporters
 
 pytestmark = monitoring.needs(monitoring.PROMETHEUS)

@@ -2,10 +2,10 @@
 and is in nobody's way."""
 
 from eventsched.domain.records import Outcome, PodBound
-from tests.cluster.client import wait_for
-from tests.cluster.demos import Demo
-from tests.cluster.plane import ControlPlane
-from tests.cluster.scheduler import Schedulers
+from tests.cluster.harness.client import wait_for
+from tests.cluster.harness.demos import Demo
+from tests.cluster.harness.plane import ControlPlane
+from tests.cluster.harness.scheduler import Schedulers
 
 PLUGIN = "multipoint-communicating-plugin"
 MESSAGE = "pod is not permitted"

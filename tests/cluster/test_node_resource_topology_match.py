@@ -6,15 +6,15 @@ from contextlib import contextmanager
 
 import yaml
 
-from eventsched.domain.fingerprints import fingerprint
+from eventsched.domain.objects.registry import NodeResourceTopology
 from eventsched.domain.records import ObjectChanged, ObjectDeleted
-from eventsched.domain.registry import NodeResourceTopology
-from tests.cluster.client import Client, Object, wait_for
-from tests.cluster.demos import DEFAULT, example
-from tests.cluster.manifests import node, pod
-from tests.cluster.plane import ControlPlane
-from tests.cluster.pods import Pods
-from tests.cluster.scheduler import ROOT, Scheduler, Schedulers
+from eventsched.domain.state.pod_set_fingerprints import fingerprint
+from tests.cluster.harness.client import Client, Object, wait_for
+from tests.cluster.harness.demos import DEFAULT, example
+from tests.cluster.harness.manifests import node, pod
+from tests.cluster.harness.plane import ControlPlane
+from tests.cluster.harness.pods import Pods
+from tests.cluster.harness.scheduler import ROOT, Scheduler, Schedulers
 
 KIND = "topology.node.k8s.io/v1alpha2/NodeResourceTopology"
 DEFINITION = "noderesourcetopologies.topology.node.k8s.io"

@@ -2,11 +2,11 @@
 after a node has come to offer more; and the log has the scores."""
 
 from eventsched.domain.records import NodeUpdated
-from tests.cluster.client import Object, wait_for
-from tests.cluster.demos import Demo, example
-from tests.cluster.manifests import pod
-from tests.cluster.plane import ControlPlane
-from tests.cluster.scheduler import Scheduler, Schedulers
+from tests.cluster.harness.client import Object, wait_for
+from tests.cluster.harness.demos import Demo, example
+from tests.cluster.harness.manifests import pod
+from tests.cluster.harness.plane import ControlPlane
+from tests.cluster.harness.scheduler import Scheduler, Schedulers
 
 LARGEST = "largest"
 """The schedulerName of a profile with the mode Most."""

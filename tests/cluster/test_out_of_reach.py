@@ -6,10 +6,10 @@ from contextlib import ExitStack
 import pytest
 
 from eventsched.domain.records import TermBegan
-from tests.cluster.client import wait_for
-from tests.cluster.faults import Lose
-from tests.cluster.manifests import pod
-from tests.cluster.plane import ControlPlane
+from tests.cluster.harness.client import wait_for
+from tests.cluster.harness.faults import Lose
+from tests.cluster.harness.manifests import pod
+from tests.cluster.harness.plane import ControlPlane
 from tests.cluster.test_replicas import SHORT, Stage, said, stands_by
 
 

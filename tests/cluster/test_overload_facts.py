@@ -6,10 +6,10 @@ from functools import partial
 
 import pytest
 
-from tests.cluster.binaries import Programs
-from tests.cluster.client import Client, wait_for
-from tests.cluster.manifests import pod
-from tests.cluster.plane import ControlPlane
+from tests.cluster.harness.binaries import Programs
+from tests.cluster.harness.client import Client, wait_for
+from tests.cluster.harness.manifests import pod
+from tests.cluster.harness.plane import ControlPlane
 
 _ONE_AT_A_TIME = ("--enable-priority-and-fairness=false", "--max-mutating-requests-inflight=1")
 _DECISION = "scheduler/7@0a1b2c3d"

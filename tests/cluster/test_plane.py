@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.binaries import MissingProgramError, find
-from tests.cluster.client import ApiError, Client, wait_for
-from tests.cluster.manifests import deployment, job, node, pod
-from tests.cluster.plane import ControlPlane
+from tests.cluster.harness.binaries import MissingProgramError, find
+from tests.cluster.harness.client import ApiError, Client, wait_for
+from tests.cluster.harness.manifests import deployment, job, node, pod
+from tests.cluster.harness.plane import ControlPlane
 from tests.databases import ROOT
 
 _READER = {
@@ -126,7 +126,7 @@ def test_kwok_is_started_again_when_it_dies(own_plane: ControlPlane) -> None:
 
 _KILLED = """
 import os, signal
-from tests.cluster.plane import ControlPlane
+from tests.cluster.harness.plane import ControlPlane
 with ControlPlane() as plane:
     plane.etcd.pause()
     print(plane.folder, *(each.pid for each in plane.servers), flush=True)

@@ -6,12 +6,12 @@ import re
 import pytest
 
 from eventsched.domain.records import EvictionSucceeded, PreemptionDecided
-from tests.cluster.client import Object, wait_for
-from tests.cluster.manifests import SCHEDULER, UPSTREAM, budget, node, pod, priority_class
-from tests.cluster.plane import ControlPlane
-from tests.cluster.pods import EVENT, Pods, condition
-from tests.cluster.scheduler import Schedulers
-from tests.cluster.servers import Server
+from tests.cluster.harness.client import Object, wait_for
+from tests.cluster.harness.manifests import SCHEDULER, UPSTREAM, budget, node, pod, priority_class
+from tests.cluster.harness.plane import ControlPlane
+from tests.cluster.harness.pods import EVENT, Pods, condition
+from tests.cluster.harness.scheduler import Schedulers
+from tests.cluster.harness.servers import Server
 
 
 @pytest.fixture

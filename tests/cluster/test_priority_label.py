@@ -2,11 +2,11 @@
 
 import pytest
 
-from tests.cluster.client import Object
-from tests.cluster.demos import DEFAULT, NO_VICTIMS, Demo, example, unplaceable
-from tests.cluster.manifests import deployment, node
-from tests.cluster.plane import ControlPlane
-from tests.cluster.scheduler import Schedulers
+from tests.cluster.harness.client import Object
+from tests.cluster.harness.demos import DEFAULT, NO_VICTIMS, Demo, example, unplaceable
+from tests.cluster.harness.manifests import deployment, node
+from tests.cluster.harness.plane import ControlPlane
+from tests.cluster.harness.scheduler import Schedulers
 
 LABEL = "priority.lixueduan.com"
 NAMES = ["scheduler-1", "scheduler-2"]

@@ -13,12 +13,12 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.cluster.client import ApiError, Client, wait_for
-from tests.cluster.faults import Delay, Fault, Hang, Hold, Lose, Refuse, Swallow
-from tests.cluster.kube_proxy import KubeProxy, twice
-from tests.cluster.manifests import node, pod
-from tests.cluster.plane import ControlPlane
-from tests.cluster.postgres_proxy import PostgresProxy
+from tests.cluster.harness.client import ApiError, Client, wait_for
+from tests.cluster.harness.faults import Delay, Fault, Hang, Hold, Lose, Refuse, Swallow
+from tests.cluster.harness.kube_proxy import KubeProxy, twice
+from tests.cluster.harness.manifests import node, pod
+from tests.cluster.harness.plane import ControlPlane
+from tests.cluster.harness.postgres_proxy import PostgresProxy
 from tests.waiting import joined
 
 

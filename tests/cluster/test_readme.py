@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from eventsched.eventlog.embedded import EmbeddedPostgres
-from tests.cluster import own_postgres
-from tests.cluster.binaries import MissingProgramError
-from tests.cluster.client import wait_for
-from tests.cluster.manifests import node
-from tests.cluster.plane import ControlPlane
-from tests.cluster.pods import Pods
-from tests.cluster.scheduler import ROOT
+from eventsched.eventlog.embedded.embedded_server import EmbeddedPostgres
+from tests.cluster.harness import own_postgres
+from tests.cluster.harness.binaries import MissingProgramError
+from tests.cluster.harness.client import wait_for
+from tests.cluster.harness.manifests import node
+from tests.cluster.harness.plane import ControlPlane
+from tests.cluster.harness.pods import Pods
+from tests.cluster.harness.scheduler import ROOT
 
 DATA = "/var/tmp/eventsched"
 """The README's folder for the log: a test has one of its own."""

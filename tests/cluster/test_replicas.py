@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 
 from eventsched.domain.records import PodDecided, TermBegan
-from tests.cluster.client import Object, wait_for
-from tests.cluster.faults import Hold
-from tests.cluster.kube_proxy import KubeProxy
-from tests.cluster.manifests import node, pod
-from tests.cluster.observer import Observer
-from tests.cluster.plane import ADMIN, ControlPlane
-from tests.cluster.pods import Pods
-from tests.cluster.postgres_proxy import PostgresProxy
-from tests.cluster.scheduler import Scheduler, Schedulers
+from tests.cluster.harness.client import Object, wait_for
+from tests.cluster.harness.faults import Hold
+from tests.cluster.harness.kube_proxy import KubeProxy
+from tests.cluster.harness.manifests import node, pod
+from tests.cluster.harness.observer import Observer
+from tests.cluster.harness.plane import ADMIN, ControlPlane
+from tests.cluster.harness.pods import Pods
+from tests.cluster.harness.postgres_proxy import PostgresProxy
+from tests.cluster.harness.scheduler import Scheduler, Schedulers
 
 SHORT = {"leaseDuration": "12s", "renewDeadline": "10s", "retryPeriod": "1s"}
 SHORTER = {"leaseDuration": "6s", "renewDeadline": "4s", "retryPeriod": "1s"}

@@ -8,12 +8,12 @@ from contextlib import ExitStack, contextmanager
 import psycopg
 import pytest
 
-from eventsched.runtime.keeping import FOLD_SECONDS, fold_seconds
-from tests.cluster.client import Client, Object, wait_for
-from tests.cluster.manifests import node, pod
-from tests.cluster.observer import Observer
-from tests.cluster.plane import ADMIN, ControlPlane
-from tests.cluster.scheduler import Scheduler, Schedulers
+from eventsched.runtime.snapshot_policy import FOLD_SECONDS, fold_seconds
+from tests.cluster.harness.client import Client, Object, wait_for
+from tests.cluster.harness.manifests import node, pod
+from tests.cluster.harness.observer import Observer
+from tests.cluster.harness.plane import ADMIN, ControlPlane
+from tests.cluster.harness.scheduler import Scheduler, Schedulers
 from tests.waiting import joined
 
 NODES = 20

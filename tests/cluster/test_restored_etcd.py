@@ -7,11 +7,11 @@ from contextlib import contextmanager
 import pytest
 
 from eventsched.domain.records import PodDeleted, TermBegan
-from tests.cluster.client import wait_for
-from tests.cluster.manifests import node, pod
-from tests.cluster.plane import ControlPlane
-from tests.cluster.pods import Pods
-from tests.cluster.scheduler import Schedulers
+from tests.cluster.harness.client import wait_for
+from tests.cluster.harness.manifests import node, pod
+from tests.cluster.harness.plane import ControlPlane
+from tests.cluster.harness.pods import Pods
+from tests.cluster.harness.scheduler import Schedulers
 
 
 @contextmanager

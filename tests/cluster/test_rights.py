@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 import structlog
 
-from eventsched.cluster.kube.access import connect
-from eventsched.cluster.kube.calls import Calls
-from eventsched.cluster.kube.election import Election
-from eventsched.cluster.kube.refusals import Refusals
-from eventsched.cluster.kube.resources import RESOURCES
-from eventsched.cluster.kube.store import Store
+from eventsched.cluster.kube.calls.dispatch import Calls
+from eventsched.cluster.kube.http.access import connect
+from eventsched.cluster.kube.http.refusals import Refusals
+from eventsched.cluster.kube.lease.election import Election
+from eventsched.cluster.kube.watch.cluster_store import Store
+from eventsched.cluster.kube.watch.resources import RESOURCES
 from eventsched.cluster.messages import (
     Announce,
     BindPod,
@@ -32,12 +32,12 @@ from eventsched.cluster.messages import (
     WriteObject,
     Written,
 )
-from eventsched.domain.writes import BindVolume, SelectNode, Write
-from eventsched.eventlog import migrating
-from tests.cluster.client import Client, Object, wait_for
-from tests.cluster.deployed import deployed
-from tests.cluster.manifests import claim, node, pod, volume
-from tests.cluster.plane import ADMIN, ControlPlane, free_ports
+from eventsched.domain.records.object_writes import BindVolume, SelectNode, Write
+from eventsched.eventlog.schema import migrations
+from tests.cluster.harness.client import Client, Object, wait_for
+from tests.cluster.harness.deployed import deployed
+from tests.cluster.harness.manifests import claim, node, pod, volume
+from tests.cluster.harness.plane import ADMIN, ControlPlane, free_ports
 from tests.deploy.rendering import (
     NAMESPACES,
     configuration,
@@ -284,7 +284,7 @@ def test_the_scheduler_runs_with_nothing_else(
 ) -> None:
     """``eventsched run`` with the overlay's configuration and its ServiceAccount's token. It asks
     the API server who may read its metrics."""
-    migrating.upgrade(database)
+    migrations.upgrade(database)
     token = plane.service_account_token(NAMESPACES[overlay], "eventsched")
     kubeconfig = plane.write_kubeconfig(f"run-{overlay}", {"token": token})
     config = plane.folder / f"{overlay}.yaml"

@@ -6,11 +6,11 @@ from collections import Counter
 import pytest
 
 from eventsched.domain.records import PodBound, PodDecided
-from tests.cluster.client import Object, wait_for
-from tests.cluster.manifests import daemon_set, deployment, job, node, stateful_set, taint
-from tests.cluster.plane import ControlPlane
-from tests.cluster.pods import EVENT, Pods, decision, phase
-from tests.cluster.scheduler import Scheduler, Schedulers
+from tests.cluster.harness.client import Object, wait_for
+from tests.cluster.harness.manifests import daemon_set, deployment, job, node, stateful_set, taint
+from tests.cluster.harness.plane import ControlPlane
+from tests.cluster.harness.pods import EVENT, Pods, decision, phase
+from tests.cluster.harness.scheduler import Scheduler, Schedulers
 
 
 @pytest.fixture

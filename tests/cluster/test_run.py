@@ -13,14 +13,14 @@ import psycopg
 import pytest
 
 from eventsched.domain.records import PodBound, TermBegan
-from eventsched.eventlog.embedded import EmbeddedPostgres
-from tests.cluster.client import Object, wait_for
-from tests.cluster.manifests import node, pod
-from tests.cluster.plane import ControlPlane, free_ports
-from tests.cluster.pods import Pods
-from tests.cluster.postgres_proxy import PostgresProxy
-from tests.cluster.scheduler import ROOT, Scheduler, Schedulers, configuration, run
-from tests.cluster.servers import Server
+from eventsched.eventlog.embedded.embedded_server import EmbeddedPostgres
+from tests.cluster.harness.client import Object, wait_for
+from tests.cluster.harness.manifests import node, pod
+from tests.cluster.harness.plane import ControlPlane, free_ports
+from tests.cluster.harness.pods import Pods
+from tests.cluster.harness.postgres_proxy import PostgresProxy
+from tests.cluster.harness.scheduler import ROOT, Scheduler, Schedulers, configuration, run
+from tests.cluster.harness.servers import Server
 from tests.databases import open_place
 from tests.postgres.passwords import guarded
 

@@ -7,17 +7,18 @@ import json
 from pathlib import Path
 from typing import Any
 
-from eventsched.cluster.kube.access import connect
+from eventsched.cluster.kube.http.access import connect
 from eventsched.logs.masking import masked
-from eventsched.web import pages, server
+from eventsched.web import pages
 from eventsched.web.authorization import Reviews
+from eventsched.web.http import https_server
+from eventsched.web.http.https_server import Options
 from eventsched.web.metrics import Metrics
-from eventsched.web.server import Options
-from tests.cluster.client import Object, wait_for
-from tests.cluster.manifests import node, pod
-from tests.cluster.plane import ADMIN, ControlPlane
-from tests.cluster.pods import Pods
-from tests.cluster.scheduler import Scheduler, Schedulers
+from tests.cluster.harness.client import Object, wait_for
+from tests.cluster.harness.manifests import node, pod
+from tests.cluster.harness.plane import ADMIN, ControlPlane
+from tests.cluster.harness.pods import Pods
+from tests.cluster.harness.scheduler import Scheduler, Schedulers
 from tests.web.facts import Answer, Facts, ask, verifying
 
 READER: Object = {
@@ -57,7 +58,7 @@ async def _statuses(kubeconfig: Path, requests: list[tuple[str, str]]) -> list[i
 
     try:
         app = pages.application(facts, Metrics(), {}, Reviews(review))
-        async with server.serving(Options(port=0), app, pages.public(facts)) as at:
+        async with https_server.serving(Options(port=0), app, pages.public(facts)) as at:
             found = []
             for path, token in requests:
                 headers = {"Authorization": f"Bearer {token}"} if token else {}

@@ -7,13 +7,13 @@ from contextlib import closing
 from typing import NamedTuple
 
 from eventsched.domain.records import Outcome, PodDecided
-from tests.cluster import mixed
-from tests.cluster.client import Client, Object
-from tests.cluster.manifests import SCHEDULER, UPSTREAM
-from tests.cluster.plane import ControlPlane
-from tests.cluster.pods import condition
-from tests.cluster.scheduler import Scheduler, Schedulers
-from tests.cluster.servers import Server
+from tests.cluster.harness import mixed
+from tests.cluster.harness.client import Client, Object
+from tests.cluster.harness.manifests import SCHEDULER, UPSTREAM
+from tests.cluster.harness.plane import ControlPlane
+from tests.cluster.harness.pods import condition
+from tests.cluster.harness.scheduler import Scheduler, Schedulers
+from tests.cluster.harness.servers import Server
 
 NODES, PODS, SEED = 100, 500, 6
 """With so many nodes kube-scheduler looks at all of them."""

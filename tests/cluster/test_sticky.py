@@ -5,11 +5,11 @@ was first."""
 import pytest
 
 from eventsched.domain.records import MemoryChanged, PodBound
-from tests.cluster.client import Object, wait_for
-from tests.cluster.manifests import node, pod, stateful_set
-from tests.cluster.plane import ControlPlane
-from tests.cluster.pods import Pods
-from tests.cluster.scheduler import Scheduler, Schedulers
+from tests.cluster.harness.client import Object, wait_for
+from tests.cluster.harness.manifests import node, pod, stateful_set
+from tests.cluster.harness.plane import ControlPlane
+from tests.cluster.harness.pods import Pods
+from tests.cluster.harness.scheduler import Scheduler, Schedulers
 
 FAST = {"key": "disk", "operator": "In", "values": ["fast"]}
 LIKES_FAST_DISKS: Object = {

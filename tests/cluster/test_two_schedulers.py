@@ -7,13 +7,13 @@ from collections.abc import Iterator
 import pytest
 
 from eventsched.domain.records import PodAdded, PodBound, PodDecided, PodUpdated
-from tests.cluster.binaries import MissingProgramError
-from tests.cluster.client import Object, wait_for
-from tests.cluster.demos import DEFAULT
-from tests.cluster.manifests import SCHEDULER, node, pod
-from tests.cluster.plane import ControlPlane
-from tests.cluster.pods import Pods
-from tests.cluster.scheduler import Scheduler, Schedulers
+from tests.cluster.harness.binaries import MissingProgramError
+from tests.cluster.harness.client import Object, wait_for
+from tests.cluster.harness.demos import DEFAULT
+from tests.cluster.harness.manifests import SCHEDULER, node, pod
+from tests.cluster.harness.plane import ControlPlane
+from tests.cluster.harness.pods import Pods
+from tests.cluster.harness.scheduler import Scheduler, Schedulers
 
 NODES = ("a", "b", "c")
 NAMES = ("likes-a", "likes-b", "of-nobody")

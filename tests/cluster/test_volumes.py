@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from eventsched.domain.records import BindIntended, PodUnreserved, PreparationIntended
-from tests.cluster.client import MERGE, Object, wait_for
-from tests.cluster.manifests import (
+from tests.cluster.harness.client import MERGE, Object, wait_for
+from tests.cluster.harness.manifests import (
     claim,
     mounted,
     node,
@@ -17,9 +17,9 @@ from tests.cluster.manifests import (
     storage_class,
     volume,
 )
-from tests.cluster.plane import ControlPlane
-from tests.cluster.pods import EVENT, Pods
-from tests.cluster.scheduler import Schedulers, run
+from tests.cluster.harness.plane import ControlPlane
+from tests.cluster.harness.pods import EVENT, Pods
+from tests.cluster.harness.scheduler import Schedulers, run
 
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 import pytest
 
 from eventsched.domain.records import PodDecided
-from tests.cluster.client import JSON_PATCH, MERGE, Object, wait_for
-from tests.cluster.manifests import claim, mounted, node, pod, storage_class, taint, volume
-from tests.cluster.plane import ControlPlane
-from tests.cluster.pods import Pods
-from tests.cluster.scheduler import Schedulers
+from tests.cluster.harness.client import JSON_PATCH, MERGE, Object, wait_for
+from tests.cluster.harness.manifests import claim, mounted, node, pod, storage_class, taint, volume
+from tests.cluster.harness.plane import ControlPlane
+from tests.cluster.harness.pods import Pods
+from tests.cluster.harness.scheduler import Schedulers
 
 HOST = "kubernetes.io/hostname"
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.client import Answer, ApiError, Client, Object
-from tests.cluster.manifests import node, pod
-from tests.cluster.plane import ControlPlane
+from tests.cluster.harness.client import Answer, ApiError, Client, Object
+from tests.cluster.harness.manifests import node, pod
+from tests.cluster.harness.plane import ControlPlane
 
 
 def _version(found: Object) -> int:

@@ -11,11 +11,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from eventsched.cluster import translate, translate_objects
-from eventsched.cluster.kube.access import connect
-from eventsched.cluster.kube.reflector import Pace
-from eventsched.cluster.kube.resources import RESOURCES
-from eventsched.cluster.kube.store import Store
+from eventsched.cluster.kube.http.access import connect
+from eventsched.cluster.kube.watch.cluster_store import Store
+from eventsched.cluster.kube.watch.reflector import Pace
+from eventsched.cluster.kube.watch.resources import RESOURCES
 from eventsched.cluster.messages import (
     Listed,
     NodeSeen,
@@ -25,12 +24,13 @@ from eventsched.cluster.messages import (
     Relisted,
     WatchEvent,
 )
+from eventsched.cluster.translate import cluster_objects, manifest
 from eventsched.domain.errors import InputError
-from tests.cluster import manifests
-from tests.cluster.client import Object
-from tests.cluster.manifests import node, pod
-from tests.cluster.plane import ControlPlane
-from tests.cluster.tcp_proxy import TcpProxy
+from tests.cluster.harness import manifests
+from tests.cluster.harness.client import Object
+from tests.cluster.harness.manifests import node, pod
+from tests.cluster.harness.plane import ControlPlane
+from tests.cluster.harness.tcp_proxy import TcpProxy
 
 
 class World:
@@ -174,10 +174,10 @@ def rich_pod(name: str) -> Object:
 def translated(kind: str, obj: Object) -> Any:
     """What the translation of the whole object gives."""
     if kind == "Pod":
-        return translate.pod(obj, "", defaults=False)
+        return manifest.pod(obj, "", defaults=False)
     if kind == "Node":
-        return translate.node(obj, "")
-    return translate_objects.read(kind, obj, "", defaults=False)
+        return manifest.node(obj, "")
+    return cluster_objects.read(kind, obj, "", defaults=False)
 
 
 def content(seen: Any) -> Any:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.client import Object
-from tests.cluster.manifests import (
+from tests.cluster.harness.client import Object
+from tests.cluster.harness.manifests import (
     SCHEDULER,
     UPSTREAM,
     mounted,
@@ -18,10 +18,10 @@ from tests.cluster.manifests import (
     priority_class,
     taint,
 )
-from tests.cluster.plane import ControlPlane
-from tests.cluster.pods import Pods
-from tests.cluster.scheduler import Schedulers
-from tests.cluster.servers import Server
+from tests.cluster.harness.plane import ControlPlane
+from tests.cluster.harness.pods import Pods
+from tests.cluster.harness.scheduler import Schedulers
+from tests.cluster.harness.servers import Server
 
 IN_ZONE = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "taken"}}}
 

@@ -6,12 +6,12 @@ from typing import Any
 
 from aiohttp import web
 
-from tests.cluster.client import wait_for
-from tests.cluster.extender_thread import running
-from tests.cluster.manifests import node, pod
-from tests.cluster.plane import ControlPlane, free_ports
-from tests.cluster.pods import Pods
-from tests.cluster.scheduler import Scheduler, Schedulers
+from tests.cluster.harness.client import wait_for
+from tests.cluster.harness.extender_thread import running
+from tests.cluster.harness.manifests import node, pod
+from tests.cluster.harness.plane import ControlPlane, free_ports
+from tests.cluster.harness.pods import Pods
+from tests.cluster.harness.scheduler import Scheduler, Schedulers
 from tests.extenders.server import Handler, saying
 
 PAGE = saying("<!DOCTYPE html><title>Log in</title>", kind="text/html")

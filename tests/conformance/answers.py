@@ -17,7 +17,7 @@ from typing import Any
 
 from eventsched.domain.errors import InputError
 from eventsched.runtime.assembly import registry
-from eventsched.runtime.evaluation import evaluate
+from eventsched.runtime.queries.scenario_evaluation import evaluate
 
 FOLDER = Path(__file__).parent
 CAUSES = ("error", "prefilter", "prefilter_nodes", "filter", "fit_error", "nominated", "victims")

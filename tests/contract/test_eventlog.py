@@ -13,13 +13,13 @@ import pytest
 from eventsched.domain import records
 from eventsched.domain.objects import Pod
 from eventsched.domain.records import PodDecided
-from eventsched.domain.verdicts import Detail, ScoreColumn, column_digest, detail_digest
-from eventsched.eventlog.errors import ConflictError
+from eventsched.domain.records.verdicts import Detail, ScoreColumn, column_digest, detail_digest
+from eventsched.eventlog.log_errors import ConflictError
 from eventsched.eventlog.memory import MemoryEventLog
 from eventsched.eventlog.port import Batch, EventLog, Stored
-from eventsched.eventlog.postgres import PostgresEventLog
+from eventsched.eventlog.postgres.writer import PostgresEventLog
 from eventsched.scheduling.engine import Engine
-from eventsched.scheduling.ledger import Logged
+from eventsched.scheduling.queueing.engine_step import Logged
 from tests.builders import added, engine_with, make_node, make_pod
 
 _streams = count()

@@ -16,13 +16,13 @@ import psycopg
 import pytest
 
 from eventsched.domain.records import PodDeleted
-from eventsched.domain.verdicts import Detail
+from eventsched.domain.records.verdicts import Detail
 from eventsched.eventlog import chain, database
 from eventsched.eventlog.chain import SealedBatch
-from eventsched.eventlog.errors import ConflictError, FencedError, UnavailableError
+from eventsched.eventlog.log_errors import ConflictError, FencedError, UnavailableError
 from eventsched.eventlog.port import Batch, Snapshot, Stored
-from eventsched.eventlog.postgres import PostgresEventLog
-from eventsched.scheduling.ledger import Logged
+from eventsched.eventlog.postgres.writer import PostgresEventLog
+from eventsched.scheduling.queueing.engine_step import Logged
 from tests.contract.proxy import Loss, Proxy, between
 from tests.contract.test_eventlog import append, batch, stored
 from tests.databases import acting_as

@@ -11,8 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from eventsched.domain import records, registry
-from eventsched.domain.consultations import Victims
+from eventsched.domain import records
 from eventsched.domain.objects import (
     AffinityTerm,
     Container,
@@ -30,10 +29,12 @@ from eventsched.domain.objects import (
     Taint,
     Toleration,
     WeightedAffinityTerm,
+    registry,
 )
 from eventsched.domain.records import AnyRecord, Outcome, Queue
-from eventsched.domain.verdicts import Code, Normalization, ScoreColumn, Verdict
-from eventsched.domain.writes import BindVolume, SelectNode
+from eventsched.domain.records.extender_questions import Victims
+from eventsched.domain.records.object_writes import BindVolume, SelectNode
+from eventsched.domain.records.verdicts import Code, Normalization, ScoreColumn, Verdict
 
 NODE = Node(
     name="n1",

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from eventsched.domain.verdicts import Detail, Part
+from eventsched.domain.records.verdicts import Detail, Part
 from eventsched.eventlog import vectors
 from eventsched.eventlog.port import Batch, whole
-from eventsched.eventlog.postgres import PostgresEventLog
+from eventsched.eventlog.postgres.writer import PostgresEventLog
 from tests.contract.test_eventlog import append, stored
 from tests.properties.strategies import deterministic
 

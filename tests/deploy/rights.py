@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from eventsched.cluster.kube.resources import RESOURCES
+from eventsched.cluster.kube.watch.resources import RESOURCES
 
 LEASES = ("coordination.k8s.io", "leases")
 

@@ -10,10 +10,10 @@ import pytest
 import yaml
 
 from eventsched import __version__
-from eventsched.cluster.kube.resources import OPTIONAL
+from eventsched.cluster.kube.watch.resources import OPTIONAL
 from eventsched.plugins import IN_TREE
 from eventsched.scheduling.config.checking import Checked, check
-from tests.cluster import binaries
+from tests.cluster.harness import binaries
 
 from .chart import CHART, DOCUMENT, chart_of_0_1, helm, values
 from .rendering import DEPLOY, Object, configuration, example_secret, of_kind, rendered, the

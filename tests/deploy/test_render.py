@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from eventsched import __version__
-from eventsched.cluster.kube.resources import OPTIONAL
+from eventsched.cluster.kube.watch.resources import OPTIONAL
 from eventsched.plugins import IN_TREE
-from eventsched.runtime.live import settings
+from eventsched.process import settings
 from eventsched.scheduling.config.checking import check
 
 from .rendering import (

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from eventsched.cluster.extenders.client import FailedError
-from eventsched.cluster.kube.decoding import Decoder
-from eventsched.cluster.kube.resources import RESOURCES
+from eventsched.cluster.kube.watch.object_decoding import Decoder
+from eventsched.cluster.kube.watch.resources import RESOURCES
 from eventsched.cluster.messages import (
     BindPod,
     Bound,
@@ -21,15 +21,15 @@ from eventsched.cluster.messages import (
 )
 from eventsched.domain import records
 from eventsched.domain.records import Bind
-from eventsched.runtime.decisions import Decisions
-from eventsched.runtime.intents import Intents
-from eventsched.runtime.live.extending import bound, keeps
-from eventsched.runtime.sight import Sights
+from eventsched.process.extender_clients import bound, keeps
+from eventsched.runtime.effects.decision_names import Decisions
+from eventsched.runtime.effects.intents import Intents
+from eventsched.runtime.reconciliation.seen_versions import Sights
 from eventsched.scheduling.config.sections import Extender as Section
 from eventsched.scheduling.engine import Engine
-from eventsched.scheduling.extenders.extender import Extender
+from eventsched.scheduling.framework.extender import Extender
 from tests.builders import added, make_pod
-from tests.unit.test_extenders import engine_of
+from tests.unit.scheduling.test_extenders import engine_of
 
 REQUEST = BindPod("p1", "default", "p1", "n0", 7, "s/1@0", extender=0)
 SEEN = PodSeen(make_pod(), 9)

@@ -15,12 +15,12 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from eventsched.cluster.extenders.client import Extenders, FailedError
-from eventsched.cluster.extenders.wire import bare
+from eventsched.cluster.extenders.wire_format import bare
 from eventsched.cluster.messages import BindPod, CallExtender, ExtenderReply
-from eventsched.domain.consultations import FILTER, PREEMPT, PRIORITIZE, Victims
 from eventsched.domain.errors import InputError
+from eventsched.domain.records.extender_questions import FILTER, PREEMPT, PRIORITIZE, Victims
 from eventsched.scheduling.config.configuration import load
-from eventsched.web import certificates
+from eventsched.web.http import certificates
 
 from .server import Handler, Sample, dying, saying, serving, silent
 

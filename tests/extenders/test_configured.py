@@ -12,8 +12,8 @@ from eventsched.domain.records import Outcome, PodDecided
 from eventsched.plugins import IN_TREE
 from eventsched.runtime.assembly import assembled
 from eventsched.scheduling.config.configuration import load
+from eventsched.scheduling.config.extenders import extenders_of
 from eventsched.scheduling.engine import Engine
-from eventsched.scheduling.extenders.configured import extenders_of
 from tests.builders import added, attempted, make_node, observed
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"

@@ -13,17 +13,17 @@ import pytest
 from eventsched.cluster.messages import BindPod
 from eventsched.domain import records
 from eventsched.domain.records import Stimulus
-from eventsched.domain.stimuli import SERVES
+from eventsched.domain.records.stimuli import SERVES
 from eventsched.plugins.node_resources_fit import NodeResourcesFit
-from eventsched.runtime.fold import Standby
-from eventsched.runtime.leader import Leader
-from eventsched.runtime.live import inquiries
+from eventsched.process import extender_server_requests
+from eventsched.process.extender_server_requests import Inquiries
+from eventsched.runtime.leader.catch_up import Standby
+from eventsched.runtime.leader.leader import Leader
 from eventsched.runtime.live.driver import Driver
-from eventsched.runtime.live.inquiries import Inquiries
 from eventsched.scheduling.engine import Engine
-from eventsched.scheduling.ledger import Logged
-from eventsched.web import extender
-from eventsched.web.server import Options, answering
+from eventsched.scheduling.queueing.engine_step import Logged
+from eventsched.web import extender_paths
+from eventsched.web.http.https_server import Options, answering
 from tests.builders import PROFILE, engine_of, make_node, make_pod
 from tests.faults.cluster import LIMITS, OPENING, STREAM
 from tests.faults.database import stored_of
@@ -69,7 +69,7 @@ async def served(
     asked = Inquiries(lambda: drivers[0] if drivers else None, patience, lambda: leader_elsewhere)
     leader = Leader(Standby(make, STREAM), opening, LIMITS, asked.observe)
     clock = iter(range(START, START + 10**12, 10_000))
-    application = extender.application(PATHS, asked.ask)
+    application = extender_paths.application(PATHS, asked.ask)
     options = Options(port=None, plain_health_port=0)
     async with (
         answering(options, application) as url,
@@ -239,7 +239,7 @@ def test_a_question_is_not_held_for_ever(monkeypatch: pytest.MonkeyPatch) -> Non
     late = (503, "this replica: does not lead yet")
     assert asyncio.run(story()) == late
     assert asyncio.run(story(closes=True)) == late
-    monkeypatch.setattr(inquiries, "STARTING", 0.0)
+    monkeypatch.setattr(extender_server_requests, "STARTING", 0.0)
     assert asyncio.run(story()) == late
 
 

@@ -12,13 +12,13 @@ from eventsched.cluster.extenders.client import Extenders
 from eventsched.cluster.messages import CallExtender, ClusterAnswer
 from eventsched.domain import records
 from eventsched.domain.records import Stimulus
-from eventsched.runtime.fold import Standby
-from eventsched.runtime.leader import Leader
+from eventsched.runtime.leader.catch_up import Standby
+from eventsched.runtime.leader.leader import Leader
 from eventsched.runtime.live.driver import Driver
 from eventsched.scheduling.config.configuration import load
+from eventsched.scheduling.config.extenders import extenders_of
 from eventsched.scheduling.engine import Engine
-from eventsched.scheduling.extenders.configured import extenders_of
-from eventsched.scheduling.queue import Backoff
+from eventsched.scheduling.queueing.queue import Backoff
 from tests.builders import make_node, make_pod
 from tests.faults.cluster import LIMITS, OPENING, STREAM, _profiles, namespace
 from tests.faults.database import stored_of

@@ -30,7 +30,7 @@ from eventsched.cluster.messages import (
     WatchEvent,
 )
 from eventsched.domain.objects import CPU, Node, Pod
-from eventsched.domain.registry import Namespace
+from eventsched.domain.objects.registry import Namespace
 
 RESOURCES = ("Namespace", "Node", "Pod")
 """What is watched, each on its own."""

@@ -8,19 +8,19 @@ import msgspec
 from eventsched import __version__
 from eventsched.domain.behaviours import CURRENT
 from eventsched.domain.objects import Node, Pod
+from eventsched.domain.objects.registry import Namespace
 from eventsched.domain.records import FORMAT, StreamStarted
-from eventsched.domain.registry import Namespace
 from eventsched.plugins.default_binder import DefaultBinder
 from eventsched.plugins.default_preemption import DefaultPreemption
 from eventsched.plugins.node_resources_fit import NodeResourcesFit
 from eventsched.plugins.priority_sort import PrioritySort
 from eventsched.plugins.scheduling_gates import SchedulingGates
-from eventsched.runtime.fold import Standby
-from eventsched.runtime.limits import Limits
+from eventsched.runtime.leader.catch_up import Standby
+from eventsched.runtime.leader.limits import Limits
 from eventsched.scheduling.engine import Engine
 from eventsched.scheduling.framework import POINTS, Status, Wait, points_of
-from eventsched.scheduling.profile import Profile
-from eventsched.scheduling.queue import Backoff
+from eventsched.scheduling.framework.profile import Profile
+from eventsched.scheduling.queueing.queue import Backoff
 from tests.builders import PROFILE, make_node, make_pod
 
 OPENING = StreamStarted(format=FORMAT, engine=__version__, seed="faults", flags=CURRENT)

@@ -5,13 +5,13 @@ from random import Random
 
 from eventsched.cluster.messages import CallExtender, ExtenderReply
 from eventsched.domain import records
-from eventsched.domain.consultations import FILTER, PREEMPT, PRIORITIZE, rows_of
-from eventsched.runtime.fold import Standby
-from eventsched.runtime.messages import Message
+from eventsched.domain.records.extender_questions import FILTER, PREEMPT, PRIORITIZE, rows_of
+from eventsched.runtime.leader.catch_up import Standby
+from eventsched.runtime.leader.leader_messages import Message
 from eventsched.scheduling.engine import Engine
-from eventsched.scheduling.extenders.extender import EXTENDER, Extender
-from eventsched.scheduling.ledger import Logged
-from eventsched.scheduling.queue import Backoff
+from eventsched.scheduling.framework.extender import EXTENDER, Extender
+from eventsched.scheduling.queueing.engine_step import Logged
+from eventsched.scheduling.queueing.queue import Backoff
 
 from . import cluster
 from .invariants import Auditor, ensure

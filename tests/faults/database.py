@@ -12,7 +12,7 @@ from eventsched.domain import records
 from eventsched.eventlog import chain
 from eventsched.eventlog.chain import Head, SealedBatch, Term
 from eventsched.eventlog.port import Snapshot, Stored
-from eventsched.runtime.messages import Acquired, Committed, Deposed, Renewed
+from eventsched.runtime.leader.leader_messages import Acquired, Committed, Deposed, Renewed
 
 from .cluster import STREAM
 

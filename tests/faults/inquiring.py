@@ -6,16 +6,16 @@ from random import Random
 
 import msgspec
 
-from eventsched.cluster.extenders.requests import Asked
-from eventsched.domain.consultations import BIND, FILTER, PRIORITIZE, rows_of
-from eventsched.domain.inquiries import ExtenderInquired, ExtenderReplied
-from eventsched.domain.state import SchedulerState
-from eventsched.domain.stimuli import SERVES
-from eventsched.runtime.fold import Standby
-from eventsched.runtime.leader import Leader
-from eventsched.runtime.live.inquiries import Names, inquiry
-from eventsched.runtime.replies import Replies
-from eventsched.scheduling.ledger import Logged
+from eventsched.cluster.extenders.served_requests import Asked
+from eventsched.domain.records.extender_questions import BIND, FILTER, PRIORITIZE, rows_of
+from eventsched.domain.records.extender_replies import ExtenderInquired, ExtenderReplied
+from eventsched.domain.records.stimuli import SERVES
+from eventsched.domain.state.scheduler_state import SchedulerState
+from eventsched.process.extender_server_requests import Names, inquiry
+from eventsched.runtime.effects.replies import Replies
+from eventsched.runtime.leader.catch_up import Standby
+from eventsched.runtime.leader.leader import Leader
+from eventsched.scheduling.queueing.engine_step import Logged
 from tests.builders import PROFILE
 
 from . import cluster

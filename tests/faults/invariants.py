@@ -8,13 +8,13 @@ from collections import Counter
 
 from eventsched.cluster.messages import Announce, BindPod, EvictPod
 from eventsched.domain import records
-from eventsched.domain.columns import ALLOCATABLE, REQUESTED
+from eventsched.domain.nodes.node_table import ALLOCATABLE, REQUESTED
 from eventsched.domain.records import Outcome
 from eventsched.eventlog import chain
 from eventsched.eventlog.chain import Head, SealedBatch
-from eventsched.runtime.leader import Leader
+from eventsched.runtime.leader.leader import Leader
 from eventsched.scheduling.engine import Engine
-from eventsched.scheduling.ledger import Logged
+from eventsched.scheduling.queueing.engine_step import Logged
 
 from . import cluster
 from .apiserver import ApiServer

@@ -23,17 +23,17 @@ from eventsched.cluster.messages import (
 from eventsched.domain.records import Bind, Effect, Evict, Stimulus
 from eventsched.eventlog.chain import SealedBatch, Term
 from eventsched.eventlog.port import Snapshot
-from eventsched.runtime import takeover
-from eventsched.runtime.drafts import Draft, Status
-from eventsched.runtime.errands import Errands
-from eventsched.runtime.fold import Standby
-from eventsched.runtime.intents import Intent, Intents
-from eventsched.runtime.leader import Leader
-from eventsched.runtime.messages import Acquired, Committed, Deposed, Renewed
-from eventsched.runtime.reports import Reports
-from eventsched.runtime.sight import POD
-from eventsched.runtime.writer import Writer
-from eventsched.scheduling.ledger import Logged
+from eventsched.runtime.effects.batches import Writer
+from eventsched.runtime.effects.event_drafts import Draft, Status
+from eventsched.runtime.effects.event_outbox import Reports
+from eventsched.runtime.effects.intents import Intent, Intents
+from eventsched.runtime.leader.catch_up import Standby
+from eventsched.runtime.leader.effect_trackers import Errands
+from eventsched.runtime.leader.leader import Leader
+from eventsched.runtime.leader.leader_messages import Acquired, Committed, Deposed, Renewed
+from eventsched.runtime.reconciliation import takeover
+from eventsched.runtime.reconciliation.seen_versions import POD
+from eventsched.scheduling.queueing.engine_step import Logged
 
 from . import cluster
 from .database import Database

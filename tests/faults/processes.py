@@ -4,9 +4,9 @@ from collections.abc import Callable
 from random import Random
 
 from eventsched.cluster.messages import Listed, Listing, Relisted
-from eventsched.runtime.fold import Standby
-from eventsched.runtime.leader import Leader
-from eventsched.runtime.messages import Message, Request
+from eventsched.runtime.leader.catch_up import Standby
+from eventsched.runtime.leader.leader import Leader
+from eventsched.runtime.leader.leader_messages import Message, Request
 
 from . import cluster
 from .apiserver import RESOURCES

@@ -3,7 +3,7 @@
 from random import Random
 
 from eventsched.cluster.messages import Announce, BindPod, ReportPod
-from eventsched.runtime.messages import Acquire
+from eventsched.runtime.leader.leader_messages import Acquire
 
 HAPPENINGS = {
     "crash": 0.004, "start": 0.012, "pause": 0.004, "break watch": 0.01,

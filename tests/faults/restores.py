@@ -7,7 +7,7 @@ leaders have in mind is of a cluster that is no more.
 from dataclasses import dataclass, replace
 
 from eventsched.cluster.messages import Listed, NodeSeen, ObjectSeen, PodSeen, Unknown
-from eventsched.runtime.messages import Acquire, Append, Keep, Renew
+from eventsched.runtime.leader.leader_messages import Acquire, Append, Keep, Renew
 
 from .apiserver import ApiServer, Placed
 from .world import World

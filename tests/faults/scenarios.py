@@ -7,7 +7,7 @@ one of the pods.
 from collections.abc import Callable
 
 from eventsched.cluster.messages import Announce, BindPod, EvictPod, ReportPod
-from eventsched.runtime.messages import Append, Renew
+from eventsched.runtime.leader.leader_messages import Append, Renew
 from tests.builders import make_node
 
 from .invariants import ensure

@@ -1,8 +1,8 @@
 """A world without chance, for scenarios written by hand: faults happen where the script says."""
 
 from eventsched.cluster.messages import ReportPod, Unknown
-from eventsched.runtime.fold import Standby
-from eventsched.runtime.messages import Request
+from eventsched.runtime.leader.catch_up import Standby
+from eventsched.runtime.leader.leader_messages import Request
 from tests.builders import make_node, make_pod
 
 from .database import stored_of

@@ -19,25 +19,25 @@ from eventsched.cluster.messages import (
     WriteRefused,
     Written,
 )
-from eventsched.cluster.volume_controller import VolumeController
+from eventsched.cluster.simulated.volume_controller import VolumeController
 from eventsched.domain import records
 from eventsched.domain.objects import Pod, PodVolume
-from eventsched.domain.registry import AnyObject, PersistentVolume, PersistentVolumeClaim
-from eventsched.domain.writes import BindVolume, Write
+from eventsched.domain.objects.registry import AnyObject, PersistentVolume, PersistentVolumeClaim
+from eventsched.domain.records.object_writes import BindVolume, Write
 from eventsched.plugins.default_binder import DefaultBinder
 from eventsched.plugins.default_preemption import DefaultPreemption
 from eventsched.plugins.node_resources_fit import NodeResourcesFit
 from eventsched.plugins.priority_sort import PrioritySort
 from eventsched.plugins.scheduling_gates import SchedulingGates
 from eventsched.plugins.volume_binding import VolumeBinding
-from eventsched.runtime.fold import Standby
-from eventsched.runtime.messages import Message
+from eventsched.runtime.leader.catch_up import Standby
+from eventsched.runtime.leader.leader_messages import Message
 from eventsched.scheduling.config.pluginargs import VolumeBindingArgs
 from eventsched.scheduling.engine import Engine
 from eventsched.scheduling.framework import POINTS, points_of
-from eventsched.scheduling.ledger import Logged
-from eventsched.scheduling.profile import Profile
-from eventsched.scheduling.queue import Backoff
+from eventsched.scheduling.framework.profile import Profile
+from eventsched.scheduling.queueing.engine_step import Logged
+from eventsched.scheduling.queueing.queue import Backoff
 from tests.builders import PROFILE, make_pod
 from tests.volumes import LOCAL, WAIT, claim, volume
 
@@ -119,7 +119,7 @@ class StorageServer(ApiServer):
         return [seen.object for (name, _), seen in self.kept.items() if name == kind.__name__]
 
     def write(self, request: WriteObject) -> Written | WriteRefused:
-        """Makes a change, as cluster/kube/volume_calls.py does with a look and a patch."""
+        """Makes a change, as cluster/kube/calls/volume_calls.py does with a look and a patch."""
         write = request.write
         key = (
             ("PersistentVolume", write.volume)

@@ -1,13 +1,13 @@
 """What people have been told in the end: the events and statuses that a log asks for.
 
-Made of the records alone, and not by the product's code (runtime/drafts.py).
+Made of the records alone, and not by the product's code (runtime/effects/event_drafts.py).
 """
 
 from eventsched.cluster.messages import Announce
 from eventsched.domain import records
 from eventsched.domain.records import Outcome
-from eventsched.domain.state import SchedulerState
-from eventsched.scheduling.ledger import Logged
+from eventsched.domain.state.scheduler_state import SchedulerState
+from eventsched.scheduling.queueing.engine_step import Logged
 
 from .apiserver import ApiServer
 from .cluster import STREAM

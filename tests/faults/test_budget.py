@@ -8,10 +8,10 @@ import pytest
 
 from eventsched.domain.objects import Pod
 from eventsched.domain.records import Outcome, PodAdded, PodDecided, PodQueued
-from eventsched.domain.stimuli import WORK_BUDGET
-from eventsched.runtime.fold import Standby
-from eventsched.runtime.leader import Leader
-from eventsched.scheduling.work import FIXED, OVER_BUDGET
+from eventsched.domain.records.stimuli import WORK_BUDGET
+from eventsched.runtime.leader.catch_up import Standby
+from eventsched.runtime.leader.leader import Leader
+from eventsched.scheduling.cycle.work_budget import FIXED, OVER_BUDGET
 
 from . import cluster
 from .database import stored_of

@@ -6,9 +6,9 @@ import pytest
 
 from eventsched.cluster.messages import CallExtender, ExtenderReply
 from eventsched.domain.records import Consult
-from eventsched.runtime.fold import Standby
-from eventsched.runtime.leader import Leader
-from eventsched.runtime.messages import Message
+from eventsched.runtime.leader.catch_up import Standby
+from eventsched.runtime.leader.leader import Leader
+from eventsched.runtime.leader.leader_messages import Message
 
 from . import cluster
 from .consulting import ConsultingAuditor, ConsultingWorld, standby

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from eventsched.runtime import leader
+from eventsched.runtime.leader import leader
 
 from .invariants import ViolationError
 from .restores import RestoredWorld

@@ -5,8 +5,8 @@ from collections import Counter
 import pytest
 
 from eventsched.domain.records import Prepare
-from eventsched.runtime.fold import Standby
-from eventsched.runtime.leader import Leader
+from eventsched.runtime.leader.catch_up import Standby
+from eventsched.runtime.leader.leader import Leader
 
 from . import cluster
 from .invariants import ViolationError

@@ -32,8 +32,8 @@ from eventsched.cluster.messages import (
     TouchPod,
     Unknown,
 )
-from eventsched.runtime.fold import Standby
-from eventsched.runtime.messages import (
+from eventsched.runtime.leader.catch_up import Standby
+from eventsched.runtime.leader.leader_messages import (
     Acquire,
     Acquired,
     Append,

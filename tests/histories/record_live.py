@@ -23,12 +23,12 @@ from eventsched.domain.records import (
     PreparationIntended,
     WatchRelisted,
 )
-from tests.cluster.asking import both, grouped
-from tests.cluster.client import MERGE, Object, wait_for
-from tests.cluster.extender_thread import running
-from tests.cluster.faults import Lose
-from tests.cluster.kube_proxy import KubeProxy
-from tests.cluster.manifests import (
+from tests.cluster.harness.asking import both, grouped
+from tests.cluster.harness.client import MERGE, Object, wait_for
+from tests.cluster.harness.extender_thread import running
+from tests.cluster.harness.faults import Lose
+from tests.cluster.harness.kube_proxy import KubeProxy
+from tests.cluster.harness.manifests import (
     budget,
     claim,
     deployment,
@@ -41,9 +41,9 @@ from tests.cluster.manifests import (
     taint,
     volume,
 )
-from tests.cluster.plane import ControlPlane
-from tests.cluster.pods import Pods, phase
-from tests.cluster.scheduler import Scheduler, Schedulers, run
+from tests.cluster.harness.plane import ControlPlane
+from tests.cluster.harness.pods import Pods, phase
+from tests.cluster.harness.scheduler import Scheduler, Schedulers, run
 from tests.extenders.server import Sample
 
 ZONE = "topology.kubernetes.io/zone"

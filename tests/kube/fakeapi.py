@@ -9,7 +9,7 @@ from typing import Any
 
 from aiohttp import web
 
-from eventsched.cluster.kube.resources import OPTIONAL, RESOURCES, Resource
+from eventsched.cluster.kube.watch.resources import OPTIONAL, RESOURCES, Resource
 
 Object = dict[str, Any]
 Fault = Callable[[web.Request], web.StreamResponse | Awaitable[web.StreamResponse]]

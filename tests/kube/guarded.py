@@ -10,9 +10,9 @@ from typing import Any
 import yaml
 from aiohttp import web
 
-from eventsched.cluster.kube.access import KubeAccess, from_kubeconfig
-from eventsched.cluster.kube.api import Api
-from tests.cluster.certificates import Authority
+from eventsched.cluster.kube.http.access import KubeAccess, from_kubeconfig
+from eventsched.cluster.kube.http.api import Api
+from tests.cluster.harness.certificates import Authority
 
 SECRET = "s3cr3t-t0k3n"
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from aiohttp import web
 
-from eventsched.cluster.kube.api import Api, Plain
+from eventsched.cluster.kube.http.api import Api, Plain
 
 Object = dict[str, Any]
 

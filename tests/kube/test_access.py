@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from eventsched.cluster.kube.access import (
+from eventsched.cluster.kube.http.access import (
     KubeAccess,
     connect,
     from_kubeconfig,
     in_cluster,
     require_files,
 )
-from eventsched.cluster.kube.api import Api
+from eventsched.cluster.kube.http.api import Api
 from eventsched.domain.errors import InputError, UnavailableError
-from tests.cluster.certificates import Authority
+from tests.cluster.harness.certificates import Authority
 from tests.kube.guarded import SECRET, Clock, Guarded, plugin
 from tests.kube.watched import run
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from eventsched.cluster.kube.bodies import event_name
-from eventsched.cluster.kube.calls import Calls
+from eventsched.cluster.kube.calls.dispatch import Calls
+from eventsched.cluster.kube.calls.request_bodies import event_name
 from eventsched.cluster.messages import Announce, Reported, Unknown
 from tests.kube.scripted import CUT, NOT_FOUND, Asked, Object, Said, failure, serving
 

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from eventsched.cluster.kept_annotations import KeptAnnotations
-from eventsched.cluster.kube.decoding import Decoder
-from eventsched.cluster.kube.resources import POD, RESOURCES
-from eventsched.cluster.kube.shelf import Shelf
+from eventsched.cluster.kube.watch.object_decoding import Decoder
+from eventsched.cluster.kube.watch.resource_store import Shelf
+from eventsched.cluster.kube.watch.resources import POD, RESOURCES
 from eventsched.cluster.messages import GetPod, PodSeen, ReportPod, Seen, WriteObject
+from eventsched.cluster.translate.kept_annotations import KeptAnnotations
 from eventsched.domain.objects import Pod
-from eventsched.domain.writes import BindVolume
-from eventsched.runtime.live.kube import Kube
+from eventsched.domain.records.object_writes import BindVolume
+from eventsched.process.kubernetes import Kube
 from tests.kube.scripted import Object, Said, serving
 
 UID = "4f0e5c0e-5c8b-4a0c-8b8e-000000000001"

@@ -12,8 +12,15 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from eventsched.cluster.kube import api as kube
-from eventsched.cluster.kube.api import Answer, Api, Lines, Plain, RefusedError, UnansweredError
+from eventsched.cluster.kube.http import api as kube
+from eventsched.cluster.kube.http.api import (
+    Answer,
+    Api,
+    Lines,
+    Plain,
+    RefusedError,
+    UnansweredError,
+)
 from tests.kube.scripted import CUT, SILENCE, Said, Script
 from tests.kube.scripted import serving as scripted
 from tests.kube.watched import run

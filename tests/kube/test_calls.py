@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import structlog
 
-from eventsched.cluster.kube.calls import Calls
+from eventsched.cluster.kube.calls.dispatch import Calls
 from eventsched.cluster.messages import (
     BindPod,
     Bound,

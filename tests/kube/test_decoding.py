@@ -12,18 +12,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eventsched.cluster import translate, translate_objects
-from eventsched.cluster.fields import Field
-from eventsched.cluster.kube import wire
-from eventsched.cluster.kube.decoding import Decoder, WatchError
-from eventsched.cluster.kube.resources import NODE, OPTIONAL, POD, RESOURCES, Resource
-from eventsched.cluster.kube.shelf import Shelf
 from eventsched.cluster.kube.templates import FINISHED
 from eventsched.cluster.kube.told import Told
+from eventsched.cluster.kube.watch import object_fields
+from eventsched.cluster.kube.watch.object_decoding import Decoder, WatchError
+from eventsched.cluster.kube.watch.resource_store import Shelf
+from eventsched.cluster.kube.watch.resources import NODE, OPTIONAL, POD, RESOURCES, Resource
 from eventsched.cluster.messages import NodeSeen, ObjectSeen, PodSeen
-from eventsched.domain import registry
+from eventsched.cluster.translate import cluster_objects, manifest
+from eventsched.cluster.translate.fields import Field
 from eventsched.domain.errors import InputError
-from eventsched.domain.objects import Pod
+from eventsched.domain.objects import Pod, registry
 from tests.kube import objects
 from tests.kube.objects import Object
 from tests.properties.strategies import deterministic
@@ -47,11 +46,11 @@ def translated(resource: Resource, obj: Object) -> Any:
         return None
     try:
         if resource.type == POD:
-            found: Any = translate.pod(obj, "", defaults=False)
+            found: Any = manifest.pod(obj, "", defaults=False)
         elif resource.type == NODE:
-            found = translate.node(obj, "")
+            found = manifest.node(obj, "")
         else:
-            found = translate_objects.read(resource.type, obj, "", defaults=False)
+            found = cluster_objects.read(resource.type, obj, "", defaults=False)
     except InputError as error:
         return f"{error.where.removeprefix(': ')} {error.problem}".strip()
     if obj["metadata"].get("resourceVersion") != "17":
@@ -155,31 +154,31 @@ def reads(read: Callable[[Object], Any], shapes: st.SearchStrategy[Object]) -> s
 
 
 def test_no_field_that_is_read_is_left_out_of_pods_and_nodes() -> None:
-    of_pods = reads(lambda obj: translate.pod(obj, "", defaults=False), objects.pods)
-    of_nodes = reads(lambda obj: translate.node(obj, ""), objects.nodes)
+    of_pods = reads(lambda obj: manifest.pod(obj, "", defaults=False), objects.pods)
+    of_nodes = reads(lambda obj: manifest.node(obj, ""), objects.nodes)
 
     assert ("spec", "topologySpreadConstraints", "labelSelector") in of_pods
     # Conditions other than these two make no difference, and pods with these go the long way.
     judged = {("status", "conditions", "status"), ("status", "conditions", "reason")}
-    assert [path for path in of_pods - judged if not kept(path, wire.Pod)] == []
-    assert [path for path in of_nodes if not kept(path, wire.Node)] == []
+    assert [path for path in of_pods - judged if not kept(path, object_fields.Pod)] == []
+    assert [path for path in of_nodes if not kept(path, object_fields.Node)] == []
 
 
 @pytest.mark.parametrize("resource", OTHERS, ids=[each.type for each in OTHERS])
 def test_no_field_that_is_read_is_left_out_of_other_objects(resource: Resource) -> None:
     found = reads(
-        lambda obj: translate_objects.read(resource.type, obj, "", defaults=False), objects.others
+        lambda obj: cluster_objects.read(resource.type, obj, "", defaults=False), objects.others
     )
 
     assert ("metadata", "name") in found
-    kind = wire.PodSet if resource.type in POD_SETS else wire.Object
+    kind = object_fields.PodSet if resource.type in POD_SETS else object_fields.Object
     assert [path for path in found if not kept(path, kind)] == []
 
 
 def test_every_type_of_the_registry_is_watched() -> None:
     assert {each.type for each in (*RESOURCES, *OPTIONAL)} == {POD, NODE, *registry.TYPES}
     assert {each.type: each.group for each in OTHERS} == {
-        kind: group for kind, (group, _) in translate_objects.READINGS.items()
+        kind: group for kind, (group, _) in cluster_objects.READINGS.items()
     }
 
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from eventsched.cluster.kube.api import Api
-from eventsched.cluster.kube.election import Election, own_identity
-from eventsched.cluster.kube.lease import Timing
-from eventsched.cluster.kube.refusals import Refusals
+from eventsched.cluster.kube.http.api import Api
+from eventsched.cluster.kube.http.refusals import Refusals
+from eventsched.cluster.kube.lease.candidate import Timing
+from eventsched.cluster.kube.lease.election import Election, own_identity
 from tests.kube.scripted import CUT, SILENCE, Asked, Object, Said, failure, serving
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"

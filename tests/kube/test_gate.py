@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from eventsched.cluster.kube.gate import Gate
+from eventsched.cluster.kube.http.request_limiter import Gate
 
 
 class Crowd:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from eventsched.cluster.kube.access import KubeAccess, connect, from_kubeconfig
+from eventsched.cluster.kube.http.access import KubeAccess, connect, from_kubeconfig
 from eventsched.domain.errors import InputError, UnavailableError
 
 SECRET = "hunter2-s3cr3t"

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from eventsched.cluster.kube.lease import (
+from eventsched.cluster.kube.lease.candidate import (
     Candidate,
     Lease,
     Look,

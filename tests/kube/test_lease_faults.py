@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eventsched.cluster.kube.lease import (
+from eventsched.cluster.kube.lease.candidate import (
     Candidate,
     Lease,
     Look,

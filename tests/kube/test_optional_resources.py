@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from eventsched.cluster.kube.resources import OPTIONAL, watched
+from eventsched.cluster.kube.watch.resources import OPTIONAL, watched
 from eventsched.cluster.messages import Listed, ObjectGone, ObjectSeen, Relisted
-from eventsched.domain.registry import ElasticQuota
+from eventsched.domain.objects.registry import ElasticQuota
 from eventsched.plugins import IN_TREE
 from eventsched.runtime.assembly import assembled
 from eventsched.scheduling.config import configuration

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from eventsched.cluster.kube.api import Answer
-from eventsched.cluster.kube.refusals import Refusals
+from eventsched.cluster.kube.http.api import Answer
+from eventsched.cluster.kube.http.refusals import Refusals
 from tests.kube.fakeapi import PODS, refusal
 from tests.kube.watched import run, serving, until
 

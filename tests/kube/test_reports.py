@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from eventsched.cluster.kube.calls import Calls
+from eventsched.cluster.kube.calls.dispatch import Calls
 from eventsched.cluster.messages import (
     PodAbsent,
     PodSeen,

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from eventsched.cluster.kube import access
-from eventsched.cluster.kube.access import Credentials, KubeAccess, from_kubeconfig, in_cluster
-from eventsched.cluster.kube.api import Api
+from eventsched.cluster.kube.http import access
+from eventsched.cluster.kube.http.access import Credentials, KubeAccess, from_kubeconfig, in_cluster
+from eventsched.cluster.kube.http.api import Api
 from tests.kube.guarded import SECRET, Clock, Guarded, counting_plugin, opened
 from tests.kube.watched import run, until
 

@@ -3,7 +3,7 @@
 import asyncio
 import json
 
-from eventsched.cluster.kube.resources import RESOURCES
+from eventsched.cluster.kube.watch.resources import RESOURCES
 from eventsched.cluster.messages import (
     Listed,
     NodeGone,
@@ -13,7 +13,7 @@ from eventsched.cluster.messages import (
     PodGone,
     PodSeen,
 )
-from eventsched.domain.registry import Service
+from eventsched.domain.objects.registry import Service
 from tests.kube.fakeapi import (
     NODES,
     PODS,

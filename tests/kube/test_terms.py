@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from eventsched.cluster import translate
 from eventsched.cluster.kube import terms
-from eventsched.cluster.kube.decoding import Decoder
-from eventsched.cluster.kube.resources import POD, RESOURCES
+from eventsched.cluster.kube.watch.object_decoding import Decoder
+from eventsched.cluster.kube.watch.resources import POD, RESOURCES
+from eventsched.cluster.translate import manifest
 from eventsched.domain.errors import InputError
 from eventsched.domain.objects import Pod
 
@@ -71,13 +71,13 @@ def outcome(read: Callable[[], Pod]) -> Pod | str:
 def test_lists_of_the_usual_shape_are_not_left_to_translate(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    made, left, whole = api_pod(LISTS), [], translate.pod
+    made, left, whole = api_pod(LISTS), [], manifest.pod
 
     def noting(obj: Mapping[str, Any], where: str, *, defaults: bool) -> Any:
         left.append(set(obj["spec"]))
         return whole(obj, where, defaults=defaults)
 
-    monkeypatch.setattr(translate, "pod", noting)
+    monkeypatch.setattr(manifest, "pod", noting)
     found = terms.pod(json.dumps(made).encode())
 
     assert left == [set(OTHERS)]
@@ -120,7 +120,7 @@ def test_what_does_not_fit_is_what_translate_makes_of_it(odd: dict[str, Any]) ->
     body = json.dumps(made).encode()
 
     assert outcome(lambda: terms.pod(body)) == outcome(
-        lambda: translate.pod(made, "", defaults=False)
+        lambda: manifest.pod(made, "", defaults=False)
     )
 
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from eventsched.cluster.kube.calls import Calls
+from eventsched.cluster.kube.calls.dispatch import Calls
 from eventsched.cluster.messages import ObjectSeen, Unknown, WriteObject, WriteRefused, Written
-from eventsched.domain.registry import PersistentVolume, PersistentVolumeClaim
-from eventsched.domain.writes import BindVolume, SelectNode
+from eventsched.domain.objects.registry import PersistentVolume, PersistentVolumeClaim
+from eventsched.domain.records.object_writes import BindVolume, SelectNode
 from tests.kube.scripted import CUT, SILENCE, Asked, Object, Said, failure, serving
 
 BIND = WriteObject(

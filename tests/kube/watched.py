@@ -7,10 +7,10 @@ from typing import Any
 
 from aiohttp import web
 
-from eventsched.cluster.kube.api import Api, Plain
-from eventsched.cluster.kube.reflector import Pace
-from eventsched.cluster.kube.resources import Resource
-from eventsched.cluster.kube.store import Store
+from eventsched.cluster.kube.http.api import Api, Plain
+from eventsched.cluster.kube.watch.cluster_store import Store
+from eventsched.cluster.kube.watch.reflector import Pace
+from eventsched.cluster.kube.watch.resources import Resource
 from eventsched.cluster.messages import (
     Listed,
     Listing,

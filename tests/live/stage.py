@@ -19,12 +19,9 @@ from eventsched.cluster.messages import (
 )
 from eventsched.domain.objects import Node, Pod
 from eventsched.plugins.node_resources_fit import NodeResourcesFit
-from eventsched.runtime.fold import Standby
-from eventsched.runtime.leader import Leader
-from eventsched.runtime.limits import Limits
-from eventsched.runtime.live.driver import Driver
-from eventsched.runtime.live.ports import Subscriber
-from eventsched.runtime.messages import (
+from eventsched.runtime.leader.catch_up import Standby
+from eventsched.runtime.leader.leader import Leader
+from eventsched.runtime.leader.leader_messages import (
     Acquire,
     Append,
     DatabaseAnswer,
@@ -32,6 +29,9 @@ from eventsched.runtime.messages import (
     Keep,
     Renew,
 )
+from eventsched.runtime.leader.limits import Limits
+from eventsched.runtime.live.driver import Driver
+from eventsched.runtime.live.ports import Subscriber
 from tests.builders import engine_of, make_node, make_pod
 from tests.faults.apiserver import RESOURCES, ApiServer
 from tests.faults.cluster import OPENING, STREAM

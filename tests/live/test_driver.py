@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from eventsched.cluster.messages import BindPod
-from eventsched.runtime.leader import Leader
+from eventsched.runtime.leader.leader import Leader
 from eventsched.runtime.live.driver import _MOST, TURN
 from tests.builders import make_node
 from tests.live.stage import LiveCluster, Stage, nodes, pods, until

@@ -5,13 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from eventsched.cli import extender, service
-from eventsched.cli.service import Job
+from eventsched.cli import extender
 from eventsched.domain.errors import InputError
+from eventsched.process import service
+from eventsched.process import settings as live
+from eventsched.process.service import Job
+from eventsched.process.settings import ExtenderSettings, PathSettings, Settings
 from eventsched.runtime.assembly import assemble
-from eventsched.runtime.live import settings as live
-from eventsched.runtime.live.settings import ExtenderSettings, PathSettings, Settings
-from eventsched.web.server import Options
+from eventsched.web.http.https_server import Options
 
 FIRST = """\
 apiVersion: kubescheduler.config.k8s.io/v1

@@ -4,13 +4,13 @@ import asyncio
 from typing import Any
 
 from eventsched.plugins.node_resources_fit import NodeResourcesFit
-from eventsched.runtime.deadlines import Deadlines
-from eventsched.runtime.fold import Standby
-from eventsched.runtime.leader import Leader, Limits
+from eventsched.runtime.call_deadlines import Deadlines
+from eventsched.runtime.leader.catch_up import Standby
+from eventsched.runtime.leader.leader import Leader, Limits
 from eventsched.runtime.live.driver import Driver
-from eventsched.scheduling.adapter import adapted
 from eventsched.scheduling.framework import ClusterEvent
-from eventsched.scheduling.guard import Guard
+from eventsched.scheduling.framework.call_guard import Guard
+from eventsched.scheduling.framework.per_node_plugins import adapted
 from tests.builders import engine_of, make_node, make_pod
 from tests.faults.cluster import OPENING, STREAM
 from tests.live.stage import START, LiveCluster, LiveDatabase, until

@@ -12,10 +12,10 @@ import pytest
 
 from eventsched.domain.records import SamplesTaken
 from eventsched.plugins.gallery.network_traffic import NetworkTraffic
-from eventsched.runtime.live.prometheus import Prometheus
+from eventsched.process.prometheus_samples import Prometheus
 from eventsched.testing import typed
 from tests import monitoring
-from tests.cluster.plane import free_ports
+from tests.cluster.harness.plane import free_ports
 from tests.monitoring import Exporters
 
 pytestmark = [

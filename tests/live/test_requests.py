@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from eventsched.domain.records import MemoryChanged, MemoryForgotten, Stimulus
-from eventsched.eventlog.errors import UnavailableError
-from eventsched.runtime.live.requests import attend
+from eventsched.eventlog.log_errors import UnavailableError
+from eventsched.runtime.live.request_source import attend
 from eventsched.runtime.live.worker import Worker
 from tests.live.stage import Stage, nodes, until
 

@@ -14,10 +14,10 @@ import pytest
 
 from eventsched.domain.errors import InputError
 from eventsched.domain.records import SamplesTaken, Stimulus
-from eventsched.runtime.live import prometheus
-from eventsched.runtime.live.prometheus import Prometheus, package_of, values_of
-from eventsched.runtime.live.sampling import sample
-from eventsched.scheduling.sampling import Sampling, of_nodes
+from eventsched.process import prometheus_samples
+from eventsched.process.prometheus_samples import Prometheus, package_of, values_of
+from eventsched.runtime.live.sample_source import sample
+from eventsched.scheduling.framework.sampling import Sampling, of_nodes
 from tests.live.stage import Stage, nodes, until
 from tests.waiting import joined
 
@@ -92,7 +92,7 @@ def test_each_source_is_asked_again_and_again() -> None:
 
 def test_nobody_is_asked_before_the_term_leads(monkeypatch: pytest.MonkeyPatch) -> None:
     """It would be passed over."""
-    monkeypatch.setattr("eventsched.runtime.live.sampling._SOON", 0.001)
+    monkeypatch.setattr("eventsched.runtime.live.sample_source._SOON", 0.001)
 
     async def story(leader: Leader, asked: list[str]) -> None:
         leader.elected = False
@@ -249,7 +249,7 @@ def test_nobody_is_there() -> None:
 
 def test_somebody_who_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Is not waited for for long."""
-    monkeypatch.setattr(prometheus, "TIMEOUT", 0.1)
+    monkeypatch.setattr(prometheus_samples, "TIMEOUT", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"http://127.0.0.1:{silent.getsockname()[1]}"
         assert asked(address).problem == "Prometheus does not answer within 0.1 s"

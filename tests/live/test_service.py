@@ -7,17 +7,18 @@ from typing import Any
 import pytest
 
 from eventsched import __version__
-from eventsched.cli import run, service
-from eventsched.cli.service import Job
+from eventsched.cli import run
 from eventsched.domain.behaviours import CURRENT
 from eventsched.domain.errors import InputError
 from eventsched.domain.records import FORMAT, StreamStarted
-from eventsched.domain.stimuli import WORK_BUDGET
+from eventsched.domain.records.stimuli import WORK_BUDGET
 from eventsched.plugins import IN_TREE
+from eventsched.process import service
+from eventsched.process.service import Job
+from eventsched.process.settings import DatabaseSettings, Settings
 from eventsched.runtime.assembly import assemble
-from eventsched.runtime.limits import Limits
-from eventsched.runtime.live.settings import DatabaseSettings, Settings
-from eventsched.runtime.simulation import DEFAULT_SEED
+from eventsched.runtime.leader.limits import Limits
+from eventsched.runtime.simulation.simulation import DEFAULT_SEED
 
 FIRST = """\
 apiVersion: kubescheduler.config.k8s.io/v1

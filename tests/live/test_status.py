@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from eventsched.cluster.kube.api import Answer
-from eventsched.cluster.kube.refusals import Refusals
-from eventsched.cluster.kube.shelf import Progress, Undecodable
+from eventsched.cluster.kube.http.api import Answer
+from eventsched.cluster.kube.http.refusals import Refusals
+from eventsched.cluster.kube.watch.resource_store import Progress, Undecodable
 from eventsched.domain.records import PodAdded
-from eventsched.runtime.fold import Standby
-from eventsched.runtime.live.reach import Reach
-from eventsched.runtime.live.status import STALE, LiveStatus, WatchFacts
-from eventsched.runtime.reports import DROPPED, REFUSED
+from eventsched.process.replica_status import STALE, LiveStatus, WatchFacts
+from eventsched.runtime.effects.event_outbox import DROPPED, REFUSED
+from eventsched.runtime.leader.catch_up import Standby
+from eventsched.runtime.live.database_health import Reach
 from tests.builders import engine_of, make_pod
 from tests.live.stage import Stage, nodes, pods, until
 
@@ -28,7 +28,7 @@ BAD = Undecodable("Pod", "shop/bad", "effect 'Sometimes', which is not known", 7
 def _noon(monkeypatch: pytest.MonkeyPatch) -> None:
     """The clock that watches are held against stands still."""
     clock = SimpleNamespace(monotonic=lambda: NOW)
-    monkeypatch.setattr("eventsched.runtime.live.status.time", clock)
+    monkeypatch.setattr("eventsched.process.replica_status.time", clock)
 
 
 def kube(**watches: Progress) -> Any:

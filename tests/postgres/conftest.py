@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from eventsched.eventlog.embedded import EmbeddedPostgres
+from eventsched.eventlog.embedded.embedded_server import EmbeddedPostgres
 from tests.contract.proxy import Proxy, between
 from tests.databases import (
     database,

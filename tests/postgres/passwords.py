@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
-from eventsched.eventlog.embedded import EmbeddedPostgres
+from eventsched.eventlog.embedded.embedded_server import EmbeddedPostgres
 
 PASSWORD = "s3cr3t pass"
 _RULES = """\

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from eventsched.eventlog.embedded import EmbeddedPostgres
-from eventsched.eventlog.postmaster import Postmaster
+from eventsched.eventlog.embedded.embedded_server import EmbeddedPostgres
+from eventsched.eventlog.embedded.postmaster import Postmaster
 from tests.databases import ROOT
 from tests.waiting import next_line
 
@@ -15,7 +15,7 @@ _CODE = """
 import os
 import sys
 from pathlib import Path
-from eventsched.eventlog.embedded import EmbeddedPostgres
+from eventsched.eventlog.embedded.embedded_server import EmbeddedPostgres
 folder, programs, role, then = sys.argv[1:]
 opened = EmbeddedPostgres(Path(folder), binaries=Path(programs)).open(writer=role == "writer")
 print("open", flush=True)

@@ -4,14 +4,14 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from eventsched.eventlog.reading import Reader
+from eventsched.eventlog.postgres.reader import Reader
 from eventsched.plugins.node_resources_fit import NodeResourcesFit
-from eventsched.runtime.leader import Leader
-from eventsched.runtime.limits import Limits
+from eventsched.runtime.leader.leader import Leader
+from eventsched.runtime.leader.limits import Limits
 from eventsched.runtime.live.clock import Clock
 from eventsched.runtime.live.ports import Silence
 from eventsched.runtime.live.replica import Plan, Replica
-from eventsched.scheduling.ledger import Logged
+from eventsched.scheduling.queueing.engine_step import Logged
 from tests.builders import engine_of
 from tests.faults.cluster import OPENING
 from tests.live.stage import LiveCluster, nodes

@@ -1,4 +1,5 @@
-"""Writes eventsched/history/schema.json: what the migrations make, on each Postgres that there is.
+"""Writes eventsched/history/verify/schema.json: what the migrations make, on each Postgres that
+there is.
 
 python -m tests.postgres.schema_facts
 """
@@ -8,11 +9,11 @@ from pathlib import Path
 
 import psycopg
 
-from eventsched.eventlog import migrating
-from eventsched.history.verified_schema import facts
+from eventsched.eventlog.schema import migrations
+from eventsched.history.verify.verified_schema import facts
 from tests.databases import migrate, servers, serving
 
-FILE = Path(__file__).resolve().parents[2] / "eventsched/history/schema.json"
+FILE = Path(__file__).resolve().parents[2] / "eventsched/history/verify/schema.json"
 
 
 def made() -> dict[str, object]:
@@ -25,7 +26,7 @@ def made() -> dict[str, object]:
             psycopg.connect(url, autocommit=True) as connection,
         ):
             found.update(facts(connection))
-    return {"revision": migrating.newest(), "facts": dict(sorted(found.items()))}
+    return {"revision": migrations.newest(), "facts": dict(sorted(found.items()))}
 
 
 if __name__ == "__main__":

@@ -11,17 +11,17 @@ from typing import Any
 
 import psycopg
 
-from eventsched.cluster import generated
-from eventsched.cluster.simulated import SimulatedCluster
+from eventsched.cluster.simulated.cluster import SimulatedCluster
+from eventsched.cluster.sources import generated
 from eventsched.eventlog.addresses import libpq_url
+from eventsched.eventlog.embedded.postmaster import Postmaster
 from eventsched.eventlog.memory import MemoryEventLog
 from eventsched.eventlog.port import Stored
-from eventsched.eventlog.postmaster import Postmaster
-from eventsched.eventlog.reading import Reader
-from eventsched.history import replay
+from eventsched.eventlog.postgres.reader import Reader
+from eventsched.history.replay import stream_replay
 from eventsched.runtime.assembly import assemble
-from eventsched.runtime.report import Report
-from eventsched.runtime.simulation import Simulation
+from eventsched.runtime.simulation.outcome import Report
+from eventsched.runtime.simulation.simulation import Simulation
 from tests.databases import ROOT
 
 STREAM = "simulation"
@@ -32,8 +32,8 @@ _OF_THE_PROCESS = {"seconds", "pods_per_second", "bytes_per_pod", "node_bytes", 
 _CHANGED = """
 import sys
 from eventsched.cli.main import main
-from eventsched.eventlog.postgres import PostgresEventLog
-from eventsched.runtime.simulation import Simulation
+from eventsched.eventlog.postgres.writer import PostgresEventLog
+from eventsched.runtime.simulation.simulation import Simulation
 {changes}
 sys.exit(main(sys.argv[1:]))
 """
@@ -131,6 +131,6 @@ def assert_whole(load: str, output: str, address: str) -> None:
     reader = Reader(address, STREAM)
     assert list(reader.read()) == records
     assert json.loads(output)["log_head"] == reader.head.hash.hex()
-    done = replay.verify(assemble().engine, reader)
+    done = stream_replay.verify(assemble().engine, reader)
     assert done.divergence is None, str(done.divergence)
     assert done.engine.state.digest() == summary["state_digest"]

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from eventsched.eventlog import database, migrating
-from eventsched.eventlog.embedded import EmbeddedPostgres
-from eventsched.eventlog.postgres import PostgresEventLog
-from eventsched.eventlog.reading import Reader
+from eventsched.eventlog import database
+from eventsched.eventlog.embedded.embedded_server import EmbeddedPostgres
+from eventsched.eventlog.postgres.reader import Reader
+from eventsched.eventlog.postgres.writer import PostgresEventLog
+from eventsched.eventlog.schema import migrations
 
 
 def nothing(address: str) -> None:
@@ -17,7 +18,7 @@ def nothing(address: str) -> None:
 
 def schema_only(address: str) -> None:
     """Killed between the schema and the right to log in: the roles are new and have none."""
-    migrating.upgrade(address)
+    migrations.upgrade(address)
 
 
 @pytest.mark.parametrize("done", [nothing, schema_only])

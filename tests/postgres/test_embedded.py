@@ -15,8 +15,8 @@ import psycopg
 import pytest
 import sqlalchemy
 
-from eventsched.eventlog.embedded import EmbeddedPostgres
-from eventsched.eventlog.errors import UnavailableError
+from eventsched.eventlog.embedded.embedded_server import EmbeddedPostgres
+from eventsched.eventlog.log_errors import UnavailableError
 from tests.postgres.processes import child, pid
 from tests.waiting import joined, next_line, until
 
@@ -209,7 +209,7 @@ def test_a_forked_child_leaves_the_use_to_its_parent(
 HANDLERS = """
 import signal, sys
 from pathlib import Path
-from eventsched.eventlog.embedded import EmbeddedPostgres
+from eventsched.eventlog.embedded.embedded_server import EmbeddedPostgres
 folder, programs = map(Path, sys.argv[1:])
 with EmbeddedPostgres(folder, binaries=programs).open():
     assert signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL

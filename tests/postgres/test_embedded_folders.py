@@ -13,10 +13,11 @@ import psycopg
 import pytest
 
 from eventsched.domain.errors import InputError
-from eventsched.eventlog import binaries, postmaster
-from eventsched.eventlog.binaries import account_for, closed_folder, identity
-from eventsched.eventlog.embedded import EmbeddedPostgres
-from eventsched.eventlog.errors import UnavailableError
+from eventsched.eventlog.embedded import postmaster
+from eventsched.eventlog.embedded import programs as binaries
+from eventsched.eventlog.embedded.embedded_server import EmbeddedPostgres
+from eventsched.eventlog.embedded.programs import account_for, closed_folder, identity
+from eventsched.eventlog.log_errors import UnavailableError
 from tests.databases import ROOT
 from tests.postgres.processes import command, pid
 from tests.waiting import until

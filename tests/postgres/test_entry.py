@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from psycopg import pq
 
-from eventsched.eventlog import migrating
-from eventsched.eventlog.errors import RefusedError, UnavailableError
-from eventsched.eventlog.session import Session
-from eventsched.eventlog.tailing import Tail
+from eventsched.eventlog.log_errors import RefusedError, UnavailableError
+from eventsched.eventlog.postgres.session import Session
+from eventsched.eventlog.postgres.tail import Tail
+from eventsched.eventlog.schema import migrations
 from tests.postgres.passwords import PASSWORD, Guarded, guarded
 
 
@@ -35,7 +35,7 @@ def told_by(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
             pytest.skip(
                 "libpq before 18 shows no SQLSTATE of a connection that does not come about"
             )
-        monkeypatch.setattr(migrating, "_NO_ENTRY", re.compile(r"(?!)"))
+        monkeypatch.setattr(migrations, "_NO_ENTRY", re.compile(r"(?!)"))
     found: str = request.param
     return found
 
@@ -45,7 +45,7 @@ def is_refused(address: str) -> list[bool]:
     with closing(Session(address)) as session, closing(Tail(address, "s")) as tail:
         found = []
         for connect in (
-            lambda: migrating.require(address),
+            lambda: migrations.require(address),
             lambda: session.acquire("s", "me"),
             tail.snapshot,
         ):

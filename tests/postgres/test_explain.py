@@ -12,12 +12,12 @@ from eventsched.cli.main import main
 from eventsched.domain import records
 from eventsched.domain.errors import InputError
 from eventsched.domain.records import PodDecided, PodQueued
-from eventsched.eventlog.reading import Reader, StoredBatch
-from eventsched.history import stored_evidence
-from eventsched.history.evidence import ScannedEvidence, uid_key
-from eventsched.history.explanation import explain
-from eventsched.history.stored_evidence import StoredEvidence
-from eventsched.history.words import pod_of
+from eventsched.eventlog.postgres.reader import Reader, StoredBatch
+from eventsched.history.explain import stored_evidence
+from eventsched.history.explain.evidence import ScannedEvidence, uid_key
+from eventsched.history.explain.explanation import explain
+from eventsched.history.explain.record_text import pod_of
+from eventsched.history.explain.stored_evidence import StoredEvidence
 from tests.databases import Server, migrate
 from tests.postgres.histories import ODD, TIGHT, odd, simulated
 from tests.postgres.truth import Truth

@@ -10,18 +10,18 @@ from psycopg.rows import dict_row
 from eventsched.domain import records
 from eventsched.domain.records import FORMAT, Stimulus
 from eventsched.eventlog.port import Batch, Stored
-from eventsched.eventlog.postgres import PostgresEventLog
-from eventsched.eventlog.reading import Reader
-from eventsched.history import replay
-from eventsched.history.evidence import Evidence
-from eventsched.history.explanation import explain
-from eventsched.history.stored_evidence import StoredEvidence
-from eventsched.history.verification import verify_database
+from eventsched.eventlog.postgres.reader import Reader
+from eventsched.eventlog.postgres.writer import PostgresEventLog
+from eventsched.history.explain.evidence import Evidence
+from eventsched.history.explain.explanation import explain
+from eventsched.history.explain.stored_evidence import StoredEvidence
+from eventsched.history.replay import stream_replay
+from eventsched.history.verify.verification import verify_database
 from eventsched.scheduling.engine import Engine
-from eventsched.scheduling.ledger import Logged
+from eventsched.scheduling.queueing.engine_step import Logged
 from tests.builders import added, make_node, make_pod
 from tests.databases import Server, migrate
-from tests.unit.test_extenders import answer, engine_of, filtering
+from tests.unit.scheduling.test_extenders import answer, engine_of, filtering
 
 STREAM = "extended"
 
@@ -75,7 +75,7 @@ def test_every_question_has_a_row(address: str) -> None:
 
 def test_the_log_is_what_it_says_and_needs_nobody_to_be_decided_again(address: str) -> None:
     reader = Reader(address, STREAM)
-    replayed = replay.verify(engine, reader)
+    replayed = stream_replay.verify(engine, reader)
     assert replayed.divergence is None
     assert replayed.decisions == 1
     assert replayed.engine.idle

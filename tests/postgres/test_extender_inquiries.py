@@ -8,20 +8,20 @@ import pytest
 from psycopg.rows import dict_row
 
 from eventsched.domain import records
-from eventsched.domain.consultations import BIND, FILTER, PRIORITIZE
+from eventsched.domain.records.extender_questions import BIND, FILTER, PRIORITIZE
 from eventsched.eventlog.port import Batch, Stored
-from eventsched.eventlog.postgres import PostgresEventLog
-from eventsched.eventlog.reading import Reader
-from eventsched.history import replay
-from eventsched.history.explanation import explain
-from eventsched.history.stored_evidence import StoredEvidence
-from eventsched.history.verification import verify_database
+from eventsched.eventlog.postgres.reader import Reader
+from eventsched.eventlog.postgres.writer import PostgresEventLog
+from eventsched.history.explain.explanation import explain
+from eventsched.history.explain.stored_evidence import StoredEvidence
+from eventsched.history.replay import stream_replay
+from eventsched.history.verify.verification import verify_database
 from eventsched.plugins.node_resources_fit import NodeResourcesFit
 from eventsched.scheduling.engine import Engine
-from eventsched.scheduling.ledger import Logged
+from eventsched.scheduling.queueing.engine_step import Logged
 from tests.builders import PROFILE, added, engine_of, make_node, make_pod
 from tests.databases import Server, migrate
-from tests.unit.test_inquiries import asked
+from tests.unit.process.test_extender_server_requests import asked
 
 STREAM = "extender"
 
@@ -75,7 +75,7 @@ def test_every_inquiry_has_a_row(address: str) -> None:
 
 
 def test_the_log_is_what_it_says(address: str) -> None:
-    replayed = replay.verify(engine, Reader(address, STREAM))
+    replayed = stream_replay.verify(engine, Reader(address, STREAM))
     assert replayed.divergence is None
     assert (replayed.records, replayed.placed) == (len(history()), 1)
     with psycopg.connect(address) as connection:

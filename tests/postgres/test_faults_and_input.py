@@ -13,13 +13,13 @@ import psycopg
 import pytest
 
 from eventsched.cli.main import main
-from eventsched.eventlog import migrating
 from eventsched.eventlog.addresses import libpq_url
 from eventsched.eventlog.database import READER
-from eventsched.eventlog.embedded import EmbeddedPostgres
-from eventsched.eventlog.errors import UnavailableError
-from eventsched.eventlog.postgres import PostgresEventLog
-from eventsched.eventlog.reading import Reader
+from eventsched.eventlog.embedded.embedded_server import EmbeddedPostgres
+from eventsched.eventlog.log_errors import UnavailableError
+from eventsched.eventlog.postgres.reader import Reader
+from eventsched.eventlog.postgres.writer import PostgresEventLog
+from eventsched.eventlog.schema import migrations
 from tests.databases import Server, embedded_programs, migrate
 from tests.postgres.processes import child
 from tests.postgres.simulations import (
@@ -223,8 +223,8 @@ def test_no_rights_to_create_roles(one_server: Server) -> None:
         roles = "SELECT count(*) FROM pg_roles WHERE rolname = 'eventsched_owner'"
         if execute(url, roles) == [(0,)]:
             with pytest.raises(UnavailableError, match="--one-user"):
-                migrating.upgrade(mine)
-        migrating.upgrade(mine, one_user=True)
+                migrations.upgrade(mine)
+        migrations.upgrade(mine, one_user=True)
         assert main([*SIMULATE, "--database", mine]) == 0
         assert main(["replay", "--verify", "--database", mine]) == 0
         execute(

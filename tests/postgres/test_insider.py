@@ -12,15 +12,15 @@ import psycopg
 import pytest
 
 from eventsched.cli.main import main
-from eventsched.eventlog import migrating
-from eventsched.eventlog.errors import FencedError, RefusedError, UnavailableError
-from eventsched.eventlog.granting import grant
-from eventsched.eventlog.postgres import PostgresEventLog
-from eventsched.eventlog.session import Session
-from eventsched.eventlog.thinning import thin
-from eventsched.history.verification import verify_database
-from eventsched.history.verified_chain import batch_hash
-from eventsched.history.verified_schema import differences
+from eventsched.eventlog.log_errors import FencedError, RefusedError, UnavailableError
+from eventsched.eventlog.postgres.grants import grant
+from eventsched.eventlog.postgres.session import Session
+from eventsched.eventlog.postgres.thinning import thin
+from eventsched.eventlog.postgres.writer import PostgresEventLog
+from eventsched.eventlog.schema import migrations
+from eventsched.history.verify.verification import verify_database
+from eventsched.history.verify.verified_chain import batch_hash
+from eventsched.history.verify.verified_schema import differences
 from tests import releases
 from tests.databases import Server, migrate
 from tests.postgres.schema_facts import FILE, made
@@ -196,16 +196,16 @@ def test_no_false_alarms(each_server: Server) -> None:
     """Made by migrations, upgraded from 0.1, without roles, and after down and up."""
     with each_server.fresh(nothing) as url:
         releases.restore(url)
-        migrating.upgrade(url)
+        migrations.upgrade(url)
         with psycopg.connect(url, autocommit=True) as connection:
             assert differences(connection) == []
         assert main(["verify", "--database", url]) == 0
-        migrating.downgrade(url, "0004")
-        migrating.upgrade(url)
+        migrations.downgrade(url, "0004")
+        migrations.upgrade(url)
         with psycopg.connect(url, autocommit=True) as connection:
             assert differences(connection) == []
     with each_server.fresh(nothing) as url:
-        migrating.upgrade(url, one_user=True)
+        migrations.upgrade(url, one_user=True)
         with psycopg.connect(url, autocommit=True) as connection:
             assert differences(connection) == []
 

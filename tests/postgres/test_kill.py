@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from eventsched.cli.main import main
-from eventsched.eventlog import migrating
 from eventsched.eventlog.database import READER
-from eventsched.eventlog.embedded import EmbeddedPostgres
-from eventsched.eventlog.postmaster import Postmaster
-from eventsched.eventlog.reading import Reader
+from eventsched.eventlog.embedded.embedded_server import EmbeddedPostgres
+from eventsched.eventlog.embedded.postmaster import Postmaster
+from eventsched.eventlog.postgres.reader import Reader
+from eventsched.eventlog.schema import migrations
 from tests.postgres.simulations import (
     STREAM,
     assert_whole,
@@ -78,7 +78,7 @@ def server(place: Path) -> Iterator[tuple[str, Postmaster]]:
     """The address of a server with the schema, and the server itself, to be stopped and started."""
     with EmbeddedPostgres(place / "server").open() as postgres:
         address = postgres.superuser_url
-        migrating.upgrade(address)
+        migrations.upgrade(address)
         yield address, Postmaster(place / "server")
 
 

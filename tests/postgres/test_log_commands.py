@@ -15,15 +15,15 @@ import pytest
 
 from eventsched.cli import log
 from eventsched.cli.main import main
-from eventsched.cli.moments import read_moment
+from eventsched.cli.output.time_format import read_moment
 from eventsched.domain import records
 from eventsched.eventlog.database import read
 from eventsched.eventlog.port import Batch, Stored
-from eventsched.eventlog.postgres import PostgresEventLog
-from eventsched.eventlog.reading import Reader
-from eventsched.eventlog.seeking import position_at
-from eventsched.history.verification import verify_file
-from eventsched.history.words import pod_of
+from eventsched.eventlog.postgres.reader import Reader
+from eventsched.eventlog.postgres.seeking import position_at
+from eventsched.eventlog.postgres.writer import PostgresEventLog
+from eventsched.history.explain.record_text import pod_of
+from eventsched.history.verify.verification import verify_file
 from tests.builders import make_node, make_pod
 from tests.databases import Server, migrate
 from tests.postgres.histories import ODD, TIGHT, odd, simulated

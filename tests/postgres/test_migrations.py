@@ -13,19 +13,21 @@ import pytest
 from psycopg import sql
 
 from eventsched.domain import records
-from eventsched.eventlog import database, migrating, reading, revising
-from eventsched.eventlog.embedded import EmbeddedPostgres
-from eventsched.eventlog.errors import UnavailableError
+from eventsched.eventlog import database
+from eventsched.eventlog.embedded.embedded_server import EmbeddedPostgres
+from eventsched.eventlog.log_errors import UnavailableError
 from eventsched.eventlog.port import Batch, Stored
-from eventsched.eventlog.postgres import PostgresEventLog
-from eventsched.scheduling.ledger import Logged
+from eventsched.eventlog.postgres import reader as reading
+from eventsched.eventlog.postgres.writer import PostgresEventLog
+from eventsched.eventlog.schema import migrations, revisions
+from eventsched.scheduling.queueing.engine_step import Logged
 from tests import releases
 from tests.builders import added, make_node, make_pod
 from tests.databases import ROOT, Server
 
 _numbers = count()
-NEWEST = migrating._script().get_current_head()
-REVISIONS = sorted(migrating._known() - {NEWEST})
+NEWEST = migrations._script().get_current_head()
+REVISIONS = sorted(migrations._known() - {NEWEST})
 
 LEFT = """
 SELECT c.relkind::text, c.relname FROM pg_class c WHERE c.relnamespace = ANY (%(schemas)s::oid[])
@@ -100,18 +102,18 @@ def test_up_down_and_up_again(each_server: Server) -> None:
     """Down to nothing but the table that says so; the same comes up again."""
     with each_server.fresh(nothing) as url:
         assert ours(url) == []
-        migrating.upgrade(url)
+        migrations.upgrade(url)
         whole = ours(url)
         assert ("r", "batch") in whole
-        assert migrating.drift(url) == []
+        assert migrations.drift(url) == []
         use(url)
-        migrating.upgrade(url)
+        migrations.upgrade(url)
         assert ours(url) == whole
-        migrating.downgrade(url)
+        migrations.downgrade(url)
         assert ours(url) == [("r", "migration"), ("i", "migration_pkc")]
-        migrating.upgrade(url)
+        migrations.upgrade(url)
         assert ours(url) == whole
-        assert migrating.drift(url) == []
+        assert migrations.drift(url) == []
         use(url)
 
 
@@ -130,32 +132,32 @@ def test_alembic_finds_what_somebody_changed(database: str) -> None:
     done = _alembic(database, "check")
     assert done.returncode != 0
     assert "extra" in done.stdout + done.stderr
-    assert len(migrating.drift(database)) == 1
+    assert len(migrations.drift(database)) == 1
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
 def test_up_from_each_revision(empty: str, revision: str) -> None:
     """An older schema comes up to the same tables, views and functions, and goes down again."""
-    migrating.upgrade(empty)
+    migrations.upgrade(empty)
     whole = ours(empty)
-    migrating.downgrade(empty, revision)
+    migrations.downgrade(empty, revision)
     assert revision in problem(empty).problem
-    migrating.upgrade(empty)
+    migrations.upgrade(empty)
     assert ours(empty) == whole
-    migrating.downgrade(empty)
-    migrating.upgrade(empty, revision)
-    migrating.upgrade(empty)
+    migrations.downgrade(empty)
+    migrations.upgrade(empty, revision)
+    migrations.upgrade(empty)
     assert ours(empty) == whole
-    assert migrating.drift(empty) == []
+    assert migrations.drift(empty) == []
     use(empty)
 
 
 def test_a_database_of_release_0_1(each_server: Server) -> None:
     """Its log reads and goes on as before, by the same names."""
     with each_server.fresh(releases.restore) as url, each_server.fresh(nothing) as other:
-        migrating.upgrade(url)
-        assert migrating.drift(url) == []
-        migrating.upgrade(other)
+        migrations.upgrade(url)
+        assert migrations.drift(url) == []
+        migrations.upgrade(other)
         assert ours(url) == ours(other)
         reader = reading.Reader(url, releases.STREAM)
         stored = list(reader.read())
@@ -172,7 +174,7 @@ def test_a_database_of_release_0_1(each_server: Server) -> None:
 def test_two_upgrades_of_a_database_at_the_same_time(empty: str, before: str | None) -> None:
     """Such as the init containers of two replicas: one does it, the other finds it done."""
     if before is not None:
-        migrating.upgrade(empty, before)
+        migrations.upgrade(empty, before)
     upgrade = (sys.executable, "-m", "eventsched", "db", "upgrade", "--database", empty)
     programs = [
         subprocess.Popen(upgrade, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
@@ -180,34 +182,34 @@ def test_two_upgrades_of_a_database_at_the_same_time(empty: str, before: str | N
     ]
     told = [program.communicate(timeout=120)[1].decode() for program in programs]
     assert [program.returncode for program in programs] == [0, 0], told
-    assert migrating.drift(empty) == []
+    assert migrations.drift(empty) == []
     use(empty)
 
 
 def test_an_upgrade_waits_its_turn(empty: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """While another one is under way it does nothing, and says so when it has waited enough."""
-    monkeypatch.setattr(revising, "TURN_LIMIT", 0.1)
+    monkeypatch.setattr(revisions, "TURN_LIMIT", 0.1)
     with psycopg.connect(empty) as other:
-        other.execute("SELECT pg_advisory_xact_lock(%s)", (revising._MIGRATING,))
+        other.execute("SELECT pg_advisory_xact_lock(%s)", (revisions._MIGRATING,))
         with pytest.raises(UnavailableError) as told:
-            migrating.upgrade(empty)
+            migrations.upgrade(empty)
     assert "lock timeout" in told.value.problem
     assert ours(empty) == []
-    migrating.upgrade(empty)
+    migrations.upgrade(empty)
 
 
 def test_an_upgrade_does_not_hold_up_the_log(empty: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Behind a long transaction it gives up instead of having all appends wait behind itself."""
-    monkeypatch.setattr(revising, "LOCK_LIMIT", 0.1)
-    migrating.upgrade(empty, "0005")
+    monkeypatch.setattr(revisions, "LOCK_LIMIT", 0.1)
+    migrations.upgrade(empty, "0005")
     with psycopg.connect(empty) as reader:
         reader.execute("SELECT count(*) FROM eventsched_log.batch")
         with pytest.raises(UnavailableError) as told:
-            migrating.upgrade(empty)
+            migrations.upgrade(empty)
     assert "another session uses" in told.value.problem
     assert "pg_stat_activity" in told.value.remedy
     assert "\n" not in str(told.value)
-    migrating.upgrade(empty)
+    migrations.upgrade(empty)
 
 
 # --- checked before use --------------------------------------------------------------------------
@@ -230,15 +232,15 @@ def test_a_newer_schema(database: str) -> None:
     assert told.remedy == "install the version of eventsched that made it, or a newer one"
     before = ours(database)
     with pytest.raises(UnavailableError) as refused:
-        migrating.upgrade(database)
+        migrations.upgrade(database)
     assert str(refused.value) == str(told)
     assert ours(database) == before
 
 
 def test_an_older_schema(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As a later version will find it."""
-    known = migrating._script()
-    monkeypatch.setattr(migrating, "_script", lambda: known)
+    known = migrations._script()
+    monkeypatch.setattr(migrations, "_script", lambda: known)
     monkeypatch.setattr(known, "get_current_head", lambda: "9998")
     told = problem(database)
     assert told.problem == f"has schema {NEWEST}, not 9998"
@@ -247,7 +249,7 @@ def test_an_older_schema(database: str, monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_the_schema_taken_down(database: str) -> None:
     """The table of versions is there, but empty."""
-    migrating.downgrade(database)
+    migrations.downgrade(database)
     assert problem(database).problem == "has no eventsched schema"
 
 
@@ -279,16 +281,16 @@ def test_a_user_who_may_not_make_roles(each_server: Server) -> None:
     """One line, and nothing half made; as the only user there is, everything works."""
     with each_server.fresh(nothing) as url, user(url) as address:
         with pytest.raises(UnavailableError) as told:
-            migrating.upgrade(address)
+            migrations.upgrade(address)
         assert "permission denied to create role" in told.value.problem
         assert "--one-user" in told.value.remedy
         assert "\n" not in str(told.value)
         assert ours(url) == []
-        migrating.upgrade(address, one_user=True)
-        assert migrating.drift(address) == []
+        migrations.upgrade(address, one_user=True)
+        assert migrations.drift(address) == []
         with database.written(address, None) as writing, database.read(address, None) as reader:
             use(writing, reader)
-        migrating.downgrade(address)
+        migrations.downgrade(address)
         assert [name for _, name in ours(url)] == ["migration", "migration_pkc"]
 
 
@@ -305,7 +307,7 @@ def test_a_user_who_may_not_make_anything(empty: str, one_user: bool) -> None:
                 )
             )
         with pytest.raises(UnavailableError) as told:
-            migrating.upgrade(address, one_user=one_user)
+            migrations.upgrade(address, one_user=one_user)
         assert "permission denied for database" in told.value.problem
         assert "role" not in told.value.problem
         assert "CREATE ON DATABASE" in told.value.remedy
@@ -322,15 +324,15 @@ def test_a_user_who_may_make_roles(postgres: Callable[[], EmbeddedPostgres]) -> 
             admin.execute("CREATE DATABASE managed")
         url = psycopg_url(url, "managed")
         with user(url, "CREATEROLE") as address:
-            migrating.upgrade(address)
-            migrating.upgrade(address)
+            migrations.upgrade(address)
+            migrations.upgrade(address)
             with user(url) as writer, user(url) as reader:
                 with psycopg.connect(address, autocommit=True) as administrator:
                     for role, member in (("writer", writer), ("reader", reader)):
                         name = member.partition("://")[2].partition("@")[0]
                         administrator.execute(f'GRANT eventsched_{role} TO "{name}"')
                 use(writer, reader)
-            migrating.downgrade(address)
+            migrations.downgrade(address)
             assert [name for _, name in ours(url)] == ["migration", "migration_pkc"]
             with psycopg.connect(url, autocommit=True) as admin:
                 admin.execute("DROP SCHEMA eventsched_log CASCADE")

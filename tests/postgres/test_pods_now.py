@@ -10,16 +10,16 @@ import psycopg
 import pytest
 
 from eventsched.domain import records
-from eventsched.domain.state import SchedulerState
-from eventsched.domain.verdicts import Code, Verdict
-from eventsched.eventlog import migrating
+from eventsched.domain.records.verdicts import Code, Verdict
+from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.eventlog.memory import MemoryEventLog
 from eventsched.eventlog.port import Batch, Stored
-from eventsched.eventlog.postgres import PostgresEventLog
-from eventsched.eventlog.reading import Reader
-from eventsched.history.evidence import uid_key
-from eventsched.history.verification import verify_database
-from eventsched.scheduling.ledger import Logged
+from eventsched.eventlog.postgres.reader import Reader
+from eventsched.eventlog.postgres.writer import PostgresEventLog
+from eventsched.eventlog.schema import migrations
+from eventsched.history.explain.evidence import uid_key
+from eventsched.history.verify.verification import verify_database
+from eventsched.scheduling.queueing.engine_step import Logged
 from tests.builders import added, make_node, make_pod
 from tests.databases import Server, migrate
 from tests.postgres.histories import ODD, odd
@@ -122,8 +122,8 @@ def test_an_older_log_gets_its_rows(
     append(database, histories[ODD])
     query = "SELECT * FROM eventsched_log.pod_now ORDER BY uid"
     before = connection.execute(query).fetchall()
-    migrating.downgrade(database, "0004")
-    migrating.upgrade(database)
+    migrations.downgrade(database, "0004")
+    migrations.upgrade(database)
     assert connection.execute(query).fetchall() == before != []
 
 
@@ -141,8 +141,8 @@ def test_a_batch_that_is_committed_during_the_migration_gets_its_rows(
             "SELECT b::text FROM eventsched_log.batch b ORDER BY first DESC LIMIT 1"
         ).fetchone() or [None]
     append(database, parts[0])
-    migrating.downgrade(database, "0004")
-    upgrade = threading.Thread(target=migrating.upgrade, args=(database,), daemon=True)
+    migrations.downgrade(database, "0004")
+    upgrade = threading.Thread(target=migrations.upgrade, args=(database,), daemon=True)
     with psycopg.connect(database) as writer:
         writer.execute(
             "INSERT INTO eventsched_log.batch SELECT (%s::eventsched_log.batch).*", (late,)

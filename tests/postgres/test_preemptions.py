@@ -8,21 +8,21 @@ from typing import Any
 import psycopg
 import pytest
 
-from eventsched.cluster.simulated import SimulatedCluster
+from eventsched.cluster.simulated.cluster import SimulatedCluster
 from eventsched.domain import records
 from eventsched.domain.records import PodDecided, PreemptionDecided
 from eventsched.eventlog.memory import MemoryEventLog
 from eventsched.eventlog.port import EventLog
-from eventsched.eventlog.postgres import PostgresEventLog
-from eventsched.eventlog.reading import Reader
-from eventsched.history import replay
-from eventsched.history.verification import verify_database
+from eventsched.eventlog.postgres.reader import Reader
+from eventsched.eventlog.postgres.writer import PostgresEventLog
+from eventsched.history.replay import stream_replay
+from eventsched.history.verify.verification import verify_database
 from eventsched.plugins import IN_TREE
 from eventsched.runtime.assembly import Assembly, assembled
-from eventsched.runtime.resumption import resume
-from eventsched.runtime.simulation import Simulation
+from eventsched.runtime.simulation.resumption import resume
+from eventsched.runtime.simulation.simulation import Simulation
 from eventsched.scheduling.config import configuration
-from eventsched.scheduling.preemption.recording import window_of
+from eventsched.scheduling.preemption.preemption_recording import window_of
 from tests.builders import SECOND
 from tests.databases import Server, migrate
 from tests.displacing import Hesitant, crowded
@@ -94,7 +94,7 @@ def test_the_log_is_right_and_decided_again_the_same(address: str, truth: Truth)
     assert result.problems == []
     made = len(truth.all(PreemptionDecided))
     assert result.details == result.decisions + made
-    done = replay.verify(lambda: assembly().engine(with_detail=True), truth.reader)
+    done = stream_replay.verify(lambda: assembly().engine(with_detail=True), truth.reader)
     assert done.divergence is None
     assert done.records == len(truth.records)
 

@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 from eventsched.cli.main import main
-from eventsched.eventlog.reading import Reader
+from eventsched.eventlog.postgres.reader import Reader
 from tests.databases import Server, migrate
 from tests.postgres.simulations import STREAM
 

@@ -13,17 +13,17 @@ from eventsched.cluster.messages import Reported
 from eventsched.domain.errors import UnavailableError
 from eventsched.domain.records import TimePassed
 from eventsched.eventlog.chain import Head
-from eventsched.eventlog.errors import HistoryChangedError
+from eventsched.eventlog.log_errors import HistoryChangedError
 from eventsched.eventlog.port import Batch, Snapshot, Stored
-from eventsched.eventlog.postgres import PostgresEventLog
-from eventsched.eventlog.reading import Reader
-from eventsched.eventlog.session import Session
-from eventsched.eventlog.tailing import Tail
-from eventsched.runtime.fold import Fold, Standby
+from eventsched.eventlog.postgres.reader import Reader
+from eventsched.eventlog.postgres.session import Session
+from eventsched.eventlog.postgres.tail import Tail
+from eventsched.eventlog.postgres.writer import PostgresEventLog
+from eventsched.runtime.effects.event_outbox import REFUSED
+from eventsched.runtime.leader.catch_up import Fold, Standby
 from eventsched.runtime.live.follower import Follower
 from eventsched.runtime.live.worker import Worker
-from eventsched.runtime.reports import REFUSED
-from eventsched.scheduling.ledger import Logged
+from eventsched.scheduling.queueing.engine_step import Logged
 from tests.builders import engine_of
 from tests.contract.proxy import Proxy
 from tests.contract.test_eventlog import append

@@ -7,7 +7,7 @@ import pytest
 
 from eventsched.cli.main import main
 from eventsched.cluster.messages import Relisted
-from eventsched.eventlog.errors import CorruptLogError, RefusedError
+from eventsched.eventlog.log_errors import CorruptLogError, RefusedError
 from tests.contract.proxy import Proxy
 from tests.databases import acting_as
 from tests.live.stage import nodes, pods, until

@@ -8,13 +8,14 @@ import psycopg
 import pytest
 
 from eventsched.domain.records import MemoryChanged, MemoryForgotten, Record, StreamStarted
-from eventsched.eventlog import chain, database, requests
+from eventsched.eventlog import chain, database
 from eventsched.eventlog.chain import Head, SealedBatch, Term
-from eventsched.eventlog.errors import FencedError, RefusedError
+from eventsched.eventlog.log_errors import FencedError, RefusedError
 from eventsched.eventlog.port import Batch, Stored
-from eventsched.eventlog.session import Session
-from eventsched.eventlog.tailing import Tail
-from eventsched.scheduling.ledger import Logged
+from eventsched.eventlog.postgres import request_table
+from eventsched.eventlog.postgres.session import Session
+from eventsched.eventlog.postgres.tail import Tail
+from eventsched.scheduling.queueing.engine_step import Logged
 from tests.databases import acting_as
 
 STICKY = "FirstScheduledNode"
@@ -54,7 +55,7 @@ def tail(stream: str) -> Iterator[Tail]:
 def test_a_request_is_open_until_its_record_is_committed(stream: str, tail: Tail) -> None:
     """And is not made twice while it is."""
     assert tail.requests() == []
-    with requests.inbox(stream, "s") as inbox:
+    with request_table.inbox(stream, "s") as inbox:
         number = inbox.ask_to_forget(STICKY, "default/a")
         assert inbox.ask_to_forget(STICKY, "default/a") == number
         assert inbox.answer(number) is None
@@ -71,7 +72,7 @@ def test_a_request_is_open_until_its_record_is_committed(stream: str, tail: Tail
 def test_a_leader_that_is_deposed_answers_nothing(stream: str, tail: Tail) -> None:
     """Its batch is not written, and the request is still open for the next one. The same batch
     again changes nothing."""
-    with requests.inbox(stream, "s") as inbox:
+    with request_table.inbox(stream, "s") as inbox:
         inbox.ask_to_forget(STICKY, "default/a")
     (asked,) = tail.requests()
     with closing(Session(stream)) as old, closing(Session(stream)) as new:
@@ -89,7 +90,7 @@ def test_a_leader_that_is_deposed_answers_nothing(stream: str, tail: Tail) -> No
 
 def test_a_request_of_another_stream_is_not_marked(stream: str, tail: Tail) -> None:
     """Also by a record that names its number."""
-    with requests.inbox(stream, "s") as inbox:
+    with request_table.inbox(stream, "s") as inbox:
         number = inbox.ask_to_forget(STICKY, "default/a")
     with closing(Session(stream)) as session:
         term, head, _ = session.acquire("other", "me")
@@ -101,7 +102,7 @@ def test_a_request_of_another_stream_is_not_marked(stream: str, tail: Tail) -> N
 def test_who_asked_is_who_connected(stream: str, tail: Tail) -> None:
     """Whatever role was taken on; and a reader may not ask."""
     writer = acting_as(stream, "eventsched_writer")
-    with requests.inbox(writer, "s") as inbox:
+    with request_table.inbox(writer, "s") as inbox:
         inbox.ask_to_forget(STICKY, "default/a")
     with psycopg.connect(stream) as connection:
         [(user,)] = connection.execute("SELECT session_user::text").fetchall()
@@ -113,7 +114,7 @@ def test_who_asked_is_who_connected(stream: str, tail: Tail) -> None:
     with (
         database.read(stream, None) as reader,
         pytest.raises(RefusedError) as refused,
-        requests.inbox(reader, "s") as inbox,
+        request_table.inbox(reader, "s") as inbox,
     ):
         inbox.ask_to_forget(STICKY, "default/a")
     assert "eventsched_log.ask_to_forget" in refused.value.remedy
@@ -129,7 +130,7 @@ def test_the_narrowest_right_is_enough(stream: str) -> None:
                 " TO eventsched_test_asker"
             )
             address = acting_as(stream, "eventsched_test_asker")
-            with requests.inbox(address, "s") as inbox:
+            with request_table.inbox(address, "s") as inbox:
                 assert inbox.answer(inbox.ask_to_forget(STICKY, "default/a")) is None
             with (
                 psycopg.connect(address, autocommit=True) as connection,

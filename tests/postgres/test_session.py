@@ -10,11 +10,11 @@ import psycopg
 import pytest
 
 from eventsched.domain.records import PodDeleted
-from eventsched.eventlog import chain, migrating
+from eventsched.eventlog import chain
 from eventsched.eventlog.addresses import NOTICES
 from eventsched.eventlog.chain import Head, SealedBatch, Term
-from eventsched.eventlog.embedded import EmbeddedPostgres
-from eventsched.eventlog.errors import (
+from eventsched.eventlog.embedded.embedded_server import EmbeddedPostgres
+from eventsched.eventlog.log_errors import (
     ConflictError,
     FencedError,
     HistoryChangedError,
@@ -22,12 +22,13 @@ from eventsched.eventlog.errors import (
     UnavailableError,
     UnknownOutcomeError,
 )
-from eventsched.eventlog.link import Link
 from eventsched.eventlog.port import Batch, Snapshot, Stored
-from eventsched.eventlog.reading import Reader
-from eventsched.eventlog.session import Session
-from eventsched.eventlog.tailing import Tail
-from eventsched.scheduling.ledger import Logged
+from eventsched.eventlog.postgres.reader import Reader
+from eventsched.eventlog.postgres.session import Session
+from eventsched.eventlog.postgres.tail import Tail
+from eventsched.eventlog.postgres.writer_connection import Link
+from eventsched.eventlog.schema import migrations
+from eventsched.scheduling.queueing.engine_step import Logged
 from tests.contract.proxy import Loss, Proxy
 from tests.databases import migrate
 
@@ -129,12 +130,12 @@ def test_a_snapshot_that_is_not_taken_in_time(
         session.append(sealed(term, head))
 
 
-@pytest.mark.parametrize("ask", [migrating.require, lambda url: Tail(url, "s").poll(Head(0, b""))])
+@pytest.mark.parametrize("ask", [migrations.require, lambda url: Tail(url, "s").poll(Head(0, b""))])
 def test_a_server_that_takes_connections_and_says_nothing(
     ask: Callable[[str], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As one that is stopped: no connection is waited for without end."""
-    monkeypatch.setattr(migrating, "NOTICES", {**NOTICES, "connect_timeout": 2})
+    monkeypatch.setattr(migrations, "NOTICES", {**NOTICES, "connect_timeout": 2})
     with socket.create_server(("127.0.0.1", 0)) as mute:
         url = f"postgresql://u@127.0.0.1:{mute.getsockname()[1]}/db"
         with pytest.raises(UnavailableError):

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from eventsched.eventlog import shared_memory
-from eventsched.eventlog.embedded import EmbeddedPostgres
+from eventsched.eventlog.embedded import shared_memory
+from eventsched.eventlog.embedded.embedded_server import EmbeddedPostgres
 
 PARALLEL = """
 create table big as select number from generate_series(1, 200000) number;

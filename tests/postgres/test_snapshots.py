@@ -9,15 +9,15 @@ import psycopg
 import pytest
 from structlog.testing import capture_logs
 
-from eventsched.eventlog import migrating
 from eventsched.eventlog.chain import Head
 from eventsched.eventlog.port import Snapshot
-from eventsched.eventlog.reading import Reader
-from eventsched.eventlog.session import Session
-from eventsched.eventlog.tailing import Tail
-from eventsched.runtime import keeping
+from eventsched.eventlog.postgres.reader import Reader
+from eventsched.eventlog.postgres.session import Session
+from eventsched.eventlog.postgres.tail import Tail
+from eventsched.eventlog.schema import migrations
+from eventsched.runtime import snapshot_policy
 from eventsched.runtime.assembly import assemble
-from eventsched.runtime.simulation import KeptRun
+from eventsched.runtime.simulation.simulation import KeptRun
 from tests import releases
 from tests.databases import Server
 from tests.live.stage import pods, until
@@ -58,12 +58,12 @@ def test_the_newest_three_are_kept(database: str) -> None:
 def test_a_snapshot_of_release_0_1_is_of_use(one_server: Server) -> None:
     """An upgrade does not fold the log from its first record."""
     with one_server.fresh(releases.restore) as url:
-        migrating.upgrade(url)
+        migrations.upgrade(url)
         reader = Reader(url, releases.STREAM)
         found = reader.snapshot()
         assert found is not None
         assert (found.version, found.position) == ("0.1.0", reader.head.next)
-        assert keeping.is_readable(found.version)
+        assert snapshot_policy.is_readable(found.version)
         kept = msgspec.json.decode(zlib.decompress(found.body), type=KeptRun)
         restored, folded = assemble().engine(), assemble().engine()
         restored.restore(bytes(kept.engine), found.position)

@@ -13,9 +13,9 @@ import pytest
 
 from eventsched.domain import records
 from eventsched.domain.records import PodDecided, PodQueued
-from eventsched.domain.verdicts import Normalization
-from eventsched.history.evidence import uid_key
-from eventsched.history.words import pod_of
+from eventsched.domain.records.verdicts import Normalization
+from eventsched.history.explain.evidence import uid_key
+from eventsched.history.explain.record_text import pod_of
 from tests.databases import Server, migrate
 from tests.postgres.histories import ODD, TIGHT, odd, simulated
 from tests.postgres.truth import PLACED, Row, Truth, time_of

@@ -7,8 +7,8 @@ import psycopg
 import pytest
 
 from eventsched.cli.main import main
-from eventsched.eventlog import migrating
-from eventsched.eventlog.reading import Reader
+from eventsched.eventlog.postgres.reader import Reader
+from eventsched.eventlog.schema import migrations
 from tests.databases import Server, migrate
 from tests.postgres.histories import ODD, TIGHT, odd, simulated
 
@@ -150,7 +150,7 @@ def test_a_reader_pages_through_everything(address: str, monkeypatch: pytest.Mon
     whole = list(reader.batches())
     assert len(whole) > 3
     for size in (1, 2, len(whole), len(whole) + 1):
-        monkeypatch.setattr("eventsched.eventlog.reading._PAGE", size)
+        monkeypatch.setattr("eventsched.eventlog.postgres.reader._PAGE", size)
         assert list(reader.batches()) == whole
         for place in (1, len(whole) // 2, len(whole) - 1):
             assert list(reader.batches(whole[place].first)) == whole[place:]
@@ -178,10 +178,10 @@ def test_people_who_read_have_limits(
 
     with one_server.fresh(nothing) as address, psycopg.connect(address, autocommit=True) as admin:
         role = f'ALTER ROLE eventsched_reader IN DATABASE "{admin.info.dbname}"'
-        migrating.upgrade(address)
+        migrations.upgrade(address)
         assert limits(address) == "5min,1min"
         assert limits(f"{address}&options=-c%20statement_timeout%3D7s") == "7s,1min"
-        migrating.downgrade(address, "0005")
+        migrations.downgrade(address, "0005")
         admin.execute(f"{role} SET statement_timeout = '9s'".encode())
-        migrating.upgrade(address)
+        migrations.upgrade(address)
         assert limits(address) == "9s,1min"

@@ -14,12 +14,12 @@ import pytest
 
 from eventsched.cli import sql
 from eventsched.cli.main import main
-from eventsched.eventlog import migrating
-from eventsched.eventlog.embedded import EmbeddedPostgres
+from eventsched.eventlog.embedded.embedded_server import EmbeddedPostgres
+from eventsched.eventlog.schema import migrations
 from tests.databases import Server, migrate
 from tests.postgres.histories import ODD, TIGHT, odd, simulated
 
-NEWEST = migrating._script().get_current_head()
+NEWEST = migrations._script().get_current_head()
 EVERY_TYPE = """
 SELECT timestamptz '1970-01-01 00:00:01.5+00' AS at, 1.50 AS cents, 18446744073709551615 AS draw,
        NULL AS nothing, '\\x01ff'::bytea AS hash, '{"b": 1,  "a": [2.0]}'::json AS record,
@@ -361,7 +361,7 @@ def test_upgrade_makes_an_embedded_database(
 ) -> None:
     """In a folder that is not there yet; a second time there is nothing to do."""
     where = ("--data-dir", str(place / "new"))
-    newest = migrating.newest()
+    newest = migrations.newest()
     assert main(["db", "upgrade", *where]) == 0
     assert capsys.readouterr().out.endswith(f": schema empty → {newest}\n")
     assert main(["db", "upgrade", *where]) == 0

@@ -11,12 +11,12 @@ import pytest
 
 from eventsched.cli.main import main
 from eventsched.domain.records import MemoryChanged
-from eventsched.eventlog.reading import Reader
-from eventsched.eventlog.tailing import Tail
-from eventsched.history.memories import remembered
+from eventsched.eventlog.postgres.reader import Reader
+from eventsched.eventlog.postgres.tail import Tail
+from eventsched.history.plugin_memory import remembered
 from eventsched.plugins.gallery.first_scheduled_node import FirstScheduledNode
 from eventsched.plugins.node_resources_fit import NodeResourcesFit
-from eventsched.runtime.live import requests
+from eventsched.runtime.live import request_source
 from eventsched.runtime.live.clock import Clock
 from eventsched.runtime.live.replica import Replica
 from tests.builders import engine_of
@@ -29,7 +29,7 @@ STICKY = "FirstScheduledNode"
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Requests are looked for often."""
-    monkeypatch.setattr(requests.attend, "__defaults__", (0.02,))
+    monkeypatch.setattr(request_source.attend, "__defaults__", (0.02,))
 
 
 def play(address: str, story: Callable[[Scene], Awaitable[None]]) -> Scene:

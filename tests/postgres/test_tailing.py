@@ -8,10 +8,10 @@ import pytest
 
 from eventsched.eventlog import chain
 from eventsched.eventlog.chain import Head
-from eventsched.eventlog.errors import CorruptLogError, HistoryChangedError, RefusedError
+from eventsched.eventlog.log_errors import CorruptLogError, HistoryChangedError, RefusedError
 from eventsched.eventlog.port import Snapshot
-from eventsched.eventlog.postgres import PostgresEventLog
-from eventsched.eventlog.tailing import Tail
+from eventsched.eventlog.postgres.tail import Tail
+from eventsched.eventlog.postgres.writer import PostgresEventLog
 from tests.contract.proxy import Proxy
 from tests.contract.test_eventlog import append, batch, stored
 

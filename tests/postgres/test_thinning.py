@@ -6,11 +6,11 @@ import numpy as np
 import psycopg
 import pytest
 
-from eventsched.domain.verdicts import Detail
-from eventsched.eventlog.errors import UnavailableError
+from eventsched.domain.records.verdicts import Detail
+from eventsched.eventlog.log_errors import UnavailableError
 from eventsched.eventlog.port import Batch
-from eventsched.eventlog.postgres import PostgresEventLog
-from eventsched.eventlog.thinning import thin
+from eventsched.eventlog.postgres.thinning import thin
+from eventsched.eventlog.postgres.writer import PostgresEventLog
 from tests.contract.test_eventlog import append, stored
 from tests.databases import acting_as
 

@@ -10,13 +10,13 @@ import psycopg
 import pytest
 
 from eventsched.cli.main import main
-from eventsched.eventlog.reading import Reader
+from eventsched.eventlog.postgres.reader import Reader
 from eventsched.history.export import export
-from eventsched.history.filed import FileLog
-from eventsched.history.verification import Result, verify_database, verify_file
-from eventsched.history.verified_chain import batch_hash
+from eventsched.history.export_reader import FileLog
 from eventsched.history.verified_database import one_moment
-from eventsched.history.verified_log import Batch
+from eventsched.history.verify.verification import Result, verify_database, verify_file
+from eventsched.history.verify.verified_chain import batch_hash
+from eventsched.history.verify.verified_log import Batch
 from tests.databases import Server, migrate
 
 TABLES = ("stream", "head", "epoch", "batch", "detail", "snapshot", "node", "pod", "decision",

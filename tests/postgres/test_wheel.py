@@ -14,7 +14,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from eventsched.eventlog import migrating
+from eventsched.eventlog.schema import migrations
 from tests import releases
 from tests.databases import ROOT, Server
 
@@ -98,8 +98,8 @@ def test_the_wheel_upgrades_a_database_of_0_1(installed: Path, one_server: Serve
     with one_server.fresh(releases.restore) as url:
         assert _schema(url) == "0004"
         run(installed / "eventsched", "db", "upgrade", "--database", url, cwd=installed)
-        assert _schema(url) == migrating._script().get_current_head()
-        assert migrating.drift(url) == []
+        assert _schema(url) == migrations._script().get_current_head()
+        assert migrations.drift(url) == []
         told = run(installed / "eventsched", "verify", "--database", url, cwd=installed)
         assert "records" in told
         run(installed / "eventsched", "replay", "--verify", "--database", url, cwd=installed)

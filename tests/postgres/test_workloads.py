@@ -9,8 +9,8 @@ import pytest
 from eventsched.cli.main import main
 from eventsched.domain import records
 from eventsched.domain.objects import Owner
-from eventsched.eventlog.reading import Reader
-from eventsched.history.stored_evidence import StoredEvidence
+from eventsched.eventlog.postgres.reader import Reader
+from eventsched.history.explain.stored_evidence import StoredEvidence
 from tests.builders import make_node, make_pod
 from tests.databases import Server, migrate
 from tests.postgres.histories import World

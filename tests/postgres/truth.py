@@ -10,10 +10,10 @@ import numpy as np
 
 from eventsched.domain import records
 from eventsched.domain.records import AnyRecord, Outcome, PodDecided
-from eventsched.domain.verdicts import ScoreColumn, Verdict, normalized
+from eventsched.domain.records.verdicts import ScoreColumn, Verdict, normalized
 from eventsched.eventlog.port import Stored
-from eventsched.eventlog.reading import Reader
-from eventsched.history.evidence import uid_key
+from eventsched.eventlog.postgres.reader import Reader
+from eventsched.history.explain.evidence import uid_key
 
 Row = tuple[Any, ...]
 PLACED = (Outcome.SCHEDULED, Outcome.WAITING)

@@ -14,7 +14,7 @@ from eventsched.domain import records
 from eventsched.domain.objects import Pod
 from eventsched.domain.records import Stimulus
 from eventsched.scheduling.engine import Engine
-from eventsched.scheduling.ledger import Logged
+from eventsched.scheduling.queueing.engine_step import Logged
 
 from . import strategies
 

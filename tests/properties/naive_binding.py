@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping
 
 from eventsched.domain.objects import Node, Pod
-from eventsched.domain.registry import (
+from eventsched.domain.objects.registry import (
     CSIDriver,
     CSIStorageCapacity,
     PersistentVolume,

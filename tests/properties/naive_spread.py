@@ -10,7 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from eventsched.domain.objects import Node, Pod, Requirement, Selector, SpreadConstraint
-from eventsched.domain.registry import ReplicaSet, ReplicationController, Service, StatefulSet
+from eventsched.domain.objects.registry import (
+    ReplicaSet,
+    ReplicationController,
+    Service,
+    StatefulSet,
+)
 
 from . import naive
 from .naive_selectors import Labels, MalformedError, check, selects

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from eventsched.domain.objects import Node, NodeSelectorTerm, Pod, PodVolume, Requirement, Selector
-from eventsched.domain.registry import (
+from eventsched.domain.objects.registry import (
     CSINode,
     PersistentVolume,
     PersistentVolumeClaim,

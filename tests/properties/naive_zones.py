@@ -7,7 +7,7 @@ from fractions import Fraction
 from itertools import combinations
 
 from eventsched.domain.objects import Node, PodSpec
-from eventsched.domain.registry import NodeResourceTopology
+from eventsched.domain.objects.registry import NodeResourceTopology
 
 Amounts = Mapping[str, int]
 

@@ -10,10 +10,10 @@ import msgspec
 import numpy as np
 
 from eventsched.domain import records
+from eventsched.domain.nodes.node_views import NodeView, PodStep, TrialView
 from eventsched.domain.objects import Node, Pod, PodSpec, Requirement, Selector
+from eventsched.domain.objects.registry import ClusterObject
 from eventsched.domain.records import Stimulus
-from eventsched.domain.registry import ClusterObject
-from eventsched.domain.views import NodeView, PodStep, TrialView
 from eventsched.scheduling.framework import Code, Cycle
 from tests.builders import engine_of
 

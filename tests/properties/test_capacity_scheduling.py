@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from eventsched.domain import records
 from eventsched.domain.objects import Pod
+from eventsched.domain.objects.registry import ElasticQuota
 from eventsched.domain.records import Outcome, PodDecided, PreemptionDecided
-from eventsched.domain.registry import ElasticQuota
-from eventsched.domain.snapshot import encode, restore
-from eventsched.domain.state import SchedulerState
+from eventsched.domain.state.scheduler_state import SchedulerState
+from eventsched.domain.state.snapshot import encode, restore
 from eventsched.plugins.gallery.capacity_scheduling import CapacityScheduling
 from eventsched.plugins.node_resources_fit import NodeResourcesFit
 from eventsched.scheduling.engine import Engine

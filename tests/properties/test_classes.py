@@ -13,15 +13,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eventsched.domain import columns as table_columns
 from eventsched.domain import records
+from eventsched.domain.nodes import node_table as table_columns
 from eventsched.domain.objects import CPU, MEMORY, Container, Image, Node, Pod, PodSpec, Taint
-from eventsched.domain.verdicts import Detail, Normalization, column_digest, detail_digest
+from eventsched.domain.records.verdicts import Detail, Normalization, column_digest, detail_digest
 from eventsched.plugins import IN_TREE
 from eventsched.runtime.assembly import assembled
-from eventsched.scheduling import recording
-from eventsched.scheduling.classes import NO_NODE, NOT_FEASIBLE, PASSES, ClassCache
 from eventsched.scheduling.config import configuration
+from eventsched.scheduling.cycle import judgement_recording
+from eventsched.scheduling.cycle.equivalence import NO_NODE, NOT_FEASIBLE, PASSES, ClassCache
+from eventsched.scheduling.cycle.judgement import Judgement, judge
 from eventsched.scheduling.engine import Engine
 from eventsched.scheduling.framework import (
     Cycle,
@@ -31,8 +32,7 @@ from eventsched.scheduling.framework import (
     Status,
     signed_by_spec,
 )
-from eventsched.scheduling.judgement import Judgement, judge
-from eventsched.scheduling.profile import Profile
+from eventsched.scheduling.framework.profile import Profile
 
 from . import driving, strategies
 from .driving import Driver, Operation
@@ -219,8 +219,8 @@ class Decisions:
     def make(self, pod: Pod) -> None:
         judged, fresh = self.judge(pod, self.kept), self.judge(pod, ClassCache())
         assert_equal(judged, fresh)
-        again = recording.record(self.state, fresh, self.position)
-        found = recording.record(self.state, judged, self.position)
+        again = judgement_recording.record(self.state, fresh, self.position)
+        found = judgement_recording.record(self.state, judged, self.position)
         assert (found.definitions, found.counts) == (again.definitions, again.counts)
         for each in found.definitions:
             self.state.apply(each, self.state.now)

@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eventsched.domain import records
+from eventsched.domain.nodes.node_views import NodeView
 from eventsched.domain.objects import Node, Pod
-from eventsched.domain.requests import of as requests_of
-from eventsched.domain.state import SchedulerState
-from eventsched.domain.verdicts import Code
-from eventsched.domain.views import NodeView
+from eventsched.domain.objects.pod_requests import of as requests_of
+from eventsched.domain.records.verdicts import Code
+from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.plugins.image_locality import ImageLocality
 from eventsched.plugins.node_affinity import NodeAffinity
 from eventsched.plugins.node_name import NodeName
@@ -35,8 +35,8 @@ from eventsched.plugins.node_resources_fit import (
 )
 from eventsched.plugins.node_unschedulable import NodeUnschedulable
 from eventsched.plugins.taint_toleration import TaintToleration
-from eventsched.scheduling.demand import ResourceSpec
 from eventsched.scheduling.framework import Cycle, PreFilterResult, Status
+from eventsched.scheduling.rules.resource_scoring import ResourceSpec
 
 from . import naive, strategies
 from .naive import Place

@@ -13,9 +13,9 @@ from eventsched.plugins.default_binder import DefaultBinder
 from eventsched.plugins.gallery.coscheduling import Coscheduling
 from eventsched.scheduling.engine import Engine
 from eventsched.scheduling.framework import POINTS, points_of
-from eventsched.scheduling.groups import MINIMUM, NAMES, membership
-from eventsched.scheduling.ledger import Logged
-from eventsched.scheduling.profile import Profile
+from eventsched.scheduling.framework.pod_groups import MINIMUM, NAMES, membership
+from eventsched.scheduling.framework.profile import Profile
+from eventsched.scheduling.queueing.engine_step import Logged
 from tests.builders import PROFILE, SECOND, make_node, make_pod
 from tests.gangs import Room
 

@@ -14,19 +14,19 @@ import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from eventsched.cluster import generated
-from eventsched.cluster.simulated import SimulatedCluster
+from eventsched.cluster.simulated.cluster import SimulatedCluster
+from eventsched.cluster.sources import generated
 from eventsched.domain import records
-from eventsched.domain.stimuli import WORK_BUDGET
+from eventsched.domain.records.stimuli import WORK_BUDGET
 from eventsched.eventlog.memory import MemoryEventLog
 from eventsched.plugins import IN_TREE
 from eventsched.runtime.assembly import assembled
-from eventsched.runtime.simulation import Simulation
-from eventsched.scheduling import work
-from eventsched.scheduling.classes import ClassCache
+from eventsched.runtime.simulation.simulation import Simulation
 from eventsched.scheduling.config import configuration
+from eventsched.scheduling.cycle import work_budget
+from eventsched.scheduling.cycle.equivalence import ClassCache
+from eventsched.scheduling.cycle.work_budget import FIXED
 from eventsched.scheduling.engine import Engine
-from eventsched.scheduling.work import FIXED
 
 from . import driving, strategies
 from .driving import Driver, Operation
@@ -97,7 +97,7 @@ def test_the_state_is_the_fold_of_its_log(load: str) -> None:
 
 @pytest.mark.parametrize("load", LOADS)
 def test_vectors_are_those_that_the_digests_are_of(load: str) -> None:
-    from eventsched.domain.verdicts import column_digest, detail_digest
+    from eventsched.domain.records.verdicts import column_digest, detail_digest
 
     _, log = simulate(load)
     seen = 0
@@ -183,7 +183,7 @@ def test_a_budget_is_the_same_without_caches_and_in_a_replay(
         elif isinstance(each.record, records.PodDecided):
             again += replayed.schedule_next()
     assert [each[:4] for each in again] == [each[:4] for each in logged]
-    if any(getattr(each.record, "cause", "") == work.OVER_BUDGET for each in logged):
+    if any(getattr(each.record, "cause", "") == work_budget.OVER_BUDGET for each in logged):
         event("a pod is over the budget")
     digests = {each.state.digest() for each in (live.engine, cold.engine, folded, replayed)}
     assert len(digests) == 1

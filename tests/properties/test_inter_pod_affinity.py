@@ -11,6 +11,7 @@ import random
 import numpy as np
 import pytest
 
+from eventsched.domain.nodes.node_views import NodeView
 from eventsched.domain.objects import (
     AffinityTerm,
     Node,
@@ -19,8 +20,7 @@ from eventsched.domain.objects import (
     Selector,
     WeightedAffinityTerm,
 )
-from eventsched.domain.registry import Namespace
-from eventsched.domain.views import NodeView
+from eventsched.domain.objects.registry import Namespace
 from eventsched.plugins.inter_pod_affinity import InterPodAffinity
 from eventsched.scheduling.config.pluginargs import InterPodAffinityArgs
 from eventsched.scheduling.framework import Code, Cycle

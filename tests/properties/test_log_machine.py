@@ -22,13 +22,13 @@ from hypothesis.stateful import (
 )
 
 from eventsched.domain import records
-from eventsched.domain.verdicts import Detail
+from eventsched.domain.records.verdicts import Detail
 from eventsched.eventlog import chain
 from eventsched.eventlog.chain import Head, SealedBatch, Term
-from eventsched.eventlog.errors import FencedError, UnknownOutcomeError
+from eventsched.eventlog.log_errors import FencedError, UnknownOutcomeError
 from eventsched.eventlog.port import Batch, Snapshot, Stored
-from eventsched.eventlog.postgres import PostgresEventLog
-from eventsched.scheduling.ledger import Logged
+from eventsched.eventlog.postgres.writer import PostgresEventLog
+from eventsched.scheduling.queueing.engine_step import Logged
 from tests.databases import Server, migrate, one_server
 from tests.properties.strategies import deterministic
 

@@ -7,11 +7,12 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eventsched.domain import records, snapshot
-from eventsched.domain.fingerprints import fingerprint
+from eventsched.domain import records
 from eventsched.domain.objects import Container, Pod, PodSpec
-from eventsched.domain.registry import NodeResourceTopology, NumaZone
-from eventsched.domain.state import SchedulerState
+from eventsched.domain.objects.registry import NodeResourceTopology, NumaZone
+from eventsched.domain.state import snapshot
+from eventsched.domain.state.pod_set_fingerprints import fingerprint
+from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.plugins.gallery.node_resource_topology_match import (
     NodeResourceTopologyMatch,
     NodeResourceTopologyMatchArgs,

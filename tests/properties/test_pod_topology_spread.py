@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from eventsched.domain.nodes.node_views import NodeView
 from eventsched.domain.objects import (
     Node,
     NodeSelectorTerm,
@@ -23,15 +24,14 @@ from eventsched.domain.objects import (
     Taint,
     Toleration,
 )
-from eventsched.domain.registry import (
+from eventsched.domain.objects.registry import (
     ClusterObject,
     ReplicaSet,
     ReplicationController,
     Service,
     StatefulSet,
 )
-from eventsched.domain.verdicts import IGNORED
-from eventsched.domain.views import NodeView
+from eventsched.domain.records.verdicts import IGNORED
 from eventsched.plugins.pod_topology_spread import PodTopologySpread
 from eventsched.scheduling.config.pluginargs import DefaultConstraint, PodTopologySpreadArgs
 from eventsched.scheduling.framework import Code, Cycle

@@ -11,18 +11,18 @@ from hypothesis import strategies as st
 
 from eventsched.domain import records
 from eventsched.domain.objects import AffinityTerm, Pod, Requirement
+from eventsched.domain.objects.registry import PodDisruptionBudget
+from eventsched.domain.objects.selectors import selects
 from eventsched.domain.records import Outcome, PodDecided, PreemptionDecided
-from eventsched.domain.registry import PodDisruptionBudget
-from eventsched.domain.selectors import selects
-from eventsched.domain.state import SchedulerState
-from eventsched.domain.verdicts import Code, Detail
+from eventsched.domain.records.verdicts import Code, Detail
+from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.eventlog.port import whole
 from eventsched.plugins.default_preemption import DefaultPreemption
-from eventsched.scheduling.classes import PASSES
 from eventsched.scheduling.config.pluginargs import DefaultPreemptionArgs
-from eventsched.scheduling.judgement import Judgement
-from eventsched.scheduling.ledger import Logged
-from eventsched.scheduling.preemption.recording import window_of
+from eventsched.scheduling.cycle.equivalence import PASSES
+from eventsched.scheduling.cycle.judgement import Judgement
+from eventsched.scheduling.preemption.preemption_recording import window_of
+from eventsched.scheduling.queueing.engine_step import Logged
 from tests.builders import GIB, SECOND, engine_with, make_node, make_pod
 from tests.displacing import APPS, budget
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from eventsched.domain import records
+from eventsched.domain.objects.registry import PersistentVolume, PersistentVolumeClaim
 from eventsched.domain.records import Stimulus
-from eventsched.domain.registry import PersistentVolume, PersistentVolumeClaim
 
 from .test_volumes import Checked
 from .volume_world import MODES

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eventsched.domain.errors import InputError
-from eventsched.domain.quantity import parse
+from eventsched.domain.objects.quantities import parse
 
 from .strategies import deterministic
 

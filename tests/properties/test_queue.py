@@ -13,18 +13,18 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from eventsched.domain import records
+from eventsched.domain.nodes.node_views import NodeView
 from eventsched.domain.objects import CPU, PODS, Container, Node, Pod, PodSpec
 from eventsched.domain.records import Outcome, PodDecided, PodQueued, Queue
-from eventsched.domain.views import NodeView
 from eventsched.plugins.default_binder import DefaultBinder
 from eventsched.plugins.node_resources_fit import NodeResourcesFit
 from eventsched.plugins.priority_sort import PrioritySort
 from eventsched.plugins.scheduling_gates import SchedulingGates
 from eventsched.scheduling.engine import Engine
 from eventsched.scheduling.framework import Cycle, Status
-from eventsched.scheduling.ledger import Logged
-from eventsched.scheduling.profile import Profile
-from eventsched.scheduling.queue import Backoff
+from eventsched.scheduling.framework.profile import Profile
+from eventsched.scheduling.queueing.engine_step import Logged
+from eventsched.scheduling.queueing.queue import Backoff
 
 from .strategies import deterministic
 

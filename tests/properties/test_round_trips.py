@@ -14,13 +14,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from eventsched.cluster import translate
-from eventsched.cluster.kube.decoding import Decoder
-from eventsched.cluster.kube.resources import NODE, POD, RESOURCES
-from eventsched.domain import quantity, records
+from eventsched.cluster.kube.watch.object_decoding import Decoder
+from eventsched.cluster.kube.watch.resources import NODE, POD, RESOURCES
+from eventsched.cluster.translate import manifest
+from eventsched.domain import records
 from eventsched.domain.objects import Node, Pod, PodSpec, canonical
+from eventsched.domain.objects import quantities as quantity
+from eventsched.domain.objects.registry import AnyObject
 from eventsched.domain.records import AnyRecord
-from eventsched.domain.registry import AnyObject
 
 from .strategies import deterministic
 
@@ -201,7 +202,7 @@ def seen(kind: str, obj: Any) -> Any:
 @given(pods)
 def test_a_pod_of_a_cluster_is_what_its_record_holds(obj: dict[str, Any]) -> None:
     """What is decided on is what a replay reads: by a watch and from a manifest."""
-    for pod in (seen(POD, obj), translate.pod(obj, "", defaults=False)):
+    for pod in (seen(POD, obj), manifest.pod(obj, "", defaults=False)):
         record = records.PodAdded(pod=pod)
         assert records.decode(records.encode(record)) == record
 
@@ -209,7 +210,7 @@ def test_a_pod_of_a_cluster_is_what_its_record_holds(obj: dict[str, Any]) -> Non
 @deterministic(150)
 @given(nodes)
 def test_a_node_of_a_cluster_is_what_its_record_holds(obj: dict[str, Any]) -> None:
-    for node in (seen(NODE, obj), translate.node(obj, "")):
+    for node in (seen(NODE, obj), manifest.node(obj, "")):
         record = records.NodeAdded(node=node)
         assert records.decode(records.encode(record)) == record
 

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eventsched.domain import records
+from eventsched.domain.nodes.node_views import NodeView
 from eventsched.domain.objects import Node, NodeSelectorTerm, Requirement
-from eventsched.domain.state import SchedulerState
-from eventsched.domain.views import NodeView
-from eventsched.scheduling.selection import SelectorError, check, matches, matches_any
+from eventsched.domain.state.scheduler_state import SchedulerState
+from eventsched.scheduling.rules.selection import SelectorError, check, matches, matches_any
 
 from . import naive, strategies
 from .strategies import deterministic

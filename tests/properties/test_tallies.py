@@ -6,10 +6,10 @@ import random
 import numpy as np
 import pytest
 
-from eventsched.domain import tallies
-from eventsched.domain.columns import NodeTable
+from eventsched.domain.nodes import pod_counts
+from eventsched.domain.nodes.node_table import NodeTable
+from eventsched.domain.nodes.pod_counts import PodQuery
 from eventsched.domain.objects import AffinityTerm, Pod, PodSpec, Requirement
-from eventsched.domain.tallies import PodQuery
 from tests.builders import make_node
 
 LABELS = ("zone", "host", "rare")
@@ -109,9 +109,9 @@ class Cluster:
 @pytest.mark.parametrize("queries", [4096, 5])
 @pytest.mark.parametrize("seed", range(3))
 def test_counts_and_sums(seed: int, queries: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tallies, "MOST_QUERIES", queries)
-    monkeypatch.setattr(tallies, "_LONGEST_LOG", 50)
-    monkeypatch.setattr(tallies, "_FEW", 20)
+    monkeypatch.setattr(pod_counts, "MOST_QUERIES", queries)
+    monkeypatch.setattr(pod_counts, "_LONGEST_LOG", 50)
+    monkeypatch.setattr(pod_counts, "_FEW", 20)
     cluster = Cluster(seed)
     r, table = cluster.random, cluster.table
     for _ in range(300):

@@ -13,14 +13,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from eventsched.domain import records, registry
-from eventsched.domain.objects import Pod, PodVolume
-from eventsched.domain.registry import (
-    PersistentVolume,
-)
-from eventsched.domain.views import NodeView, PodStep, TrialView
+from eventsched.domain import records
+from eventsched.domain.nodes.node_views import NodeView, PodStep, TrialView
+from eventsched.domain.objects import Pod, PodVolume, registry
+from eventsched.domain.objects.registry import PersistentVolume
 from eventsched.scheduling.framework import Code, Cycle
-from eventsched.scheduling.ledger import Logged
+from eventsched.scheduling.queueing.engine_step import Logged
 
 from . import naive_binding
 from . import naive_volumes as naive

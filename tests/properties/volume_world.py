@@ -10,8 +10,7 @@ import msgspec
 
 from eventsched.domain import records
 from eventsched.domain.objects import Node, NodeSelectorTerm, Pod, PodVolume, Requirement
-from eventsched.domain.records import Stimulus
-from eventsched.domain.registry import (
+from eventsched.domain.objects.registry import (
     ClusterObject,
     CSIDriver,
     CSINode,
@@ -22,14 +21,15 @@ from eventsched.domain.registry import (
     StorageClass,
     VolumeAttachment,
 )
-from eventsched.domain.writes import BindVolume, SelectNode, Write
+from eventsched.domain.records import Stimulus
+from eventsched.domain.records.object_writes import BindVolume, SelectNode, Write
 from eventsched.plugins.node_volume_limits import NodeVolumeLimits
 from eventsched.plugins.volume_binding import VolumeBinding
 from eventsched.plugins.volume_restrictions import VolumeRestrictions
 from eventsched.plugins.volume_zone import VolumeZone
 from eventsched.scheduling.config.pluginargs import VolumeBindingArgs
 from eventsched.scheduling.engine import Engine
-from eventsched.scheduling.ledger import Logged
+from eventsched.scheduling.queueing.engine_step import Logged
 from tests.builders import engine_of, make_node
 
 from . import naive_volumes as naive

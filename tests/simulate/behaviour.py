@@ -14,11 +14,11 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from eventsched.cluster import sources
-from eventsched.domain.verdicts import Detail
+from eventsched.cluster.sources import load
+from eventsched.domain.records.verdicts import Detail
 from eventsched.eventlog.memory import MemoryEventLog
 from eventsched.runtime.assembly import assemble
-from eventsched.runtime.resumption import begun
+from eventsched.runtime.simulation.resumption import begun
 from tests.databases import ROOT
 
 FILE = Path(__file__).with_name("behaviour.json")
@@ -77,7 +77,7 @@ def _run(workload: str) -> MemoryEventLog:
         config = given if given.exists() else None
         files = [_HISTORIES / f"{workload}.yaml"]
     assembly = assemble(config)
-    source = sources.read(nodes=None, pods=None, objects=files, generate=generate)
+    source = load.read(nodes=None, pods=None, objects=files, generate=generate)
     log = MemoryEventLog("s")
     simulation = begun(assembly, source.of_profiles(assembly.profiles), log, "seed", None, None)
     simulation.run(_UNTIL)

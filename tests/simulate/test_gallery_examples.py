@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from eventsched.cli.main import main
-from eventsched.cluster import sources
+from eventsched.cluster.sources import load
 from eventsched.eventlog.memory import MemoryEventLog
 from eventsched.runtime.assembly import assemble
-from eventsched.runtime.resumption import begun
+from eventsched.runtime.simulation.resumption import begun
 from tests.databases import ROOT
 
 EXAMPLES = ROOT / "examples"
@@ -24,7 +24,7 @@ def nodes_of(folder: Path) -> dict[str, str]:
         folder / f"{name}.yaml" for name in ("nodes", "quotas", "topologies", "pods", "samples")
     )
     objects = [each for each in files if each.exists()]
-    source = sources.read(nodes=None, pods=None, objects=objects, generate=None)
+    source = load.read(nodes=None, pods=None, objects=objects, generate=None)
     log = MemoryEventLog("s")
     simulation = begun(assembly, source.of_profiles(assembly.profiles), log, "seed", None, None)
     simulation.run(600_000_000)

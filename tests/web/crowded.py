@@ -11,7 +11,7 @@ import sys
 from contextlib import AsyncExitStack
 
 from eventsched.logs import output
-from eventsched.web import descriptors
+from eventsched.web.http import descriptors
 from tests.web.ports import answer, leave, listening
 
 LIMIT, OWN = 1024, 150

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from urllib.parse import urlsplit
 
-from eventsched.web import extender, pages
+from eventsched.web import extender_paths, pages
 from eventsched.web.authorization import Reviews
-from eventsched.web.descriptors import MOST
+from eventsched.web.http.descriptors import MOST
+from eventsched.web.http.https_server import Options, answering, serving
 from eventsched.web.metrics import Metrics
-from eventsched.web.server import Options, answering, serving
 from tests.web.facts import Facts, trusting
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -52,7 +52,7 @@ async def listening(
     kind: str,
     most: int = MOST,
     review: Callable[[str, bytes], Awaitable[tuple[int, bytes]]] | None = None,
-    ask: extender.Ask = _agree,
+    ask: extender_paths.Ask = _agree,
 ) -> AsyncIterator[Port]:
     """A port of this kind. ``review`` decides who may read pages; ``ask`` answers schedulers."""
     what, _, scheme = kind.partition(" over ")
@@ -67,7 +67,9 @@ async def listening(
         async with serving(options, app, pages.public(facts)) as at:
             yield Port(urlsplit(at.secure or at.plain).port or 0, tls, PROBE, LEVEL)
     else:
-        async with answering(options, extender.application({"filter": "/filter"}, ask)) as url:
+        async with answering(
+            options, extender_paths.application({"filter": "/filter"}, ask)
+        ) as url:
             yield Port(urlsplit(url).port or 0, tls, QUESTION, QUESTION[:-2])
 
 

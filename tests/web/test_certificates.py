@@ -10,8 +10,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
 from eventsched.domain.errors import InputError
-from eventsched.web import certificates
-from eventsched.web.certificates import Certificates, Files, SelfMade
+from eventsched.web.http import certificates
+from eventsched.web.http.certificates import Certificates, Files, SelfMade
 from tests.web.facts import trusting, verifying
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

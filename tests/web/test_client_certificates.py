@@ -13,8 +13,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from eventsched.domain.errors import InputError
-from eventsched.web import extender
-from eventsched.web.server import Options, answering
+from eventsched.web import extender_paths
+from eventsched.web.http.https_server import Options, answering
 
 
 def written(folder: Path, name: str) -> tuple[Path, Path]:
@@ -52,7 +52,7 @@ async def answer(options: Options, shown: tuple[Path, Path] | None) -> int:
     async def ask(verb: str, body: bytes) -> tuple[int, bytes]:
         return 200, b"{}"
 
-    application = extender.application({"filter": "/filter"}, ask)
+    application = extender_paths.application({"filter": "/filter"}, ask)
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     if shown is not None:

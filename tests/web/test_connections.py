@@ -7,8 +7,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from eventsched.web import listener, pages
-from eventsched.web.server import Addresses
+from eventsched.web import pages
+from eventsched.web.http import listener
+from eventsched.web.http.https_server import Addresses
 from tests.web.facts import ask, trusting
 from tests.web.test_server import running
 

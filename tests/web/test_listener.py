@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from eventsched.web import descriptors, listener
-from eventsched.web.descriptors import MOST, RESERVE
+from eventsched.web.http import descriptors, listener
+from eventsched.web.http.descriptors import MOST, RESERVE
 from tests.web.ports import KINDS, Streams, answer, ended, leave, listening
 
 HALF_HEAD = b"POST /filter HTTP/1.1\r\nHost: x\r\nX-Slow: "

@@ -15,7 +15,7 @@ from eventsched.domain.errors import InputError
 from eventsched.domain.records import Outcome, Queue, Record
 from eventsched.logs import masking, output
 from eventsched.logs.narration import Line, Narrator
-from eventsched.scheduling.ledger import Logged
+from eventsched.scheduling.queueing.engine_step import Logged
 from tests.builders import SECOND, make_node, make_pod
 
 JWT = "eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiJrdWJlIn0.c2lnbmF0dXJl"

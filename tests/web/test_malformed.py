@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from eventsched.web import listener, posts
+from eventsched.web.http import listener, posts
 from tests.web.ports import KINDS, Port, leave, listening
 from tests.web.test_server import anybody
 

@@ -7,10 +7,10 @@ from http import HTTPStatus
 
 import pytest
 
-from eventsched.web import listener, posts
-from eventsched.web.descriptors import MOST
-from eventsched.web.posts import Answer, Asked
-from eventsched.web.server import Options, answering
+from eventsched.web.http import listener, posts
+from eventsched.web.http.descriptors import MOST
+from eventsched.web.http.https_server import Options, answering
+from eventsched.web.http.posts import Answer, Asked
 
 
 class Server:

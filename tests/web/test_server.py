@@ -16,10 +16,11 @@ from starlette.types import Receive, Scope, Send
 from eventsched import __version__
 from eventsched.domain.errors import InputError, UnavailableError
 from eventsched.logs import output
-from eventsched.web import certificates, pages, server
+from eventsched.web import pages
 from eventsched.web.authorization import TOKEN_REVIEW, Reviews
+from eventsched.web.http import certificates, https_server
+from eventsched.web.http.https_server import Addresses, Options, require_free
 from eventsched.web.metrics import Metrics
-from eventsched.web.server import Addresses, Options, require_free
 from tests.web.facts import Answer, Facts, Unread, ask, verifying
 
 CONFIGURATION = {
@@ -55,7 +56,7 @@ async def running(
     metrics.attach(facts)
     asked = Reviews(reviews) if reviews else None
     app = pages.application(facts, metrics, CONFIGURATION, asked)
-    async with server.serving(
+    async with https_server.serving(
         Options(**{"port": 0, **options}), app, pages.public(facts)
     ) as addresses:
         yield addresses
@@ -331,7 +332,7 @@ def test_a_request_under_way_is_finished_at_the_end() -> None:
         await send({"type": "http.response.body", "body": b"done"})
 
     async def story() -> Answer:
-        async with server.serving(Options(port=0), slow, slow) as at:
+        async with https_server.serving(Options(port=0), slow, slow) as at:
             asking = asyncio.create_task(ask(at.secure))
             await begun.wait()
             ending = asyncio.create_task(_when_closed(at, leave))

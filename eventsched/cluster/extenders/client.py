@@ -10,13 +10,13 @@ from typing import Any, Protocol
 import aiohttp
 import msgspec
 
-from eventsched.cluster.extenders import tls, wire
+from eventsched.cluster.extenders import extender_tls, wire_format
 from eventsched.cluster.messages import BindPod, CallExtender, ExtenderReply
 from eventsched.cluster.transports import Connector, connect_failure
-from eventsched.domain.consultations import BIND, FILTER, PREEMPT, PRIORITIZE
+from eventsched.domain.records.extender_questions import BIND, FILTER, PREEMPT, PRIORITIZE
 from eventsched.scheduling.config.decoding import nanoseconds
+from eventsched.scheduling.config.extenders import in_order, problems
 from eventsched.scheduling.config.sections import Extender
-from eventsched.scheduling.extenders.configured import in_order, problems
 
 TIMEOUT = 5.0
 """Seconds where httpTimeout says nothing (upstream: DefaultExtenderTimeout)."""
@@ -82,8 +82,8 @@ class Extenders:
     async def bind(self, request: BindPod) -> None:
         """Has a pod bound. Raises FailedError."""
         server = self._servers[request.extender]
-        answer = await server.ask(BIND, wire.binding_body(request))
-        if problem := server.read(BIND, answer, wire.bind_error):
+        answer = await server.ask(BIND, wire_format.binding_body(request))
+        if problem := server.read(BIND, answer, wire_format.bind_error):
             raise FailedError(problem, refused=True)
 
     def is_ignorable(self, extender: int) -> bool:
@@ -96,22 +96,24 @@ class Extenders:
             raise FailedError(f"pod {request.namespace}/{request.name} is gone", refused=True)
         caches = server.configured.node_cache_capable
         if request.verb == PREEMPT:
-            body = wire.preemption_body(pod, request.candidates, None if caches else self._victim)
+            body = wire_format.preemption_body(
+                pod, request.candidates, None if caches else self._victim
+            )
         else:
             nodes = None if caches else [self._node(name) for name in request.nodes]
-            body = wire.nodes_body(pod, request.nodes, nodes)
+            body = wire_format.nodes_body(pod, request.nodes, nodes)
         answer = await server.ask(request.verb, body)
         fields: Mapping[str, Any] = server.read(
-            request.verb, answer, lambda body: wire.reply(request, body, caches_nodes=caches)
+            request.verb, answer, lambda body: wire_format.reply(request, body, caches_nodes=caches)
         )
         return fields
 
     def _node(self, name: str) -> bytes:
         """One that has gone meanwhile is named all the same."""
-        return self._objects.node(name) or wire.bare([("name", name)])
+        return self._objects.node(name) or wire_format.bare([("name", name)])
 
     def _victim(self, uid: str) -> bytes:
-        return self._objects.pod(uid) or wire.bare([("uid", uid)])
+        return self._objects.pod(uid) or wire_format.bare([("uid", uid)])
 
 
 class _Server:
@@ -123,7 +125,7 @@ class _Server:
         self.timeout = nanos / 1e9 if nanos > 0 else TIMEOUT
         settings = configured.tls_config
         self._server_name = settings.server_name or None if settings else None
-        context = tls.context(configured, where)
+        context = extender_tls.context(configured, where)
         self.session = aiohttp.ClientSession(
             connector=Connector(ssl=True if context is None else context),
             timeout=aiohttp.ClientTimeout(total=self.timeout),
@@ -166,7 +168,7 @@ class _Server:
         url = self._url(verb)
         try:
             return read(body)
-        except wire.WrongShapeError as wrong:
+        except wire_format.WrongShapeError as wrong:
             raise FailedError(
                 f"POST {url}: the answer has another shape: {wrong}", refused=True
             ) from None

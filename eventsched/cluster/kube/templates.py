@@ -11,13 +11,14 @@ from sys import intern
 import msgspec
 from msgspec import UNSET
 
-from eventsched.cluster import translate, translate_metadata
-from eventsched.cluster.fields import Field
-from eventsched.cluster.kept_annotations import KeptAnnotations
-from eventsched.cluster.kube import terms, wire
-from eventsched.cluster.kube.fingerprints import Fingerprints, fingerprint
+from eventsched.cluster.kube import terms
 from eventsched.cluster.kube.told import Told
+from eventsched.cluster.kube.watch import object_fields
+from eventsched.cluster.kube.watch.update_fingerprints import Fingerprints, fingerprint
 from eventsched.cluster.messages import PodSeen, Seen
+from eventsched.cluster.translate import manifest, metadata
+from eventsched.cluster.translate.fields import Field
+from eventsched.cluster.translate.kept_annotations import KeptAnnotations
 from eventsched.domain.objects import Pod, PodSpec
 
 FINISHED = ("Succeeded", "Failed")
@@ -29,7 +30,7 @@ _FEW = 16
 _MAPS = 8192
 _UNUSUAL = ("PodResizePending", "DisruptionTarget")
 """Conditions that change how a pod counts."""
-_NO_SOURCE = wire.Volume()
+_NO_SOURCE = object_fields.Volume()
 _encode = msgspec.json.Encoder().encode
 
 Known = Callable[[str], Seen | None]
@@ -46,8 +47,8 @@ class Pods:
     def __init__(self, known: Known, annotations: KeptAnnotations) -> None:
         self._known = known
         self.prints = Fingerprints()
-        self._decode = msgspec.json.Decoder(wire.Outline).decode
-        self._decode_spec = msgspec.json.Decoder(wire.Spec).decode
+        self._decode = msgspec.json.Decoder(object_fields.Outline).decode
+        self._decode_spec = msgspec.json.Decoder(object_fields.Spec).decode
         self._specs: dict[bytes, PodSpec] = {}
         self._template = lru_cache(_TEMPLATES)(self._shared)
         self._large = lru_cache(_FEW)(terms.pod)
@@ -79,7 +80,7 @@ class Pods:
         if not meta.name or not meta.resource_version.isdigit():
             raise UnusualError
         version = int(meta.resource_version)
-        uid = translate_metadata.uid_of(meta.uid or "", meta.namespace or "default", meta.name)
+        uid = metadata.uid_of(meta.uid or "", meta.namespace or "default", meta.name)
         if status.phase in FINISHED:
             return Told(uid, version), b""
         for condition in status.conditions or ():
@@ -94,7 +95,9 @@ class Pods:
             pod = self._pod(uid, meta, spec, status)
         return Told(uid, version, PodSeen(pod, version)), found
 
-    def _pod(self, uid: str, meta: wire.Metadata, raw: msgspec.Raw, status: wire.Status) -> Pod:
+    def _pod(
+        self, uid: str, meta: object_fields.Metadata, raw: msgspec.Raw, status: object_fields.Status
+    ) -> Pod:
         spec = self._decode_spec(raw)
         namespace = intern(meta.namespace or "default")
         nominated_node, started_at = status.nominated_node_name, status.start_time
@@ -131,7 +134,9 @@ class Pods:
         return msgspec.structs.replace(pod, spec=spec)
 
 
-def _key(meta: wire.Metadata, spec: wire.Spec, status: wire.Status) -> bytes:
+def _key(
+    meta: object_fields.Metadata, spec: object_fields.Spec, status: object_fields.Status
+) -> bytes:
     """The JSON of what the pod shares with others of its template. Takes the rest out of ``spec``
     and ``status``."""
     if spec.node_name:
@@ -139,11 +144,11 @@ def _key(meta: wire.Metadata, spec: wire.Spec, status: wire.Status) -> bytes:
     if spec.volumes:
         spec.volumes = [volume for volume in spec.volumes if _counts(volume)] or None
     status.phase = status.nominated_node_name = status.start_time = status.conditions = None
-    shared = wire.Metadata(name="-", owner_references=meta.owner_references)
-    return _encode(wire.Pod(shared, spec, status))
+    shared = object_fields.Metadata(name="-", owner_references=meta.owner_references)
+    return _encode(object_fields.Pod(shared, spec, status))
 
 
-def _counts(volume: wire.Volume) -> bool:
+def _counts(volume: object_fields.Volume) -> bool:
     """Whether placement can depend on a volume."""
     name, volume.name = volume.name, None
     if volume == _NO_SOURCE:
@@ -156,9 +161,9 @@ def _counts(volume: wire.Volume) -> bool:
 
 def _of_metadata(name: str, raw: bytes) -> Pod:
     obj = {"metadata": {"name": "-", name: msgspec.json.decode(raw)}}
-    return translate.pod(obj, "", defaults=False)
+    return manifest.pod(obj, "", defaults=False)
 
 
 @lru_cache(_MAPS)
 def _instant(written: str | None) -> int:
-    return translate_metadata.instant(Field(written, ""))
+    return metadata.instant(Field(written, ""))

@@ -12,9 +12,9 @@ from typing import Annotated, Any, TypedDict
 import msgspec
 from msgspec import Meta, Raw, Struct
 
-from eventsched.cluster import translate
-from eventsched.cluster.translate_pods import TOLERATION_EFFECTS, TOLERATION_OPERATORS
-from eventsched.cluster.translate_selectors import NODE_OPERATORS, PREFERRED, REQUIRED
+from eventsched.cluster.translate import manifest
+from eventsched.cluster.translate.node_selectors import NODE_OPERATORS, PREFERRED, REQUIRED
+from eventsched.cluster.translate.pods import TOLERATION_EFFECTS, TOLERATION_OPERATORS
 from eventsched.domain.objects import (
     AffinityTerm,
     NodeSelectorTerm,
@@ -155,7 +155,7 @@ def pod(body: bytes) -> Pod:
             found |= read_fields
             del spec[name]
     rest = {name: msgspec.json.decode(raw) for name, raw in spec.items()}
-    made = translate.pod({**obj, "spec": rest}, "", defaults=False)
+    made = manifest.pod({**obj, "spec": rest}, "", defaults=False)
     if not found:
         return made
     if "volumes" in found:

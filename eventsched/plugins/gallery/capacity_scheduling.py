@@ -4,14 +4,15 @@ An ElasticQuota (scheduling.x-k8s.io/v1alpha1) guarantees its namespace ``min`` 
 to ``max``, as long as all namespaces with quotas together use no more than the sum of what they are
 guaranteed. A namespace that needs what it lent displaces pods of those that borrow. The rules are
 those of sigs.k8s.io/scheduler-plugins, pkg/capacityscheduling; what is used is read from the state
-(domain/quotas.py), where reservations count and nothing has to be remembered.
+(domain/state/quota_usage.py), where reservations count and nothing has to be remembered.
 """
 
 from collections.abc import Hashable
 
 from eventsched.domain.objects import Pod
-from eventsched.domain.quotas import request
-from eventsched.domain.registry import ElasticQuota
+from eventsched.domain.objects.registry import ElasticQuota
+from eventsched.domain.state.quota_usage import request
+from eventsched.scheduling.cycle.judgement import Judgement
 from eventsched.scheduling.framework import (
     Change,
     ClusterEvent,
@@ -20,8 +21,7 @@ from eventsched.scheduling.framework import (
     PostFilterResult,
     Status,
 )
-from eventsched.scheduling.judgement import Judgement
-from eventsched.scheduling.preemption.preemption import preempt
+from eventsched.scheduling.preemption.evaluator import preempt
 from eventsched.scheduling.preemption.quota_rule import ByQuota, Demand, demand
 
 _PERCENTAGE, _ABSOLUTE = 10, 100

@@ -13,9 +13,10 @@ from typing import NamedTuple
 from eventsched.domain.errors import InputError
 from eventsched.domain.objects import Pod
 from eventsched.domain.records import Queue
-from eventsched.domain.state import PodState
+from eventsched.domain.state.scheduler_state import PodState
 from eventsched.scheduling.config.pluginargs import Arguments, outside
 from eventsched.scheduling.config.sections import Int64
+from eventsched.scheduling.cycle.judgement import Judgement
 from eventsched.scheduling.framework import (
     Change,
     ClusterEvent,
@@ -25,8 +26,7 @@ from eventsched.scheduling.framework import (
     Status,
     Wait,
 )
-from eventsched.scheduling.groups import ANNOTATIONS, MINIMUM, Group, membership
-from eventsched.scheduling.judgement import Judgement
+from eventsched.scheduling.framework.pod_groups import ANNOTATIONS, MINIMUM, Group, membership
 
 LONGEST = 900
 

@@ -1,6 +1,6 @@
 """ImportanceSort: the queue is ordered by an annotation of the pods, larger numbers first."""
 
-from eventsched.domain.integers import integer
+from eventsched.domain.objects.integers import integer
 from eventsched.scheduling.config.pluginargs import Arguments
 from eventsched.scheduling.framework import QueuedPod
 

@@ -17,7 +17,7 @@ from eventsched.scheduling.config.decoding import nanoseconds
 from eventsched.scheduling.config.pluginargs import Arguments, out_of_range, outside
 from eventsched.scheduling.config.sections import Int32
 from eventsched.scheduling.framework import Cycle, DependsOn, IntColumn, NodeView, Normalization
-from eventsched.scheduling.sampling import Sampling
+from eventsched.scheduling.framework.sampling import Sampling
 
 LARGEST = 2**53
 """A score has to stay exact where it is multiplied."""

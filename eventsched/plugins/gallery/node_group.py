@@ -6,9 +6,8 @@ goes by. A pod without the label may go anywhere, as there.
 
 from collections.abc import Hashable, Iterator
 
-from eventsched.domain import labels
 from eventsched.domain.errors import InputError
-from eventsched.domain.objects import Pod
+from eventsched.domain.objects import Pod, labels
 from eventsched.scheduling.config.pluginargs import Arguments
 from eventsched.scheduling.framework import (
     Change,

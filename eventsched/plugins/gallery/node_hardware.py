@@ -13,10 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from eventsched.domain import labels
 from eventsched.domain.errors import InputError
-from eventsched.domain.integers import integer
-from eventsched.domain.objects import Pod
+from eventsched.domain.objects import Pod, labels
+from eventsched.domain.objects.integers import integer
 from eventsched.scheduling.config.pluginargs import Arguments
 from eventsched.scheduling.framework import (
     Change,

@@ -3,7 +3,8 @@
 The rules are those of sigs.k8s.io/scheduler-plugins, pkg/noderesourcetopology (filter.go, score.go,
 plugin.go, cache); arguments and their defaults are those of apis/config/v1, the checks those of
 apis/config/validation. What zones have free is read from NodeResourceTopology objects; what came
-since they were written follows from the log (domain/topologies.py), so a restart knows it, too.
+since they were written follows from the log (domain/state/numa_zones.py), so a restart knows it,
+too.
 """
 
 from collections.abc import Hashable, Iterator
@@ -13,9 +14,9 @@ import numpy as np
 
 from eventsched.domain.errors import InputError
 from eventsched.domain.objects import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Pod, is_scalar
-from eventsched.domain.registry import NodeResourceTopology
-from eventsched.domain.topologies import is_native, zone_request
-from eventsched.domain.verdicts import MAX_NODE_SCORE
+from eventsched.domain.objects.registry import NodeResourceTopology
+from eventsched.domain.records.verdicts import MAX_NODE_SCORE
+from eventsched.domain.state.numa_zones import is_native, zone_request
 from eventsched.scheduling.config.pluginargs import Arguments, not_one_of
 from eventsched.scheduling.config.sections import Int64
 from eventsched.scheduling.framework import (
@@ -26,7 +27,7 @@ from eventsched.scheduling.framework import (
     NodeView,
     Status,
 )
-from eventsched.scheduling.numa.alignment import (
+from eventsched.scheduling.rules.numa.alignment import (
     NO_CONTAINER,
     NO_INIT,
     NO_POD,
@@ -35,7 +36,7 @@ from eventsched.scheduling.numa.alignment import (
     aligned_containers,
     aligned_pod,
 )
-from eventsched.scheduling.numa.zone_columns import (
+from eventsched.scheduling.rules.numa.zone_columns import (
     DISCARD,
     OVER_RESERVE,
     PASSTHROUGH,
@@ -44,7 +45,7 @@ from eventsched.scheduling.numa.zone_columns import (
     ZoneColumns,
     Zones,
 )
-from eventsched.scheduling.numa.zone_scores import (
+from eventsched.scheduling.rules.numa.zone_scores import (
     Requests,
     Strategy,
     balanced_allocation,

@@ -6,10 +6,9 @@ that is no number fails the whole attempt; here the node is refused and says why
 
 from collections.abc import Hashable, Iterator
 
-from eventsched.domain import labels
 from eventsched.domain.errors import InputError
-from eventsched.domain.integers import integer
-from eventsched.domain.objects import Node, Pod
+from eventsched.domain.objects import Node, Pod, labels
+from eventsched.domain.objects.integers import integer
 from eventsched.scheduling.config.pluginargs import Arguments
 from eventsched.scheduling.framework import (
     Change,

@@ -1,9 +1,9 @@
 """A leader's term on an event loop: messages in, requests out, and everything in small turns.
 
-``Leader`` (runtime/leader.py) decides; here is only who waits for what. A turn takes some messages
-and makes some attempts, so that watches, answers, lease renewals and probes are never kept waiting
-for long; how many it makes follows from how long they take. Nothing that matters is remembered
-here: a term that ends is dropped, and the next one begins with the log.
+``Leader`` (runtime/leader/leader.py) decides; here is only who waits for what. A turn takes some
+messages and makes some attempts, so that watches, answers, lease renewals and probes are never kept
+waiting for long; how many it makes follows from how long they take. Nothing that matters is
+remembered here: a term that ends is dropped, and the next one begins with the log.
 """
 
 import asyncio
@@ -16,9 +16,8 @@ import structlog
 
 from eventsched.cluster.messages import ListCluster, Listed, Unknown, WatchEvent
 from eventsched.domain.records import Stimulus
-from eventsched.runtime.leader import Leader
-from eventsched.runtime.live.ports import Cluster
-from eventsched.runtime.messages import (
+from eventsched.runtime.leader.leader import Leader
+from eventsched.runtime.leader.leader_messages import (
     Acquire,
     Append,
     DatabaseAnswer,
@@ -29,7 +28,8 @@ from eventsched.runtime.messages import (
     Request,
     Tick,
 )
-from eventsched.scheduling.guard import OverrunError
+from eventsched.runtime.live.ports import Cluster
+from eventsched.scheduling.framework.call_guard import OverrunError
 
 TURN = 0.008
 """CPU seconds that a turn should take at most, half of them for messages and half for attempts, so

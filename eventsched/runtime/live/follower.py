@@ -13,16 +13,16 @@ import msgspec
 import structlog
 
 from eventsched.eventlog.chain import Head
-from eventsched.eventlog.errors import (
+from eventsched.eventlog.log_errors import (
     CorruptLogError,
     HistoryChangedError,
     RefusedError,
     UnavailableError,
 )
-from eventsched.eventlog.reading import StoredBatch
-from eventsched.eventlog.tailing import Tail
-from eventsched.runtime.fold import Standby
-from eventsched.runtime.live.reach import Reach
+from eventsched.eventlog.postgres.reader import StoredBatch
+from eventsched.eventlog.postgres.tail import Tail
+from eventsched.runtime.leader.catch_up import Standby
+from eventsched.runtime.live.database_health import Reach
 from eventsched.runtime.live.worker import Worker
 
 PERIOD = 0.2

@@ -19,21 +19,21 @@ import structlog
 
 from eventsched.domain.errors import UnavailableError
 from eventsched.domain.records import HistoryLost, StreamStarted
-from eventsched.eventlog.session import Session
-from eventsched.eventlog.tailing import Tail
-from eventsched.eventlog.thinning import thin
-from eventsched.runtime.fold import Standby
-from eventsched.runtime.leader import Leader
-from eventsched.runtime.limits import Limits
-from eventsched.runtime.live.checkpoints import Checkpointer
+from eventsched.eventlog.postgres.session import Session
+from eventsched.eventlog.postgres.tail import Tail
+from eventsched.eventlog.postgres.thinning import thin
+from eventsched.runtime.leader.catch_up import Standby
+from eventsched.runtime.leader.leader import Leader
+from eventsched.runtime.leader.limits import Limits
+from eventsched.runtime.live.checkpoint_signing import Checkpointer
+from eventsched.runtime.live.database_client import Ledger
 from eventsched.runtime.live.driver import Driver
 from eventsched.runtime.live.follower import Follower
-from eventsched.runtime.live.ledger import Ledger
 from eventsched.runtime.live.ports import Audience, Cluster, Election
-from eventsched.runtime.live.requests import attend
+from eventsched.runtime.live.request_source import attend
 from eventsched.runtime.live.worker import Worker
 from eventsched.scheduling.engine import Engine
-from eventsched.scheduling.ledger import Logged
+from eventsched.scheduling.queueing.engine_step import Logged
 
 GRACE = 5.0
 """Seconds for what is under way when a replica is told to end."""

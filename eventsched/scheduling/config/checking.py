@@ -7,9 +7,9 @@ from eventsched.domain.errors import InputError
 from eventsched.scheduling.config import configuration, resolution
 from eventsched.scheduling.config.arguments import without_effect
 from eventsched.scheduling.config.decoding import concerns
+from eventsched.scheduling.config.extenders import problems as unusable
 from eventsched.scheduling.config.resolution import ResolvedProfile
 from eventsched.scheduling.config.sections import Configuration
-from eventsched.scheduling.extenders.configured import problems as unusable
 
 
 @dataclass(frozen=True)

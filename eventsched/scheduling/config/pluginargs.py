@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 
-from eventsched.domain import labels
 from eventsched.domain.errors import InputError
+from eventsched.domain.objects import labels
 from eventsched.scheduling.config.decoding import RuleError, nanoseconds
 from eventsched.scheduling.config.sections import Int32, Int64
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from eventsched.domain.errors import InputError
-from eventsched.domain.verdicts import MAX_NODE_SCORE
+from eventsched.domain.records.verdicts import MAX_NODE_SCORE
 from eventsched.scheduling.config.arguments import typed_arguments
 from eventsched.scheduling.config.catalogue import DEFAULT_PLUGINS, UPSTREAM_POINTS
 from eventsched.scheduling.config.decoding import Report, refuse

@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eventsched.domain.journal import Rows
-from eventsched.domain.registry import PodDisruptionBudget
-from eventsched.scheduling.classes import PASSES
+from eventsched.domain.objects.registry import PodDisruptionBudget
+from eventsched.scheduling.cycle.dry_run import Trials
+from eventsched.scheduling.cycle.equivalence import PASSES
 from eventsched.scheduling.framework import PluginError
-from eventsched.scheduling.preemption.budgets import Budgets
-from eventsched.scheduling.preemption.trials import Trials
+from eventsched.scheduling.preemption.disruption_budgets import Budgets
 from eventsched.scheduling.preemption.victim_rules import BY_PRIORITY, VictimRule
 from eventsched.scheduling.preemption.victims import NOBODY_LESS, NOW, Trial, try_rows
 

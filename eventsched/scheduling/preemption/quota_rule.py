@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from eventsched.domain.journal import Rows
 from eventsched.domain.objects import Pod, Resources
-from eventsched.domain.preemptions import Preemptions
-from eventsched.domain.quotas import Quotas, Usage, request
-from eventsched.domain.standing import PodState
-from eventsched.scheduling.preemption.trials import Trials
+from eventsched.domain.state.pod_state import PodState
+from eventsched.domain.state.preemptions import Preemptions
+from eventsched.domain.state.quota_usage import Quotas, Usage, request
+from eventsched.scheduling.cycle.dry_run import Trials
 from eventsched.scheduling.preemption.victim_rules import LEAVING, QuotaCheck
 from eventsched.scheduling.preemption.victims import importance
 

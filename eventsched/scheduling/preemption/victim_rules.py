@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from eventsched.domain.journal import Rows
 from eventsched.domain.objects import Pod
-from eventsched.scheduling.preemption.trials import Trials
+from eventsched.scheduling.cycle.dry_run import Trials
 
 LEAVING = "not eligible due to a terminating pod on the nominated node."
 

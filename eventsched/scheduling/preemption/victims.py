@@ -13,13 +13,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from eventsched.domain.columns import REQUESTED
 from eventsched.domain.journal import Rows
+from eventsched.domain.nodes.node_table import REQUESTED
+from eventsched.domain.nodes.node_views import PodStep, TrialView, loads_of
 from eventsched.domain.objects import Pod
-from eventsched.domain.views import PodStep, TrialView, loads_of
-from eventsched.scheduling.classes import PASSES
-from eventsched.scheduling.preemption.budgets import Budgets
-from eventsched.scheduling.preemption.trials import Crowd, Trials
+from eventsched.scheduling.cycle.dry_run import Crowd, Trials
+from eventsched.scheduling.cycle.equivalence import PASSES
+from eventsched.scheduling.preemption.disruption_budgets import Budgets
 from eventsched.scheduling.preemption.victim_rules import BY_PRIORITY, QuotaCheck, VictimRule
 
 NOBODY_LESS = -2

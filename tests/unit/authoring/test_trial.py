@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from eventsched.authoring.findings import Finding
-from eventsched.authoring.rehearsal import rehearsed
-from eventsched.authoring.sentinels import Sentinels
-from eventsched.authoring.trial import Trying
+from eventsched.authoring.plugin_check import Trying
+from eventsched.authoring.purity_monitor import Sentinels
+from eventsched.authoring.synthetic_history import rehearsed
 from eventsched.plugins import IN_TREE
 from eventsched.scheduling.framework import ClusterEvent, DependsOn, Status
 from eventsched.testing import typed

@@ -1,0 +1,46 @@
+"""A simulation's report for people."""
+
+from eventsched.cli.output.tables import counted, duration, table
+from eventsched.runtime.simulation.outcome import Report
+
+SHOWN = 8
+"""Reasons shown; the rest are counted."""
+
+
+def summary_text(report: Report) -> str:
+    """What was decided, what waits and why, how full the cluster was."""
+    lines = [
+        f"{report.placed} of {counted(report.pods, 'pod')} placed on "
+        f"{counted(report.nodes, 'node')}, {report.pending} pending, "
+        f"{counted(report.attempts, 'attempt')}",
+        f"{report.pods_per_second:,.0f} pods/s over {report.seconds:.2f} s; virtual time "
+        f"{duration(report.virtual)}; {counted(report.records, 'record')} in stream "
+        f"{report.stream}, {report.bytes_per_pod:,.0f} bytes a pod",
+        "",
+        table(
+            ("resource", "mean", "peak"),
+            [
+                (name, f"{used.mean:.1%}", f"{used.peak:.1%}")
+                for name, used in report.utilization.items()
+            ],
+        ),
+    ]
+    if report.reasons:
+        ranked = sorted(report.reasons.items(), key=lambda item: -item[1])
+        lines += [
+            "",
+            table(
+                ("pending", "such as", "why"),
+                [(n, report.examples[said], said) for said, n in ranked[:SHOWN]],
+            ),
+        ]
+        if len(ranked) > SHOWN:
+            more = counted(len(ranked) - SHOWN, "more reason")
+            lines.append(f"and {more}; -o json has all")
+    if report.parked:
+        parked = counted(report.parked, "pod")
+        lines += ["", f"{parked} parked, as all their attempts failed by an error"]
+    if report.stopped:
+        lines += ["", f"ended early: {report.stopped}"]
+    lines += ["", f"state digest {report.state_digest}; log head {report.log_head}"]
+    return "\n".join(lines)

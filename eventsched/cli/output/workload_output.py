@@ -1,0 +1,97 @@
+"""What ``explain deploy/NAME`` prints: a workload's pods by the reason why they wait."""
+
+from typing import Any
+
+from eventsched.cli.output.tables import counted, filled, table
+from eventsched.cli.output.time_format import iso, with_distance
+from eventsched.history.explain.workloads import WaitingGroup, Workload
+
+MOST_NODES, MOST_GROUPS = 5, 20
+"""Nodes and groups that are listed; ``--full`` lists all."""
+_PHRASES = {
+    "gated": "held at the gate",
+    "waiting": "has a node, and waits at Permit or PreBind",
+    "binding": "is being bound",
+}
+
+
+def workload_text(found: Workload, stream: str, now: int, width: int, *, full: bool) -> str:
+    """The pods on nodes in a line, the others as a table of reasons, the largest group first, and
+    how to explain one of them; ``now`` in µs, ``width`` in characters (0: no limit)."""
+    waiting = found.pods - found.placed
+    name = f"{found.kind} {found.namespace}/{found.name}"
+    parts = [f"{found.placed} on {counted(len(found.nodes), 'node')}{_nodes(found, full=full)}"]
+    parts += [f"{waiting} without a node"] if waiting else []
+    lines = [filled(f"{name} has {counted(found.pods, 'pod')}: {', '.join(parts)}", width)]
+    if not found.groups:
+        return lines[0]
+    groups = found.groups if full else found.groups[:MOST_GROUPS]
+    rows = [
+        (group.pods, why(group), with_distance(group.since, now), ", ".join(group.examples))
+        for group in groups
+    ]
+    lines += ["", table(("pods", "why", "oldest since", "such as"), rows, width=width)]
+    if left := len(found.groups) - len(groups):
+        lines.append(f"… and {counted(left, 'more reason')} (--full lists all)")
+    helps = dict.fromkeys(f"{group.plugin}: {group.helps}" for group in groups if group.helps)
+    lines += ["", *(filled(f"What would help against {each}.", width) for each in helps)]
+    example = found.groups[0].examples[0]
+    return "\n".join([*lines, f"One of them: eventsched explain {example} --stream {stream}"])
+
+
+def _nodes(found: Workload, *, full: bool) -> str:
+    names = [f"{name} ({pods})" for name, pods in found.nodes.items()]
+    listed = names if full else names[:MOST_NODES]
+    more = f" and {len(names) - len(listed)} more" if len(names) > len(listed) else ""
+    return f" ({', '.join(listed)}{more})" if listed else ""
+
+
+def why(group: WaitingGroup) -> str:
+    """Why a group waits: the words of a pod's own explanation."""
+    deleting = f"; {group.deleting} being deleted" if group.deleting else ""
+    return f"{_reason(group)}{deleting}"
+
+
+def _reason(group: WaitingGroup) -> str:
+    if group.state == "unqueued":
+        left = "has left the queue and is not scheduled any more"
+        return left if group.is_tried else "is not scheduled by this scheduler"
+    if group.state != "queued":
+        return _PHRASES.get(group.state, group.state)
+    if not group.is_tried:
+        return "has not been tried yet"
+    if not group.reason:
+        return "had a node and gave it up"
+    if group.code:
+        return f"{group.plugin or 'PreFilter'} refuses nodes: {group.reason}"
+    return f"{group.plugin}: {group.reason}" if group.plugin else group.reason
+
+
+def workload_json(found: Workload, stream: str) -> dict[str, Any]:
+    """The same as an object; docs/sql.md has its fields."""
+    return {
+        "stream": stream,
+        "kind": found.kind,
+        "namespace": found.namespace,
+        "name": found.name,
+        "owners": list(found.owners),
+        "pods": found.pods,
+        "placed": found.placed,
+        "nodes": [{"node": node, "pods": pods} for node, pods in found.nodes.items()],
+        "groups": [
+            {
+                "pods": group.pods,
+                "state": group.state,
+                "states": group.states,
+                "tried": group.is_tried,
+                "plugin": group.plugin or None,
+                "code": group.code or None,
+                "reason": group.reason or None,
+                "since": iso(group.since),
+                "deleting": group.deleting,
+                "examples": list(group.examples),
+                "helps": group.helps or None,
+            }
+            for group in found.groups
+        ],
+    }

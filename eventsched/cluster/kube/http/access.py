@@ -1,0 +1,380 @@
+"""How a client reaches an API server and proves who it is: from a kubeconfig, or from the service
+account of the pod that it runs in.
+
+The ``kubernetes`` package reads both, exec plugins among them. It is asked again every minute, and
+whenever the server takes a request for nobody's: tokens and certificates are replaced while a
+scheduler runs. Connections that are open stay as they are; new ones are made with the new files.
+"""
+
+import asyncio
+import os
+import ssl
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+import structlog
+from kubernetes.aio.client import Configuration
+from kubernetes.aio.config import (
+    ConfigException,
+    list_kube_config_contexts,
+    load_kube_config,
+)
+from kubernetes.aio.config.incluster_config import (
+    SERVICE_CERT_FILENAME,
+    SERVICE_HOST_ENV_NAME,
+    SERVICE_TOKEN_FILENAME,
+    InClusterConfigLoader,
+)
+
+from eventsched.cluster.kube.http import credential_expiry, kubeconfig
+from eventsched.cluster.kube.http.api import PATIENCE, REQUEST_TIMEOUT, Answer, Api, UnansweredError
+from eventsched.cluster.kube.http.refusals import words
+from eventsched.domain.errors import InputError, UnavailableError
+from eventsched.logs.masking import masked
+
+REFRESH = 60.0
+"""Seconds between two looks at files and tokens (client-go looks at token files as often)."""
+_SKEW = 300.0
+"""Seconds before its end at which a token of an exec plugin is replaced."""
+LIMIT = 10.0
+"""Seconds for which a request waits for credentials that are read anew: an exec plugin may hang."""
+_PATIENCE = 5.0
+"""Seconds after a refusal in which further ones are not looked into."""
+_HOME = Path(".kube") / "config"
+
+logger = structlog.get_logger()
+
+
+class Credentials(NamedTuple):
+    """What was read. ``expires`` (s since 1970) is when it has to be read again; ``costly`` says
+    not to before, for that runs a program."""
+
+    configuration: Any
+    expires: float | None = None
+    costly: bool = False
+
+
+Load = Callable[[], Awaitable[Credentials]]
+
+
+class KubeAccess:
+    """An ``Access`` (see ``api.py``) that is read anew as time goes on."""
+
+    def __init__(self, load: Load, clock: Callable[[], float] = time.monotonic) -> None:
+        self._load = load
+        self._clock = clock
+        self._next = 0.0
+        self._patient_until = 0.0
+        self._reading = asyncio.Lock()
+        self._task: asyncio.Task[None] | None = None
+        self._files: tuple[object, ...] | None = None
+        self.server = ""
+        self.authorization: str | None = None
+        self.tls: ssl.SSLContext | None = None
+        self.server_name: str | None = None
+        self.proxy: str | None = None
+
+    def due(self) -> bool:
+        """Whether a minute has passed."""
+        return self._clock() >= self._next
+
+    async def open(self) -> None:
+        """Reads everything for the first time. Raises InputError."""
+        self._take(await self._load())
+
+    async def refresh(self, refused: str | None = None) -> None:
+        """Reads what may have changed; what cannot be read, or not in time, stays as it was. It is
+        read once at a time, and taken when it comes."""
+        async with self._reading:
+            if not self.due() and not self._is_pressing(refused):
+                return  # somebody else has done it meanwhile
+            self._next = self._clock() + REFRESH
+            known = self._credentials
+            if known.costly and refused is None and not _ends_soon(known.expires):
+                return
+            if self._task is None or self._task.done():
+                self._task = asyncio.create_task(self._read())
+                await asyncio.wait((self._task,), timeout=LIMIT)
+            if not self._task.done():
+                logger.warning("credentials cannot be read again", reason="that takes too long")
+
+    async def _read(self) -> None:
+        try:
+            self._take(await self._load())
+        except InputError as error:
+            logger.warning("credentials cannot be read again", reason=str(error))
+
+    def _is_pressing(self, refused: str | None) -> bool:
+        """Whether a refusal makes it worth looking now; not again and again, for that may run a
+        program."""
+        if refused != (self.authorization or "") or self._clock() < self._patient_until:
+            return False
+        self._patient_until = self._clock() + _PATIENCE
+        return True
+
+    def expired(self) -> str:
+        """Whether what the client shows has expired, in words; "" where it has not, as far as it
+        can be told."""
+        found = self._credentials.configuration
+        return credential_expiry.of_certificate(found.cert_file) or credential_expiry.of_token(
+            self.authorization
+        )
+
+    def _take(self, found: Credentials) -> None:
+        settings = found.configuration
+        self.server = settings.host.rstrip("/")
+        self.server_name = settings.tls_server_name
+        self.proxy = settings.proxy or _system_proxy(self.server)
+        files = tuple(
+            _content(each) for each in (settings.ssl_ca_cert, settings.cert_file, settings.key_file)
+        )
+        if self.server.startswith("https:") and files != self._files:
+            self.tls = _tls(settings)
+            self._files = files
+        self.authorization = settings.api_key.get("BearerToken")
+        self._credentials = found
+        self._next = self._clock() + REFRESH
+
+
+def in_cluster(
+    environ: Mapping[str, str] = os.environ,
+    token: str = SERVICE_TOKEN_FILENAME,
+    authority: str = SERVICE_CERT_FILENAME,
+) -> Load:
+    """The service account's token and the cluster's authority, as a pod has them."""
+
+    async def load() -> Credentials:
+        settings = Configuration()
+        try:
+            loader = InClusterConfigLoader(token, authority, False, environ)
+            loader.load_and_set(settings)
+        except (ConfigException, OSError, UnicodeDecodeError) as error:
+            raise InputError(
+                "the pod's service account",
+                f"cannot be used: {error}",
+                "leave automountServiceAccountToken on, or name a kubeconfig",
+            ) from error
+        # The loader takes the line's end for a part of the token.
+        settings.api_key["BearerToken"] = "Bearer " + loader.token.removeprefix("bearer ").strip()
+        kubeconfig.require_usable(settings, "the pod's service account")
+        return Credentials(settings)
+
+    return load
+
+
+def from_kubeconfig(files: str, context: str | None = None) -> Load:
+    """The kubeconfig of these files (separated as in KUBECONFIG) and one of its contexts, the
+    current one where none is named."""
+
+    async def load() -> Credentials:
+        settings = Configuration()
+        try:
+            loader = await load_kube_config(
+                files, context, client_configuration=settings, persist_config=False
+            )
+            found = kubeconfig.entries(files, loader)
+            kubeconfig.require_usable(settings, f"kubeconfig {files}", found)
+        except InputError:
+            raise
+        # The loader looks at little before it uses it: what it raises for a malformed file is
+        # whatever comes. Its words are not shown where they could hold a part of the file.
+        except Exception as error:
+            problem = str(error) if isinstance(error, ConfigException | OSError) else "malformed"
+            raise InputError(
+                f"kubeconfig {files}",
+                f"cannot be used: {masked(' '.join(problem.split()))}",
+                "check it with kubectl --kubeconfig FILE config view",
+            ) from error
+        if found.runs_program and "BearerToken" not in settings.api_key and not settings.cert_file:
+            raise InputError(
+                f"kubeconfig {files}",
+                "its exec plugin gives no credentials",
+                "run the command that stands there under users.user.exec by hand",
+            )
+        moment = getattr(loader, "exec_plugin_expiry", None)
+        return Credentials(settings, moment.timestamp() if moment else None, found.runs_program)
+
+    return load
+
+
+async def connect(
+    kubeconfig: Path | None = None,
+    context: str | None = None,
+    *,
+    user_agent: str = "eventsched",
+    timeout: float = REQUEST_TIMEOUT,
+    patience: float = PATIENCE,
+    environ: Mapping[str, str] = os.environ,
+) -> Api:
+    """A connection to an API server that has answered: of ``kubeconfig``, else of KUBECONFIG, else
+    of the pod that this runs in, else of ``~/.kube/config``. ``timeout`` and ``patience`` (s) are
+    those of ``Api``.
+
+    Raises InputError where there is no usable configuration or the server does not take the
+    credentials, UnavailableError where it does not answer.
+    """
+    access = KubeAccess(_chosen(kubeconfig, context, environ))
+    await access.open()
+    api = Api(access, user_agent=user_agent, timeout=timeout, patience=patience)
+    try:
+        await _greet(api, access)
+    except BaseException:
+        await api.close()
+        raise
+    return api
+
+
+def require_files(
+    kubeconfig: Path | None, environ: Mapping[str, str], context: str | None = None
+) -> None:
+    """Raises InputError where a kubeconfig is named, here or by $KUBECONFIG, that is not there, or
+    has no such context."""
+    if kubeconfig is not None and not kubeconfig.exists():
+        raise InputError(
+            f"kubeconfig {kubeconfig}", "does not exist", "check --kubeconfig, or leave it away"
+        )
+    named = environ.get("KUBECONFIG", "")
+    if kubeconfig is None and named and not any(map(os.path.exists, named.split(os.pathsep))):
+        raise InputError(f"$KUBECONFIG: {named}", "does not exist", "name a file that does")
+    files = str(kubeconfig or named or _home_file(environ))
+    if context is not None and (names := _contexts(files)) and context not in names:
+        remedy = f"choose one of: {', '.join(names)}"
+        raise InputError(f"kubeconfig {files}", f"has no context {context}", remedy)
+
+
+def _contexts(files: str) -> list[str]:
+    """The names of a kubeconfig's contexts; none where it cannot be read."""
+    try:
+        found, _ = list_kube_config_contexts(files)
+        return [str(each["name"]) for each in found]
+    # What is raised for a malformed file is whatever comes; whoever loads it says so.
+    except Exception:  # noqa: BLE001
+        return []
+
+
+def _home_file(environ: Mapping[str, str]) -> Path:
+    return Path(environ.get("HOME") or Path.home()) / _HOME
+
+
+def _chosen(kubeconfig: Path | None, context: str | None, environ: Mapping[str, str]) -> Load:
+    require_files(kubeconfig, environ, context)
+    if kubeconfig is not None:
+        return from_kubeconfig(str(kubeconfig), context)
+    if environ.get("KUBECONFIG"):
+        return from_kubeconfig(environ["KUBECONFIG"], context)
+    if context is None and environ.get(SERVICE_HOST_ENV_NAME):
+        return in_cluster(environ)
+    home = _home_file(environ)
+    if home.exists():
+        return from_kubeconfig(str(home), context)
+    raise InputError(
+        "the API server",
+        f"is not known: no --kubeconfig, no KUBECONFIG, no {home}, and this is no pod",
+        "name a kubeconfig with --kubeconfig FILE",
+    )
+
+
+async def _greet(api: Api, access: KubeAccess) -> None:
+    """Every client that is known may read the version."""
+    where = f"API server {_shown(access.server)}"
+    try:
+        answer = await api.call("GET", "/version")
+    except UnansweredError as error:
+        if fault := _tls_fault(error):
+            raise InputError(
+                where,
+                f"its certificate is not accepted: {_reason(fault)}",
+                "check certificate-authority-data, server and tls-server-name in the kubeconfig",
+            ) from error
+        raise UnavailableError(
+            where, f"does not answer: {error.reason}", "check that it runs and can be reached"
+        ) from error
+    if answer.status == 401:
+        why = access.expired() or words(answer)
+        raise InputError(
+            where,
+            f"does not know who we are: {why}",
+            "log in again, or check the user in the kubeconfig",
+        )
+    if answer.status >= 500 or answer.status == 429:
+        raise UnavailableError(where, f"is not ready: {words(answer)}", "try again later")
+    if not _is_version(answer):
+        raise InputError(
+            where,
+            f"does not answer as one: HTTP {answer.status}",
+            "check the URL under clusters.cluster.server",
+        )
+
+
+def _is_version(answer: Answer) -> bool:
+    """Also where anonymous clients may not read it: what they may is asked later."""
+    return answer.status == 403 or (answer.status == 200 and b'"gitVersion"' in answer.body)
+
+
+def _ends_soon(expires: float | None) -> bool:
+    return expires is not None and time.time() >= expires - _SKEW
+
+
+def _tls(settings: Any) -> ssl.SSLContext:
+    """Raises InputError for files that are none of certificates."""
+    try:
+        context = ssl.create_default_context(
+            cafile=settings.ssl_ca_cert, cadata=settings.ca_cert_data
+        )
+        if settings.cert_file:
+            context.load_cert_chain(settings.cert_file, keyfile=settings.key_file)
+    except (ssl.SSLError, OSError) as error:
+        raise InputError(
+            "the kubeconfig's certificates",
+            f"cannot be used: {_reason(error)}",
+            "check certificate-authority, client-certificate and client-key",
+        ) from error
+    # Authorities of clusters often lack extensions that OpenSSL could insist on and Go does not.
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    if not settings.verify_ssl:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def _tls_fault(error: BaseException | None) -> ssl.SSLError | None:
+    """The error of TLS that another one stands for; aiohttp has its own that derive of it."""
+    found = None
+    while error is not None:
+        found = error if isinstance(error, ssl.SSLError) else found
+        error = error.__cause__
+    return found
+
+
+def _reason(error: BaseException) -> str:
+    """Without the place in OpenSSL's source, and without paths of temporary copies."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return error.verify_message
+    return error.reason if isinstance(error, ssl.SSLError) and error.reason else "not readable"
+
+
+def _content(path: str | None) -> bytes | None:
+    if path is None:
+        return None
+    try:
+        return Path(path).read_bytes()
+    except OSError:
+        return None
+
+
+def _system_proxy(server: str) -> str | None:
+    """HTTPS_PROXY and NO_PROXY, as every client of a cluster heeds them."""
+    parts = urlsplit(server)
+    if not parts.hostname or proxy_bypass(parts.hostname):
+        return None
+    return getproxies().get(parts.scheme)
+
+
+def _shown(server: str) -> str:
+    """A URL without anything secret in it."""
+    parts = urlsplit(server)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"

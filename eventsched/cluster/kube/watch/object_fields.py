@@ -1,0 +1,212 @@
+"""What is taken out of the JSON of API objects: the fields that scheduling reads, and no others.
+
+Whatever is left out is skipped unread, which is most of an object. The types only prune; what the
+fields mean, and which values are wrong, is known to ``eventsched.cluster.translate.manifest``
+alone.
+"""
+
+from typing import Any, TypedDict
+
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+Part = Raw | UnsetType
+"""JSON that is passed on as it is."""
+
+
+class Metadata(Struct, omit_defaults=True, gc=False, rename="camel"):
+    """ObjectMeta of a pod."""
+
+    name: str
+    namespace: str | None = None
+    uid: str | None = None
+    resource_version: str = ""
+    labels: Part = UNSET
+    annotations: Part = UNSET
+    owner_references: Part = UNSET
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+
+
+class Container(Struct, omit_defaults=True, gc=False, rename="camel"):
+    """A container or init container. Its volume mounts bear names that differ in each pod."""
+
+    name: Part = UNSET
+    image: Part = UNSET
+    resources: Part = UNSET
+    ports: Part = UNSET
+    restart_policy: Part = UNSET
+    restart_policy_rules: Part = UNSET
+
+
+class Volume(Struct, omit_defaults=True, gc=False, rename="camel"):
+    """A volume, with the sources that placement can depend on."""
+
+    name: str | None = None
+    persistent_volume_claim: Part = UNSET
+    ephemeral: Part = UNSET
+    csi: Part = UNSET
+    image: Part = UNSET
+    gce_persistent_disk: Part = UNSET
+    aws_elastic_block_store: Part = UNSET
+    iscsi: Part = UNSET
+    rbd: Part = UNSET
+    azure_disk: Part = UNSET
+    azure_file: Part = UNSET
+    cinder: Part = UNSET
+    portworx_volume: Part = UNSET
+    vsphere_volume: Part = UNSET
+
+
+class Spec(Struct, omit_defaults=True, gc=False, rename="camel"):
+    """A PodSpec."""
+
+    node_name: str | None = None
+    containers: list[Container] | None = None
+    init_containers: list[Container] | None = None
+    volumes: list[Volume] | None = None
+    overhead: Part = UNSET
+    resources: Part = UNSET
+    node_selector: Part = UNSET
+    tolerations: Part = UNSET
+    affinity: Part = UNSET
+    topology_spread_constraints: Part = UNSET
+    host_users: Part = UNSET
+    host_network: Part = UNSET
+    priority: Part = UNSET
+    scheduler_name: Part = UNSET
+    preemption_policy: Part = UNSET
+    scheduling_gates: Part = UNSET
+    resource_claims: Part = UNSET
+
+
+class ContainerStatus(Struct, omit_defaults=True, gc=False, rename="camel"):
+    """What a container was given."""
+
+    name: Part = UNSET
+    resources: Part = UNSET
+    allocated_resources: Part = UNSET
+
+
+class Condition(Struct, omit_defaults=True, gc=False, rename="camel"):
+    """A pod's condition."""
+
+    type: str | None = None
+
+
+class Status(Struct, omit_defaults=True, gc=False, rename="camel"):
+    """A PodStatus."""
+
+    phase: str | None = None
+    nominated_node_name: str | None = None
+    start_time: str | None = None
+    conditions: list[Condition] | None = None
+    resources: Part = UNSET
+    allocated_resources: Part = UNSET
+    container_statuses: list[ContainerStatus] | None = None
+    init_container_statuses: list[ContainerStatus] | None = None
+
+
+class Pod(Struct, omit_defaults=True, gc=False, rename="camel"):
+    """A core/v1 Pod."""
+
+    metadata: Metadata
+    spec: Spec | None = None
+    status: Status | None = None
+
+
+class Outline(Struct, gc=False, rename="camel"):
+    """A core/v1 Pod of which the spec is not looked into yet."""
+
+    metadata: Metadata
+    spec: Part = UNSET
+    status: Status | None = None
+
+
+class RawEvent(Struct, gc=False):
+    """A line of a watch."""
+
+    type: str
+    object: Raw
+
+
+class ListMeta(Struct, rename={"resource_version": "resourceVersion", "next": "continue"}):
+    """ListMeta: with ``continue`` there are further pages."""
+
+    resource_version: str = ""
+    next: str | None = None
+
+
+class Page(Struct):
+    """A list, or a page of one."""
+
+    metadata: ListMeta
+    items: list[Raw] | None = None
+
+
+class AnyMetadata(TypedDict, total=False):
+    """ObjectMeta of objects that are no pods."""
+
+    name: Any
+    namespace: Any
+    uid: Any
+    resourceVersion: Any
+    labels: Any
+    annotations: Any
+    ownerReferences: Any
+    creationTimestamp: Any
+    deletionTimestamp: Any
+
+
+class NodeSpec(TypedDict, total=False):
+    """A NodeSpec."""
+
+    taints: Any
+    unschedulable: Any
+
+
+class NodeStatus(TypedDict, total=False):
+    """A NodeStatus. Many nodes hold the same images."""
+
+    allocatable: Any
+    capacity: Any
+    images: list[Raw]
+    declaredFeatures: Any
+
+
+class Node(TypedDict, total=False):
+    """A core/v1 Node."""
+
+    metadata: AnyMetadata
+    spec: NodeSpec
+    status: NodeStatus
+
+
+class Selecting(TypedDict, total=False):
+    """What is read of a spec that has a template of pods in it."""
+
+    selector: Any
+
+
+class PodSet(TypedDict, total=False):
+    """A replica set, stateful set or replication controller."""
+
+    metadata: AnyMetadata
+    spec: Selecting
+
+
+class Object(TypedDict, total=False):
+    """An object of any other resource."""
+
+    metadata: AnyMetadata
+    spec: Any
+    status: Any
+    provisioner: Any
+    volumeBindingMode: Any
+    allowedTopologies: Any
+    storageClassName: Any
+    capacity: Any
+    maximumVolumeSize: Any
+    nodeTopology: Any
+    topologyPolicies: Any
+    attributes: Any
+    zones: Any

@@ -1,0 +1,313 @@
+"""Generated loads: defined once, for ``--generate``, the demo and the benchmarks.
+
+A load is a function of its text (``nodes=1000,pods=5000,shape=mixed,seed=1``): its numbers are
+keyed hashes, so it is the same on every machine and Python version. The shapes:
+
+- ``plain``: all nodes are alike (32 cpu, 128 GiB, 110 pods) and all pods too (100m, 256 MiB), so
+  that up to 110 pods a node find room;
+- ``mixed``: 150 kinds of pods that use every constraint there is here, on nodes of three sizes in
+  three zones, with GPUs, taints and images (from three nodes on every pod has a node to go to);
+- ``tight``: about twice as much demand as room, and pods that end, so that pods wait, back off and
+  are placed as others end (from about four pods a node).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from hashlib import blake2b
+
+from eventsched.cluster.sources.arrivals import TracePod
+from eventsched.cluster.translate.manifest import pod_uid
+from eventsched.domain.errors import InputError
+from eventsched.domain.objects import (
+    CPU,
+    EPHEMERAL_STORAGE,
+    MEMORY,
+    PODS,
+    Container,
+    HostPort,
+    Image,
+    Node,
+    NodeSelectorTerm,
+    Owner,
+    Pod,
+    PodSpec,
+    PreferredTerm,
+    Requirement,
+    Taint,
+    Toleration,
+)
+
+GPU = "example.com/gpu"
+ZONE = "topology.kubernetes.io/zone"
+DISK = "example.com/disk"
+MIXED_SHAPES = 150
+TIGHT_RUNTIME_SECONDS = 120
+TIGHT_ARRIVAL_SECONDS = 60
+"""All pods of a tight load arrive within this time where no rate is given: sooner than most end."""
+
+_WHERE = "--generate"
+_REMEDY = (
+    "write nodes=N,pods=N[,shape=plain|mixed|tight][,seed=N][,rate=PODS_PER_SECOND]"
+    "[,runtime=SECONDS]"
+)
+_LARGEST = 1_000_000
+_MIB = 1024 * 1024
+_GIB = 1024 * _MIB
+_ZONES = ("zone-a", "zone-b", "zone-c")
+_MIXED_CPU = (50, 100, 100, 200, 250, 500, 500, 1000, 2000)
+_MIXED_MEMORY_MIB = (64, 128, 256, 256, 512, 1024, 2048, 4096)
+_TIGHT_CPU = (250, 500, 1000, 2000)
+_TIGHT_MEAN_CPU = sum(_TIGHT_CPU) // len(_TIGHT_CPU)
+
+
+@dataclass(frozen=True)
+class Load:
+    """A load to generate. ``rate`` is in pods per second (None: all arrive at 0), ``runtime`` in
+    seconds (None: pods stay); outside shape plain, pods run for half to one and a half of it."""
+
+    node_count: int
+    pod_count: int
+    shape: str = "plain"
+    seed: int = 1
+    rate: Decimal | None = None
+    runtime: Decimal | None = None
+
+    def __str__(self) -> str:
+        """The text that ``parse`` reads, in canonical form: what identifies the load."""
+        text = f"nodes={self.node_count},pods={self.pod_count},shape={self.shape},seed={self.seed}"
+        for name, value in (("rate", self.rate), ("runtime", self.runtime)):
+            if value is not None:
+                text += f",{name}={value.normalize():f}"
+        return text
+
+    def nodes(self) -> list[Node]:
+        """The nodes, each with its hostname as a label."""
+        make = _NODES[self.shape](self)
+        return [make(index) for index in range(self.node_count)]
+
+    def pods(self) -> list[TracePod]:
+        """The pods in the order of their arrival; those of one shape share one PodSpec."""
+        specs = _SPECS[self.shape](self)
+        workloads = [_workload(index) for index in range(len(specs))]
+        runtime = None if self.runtime is None else int(self.runtime * 1_000_000)
+        pods = []
+        for index in range(self.pod_count):
+            shape = self.number("shape", index) % len(specs) if len(specs) > 1 else 0
+            labels, owner = workloads[shape]
+            name = f"pod-{index:06d}"
+            at = 0 if self.rate is None else int(index * 1_000_000 / self.rate)
+            pod = Pod(
+                uid=pod_uid("default", name),
+                name=name,
+                labels=labels,
+                owner=owner,
+                created_at=at,
+                spec=specs[shape],
+            )
+            pods.append(TracePod(pod, at, self._runs_for(runtime, index)))
+        return pods
+
+    def number(self, what: str, index: int) -> int:
+        """A number in [0, 2**64) that depends on the seed and the arguments alone."""
+        key = str(self.seed).encode()
+        text = f"{what}\0{index}".encode()
+        return int.from_bytes(blake2b(text, digest_size=8, key=key).digest(), "big")
+
+    def _runs_for(self, runtime: int | None, index: int) -> int | None:
+        if runtime is None or self.shape == "plain":
+            return runtime
+        return runtime // 2 + self.number("runtime", index) % (runtime + 1)
+
+
+def parse(text: str) -> Load:
+    """The load that a text such as ``nodes=1000,pods=5000,shape=plain,seed=1`` names.
+
+    nodes and pods are needed; shape is plain and seed 1 where they are not given; tight loads have
+    a rate and a runtime of their own. Raises InputError for anything else.
+    """
+    given: dict[str, str] = {}
+    for part in text.split(","):
+        name, equals, value = (piece.strip() for piece in part.partition("="))
+        if not equals:
+            raise InputError(_WHERE, f"{part.strip()!r} is not of the form name=value", _REMEDY)
+        if name not in ("nodes", "pods", "shape", "seed", "rate", "runtime"):
+            raise InputError(_WHERE, f"{name!r} is not known", _REMEDY)
+        if name in given:
+            raise InputError(_WHERE, f"{name} is given twice", _REMEDY)
+        given[name] = value
+    for name in ("nodes", "pods"):
+        if name not in given:
+            raise InputError(_WHERE, f"{name} is missing", _REMEDY)
+    shape = given.get("shape", "plain")
+    if shape not in _SPECS:
+        raise InputError(_WHERE, f"shape={shape} is not known", f"use one of {', '.join(_SPECS)}")
+    pods = _count("pods", given["pods"], lowest=0)
+    rate, runtime = (
+        _positive(name, given[name]) if name in given else None for name in ("rate", "runtime")
+    )
+    if shape == "tight":
+        rate = rate or Decimal(max(1, pods)) / TIGHT_ARRIVAL_SECONDS
+        runtime = runtime or Decimal(TIGHT_RUNTIME_SECONDS)
+    return Load(
+        node_count=_count("nodes", given["nodes"], lowest=1),
+        pod_count=pods,
+        shape=shape,
+        seed=_count("seed", given.get("seed", "1"), lowest=0, highest=2**63 - 1),
+        rate=rate,
+        runtime=runtime,
+    )
+
+
+def _count(name: str, text: str, *, lowest: int, highest: int = _LARGEST) -> int:
+    if not (text.isascii() and text.isdigit()) or not lowest <= int(text[:20]) <= highest:
+        raise InputError(
+            _WHERE,
+            f"{name}={text} is not a whole number from {lowest} to {highest}",
+            _REMEDY,
+        )
+    return int(text)
+
+
+def _positive(name: str, text: str) -> Decimal:
+    try:
+        number = Decimal(text)
+    except InvalidOperation:
+        number = Decimal("nan")
+    if not number.is_finite() or not Decimal("0.000001") <= number <= 10**9:
+        raise InputError(
+            _WHERE, f"{name}={text} is not a number from 0.000001 to 1000000000", _REMEDY
+        )
+    return number
+
+
+def _workload(index: int) -> tuple[dict[str, str], Owner]:
+    app = f"app-{index}"
+    return {"app": app}, Owner(kind="ReplicaSet", name=app, uid=f"replicaset-{app}")
+
+
+def _image(shape: int) -> str:
+    return f"registry.example.com/app-{shape}:v1"
+
+
+def _plain_specs(load: Load) -> list[PodSpec]:
+    requests = {CPU: 100, MEMORY: 256 * _MIB}
+    return [PodSpec(containers=(Container(image=_image(0), requests=requests),))]
+
+
+def _mixed_specs(load: Load) -> list[PodSpec]:
+    return [_mixed_spec(load, shape) for shape in range(MIXED_SHAPES)]
+
+
+def _mixed_spec(load: Load, shape: int) -> PodSpec:
+    # Constraints go by the shape's number, so that every seed has them all; sizes are drawn.
+    cpu = _MIXED_CPU[load.number("cpu", shape) % len(_MIXED_CPU)]
+    memory = _MIXED_MEMORY_MIB[load.number("memory", shape) % len(_MIXED_MEMORY_MIB)] * _MIB
+    zone = _ZONES[load.number("zone", shape) % len(_ZONES)]
+    requests = {CPU: cpu, MEMORY: memory}
+    if shape % 30 == 4:
+        requests[GPU] = 1
+    if shape % 15 == 2:
+        requests[EPHEMERAL_STORAGE] = _GIB
+    ports = (HostPort(port=8000 + shape),) if shape % 50 == 7 else ()
+    required = None
+    if shape % 10 == 6:
+        others = tuple(each for each in _ZONES if each != zone)
+        required = (_expecting(ZONE, others),)
+    preferred: tuple[PreferredTerm, ...] = ()
+    if shape % 6 == 1:
+        preferred = (
+            PreferredTerm(weight=80, term=_expecting(ZONE, (zone,))),
+            PreferredTerm(weight=20, term=_expecting(DISK, ("ssd",))),
+        )
+    tolerations: tuple[Toleration, ...] = ()
+    if shape % 8 == 3:
+        tolerations = (Toleration(key="dedicated", operator="Exists", effect="NoSchedule"),)
+    return PodSpec(
+        containers=(Container(image=_image(shape), requests=requests, ports=ports),),
+        node_selector={DISK: "ssd"} if shape % 12 == 5 else {},
+        required_node_terms=required,
+        preferred_node_terms=preferred,
+        tolerations=tolerations,
+    )
+
+
+def _expecting(label: str, values: tuple[str, ...]) -> NodeSelectorTerm:
+    return NodeSelectorTerm(expressions=(Requirement(key=label, operator="In", values=values),))
+
+
+def _tight_specs(load: Load) -> list[PodSpec]:
+    # Each size free to go anywhere and bound to each zone that has a node.
+    return [
+        PodSpec(
+            containers=(Container(requests={CPU: cpu, MEMORY: cpu * 2 * _MIB}),),
+            node_selector={ZONE: zone} if zone else {},
+        )
+        for cpu in _TIGHT_CPU
+        for zone in ("", *_ZONES[: load.node_count])
+    ]
+
+
+def _labels(index: int) -> dict[str, str]:
+    return {"kubernetes.io/hostname": f"node-{index:05d}", ZONE: _ZONES[index % len(_ZONES)]}
+
+
+def _plain_nodes(load: Load) -> Callable[[int], Node]:
+    room = {CPU: 32_000, MEMORY: 128 * _GIB, PODS: 110}
+
+    def make(index: int) -> Node:
+        labels = _labels(index)
+        return Node(name=labels["kubernetes.io/hostname"], labels=labels, allocatable=room)
+
+    return make
+
+
+def _mixed_nodes(load: Load) -> Callable[[int], Node]:
+    images = [
+        Image(names=(_image(shape),), size=(20 + load.number("image", shape) % 780) * _MIB)
+        for shape in range(MIXED_SHAPES)
+    ]
+
+    def make(index: int) -> Node:
+        labels = _labels(index)
+        labels[DISK] = "ssd" if index % 2 == 0 else "hdd"
+        cores = (16, 32, 64)[load.number("node", index) % 3]
+        room = {CPU: cores * 1000, MEMORY: cores * 4 * _GIB, PODS: 110}
+        room[EPHEMERAL_STORAGE] = 200 * _GIB
+        if index % 4 == 1:
+            room[GPU] = 8
+        held = {load.number(f"held-{index}", slot) % MIXED_SHAPES for slot in range(10)}
+        return Node(
+            name=labels["kubernetes.io/hostname"],
+            labels=labels,
+            taints=_mixed_taints(index),
+            allocatable=room,
+            images=tuple(images[shape] for shape in sorted(held)),
+        )
+
+    return make
+
+
+def _mixed_taints(index: int) -> tuple[Taint, ...]:
+    if index % 20 == 7:
+        return (Taint(key="dedicated", value="batch", effect="NoSchedule"),)
+    if index % 20 == 14:
+        return (Taint(key="example.com/old", effect="PreferNoSchedule"),)
+    return ()
+
+
+def _tight_nodes(load: Load) -> Callable[[int], Node]:
+    # Half of what all pods ask for together, but room for the largest pod.
+    demand = load.pod_count * _TIGHT_MEAN_CPU
+    cpu = max(max(_TIGHT_CPU), demand // (2 * load.node_count) // 500 * 500)
+    room = {CPU: cpu, MEMORY: cpu * 4 * _MIB, PODS: 110}
+
+    def make(index: int) -> Node:
+        labels = _labels(index)
+        return Node(name=labels["kubernetes.io/hostname"], labels=labels, allocatable=room)
+
+    return make
+
+
+_NODES = {"plain": _plain_nodes, "mixed": _mixed_nodes, "tight": _tight_nodes}
+_SPECS = {"plain": _plain_specs, "mixed": _mixed_specs, "tight": _tight_specs}

@@ -1,0 +1,128 @@
+"""API objects other than nodes and pods as the domain's (eventsched.domain.objects.registry)."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from eventsched.cluster.translate import volumes
+from eventsched.cluster.translate.fields import Field
+from eventsched.cluster.translate.node_selectors import label_map, label_selector
+from eventsched.cluster.translate.numa import node_resource_topology
+from eventsched.domain.objects.registry import (
+    AnyObject,
+    ElasticQuota,
+    Namespace,
+    PodDisruptionBudget,
+    ReplicaSet,
+    ReplicationController,
+    Service,
+    StatefulSet,
+)
+
+_NAME_LABEL = "kubernetes.io/metadata.name"
+_INT32 = 2**31
+
+
+def _place(meta: Field) -> dict[str, str]:
+    """Name and namespace of an object that lives in one."""
+    return {
+        "name": meta.get("name").needed_text(),
+        "namespace": meta.get("namespace").text() or "default",
+    }
+
+
+def _namespace(root: Field, defaults: bool) -> Namespace:
+    meta = root.get("metadata")
+    name = meta.get("name").needed_text()
+    labels = meta.get("labels").text_map()
+    if defaults:
+        labels.setdefault(_NAME_LABEL, name)  # SetDefaults_Namespace
+    return Namespace(name=name, labels=labels)
+
+
+def _service(root: Field, defaults: bool) -> Service:
+    return Service(
+        **_place(root.get("metadata")), selector=root.get("spec").get("selector").text_map()
+    )
+
+
+def _replica_set(root: Field, defaults: bool) -> ReplicaSet:
+    meta = root.get("metadata")
+    return ReplicaSet(
+        **_place(meta),
+        uid=meta.get("uid").text(),
+        selector=label_selector(root.get("spec").get("selector")),
+    )
+
+
+def _stateful_set(root: Field, defaults: bool) -> StatefulSet:
+    meta = root.get("metadata")
+    return StatefulSet(
+        **_place(meta),
+        uid=meta.get("uid").text(),
+        selector=label_selector(root.get("spec").get("selector")),
+    )
+
+
+def _replication_controller(root: Field, defaults: bool) -> ReplicationController:
+    """Its selector is a map of labels; an API server completes it from the template's labels
+    (SetDefaults_ReplicationController)."""
+    meta, spec = root.get("metadata"), root.get("spec")
+    selector = label_map(spec.get("selector"))
+    if defaults and not selector:
+        selector = label_map(spec.get("template").get("metadata").get("labels"))
+    return ReplicationController(
+        **_place(meta), uid=meta.get("uid").text(), selector=selector or None
+    )
+
+
+def _budget(root: Field, defaults: bool) -> PodDisruptionBudget:
+    status = root.get("status")
+    return PodDisruptionBudget(
+        **_place(root.get("metadata")),
+        selector=label_selector(root.get("spec").get("selector")),
+        allowed=status.get("disruptionsAllowed").integer(-_INT32, _INT32 - 1),
+        disrupted=tuple(sorted(status.get("disruptedPods").names())),
+    )
+
+
+def _elastic_quota(root: Field, defaults: bool) -> ElasticQuota:
+    limits = (root.get("spec").get(name) for name in ("min", "max"))
+    least, most = (None if each.value is None else each.resources() for each in limits)
+    return ElasticQuota(**_place(root.get("metadata")), min=least, max=most)
+
+
+Reading = Callable[[Field, bool], AnyObject]
+
+READINGS: dict[str, tuple[str, Reading]] = {
+    "Namespace": ("", _namespace),
+    "Service": ("", _service),
+    "ReplicationController": ("", _replication_controller),
+    "PersistentVolumeClaim": ("", volumes.claim),
+    "PersistentVolume": ("", volumes.volume),
+    "ReplicaSet": ("apps", _replica_set),
+    "StatefulSet": ("apps", _stateful_set),
+    "StorageClass": ("storage.k8s.io", volumes.storage_class),
+    "CSINode": ("storage.k8s.io", volumes.csi_node),
+    "CSIDriver": ("storage.k8s.io", volumes.csi_driver),
+    "CSIStorageCapacity": ("storage.k8s.io", volumes.storage_capacity),
+    "VolumeAttachment": ("storage.k8s.io", volumes.attachment),
+    "PodDisruptionBudget": ("policy", _budget),
+    "ElasticQuota": ("scheduling.x-k8s.io", _elastic_quota),
+    "NodeResourceTopology": ("topology.node.k8s.io", node_resource_topology),
+}
+"""Kind → its API group, and how an object of it is read (``defaults`` as for translate.pod)."""
+
+
+def is_read(kind: str, version: Any) -> bool:
+    """Whether scheduling reads objects of this kind and apiVersion; one that is missing is taken
+    for the right one."""
+    if kind not in READINGS:
+        return False
+    group = READINGS[kind][0]
+    return not isinstance(version, str) or not version or version.rpartition("/")[0] == group
+
+
+def read(kind: str, obj: Mapping[str, Any], where: str, *, defaults: bool) -> AnyObject:
+    """The object of a kind of READINGS. Raises InputError naming ``where``, the field and what to
+    do."""
+    return READINGS[kind][1](Field(dict(obj), where), defaults)

@@ -1,0 +1,188 @@
+"""Checked reading of parsed API objects: each value knows the way to it, for the error's text."""
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+from eventsched.domain.errors import InputError
+from eventsched.domain.objects import CPU, Resources, quantities
+from eventsched.domain.objects.texts import is_unicode, without_nul
+
+_KINDS = {dict: "a mapping", list: "a list", str: "a string", int: "a whole number"}
+_KINDS |= {bool: "true or false"}
+
+
+class Field:
+    """A value in a parsed API object, with its path.
+
+    A field that is missing or null has the value None; the reading methods then give their default,
+    as the API does. Each of them raises InputError naming object and path for a value of the wrong
+    type.
+    """
+
+    __slots__ = ("_origin", "_step", "value")
+
+    def __init__(self, value: Any, origin: "Field | str", step: str | int = "") -> None:
+        """``origin`` is the enclosing field, or for the object itself the words for file and object
+        (``pods.yaml: Pod default/a``); ``step`` is the name or index in it. The path is put
+        together for an error only: there may be tens of thousands of fields."""
+        self.value = value
+        self._origin = origin
+        self._step = step
+
+    @property
+    def where(self) -> str:
+        """File, object and path: ``pods.yaml: Pod default/a: spec.containers[0].image``."""
+        steps = []
+        field: Field | str = self
+        while isinstance(field, Field):
+            step, origin = field._step, field._origin
+            if isinstance(origin, Field):
+                steps.append(f".{step}" if isinstance(step, str) else f"[{step}]")
+            field = origin
+        path = "".join(reversed(steps)).removeprefix(".")
+        where = f"{field}: {path}" if path else field
+        return where.encode(errors="backslashreplace").decode()
+
+    def wrong(self, problem: str, remedy: str) -> InputError:
+        """The error that this field's value is wrong."""
+        return InputError(self.where, problem, remedy)
+
+    def get(self, name: str) -> "Field":
+        """The field of that name in this mapping."""
+        value = self.value
+        if value is not None:
+            value = value.get(name) if type(value) is dict else self._typed(dict)
+        return Field(value, self, name)
+
+    def items(self) -> list["Field"]:
+        """The elements of this list."""
+        if self.value is None:
+            return []
+        return [Field(each, self, i) for i, each in enumerate(self._typed(list))]
+
+    def text(self, default: str = "") -> str:
+        """This string, with U+FFFD for U+0000 (see domain/texts). Raises InputError for one that
+        is not Unicode."""
+        value = self.value
+        if value is None:
+            return default
+        return value if _is_plain(value) else self._storable(self._typed(str))
+
+    def needed_text(self) -> str:
+        """This string, which must be there and not be empty."""
+        found = self.text()
+        if not found:
+            raise self.wrong("is missing", "give it a value; the Kubernetes API requires one")
+        return found
+
+    def one_of(self, allowed: Collection[str], default: str = "") -> str:
+        """This string, which must be one of those allowed; empty counts as missing."""
+        found = self.text() or default
+        if found not in allowed:
+            names = ", ".join(name for name in allowed if name)
+            raise self.wrong(f"is {found!r}, which is not known", f"use one of {names}")
+        return found
+
+    def integer(self, lowest: int, highest: int) -> int:
+        """This whole number within bounds; 0 where it is missing."""
+        if self.value is None:
+            return 0
+        found: int = self._typed(int)
+        if not lowest <= found <= highest:
+            raise self.wrong(f"is {found}", f"use a number from {lowest} to {highest}")
+        return found
+
+    def flag(self) -> bool:
+        """This boolean; false where it is missing."""
+        return self.value is not None and bool(self._typed(bool))
+
+    def texts(self) -> tuple[str, ...]:
+        """This list of strings."""
+        if type(self.value) is list and all(map(_is_plain, self.value)):
+            return tuple(self.value)  # there may be tens of thousands
+        return tuple(each.text() for each in self.items())
+
+    def text_map(self) -> dict[str, str]:
+        """This mapping of strings, such as labels."""
+        found = self.value
+        if (
+            type(found) is dict
+            and all(map(_is_plain, found))
+            and all(map(_is_plain, found.values()))
+        ):
+            return dict(found)
+        return {self._storable(name): field.text() for name, field in self._entries()}
+
+    def resources(self) -> Resources:
+        """This mapping of quantities: cpu in millicores, bytes or counts else, beyond int64 as
+        upstream has them (``quantity.amount``). Raises InputError for a quantity outside the
+        grammar or below 0."""
+        return {
+            self._storable(name): _checked(field, quantities.amount, 1000 if name == CPU else 1)
+            for name, field in self._entries()
+        }
+
+    def names(self) -> tuple[str, ...]:
+        """The keys of this mapping."""
+        return tuple(self._storable(name) for name, _ in self._entries())
+
+    def amount(self, resource: str = "") -> int | None:
+        """This quantity, in bytes or as a count, of cpu in millicores, at most 2**63 - 1; None
+        where it is missing. Raises InputError as ``resources`` does."""
+        return (
+            None
+            if self.value is None
+            else _checked(self, quantities.parse, 1000 if resource == CPU else 1)
+        )
+
+    def _entries(self) -> list[tuple[str, "Field"]]:
+        if self.value is None:
+            return []
+        entries = self._typed(dict).items()
+        for name, _ in entries:
+            if not isinstance(name, str):
+                raise self.wrong(f"has the key {name!r}, not a string", "put the key in quotes")
+        return [(name, Field(each, self, name)) for name, each in entries]
+
+    def _storable(self, text: str) -> str:
+        if not is_unicode(text):
+            raise self.wrong(
+                f"holds half of a surrogate pair ({_shown(text)})",
+                "write the character itself, or both halves",
+            )
+        return without_nul(text)
+
+    def _typed(self, kind: type) -> Any:
+        # Exactly this type: to isinstance, true would be a whole number.
+        if type(self.value) is kind:
+            return self.value
+        remedy = f"write {_KINDS[kind]} here"
+        if kind is str and isinstance(self.value, bool | int | float):
+            remedy = "put the value in quotes"
+        raise self.wrong(f"is not {_KINDS[kind]} ({_shown(self.value)})", remedy)
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a value is a text of which nothing has to be checked."""
+    return type(value) is str and value.isascii() and "\0" not in value
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+def _checked(field: Field, read: Callable[[str | int | float, int], int], scale: int) -> int:
+    if type(field.value) not in (str, int, float):
+        raise field.wrong(
+            f"is not a quantity ({_shown(field.value)})",
+            "write a number with an optional suffix, such as 500m or 2Gi",
+        )
+    try:
+        amount = read(field.value, scale)
+    except InputError as error:
+        raise field.wrong(f"{_shown(field.value)} {error.problem}", error.remedy) from error
+    # An amount beyond int64 may have wrapped around: its sign is the text's.
+    if amount < 0 and quantities.parse(field.value) < 0:
+        raise field.wrong(f"is negative ({field.value})", "write a quantity of 0 or more")
+    return amount

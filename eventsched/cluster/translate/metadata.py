@@ -1,0 +1,91 @@
+"""What API objects of all kinds have in their metadata: identity, annotations, owner, times."""
+
+import re
+from datetime import UTC, datetime, timedelta
+from hashlib import sha1
+from uuid import UUID
+
+from eventsched.cluster.translate.fields import Field
+from eventsched.domain.objects import Owner
+
+DROPPED_ANNOTATIONS = frozenset(
+    {
+        # The whole manifest, with env, args and commands in it, which a log must never hold.
+        "kubectl.kubernetes.io/last-applied-configuration",
+        # Written by networks and node agents, large or often, and no part of any decision.
+        "k8s.v1.cni.cncf.io/network-status",
+        "k8s.v1.cni.cncf.io/networks-status",
+        "cni.projectcalico.org/containerID",
+        "cni.projectcalico.org/podIP",
+        "cni.projectcalico.org/podIPs",
+        "node.alpha.kubernetes.io/ttl",
+    }
+)
+"""Annotations that are not kept: large, noisy or unfit to be stored."""
+
+_PODS_WITHOUT_UID = UUID("5c6e8c2e-3f5b-5d0a-9a57-6f1f3f0f7d11")
+_CANONICAL = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
+"""How a UUID writes itself: to match it takes a fifth of the time of making one."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def pod_uid(namespace: str, name: str) -> str:
+    """The uid of a pod that was given none, or no UUID: a version 5 UUID of namespace and name."""
+    # uuid.uuid5 written out: a third of its time, which counts in loads of 100,000 pods.
+    text = _PODS_WITHOUT_UID.bytes + f"{namespace}/{name}".encode()
+    digest = bytearray(sha1(text, usedforsecurity=False).digest()[:16])
+    digest[6] = digest[6] & 0x0F | 0x50
+    digest[8] = digest[8] & 0x3F | 0x80
+    found = digest.hex()
+    return f"{found[:8]}-{found[8:12]}-{found[12:16]}-{found[16:20]}-{found[20:]}"
+
+
+def uid_of(given: str, namespace: str, name: str) -> str:
+    """A pod's uid where that is a UUID; the log's columns hold nothing else (design 9.18)."""
+    if _CANONICAL.fullmatch(given):
+        return given
+    try:
+        return str(UUID(given))
+    except ValueError:
+        return pod_uid(namespace, name)
+
+
+def annotations(meta: Field) -> dict[str, str]:
+    """The annotations that are kept."""
+    found = meta.get("annotations").text_map()
+    return {name: value for name, value in found.items() if name not in DROPPED_ANNOTATIONS}
+
+
+_SETS = {"ReplicationController": "v1", "ReplicaSet": "apps/v1", "StatefulSet": "apps/v1"}
+"""Built-in kinds that pods may belong to, and their apiVersion."""
+
+
+def owner(meta: Field) -> Owner | None:
+    """The owner that is the object's controller; None where it has none."""
+    for reference in meta.get("ownerReferences").items():
+        if reference.get("controller").flag():
+            kind = reference.get("kind").needed_text()
+            version = reference.get("apiVersion").text()
+            return Owner(
+                kind=kind,
+                name=reference.get("name").needed_text(),
+                uid=reference.get("uid").text(),
+                foreign=bool(version) and version != _SETS.get(kind, version),
+            )
+    return None
+
+
+def instant(field: Field) -> int:
+    """Microseconds since 1970 of an RFC 3339 time; 0 where it is missing."""
+    written = field.text()
+    if not written:
+        return 0
+    try:
+        moment = datetime.fromisoformat(written)
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        raise field.wrong(
+            f"{written!r} is not an RFC 3339 time", "write it as in 2026-01-31T12:00:00Z"
+        )
+    return (moment - _EPOCH) // timedelta(microseconds=1)

@@ -1,0 +1,388 @@
+"""Nodes as columns: one row a node, numpy arrays over all rows, derived indexes over their values.
+
+Part of SchedulerState, changed only by its ``apply``. Plugins see it through a NodeView
+(node_views.py): all rows or some of them. A row is never used again after its node is gone, so a
+row number in the log means the same node for ever.
+"""
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eventsched.domain.int64 import wrapped
+from eventsched.domain.journal import Journal, Rows
+from eventsched.domain.nodes.host_ports import HostPortUse
+from eventsched.domain.nodes.pod_counts import DomainIndex, PodQuery, Tallies, Tally
+from eventsched.domain.nodes.samples import Samples
+from eventsched.domain.nodes.volumes_in_use import VolumeUse
+from eventsched.domain.objects import (
+    CPU,
+    EPHEMERAL_STORAGE,
+    MEMORY,
+    PODS,
+    Node,
+    Pod,
+    PodSpec,
+    Resources,
+    is_scalar,
+)
+from eventsched.domain.objects.pod_requests import of as requests_of
+
+Int64s = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+_FIRST_CAPACITY = 64
+_SELECTIONS = 4096
+"""Combinations of resources that are remembered."""
+
+ALLOCATABLE, REQUESTED, NONZERO = range(3)
+"""The books of a NodeTable: what nodes offer; what their pods request; the same, but for cpu and
+memory a container that asks for nothing counts with the default (upstream:
+NodeInfo.NonZeroRequested)."""
+
+
+class Vocabulary:
+    """A column of hashable values stored as small numbers: a question about a value is answered
+    once for each distinct value and then spread over the rows."""
+
+    def __init__(self, values: list[Hashable], capacity: int) -> None:
+        self.values: list[Hashable] = []
+        self._known: dict[Hashable, int] = {}
+        self.ids = np.zeros(capacity, dtype=np.intp)
+        self._integers: Int64s = np.zeros(0, dtype=np.int64)
+        for row, value in enumerate(values):
+            self.put(row, value)
+
+    def put(self, row: int, value: Hashable) -> None:
+        """Sets the row's value."""
+        number = self._known.setdefault(value, len(self._known))
+        if number == len(self.values):
+            self.values.append(value)
+        self.ids[row] = number
+
+    def number(self, value: Hashable) -> int:
+        """The number that stands for a value in ``ids``, -1 where no row has ever had it."""
+        return self._known.get(value, -1)
+
+    def answer(self, rows: Rows, question: Callable[[Any], int]) -> Int64s:
+        """int64[n]: the question's answer for each row's value."""
+        ids = self.ids[rows]
+        if len(rows) < len(self.values):
+            answers = {number: question(self.values[number]) for number in set(ids.tolist())}
+            return np.array([answers[number] for number in ids.tolist()], dtype=np.int64)
+        return np.array([question(value) for value in self.values], dtype=np.int64)[ids]
+
+    @property
+    def integers(self) -> Int64s:
+        """int64[values]: the values of a column of integers, by number; 0 for a node that is gone.
+        Not to be written to."""
+        known = len(self._integers)
+        if known < len(self.values):
+            fresh = np.array([value or 0 for value in self.values[known:]], dtype=np.int64)
+            self._integers = np.concatenate([self._integers, fresh])
+        return self._integers
+
+
+class _Share(NamedTuple):
+    """What a pod takes of a node. ``load`` is int64[2, resource], what it adds to the books
+    REQUESTED and NONZERO; ``other`` is what it requests of resources that have no column. It holds
+    while the columns are those of ``made_for``."""
+
+    made_for: object
+    load: Int64s
+    other: Resources
+
+
+class NodeTable:
+    """All nodes as columns. ``books`` is int64[row, book, resource] in millicores, bytes and counts
+    (pods count as a resource); ``resource_index`` finds a resource in it, empty columns may follow.
+    A row's numbers lie together, because most questions are about the few rows that changed. Only
+    what some node has offered has a column: pods may name any number of resources."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.rows: dict[str, int] = {}
+        self.nodes: list[Node | None] = []
+        self.usage_journal = Journal()
+        self.node_journal = Journal()
+        self.image_version = 0
+        self.samples = Samples()
+        self.resource_index: dict[str, int] = {CPU: 0, MEMORY: 1, EPHEMERAL_STORAGE: 2, PODS: 3}
+        self._capacity = _FIRST_CAPACITY
+        self.alive: Bools = np.zeros(self._capacity, dtype=bool)
+        self.unschedulable: Bools = np.zeros(self._capacity, dtype=bool)
+        self.books: Int64s = np.zeros((self._capacity, 3, 4), dtype=np.int64)
+        self.totals: Int64s = np.zeros((2, 4), dtype=np.int64)
+        """int64[book, resource]: the sums of the books ALLOCATABLE and REQUESTED over all rows."""
+        self.unoffered: dict[int, Resources] = {}
+        """Row → what its pods request of resources that have no column; int64, as in the books."""
+        self._columns = object()
+        """Another one whenever there is a new column."""
+        self._selections: dict[tuple[str, ...], slice | Rows] = {}
+        self._derived: dict[Hashable, Vocabulary] = {}
+        self._readers: dict[Hashable, Callable[[Node], Hashable]] = {}
+        self._label_names: set[str] = set()
+        self._no_label = (Vocabulary([None], self._capacity), Vocabulary([""], self._capacity))
+        self._images: dict[str, dict[int, int]] = {}
+        self.residents: list[dict[str, Pod]] = []
+        """The pods on each row by uid, in the order in which they came."""
+        self.tallies = Tallies()
+        self.volumes = VolumeUse()
+        self.host_ports = HostPortUse()
+        self._domains = DomainIndex()
+        self._every_row: Rows = np.zeros(0, dtype=np.intp)
+
+    @property
+    def size(self) -> int:
+        """Rows in use, those of nodes that are gone included."""
+        return len(self.names)
+
+    @property
+    def live(self) -> int:
+        """Nodes that exist."""
+        return len(self.rows)
+
+    # --- changes, called by SchedulerState.apply only -------------------------------------
+
+    def add(self, node: Node) -> int:
+        """Gives the node a new row and returns it. Raises KeyError if its name is in use."""
+        if node.name in self.rows:
+            raise KeyError(node.name)
+        row = len(self.names)
+        if row == self._capacity:
+            self._grow(self._capacity * 2)
+        self.names.append(node.name)
+        self.nodes.append(None)
+        self.residents.append({})
+        self.rows[node.name] = row
+        self.alive[row] = True
+        self._write(row, node)
+        return row
+
+    def update(self, node: Node) -> int:
+        """Replaces what is known of a node; its pods stay. Returns its row."""
+        row = self.rows[node.name]
+        self._write(row, node)
+        return row
+
+    def remove(self, name: str) -> int:
+        """Takes a node out; its row stays, dead. Returns the row."""
+        row = self.rows.pop(name)
+        self._put_images(row, None)
+        self._offer(row, -1)
+        self.books[row, ALLOCATABLE] = 0
+        self.nodes[row] = None
+        self.alive[row] = False
+        self.node_journal.touch(row)
+        return row
+
+    def place(self, row: int, pod: Pod, sign: int = 1) -> None:
+        """Takes a pod in on a row, with what it requests, its host ports and its part in all
+        counts; or takes it off (``sign`` -1)."""
+        _, load, other = self._share(pod.spec)
+        if sign > 0:
+            self.residents[row][pod.uid] = pod
+        else:
+            del self.residents[row][pod.uid]
+            load = -load
+        self.books[row, REQUESTED:, : load.shape[1]] += load
+        self.totals[REQUESTED, : load.shape[1]] += load[0]
+        if other:
+            self._request_unoffered(row, other, sign)
+        if pod.spec.host_ports:
+            self.host_ports.place(row, pod.spec.host_ports, sign)
+        self.tallies.place(row, pod, sign, self._capacity)
+        if pod.volumes:
+            self.volumes.place(row, pod, sign)
+        self.usage_journal.touch(row)
+
+    def replace(self, row: int, old: Pod, new: Pod) -> None:
+        """Puts a pod on a row into the place of itself, of equal spec and volumes: what it takes
+        of the node stays, how it counts may not. It goes to the end of the row."""
+        residents = self.residents[row]
+        del residents[old.uid]
+        residents[new.uid] = new
+        for pod, sign in ((old, -1), (new, 1)):
+            self.tallies.place(row, pod, sign, self._capacity)
+            if pod.volumes:
+                self.volumes.place(row, pod, sign)
+        self.usage_journal.touch(row)
+
+    def load(self, spec: PodSpec) -> Int64s:
+        """int64[2, n]: what a pod adds to the first n columns of REQUESTED and NONZERO; to those
+        that follow it adds nothing."""
+        return self._share(spec).load
+
+    def resource(self, name: str) -> int:
+        """The index of a resource in the books, made when a node first offers it."""
+        index = self.resource_index.get(name)
+        if index is None:
+            index = self.resource_index[name] = len(self.resource_index)
+            if index == self.books.shape[2]:
+                self.books = np.concatenate([self.books, np.zeros_like(self.books)], axis=2)
+                self.totals = np.concatenate([self.totals, np.zeros_like(self.totals)], axis=1)
+            self._columns = object()
+            for row in [row for row, amounts in self.unoffered.items() if name in amounts]:
+                self.books[row, REQUESTED:, index] = self.unoffered[row].pop(name)
+                if not self.unoffered[row]:
+                    del self.unoffered[row]
+            self.totals[REQUESTED, index] = self.books[:, REQUESTED, index].sum()
+        return index
+
+    def overbooked(self, rows: Sequence[int]) -> int:
+        """On how many of some rows the pods request more of something than the node has."""
+        books = self.books[np.array(rows, dtype=np.intp)]
+        over: list[bool] = np.any(books[:, REQUESTED] > books[:, ALLOCATABLE], axis=1).tolist()
+        return sum(
+            more or any(amount > 0 for amount in self.unoffered.get(row, {}).values())
+            for row, more in zip(rows, over, strict=True)
+        )
+
+    def selection(self, resources: tuple[str, ...]) -> slice | Rows | None:
+        """How to find resources along an axis of ``books``; None where one has no column."""
+        found = self._selections.get(resources)
+        if found is None and all(name in self.resource_index for name in resources):
+            index = [self.resource_index[name] for name in resources]
+            if index == list(range(index[0], index[0] + len(index))):
+                found = slice(index[0], index[-1] + 1)
+            else:
+                found = np.array(index, dtype=np.intp)
+            if len(self._selections) >= _SELECTIONS:
+                self._selections.clear()
+            self._selections[resources] = found
+        return found
+
+    def _share(self, spec: PodSpec) -> _Share:
+        """Kept with the spec, and gone with it."""
+        found: _Share | None = spec.__dict__.get("_share")
+        if found is None or found.made_for is not self._columns:
+            found = spec.__dict__["_share"] = self._computed_share(spec)
+        return found
+
+    def _computed_share(self, spec: PodSpec) -> _Share:
+        requests, known = requests_of(spec), self.resource_index
+        load = np.zeros((2, len(known)), dtype=np.int64)
+        other: Resources = {}
+        for name, amount in requests.effective.items():
+            if name in known:
+                load[:, known[name]] = amount
+            elif amount:
+                other[name] = amount
+        load[1, known[CPU]] = requests.nonzero_cpu
+        load[1, known[MEMORY]] = requests.nonzero_memory
+        load[:, known[PODS]] = 1
+        return _Share(self._columns, load, other)
+
+    def _request_unoffered(self, row: int, amounts: Resources, sign: int) -> None:
+        held = self.unoffered.setdefault(row, {})
+        for name, amount in amounts.items():
+            held[name] = wrapped(held.get(name, 0) + sign * amount)
+            if not held[name]:
+                del held[name]
+        if not held:
+            del self.unoffered[row]
+
+    def _write(self, row: int, node: Node) -> None:
+        self._offer(row, -1)
+        self.books[row, ALLOCATABLE] = 0
+        for name, amount in node.allocatable.items():
+            if name in (CPU, MEMORY, EPHEMERAL_STORAGE, PODS) or is_scalar(name):
+                index = self.resource(name)
+                # A number of pods that has wrapped around leaves no room; less than 0 is the same.
+                room = max(amount, 0) if name == PODS else amount
+                self.books[row, ALLOCATABLE, index] = room
+        self._offer(row, 1)
+        self.unschedulable[row] = node.unschedulable
+        self._put_images(row, node)
+        self._label_names.update(node.labels)
+        self.nodes[row] = node
+        for key, vocabulary in self._derived.items():
+            vocabulary.put(row, self._readers[key](node))
+        self.node_journal.touch(row)
+
+    def _offer(self, row: int, sign: int) -> None:
+        self.totals[ALLOCATABLE] += sign * self.books[row, ALLOCATABLE]
+
+    def _put_images(self, row: int, node: Node | None) -> None:
+        before = self.nodes[row]
+        if (before.images if before else ()) == (node.images if node else ()):
+            if node is None or before is None:
+                self.image_version += 1  # a node more or less changes how far images have spread
+            return
+        self.image_version += 1
+        for image in before.images if before else ():
+            for name in image.names:
+                holders = self._images.get(name, {})
+                if holders.pop(row, None) is not None and not holders:
+                    del self._images[name]
+        for image in node.images if node else ():
+            for name in image.names:
+                self._images.setdefault(name, {})[row] = image.size
+
+    def _grow(self, capacity: int) -> None:
+        def wider(old: NDArray[Any]) -> NDArray[Any]:
+            new = np.zeros((*old.shape[:-1], capacity), dtype=old.dtype)
+            new[..., : old.shape[-1]] = old
+            return new
+
+        self.alive, self.unschedulable = wider(self.alive), wider(self.unschedulable)
+        books = np.zeros((capacity, *self.books.shape[1:]), dtype=np.int64)
+        books[: len(self.books)] = self.books
+        self.books = books
+        for vocabulary in (*self._derived.values(), *self._no_label):
+            vocabulary.ids = wider(vocabulary.ids)
+        self.tallies.grow(capacity)
+        self._capacity = capacity
+
+    @property
+    def every_row(self) -> Rows:
+        """intp[size]: 0, 1, 2…; not to be written to."""
+        if len(self._every_row) != self.size:
+            self._every_row = np.arange(self.size, dtype=np.intp)
+        return self._every_row
+
+    # --- questions ------------------------------------------------------------------------
+
+    def image_holders(self, name: str) -> dict[int, int]:
+        """Row → size in bytes, for the nodes that hold the image of that exact name."""
+        return self._images.get(name, {})
+
+    def vocabulary(self, key: Hashable, read: Callable[[Node], Hashable]) -> Vocabulary:
+        """The derived column ``key`` whose value on each node is ``read(node)``; built at the first
+        question and kept up to date from then on."""
+        found = self._derived.get(key)
+        if found is None:
+            values = [read(node) if node is not None else None for node in self.nodes]
+            found = self._derived[key] = Vocabulary(values, self._capacity)
+            self._readers[key] = read
+        return found
+
+    def count(self, query: PodQuery) -> Tally:
+        """How many of the pods on each row a query selects; made at the first question."""
+        residents = ((row, pods.values()) for row, pods in enumerate(self.residents) if pods)
+        return self.tallies.count(query, residents, self._capacity)
+
+    def label(self, name: str, *, blank: bool = False) -> Vocabulary:
+        """The column of a label's values; where a node does not have it None, or with ``blank`` the
+        empty text. A label that no node ever had has no column of its own: pods may name any."""
+        if name not in self._label_names:
+            return self._no_label[blank]
+        if blank:
+            return self.vocabulary(("label", name, ""), lambda node: node.labels.get(name, ""))
+        return self.vocabulary(("label", name), lambda node: node.labels.get(name))
+
+    def domain_sums(
+        self, key: Hashable, tally: Tally, label: str, eligible: Bools | None = None,
+        *, blank: bool = False,
+    ) -> Int64s:  # fmt: skip
+        """int64[values of the label]: the tally's sum over the rows of each topology domain, of
+        those only that are ``eligible`` (bool[size]). ``key`` names the tally and what makes a row
+        eligible: the sums are kept under it, and follow each placement while the nodes stay.
+        ``blank`` as for ``label``."""
+        domains = self.label(label, blank=blank)
+        return self._domains.sums(
+            (key, label, blank), self.node_journal.end, tally, domains.ids[: self.size],
+            len(domains.values), eligible,
+        )  # fmt: skip

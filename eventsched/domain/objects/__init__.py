@@ -1,0 +1,66 @@
+"""Kubernetes objects as values: only the fields that scheduling reads, frozen.
+
+Start with ``core`` (pods, nodes and their parts), then ``registry`` (all other objects). Quantities
+are integers: cpu in millicores, memory and storage in bytes. Every package may import this one; it
+imports only ``eventsched.domain``. Plugin authors import the names below from the package itself.
+"""
+
+from eventsched.domain.objects.core import (
+    CPU,
+    EPHEMERAL_STORAGE,
+    MEMORY,
+    PODS,
+    AffinityTerm,
+    Container,
+    Frozen,
+    HostPort,
+    Image,
+    Node,
+    NodeSelectorTerm,
+    Owner,
+    Pod,
+    PodSpec,
+    PodVolume,
+    PreferredTerm,
+    Requirement,
+    Resources,
+    Selector,
+    SpreadConstraint,
+    Taint,
+    Toleration,
+    WeightedAffinityTerm,
+    canonical,
+    intern,
+    is_extended,
+    is_scalar,
+)
+
+__all__ = [
+    "CPU",
+    "EPHEMERAL_STORAGE",
+    "MEMORY",
+    "PODS",
+    "AffinityTerm",
+    "Container",
+    "Frozen",
+    "HostPort",
+    "Image",
+    "Node",
+    "NodeSelectorTerm",
+    "Owner",
+    "Pod",
+    "PodSpec",
+    "PodVolume",
+    "PreferredTerm",
+    "Requirement",
+    "Resources",
+    "Selector",
+    "SpreadConstraint",
+    "Taint",
+    "Toleration",
+    "WeightedAffinityTerm",
+    "canonical",
+    "intern",
+    "is_extended",
+    "is_scalar",
+]

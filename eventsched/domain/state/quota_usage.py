@@ -1,0 +1,237 @@
+"""ElasticQuotas and what their namespaces use of them.
+
+Part of SchedulerState. What is used follows each pod that comes to a node, or gets it reserved, and
+each one that leaves; nothing of it is stored, so a restart and a replay have the same. The rules
+are those of sigs.k8s.io/scheduler-plugins, pkg/capacityscheduling/elasticquota.go. There a pod that
+was on a node before its quota came is only counted after a restart; here it always is.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping
+
+from eventsched.domain.int64 import LARGEST, wrapped
+from eventsched.domain.objects import (
+    CPU,
+    EPHEMERAL_STORAGE,
+    MEMORY,
+    Pod,
+    PodSpec,
+    Resources,
+    is_scalar,
+)
+from eventsched.domain.objects.pod_requests import of_containers
+from eventsched.domain.objects.registry import ElasticQuota, Registry
+from eventsched.domain.state.pod_state import PodState
+
+STANDARD = (CPU, MEMORY, EPHEMERAL_STORAGE)
+"""Resources that are always compared: of what a quota does not name it allows none."""
+_UNLIMITED = dict.fromkeys(STANDARD, LARGEST)
+_NOTHING: Resources = {}
+
+
+def request(spec: PodSpec) -> Resources:
+    """What a pod counts with (upstream: computePodResourceRequest). Made once for each shape of
+    pod."""
+    found: Resources | None = spec.__dict__.get("_quota_request")
+    if found is None:
+        total = of_containers(spec)
+        found = {name: total[name] for name in total if name in STANDARD or is_scalar(name)}
+        spec.__dict__["_quota_request"] = found
+    return found
+
+
+def _add(total: Resources, more: Mapping[str, int], sign: int = 1) -> None:
+    for name, amount in more.items():
+        total[name] = total.get(name, 0) + sign * amount
+
+
+def is_over(
+    scalars: Iterable[str], amount: Callable[[str], int], limit: Mapping[str, int], unnamed: int
+) -> bool:
+    """Whether an amount is above its limit: of cpu, memory and ephemeral storage, and of those of
+    ``scalars``, for which ``unnamed`` is the limit if none is named (upstream: cmp2). Sums wrap at
+    64 bits, as there."""
+    for name in STANDARD:
+        if wrapped(amount(name)) > limit.get(name, 0):
+            return True
+    return any(
+        wrapped(amount(name)) > limit.get(name, unnamed) for name in scalars if name not in STANDARD
+    )
+
+
+class Space:
+    """What is on nodes of a namespace's pods: ``used`` (without zeros), the pods by uid, and how
+    many there are of each priority."""
+
+    __slots__ = ("members", "priorities", "used")
+
+    def __init__(self) -> None:
+        self.used: Resources = {}
+        self.members: dict[str, PodState] = {}
+        self.priorities: Counter[int] = Counter()
+
+
+class Quotas:
+    """All quotas, one a namespace: of several in a namespace the one whose name is first."""
+
+    def __init__(self, registry: Registry, pods: Mapping[str, PodState]) -> None:
+        self._registry, self._pods = registry, pods
+        self._spaces: dict[str, Space] | None = None
+        """None until there is a quota."""
+        self._version: tuple[int, ...] = ()
+        self._quotas: dict[str, ElasticQuota] = {}
+        self._used: Resources = {}
+        self._min: Resources = {}
+
+    # --- changes, called by SchedulerState.apply only -------------------------------------
+
+    def place(self, state: PodState, sign: int) -> None:
+        """A pod has come to a node, or (``sign`` -1) leaves it."""
+        if self._spaces is None:
+            return
+        self._book(self._spaces, state, sign)
+        if state.pod.namespace in self._quotas:
+            _follow(self._used, request(state.pod.spec), sign)
+
+    def _book(self, spaces: dict[str, Space], state: PodState, sign: int) -> None:
+        pod = state.pod
+        space = spaces.get(pod.namespace)
+        if space is None:
+            space = spaces[pod.namespace] = Space()
+        _follow(space.used, request(pod.spec), sign)
+        space.priorities[pod.priority] += sign
+        if not space.priorities[pod.priority]:
+            del space.priorities[pod.priority]
+        if sign > 0:
+            space.members[pod.uid] = state
+        else:
+            del space.members[pod.uid]
+            if not space.members:
+                del spaces[pod.namespace]
+
+    # --- questions ------------------------------------------------------------------------
+
+    def of(self, namespace: str) -> ElasticQuota | None:
+        """A namespace's quota."""
+        self._refresh()
+        return self._quotas.get(namespace)
+
+    def used(self, namespace: str) -> Mapping[str, int]:
+        """What a namespace's pods use, if there is any quota."""
+        return self.space(namespace).used
+
+    def space(self, namespace: str) -> Space:
+        """A namespace's pods; not to be written to."""
+        self._refresh()
+        found = None if self._spaces is None else self._spaces.get(namespace)
+        return Space() if found is None else found
+
+    def usage(self) -> "Usage":
+        """What is used now, to try things on."""
+        self._refresh()
+        return Usage(self)
+
+    def namespaces(self) -> Collection[str]:
+        """The namespaces that have a quota."""
+        self._refresh()
+        return self._quotas
+
+    @property
+    def total(self) -> tuple[Mapping[str, int], Mapping[str, int]]:
+        """What all namespaces with a quota use together, and what they are guaranteed together."""
+        self._refresh()
+        return self._used, self._min
+
+    def _refresh(self) -> None:
+        version = self._registry.version(ElasticQuota)
+        if version == self._version:
+            return
+        self._version = version
+        self._quotas = {}
+        for quota in self._registry.all(ElasticQuota).values():
+            first = self._quotas.get(quota.namespace)
+            if first is None or quota.name < first.name:
+                self._quotas[quota.namespace] = quota
+        if self._quotas and self._spaces is None:
+            self._spaces = {}
+            for state in self._pods.values():
+                if state.home:
+                    self._book(self._spaces, state, 1)
+        self._used, self._min = {}, {}
+        for namespace, quota in self._quotas.items():
+            _add(self._min, quota.min or _NOTHING)
+            for name, amount in self.used(namespace).items():
+                self._used[name] = self._used.get(name, 0) + amount
+
+
+def _follow(used: Resources, amounts: Mapping[str, int], sign: int) -> None:
+    for name, amount in amounts.items():
+        now = used.get(name, 0) + sign * amount
+        if now:
+            used[name] = now
+        else:
+            used.pop(name, None)
+
+
+class Usage:
+    """What is used with some pods taken off, of quotas as they are now."""
+
+    def __init__(self, quotas: Quotas) -> None:
+        self._quotas = quotas
+        self._limited = quotas.namespaces()
+        self._less: dict[str, Resources] = {}
+        self._less_in_all: Resources = {}
+
+    def take(self, pod: Pod, sign: int = 1) -> None:
+        """Takes a pod off, or (``sign`` -1) puts it back."""
+        if pod.namespace not in self._limited:
+            return
+        amounts = request(pod.spec)
+        _add(self._less.setdefault(pod.namespace, {}), amounts, sign)
+        _add(self._less_in_all, amounts, sign)
+
+    def is_over_min(self, namespace: str) -> bool:
+        """Whether a namespace with a quota borrows (upstream: usedOverMin)."""
+        quota = self._quotas.of(namespace)
+        assert quota is not None
+        used, less = self._of(namespace)
+        return is_over(
+            used, lambda name: used.get(name, 0) - less.get(name, 0), quota.min or _NOTHING, 0
+        )
+
+    def is_over_min_with(self, namespace: str, more: Mapping[str, int]) -> bool:
+        """Whether it would with so much more; of extended resources only those count that are asked
+        for (upstream: usedOverMinWith)."""
+        quota = self._quotas.of(namespace)
+        assert quota is not None
+        return self._is_over_with(namespace, more, quota.min or _NOTHING, 0)
+
+    def is_over_max_with(self, namespace: str, more: Mapping[str, int]) -> bool:
+        """Whether it would use more than it may (upstream: usedOverMaxWith)."""
+        quota = self._quotas.of(namespace)
+        assert quota is not None
+        limit = _UNLIMITED if quota.max is None else quota.max
+        return self._is_over_with(namespace, more, limit, LARGEST)
+
+    def is_over_all_with(self, more: Mapping[str, int]) -> bool:
+        """Whether all namespaces with quotas together would use more than what all of them are
+        guaranteed (upstream: aggregatedUsedOverMinWith)."""
+        (used, limit), less = self._quotas.total, self._less_in_all
+
+        def amount(name: str) -> int:
+            return used.get(name, 0) - less.get(name, 0) + more.get(name, 0)
+
+        return is_over(more, amount, limit, 0) or is_over(used, amount, limit, 0)
+
+    def _is_over_with(
+        self, namespace: str, more: Mapping[str, int], limit: Mapping[str, int], unnamed: int
+    ) -> bool:
+        used, less = self._of(namespace)
+
+        def amount(name: str) -> int:
+            return used.get(name, 0) - less.get(name, 0) + more.get(name, 0)
+
+        return is_over(more, amount, limit, unnamed)
+
+    def _of(self, namespace: str) -> tuple[Mapping[str, int], Mapping[str, int]]:
+        return self._quotas.used(namespace), self._less.get(namespace, _NOTHING)

@@ -1,0 +1,362 @@
+"""The scheduler's state and ``apply``, the only code that changes it.
+
+Live runs apply each record as it is made; a restart or a replay applies the same records as they
+are read. Heaps, caches and column digests are derived elsewhere and hold nothing of their own.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from eventsched.domain import records
+from eventsched.domain.objects import Pod
+from eventsched.domain.objects.registry import TYPES, NodeResourceTopology
+from eventsched.domain.records import Outcome, Record
+from eventsched.domain.records.extender_questions import Consultation
+from eventsched.domain.records.stimuli import in_force, serves, work_budget
+from eventsched.domain.records.verdicts import ScoreColumn, Verdict
+from eventsched.domain.state.digest import digest_of
+from eventsched.domain.state.pod_places import PodPlaces
+from eventsched.domain.state.pod_state import PodState
+from eventsched.domain.state.preemptions import Eviction, Preemptions
+from eventsched.domain.state.reservations import Reservation
+
+__all__ = ["PodState", "SchedulerState"]
+
+_CONSEQUENTIAL = (
+    records.WatchRelisted, records.BindSucceeded, records.BindFailed, records.BindRetried,
+    records.BindVoided, records.WriteFailed, records.MemoryForgotten, records.TimePassed,
+    records.NodeOvercommitted, records.ExtenderInquired,
+)  # fmt: skip
+"""Facts whose consequences are events of their own."""
+
+
+class SchedulerState(PodPlaces):
+    """Everything that decisions depend on, folded from the log."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 0
+        self.seed = ""
+        self.timeline = ""
+        """The database's history that the log goes on with; "" where that cannot change."""
+        self.in_force = ""
+        """A digest of the configuration, plugins and engine that decisions are made with."""
+        self.flags: tuple[int, ...] = ()
+        """The behaviours in force (behaviours.py)."""
+        self.serves = ""
+        """The profile that other schedulers are answered with; where there is one no pod is
+        scheduled here."""
+        self.work_budget = 0
+        """Units of work that an attempt may take at most; 0 where there is no bound."""
+        self.order = 0
+        """Moves between queues so far."""
+        self.position = 0
+        """Records applied so far."""
+        self.next_start = 0
+        """The node that the next search begins with that may stop early (upstream:
+        nextStartNodeIndex)."""
+        self.preemptions = Preemptions()
+        self.consultation: Consultation | None = None
+        """What extenders were asked for the attempt under way."""
+        self.overruns: list[records.PluginOverran] = []
+        """Calls of plugins that are not made, as they take too long."""
+        self.reservations: dict[str, Reservation] = {}
+        self.memory: dict[str, dict[str, Any]] = {}
+        self.verdicts: list[Verdict | None] = [None]
+        self.verdict_numbers: dict[Verdict, int] = {}
+        self.scorings: list[tuple[ScoreColumn, ...]] = [()]
+        self.scoring_numbers: dict[tuple[ScoreColumn, ...], int] = {}
+        self._branches: dict[type[Record], Callable[[Any], None]] = {
+            records.StreamStarted: self._stream_started,
+            records.TermBegan: self._term_began,
+            records.HistoryLost: self._history_lost,
+            records.NodeAdded: self._node_added,
+            records.NodeUpdated: self._node_updated,
+            records.NodeDeleted: self._node_deleted,
+            records.PodAdded: self._pod_added,
+            records.PodUpdated: self._pod_updated,
+            records.PodDeleted: self._pod_deleted,
+            records.ObjectChanged: self._object_changed,
+            records.ObjectDeleted: self._object_deleted,
+            records.EvictionSucceeded: self._eviction_succeeded,
+            records.EvictionFailed: self._eviction_failed,
+            records.WriteSucceeded: self._write_succeeded,
+            records.PluginOverran: self.overruns.append,
+            records.SamplesTaken: self.nodes.samples.take,
+            records.ExtenderAnswered: self._extender_answered,
+            records.ExtenderAsked: self._extender_asked,
+            records.ExtenderReplied: self._extender_replied,
+            records.VerdictDefined: self._verdict_defined,
+            records.ScoringDefined: self._scoring_defined,
+            records.PodQueued: self._pod_queued,
+            records.PodDecided: self._pod_decided,
+            records.PermitGranted: self._permit_granted,
+            records.PreparationIntended: self._preparation_intended,
+            records.BindIntended: self._bind_intended,
+            records.PodUnreserved: self._pod_unreserved,
+            records.PodSkipped: self._pod_skipped,
+            records.PodBound: self._pod_bound,
+            records.PreemptionDecided: self._preemption_decided,
+            records.NominationCleared: self._nomination_cleared,
+            records.MemoryChanged: self._memory_changed,
+            **dict.fromkeys(_CONSEQUENTIAL, self._nothing),
+        }
+
+    def apply(self, record: Record, at: int) -> None:
+        """Makes one record's change. ``at`` is its time in microseconds; time never goes back.
+        Raises KeyError for a record that does not fit the state: the log is not what it says."""
+        if at > self.now:
+            self.now = at
+            self.nodes.samples.advance(at)
+        self._branches[type(record)](record)
+        self.position += 1
+
+    # --- what happened outside ------------------------------------------------------------
+
+    def _nothing(self, record: Record) -> None:
+        """See _CONSEQUENTIAL."""
+
+    def _stream_started(self, started: records.StreamStarted) -> None:
+        self.seed = started.seed
+        self.timeline = started.timeline
+        self._take_over(started)
+
+    def _term_began(self, began: records.TermBegan) -> None:
+        if began.engine:
+            self._take_over(began)
+            self.consultation = None  # there may be other extenders now
+            self.overruns.clear()
+
+    def _take_over(self, said: records.StreamStarted | records.TermBegan) -> None:
+        """What is in force from here on."""
+        self.in_force, self.serves, self.flags = in_force(said), serves(said), said.flags
+        self.work_budget = work_budget(said)
+
+    def _history_lost(self, lost: records.HistoryLost) -> None:
+        self.timeline = lost.timeline
+
+    def _node_added(self, added: records.NodeAdded) -> None:
+        self.nodes.add(added.node)
+        for uid in self._homeless.pop(added.node.name, {}):
+            self._lodge(self.pods[uid])
+
+    def _node_updated(self, updated: records.NodeUpdated) -> None:
+        self.nodes.update(updated.node)
+
+    def _node_deleted(self, deleted: records.NodeDeleted) -> None:
+        row = self.nodes.remove(deleted.name)
+        for uid, pod in list(self.nodes.residents[row].items()):
+            self.nodes.place(row, pod, -1)
+            self.pods[uid].row = -1
+            self._homeless.setdefault(deleted.name, {})[uid] = None
+
+    def _pod_added(self, added: records.PodAdded) -> None:
+        state = self.pods[added.pod.uid] = PodState(self._interned(added.pod))
+        state.number = self.position
+        self._house(state, state.pod.node_name)
+        self.topologies.move(state, "", reserved=False)
+        if not state.bound:
+            self._nominate(state, state.pod.nominated_node)
+
+    def _pod_updated(self, updated: records.PodUpdated) -> None:
+        state = self.pods[updated.pod.uid]
+        held = self.reservations.get(updated.pod.uid)
+        home = state.home
+        self._house(state, "")
+        before, node = state.pod, state.pod.node_name
+        state.pod = self._interned(updated.pod)
+        if state.bound and not state.pod.node_name:
+            # Older than the bind: a pod never leaves its node (a watch may be behind our outcome).
+            state.pod = msgspec.structs.replace(state.pod, node_name=node)
+        if state.pod.node_name:
+            state.bound, state.queue = True, None
+            self._end_attempt(updated.pod.uid)
+            if held is not None and (held.node != state.pod.node_name or not held.intended):
+                del self.reservations[updated.pod.uid]
+        self._house(state, state.pod.node_name or (held.node if held else ""))
+        self.topologies.move(state, home, reserved=False)
+        self._nominate(state, self._nominated_now(state, before))
+        if state.pod.deleting:
+            self.preemptions.evicting.pop(state.pod.uid, None)
+
+    def _nominated_now(self, state: PodState, before: Pod) -> str:
+        """The nomination after an update: that of the cluster, where it says another one than
+        before (upstream: nominator.go UpdateNominatedPod)."""
+        if state.bound or state.pod.uid in self.reservations:
+            return ""
+        if state.pod.nominated_node != before.nominated_node:
+            return state.pod.nominated_node
+        return self.preemptions.node(state.pod.uid)
+
+    def _pod_deleted(self, deleted: records.PodDeleted) -> None:
+        state = self.pods[deleted.uid]
+        self._rehouse(state, "")
+        self._nominate(state, "")
+        self.preemptions.evicting.pop(deleted.uid, None)
+        del self.pods[deleted.uid]
+        self.reservations.pop(deleted.uid, None)
+        self._end_attempt(deleted.uid)
+
+    def _eviction_succeeded(self, accepted: records.EvictionSucceeded) -> None:
+        self.preemptions.evicting.pop(accepted.uid, None)
+        state = self.pods.get(accepted.uid)
+        if state is not None and not state.pod.deleting:
+            before = state.pod
+            state.pod = msgspec.structs.replace(before, deleting=True, displaced=True)
+            if state.row >= 0:
+                self.nodes.replace(state.row, before, state.pod)
+                self.housed += 1  # it came to the end of its row
+                state.came = self.housed
+            else:
+                self._house(state, state.home)
+
+    def _eviction_failed(self, failed: records.EvictionFailed) -> None:
+        self.preemptions.evicting.pop(failed.uid, None)
+
+    def _write_succeeded(self, made: records.WriteSucceeded) -> None:
+        held = self.reservations.get(made.uid)
+        if held is not None and held.attempt == made.attempt:
+            held.written(made.write)
+
+    def _object_changed(self, changed: records.ObjectChanged) -> None:
+        self.registry.put(changed.object)
+        if isinstance(changed.object, NodeResourceTopology):
+            self.topologies.put(changed.object)
+
+    def _object_deleted(self, deleted: records.ObjectDeleted) -> None:
+        kind = TYPES[deleted.type]
+        self.registry.remove(kind, deleted.namespace, deleted.name)
+        if kind is NodeResourceTopology:
+            self.topologies.remove(deleted.name)
+
+    def _extender_answered(self, answered: records.ExtenderAnswered) -> None:
+        assert self.consultation is not None
+        assert self.consultation.awaits(answered)
+        self.consultation.answered.append(answered)
+
+    # --- what was decided -----------------------------------------------------------------
+
+    def _extender_asked(self, asked: records.ExtenderAsked) -> None:
+        if self.consultation is None:
+            self.consultation = Consultation([])
+        self.consultation.asked.append(asked)
+
+    def _extender_replied(self, replied: records.ExtenderReplied) -> None:
+        if replied.attempt:
+            state = self.pods[replied.uid]
+            state.attempts = replied.attempt
+            self._nominate(state, "")
+            self.reservations[replied.uid] = Reservation.of(replied.node, replied.attempt)
+            self._rehouse(state, replied.node)
+
+    def _end_attempt(self, uid: str) -> None:
+        """A pod's attempt is over."""
+        if self.overruns:
+            self.overruns[:] = [each for each in self.overruns if each.uid != uid]
+        if self.consultation is not None and self.consultation.uid == uid:
+            self.consultation = None
+
+    def _verdict_defined(self, defined: records.VerdictDefined) -> None:
+        assert defined.number == len(self.verdicts)
+        self.define_verdict(defined.verdict)
+
+    def define_verdict(self, verdict: Verdict) -> None:
+        """Gives the verdict the next number of the dictionary."""
+        self.verdict_numbers[verdict] = len(self.verdicts)
+        self.verdicts.append(verdict)
+
+    def _scoring_defined(self, defined: records.ScoringDefined) -> None:
+        assert defined.number == len(self.scorings)
+        self.define_scoring(defined.columns)
+
+    def define_scoring(self, columns: tuple[ScoreColumn, ...]) -> None:
+        """Gives the score columns the next number of the dictionary."""
+        self.scoring_numbers[columns] = len(self.scorings)
+        self.scorings.append(columns)
+
+    def _pod_queued(self, queued: records.PodQueued) -> None:
+        state = self.pods[queued.uid]
+        if state.queue is None:
+            state.since = self.now
+        self.order += 1
+        state.order = self.order
+        state.queue = queued.queue
+        state.entered = self.now
+        state.until = queued.until
+        state.rejectors = queued.rejectors
+        state.pending = queued.pending
+        state.failures = queued.failures
+        state.errors = queued.errors
+
+    def _pod_decided(self, decided: records.PodDecided) -> None:
+        state = self.pods[decided.uid]
+        state.attempts = decided.attempt
+        state.queue = None
+        self._end_attempt(decided.uid)
+        if decided.start >= 0 and self.nodes.live:
+            self.next_start = (decided.start + decided.evaluated) % self.nodes.live
+        if decided.outcome in (Outcome.SCHEDULED, Outcome.WAITING):
+            state.until = 0  # failures and errors count on until the bind has succeeded
+            state.rejectors = state.pending = ()
+            self._nominate(state, "")
+            self.reservations[decided.uid] = Reservation(decided)
+            self._rehouse(state, decided.node)
+
+    def _permit_granted(self, granted: records.PermitGranted) -> None:
+        del self.reservations[granted.uid].waits[granted.plugin]
+
+    def _preparation_intended(self, intended: records.PreparationIntended) -> None:
+        self.reservations[intended.uid].prepare(intended)
+
+    def _bind_intended(self, intended: records.BindIntended) -> None:
+        self.reservations[intended.uid].intend()
+
+    def _pod_unreserved(self, unreserved: records.PodUnreserved) -> None:
+        del self.reservations[unreserved.uid]
+        self._rehouse(self.pods[unreserved.uid], "")
+
+    def _pod_skipped(self, skipped: records.PodSkipped) -> None:
+        self.pods[skipped.uid].queue = None
+        self._end_attempt(skipped.uid)
+
+    def _pod_bound(self, bound: records.PodBound) -> None:
+        state = self.pods[bound.uid]
+        del self.reservations[bound.uid]
+        state.bound = True
+        state.failures = state.errors = 0
+        state.pod = msgspec.structs.replace(state.pod, node_name=bound.node)
+        if state.row >= 0:
+            self.nodes.residents[state.row][bound.uid] = state.pod
+        self.topologies.move(state, state.home, reserved=True)
+
+    def _preemption_decided(self, decided: records.PreemptionDecided) -> None:
+        self._nominate(self.pods[decided.uid], decided.node)
+        for uid in decided.evicted:
+            self.preemptions.evicting[uid] = Eviction(decided.node, decided.uid)
+
+    def _nomination_cleared(self, cleared: records.NominationCleared) -> None:
+        self._nominate(self.pods[cleared.uid], "")
+
+    def _nominate(self, state: PodState, node: str) -> None:
+        """Makes this the pod's nomination, "" for none."""
+        uid, rows = state.pod.uid, self.nodes.rows
+        before = self.preemptions.node(uid)
+        if before:
+            self.preemptions.withdraw(uid, rows.get(before, -1))
+        if node:
+            self.preemptions.nominate(state.pod, node, rows.get(node, -1))
+
+    def _memory_changed(self, changed: records.MemoryChanged) -> None:
+        memory = self.memory.setdefault(changed.plugin, {})
+        if changed.value is None:
+            memory.pop(changed.key, None)
+        else:
+            memory[changed.key] = changed.value
+
+    # --- questions ------------------------------------------------------------------------
+
+    def digest(self) -> str:
+        """Whether two states would decide alike: 32 hex digits, see ``digest_of``."""
+        return digest_of(self)

@@ -1,0 +1,4 @@
+"""The embedded Postgres: a server of our own on a data folder, for trials and tests.
+
+Start with ``embedded_server``; ``postmaster`` runs one server, ``programs`` finds its programs.
+"""

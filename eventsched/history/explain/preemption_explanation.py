@@ -1,0 +1,139 @@
+"""Why other pods had to leave a node: a preemption, told from its record and its vectors."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from eventsched.domain import records
+from eventsched.domain.records import Outcome, PodDecided, PreemptionDecided
+from eventsched.domain.records.verdicts import Detail
+from eventsched.history.explain.evidence import Evidence
+
+SHOWN = 4
+"""Candidates that are told of, the chosen one among them."""
+_CRITERIA = 4
+_LATE = 2**62
+_STEP = 2**31
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A node that would have done: its victims, the most important first, and what is compared.
+    ``start`` is in µs, 0 where none of the most important victims has started."""
+
+    node: str
+    chosen: bool
+    victims: tuple[str, ...]
+    violations: int
+    highest: int
+    total: int
+    start: int
+
+
+@dataclass(frozen=True)
+class Displacement:
+    """A preemption: the victims by name and what became of each, the best of the candidates where
+    vectors are kept, and where the pod was placed in the end ("" while it is nowhere)."""
+
+    position: int
+    decided: PreemptionDecided
+    victims: tuple[str, ...]
+    outcomes: tuple[str, ...]
+    compared: tuple[Candidate, ...]
+    landed: str
+    landed_at: int
+
+
+def displacement(
+    evidence: Evidence, position: int, decided: PreemptionDecided, later: Iterable[Any]
+) -> Displacement:
+    """What the log says of a preemption; ``later`` are the pod's steps after it."""
+    known = evidence.names(decided.victims)
+    landed, landed_at = "", -1
+    for step in later:
+        record = step.record
+        if isinstance(record, PodDecided) and record.outcome in (
+            Outcome.SCHEDULED, Outcome.WAITING
+        ):  # fmt: skip
+            landed, landed_at = record.node, step.position
+            break
+    detail = evidence.detail(position) if decided.digest else None
+    return Displacement(
+        position,
+        decided,
+        tuple(known.get(uid, uid) for uid in decided.victims),
+        tuple(_outcomes(evidence, position, decided)),
+        () if detail is None else _compared(evidence, decided, detail),
+        landed,
+        landed_at,
+    )
+
+
+def _outcomes(evidence: Evidence, position: int, decided: PreemptionDecided) -> Iterable[str]:
+    for uid in decided.victims:
+        if uid in decided.leaving:
+            yield "was being deleted already"
+        elif uid in decided.sent_back:
+            yield "its bind still waited: it was sent back"
+        else:
+            yield _outcome(evidence, position, uid)
+
+
+def _outcome(evidence: Evidence, position: int, uid: str) -> str:
+    """How an eviction ended, as far as the log goes."""
+    said = "is asked to go"
+    for pod in evidence.pods(uid):
+        for stored in evidence.records(pod):
+            if stored.position <= position:
+                continue
+            match stored.record:
+                case records.EvictionFailed() as failed:
+                    return f"was not evicted: {failed.message}"
+                case records.PodDeleted():
+                    return f"is gone (position {stored.position})"
+                case records.EvictionSucceeded():
+                    said = f"is being deleted (position {stored.position})"
+    return said
+
+
+def _compared(
+    evidence: Evidence, decided: PreemptionDecided, detail: Detail
+) -> tuple[Candidate, ...]:
+    """The chosen candidate and the next best."""
+    assert isinstance(detail.codes, np.ndarray), "a whole record has all columns"
+    rows = np.arange(detail.size)
+    first, last = decided.first, decided.last
+    inside = (rows >= first) & (rows <= last) if first <= last else (rows >= first) | (rows <= last)
+    rows = np.flatnonzero(inside & (detail.codes > 0))
+    columns = [column[rows] for column in detail.scores if isinstance(column, np.ndarray)]
+    counts = detail.codes[rows].astype(np.int64)
+    violations, highest, total, start = columns[:_CRITERIA]
+    late = np.where(start == 0, _LATE, start)
+    keys = (rows < first, -late, counts, total + _STEP * counts, highest, violations)
+    best = [place for place in np.lexsort(keys).tolist() if rows[place] != decided.row]
+    chosen = np.flatnonzero(rows == decided.row).tolist()
+    names = evidence.nodes()
+    return tuple(
+        Candidate(
+            names[rows[place]],
+            bool(rows[place] == decided.row),
+            _victims(evidence, [int(c[place]) for c in columns[_CRITERIA:]][: int(counts[place])]),
+            int(violations[place]),
+            int(highest[place]),
+            int(total[place]),
+            int(start[place]),
+        )
+        for place in (chosen + best)[:SHOWN]
+    )
+
+
+def _victims(evidence: Evidence, positions: Sequence[int]) -> tuple[str, ...]:
+    found = evidence.records_at(positions)
+    names = []
+    for position in positions:
+        record = found[position].record
+        assert isinstance(record, records.PodAdded)
+        names.append(record.pod.full_name)
+    return tuple(names)

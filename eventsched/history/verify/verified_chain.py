@@ -1,0 +1,136 @@
+"""The chain of batches for verification: places, epochs, hashes, head and snapshots."""
+
+import struct
+from collections.abc import Callable, Iterable, Sequence
+from hashlib import sha256
+
+from eventsched.history.verify.verified_log import Batch, Epoch, Head
+
+_HASHED = struct.Struct(">B32si16sqiq32s32s")
+
+Report = Callable[[int, str], None]
+
+
+class Chain:
+    """A stream's batches, one after the other. ``next`` and ``hash`` are those after the last."""
+
+    def __init__(
+        self,
+        stream: str,
+        epochs: Sequence[Epoch],
+        snapshots: Iterable[tuple[int, bytes]],
+        report: Report,
+    ) -> None:
+        """``snapshots`` are (seq, hash)."""
+        self._epochs, self._snapshots, self._report = epochs, dict(snapshots), report
+        self._reign = -1  # index of the newest epoch that had begun
+        self.next, self.hash = 0, sha256(b"eventsched/1/" + stream.encode()).digest()
+        self._check_epochs()
+        self._check_snapshot()
+
+    def link(self, batch: Batch) -> bool:
+        """Takes a batch in; whether it is in its place, so that no records are missing."""
+        place = batch.first
+        is_placed = place == self.next
+        if place > self.next:
+            self._report(
+                self.next, f"the next batch begins at {place}, expected {self.next}: records are "
+                "missing (of what follows, only hashes are checked)",
+            )  # fmt: skip
+        elif place < self.next:
+            self._report(place, f"a batch begins at {place}, expected {self.next}")
+        epoch = self._reigning(batch)
+        if epoch is not None and is_placed:
+            expected = batch_hash(batch, epoch.token, self.hash)
+            if expected != batch.hash:
+                self._report(
+                    place, f"hash of the batch is {batch.hash.hex()}, expected {expected.hex()}: "
+                    "it was changed, or the batch before it, or its epoch's token",
+                )  # fmt: skip
+        self.next, self.hash = batch.end, batch.hash
+        self._check_snapshot()
+        return is_placed
+
+    def finish(self, head: Head | None) -> None:
+        """Checks what should be at the end of the log."""
+        end, newest = self.next, self._epochs[-1] if self._epochs else None
+        if head is None:
+            self._report(end, "the stream has no head")
+        elif head.next != end:
+            self._report(end, f"the log ends at {end}, expected {head.next} by the head")
+        elif head.hash != self.hash:
+            self._report(
+                end, f"the head's hash is {head.hash.hex()}, expected {self.hash.hex()} of the "
+                "last batch",
+            )  # fmt: skip
+        if head is not None and head.epoch is not None:
+            found = (head.epoch, head.token)
+            if newest is None or found != (newest.epoch, newest.token):
+                self._report(
+                    end, f"the head's epoch is {head.epoch} and its token {_hex(head.token)}, "
+                    "expected those of the newest row in table epoch",
+                )  # fmt: skip
+        if newest is not None and newest.first > end:
+            self._report(
+                end, f"epoch {newest.epoch} begins at {newest.first}, expected {end} (the end of "
+                "the log) or before",
+            )  # fmt: skip
+        for position in self._snapshots:
+            self._report(position, "a snapshot for a position that is not the end of a batch")
+
+    def _reigning(self, batch: Batch) -> Epoch | None:
+        """The epoch of a batch: the newest that had begun. None, reported, where it is another."""
+        epochs = self._epochs
+        while self._reign + 1 < len(epochs) and epochs[self._reign + 1].first <= batch.first:
+            self._reign += 1
+        epoch = epochs[self._reign] if self._reign >= 0 else None
+        if epoch is not None and epoch.epoch == batch.epoch:
+            return epoch
+        expected = "none" if epoch is None else epoch.epoch
+        self._report(
+            batch.first, f"the batch is of epoch {batch.epoch}, expected {expected} by table epoch"
+        )
+        return None
+
+    def _check_epochs(self) -> None:
+        first = 0
+        for number, epoch in enumerate(self._epochs, 1):
+            if epoch.epoch != number:
+                self._report(
+                    epoch.first, f"table epoch has epoch {epoch.epoch}, expected {number} next"
+                )
+                return
+            if epoch.first < first:
+                self._report(
+                    epoch.first, f"epoch {number} begins at {epoch.first}, expected {first} or "
+                    "later, as the one before it",
+                )  # fmt: skip
+                return
+            first = epoch.first
+
+    def _check_snapshot(self) -> None:
+        """Checks the snapshot that was taken when the log ended here, if there is one."""
+        digest = self._snapshots.pop(self.next, self.hash)
+        if digest != self.hash:
+            self._report(
+                self.next, f"the snapshot's hash is {digest.hex()}, expected {self.hash.hex()} "
+                "of the batch before",
+            )  # fmt: skip
+
+
+def batch_hash(batch: Batch, token: bytes, previous: bytes) -> bytes:
+    """The hash that a batch should have, after a batch of hash ``previous``; none, which no batch
+    has, for numbers that do not fit."""
+    try:
+        return sha256(
+            _HASHED.pack(
+                2, previous, batch.epoch, token, batch.first, batch.count, batch.written_at,
+                sha256(batch.mark).digest(), sha256(batch.body).digest(),
+            )
+        ).digest()  # fmt: skip
+    except struct.error:
+        return b""
+
+
+def _hex(token: bytes | None) -> str:
+    return "none" if token is None else token.hex()

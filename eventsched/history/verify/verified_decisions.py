@@ -1,0 +1,235 @@
+"""Decisions for verification: what a PodDecided record says of its vectors, nodes and scores."""
+
+from collections.abc import Callable
+from typing import Any
+
+from eventsched.history.verify.verified_log import Packed
+from eventsched.history.verify.verified_vectors import (
+    EXCLUDED,
+    GONE,
+    NOT_EVALUATED,
+    Expander,
+    LostError,
+    VectorError,
+    Whole,
+)
+
+PARAMETERS = {
+    "identity": 0,
+    "default": 1,
+    "reversed": 1,
+    "min-max": 2,
+    "ratio": 2,
+    "spread": 2,
+    "own": 0,
+}
+"""Normalisations, with the number of their parameters."""
+_OUTCOMES = ("scheduled", "unschedulable", "waiting", "error")
+
+Record = dict[str, Any]
+Report = Callable[[int, str], None]
+
+
+class Facts:
+    """What earlier records have said that decisions refer to: node rows, dictionaries."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.live: dict[str, int] = {}
+        self.verdicts = {0, EXCLUDED, NOT_EVALUATED, GONE}
+        self.scorings: dict[int, list[tuple[int, str]]] = {0: []}
+        """Number → (weight, normalization) of each column."""
+        self.parameters: dict[int, list[int]] = {0: []}
+        """Number → how many parameters each column has."""
+
+    def take(self, record: Record) -> str:
+        """Takes a record in; says what is wrong with it, "" where nothing is. Raises KeyError and
+        TypeError for one that lacks a field."""
+        match record["kind"]:
+            case "NodeAdded":
+                name = record["node"]["name"]
+                if name in self.live:
+                    return f"node {name!r} is added, but it is there already"
+                self.live[name] = len(self.names)
+                self.names.append(name)
+            case "NodeDeleted":
+                if self.live.pop(record["name"], None) is None:
+                    return f"node {record['name']!r} is deleted, but it is not there"
+            case "VerdictDefined":
+                number = record["number"]
+                if number in self.verdicts or not 0 < number < EXCLUDED:
+                    return f"verdict {number!r} cannot be defined (again)"
+                self.verdicts.add(number)
+            case "ScoringDefined":
+                number = record["number"]
+                if number in self.scorings or number < 0:
+                    return f"scoring {number!r} cannot be defined (again)"
+                columns = [(c["weight"], c.get("normalization", "identity"))
+                           for c in record["columns"]]  # fmt: skip
+                self.scorings[number] = columns
+                self.parameters[number] = [PARAMETERS.get(name, -1) for _, name in columns]
+                if -1 in self.parameters[number]:
+                    return f"scoring {number} has an unknown normalization"
+        return ""
+
+
+class Decisions:
+    """Checks decisions in order of position. ``checked`` counts those whose vectors were there,
+    ``thinned`` those whose vectors were not, ``vanished`` those of them whose vectors were there
+    when the page was read, and are not any more."""
+
+    def __init__(
+        self,
+        facts: Facts,
+        find: Callable[[int], Packed | None],
+        report: Report,
+        lacking: Report,
+        *,
+        thinned: bool,
+    ) -> None:
+        """``lacking`` is told of details that are not there, unless ``thinned``."""
+        self._facts, self._report, self._may_lack = facts, report, thinned
+        self._find, self._lacking = find, lacking
+        self._expander = Expander(find)
+        self._broken: set[int] = set()
+        self.checked = self.thinned = self.vanished = 0
+
+    def check(self, position: int, record: Record, packed: Packed | None) -> None:
+        """One decision with its detail. Raises KeyError, TypeError and ValueError for a record
+        that is not of its shape."""
+        problem = self._record_problem(record)
+        if problem:
+            self._report(position, problem)
+        if not record.get("digest"):
+            if packed is not None:
+                self._report(position, "a detail row of a decision that has no vectors (no digest)")
+            return
+        if packed is None:
+            self.thinned += 1
+            if not self._may_lack:
+                self._broken.add(position)
+                self._lacking(position, "the decision has a digest, but there is no detail row")
+            return
+        self._check_vectors(position, record, packed, known_bad=bool(problem))
+
+    def _record_problem(self, record: Record) -> str:
+        names, row, node = self._facts.names, record.get("row", -1), record.get("node", "")
+        if record["outcome"] not in _OUTCOMES:
+            return f"unknown outcome {record['outcome']!r}"
+        if row >= len(names) or (names[row] if row >= 0 else "") != node:
+            known = f"names {names[row]!r}" if 0 <= row < len(names) else "is not there"
+            return f"node {node!r} was chosen, but row {row} {known}"
+        if row < 0 and record["outcome"] in ("scheduled", "waiting"):
+            return f"outcome {record['outcome']} without a node"
+        number, parameters = record.get("scoring", 0), record.get("parameters", [])
+        expected = self._facts.parameters.get(number)
+        if expected is None:
+            return f"scoring {number!r} is not defined"
+        if list(map(len, parameters)) != expected:
+            return f"parameters {parameters}, expected {expected} numbers for the columns"
+        if record.get("digest"):
+            told = sum(n for _, n in record.get("counts", ())) + record.get("feasible", 0)
+            if told != len(self._facts.live):
+                return (
+                    f"verdicts on {told} nodes (counts, feasible), expected on all that there "
+                    f"were: {len(self._facts.live)}"
+                )
+        return ""
+
+    def _check_vectors(
+        self, position: int, record: Record, packed: Packed, *, known_bad: bool
+    ) -> None:
+        if packed.base in self._broken:
+            self._broken.add(position)  # it can only be wrong, and no fault of its own
+            return
+        try:
+            whole = self._expander.expand(packed, len(self._facts.names))
+            problem = self._vectors_problem(record, whole)
+            if not problem and not known_bad:
+                problem = self._claims_problem(record, whole)
+        except LostError as lost:
+            if self._may_lack:
+                self.thinned += 1
+                return
+            if self._find(position) is None:  # it went with its base
+                self.vanished += 1
+                self.thinned += 1
+                return
+            problem = f"detail: {lost}"
+        except VectorError as wrong:
+            problem = f"detail: {wrong}"
+        self.checked += 1
+        if problem:
+            self._broken.add(position)
+            self._expander.forget(position)
+            self._report(position, problem)
+
+    def _vectors_problem(self, record: Record, whole: Whole) -> str:
+        digest = whole.digest()
+        if digest != record["digest"]:
+            return f"the vectors have digest {digest}, expected {record['digest']} (the decision's)"
+        return ""
+
+    def _claims_problem(self, record: Record, whole: Whole) -> str:
+        """What the decision says wrongly of its vectors, which are the right ones."""
+        census, get, facts = whole.census, record.get, self._facts
+        if get("feasible", 0) != census.feasible:
+            return f"feasible {get('feasible', 0)}, expected {census.feasible} by the vectors"
+        if get("evaluated", 0) != census.evaluated:
+            return f"evaluated {get('evaluated', 0)}, expected {census.evaluated} by the vectors"
+        if get("counts", []) != census.counts:
+            return f"counts {get('counts', [])}, expected {census.counts} by the vectors"
+        if len(facts.scorings[get("scoring", 0)]) != whole.scores:
+            return f"scoring {get('scoring', 0)}, but there are {whole.scores} score columns"
+        if census.gone != len(facts.names) - len(facts.live):
+            return (
+                f"{census.gone} rows have no node by the vectors, expected "
+                f"{len(facts.names) - len(facts.live)}"
+            )
+        unknown = census.codes - facts.verdicts
+        if unknown:
+            return f"code {min(unknown)} in the vectors is not defined"
+        row = record.get("row", -1)
+        if row < 0:
+            return ""
+        if whole.codes.item(row):
+            return f"row {row} was chosen, but its code is {whole.codes[row]}"
+        return self._score_problem(record, whole, row)
+
+    def _score_problem(self, record: Record, whole: Whole, row: int) -> str:
+        columns = self._facts.scorings[record.get("scoring", 0)]
+        total = 0
+        for place, (weight, name) in enumerate(columns, 1):
+            raw = whole.columns[place]
+            assert raw is not None
+            value = int(raw.item(row))
+            if name == "own":
+                own = whole.columns[place + whole.scores :][:1]
+                if not own or own[0] is None:
+                    return f"column {place} has no normalised scores"
+                value = int(own[0][row])
+            else:
+                value = normalized(name, value, record["parameters"][place - 1])
+            total += weight * value
+        if total != record.get("score", 0):
+            return f"score {record.get('score', 0)}, expected {total} by the vectors"
+        return ""
+
+
+def normalized(normalization: str, raw: int, parameters: list[int]) -> int:
+    """A raw score, normalised by any rule but ``own``."""
+    if normalization == "identity":
+        return raw
+    if normalization == "min-max":
+        low, high = parameters
+        return 0 if low == high else (raw - low) * 100 // (high - low)
+    if normalization == "ratio":
+        low, high = parameters
+        return 0 if low == high else int(100.0 * ((raw - low) / (high - low)))
+    if normalization == "spread":
+        low, high = parameters
+        found = (high + low - raw) * 100 // high if high else 100
+        return 0 if raw == -1 else found
+    (largest,) = parameters
+    value = raw * 100 // largest if largest else raw
+    return 100 - value if normalization == "reversed" else value

@@ -1,0 +1,162 @@
+"""The file form of docs/log-format.md, read: for verification, and for replay from a file."""
+
+import gzip
+import json
+import shutil
+import tempfile
+import zlib
+from array import array
+from base64 import b64decode
+from bisect import bisect_right
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+from eventsched.history.verify.verified_log import (
+    Batch,
+    DamagedError,
+    Epoch,
+    Head,
+    NoLogError,
+    Packed,
+)
+
+FORMAT = 1
+
+
+class LogFile:
+    """An exported file; a compressed one is unpacked beside (in the folder for temporary files), so
+    that any line can be read again."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises OSError where it cannot be read, DamagedError where its first line is
+        damaged, NoLogError where it does not begin as it should."""
+        self._path = path
+        self._damage = ""
+        self._file = self._opened()
+        try:
+            self._stream, self.epochs, self.head = self._header()
+        except BaseException:
+            self.close()
+            raise
+        self._begin = self._file.tell()
+        self._waiting: list[Packed] = []
+        self._firsts, self._places = array("q"), array("q")
+
+    @property
+    def stream(self) -> str:
+        """The stream's name."""
+        return self._stream
+
+    @property
+    def tables(self) -> None:
+        """None: derived rows are not in a file."""
+        return
+
+    def batches(self) -> Iterator[Batch]:
+        """The batches in order of the lines. Raises DamagedError."""
+        for batch, details in self.lines():
+            self._waiting += details
+            yield batch
+
+    def lines(self, first: int = 0) -> Iterator[tuple[Batch, list[Packed]]]:
+        """The batches that hold the position or come after it, with the details beside them; where
+        the file was not read so far yet, earlier ones too. Raises DamagedError."""
+        at = bisect_right(self._firsts, first) - 1
+        place, number = (self._begin, 2) if at < 0 else (self._places[at], at + 2)
+        while True:
+            self._file.seek(place)
+            line = self._file.readline()
+            if not line.endswith(b"\n"):
+                break
+            read = self._parsed(line, f"line {number}")
+            if not self._firsts or read[0].first > self._firsts[-1]:
+                self._firsts.append(read[0].first)
+                self._places.append(place)
+            place += len(line)
+            number += 1
+            yield read
+        if line or self._damage:
+            raise DamagedError(f"line {number}", self._damage or "it does not end")
+
+    def details(self, end: int) -> list[Packed]:
+        """See Log."""
+        waiting, self._waiting = self._waiting, []
+        return waiting
+
+    def detail(self, seq: int) -> Packed | None:
+        """See Log."""
+        at = bisect_right(self._firsts, seq) - 1
+        if at < 0:
+            return None
+        self._file.seek(self._places[at])
+        _, details = self._parsed(self._file.readline(), "a line")
+        return next((each for each in details if each.seq == seq), None)
+
+    @property
+    def details_at_first(self) -> int:
+        """See Log."""
+        return 0
+
+    def details_now(self) -> int:
+        """See Log."""
+        return 0
+
+    def close(self) -> None:
+        """Lets the file go."""
+        self._file.close()
+
+    def _opened(self) -> IO[bytes]:
+        if self._path.suffix != ".gz":
+            return self._path.open("rb")
+        unpacked = tempfile.TemporaryFile()  # noqa: SIM115  closed by close()
+        try:
+            with gzip.open(self._path) as packed:
+                shutil.copyfileobj(packed, unpacked, 1 << 20)
+        except (EOFError, zlib.error, gzip.BadGzipFile) as problem:
+            self._damage = f"the file is damaged ({problem})"
+        except BaseException:
+            unpacked.close()
+            raise
+        unpacked.seek(0)
+        return unpacked
+
+    def _header(self) -> tuple[str, list[Epoch], Head]:
+        line = self._file.readline()
+        try:
+            header = json.loads(line)
+            if header["format"] != FORMAT:
+                raise NoLogError("line 1", f"format {header['format']!r}, not {FORMAT}")
+            epochs = [
+                Epoch(_integer(epoch), bytes.fromhex(token), _integer(first))
+                for epoch, token, first in header["epochs"]
+            ]
+            following, digest = header["head"]
+            head = Head(_integer(following), bytes.fromhex(digest))
+            return str(header["stream"]), epochs, head
+        except (ValueError, KeyError, TypeError) as problem:
+            if self._damage:
+                raise DamagedError("line 1", self._damage) from problem
+            kind = DamagedError if line.startswith(b'{"format":') else NoLogError
+            raise kind("line 1", "not the beginning of an exported log") from problem
+
+    def _parsed(self, line: bytes, where: str) -> tuple[Batch, list[Packed]]:
+        try:
+            parsed = json.loads(line)
+            first, count, epoch, written_at, mark, digest, body = parsed["batch"]
+            numbers = [_integer(each) for each in (first, count, epoch, written_at)]
+            details = [
+                Packed(_integer(seq), base if base is None else _integer(base),
+                       b64decode(packed, validate=True))
+                for seq, base, packed in parsed["details"]
+            ]  # fmt: skip
+            batch = Batch(*numbers, mark.encode(), bytes.fromhex(digest), body.encode())  # type: ignore[call-arg,arg-type]
+        except (ValueError, KeyError, TypeError, AttributeError) as problem:
+            raise DamagedError(where, f"not of the file form ({problem!r})") from problem
+        return batch, details
+
+
+def _integer(value: object) -> int:
+    if type(value) is not int or not -(2**63) <= value < 2**63:
+        raise ValueError(f"{value!r} is no integer of 64 bits")
+    return value

@@ -1,0 +1,146 @@
+"""Table pod_now for verification: where each pod stands by the records, against its row.
+
+Written from docs/log-format.md, like all of verification.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from eventsched.history.verify.verified_log import COLUMNS, Tables
+from eventsched.history.verify.verified_rows import Record, Report, uuid
+
+_NAMES = [name.partition("::")[0] for name in COLUMNS["pod_now"]]
+_HELD = ("bound", "binding", "waiting")
+_NO_NODE = 65533
+"""From this code on a verdict stands for no plugin's refusal."""
+
+
+class PodsNow:
+    """The pods that there are after each record. Bounded by their number, not by the log's."""
+
+    def __init__(self, tables: Tables, report: Report) -> None:
+        self._tables, self._report = tables, report
+        self._pods: dict[str, dict[str, Any]] = {}
+
+    def take(self, position: int, at: int, record: Record) -> None:
+        """Takes a record of KINDS in. Raises KeyError, TypeError and AttributeError for one that
+        is not of its shape."""
+        kind = record["kind"]
+        if kind == "PodAdded":
+            pod = record["pod"]
+            self._pods[pod["uid"]] = _added(position, at, pod)
+            return
+        if kind == "PodDeleted":
+            self._pods.pop(record["uid"], None)
+            return
+        row = self._pods.get(record["pod"]["uid"] if kind == "PodUpdated" else record["uid"])
+        if row is None:
+            return
+        before = row["state"]
+        _CHANGES[kind](row, position, at, record)
+        if row["state"] != before:
+            row["since"] = at
+        if row["state"] == "bound":
+            row["waiting_since"] = None
+
+    def finish(self, end: int) -> None:
+        """Compares the pods with the rows; the log ends at ``end``."""
+        rows = self._tables.dictionary("pod_now")
+        for uid, pod in self._pods.items():
+            row = rows.pop((uuid(uid),), None)
+            said = "has no row" if row is None else _difference(pod, row)
+            if said:
+                self._report(end, f"table pod_now, pod {uid} (of {pod['seq']}): {said}")
+        for (uid,), row in rows.items():
+            self._report(
+                end, f"table pod_now, pod {uid} (of {row[0]}): has a row, expected none: it is gone"
+            )
+
+
+def _difference(pod: dict[str, Any], row: tuple[Any, ...]) -> str:
+    for name, value in zip(_NAMES, row, strict=True):
+        if pod[name] != value:
+            return f"{name} is {value!r}, expected {pod[name]!r} by the records"
+    return ""
+
+
+def _added(position: int, at: int, pod: Record) -> dict[str, Any]:
+    node, nominated = pod.get("node_name"), pod.get("nominated_node")
+    return {
+        "seq": position, "since": at, "waiting_since": None, "decided_seq": None, "attempts": 0,
+        "verdict": None, "state": "bound" if node else "unqueued",
+        "namespace": pod.get("namespace", "default"), "name": pod["name"], "node": node,
+        "nominated": None if node else nominated, "plugin": None, "message": None, **_facts(pod),
+    }  # fmt: skip
+
+
+def _facts(pod: Record) -> dict[str, Any]:
+    """What an update may change of any pod."""
+    owner = pod.get("owner") or {}
+    return {
+        "priority": pod.get("priority", 0), "deleting": pod.get("deleting", False),
+        "scheduler": pod.get("scheduler_name", "default-scheduler"),
+        "owner_kind": owner.get("kind"), "owner_name": owner.get("name"),
+        "asked": pod.get("nominated_node"),
+    }  # fmt: skip
+
+
+def _updated(row: Record, _position: int, _at: int, record: Record) -> None:
+    pod = record["pod"]
+    if pod.get("node_name"):
+        row["state"], row["node"] = "bound", pod["node_name"]
+    nominated = pod.get("nominated_node")
+    if row["state"] in _HELD:
+        row["nominated"] = None
+    elif nominated != row["asked"]:
+        row["nominated"] = nominated
+    row.update(_facts(pod))
+
+
+def _queued(row: Record, _position: int, at: int, record: Record) -> None:
+    row["state"] = record["queue"]
+    if row["waiting_since"] is None:
+        row["waiting_since"] = at
+
+
+def _decided(row: Record, position: int, _at: int, record: Record) -> None:
+    row.update(attempts=record["attempt"], decided_seq=position)
+    row.update(verdict=None, plugin=None, message=None)
+    if record["outcome"] in ("scheduled", "waiting"):
+        state = "binding" if record["outcome"] == "scheduled" else "waiting"
+        row.update(state=state, node=record["node"], nominated=None)
+        return
+    counts = sorted(record.get("counts", ()), key=lambda c: (c[0] >= _NO_NODE, -c[1], c[0]))
+    row.update(
+        state="unqueued",
+        plugin=record.get("plugin"),
+        message=record.get("message"),
+        verdict=counts[0][0] if counts else None,
+    )
+
+
+def _unreserved(row: Record, _position: int, _at: int, _record: Record) -> None:
+    if row["state"] != "bound":
+        row.update(state="unqueued", node=None)
+
+
+def _replied(row: Record, _position: int, _at: int, record: Record) -> None:
+    if record.get("attempt", 0) > 0:
+        row.update(state="binding", node=record["node"], attempts=record["attempt"], nominated=None)
+
+
+_CHANGES: dict[str, Callable[[Record, int, int, Record], None]] = {
+    "PodUpdated": _updated,
+    "PodQueued": _queued,
+    "PodDecided": _decided,
+    "PodBound": lambda row, _p, _a, record: row.update(state="bound", node=record["node"]),
+    "PodUnreserved": _unreserved,
+    "PodSkipped": lambda row, _p, _a, _r: row.update(state="unqueued"),
+    "BindIntended": lambda row, _p, _a, _r: row.update(state="binding"),
+    "ExtenderReplied": _replied,
+    "PreemptionDecided": lambda row, _p, _a, record: row.update(nominated=record["node"]),
+    "NominationCleared": lambda row, _p, _a, _r: row.update(nominated=None),
+    "EvictionSucceeded": lambda row, _p, _a, _r: row.update(deleting=True),
+}
+KINDS = frozenset(_CHANGES) | {"PodAdded", "PodDeleted"}
+"""The kinds of records that change a row."""

@@ -1,0 +1,136 @@
+"""Derived rows for verification: made again from the records, and compared in both directions."""
+
+import re
+from collections.abc import Callable
+from hashlib import md5
+from typing import Any
+
+from eventsched.history.verify.verified_log import COLUMNS, Tables
+
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+Record = dict[str, Any]
+Row = tuple[Any, ...]
+Report = Callable[[int, str], None]
+
+
+class Rows:
+    """The rows that records should have, a batch at a time, against those that are there."""
+
+    def __init__(self, tables: Tables, report: Report) -> None:
+        self._tables, self._report = tables, report
+        self._expected: dict[str, list[Row]] = {"node": [], "pod": [], "decision": []}
+        self._dictionaries = {name: tables.dictionary(name) for name in ("verdict", "scoring")}
+
+    def expect(self, position: int, at: int, record: Record, nodes: int) -> None:
+        """Takes a record in; ``nodes`` is the number of NodeAdded before it. Raises KeyError,
+        TypeError, ValueError and AttributeError for one that is not of its shape."""
+        match record["kind"]:
+            case "PodDecided":
+                self._expected["decision"].append(decision(position, at, record))
+            case "PodAdded":
+                pod = record["pod"]
+                row = (position, uuid(pod["uid"]), pod.get("namespace", "default"), pod["name"])
+                self._expected["pod"].append(row)
+            case "NodeAdded":
+                self._expected["node"].append((position, nodes, record["node"]["name"]))
+            case "VerdictDefined":
+                verdict = record["verdict"]
+                words = (verdict["plugin"], verdict["code"], list(verdict["reasons"]))
+                self._defined("verdict", position, (record["number"],), words)
+            case "ScoringDefined":
+                for place, column in enumerate(record["columns"]):
+                    normalization = column.get("normalization", "identity")
+                    said = (column["plugin"], column["weight"], normalization)
+                    self._defined("scoring", position, (record["number"], place), said)
+
+    def compare(self, end: int) -> None:
+        """Compares what was expected with the rows before ``end``."""
+        for table, expected in self._expected.items():
+            found = self._tables.rows(table, end)
+            if found != expected:
+                self._differ(table, expected, found)
+            expected.clear()
+
+    def pass_over(self, end: int) -> None:
+        """Leaves rows before ``end`` out: their records are missing."""
+        for table in self._expected:
+            self._tables.rows(table, end)
+
+    def finish(self, end: int) -> None:
+        """Reports rows that belong to no record; the log ends at ``end``."""
+        for table in self._expected:
+            rows = self._tables.rows(table, 2**63)
+            if rows:
+                self._report(
+                    rows[0][0],
+                    f"table {table} has {len(rows)} rows for positions at or after the end of the "
+                    f"log ({end}), expected none",
+                )
+        for table, rows_left in self._dictionaries.items():
+            for key, row in rows_left.items():
+                self._report(end, f"table {table} has a row {_shown(key)} {row}, expected none: no "
+                                  "record defines it")  # fmt: skip
+
+    def _defined(self, table: str, position: int, key: tuple[int, ...], row: Row) -> None:
+        found = self._dictionaries[table].pop(key, None)
+        if found is None:
+            self._report(position, f"table {table} has no row {_shown(key)}, expected {row}")
+        elif found != row:
+            self._report(position, f"table {table}, row {_shown(key)}: "
+                                   f"{_difference(table, found, row)}")  # fmt: skip
+
+    def _differ(self, table: str, expected: list[Row], found: list[Row]) -> None:
+        there: dict[int, list[Row]] = {}
+        for row in found:
+            there.setdefault(row[0], []).append(row)
+        for row in expected:
+            rows = there.pop(row[0], [])
+            if not rows and not (table == "pod" and self._is_known(row)):
+                self._report(row[0], f"table {table} has no row for the record, expected {row[1:]}")
+            for other in rows[:1]:
+                if other != row:
+                    self._report(row[0], f"table {table}: {_difference(table, other, row, 1)}")
+            there[row[0]] = rows[1:]
+        for position, rows in there.items():
+            for row in rows:
+                self._report(
+                    position, f"table {table} has a row {row[1:]}, expected none: no such record"
+                )
+
+    def _is_known(self, row: Row) -> bool:
+        """Whether the pod's uid came before, so that it has its row there."""
+        found = self._tables.pod(row[1])
+        return found is not None and found[0] < row[0]
+
+
+def decision(position: int, at: int, record: Record) -> Row:
+    """The row of table decision for a PodDecided record."""
+    get = record.get
+    draw = get("draw", 0)
+    return (
+        position, at, uuid(record["uid"]), record["attempt"], record["profile"],
+        record["outcome"], get("node"), get("score", 0), get("runner_up"),
+        get("runner_up_score", 0), get("feasible", 0), get("evaluated", 0), get("ties", 0),
+        draw - 2**64 if draw >= 2**63 else draw,
+    )  # fmt: skip
+
+
+def uuid(uid: str) -> str:
+    """A uid as the tables have it: a UUID."""
+    if _UUID.fullmatch(uid):
+        return uid
+    digits = md5(uid.encode(), usedforsecurity=False).hexdigest()
+    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+
+
+def _shown(key: tuple[int, ...]) -> str:
+    return "/".join(str(each) for each in key)
+
+
+def _difference(table: str, found: Row, expected: Row, skipped: int = 0) -> str:
+    names = [name.partition("::")[0] for name in COLUMNS[table]]
+    for name, is_there, should in list(zip(names, found, expected, strict=True))[skipped:]:
+        if is_there != should:
+            return f"{name} is {is_there!r}, expected {should!r} by the record"
+    return "the rows differ"

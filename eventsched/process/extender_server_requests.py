@@ -1,0 +1,162 @@
+"""What other schedulers ask us over HTTP becomes a stimulus, and leaves as an answer when the
+batch is committed that says it (docs/extender-server.md).
+
+Only a leader answers. A bind is answered when its outcome is known and committed.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from itertools import count
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from eventsched.cluster.extenders import served_requests
+from eventsched.cluster.extenders.served_requests import Answer, Asked
+from eventsched.cluster.extenders.wire_format import WrongShapeError
+from eventsched.cluster.translate.kept_annotations import KeptAnnotations
+from eventsched.domain.errors import InputError, UnavailableError
+from eventsched.domain.nodes.node_table import NodeTable
+from eventsched.domain.records.extender_questions import ranges
+from eventsched.domain.records.extender_replies import ExtenderInquired, ExtenderReplied
+from eventsched.domain.state.scheduler_state import SchedulerState
+from eventsched.runtime.effects.replies import Replies
+from eventsched.runtime.live.driver import Driver
+from eventsched.scheduling.queueing.engine_step import Logged
+
+_ASKED = "the request"
+STARTING = 60.0
+"""Seconds without a term after which questions are not held any more: a scheduler that may do
+without an answer (``ignorable``) would wait for each of its pods in vain."""
+_LOOK = 0.02
+_MOST_STRANGE = 10_000
+"""Names of nodes that are not known (yet): they stand in the log."""
+
+
+class Inquiries:
+    """The inquiries that wait for an answer."""
+
+    def __init__(
+        self,
+        driver: Callable[[], Driver | None],
+        patience: float,
+        leader: Callable[[], str] = lambda: "",
+        annotations: KeptAnnotations | None = None,
+    ) -> None:
+        """``driver`` gives that of the term there is, and ``leader`` the name of another replica
+        that leads ("" where none is known to). An answer that takes longer than ``patience`` (s) is
+        none. ``annotations`` are those of a pod that is not known which are kept: all, for None."""
+        self._driver, self._patience, self._leader = driver, patience, leader
+        self._waiting_since: float | None = None
+        self._is_closed = False
+        self._annotations = annotations
+        self._numbers = count(1)
+        self._open: dict[int, asyncio.Future[ExtenderReplied]] = {}
+        self._replies, self._names = Replies(), Names()
+
+    async def ask(self, verb: str, body: bytes) -> Answer:
+        """Answers a request. Raises InputError for one that cannot be understood, UnavailableError
+        where nobody here can answer now."""
+        try:
+            asked = served_requests.asked(verb, body)
+        except WrongShapeError as wrong:
+            raise InputError(_ASKED, str(wrong), "send what extender/v1 defines") from None
+        deadline = asyncio.get_running_loop().time() + self._patience
+        driver = await self._leading(deadline)
+        state = driver.leader.engine.state
+        inquired = inquiry(asked, next(self._numbers), state, self._names)
+        if self._annotations is not None and inquired.sent is not None:
+            sent = self._annotations.seen(inquired.sent)
+            inquired = msgspec.structs.replace(inquired, sent=sent)
+        waiting = asyncio.get_running_loop().create_future()
+        self._open[inquired.number] = waiting
+        driver.tell(inquired)
+        try:
+            async with asyncio.timeout_at(deadline):
+                replied: ExtenderReplied = await waiting
+        except TimeoutError:
+            raise UnavailableError(
+                "the answer", f"is not committed after {self._patience:g} s", "ask again"
+            ) from None
+        finally:
+            del self._open[inquired.number]
+        return served_requests.answer(asked, inquired, replied, state.nodes.names)
+
+    async def _leading(self, deadline: float) -> Driver:
+        """The driver of a term that leads. One that is about to is waited for: to a scheduler that
+        asks, a code other than 200 and a refused connection are failures alike (upstream:
+        pkg/scheduler/extender.go send), and its pod backs off. Raises UnavailableError where
+        another replica leads, and where none does for too long."""
+        loop = asyncio.get_running_loop()
+        while True:
+            driver = self._driver()
+            if driver is not None and driver.leads:
+                self._waiting_since = None
+                return driver
+            now = loop.time()
+            if self._waiting_since is None:
+                self._waiting_since = now
+            leader = self._leader()
+            is_late = now >= deadline or now - self._waiting_since > STARTING
+            if leader or is_late or self._is_closed:
+                problem = f"does not lead; {leader} does" if leader else "does not lead yet"
+                raise UnavailableError("this replica", problem, "ask the one that does, or later")
+            await asyncio.sleep(_LOOK)
+
+    def close(self) -> None:
+        """No question is held any more."""
+        self._is_closed = True
+
+    def observe(self, committed: Sequence[Logged]) -> None:
+        """Takes in committed records, among them the answers."""
+        for replied in self._replies.observe(committed):
+            waiting = self._open.get(replied.number)
+            if waiting is not None and not waiting.done():
+                waiting.set_result(replied)
+
+
+class Names:
+    """Where the nodes stand that were asked about last: ``prioritize`` is mostly asked about those
+    that ``filter`` has left."""
+
+    def __init__(self) -> None:
+        self._last: tuple[Sequence[str], NodeTable | None, int] = ((), None, -1)
+        self._found: tuple[str, tuple[str, ...]] = ("", ())
+
+    def rows(self, names: Sequence[str], state: SchedulerState) -> tuple[str, tuple[str, ...]]:
+        """Their rows, as ranges, and the names that are not known."""
+        nodes, newest = state.nodes, state.nodes.node_journal.end
+        last_names, last_nodes, last_newest = self._last
+        if last_names is not names or last_nodes is not nodes or last_newest != newest:
+            found = list(map(nodes.rows.get, names))
+            rows = sorted({row for row in found if row is not None})
+            strange: tuple[str, ...] = ()
+            if None in found:
+                unknown = (name for name, row in zip(names, found, strict=True) if row is None)
+                strange = tuple(sorted(set(unknown)))
+            self._last = names, nodes, newest
+            self._found = ranges(np.array(rows, dtype=np.intp)), strange
+        return self._found
+
+
+def inquiry(asked: Asked, number: int, state: SchedulerState, names: Names) -> ExtenderInquired:
+    """The stimulus that a request is. Raises InputError for a pod that cannot be read, and where
+    the question is about another cluster."""
+    nodes, strange = names.rows(asked.nodes, state)
+    if len(strange) > _MOST_STRANGE:
+        problem = f"is about {len(strange)} nodes that are not known"
+        raise InputError(_ASKED, problem, "ask about the cluster that is watched here")
+    more: dict[str, Any] = {}
+    if asked.pod and asked.uid not in state.pods:
+        more["sent"] = asked.sent()
+    return ExtenderInquired(
+        number=number,
+        uid=asked.uid,
+        verb=asked.verb,
+        nodes=nodes,
+        strange=strange,
+        node=asked.node,
+        candidates=dict(asked.candidates),
+        **more,
+    )

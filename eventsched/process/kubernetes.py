@@ -1,0 +1,175 @@
+"""A Kubernetes cluster as a live scheduler needs it: what is watched, and what is asked for."""
+
+import asyncio
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+import structlog
+
+from eventsched.cluster.extenders.client import Extenders
+from eventsched.cluster.kube.calls.dispatch import Calls
+from eventsched.cluster.kube.http.access import connect
+from eventsched.cluster.kube.http.api import Api, RefusedError, UnansweredError
+from eventsched.cluster.kube.http.refusals import explained
+from eventsched.cluster.kube.lease.candidate import Timing
+from eventsched.cluster.kube.lease.election import Election
+from eventsched.cluster.kube.watch.cluster_store import Store
+from eventsched.cluster.kube.watch.resources import watched
+from eventsched.cluster.messages import (
+    Announce,
+    BindPod,
+    CallExtender,
+    ClusterAnswer,
+    PodRequest,
+    WriteObject,
+)
+from eventsched.cluster.translate.kept_annotations import KeptAnnotations
+from eventsched.domain.errors import UnavailableError
+from eventsched.process.extender_clients import bound, keeps
+from eventsched.runtime.live.ports import Subscriber
+from eventsched.scheduling.config.sections import Extender, LeaderElection
+
+_AGAIN = 2.0
+"""Seconds between two tries to reach an API server that is away."""
+
+logger = structlog.get_logger()
+
+
+class Kube:
+    """The Cluster port over one connection."""
+
+    def __init__(
+        self,
+        api: Api,
+        *,
+        host: str,
+        concurrency: int,
+        extenders: Sequence[Extender] = (),
+        source: str = "configuration",
+        reads: Collection[str] = (),
+        annotations: KeptAnnotations | None = None,
+    ) -> None:
+        """``host`` names this process in Events; ``source`` is where the extenders are configured;
+        ``reads`` are the types of objects that only some plugins read; ``annotations`` are those of
+        objects that are kept: all, for None. Raises InputError for an extender that can never be
+        asked."""
+        self.api = api
+        self._listed = asyncio.Event()
+        self.store = Store(
+            api,
+            report,
+            resources=watched(reads),
+            keeps=keeps(extenders),
+            annotations=annotations,
+        )
+        self.extenders = Extenders(extenders, self.store, source)
+        self.calls = Calls(api, host=host, concurrency=concurrency, decoders=self.store.decoders)
+
+    async def start(self) -> None:
+        """Lists and watches from now on; returns when all lists are there. Raises InputError where
+        the server refuses one."""
+        await self.store.start()
+        self._listed.set()
+
+    async def listed(self) -> None:
+        """See the port."""
+        await self._listed.wait()
+
+    async def close(self) -> None:
+        """Ends watches and connections."""
+        await self.store.close()
+        await self.extenders.close()
+        await self.api.close()
+
+    async def list_cluster(self, subscriber: Subscriber) -> str:
+        """See the port."""
+        try:
+            await self.store.list_cluster(subscriber)
+        except UnansweredError as problem:
+            return problem.reason
+        except RefusedError as problem:
+            return explained(problem.answer)
+        return ""
+
+    def unsubscribe(self) -> None:
+        """See the port."""
+        self.store.subscribe(None)
+
+    async def carry_out(
+        self, request: PodRequest | Announce | WriteObject | CallExtender
+    ) -> ClusterAnswer:
+        """See the port."""
+        if isinstance(request, CallExtender):
+            return await self.extenders.call(request)
+        if isinstance(request, BindPod) and request.extender >= 0:
+            return await bound(self.extenders, self.calls, request)
+        return await self.calls.carry_out(request)
+
+
+class LeaseElection:
+    """The Election port over a Lease: a new candidate for each term."""
+
+    def __init__(self, kube: Kube, section: LeaderElection, identity: str) -> None:
+        """Raises InputError where the times of the section do not fit together."""
+        self._kube, self._section, self._identity = kube, section, identity
+        self._timing = Timing.of(section)
+        self._candidate: Election | None = None
+
+    @property
+    def leader(self) -> str:
+        """Who holds the lease, as far as is known."""
+        return "" if self._candidate is None else self._candidate.leader
+
+    def observe(self) -> None:
+        """See the port."""
+        self._observing()
+
+    async def won(self) -> None:
+        """Waits until this replica holds the lease."""
+        candidate = self._observing()
+        candidate.stand()
+        await candidate.won()
+
+    def _observing(self) -> Election:
+        if self._candidate is None:
+            self._candidate = Election(
+                self._kube.api,
+                namespace=self._section.resource_namespace,
+                name=self._section.resource_name,
+                identity=self._identity,
+                timing=self._timing,
+                refusals=self._kube.calls.refusals,
+            )
+            self._candidate.start(stands=False)
+        return self._candidate
+
+    async def lost(self) -> str:
+        """Waits until it does not hold it any more."""
+        assert self._candidate is not None
+        await self._candidate.lost.wait()
+        return self._candidate.reason
+
+    async def release(self) -> None:
+        """Gives it back, if it holds it."""
+        candidate, self._candidate = self._candidate, None
+        if candidate is not None:
+            await candidate.release()
+
+
+async def reached(kubeconfig: Path | None, context: str | None, timeout: float) -> Api:
+    """A connection to the API server; one that is away is waited for. Raises InputError for what
+    waiting does not mend."""
+    said = ""
+    while True:
+        try:
+            return await connect(kubeconfig, context, timeout=timeout)
+        except UnavailableError as problem:
+            if str(problem) != said:
+                logger.warning("the API server is waited for", reason=str(problem))
+            said = str(problem)
+        await asyncio.sleep(_AGAIN)
+
+
+def report(level: str, event: str, **fields: object) -> None:
+    """What the watches have to say, as a line of the process's log."""
+    getattr(logger, level)(event, **fields)

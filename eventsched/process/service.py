@@ -1,0 +1,427 @@
+"""The process behind ``eventsched run``: its parts put together, and how it ends.
+
+    web (health, metrics) ─▶ API server reached ─▶ watches ─▶ replica: follow, lead, follow …
+
+What is away is waited for, and readiness says so; what waiting does not mend ends the process.
+"""
+
+import asyncio
+import os
+import signal
+import socket
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import structlog
+
+from eventsched import __version__, signals
+from eventsched.cluster.kube.http.api import Api
+from eventsched.cluster.kube.lease.election import own_identity
+from eventsched.cluster.translate.kept_annotations import KeptAnnotations
+from eventsched.domain.behaviours import CURRENT
+from eventsched.domain.errors import InputError
+from eventsched.domain.records import FORMAT, StreamStarted
+from eventsched.domain.records.stimuli import SERVES, WORK_BUDGET
+from eventsched.eventlog.addresses import shown
+from eventsched.eventlog.checkpoints import Signer
+from eventsched.eventlog.schema import migrations
+from eventsched.logs import output
+from eventsched.logs.narration import Narrator
+from eventsched.process.exit_codes import STOPPED
+from eventsched.process.extender_server_requests import Inquiries
+from eventsched.process.kubernetes import Kube, LeaseElection, reached
+from eventsched.process.prometheus_samples import Prometheus
+from eventsched.process.replica_status import LiveStatus
+from eventsched.process.settings import ExtenderSettings, ServingSettings, Settings, seconds
+from eventsched.runtime import gc_tuning
+from eventsched.runtime.assembly import Assembly, registry
+from eventsched.runtime.leader.limits import Limits
+from eventsched.runtime.live.checkpoint_signing import Checkpointer
+from eventsched.runtime.live.clock import Clock
+from eventsched.runtime.live.driver import Driver
+from eventsched.runtime.live.ports import Election, Unopposed
+from eventsched.runtime.live.replica import Plan, Replica
+from eventsched.runtime.live.request_source import Attentive
+from eventsched.runtime.live.sample_source import sample
+from eventsched.runtime.simulation.simulation import DEFAULT_SEED
+from eventsched.scheduling.config.checking import check
+from eventsched.scheduling.config.completion import completed
+from eventsched.scheduling.queueing.engine_step import Logged
+from eventsched.web import extender_paths, pages
+from eventsched.web.authorization import Reviews
+from eventsched.web.http import descriptors, https_server
+from eventsched.web.http.https_server import Options, answering, serving
+from eventsched.web.metrics import Metrics
+
+_DEFAULT = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+
+LINGER = 20_000
+"""µs that news waits for a question where others are answered: each question has a commit, and for
+the news alone there would be as many again, which the next question would have to wait for."""
+
+logger = structlog.get_logger()
+
+ANNOTATIONS = "annotations"
+"""Among the inputs of a stream: which annotations of objects are kept."""
+
+
+class Job(NamedTuple):
+    """What is to be run: ``address`` is the database's, ``kubeconfig`` None for the usual places,
+    ``plugins`` are the files that were named; ``serves`` says that it is not to schedule, but to
+    answer other schedulers as the settings' ``extender`` says."""
+
+    assembly: Assembly
+    settings: Settings
+    address: str
+    kubeconfig: Path | None
+    plugins: tuple[Path, ...]
+    serves: bool = False
+
+
+def begin_logging(settings: Settings, warnings: Sequence[str]) -> None:
+    """From here on the process speaks in log lines."""
+    output.configure(settings.logging.format, settings.logging.level)
+    for warning in warnings:
+        logger.warning(warning, stream=settings.stream)
+
+
+def require_free(settings: ServingSettings) -> None:
+    """Raises InputError or UnavailableError where health and metrics cannot have their port."""
+    https_server.require_free(_options(settings))
+
+
+def serve(job: Job) -> int:
+    """Runs until a signal says to stop; the exit code. Raises InputError, UnavailableError,
+    CorruptLogError."""
+    with structlog.contextvars.bound_contextvars(stream=job.settings.stream):
+        return asyncio.run(_Process(job).run())
+
+
+def kept_annotations(job: Job) -> tuple[str, ...]:
+    """The annotations that are kept: what plugins declare, and what the settings name."""
+    return tuple(sorted({*job.assembly.annotations, *job.settings.keep_annotations}))
+
+
+def plan_of(job: Job, identity: str) -> Plan:
+    """What all terms of a replica of that name have in common."""
+    assembly, settings = job.assembly, job.settings
+    annotations = kept_annotations(job)
+    opening = StreamStarted(
+        format=FORMAT,
+        engine=__version__,
+        seed=DEFAULT_SEED,
+        inputs={
+            "configuration": assembly.digest,
+            **({SERVES: settings.extender.profile} if job.serves else {}),
+            **({WORK_BUDGET: str(settings.work_budget)} if settings.work_budget else {}),
+            **({ANNOTATIONS: " ".join(annotations)} if annotations else {}),
+        },
+        configuration=assembly.text,
+        flags=CURRENT,
+        plugins=assembly.sources,
+    )
+    limits = Limits(
+        records=settings.batch.records,
+        size=settings.batch.bytes,
+        snapshot_every=settings.snapshot.records,
+        linger=LINGER if job.serves else 0,
+    )
+    return Plan(
+        assembly.engine,
+        opening,
+        job.address,
+        settings.stream,
+        identity,
+        limits,
+        keeps_vectors=settings.detail == "full",
+        vectors_age=seconds(settings.retention.detail),
+        checkpointer=checkpointer_of(settings),
+    )
+
+
+def checkpointer_of(settings: Settings) -> Checkpointer | None:
+    """What signs checkpoints as the settings say; None for no key. Raises InputError for a key that
+    cannot be read and for a folder that is not there."""
+    wanted = settings.checkpoints
+    if not wanted.key:
+        return None
+    signer = Signer.read(Path(wanted.key), "checkpoints.key")
+    if wanted.to and not os.access(wanted.to, os.W_OK | os.X_OK):
+        said = f"{wanted.to} is no folder that can be written to"
+        raise InputError("checkpoints.to", said, "make it, or mount it for writing")
+    return Checkpointer(
+        signer, settings.stream, migrations.newest(), every=seconds(wanted.every),
+        folder=Path(wanted.to) if wanted.to else None,
+    )  # fmt: skip
+
+
+def _sampling(
+    assembly: Assembly, now: Callable[[], int]
+) -> Callable[[Attentive], Awaitable[None]] | None:
+    """Tells a leader of the samples that plugins want; None where none does."""
+    samplings = assembly.samplings
+    if not samplings:
+        return None
+    for each in samplings:
+        logger.info(
+            "samples",
+            source=each.source,
+            server=each.address,
+            query=each.query,
+            interval=each.interval,
+        )
+    return lambda leader: sample(samplings, Prometheus, leader, now)
+
+
+def shown_configuration(job: Job) -> dict[str, Any]:
+    """What /configz shows: both documents with every default filled in, and what options and
+    environment have put in the place of the file's fields."""
+    checked = check(job.assembly.text or _DEFAULT, "configuration", registry(job.plugins))
+    return {
+        "kubescheduler": completed(checked.configuration, checked.profiles),
+        "eventsched": msgspec.to_builtins(job.settings),
+    }
+
+
+class Audience:
+    """Metrics and log lines hear the same."""
+
+    def __init__(
+        self,
+        metrics: Metrics,
+        stream: str,
+        status: LiveStatus,
+        assembly: Assembly,
+        inquiries: Inquiries | None = None,
+    ) -> None:
+        self._inquiries = inquiries
+        self._assembly, self._status = assembly, status
+        self.committed, self.fenced = metrics.committed, metrics.fenced
+        self.folded = metrics.folded
+        self._metrics, self._narrator = metrics, Narrator(stream, status.pod_name)
+
+    def took_over(self, seconds: float) -> None:
+        """A leader makes its first attempts, and knows the nodes."""
+        self._metrics.took_over(seconds)
+        logger.info("deciding", nodes=self._status.nodes, after=round(seconds, 3))
+        for plugin, node in self._assembly.absent(self._status.node_names):
+            logger.warning("a plugin names a node that is not there", plugin=plugin, node=node)
+
+    def observe(self, logged: Sequence[Logged], now: int) -> None:
+        """Counts and tells committed records; answers leave."""
+        if self._inquiries is not None:
+            self._inquiries.observe(logged)
+        self._metrics.observe(logged, now)
+        self._narrator.tell(logged)
+
+
+class _Process:
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._stopping = False
+        self._main: asyncio.Task[Any] | None = None
+        election = job.assembly.configuration.leader_election
+        lease = election.resource_name if election.leader_elect else ""
+        self._status = LiveStatus(lease)
+        self._metrics = Metrics()
+        self._api: Api | None = None
+        self._most = descriptors.MOST
+
+    async def run(self) -> int:
+        """The whole life; the exit code."""
+        self._main = asyncio.current_task()
+        loop = asyncio.get_running_loop()
+        for each in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(each, self._signalled)
+        if signals.asked_to_end():
+            return 0
+        logger.info(
+            "eventsched",
+            version=__version__,
+            database=shown(self._job.address),
+        )
+        self._share_descriptors()
+        try:
+            await self._live()
+        except asyncio.CancelledError:
+            if not self._stopping:
+                raise
+            # A first signal while it started, or a second one.
+            return STOPPED if self._status.replica is not None else 0
+        logger.info("ended")
+        return 0
+
+    def _share_descriptors(self) -> None:
+        """Says how many clients the ports take, so that the API server and the database always
+        have descriptors."""
+        settings = self._job.settings
+        serving = settings.serving
+        ports = bool(serving.port) + bool(serving.plain_health_port) + self._job.serves
+        found = descriptors.shared(ports, 2 * settings.client.concurrency)
+        self._most = found.connections
+        say = logger.warning if found.are_few else logger.info
+        say(
+            "few files may be open; raise the limit (ulimit -n)"
+            if found.are_few
+            else "file descriptors",
+            limit=found.limit,
+            reserved=found.reserved,
+            connections_per_port=found.connections,
+        )
+
+    def _signalled(self) -> None:
+        """The first signal ends the replica, another one the process."""
+        replica = self._status.replica
+        if replica is not None and not self._stopping:
+            replica.end()
+        elif self._main is not None:
+            self._main.cancel()
+        self._stopping = True
+
+    async def _live(self) -> None:
+        async with AsyncExitStack() as running:
+            await self._serve(running)
+            # Questions are held until they can be answered, so that their pods need not back off.
+            inquiries = await self._answer(running) if self._job.serves else None
+            kube, election = await self._reach(running, identity := own_identity())
+            clock = Clock()
+            audience = Audience(
+                self._metrics,
+                self._job.settings.stream,
+                self._status,
+                self._job.assembly,
+                inquiries,
+            )
+            replica = Replica(
+                replace(
+                    plan_of(self._job, identity), sample=_sampling(self._job.assembly, clock.now)
+                ),
+                kube,
+                election,
+                audience,
+                clock.now,
+            )
+            self._status.replica = replica
+            if self._stopping:
+                return
+            # The log is read while the API server answers; the replica leads when both are there.
+            working = asyncio.create_task(replica.run())
+            watching = asyncio.create_task(self._watch(kube))
+            try:
+                await asyncio.wait((working, watching), return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for task in (working, watching):
+                    task.cancel()
+                ended = await asyncio.gather(working, watching, return_exceptions=True)
+            for each in ended:
+                if isinstance(each, Exception):
+                    raise each
+
+    async def _serve(self, running: AsyncExitStack) -> None:
+        settings = self._job.settings.serving
+        if not settings.port and not settings.plain_health_port:
+            return
+        self._metrics.attach(self._status)
+        reviews = Reviews(self._ask) if settings.authorization == "delegated" else None
+        configuration = shown_configuration(self._job)
+        application = pages.application(self._status, self._metrics, configuration, reviews)
+        addresses = await running.enter_async_context(
+            serving(_options(settings, self._most), application, pages.public(self._status))
+        )
+        logger.info("serving", secure=addresses.secure, plain=addresses.plain)
+
+    async def _answer(self, running: AsyncExitStack) -> Inquiries:
+        """Other schedulers may ask from now on."""
+        settings = self._job.settings.extender
+        annotations = KeptAnnotations(kept_annotations(self._job))
+        timeout = seconds(settings.timeout)
+        made = Inquiries(self._driver, timeout, self._leader, annotations)
+        application = extender_paths.application(msgspec.structs.asdict(settings.paths), made.ask)
+        address = await running.enter_async_context(
+            answering(extender_options(settings, self._most), application)
+        )
+        running.callback(made.close)
+        logger.info("answering", at=address, profile=settings.profile)
+        return made
+
+    def _driver(self) -> Driver | None:
+        replica = self._status.replica
+        return None if replica is None else replica.driver
+
+    def _leader(self) -> str:
+        replica = self._status.replica
+        return "" if replica is None else replica.leader
+
+    async def _ask(self, path: str, body: bytes) -> tuple[int, bytes]:
+        """A review, by the scheduler's own connection."""
+        if self._api is None:
+            raise ConnectionError("the API server is not reached yet")
+        answer = await self._api.call("POST", path, body=body, patience=0)
+        return answer.status, answer.body
+
+    async def _reach(self, running: AsyncExitStack, identity: str) -> tuple[Kube, Election]:
+        """The cluster, nothing of which is listed yet, and the election, which is observed already:
+        after a crash the old leader's lease runs out while this process starts."""
+        client = self._job.settings.client
+        self._status.waiting = "the API server is not reached yet"
+        self._api = await reached(
+            self._job.kubeconfig, client.context or None, seconds(client.timeout)
+        )
+        running.push_async_callback(self._api.close)
+        kube = Kube(
+            self._api,
+            host=socket.gethostname(),
+            concurrency=client.concurrency,
+            extenders=self._job.assembly.configuration.extenders,
+            reads=self._job.assembly.reads,
+            annotations=KeptAnnotations(kept_annotations(self._job)),
+        )
+        running.push_async_callback(kube.close)
+        self._status.kube = kube
+        election = self._election(kube, identity)
+        running.push_async_callback(election.release)
+        election.observe()
+        self._status.waiting = "the cluster's objects are being listed"
+        return kube, election
+
+    async def _watch(self, kube: Kube) -> None:
+        """Lists and watches the cluster for as long as this process lives. Raises InputError where
+        the server refuses a list, and whatever ends a watch, which is a defect."""
+        gc_tuning.settle()
+        await kube.start()
+        logger.info("the cluster is watched", server=kube.api.access.server)
+        self._status.waiting = ""
+        gc_tuning.settle()
+        await kube.store.broken()
+
+    def _election(self, kube: Kube, identity: str) -> Election:
+        section = self._job.assembly.configuration.leader_election
+        return LeaseElection(kube, section, identity) if section.leader_elect else Unopposed()
+
+
+def extender_options(settings: ExtenderSettings, most: int = descriptors.MOST) -> Options:
+    """Where other schedulers ask."""
+    return Options(
+        settings.bind_address,
+        settings.port if settings.tls else None,
+        Path(settings.cert_file) if settings.cert_file else None,
+        Path(settings.key_file) if settings.key_file else None,
+        None if settings.tls else settings.port,
+        Path(settings.client_ca_file) if settings.client_ca_file else None,
+        most,
+    )
+
+
+def _options(settings: ServingSettings, most: int = descriptors.MOST) -> Options:
+    return Options(
+        settings.bind_address,
+        settings.port or None,
+        Path(settings.cert_file) if settings.cert_file else None,
+        Path(settings.key_file) if settings.key_file else None,
+        settings.plain_health_port or None,
+        most=most,
+    )

@@ -1,0 +1,87 @@
+"""The names of decisions (``stream/position@token``), of those whose effects are not over yet.
+
+The token is that of the term: an epoch's number can be handed out twice, when a failover loses
+history. The engine knows neither; so this stands beside its state, is folded from the same records,
+and goes into a leader's snapshot.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from eventsched.domain import records
+from eventsched.domain.records import Outcome
+from eventsched.scheduling.queueing.engine_step import Logged
+
+
+class KeptDecisions(msgspec.Struct):
+    """What a snapshot holds of them."""
+
+    token: str
+    intents: dict[str, str]
+    evictions: dict[str, str]
+
+
+class Decisions:
+    """Follows the log. ``intents`` are the decisions to bind by the pod's uid, ``evictions`` by the
+    victim's. One that came to nothing without a record of its own stays until its pod is gone."""
+
+    def __init__(self, stream: str) -> None:
+        self.intents: dict[str, str] = {}
+        self.evictions: dict[str, str] = {}
+        self._stream = stream
+        self._token = ""
+        self._branches: dict[type, Callable[[Any, int], None]] = {
+            records.TermBegan: self._term_began,
+            records.PodDecided: self._decided,
+            records.BindIntended: self._intended,
+            records.PodBound: self._settled,
+            records.PodUnreserved: self._settled,
+            records.PodDeleted: self._gone,
+            records.PreemptionDecided: self._preempts,
+            records.EvictionSucceeded: self._evicted,
+            records.EvictionFailed: self._evicted,
+        }
+
+    def name(self, position: int) -> str:
+        """The id of a decision of the present term."""
+        return f"{self._stream}/{position}@{self._token}"
+
+    def follow(self, logged: Logged) -> None:
+        """Takes in the next record."""
+        branch = self._branches.get(type(logged.record))
+        if branch is not None:
+            branch(logged.record, logged.position)
+
+    def snapshot(self) -> KeptDecisions:
+        """What ``restore`` takes."""
+        return KeptDecisions(self._token, self.intents, self.evictions)
+
+    def restore(self, kept: KeptDecisions) -> None:
+        """Goes on from a snapshot."""
+        self._token = kept.token
+        self.intents, self.evictions = dict(kept.intents), dict(kept.evictions)
+
+    def _term_began(self, began: records.TermBegan, _: int) -> None:
+        self._token = began.token
+
+    def _decided(self, decided: records.PodDecided, position: int) -> None:
+        if decided.outcome is Outcome.SCHEDULED:
+            self.intents[decided.uid] = self.name(position)
+
+    def _intended(self, intended: records.BindIntended, position: int) -> None:
+        self.intents[intended.uid] = self.name(position)
+
+    def _settled(self, ended: records.PodBound | records.PodUnreserved, _: int) -> None:
+        self.intents.pop(ended.uid, None)
+
+    def _gone(self, deleted: records.PodDeleted, position: int) -> None:
+        self.intents.pop(deleted.uid, None)
+        self.evictions.pop(deleted.uid, None)
+
+    def _preempts(self, decided: records.PreemptionDecided, position: int) -> None:
+        self.evictions.update(dict.fromkeys(decided.evicted, self.name(position)))
+
+    def _evicted(self, ended: records.EvictionSucceeded | records.EvictionFailed, _: int) -> None:
+        self.evictions.pop(ended.uid, None)

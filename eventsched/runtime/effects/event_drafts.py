@@ -1,0 +1,231 @@
+"""What people are told of a log's records: an Event of each decision, and a pod's status.
+
+Pure: the same records give the same drafts, whoever leads, so the next leader repeats what may not
+have been told. The words are upstream's (pkg/scheduler/schedule_one.go bindingCycle and
+handleSchedulingFailure; framework/preemption/executor.go).
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any, Literal
+
+import msgspec
+
+from eventsched.cluster.messages import Announce
+from eventsched.domain import records
+from eventsched.domain.objects import Pod
+from eventsched.domain.records import Outcome, Queue
+from eventsched.domain.state.scheduler_state import SchedulerState
+from eventsched.runtime.effects.decision_names import Decisions
+from eventsched.scheduling.cycle import work_budget
+from eventsched.scheduling.queueing.engine_step import Logged
+
+UNSCHEDULABLE, ERROR = "Unschedulable", "SchedulerError"
+"""Reasons of the condition PodScheduled (upstream: api/core/v1 PodReasonUnschedulable,
+PodReasonSchedulerError)."""
+OVER_BUDGET = "WorkBudgetExceeded"
+"""Another one, of our own: the pod was not tried, for it asks for too much work (ADR 15)."""
+LONGEST_NOTE = 1024
+"""Bytes that an Event's note may have (upstream: apis/events/validation NoteLengthLimit)."""
+CUT = " ..."
+_REASONS = {work_budget.OVER_BUDGET: OVER_BUDGET}
+"""What moved a pod after an error → the condition's reason, where that is another one."""
+
+
+class Status(msgspec.Struct, frozen=True):
+    """What a pod's status is to say: the condition with a reason and a message, where there is a
+    reason; the nominated node ("" for none), where it is not None. ``at`` is in µs."""
+
+    uid: str
+    reason: str
+    message: str
+    nominated: str | None
+    at: int
+
+
+class Draft(msgspec.Struct, frozen=True):
+    """Something to be told: an Event or a status. ``position`` is that of the first record of the
+    step it follows from: when all drafts of the steps before are told, a leader says so in its
+    batches."""
+
+    position: int
+    event: Announce | None = None
+    status: Status | None = None
+
+
+class KeptDrafting(msgspec.Struct):
+    """What a snapshot holds."""
+
+    victims: dict[str, Announce]
+
+
+class Drafting:
+    """Follows records that were just applied to a state."""
+
+    def __init__(self, state: SchedulerState, decisions: Decisions) -> None:
+        """``decisions`` are told of each record after this."""
+        self._state = state
+        self._decisions = decisions
+        self._failed: dict[str, Logged] = {}
+        """Attempts and reservations that came to nothing; what queue the pod goes to says why."""
+        self.victims: dict[str, Announce] = {}
+        """By uid: what is to be told once the cluster deletes the pod."""
+        self._branches: dict[type, Callable[[Any, Logged], Iterable[Announce | Status | None]]] = {
+            records.PodDecided: self._decided,
+            records.PodUnreserved: self._unreserved,
+            records.PodSkipped: self._skipped,
+            records.PodQueued: self._queued,
+            records.PodBound: self._bound,
+            records.PreemptionDecided: self._preempts,
+            records.NominationCleared: self._cleared,
+            records.EvictionSucceeded: self._evicted,
+            records.EvictionFailed: self._spared,
+            records.PodUpdated: self._updated,
+            records.PodDeleted: self._deleted,
+        }
+
+    def follow(self, logged: Logged) -> list[Draft]:
+        """What a record gives to tell."""
+        branch = self._branches.get(type(logged.record))
+        if branch is None or self._state.serves:  # whoever asks us tells
+            return []
+        return [
+            Draft(logged.cause, status=told)
+            if isinstance(told, Status)
+            else Draft(logged.cause, event=told)
+            for told in branch(logged.record, logged)
+            if told is not None
+        ]
+
+    def snapshot(self) -> KeptDrafting:
+        """What ``restore`` takes, at the end of a step."""
+        return KeptDrafting(dict(self.victims))
+
+    def restore(self, kept: KeptDrafting) -> None:
+        """Goes on from a snapshot."""
+        self.victims = dict(kept.victims)
+
+    # --- attempts -------------------------------------------------------------------------
+
+    def _decided(self, decided: records.PodDecided, logged: Logged) -> Iterable[Announce | Status]:
+        if decided.outcome is Outcome.WAITING:
+            # Others may count on the pod's coming (upstream: NominatedNodeNameForExpectation).
+            yield Status(decided.uid, "", "", decided.node, logged.at)
+        elif decided.outcome is not Outcome.SCHEDULED:
+            pod = self._state.pods[decided.uid].pod
+            if pod.deleting:  # of a stream that does not skip such pods
+                yield self._failure(pod, logged, decided.message)
+            else:
+                self._failed[decided.uid] = logged
+
+    def _skipped(self, skipped: records.PodSkipped, logged: Logged) -> Iterable[Announce]:
+        yield self._failure(self._state.pods[skipped.uid].pod, logged, skipped.message)
+
+    def _unreserved(self, given_up: records.PodUnreserved, logged: Logged) -> Iterable[Status]:
+        self._failed[given_up.uid] = logged
+        return ()
+
+    def _queued(self, queued: records.PodQueued, logged: Logged) -> Iterable[Announce | Status]:
+        failed = self._failed.pop(queued.uid, None)
+        if failed is None:
+            return
+        ended, pod = failed.record, self._state.pods[queued.uid].pod
+        if isinstance(ended, records.PodUnreserved):
+            refused, message = queued.queue is Queue.UNSCHEDULABLE, ended.message
+            wrapped, nominated = refused, ""
+        else:
+            assert isinstance(ended, records.PodDecided)
+            refused, message = ended.outcome is Outcome.UNSCHEDULABLE, ended.message
+            # Refused on its node, by Reserve or Permit; otherwise the words are FitError's already.
+            wrapped = refused and ended.node != "" and queued.queue is Queue.UNSCHEDULABLE
+            nominated = None
+        if wrapped:
+            message = f"0/1 nodes are available: 1 {message}."
+        yield self._failure(pod, failed, message)
+        reason = UNSCHEDULABLE if refused else _REASONS.get(queued.cause, ERROR)
+        yield Status(pod.uid, reason, message, nominated, failed.at)
+
+    def _failure(self, pod: Pod, logged: Logged, message: str) -> Announce:
+        return Announce(
+            key=self._decisions.name(logged.position),
+            **_about(pod),
+            reason="FailedScheduling",
+            action="Scheduling",
+            type="Warning",
+            note=cut(message),
+            related=None,
+            at=logged.at,
+            controller=pod.scheduler_name,
+        )
+
+    def _bound(self, bound: records.PodBound, logged: Logged) -> Iterable[Announce]:
+        pod = self._state.pods[bound.uid].pod
+        yield Announce(
+            key=self._decisions.intents[bound.uid],
+            **_about(pod),
+            reason="Scheduled",
+            action="Binding",
+            type="Normal",
+            note=cut(f"Successfully assigned {pod.namespace}/{pod.name} to {bound.node}"),
+            related=None,
+            at=logged.at,
+            controller=pod.scheduler_name,
+        )
+
+    # --- preemption -----------------------------------------------------------------------
+
+    def _preempts(
+        self, decided: records.PreemptionDecided, logged: Logged
+    ) -> Iterable[Announce | Status]:
+        pod = self._state.pods[decided.uid].pod
+        note = f"Preempted by pod {pod.uid} on node {decided.node}"
+        for uid in decided.evicted:
+            self.victims[uid] = self._preempted(self._state.pods[uid].pod, pod, note, logged)
+        for uid in decided.sent_back:
+            victim = self._state.pods[uid].pod
+            yield self._preempted(victim, pod, f"{note} (in kube-scheduler memory).", logged)
+        yield Status(pod.uid, "", "", decided.node, logged.at)
+
+    def _preempted(self, victim: Pod, by: Pod, note: str, logged: Logged) -> Announce:
+        return Announce(
+            key=self._decisions.name(logged.position),
+            **_about(victim),
+            reason="Preempted",
+            action="Preempting",
+            type="Normal",
+            note=cut(note),
+            related=("Pod", by.namespace, by.name, by.uid),
+            at=logged.at,
+            controller=by.scheduler_name,
+        )
+
+    def _cleared(self, cleared: records.NominationCleared, logged: Logged) -> Iterable[Status]:
+        yield Status(cleared.uid, "", "", "", logged.at)
+
+    def _evicted(
+        self, gone: records.EvictionSucceeded | records.PodDeleted, _: Logged
+    ) -> Iterable[Announce | None]:
+        yield self.victims.pop(gone.uid, None)
+
+    def _spared(self, failed: records.EvictionFailed, _: Logged) -> Iterable[Announce]:
+        self.victims.pop(failed.uid, None)
+        return ()
+
+    def _updated(self, updated: records.PodUpdated, _: Logged) -> Iterable[Announce | None]:
+        if updated.pod.deleting:
+            yield self.victims.pop(updated.pod.uid, None)
+
+    def _deleted(self, deleted: records.PodDeleted, logged: Logged) -> Iterable[Announce | None]:
+        self._failed.pop(deleted.uid, None)
+        return self._evicted(deleted, logged)
+
+
+def _about(pod: Pod) -> dict[Literal["namespace", "name", "uid"], str]:
+    return {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid}
+
+
+def cut(note: str) -> str:
+    """A note that an Event may have (upstream: schedule_one.go truncateMessage)."""
+    encoded = note.encode()
+    if len(encoded) <= LONGEST_NOTE:
+        return note
+    return encoded[: LONGEST_NOTE - len(CUT)].decode(errors="ignore") + CUT

@@ -1,0 +1,94 @@
+"""The open evictions of a stream: each is followed until the pod is being deleted, or is gone.
+
+    committed ─▶ evict ─▶ being deleted: EvictionSucceeded        gone: 404, anywhere
+                  ╲─▶ no answer ─▶ evict again
+                   ╲─▶ refused: EvictionFailed
+
+Like a bind's intent a committed eviction is a promise, also of the next leader; it is repeated
+without harm, as it is for one uid. It is given up where nobody needs the room any more. One that is
+still on its way when history is lost may land all the same: it only ends a pod, and the log learns
+of that as it would of any other end.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from eventsched.cluster.messages import EvictPod, PodAnswer, PodShown
+from eventsched.domain import records
+from eventsched.domain.records import Evict
+from eventsched.domain.state.scheduler_state import SchedulerState
+from eventsched.runtime.effects.decision_names import Decisions
+from eventsched.runtime.effects.tracker import Step
+from eventsched.scheduling.queueing.engine_step import Logged
+
+NEEDLESS = "nobody needs the room any more"
+REFUSED = "the cluster did not delete the pod"
+
+
+class Evictions:
+    """The open evictions by the victim's uid; a Tracker (tracker.py) of Evict effects."""
+
+    outcome_first = True
+
+    def __init__(self, state: SchedulerState, decisions: Decisions) -> None:
+        self._state = state
+        self._decisions = decisions
+        self._calls: dict[str, EvictPod] = {}
+
+    def follow(self, logged: Sequence[Logged]) -> None:
+        """Takes in the records of a step: an eviction that is over is followed no more."""
+        for each in logged:
+            match each.record:
+                case (
+                    records.EvictionSucceeded(uid=uid)
+                    | records.EvictionFailed(uid=uid)
+                    | records.PodDeleted(uid=uid)
+                ):
+                    self._calls.pop(uid, None)
+
+    def resume(self) -> Iterator[Step]:
+        """Repeats all open evictions."""
+        for uid in list(self._state.preemptions.evicting):
+            yield from self._evict(uid)
+
+    def void(self, reason: str) -> Iterator[Step]:
+        """Gives all open evictions up."""
+        for uid in list(self._state.preemptions.evicting):
+            yield records.EvictionFailed(uid=uid, message=reason)
+
+    def committed(self, effect: Evict) -> list[Step]:
+        """The record of an eviction is durable."""
+        return self._evict(effect.uid)
+
+    def answered(self, answer: PodAnswer) -> list[Step]:
+        """The cluster has answered; the pod as the answer shows it is observed after this."""
+        uid = answer.request.uid
+        if self._calls.get(uid) != answer.request:
+            return []
+        del self._calls[uid]
+        if not isinstance(answer, PodShown):
+            return []
+        if answer.seen.pod.deleting:
+            return [records.EvictionSucceeded(uid=uid)]
+        return [records.EvictionFailed(uid=uid, message=REFUSED)]
+
+    def unanswered(self, request: EvictPod) -> EvictPod | None:
+        """It is asked again: an eviction of one uid may be repeated."""
+        return request if self.awaits(request) else None
+
+    def awaits(self, request: EvictPod) -> bool:
+        """Whether a request is still needed."""
+        is_open = request.uid in self._state.preemptions.evicting
+        return is_open and self._calls.get(request.uid) == request
+
+    def _evict(self, uid: str) -> list[Step]:
+        eviction = self._state.preemptions.evicting.get(uid)
+        if eviction is None or uid in self._calls:
+            return []
+        if not self._state.preemptions.needed(self._state.pods[uid].pod):
+            return [records.EvictionFailed(uid=uid, message=NEEDLESS)]
+        pod = self._state.pods[uid].pod
+        # Somebody needs the room, but perhaps not the pod that asked for it any more.
+        profile = self._state.pods.get(eviction.preemptor, self._state.pods[uid]).pod.scheduler_name
+        call = EvictPod(uid, pod.namespace, pod.name, self._decisions.evictions[uid], profile)
+        self._calls[uid] = call
+        return [call]

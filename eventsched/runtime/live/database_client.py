@@ -1,0 +1,134 @@
+"""The database's side of a term: its requests go to the one thread that may block on it."""
+
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import TypeVar
+
+import psycopg
+import structlog
+
+from eventsched.cluster.messages import Unknown
+from eventsched.eventlog.chain import Head, SealedBatch
+from eventsched.eventlog.log_errors import (
+    ConflictError,
+    FencedError,
+    HistoryChangedError,
+    RefusedError,
+    UnavailableError,
+    UnknownOutcomeError,
+)
+from eventsched.eventlog.postgres.session import Session
+from eventsched.runtime.leader.leader_messages import (
+    Acquire,
+    Acquired,
+    Append,
+    Committed,
+    DatabaseAnswer,
+    DatabaseRequest,
+    Deposed,
+    Keep,
+    Renew,
+    Renewed,
+)
+from eventsched.runtime.live.checkpoint_signing import Checkpointer
+from eventsched.runtime.live.database_health import Reach
+from eventsched.runtime.live.ports import Audience
+from eventsched.runtime.live.worker import Worker
+
+T = TypeVar("T")
+
+logger = structlog.get_logger()
+
+_OVER = (FencedError, ConflictError, HistoryChangedError)
+_AWAY = (UnavailableError, UnknownOutcomeError, psycopg.Error)
+
+
+def _is_loss(problem: Exception) -> bool:
+    """Whether a term's end means lost history: only a later epoch ends a term otherwise."""
+    return not isinstance(problem, FencedError) or problem.now <= problem.epoch
+
+
+class Ledger:
+    """Answers a leader's requests to the database; ``reach`` says whether it does. ``lost`` says
+    that the term was over because batches that were committed in it are gone again."""
+
+    def __init__(
+        self,
+        session: Session,
+        worker: Worker,
+        audience: Audience,
+        *,
+        stream: str,
+        holder: str,
+        catch_up: Callable[[Head], Awaitable[float]],
+        keeps_vectors: bool = True,
+        checkpointer: Checkpointer | None = None,
+    ) -> None:
+        """``catch_up`` lets the leader follow the log up to a head. Without ``keeps_vectors``
+        decisions keep the digests of their vectors only: no chain has the vectors themselves."""
+        self.reach = Reach()
+        self.lost = False
+        self._session, self._worker, self._audience = session, worker, audience
+        self._stream, self._holder, self._catch_up = stream, holder, catch_up
+        self._keeps_vectors, self._checkpointer = keeps_vectors, checkpointer
+        self._offered: tuple[bytes, float] = (b"", 0.0)
+
+    async def answer(self, request: DatabaseRequest) -> DatabaseAnswer | Unknown | None:
+        """Carries a request out once; None where it has no answer. Raises CorruptLogError, and
+        RefusedError where the database refuses this user, which waiting does not mend: the address
+        may be another one by now, and is read when the process starts."""
+        try:
+            answer = await self._answer(request)
+        except _OVER as problem:
+            if isinstance(request, Append):
+                self._audience.fenced()
+            if not isinstance(request, Acquire):
+                self.lost |= _is_loss(problem)
+            return Deposed(str(problem))
+        except RefusedError:
+            raise
+        except _AWAY as problem:
+            said = str(problem).split("\n")[0]
+            if self.reach.missed(said):
+                logger.warning("the database is away; nothing is decided", reason=said)
+            return Unknown(request)
+        away = self.reach.answered()
+        if away is not None:
+            logger.info("the database answers again", away=round(away, 3))
+        return answer
+
+    async def _answer(self, request: DatabaseRequest) -> DatabaseAnswer | None:
+        match request:
+            case Acquire():
+                return await self._acquire()
+            case Append(batch=batch):
+                await self._append(batch)
+                return Committed()
+            case Renew(term=term):
+                await self._ask(self._session.renew, term)
+                return Renewed()
+            case Keep(term=term, snapshot=snapshot):
+                await self._ask(self._session.keep, term, snapshot)
+                return None
+
+    async def _ask(self, function: Callable[..., T], *arguments: object) -> T:
+        """Calls a function that asks the database."""
+        with self.reach.asking():
+            return await self._worker.call(function, *arguments)
+
+    async def _acquire(self) -> Acquired:
+        """A term; what was committed before it has been followed when this returns."""
+        reign = await self._ask(self._session.acquire, self._stream, self._holder)
+        self._audience.folded(await self._catch_up(reign.head))
+        return Acquired(reign.term, reign.head, reign.head, (), reign.history)
+
+    async def _append(self, batch: SealedBatch) -> None:
+        if self._offered[0] != batch.hash:
+            self._offered = batch.hash, time.monotonic()
+        sent = batch if self._keeps_vectors else replace(batch, details={})
+        await self._ask(self._session.append, sent)
+        took = time.monotonic() - self._offered[1]
+        self._audience.committed(took, batch.count, len(batch.body))
+        if self._checkpointer is not None:
+            self._checkpointer.committed(batch.head)

@@ -1,0 +1,202 @@
+"""Verdicts on snapshots: ``eventsched evaluate``, in the format of the conformance oracle.
+
+Each scenario is a cluster and some pods; the pods are judged one by one, and none is placed.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from eventsched.cluster.files import read_text
+from eventsched.cluster.translate import manifest
+from eventsched.domain import records
+from eventsched.domain.errors import InputError
+from eventsched.domain.objects import Pod
+from eventsched.domain.records.verdicts import Verdict
+from eventsched.runtime.assembly import assembled
+from eventsched.scheduling.config import configuration
+from eventsched.scheduling.cycle.equivalence import NO_NODE, PASSES
+from eventsched.scheduling.cycle.judgement import Judgement, fit_error
+from eventsched.scheduling.cycle.pod_specific_verdicts import EXCLUDED, NOT_EVALUATED, weighted
+from eventsched.scheduling.engine import Engine
+from eventsched.scheduling.framework import PluginError
+from eventsched.scheduling.preemption.evaluator import Preemption, is_leaving
+from eventsched.scheduling.preemption.postfilter import post_filter
+
+
+class Scenario(msgspec.Struct):
+    """A line of the oracle's input: a configuration as text (empty: the default), API objects, and
+    the pods to judge."""
+
+    id: str
+    objects: list[dict[str, Any]]
+    pending: list[dict[str, Any]]
+    kind: str = ""
+    config: str = ""
+    preempt: bool = False
+
+
+def evaluate(line: bytes, where: str, known: Mapping[str, type[Any]]) -> dict[str, Any]:
+    """The answer to one line. Raises InputError for a line or an object that is malformed; a
+    configuration that is refused is the scenario's error."""
+    try:
+        scenario = msgspec.json.decode(line, type=Scenario)
+    except msgspec.DecodeError as problem:
+        raise InputError(
+            where,
+            f"is no scenario: {problem}",
+            "write one JSON object a line; or, for a cluster's objects, name the --pod in question",
+        ) from None
+    try:
+        engine = _engine(scenario, where, known)
+    except InputError as problem:
+        return {"id": scenario.id, "error": f"config: {problem}"}
+    for stimulus in _cluster(scenario, where):
+        engine.observe(stimulus, 0)
+    pending = [
+        manifest.pod(obj, f"{where}: pending[{index}]", defaults=False)
+        for index, obj in enumerate(scenario.pending)
+    ]
+    answers = [_answer(engine, pod, preempt=scenario.preempt) for pod in pending]
+    return {"id": scenario.id, "pods": answers}
+
+
+def _engine(scenario: Scenario, where: str, known: Mapping[str, type[Any]]) -> Engine:
+    source = f"{where}: config"
+    loaded = (
+        configuration.load(scenario.config, source) if scenario.config else configuration.default()
+    )
+    configuration.refuse_extenders(loaded, source)
+    return assembled(loaded, source, known).engine(with_detail=False)
+
+
+def _cluster(scenario: Scenario, where: str) -> list[records.Stimulus]:
+    """What brings the scenario's objects in: nodes and pods after everything else."""
+    others: list[records.Stimulus] = []
+    nodes: list[records.Stimulus] = []
+    pods: list[records.Stimulus] = []
+    seen: set[tuple[str, str]] = set()
+    for index, obj in enumerate(scenario.objects):
+        place = f"{where}: objects[{index}]"
+        if obj.get("kind") == "Node":
+            node = manifest.node(obj, place)
+            _once(("node", node.name), seen, place)
+            nodes.append(records.NodeAdded(node=node))
+        elif obj.get("kind") == "Pod":
+            pod = manifest.pod(obj, place, defaults=False)
+            _once(("pod", pod.uid), seen, place)
+            if pod.node_name or pod.nominated_node:
+                pods.append(records.PodAdded(pod=pod))
+        elif (found := manifest.cluster_object(obj, place)) is not None:
+            kind, _, name = found.title.partition(" ")
+            _once((kind, name), seen, place)
+            others.append(records.ObjectChanged(object=found))
+    return others + nodes + pods
+
+
+def _once(named: tuple[str, str], seen: set[tuple[str, str]], place: str) -> None:
+    if named in seen:
+        raise InputError(place, f"{named[0]} {named[1]} is there twice", "name each object once")
+    seen.add(named)
+
+
+def _answer(engine: Engine, pod: Pod, *, preempt: bool) -> dict[str, Any]:
+    answer: dict[str, Any] = {"pod": pod.full_name}
+    try:
+        return {**answer, **_judged(engine, pod, preempt=preempt)}
+    except KeyError:
+        return {**answer, "error": f"no profile {pod.scheduler_name}", "feasible": []}
+    except PluginError as broken:
+        return {**answer, "error": str(broken), "feasible": []}
+
+
+def _judged(engine: Engine, pod: Pod, *, preempt: bool) -> dict[str, Any]:
+    answer: dict[str, Any] = {}
+    judged = engine.judge(pod)
+    names = engine.state.nodes.names
+    if judged.refusal is not None:
+        plugin, status = judged.refusal
+        reasons = status.reasons
+        if not status.rejected:
+            # Upstream wraps what is no refusal but an error (RunPreFilterPlugins).
+            answer["error"] = f'running PreFilter plugin "{plugin}": {", ".join(reasons)}'
+            reasons = (answer["error"],)
+        answer["prefilter"] = _verdict(Verdict(plugin=plugin, code=status.code, reasons=reasons))
+        if not status.rejected:
+            return {**answer, "feasible": []}
+    else:
+        answer |= _filtered(judged, names)
+    feasible = np.flatnonzero(judged.keys == PASSES)
+    answer["feasible"] = sorted(names[row] for row in feasible)
+    if judged.problem is not None:
+        problem = judged.problem
+        where = f'prescore : running PreScore plugin "{problem.plugin}"'
+        answer["error"] = f"{where}: {problem.problem}"
+    elif len(feasible):
+        answer |= _scored(judged, names, feasible)
+    else:
+        answer["fit_error"] = fit_error(judged, engine.state.nodes.live)
+        if preempt and judged.profile.points["postFilter"]:
+            answer |= _post_filtered(judged)
+    return answer
+
+
+def _post_filtered(judged: Judgement) -> dict[str, Any]:
+    """What PostFilter makes of it. Nothing is evicted; victims that are leaving already are not
+    named, as nobody would have to ask them to."""
+    found = post_filter(judged)
+    said = ", ".join(found.status.reasons)
+    answer: dict[str, Any] = {"postfilter": f"{found.status.code}: {said}" if said else
+                              str(found.status.code)}  # fmt: skip
+    if found.nominated:
+        answer["nominated"] = found.nominated
+    if isinstance(found.preemption, Preemption):
+        assert judged.trials is not None
+        victims = [p for p in found.preemption.victims if not is_leaving(p, judged.trials)]
+        answer["victims"] = sorted(pod.full_name for pod in victims)
+    return answer
+
+
+def _filtered(judged: Judgement, names: list[str]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    if judged.narrowed_by:
+        inside = np.flatnonzero((judged.keys != EXCLUDED) & (judged.keys != NO_NODE))
+        if len(inside):
+            found["prefilter_nodes"] = sorted(names[row] for row in inside)
+    refused = {}
+    for row, key in enumerate(judged.keys.tolist()):
+        if key not in (PASSES, NO_NODE, EXCLUDED, NOT_EVALUATED):
+            refused[names[row]] = _verdict(judged.verdict(key))
+    if refused:
+        found["filter"] = dict(sorted(refused.items()))
+    return found
+
+
+def _scored(judged: Judgement, names: list[str], rows: Any) -> dict[str, Any]:
+    scores = {}
+    for each in judged.scores:
+        values = weighted(each, rows)
+        if values.any():  # a column of zeros says no more than a skipped plugin
+            scores[each.column.plugin] = _by_name(names, rows, values)
+    return {
+        "scores": dict(sorted(scores.items())),
+        "total": _by_name(names, rows, judged.totals[rows]),
+    }
+
+
+def _by_name(names: list[str], rows: Any, values: Any) -> dict[str, int]:
+    found = {names[row]: value for row, value in zip(rows, values.tolist(), strict=True)}
+    return dict(sorted(found.items()))
+
+
+def _verdict(verdict: Verdict) -> dict[str, Any]:
+    found = {"plugin": verdict.plugin, "code": str(verdict.code), "reasons": list(verdict.reasons)}
+    return {key: value for key, value in found.items() if value}
+
+
+def lines(path: Path) -> list[bytes]:
+    """The lines of a .jsonl or .jsonl.gz file, empty ones left out. Raises InputError."""
+    return [line.encode() for line in read_text(path).split("\n") if line.strip()]

@@ -1,0 +1,80 @@
+"""What has happened so far in a run, counted from its records."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from eventsched.domain import records
+from eventsched.domain.records import Outcome, PodBound, PodDecided, PodQueued, Queue, Record
+from eventsched.runtime.simulation.repetition import Rounds, follow
+
+_OWN_FAILURES = frozenset({"AttemptFailed", "BindingFailed", "Parked", "PermitDenied"})
+"""What moves a pod after an error that is no answer of the cluster's."""
+
+
+_COUNTED = frozenset(
+    {
+        PodDecided, PodQueued, PodBound, records.PodUnreserved, records.PodAdded,
+        records.PodDeleted, records.PodSkipped,
+    }
+)  # fmt: skip
+"""Kinds of records that any count or message depends on."""
+
+
+@dataclass
+class Tally:
+    """Counts; ``messages`` are the last words said of each pod that waits, ``failures`` the first
+    ones of each plugin that failed, ``now`` is in µs. ``errors_in_a_row`` are the attempts that
+    ended in an error, before or after they had found a node, since a pod was bound. ``resumed``
+    counts the pods that had been placed before this process went on with the run. ``rounds``: see
+    repetition.py."""
+
+    placed: int = 0
+    attempts: int = 0
+    decided: int = 0
+    arrived: int = 0
+    errors: int = 0
+    errors_in_a_row: int = 0
+    resumed: int = 0
+    now: int = 0
+    queues: Mapping[Queue, int] = field(default_factory=dict)
+    messages: dict[str, str] = field(default_factory=dict)
+    failures: dict[str, str] = field(default_factory=dict)
+    rounds: Rounds = field(default_factory=dict)
+
+    def count(self, record: Record) -> None:
+        """Takes in a record."""
+        follow(self.rounds, record)
+        if type(record) not in _COUNTED:
+            return
+        match record:
+            case PodDecided():
+                self.attempts += 1
+                broken = record.outcome is Outcome.ERROR
+                self.errors += broken
+                self.decided += record.outcome is Outcome.SCHEDULED
+                # What a plugin says of a pod (a malformed selector) is no failure of the plugin's.
+                if broken and record.message.startswith(f"plugin {record.plugin} failed"):
+                    self.failures.setdefault(record.plugin, record.message)
+                if record.outcome in (Outcome.UNSCHEDULABLE, Outcome.ERROR):
+                    self.messages[record.uid] = record.message
+            case PodQueued() if record.errors and record.cause in _OWN_FAILURES:
+                self.errors_in_a_row += 1
+            case records.PodUnreserved() if record.message:
+                self.messages[record.uid] = record.message
+            case PodBound():
+                self.placed += 1
+                self.errors_in_a_row = 0
+                self.messages.pop(record.uid, None)
+            case records.PodAdded():
+                self.arrived += not record.pod.node_name
+            case records.PodDeleted() | records.PodSkipped():
+                self.messages.pop(record.uid, None)
+
+    def snapshot(self) -> dict[str, Any]:
+        """The counts as JSON values, for ``restore``."""
+        return {name: value for name, value in vars(self).items() if name != "queues"}
+
+    def restore(self, kept: Mapping[str, Any]) -> None:
+        """Goes on counting from a snapshot."""
+        vars(self).update(kept)

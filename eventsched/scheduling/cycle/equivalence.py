@@ -1,0 +1,390 @@
+"""Columns of a class of pods, kept up to date row by row: the reason a cycle is cheap.
+
+Pods of equal signature get equal verdicts and raw scores, so these are kept per class, and only the
+rows that the node table's journals name are computed again. A cache: it can be dropped at any time,
+and a fresh one holds the same vectors (tests/properties hold it to that).
+
+A row's key is its first refusal, as filter position * 65536 + code: the smallest key among the
+filters is the one that upstream would have stopped at.
+"""
+
+from collections import OrderedDict
+from collections.abc import Hashable, Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eventsched.domain.journal import Rows
+from eventsched.domain.nodes.node_table import NodeTable
+from eventsched.domain.nodes.node_views import NodeView
+from eventsched.domain.objects import Pod
+from eventsched.domain.records.verdicts import Normalization
+from eventsched.scheduling.cycle.prefilter import Narrowed, Refusal, ask_pre_filter, skips_score
+from eventsched.scheduling.cycle.score_cache import ScoreCache, longer
+from eventsched.scheduling.framework import Cycle, PluginError
+from eventsched.scheduling.framework.profile import Filter, Profile, Score
+
+PASSES = 2**31 - 1
+NO_NODE = -1
+NOT_FEASIBLE = -1
+"""In a column of totals."""
+
+_OVERHEAD = 16_384
+"""Bytes of a class besides its arrays, roughly."""
+
+Keys = NDArray[np.int32]
+Totals = NDArray[np.int64]
+
+
+INCREMENTAL = (Normalization.IDENTITY, Normalization.DEFAULT, Normalization.REVERSED)
+
+
+class ClassColumns:
+    """Verdict keys, raw scores and totals of one class over all rows, for the signed plugins."""
+
+    def __init__(self, profile: Profile, pod: Pod, unsigned: frozenset[str], cycle: Cycle) -> None:
+        """Asks PreFilter and PreScore once: for a signed plugin they depend on the pod alone.
+        Raises PluginError."""
+        self.unsigned = unsigned
+        self.refusal: Refusal | None = None
+        self.narrowed: Narrowed = []
+        skipped = self._pre_filter(profile, pod, unsigned, cycle)
+        filters = [f for f in profile.filters if f.name not in skipped]
+        self.filters = [f for f in filters if f.name not in unsigned]
+        self.late_filters = [f for f in filters if f.name in unsigned]
+        self.score_problem: PluginError | None = None
+        """What PreScore raised: of interest only where a node is left to be scored."""
+        scores = self._scored(profile, pod, unsigned, cycle)
+        self.late_scores = [
+            s for s in scores if s.name in unsigned or s.normalization not in INCREMENTAL
+        ]
+        self.caches = [ScoreCache(s) for s in scores if s not in self.late_scores]
+        self._dynamic_filters = [f for f in self.filters if f.dynamic]
+        self._static_filters = [f for f in self.filters if not f.dynamic]
+        self._dynamic_caches = [cache for cache in self.caches if cache.score.dynamic]
+        asked: list[Filter | Score] = [*self.filters, *(cache.score for cache in self.caches)]
+        self._reads_images = any(each.reads_images for each in asked)
+        self._reads_samples = any(each.reads_samples for each in asked)
+        self._rescorable = all(
+            cache.score.normalization is Normalization.IDENTITY for cache in self._dynamic_caches
+        )
+        self.keys: Keys = np.zeros(0, dtype=np.int32)
+        self.totals: Totals = np.zeros(0, dtype=np.int64)
+        self.counts: dict[int, int] = {}
+        self.unrecorded: list[Rows] | None = None
+        """Rows that differ from what was last recorded; None where nothing was, or too much."""
+        self.keys_changed = True
+        """Whether any key does."""
+        self.static_changed = True
+        """Whether a score does that does not depend on usage."""
+        self.recorded: Any = None
+        """What the recorder keeps of the class between decisions (see judgement_recording.py)."""
+        self.supplemented: Any = None
+        """The same for decisions that were not the class's alone."""
+        self._signed = len(pod.spec.key)
+        self.trials: dict[int, Any] = {}
+        """What is remembered of trials with other pods, by the priority of the pod in question (see
+        trials.py)."""
+        self._feasible: Rows | None = None
+        self._static: Keys = np.zeros(0, dtype=np.int32)
+        self._cursors = (-1, -1, -1)
+
+    def _pre_filter(
+        self, profile: Profile, pod: Pod, unsigned: frozenset[str], cycle: Cycle
+    ) -> set[str]:
+        skipped: set[str] = set()
+        for plugin in profile.points["preFilter"]:
+            if plugin.name not in unsigned:
+                self.refusal = ask_pre_filter(
+                    plugin, cycle, pod, None, self.narrowed, skipped, self.refusal
+                )
+        return skipped
+
+    def _scored(
+        self, profile: Profile, pod: Pod, unsigned: frozenset[str], cycle: Cycle
+    ) -> list[Score]:
+        """The Score plugins that PreScore does not skip."""
+        skipped = set()
+        try:
+            for plugin in profile.points["preScore"]:
+                if plugin.name not in unsigned and skips_score(plugin, cycle, pod, None):
+                    skipped.add(plugin.name)
+        except PluginError as problem:
+            self.score_problem = problem
+            return []
+        return [score for score in profile.scores if score.name not in skipped]
+
+    @property
+    def broken(self) -> bool:
+        """Whether PreFilter or PreScore ended in an error."""
+        refused = self.refusal is not None and not self.refusal[1].rejected
+        return refused or self.score_problem is not None
+
+    @property
+    def feasible(self) -> int:
+        """Nodes that all signed filters let pass."""
+        return self.counts.get(PASSES, 0)
+
+    @property
+    def rows(self) -> Rows:
+        """The rows of these nodes, ascending."""
+        if self._feasible is None:
+            self._feasible = np.flatnonzero(self.keys == PASSES)
+        return self._feasible
+
+    def unchanging(self, rows: Rows) -> Keys:
+        """int32[n]: the first refusal among the filters that no pod on a node can change."""
+        return self._static[rows]
+
+    @property
+    def changing(self) -> list[Filter]:
+        """The signed filters that depend on the pods on a node."""
+        return self._dynamic_filters
+
+    @property
+    def bytes(self) -> int:
+        """Memory held by the columns, and by the spec that they are kept under."""
+        raws = sum(cache.raw.nbytes for cache in self.caches)
+        trials: int = sum(each.bytes for each in self.trials.values())
+        return _OVERHEAD + self._signed + self.keys.nbytes * 2 + self.totals.nbytes + raws + trials
+
+    def refresh(self, table: NodeTable, cycle: Cycle, pod: Pod) -> None:
+        """Brings all columns up to the table's present. Raises PluginError; the columns are then
+        as if never computed."""
+        seen, now = self._cursors, (table.node_journal.end, table.usage_journal.end)
+        beyond = table.image_version if self._reads_images else 0
+        if self._reads_samples:
+            beyond += table.samples.version  # both only rise, so the sum tells
+        if seen == (*now, beyond):
+            return
+        self._cursors = (-1, -1, -1)
+        nodes, usage = table.node_journal.since(seen[0]), table.usage_journal.since(seen[1])
+        if seen[0] < 0 or nodes is None or usage is None or beyond != seen[2]:
+            self.trials.clear()
+            self._grow(table.size)
+            everything = np.arange(table.size, dtype=np.intp)
+            self._compute(table, cycle, pod, everything, everything)
+            self.unrecorded = None
+        elif len(nodes) or not self._rescore(table, cycle, pod, usage):
+            self._grow(table.size)
+            rows = np.union1d(nodes, usage) if len(nodes) else usage
+            self._compute(table, cycle, pod, nodes, rows)
+        self._cursors = (*now, beyond)
+
+    def _grow(self, size: int) -> None:
+        if len(self.keys) == size:
+            return
+        if self.unrecorded is not None:
+            # A node may have come and gone again: its row is then computed, but no key changes.
+            self.unrecorded.append(np.arange(len(self.keys), size, dtype=np.intp))
+            self.keys_changed = self.static_changed = True
+        self._static = longer(self._static, size, NO_NODE)
+        self.counts[NO_NODE] = self.counts.get(NO_NODE, 0) + size - len(self.keys)
+        self.keys = longer(self.keys, size, NO_NODE)
+        self.totals = longer(self.totals, size, NOT_FEASIBLE)
+        for cache in self.caches:
+            cache.grow(size)
+
+    def _compute(
+        self, table: NodeTable, cycle: Cycle, pod: Pod, changed_nodes: Rows, rows: Rows
+    ) -> None:
+        """``changed_nodes``: rows to ask every plugin about; ``rows`` (a superset): rows to ask
+        those that depend on usage."""
+        view = NodeView(table, rows)
+        if len(changed_nodes):
+            nodes = view if changed_nodes is rows else NodeView(table, changed_nodes)
+            static = np.where(table.alive[changed_nodes], PASSES, NO_NODE).astype(np.int32)
+            _lower(static, self._static_filters, cycle, pod, nodes)
+            self._static[changed_nodes] = static
+        keys = self._static[rows]
+        _lower(keys, self._dynamic_filters, cycle, pod, view)
+        before = self.keys[rows]
+        rescored = self._score(table, cycle, pod, changed_nodes, rows, keys, before)
+        differs = keys != before
+        if np.count_nonzero(differs):
+            self.keys[rows] = keys
+            self.keys_changed = True
+            self._feasible = None
+            self._count(before[differs], -1)
+            self._count(keys[differs], 1)
+        differs |= rescored
+        if changed_nodes is rows:
+            # Keys and scores may be newer than the totals, where a plugin failed half-way.
+            differs[:] = True
+        self._total(rows, differs)
+
+    def _rescore(self, table: NodeTable, cycle: Cycle, pod: Pod, rows: Rows) -> bool:
+        """The common case, after pods were placed or ended: only what depends on usage can have
+        changed on these rows. False, with nothing done, where a row passes that did not or a
+        normalisation might change."""
+        if not self._rescorable:
+            return False
+        if not len(rows):
+            return True
+        view = NodeView(table, rows)
+        keys = self._static[rows]
+        lowered = _lower(keys, self._dynamic_filters, cycle, pod, view)
+        # Where every node passes and still does, there is nothing to compare.
+        if lowered or len(self.counts) > 1 or PASSES not in self.counts:
+            if not self._refuse(rows, keys):
+                return False
+            feasible = keys == PASSES
+            if np.count_nonzero(feasible) < len(rows):
+                rows = rows[feasible]
+                if not len(rows):
+                    return True
+                view = NodeView(table, rows)
+        answers = [cache.score(cycle, pod, view) for cache in self._dynamic_caches]
+        totals = self.totals[rows]
+        for cache, (scores, outliers) in zip(self._dynamic_caches, answers, strict=True):
+            if outliers is not None:
+                return False
+            totals += cache.change(rows, scores)
+        self.totals[rows] = totals
+        if self.unrecorded is not None:
+            self.unrecorded.append(rows)
+        return True
+
+    def _refuse(self, rows: Rows, keys: Keys) -> bool:
+        """Takes in refusals; whether that was all that differs among these keys. If it was not,
+        nothing is done."""
+        before = self.keys[rows]
+        differs = keys != before
+        if not np.count_nonzero(differs):
+            return True
+        gone, keys = rows[differs], keys[differs]
+        if PASSES in keys:
+            return False
+        for cache in self.caches:
+            scaled = cache.score.normalization is not Normalization.IDENTITY
+            if scaled and np.count_nonzero(cache.raw[gone]):
+                return False
+        self._count(before[differs], -1)
+        self._count(keys, 1)
+        self.keys[gone], self.totals[gone] = keys, NOT_FEASIBLE
+        self.keys_changed, self._feasible = True, None
+        nothing = np.zeros(len(gone), dtype=np.uint8)
+        for cache in self.caches:
+            if np.count_nonzero(cache.put(gone, nothing)) and not cache.score.dynamic:
+                self.static_changed = True
+        if self.unrecorded is not None:
+            self.unrecorded.append(gone)
+        return True
+
+    def _score(
+        self, table: NodeTable, cycle: Cycle, pod: Pod, changed_nodes: Rows, rows: Rows,
+        keys: Keys, before: Keys,
+    ) -> NDArray[np.bool_]:  # fmt: skip
+        """Raw scores of the rows that are feasible, 0 for the others; bool[n]: which differ. Rows
+        with a score out of range are refused in ``keys``."""
+        feasible = keys == PASSES
+        stale = feasible & (before != PASSES)
+        if len(changed_nodes):
+            stale |= feasible & np.isin(rows, changed_nodes, assume_unique=True)
+        views: dict[bool, tuple[NDArray[np.bool_], NodeView]] = {}
+        for dynamic, wanted in ((True, feasible), (False, stale)):
+            views[dynamic] = (wanted, NodeView(table, rows if wanted.all() else rows[wanted]))
+        columns = []
+        for cache in self.caches:
+            wanted, view = views[cache.score.dynamic]
+            values = cache.raw[rows]
+            values[~feasible] = 0
+            if len(view):
+                values[wanted], outliers = cache.score(cycle, pod, view)
+                if outliers is not None:
+                    outside = np.flatnonzero(wanted)[outliers]
+                    keys[outside] = np.minimum(keys[outside], cache.score.refusal)
+            columns.append(values)
+        differs = np.zeros(len(rows), dtype=bool)
+        for cache, values in zip(self.caches, columns, strict=True):
+            values[keys != PASSES] = 0
+            changed = cache.put(rows, values)
+            if not cache.score.dynamic and np.count_nonzero(changed):
+                self.static_changed = True
+            differs |= changed
+        return differs
+
+    def _total(self, rows: Rows, differs: NDArray[np.bool_]) -> None:
+        rescaled = [cache.rescale() for cache in self.caches]
+        changed = rows[differs]
+        again = np.arange(len(self.keys), dtype=np.intp) if any(rescaled) else changed
+        if len(again):
+            totals = np.zeros(len(again), dtype=np.int64)
+            for cache in self.caches:
+                totals += cache.weighted(again)
+            totals[self.keys[again] != PASSES] = NOT_FEASIBLE
+            self.totals[again] = totals
+        if self.unrecorded is not None and len(changed):
+            self.unrecorded.append(changed)
+
+    def _count(self, keys: Keys, sign: int) -> None:
+        if len(keys) == 1:
+            found = [(int(keys[0]), 1)]
+        else:
+            values, numbers = np.unique(keys, return_counts=True)
+            found = list(zip(values.tolist(), numbers.tolist(), strict=True))
+        for key, number in found:
+            left = self.counts.get(key, 0) + sign * number
+            if left:
+                self.counts[key] = left
+            else:
+                del self.counts[key]
+
+
+class ClassCache:
+    """The columns of the classes seen lately, within a bound of memory."""
+
+    def __init__(self, limit_bytes: int = 512 * 2**20) -> None:
+        self._limit = limit_bytes
+        self._classes: OrderedDict[Hashable, ClassColumns] = OrderedDict()
+        self._sizes: dict[Hashable, int] = {}
+        self._held = 0
+        self._newest: Hashable = None
+
+    def columns(self, profile: Profile, pod: Pod, cycle: Cycle) -> ClassColumns:
+        """The pod's class, not yet refreshed. Raises PluginError."""
+        signatures = profile.signatures(pod)
+        key = (profile.name, signatures)
+        found = self._classes.get(key)
+        if found is None:
+            found = ClassColumns(profile, pod, profile.unsigned(signatures), cycle)
+            if found.broken:
+                return found  # not kept: the next pod asks the plugins again
+            if self._newest in self._classes:
+                self._measure(self._newest, self._classes[self._newest])
+            self._classes[key], self._newest = found, key
+            while self._held > self._limit and len(self._classes) > 1:
+                oldest, _ = self._classes.popitem(last=False)
+                self._held -= self._sizes.pop(oldest, 0)
+        else:
+            self._classes.move_to_end(key)
+            self._measure(key, found)
+        return found
+
+    def forget(self) -> None:
+        """Drops everything."""
+        self._classes.clear()
+        self._sizes.clear()
+        self._held, self._newest = 0, None
+
+    def _measure(self, key: Hashable, columns: ClassColumns) -> None:
+        """A class grows with its first use, and seldom after that: it is looked at when the next
+        one comes and when it is used again, so that nobody has to look at all of them."""
+        size = columns.bytes
+        self._held += size - self._sizes.get(key, 0)
+        self._sizes[key] = size
+
+
+def _lower(keys: Keys, filters: Iterable[Filter], cycle: Cycle, pod: Pod, nodes: NodeView) -> bool:
+    """Lowers the keys of rows that a filter refuses earlier than what they have; whether any filter
+    refused any."""
+    lowered = False
+    for each in filters:
+        codes = each(cycle, pod, nodes)
+        if codes is not None and np.count_nonzero(codes):
+            refused = codes > 0
+            found = (codes[refused] + each.position * 65_536).astype(np.int32)
+            keys[refused] = np.minimum(keys[refused], found)
+            lowered = True
+    return lowered

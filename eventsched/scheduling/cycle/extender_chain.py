@@ -1,0 +1,166 @@
+"""The extenders that have a say about a pod: their answers as verdicts and scores, and the question
+that is still to be asked.
+
+They are the last filter, in order, each for the nodes that are left; then all of them score.
+Upstream: schedule_one.go findNodesThatPassExtenders, prioritizeNodes.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from eventsched.domain.journal import Rows
+from eventsched.domain.objects import Pod
+from eventsched.domain.records.extender_questions import (
+    FILTER,
+    PRIORITIZE,
+    Consultation,
+    ExtenderAnswered,
+    ExtenderAsked,
+    Victims,
+    ranges,
+    rows_of,
+)
+from eventsched.domain.records.verdicts import Code, ScoreColumn, Verdict
+from eventsched.scheduling.cycle.pod_specific_verdicts import Scored, Supplement
+from eventsched.scheduling.framework.extender import EXTENDER, Extender, ExtenderError
+
+_SCALE = 10
+"""What makes 0..100 of an extender's 0..10 (upstream: MaxNodeScore / MaxExtenderPriority)."""
+_NOBODY: Mapping[str, Victims] = {}
+SILENT = "node(s) were left out by the extender without a reason"
+LATE = "node(s) came too late for the extender to be asked"
+
+
+class Question(NamedTuple):
+    """What an extender is to be asked: about ``rows``, or about ``candidates`` by node."""
+
+    extender: Extender
+    verb: str
+    rows: Rows
+    candidates: Mapping[str, Victims] = {}
+
+    def asked(self, uid: str, attempt: int) -> ExtenderAsked:
+        """Its record."""
+        return ExtenderAsked(
+            uid=uid,
+            attempt=attempt,
+            extender=self.extender.index,
+            name=self.extender.name,
+            verb=self.verb,
+            nodes=ranges(self.rows),
+            number=len(self.rows),
+            candidates=dict(self.candidates),
+        )
+
+
+class Panel:
+    """The extenders that are interested in a pod. ``question`` is the first one that has no answer
+    yet: what comes after it is not known, and the judgement means nothing."""
+
+    def __init__(
+        self, extenders: Sequence[Extender], pod: Pod, given: Consultation | None = None
+    ) -> None:
+        """``given`` are the answers of the attempt so far."""
+        self.question: Question | None = None
+        self.interested = [each for each in extenders if each.is_interested(pod)]
+        self._given: dict[tuple[int, str], tuple[ExtenderAsked, ExtenderAnswered]] = {}
+        if given is not None and given.uid == pod.uid:
+            for asked, answered in zip(given.asked, given.answered, strict=False):
+                self._given[asked.extender, asked.verb] = asked, answered
+        self._words: dict[int, list[tuple[Code, str]]] = {}
+
+    def answer(
+        self,
+        extender: Extender,
+        verb: str,
+        rows: Rows,
+        candidates: Mapping[str, Victims] = _NOBODY,
+    ) -> tuple[ExtenderAsked, ExtenderAnswered] | None:
+        """What an extender has answered, and to what; None where it has to be asked first, or where
+        it may fail and did. Raises ExtenderError where it may not."""
+        found = self._given.get((extender.index, verb))
+        if found is None:
+            self.question = Question(extender, verb, rows, candidates)
+            return None
+        problem = found[1].problem
+        if not problem:
+            return found
+        if extender.ignorable or verb == PRIORITIZE:
+            return None
+        raise ExtenderError(extender, problem)
+
+    # --- filter ---------------------------------------------------------------------------
+
+    def filter(self, more: Supplement, position: int) -> None:
+        """Refuses what extenders refuse; their keys begin at a filter position. Raises
+        ExtenderError."""
+        for each in self.interested:
+            if not each.filters:
+                continue
+            rows = more.feasible
+            if not len(rows):
+                return
+            answer = self.answer(each, FILTER, rows)
+            if self.question is not None:
+                return
+            if answer is not None:
+                self._refuse(more, each, position, rows, *answer)
+
+    def _refuse(
+        self, more: Supplement, extender: Extender, position: int, rows: Rows,
+        asked: ExtenderAsked, answered: ExtenderAnswered,
+    ) -> None:  # fmt: skip
+        """Nodes that were not asked about (they came, or began to fit, meanwhile) are refused: the
+        next attempt asks about them."""
+        words = self._words.setdefault(extender.index, [(Code.UNSCHEDULABLE, LATE)])
+        codes = np.zeros(max(int(rows[-1]) + 1, _size(asked)), dtype=np.int64)
+        codes[:] = 1
+        codes[rows_of(asked.nodes)] = 0
+        for code, groups in (
+            (Code.UNSCHEDULABLE, answered.failed),
+            (Code.UNRESOLVABLE, answered.unresolvable),
+        ):
+            for reason in sorted(groups):
+                words.append((code, reason or SILENT))
+                codes[rows_of(groups[reason])] = len(words)
+        more.refuse(rows, codes[rows], (position + extender.index) * 65_536)
+
+    def verdict(self, index: int, code: int) -> Verdict:
+        """What the code of a refusal by an extender means."""
+        status, reason = self._words[index][code - 1]
+        return Verdict(plugin=EXTENDER, code=status, reasons=(reason,))
+
+    def entry(self, index: int, code: int) -> Verdict:
+        """The same as an entry of the stream's dictionary, which has no room for all that extenders
+        may say: it names the extender, whose answer stands in the log."""
+        status, _ = self._words[index][code - 1]
+        name = next(each.name for each in self.interested if each.index == index)
+        return Verdict(plugin=EXTENDER, code=status, reasons=(f"refused by extender {name}",))
+
+    # --- prioritize -----------------------------------------------------------------------
+
+    def scores(self, more: Supplement, size: int) -> list[Scored]:
+        """The scores of all extenders, over ``size`` rows. One that fails gives none."""
+        found = []
+        for each in self.interested:
+            if not each.prioritizes:
+                continue
+            rows = more.feasible
+            answer = self.answer(each, PRIORITIZE, rows)
+            if self.question is not None:
+                return []
+            if answer is not None:
+                raw = np.zeros(size, dtype=np.uint8)
+                for score, nodes in answer[1].scores:
+                    raw[rows_of(nodes)] = score * _SCALE
+                raw[np.isin(np.arange(size), rows, invert=True)] = 0
+                column = ScoreColumn(plugin=f"extender {each.name}", weight=each.weight)
+                found.append(Scored(column, raw))
+        return found
+
+
+def _size(asked: ExtenderAsked) -> int:
+    rows = rows_of(asked.nodes)
+    return int(rows[-1]) + 1 if len(rows) else 0

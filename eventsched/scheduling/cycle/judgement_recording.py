@@ -1,0 +1,324 @@
+"""A judgement as it is logged: dictionary numbers for the words, vectors as whole or delta.
+
+What goes into the event (counts, columns, digest) depends on the state alone; whether the detail is
+whole or a delta depends on what this process has recorded before, so it is no part of the digest.
+"""
+
+from collections.abc import Collection
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eventsched.domain.journal import Rows
+from eventsched.domain.records import ScoringDefined, VerdictDefined
+from eventsched.domain.records.verdicts import (
+    EXCLUDED,
+    NO_NODE,
+    NOT_EVALUATED,
+    PASSES,
+    Codes,
+    Detail,
+    Part,
+    ScoreColumn,
+    Verdict,
+    column_digest,
+    detail_digest,
+)
+from eventsched.domain.state.scheduler_state import SchedulerState
+from eventsched.scheduling.cycle import equivalence, pod_specific_verdicts
+from eventsched.scheduling.cycle.equivalence import ClassColumns
+from eventsched.scheduling.cycle.judgement import Judgement
+from eventsched.scheduling.cycle.pod_specific_verdicts import Scored
+from eventsched.scheduling.framework import PluginError
+
+LONGEST_CHAIN = 64
+"""Deltas between two whole records of a class."""
+
+FEW = 8
+"""Kinds of refusals that are looked for one by one."""
+
+MOST_VERDICTS = 16_384
+"""Entries of the dictionary that are a verdict's own; it stays in the log, in memory and in each
+snapshot for ever, and pods may give rise to any number of verdicts."""
+LONGEST_VERDICT = 1024
+"""Bytes that the reasons of such an entry have at most."""
+ONE_OF_MANY = "a reason without an entry of its own: there are too many, or it is too long"
+"""What the other verdicts of a plugin share. What a pod is told names its own reasons still."""
+
+_TOO_MANY = (
+    f"gave one reason too many: a stream has room for {EXCLUDED - 1} different ones; leave names "
+    "and measured values out of them"
+)
+
+_FIXED = {
+    equivalence.PASSES: PASSES,
+    equivalence.NO_NODE: NO_NODE,
+    pod_specific_verdicts.EXCLUDED: EXCLUDED,
+    pod_specific_verdicts.NOT_EVALUATED: NOT_EVALUATED,
+}
+
+
+class Recorded(NamedTuple):
+    """What a decision carries of its judgement; ``definitions`` stand before it in the log."""
+
+    definitions: list[VerdictDefined | ScoringDefined]
+    scoring: int
+    parameters: tuple[tuple[int, ...], ...]
+    counts: tuple[tuple[int, int], ...]
+    digest: str
+    detail: Detail
+
+
+class ClassRecord:
+    """What is remembered of a class between its decisions, to write the next one as a delta."""
+
+    __slots__ = ("base", "chain", "codes", "digest", "numbers", "scored", "scoring")
+
+    def __init__(self) -> None:
+        self.codes: Codes = np.zeros(0, dtype=np.uint16)
+        self.digest = b""
+        self.numbers: dict[int, int] = dict(_FIXED)
+        self.base: int | None = None
+        self.chain = 0
+        self.scored = False
+        self.scoring = 0
+
+
+def record(state: SchedulerState, judged: Judgement, position: int) -> Recorded:
+    """Numbers, digest and detail of a judgement. ``position`` is where the next record goes; the
+    decision itself stands there plus the number of definitions."""
+    if judged.columns is None or not judged.own:
+        return _apart(state, judged, position)
+    columns = judged.columns
+    kept: ClassRecord = columns.recorded or ClassRecord()
+    columns.recorded = kept
+    definitions = _define(state, judged, kept.numbers)
+    scored = judged.scores if judged.feasible else []
+    if scored and not kept.scoring:
+        kept.scoring = _scoring(state, scored, definitions)
+    rows = _changed_rows(columns, kept)
+    if rows is None:
+        kept.codes = _encode(columns.keys, kept.numbers)
+        kept.digest = b""
+    elif columns.keys_changed and len(rows):
+        _patch(kept, columns, rows)
+    kept.digest = kept.digest or column_digest(kept.codes)
+    size = len(columns.keys)
+    fits = kept.scored or not scored  # scores can be a delta only to scores
+    if rows is None or kept.base is None or kept.chain >= LONGEST_CHAIN or not fits:
+        detail = Detail(size, None, kept.codes.copy(), tuple(s.raw.copy() for s in scored))
+        kept.chain = 0
+    else:
+        codes, raws = _parts(columns, kept, rows)
+        detail = Detail(size, kept.base, codes, raws if scored else ())
+        kept.chain += 1
+    kept.base, kept.scored = position + len(definitions), bool(scored)
+    columns.unrecorded, columns.keys_changed, columns.static_changed = [], False, False
+    digests = [each.digest for each in columns.caches] if scored else []
+    return Recorded(
+        definitions,
+        kept.scoring if scored else 0,
+        tuple(each.column.parameters for each in scored),
+        _counts(judged, kept.numbers),
+        detail_digest(kept.digest, digests),
+        detail,
+    )
+
+
+def _changed_rows(columns: ClassColumns, kept: ClassRecord) -> Rows | None:
+    """The rows that differ from the class's last decision; None for "all"."""
+    changed = columns.unrecorded
+    if changed is None or not len(kept.codes):
+        return None
+    if not changed:
+        return np.zeros(0, dtype=np.intp)
+    rows = changed[0] if len(changed) == 1 else np.unique(np.concatenate(changed))
+    return None if len(rows) * 2 > len(columns.keys) else rows
+
+
+def _parts(
+    columns: ClassColumns, kept: ClassRecord, rows: Rows
+) -> tuple[Part | None, tuple[Part | None, ...]]:
+    """Codes and scores at the rows that differ; None for columns that cannot have changed there."""
+    if not len(rows):
+        return None, (None,) * len(columns.caches)
+    at, every = rows.astype(np.int32), columns.static_changed
+    raws = tuple(
+        Part(at, cache.raw[rows]) if every or cache.score.dynamic else None
+        for cache in columns.caches
+    )
+    return Part(at, kept.codes[rows]) if columns.keys_changed else None, raws
+
+
+def _patch(kept: ClassRecord, columns: ClassColumns, rows: Rows) -> None:
+    if len(kept.codes) != len(columns.keys):
+        longer = np.zeros(len(columns.keys), dtype=np.uint16)
+        longer[: len(kept.codes)] = kept.codes
+        kept.codes, kept.digest = longer, b""
+    codes = _encode(columns.keys[rows], kept.numbers)
+    if np.count_nonzero(kept.codes[rows] != codes):
+        kept.codes[rows] = codes
+        kept.digest = b""
+
+
+class Vectors:
+    """The vectors of a class's last decision that was not the class's alone, to write the next one
+    as a delta. ``shape`` is the number of rows and of the score columns' entry; ``zero`` the places
+    of columns that are known to hold nothing but zeros."""
+
+    __slots__ = ("base", "chain", "columns", "digests", "shape", "zero")
+
+    def __init__(self) -> None:
+        self.shape = (-1, -1)
+        self.columns: list[NDArray[Any]] = []
+        self.digests: list[bytes] = []
+        self.zero: set[int] = set()
+        self.base = 0
+        self.chain = 0
+
+    def follow(
+        self, columns: list[NDArray[Any]], shape: tuple[int, int], zero: set[int]
+    ) -> list[Part | None] | None:
+        """Takes in the next decision's vectors; what differs of each, None for "all"."""
+        self.zero, still = zero, self.zero & zero
+        if shape != self.shape or self.chain >= LONGEST_CHAIN:
+            self.shape, self.chain = shape, 0
+            self.columns = [column.copy() for column in columns]
+            self.digests = [column_digest(column) for column in columns]
+            return None
+        parts: list[Part | None] = [None] * len(columns)
+        for place, (new, old) in enumerate(zip(columns, self.columns, strict=True)):
+            if place in still:
+                continue
+            rows = np.flatnonzero(new != old)
+            if len(rows):
+                parts[place] = Part(rows.astype(np.int32), new[rows])
+                self.columns[place] = new.copy()
+                self.digests[place] = column_digest(new)
+        if _outweigh(parts, shape[0]):
+            self.chain = 0
+            return None
+        self.chain += 1
+        return parts
+
+
+def _outweigh(parts: list[Part | None], size: int) -> bool:
+    """Whether whole columns take less room. A rough count: one byte a value, and for the rows of a
+    part a list of numbers or a bit for each row there is."""
+    changed = [len(part.rows) for part in parts if part is not None]
+    return sum(rows + min(2 * rows, size // 8) for rows in changed) > size * len(parts)
+
+
+def _apart(state: SchedulerState, judged: Judgement, position: int) -> Recorded:
+    numbers = dict(_FIXED)
+    definitions = _define(state, judged, numbers)
+    codes = _encode(judged.keys, numbers, judged.counts)
+    scores = judged.scores if judged.feasible else []
+    scoring = _scoring(state, scores, definitions) if scores else 0
+    own = tuple(each.normalized for each in scores)
+    kept = Vectors()
+    if judged.columns is not None and not any(each is not None for each in own):
+        kept = judged.columns.supplemented = judged.columns.supplemented or kept
+    zero = {place for place, each in enumerate(scores, 1) if each.column.parameters == (0,)}
+    parts = kept.follow([codes, *(each.raw for each in scores)], (len(codes), scoring), zero)
+    size, after = len(codes), kept.columns
+    if parts is None:
+        detail = Detail(size, None, after[0], tuple(after[1:]), own)
+    else:
+        detail = Detail(size, kept.base, parts[0], tuple(parts[1:]))
+    kept.base = position + len(definitions)
+    digests = kept.digests[1:]
+    digests += [column_digest(each) for each in own if each is not None]
+    digest = detail_digest(kept.digests[0], digests)
+    parameters = tuple(each.column.parameters for each in scores)
+    return Recorded(definitions, scoring, parameters, _counts(judged, numbers), digest, detail)
+
+
+def _scoring(
+    state: SchedulerState,
+    scored: list[Scored],
+    definitions: list[VerdictDefined | ScoringDefined],
+) -> int:
+    """The stream's number for these columns; a new one is added to the definitions."""
+    columns = tuple(
+        ScoreColumn(
+            plugin=each.column.plugin,
+            weight=each.column.weight,
+            normalization=each.column.normalization,
+        )
+        for each in scored
+    )
+    number = state.scoring_numbers.get(columns)
+    if number is None:
+        number = len(state.scorings)
+        definitions.append(ScoringDefined(number=number, columns=columns))
+    return number
+
+
+def _define(
+    state: SchedulerState, judged: Judgement, numbers: dict[int, int]
+) -> list[VerdictDefined | ScoringDefined]:
+    """Fills in the stream's number for each key; new words are sorted by filter and text, so that
+    their numbers do not depend on how a plugin happens to number its codes."""
+    known = state.verdict_numbers
+    unknown: list[tuple[int, Verdict, int]] = []
+    for key in judged.counts:
+        if key not in numbers:
+            verdict = judged.entry(key)
+            number = known.get(verdict)
+            if number is None:
+                unknown.append((key // 65_536, verdict, key))
+            else:
+                numbers[key] = number
+    definitions: list[VerdictDefined | ScoringDefined] = []
+    fresh: dict[Verdict, int] = {}
+    unknown.sort(key=lambda each: (each[0], each[1].reasons, each[1].code))
+    found: dict[int, int] = {}
+    for _, verdict, key in unknown:
+        entries = len(state.verdicts) + len(fresh)
+        entry = verdict if verdict in fresh else _entry(verdict, entries)
+        if entry not in known and entry not in fresh:
+            fresh[entry] = entries
+            if fresh[entry] >= EXCLUDED:
+                raise PluginError(verdict.plugin, "filter", _TOO_MANY)
+            definitions.append(VerdictDefined(number=fresh[entry], verdict=entry))
+        found[key] = known[entry] if entry in known else fresh[entry]
+    # Not before: where there is no room for all, none of them is defined.
+    numbers.update(found)
+    return definitions
+
+
+def _entry(verdict: Verdict, entries: int) -> Verdict:
+    """What stands for a verdict that a dictionary of so many entries does not have: itself, or what
+    those of its plugin share that are too long or too many."""
+    size = sum(len(reason.encode(errors="replace")) for reason in verdict.reasons)
+    if entries < MOST_VERDICTS and size <= LONGEST_VERDICT:
+        return verdict
+    return Verdict(plugin=verdict.plugin, code=verdict.code, reasons=(ONE_OF_MANY,))
+
+
+def _counts(judged: Judgement, numbers: dict[int, int]) -> tuple[tuple[int, int], ...]:
+    """(number, nodes) of the refused nodes, ascending."""
+    counts: dict[int, int] = {}
+    for key, nodes in judged.counts.items():
+        number = numbers[key]
+        if number not in (PASSES, NO_NODE):
+            counts[number] = counts.get(number, 0) + nodes
+    return tuple(sorted(counts.items()))
+
+
+def _encode(keys: equivalence.Keys, numbers: dict[int, int], kinds: Collection[int] = ()) -> Codes:
+    """uint16[n]: the stream's numbers for keys; ``kinds`` are the keys that occur, if known."""
+    if len(keys) == 1:
+        return np.array([numbers[int(keys[0])]], dtype=np.uint16)
+    codes = np.zeros(len(keys), dtype=np.uint16)
+    if 0 < len(kinds) <= FEW:
+        for kind in kinds:
+            if kind != equivalence.PASSES:
+                np.putmask(codes, keys == kind, numbers[kind])
+        return codes
+    refused = np.flatnonzero(keys != equivalence.PASSES)
+    distinct, where = np.unique(keys[refused], return_inverse=True)
+    codes[refused] = np.array([numbers[int(key)] for key in distinct], dtype=np.uint16)[where]
+    return codes

@@ -1,0 +1,314 @@
+"""What the columns of a pod's class do not hold: narrowing by PreFilter, plugins that are asked
+anew for every pod, the end of a search that was told to stop early, and the scores after that.
+
+All of it as columns over the rows concerned; the class's columns are read, never changed.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eventsched.domain.journal import Rows
+from eventsched.domain.nodes.node_table import NodeTable
+from eventsched.domain.nodes.node_views import NodeView
+from eventsched.domain.objects import Pod
+from eventsched.domain.records.verdicts import Normalization, ScoreColumn, normalized, parameters_of
+from eventsched.scheduling.cycle.equivalence import (
+    NO_NODE,
+    NOT_FEASIBLE,
+    PASSES,
+    ClassColumns,
+    Keys,
+    Totals,
+)
+from eventsched.scheduling.cycle.prefilter import Narrowed, skips_score
+from eventsched.scheduling.framework import Cycle, IntColumn, PluginError
+from eventsched.scheduling.framework.profile import Filter, Profile, Score
+
+EXCLUDED = PASSES - 1
+"""Key of a node that PreFilter left out."""
+NOT_EVALUATED = PASSES - 2
+"""Key of a node that the search did not come to."""
+FEWEST = 100
+"""A search does not stop before so many feasible nodes (upstream: minFeasibleNodesToFind)."""
+
+Int64s = NDArray[np.int64]
+
+
+class Scored(NamedTuple):
+    """One plugin's scores: ``raw`` over all rows (0 where not feasible), ``normalized`` likewise
+    but only where the plugin normalises by its own code."""
+
+    column: ScoreColumn
+    raw: NDArray[Any]
+    normalized: Int64s | None = None
+
+
+def weighted(scored: Scored, rows: Rows) -> Int64s:
+    """int64[n]: what the plugin added to the totals of feasible rows."""
+    if scored.normalized is not None:
+        return scored.normalized[rows] * scored.column.weight
+    return normalized(scored.column, scored.raw[rows]) * scored.column.weight
+
+
+class Supplement:
+    """The judgement of one pod where its class's columns alone do not answer. ``keys`` and
+    ``counts`` are the class's own as long as nothing more was refused."""
+
+    def __init__(
+        self, table: NodeTable, profile: Profile, pod: Pod, cycle: Cycle, columns: ClassColumns
+    ) -> None:
+        self._table, self._profile, self._pod, self._cycle = table, profile, pod, cycle
+        self._columns = columns
+        self.keys: Keys = columns.keys
+        self.counts: dict[int, int] = columns.counts
+        self.late_scores: list[Score] = []
+        self._raw: dict[str, Int64s] = {}
+        self._own: dict[str, Int64s] = {}
+        self._rows: Rows | None = None
+
+    @property
+    def refused_more(self) -> bool:
+        """Whether the keys differ from the class's."""
+        return self.keys is not self._columns.keys
+
+    @property
+    def feasible(self) -> Rows:
+        """The rows that all filters let pass, ascending."""
+        if not self.refused_more:
+            return self._columns.rows
+        if self._rows is None:
+            self._rows = np.flatnonzero(self.keys == PASSES)
+        return self._rows
+
+    # --- verdicts -------------------------------------------------------------------------
+
+    def narrow(self, narrowed: Narrowed) -> None:
+        """Leaves out the nodes that PreFilter did not name."""
+        if not narrowed:
+            return
+        names = frozenset.intersection(*(wanted for _, wanted in narrowed))
+        inside = np.zeros(self._table.size, dtype=bool)
+        inside[[self._table.rows[name] for name in names if name in self._table.rows]] = True
+        keys = self._own_keys()
+        keys[~inside & (keys != NO_NODE)] = EXCLUDED
+        self.counts = counted(keys)
+
+    def filter(self, filters: list[Filter]) -> None:
+        """Asks filters about the rows that no earlier one refused: upstream stops there too.
+        Raises PluginError."""
+        for each in filters:
+            first = each.position * 65_536
+            asked = self.keys >= first + 65_536
+            if EXCLUDED in self.counts:
+                asked &= self.keys != EXCLUDED
+            rows = None if asked.all() else np.flatnonzero(asked)
+            if rows is not None and not len(rows):
+                continue
+            codes = each(self._cycle, self._pod, NodeView(self._table, rows))
+            if codes is None:
+                continue
+            if np.count_nonzero(codes):
+                self._refuse(rows, codes, first)
+
+    def make_way(self, rows: Rows, found: Keys) -> None:
+        """Refuses rows whose nominated pods need the room."""
+        before = self.keys[rows]
+        other = (found != before) & (before != NO_NODE) & (before != EXCLUDED)
+        if np.count_nonzero(other):
+            keys = self._own_keys()
+            keys[rows[other]] = found[other]
+            self.counts = recounted(self.counts, before[other], found[other])
+
+    def refuse(self, rows: Rows, codes: IntColumn, first: int) -> None:
+        """Refuses feasible rows (ascending) whose code is not 0, with the keys from ``first``
+        on."""
+        if np.count_nonzero(codes):
+            self._refuse(rows, codes, first)
+
+    def stop_early(self, percentage: int, start: int, nominated: str = "") -> None:
+        """Ends the search after upstream's number of feasible nodes, counted from the ``start``-th
+        node on (schedule_one.go numFeasibleNodesToFind, findNodesThatPassFilters); the node that
+        the pod is nominated to is looked at in any case. 0 per cent stands for all nodes here
+        (design 9.10)."""
+        if not 0 < percentage < 100:
+            return
+        nodes = np.flatnonzero((self.keys != NO_NODE) & (self.keys != EXCLUDED))
+        if len(nodes) < FEWEST:
+            return
+        enough = max(FEWEST, len(nodes) * percentage // 100)
+        order = np.roll(nodes, -(start % len(nodes)))
+        found = np.cumsum(self.keys[order] == PASSES)
+        if found[-1] <= enough:
+            return
+        keys = self._own_keys()
+        # It ends where it meets one feasible node more than it needs.
+        own = self._table.rows.get(nominated, -1)
+        of_own = keys[own]
+        keys[order[int(np.searchsorted(found, enough + 1)) :]] = NOT_EVALUATED
+        if own >= 0:
+            keys[own] = of_own
+        self.counts = counted(keys)
+
+    def _own_keys(self) -> Keys:
+        if not self.refused_more:
+            self.keys, self.counts = self.keys.copy(), dict(self.counts)
+        self._rows = None
+        return self.keys
+
+    def _refuse(self, rows: Rows | None, codes: IntColumn, first: int) -> None:
+        """Takes in a filter's codes for rows, or for all of them."""
+        keys = self._own_keys()
+        mine = keys if rows is None else keys[rows]
+        refused = codes != 0
+        number, highest = int(np.count_nonzero(refused)), int(codes.max())
+        if int(np.count_nonzero(codes == highest)) == number:
+            numbers = {highest: number}
+            np.putmask(mine, refused, np.int32(first + highest))
+        else:
+            numbers = {code: n for code, n in enumerate(np.bincount(codes).tolist()) if code and n}
+            np.putmask(mine, refused, (codes + first).astype(np.int32))
+        if rows is not None:
+            keys[rows] = mine
+        if self.counts.keys() - {PASSES, NO_NODE}:
+            self.counts = counted(keys)
+            return
+        self.counts[PASSES] = len(codes) - number
+        if number == len(codes):
+            del self.counts[PASSES]
+        self.counts |= {first + code: n for code, n in numbers.items()}
+
+    # --- scores ---------------------------------------------------------------------------
+
+    def pre_score(self) -> PluginError | None:
+        """Finds the scores that are to be asked for; what went wrong with it."""
+        late = self._columns.late_scores
+        if PASSES not in self.counts:
+            return None
+        if self._columns.score_problem is not None or not late:
+            return self._columns.score_problem
+        names = {each.name for each in late}
+        view = NodeView(self._table, self.feasible)
+        try:
+            for plugin in self._profile.points["preScore"]:
+                if plugin.name in names and skips_score(plugin, self._cycle, self._pod, view):
+                    names.discard(plugin.name)
+        except PluginError as problem:
+            return problem
+        self.late_scores = [each for each in late if each.name in names]
+        return None
+
+    def ask_scores(self) -> None:
+        """Asks for these scores, and refuses the nodes for which one is out of range. Raises
+        PluginError."""
+        if not self.late_scores:
+            return
+        rows = self.feasible
+        if not len(rows):
+            return
+        view = NodeView(self._table, None if len(rows) == self._table.size else rows)
+        refused: Keys | None = None
+        for each in self.late_scores:
+            self._raw[each.name], outliers = each(self._cycle, self._pod, view)
+            if outliers is not None:
+                refused = _refused_too(refused, outliers, each)
+        self._drop(view.rows, refused)
+        for each in self.late_scores:
+            if each.normalization is Normalization.OWN and len(self.feasible):
+                raw = self._raw[each.name]
+                self._own[each.name], outliers = each.normalize(self._cycle, self._pod, raw)
+                if outliers is not None:
+                    self._drop(self.feasible, _refused_too(None, outliers, each))
+
+    def _drop(self, rows: Rows, refused: Keys | None) -> None:
+        """Takes out of feasible rows, and of their scores, those that have a key other than
+        PASSES."""
+        if refused is None:
+            return
+        stays = refused == PASSES
+        keys = self._own_keys()
+        keys[rows[~stays]] = refused[~stays]
+        self.counts = counted(keys)
+        for columns in (self._raw, self._own):
+            for name in columns:
+                columns[name] = columns[name][stays]
+
+    def scored(self) -> tuple[list[Scored], Totals]:
+        """The scores, in the profile's order, and int64[size] totals."""
+        rows, size = self.feasible, self._table.size
+        if not len(rows):
+            return [], np.full(size, NOT_FEASIBLE, dtype=np.int64)
+        totals = self._columns.totals.copy()
+        found = {scored.column.plugin: scored for scored in self._cached(totals)}
+        for each in self.late_scores:
+            found[each.name] = self._late(each, rows, totals)
+        if self.refused_more:
+            np.putmask(totals, self.keys != PASSES, NOT_FEASIBLE)
+        order = (each.name for each in self._profile.scores)
+        return [found[name] for name in order if name in found], totals
+
+    def _cached(self, totals: Totals) -> list[Scored]:
+        """The class's scores on feasible rows; corrects the totals where fewer feasible nodes mean
+        another largest score."""
+        if not self.refused_more:
+            return [Scored(cache.column, cache.raw) for cache in self._columns.caches]
+        feasible = self.keys == PASSES
+        found = []
+        for cache in self._columns.caches:
+            if cache.column.parameters == (0,):
+                found.append(Scored(cache.column, cache.raw))  # zeros everywhere
+                continue
+            raw = cache.raw * feasible
+            column = cache.score.column(parameters_of(cache.score.normalization, raw))
+            if column.parameters != cache.column.parameters:
+                more = normalized(column, raw) - normalized(cache.column, cache.raw)
+                totals += more * column.weight
+            found.append(Scored(column, raw))
+        return found
+
+    def _late(self, score: Score, rows: Rows, totals: Totals) -> Scored:
+        """What was answered for the feasible rows; adds it to the totals."""
+        found = self._raw[score.name]
+        if score.normalization is Normalization.RATIO:
+            # Only distances count: what moves all nodes alike is no change.
+            found = found - found.min()
+        column = score.column(parameters_of(score.normalization, found))
+        own = self._own.get(score.name)
+        values = normalized(column, found) if own is None else own
+        totals[rows] += values * score.weight
+        raw = self._spread_out(found, rows, score.width)
+        return Scored(column, raw, None if own is None else self._spread_out(own, rows, np.int64))
+
+    def _spread_out(self, values: Int64s, rows: Rows, width: Any) -> NDArray[Any]:
+        """A column over all rows, 0 where there is no value."""
+        if len(values) == self._table.size:
+            return values.astype(width)
+        column = np.zeros(self._table.size, dtype=width)
+        column[rows] = values
+        return column
+
+
+def _refused_too(refused: Keys | None, outliers: NDArray[np.bool_], score: Score) -> Keys:
+    """Keys with the refusals of one more score; the first in the order counts."""
+    if refused is None:
+        refused = np.full(len(outliers), PASSES, dtype=np.int32)
+    refused[outliers] = np.minimum(refused[outliers], score.refusal)
+    return refused
+
+
+def recounted(counts: dict[int, int], before: Keys, after: Keys) -> dict[int, int]:
+    """Key → number of rows, after some rows have got another key."""
+    found = dict(counts)
+    for keys, sign in ((before, -1), (after, 1)):
+        for key, number in counted(keys).items():
+            found[key] = found.get(key, 0) + sign * number
+    return {key: number for key, number in found.items() if number}
+
+
+def counted(keys: Keys) -> dict[int, int]:
+    """Key → number of rows."""
+    if len(keys) and np.count_nonzero(keys == keys[0]) == len(keys):
+        return {int(keys[0]): len(keys)}  # sorting them is what takes time
+    values, numbers = np.unique(keys, return_counts=True)
+    return dict(zip(values.tolist(), numbers.tolist(), strict=True))

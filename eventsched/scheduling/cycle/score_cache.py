@@ -1,0 +1,76 @@
+"""One plugin's raw scores of a class of pods, with what follows from them (see equivalence.py)."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eventsched.domain.journal import Rows
+from eventsched.domain.records.verdicts import Normalization, column_digest, normalized
+from eventsched.scheduling.framework.profile import Score
+
+_NO_CHANGE = np.zeros(1, dtype=np.int64)
+
+
+class ScoreCache:
+    """One plugin's raw scores over all rows; 0 where a node is not feasible."""
+
+    __slots__ = ("_digest", "column", "raw", "score")
+
+    def __init__(self, score: Score) -> None:
+        self.score = score
+        self.raw: NDArray[Any] = np.zeros(0, dtype=score.width)
+        self.column = score.column(() if score.normalization is Normalization.IDENTITY else (0,))
+        self._digest: bytes | None = None
+
+    def grow(self, size: int) -> None:
+        """Makes room for new rows, with 0."""
+        if len(self.raw) != size:
+            self.raw = longer(self.raw, size, 0)
+            self._digest = None
+
+    def put(self, rows: Rows, values: NDArray[Any]) -> NDArray[np.bool_]:
+        """Stores raw scores; bool[n] says which rows had another one."""
+        changed: NDArray[np.bool_] = self.raw[rows] != values
+        if np.count_nonzero(changed):
+            self.raw[rows] = values
+            self._digest = None
+        return changed
+
+    def change(self, rows: Rows, values: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Stores raw scores that are used as they are; int64[n]: what that adds to the totals."""
+        if len(rows) == 1 and values[0] == self.raw[rows[0]]:
+            return _NO_CHANGE
+        more: NDArray[np.int64] = values - self.raw[rows]
+        if np.count_nonzero(more):
+            self.raw[rows] = values
+            self._digest = None
+        return more * self.score.weight
+
+    def rescale(self) -> bool:
+        """Looks for the largest raw score again; whether it is another one."""
+        if self.score.normalization is Normalization.IDENTITY or self._digest is not None:
+            return False
+        largest = max(0, int(self.raw.max())) if len(self.raw) else 0
+        if self.column.parameters == (largest,):
+            return False
+        self.column = self.score.column((largest,))
+        return True
+
+    def weighted(self, rows: Rows) -> NDArray[np.int64]:
+        """int64[n]: normalised score times weight."""
+        return normalized(self.column, self.raw[rows]) * self.score.weight
+
+    @property
+    def digest(self) -> bytes:
+        """The column's digest, computed again only after a change."""
+        if self._digest is None:
+            self._digest = column_digest(self.raw)
+        return self._digest
+
+
+def longer(column: NDArray[Any], size: int, fill: int) -> NDArray[Any]:
+    """A column with more rows, filled with a value."""
+    made = np.full(size, fill, dtype=column.dtype)
+    made[: len(column)] = column
+    return made

@@ -1,0 +1,195 @@
+"""What we answer a scheduler that asks us as its extender (docs/extender-server.md).
+
+Verdicts and scores are those of ``judge``, with the profile that the stream serves; a bind becomes
+a reservation and an intent, which go the way of all binds. Pods are the scheduler's that asks:
+they are never in a queue here. Upstream, the other side: pkg/scheduler/extender.go.
+"""
+
+from copy import copy
+from typing import Any
+
+import numpy as np
+
+from eventsched.domain.journal import Rows
+from eventsched.domain.nodes.node_views import PodStep, TrialView
+from eventsched.domain.records import BindIntended, MemoryChanged
+from eventsched.domain.records.extender_questions import (
+    BIND,
+    FILTER,
+    PREEMPT,
+    Victims,
+    ranges,
+    rows_of,
+)
+from eventsched.domain.records.extender_replies import ExtenderInquired, ExtenderReplied
+from eventsched.domain.records.verdicts import Code
+from eventsched.scheduling.cycle.equivalence import NO_NODE, PASSES, ClassCache
+from eventsched.scheduling.cycle.judgement import Judgement, judge
+from eventsched.scheduling.cycle.pod_specific_verdicts import EXCLUDED
+from eventsched.scheduling.cycle.work_budget import excess
+from eventsched.scheduling.framework import PluginError
+from eventsched.scheduling.framework.profile import Profile
+from eventsched.scheduling.queueing.engine_step import Ledger
+
+HIGHEST = 10
+"""The best score (upstream: extender/v1 MaxExtenderPriority)."""
+GONE = "node(s) are not known to the extender any more"
+
+
+class Serving:
+    """Answers inquiries, by records."""
+
+    def __init__(self, ledger: Ledger, classes: ClassCache) -> None:
+        self._ledger = ledger
+        self._classes = classes
+        self._whole: Profile | None = None
+        self._remembered: list[tuple[str, str, Any]] = []
+
+    def reply(self, asked: ExtenderInquired) -> None:
+        """The answer to an inquiry that was just committed."""
+        said: dict[str, Any]
+        try:
+            said = self._bound(asked) if asked.verb == BIND else self._judged(asked)
+        except PluginError as broken:
+            said = {"problem": str(broken)}
+        reply = ExtenderReplied(number=asked.number, uid=asked.uid, verb=asked.verb, **said)
+        self._ledger.emit(reply)
+        for plugin, key, value in self._remembered:
+            self._ledger.emit(MemoryChanged(plugin=plugin, key=key, value=value))
+        self._remembered = []
+        if reply.attempt:
+            intended = BindIntended(uid=reply.uid, node=reply.node, attempt=reply.attempt)
+            self._ledger.emit(intended)
+
+    # --- verdicts and scores --------------------------------------------------------------
+
+    def _judged(self, asked: ExtenderInquired) -> dict[str, Any]:
+        """Raises PluginError."""
+        state, profile = self._ledger.state, self._profile
+        known = state.pods.get(asked.uid)
+        pod = asked.sent if known is None else known.pod
+        if profile is None:
+            return {"problem": "no profile is served"}
+        if pod is None:
+            return {"problem": "the pod is gone"}
+        if problem := excess(pod, state.nodes.live, state.work_budget):
+            return {"problem": problem}
+        cycle = self._ledger.cycle(1)
+        self._remembered = cycle.remembered
+        found = judge(
+            state.nodes, self._classes, profile, pod, cycle,
+            preemptions=state.preemptions, nominated=state.preemptions.node(pod.uid),
+        )  # fmt: skip
+        if found.refusal is not None and not found.refusal[1].rejected:
+            return {"problem": ", ".join(found.refusal[1].reasons)}
+        if asked.verb == PREEMPT:
+            return {"victims": _preempted(found, asked)}
+        rows = rows_of(asked.nodes)
+        if asked.verb == FILTER:
+            return _filtered(found, rows)
+        if found.problem is not None:
+            raise found.problem
+        return {"scores": _scores(found.totals[rows], rows, asked.nodes)}
+
+    @property
+    def _profile(self) -> Profile | None:
+        """The profile served, asked about all nodes: whoever asks us has chosen among them."""
+        served = self._ledger.served
+        if served is not None and served.percentage:
+            if self._whole is None or self._whole.name != served.name:
+                self._whole = copy(served)
+                self._whole.percentage = 0
+            return self._whole
+        return served
+
+    # --- binds ----------------------------------------------------------------------------
+
+    def _bound(self, asked: ExtenderInquired) -> dict[str, Any]:
+        state, node = self._ledger.state, asked.node
+        known = state.pods.get(asked.uid)
+        held = state.reservations.get(asked.uid)
+        if known is None:
+            return {"problem": "the pod is not known (yet)"}
+        if known.bound:
+            on = known.pod.node_name
+            return {"node": on} if on == node else {"problem": f"the pod is on {on} already"}
+        if held is not None:
+            if held.node == node and held.intended:
+                return {"node": node, "waits": True}
+            return {"problem": f"the pod is being bound to {held.node}"}
+        if known.pod.deleting:
+            return {"problem": "the pod is being deleted"}
+        if node not in state.nodes.rows:
+            return {"problem": f"node {node} is not known"}
+        if self._ledger.profile(known) is not None:
+            return {"problem": "this scheduler places the pod itself"}
+        return {"node": node, "attempt": known.attempts + 1, "waits": True}
+
+
+def _filtered(found: Judgement, rows: Rows) -> dict[str, Any]:
+    """Who is refused, by reason, in the order of filters."""
+    groups: dict[str, dict[str, list[Rows]]] = {"failed": {}, "unresolvable": {}}
+    for key, among in _by_key(found, rows):
+        kind, reason = _refusal(found, key)
+        groups[kind].setdefault(reason, []).append(among)
+    return {
+        kind: {reason: ranges(np.sort(np.concatenate(each))) for reason, each in reasons.items()}
+        for kind, reasons in groups.items()
+    }
+
+
+def _by_key(found: Judgement, rows: Rows) -> list[tuple[int, Rows]]:
+    """The refused rows by their refusal."""
+    keys = found.keys[rows]
+    if np.count_nonzero(keys == PASSES) == len(keys):
+        return []  # sorting them is what takes time
+    return [(key, rows[keys == key]) for key in np.unique(keys).tolist() if key != PASSES]
+
+
+def _refusal(found: Judgement, key: int) -> tuple[str, str]:
+    """Raises PluginError where a plugin says that it is an error."""
+    if key == NO_NODE:
+        return "failed", GONE
+    if found.refusal is not None:
+        code, reasons = found.refusal[1].code, found.refusal[1].reasons
+    else:
+        verdict = found.verdict(key)
+        code, reasons = verdict.code, verdict.reasons
+    return "unresolvable" if code is Code.UNRESOLVABLE else "failed", ", ".join(reasons)
+
+
+def _scores(totals: Rows, rows: Rows, nodes: str) -> tuple[tuple[int, str], ...]:
+    """0..10 in proportion to the best of these nodes, rounded; 0 for who is refused. ``nodes`` are
+    the rows as text."""
+    best = int(totals.max(initial=0))
+    if best <= 0:
+        return ()
+    scaled = (np.maximum(totals, 0) * HIGHEST * 2 + best) // (2 * best)
+    found = np.flatnonzero(np.bincount(scaled)).tolist()
+    if len(found) == 1:
+        return ((found[0], nodes),)
+    return tuple((score, ranges(rows[scaled == score])) for score in found if score)
+
+
+# --- preemption ---------------------------------------------------------------------------
+
+
+def _preempted(found: Judgement, asked: ExtenderInquired) -> dict[str, Victims]:
+    """The candidates on which the pod would pass all filters without the victims. Raises
+    PluginError."""
+    rows = rows_of(asked.nodes)
+    rows = rows[~np.isin(found.keys[rows], (NO_NODE, EXCLUDED))]
+    if not len(rows) or found.trials is None:
+        return {}
+    table, steps = found.trials.table, []
+    names = [table.names[row] for row in rows.tolist()]
+    for position, name in enumerate(names):
+        residents = table.residents[table.rows[name]]
+        pods = [residents.get(uid) for uid in asked.candidates[name].uids]
+        steps += [PodStep(position, pod, -1) for pod in pods if pod is not None]
+    keys = found.trials.crowded_keys(TrialView(table, rows, steps), found.trials.crowds(rows))
+    return {
+        name: asked.candidates[name]
+        for name, key in zip(names, keys.tolist(), strict=True)
+        if key == PASSES
+    }

@@ -1,1 +1,0 @@
-"""Extenders: servers that are asked in the course of an attempt (ADR 13)."""

@@ -1,0 +1,251 @@
+"""A profile with its plugins instantiated, and guarded calls into them."""
+
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eventsched.domain.nodes.node_views import NodeView
+from eventsched.domain.objects import Pod
+from eventsched.domain.objects.texts import is_unicode, without_nul
+from eventsched.domain.records.verdicts import Code, Normalization, ScoreColumn, Verdict
+from eventsched.scheduling.framework.per_node_plugins import adapted
+from eventsched.scheduling.framework.plugin import (
+    POINTS,
+    Awaiting,
+    Cycle,
+    DependsOn,
+    IntColumn,
+    PluginError,
+    PostFilterResult,
+    PreFilterResult,
+    Preparation,
+    Status,
+    Wait,
+    depends_on,
+)
+from eventsched.scheduling.framework.plugin_columns import (
+    NORMALIZED,
+    checked_codes,
+    checked_scores,
+    score_range,
+)
+
+SCORES = 16_384
+"""The first position of Score plugins; those before are for filters and extenders."""
+
+
+class Filter:
+    """A plugin's Filter, with its place in the order."""
+
+    def __init__(self, position: int, plugin: Any) -> None:
+        self.position = position
+        self.plugin = plugin
+        self.name: str = plugin.name
+        self.dynamic = DependsOn.USAGE in depends_on(plugin)
+        self.reads_images = DependsOn.IMAGES in depends_on(plugin)
+        self.reads_samples = DependsOn.SAMPLES in depends_on(plugin)
+
+    def __call__(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> IntColumn | None:
+        """int64[n] codes, 0 = passes; None where all pass. Raises PluginError."""
+        cycle.plugin = self.name
+        codes = guarded(self.plugin, "filter", cycle, pod, nodes)
+        return None if codes is None else checked_codes(self.name, codes, len(nodes))
+
+    def verdict(self, cycle: Cycle, pod: Pod, code: int) -> Verdict:
+        """What a code means. Raises PluginError where the plugin says that it is no refusal."""
+        if hasattr(self.plugin, "explain"):
+            status = guarded(self.plugin, "explain", cycle, pod, code)
+        else:
+            status = Status.unschedulable(f"node(s) were refused by {self.name}")
+        if not isinstance(status, Status) or not status.rejected:
+            if isinstance(status, Status) and status.code is Code.ERROR:
+                raise PluginError(self.name, "filter", ", ".join(status.reasons))
+            raise PluginError(self.name, "explain", f"returned {status!r} for code {code}")
+        return Verdict(plugin=self.name, code=status.code, reasons=status.reasons)
+
+
+class Score:
+    """A plugin's Score, with its weight and how its raw scores become 0..100. ``position`` is its
+    place in the order, after that of all filters and extenders."""
+
+    def __init__(self, position: int, plugin: Any, weight: int) -> None:
+        self.position = position
+        self.plugin = plugin
+        self.name: str = plugin.name
+        self.weight = weight
+        self.dynamic = DependsOn.USAGE in depends_on(plugin)
+        self.reads_images = DependsOn.IMAGES in depends_on(plugin)
+        self.reads_samples = DependsOn.SAMPLES in depends_on(plugin)
+        self.normalization = Normalization(
+            Normalization.OWN
+            if hasattr(plugin, "normalize_score")
+            else getattr(plugin, "normalization", Normalization.IDENTITY)
+        )
+        self._range = score_range(self.normalization)
+
+    def __call__(
+        self, cycle: Cycle, pod: Pod, nodes: NodeView
+    ) -> tuple[IntColumn, NDArray[np.bool_] | None]:
+        """int64[n] raw scores, 0 for one out of range, and bool[n] of these, None without any.
+        Raises PluginError."""
+        cycle.plugin = self.name
+        scores = guarded(self.plugin, "score", cycle, pod, nodes)
+        return checked_scores(self.name, scores, len(nodes), self._range, strict=cycle.is_strict)
+
+    @property
+    def refusal(self) -> int:
+        """The key of a node whose score is out of range."""
+        return self.position * 65_536 + 1
+
+    @property
+    def verdict(self) -> Verdict:
+        """What that key means. Upstream fails the attempt: one bad node stops all the others."""
+        reason = f"node(s) got a score out of range from {self.name}"
+        return Verdict(plugin=self.name, code=Code.UNRESOLVABLE, reasons=(reason,))
+
+    @property
+    def width(self) -> Any:
+        """The dtype its raw scores are kept and hashed in."""
+        return np.uint8 if self.normalization is Normalization.IDENTITY else np.int64
+
+    def column(self, parameters: tuple[int, ...]) -> ScoreColumn:
+        """Its description in a decision."""
+        return ScoreColumn(
+            plugin=self.name,
+            weight=self.weight,
+            normalization=self.normalization,
+            parameters=parameters,
+        )
+
+    def normalize(
+        self, cycle: Cycle, pod: Pod, scores: IntColumn
+    ) -> tuple[IntColumn, NDArray[np.bool_] | None]:
+        """int64[n] of 0..100 from the raw scores of feasible nodes, by the plugin's own code, and
+        what is out of range as for the call."""
+        cycle.plugin = self.name
+        normalized = guarded(self.plugin, "normalize_score", cycle, pod, scores)
+        return checked_scores(
+            self.name, normalized, len(scores), NORMALIZED, strict=cycle.is_strict
+        )
+
+
+class Profile:
+    """A schedulerName and its plugins at each extension point, in order."""
+
+    def __init__(
+        self,
+        name: str,
+        points: Mapping[str, list[Any]],
+        weights: Mapping[str, int],
+        percentage: int = 0,
+    ) -> None:
+        """``points`` maps upstream's point names to plugin instances, ``weights`` names to score
+        weights; a plugin that stands at several points is one instance. ``percentage`` is its
+        percentageOfNodesToScore: 1 to 100, or 0 for all nodes."""
+        self.name = name
+        self.percentage = percentage
+        wrapped: dict[int, Any] = {}
+        for plugins in points.values():
+            for plugin in plugins:
+                wrapped.setdefault(id(plugin), adapted(plugin))
+        self.points: dict[str, list[Any]] = {
+            point: [wrapped[id(plugin)] for plugin in points.get(point, [])] for point in POINTS
+        }
+        self.filters = [Filter(i, p) for i, p in enumerate(self.points["filter"])]
+        self.scores = [
+            Score(SCORES + i, p, weights.get(p.name, 1)) for i, p in enumerate(self.points["score"])
+        ]
+        self.sort_key: Callable[[Any], tuple[Any, ...]] = self.points["queueSort"][0].sort_key
+        self._signs: dict[Any, list[str]] = {}
+        for plugin in self._of("preFilter", "filter", "preScore", "score"):
+            self._signs.setdefault(getattr(plugin, "sign", None), []).append(plugin.name)
+
+        self._by_name = {plugin.name: plugin for plugin in self.plugins}
+
+    def plugin(self, name: str) -> Any:
+        """The plugin of a name. Raises KeyError where there is none."""
+        return self._by_name[name]
+
+    def _of(self, *points: str) -> list[Any]:
+        found = {plugin.name: plugin for point in points for plugin in self.points[point]}
+        return list(found.values())
+
+    def signatures(self, pod: Pod) -> tuple[Hashable, ...]:
+        """What the plugins of the cycle depend on of the pod, each way of signing once; None where
+        one does not say, or fails to."""
+        return tuple([None if sign is None else _signed(sign, pod) for sign in self._signs])
+
+    def hint_key(self, name: str, pod: Pod) -> Hashable:
+        """What of a pod a plugin's hint may read: pods for which it is equal wake together."""
+        plugin = self._by_name.get(name)
+        if plugin is None or not hasattr(plugin, "hint"):
+            return None
+        sign = getattr(plugin, "hint_sign", None) or getattr(plugin, "sign", None)
+        signature = None if sign is None else _signed(sign, pod)
+        return pod.uid if signature is None else signature
+
+    def unsigned(self, signatures: tuple[Hashable, ...]) -> frozenset[str]:
+        """The plugins that must be asked anew for every pod."""
+        names = zip(self._signs.values(), signatures, strict=True)
+        return frozenset(name for group, signed in names if signed is None for name in group)
+
+    @property
+    def plugins(self) -> list[Any]:
+        """All plugins, each once."""
+        return self._of(*POINTS)
+
+
+def guarded(plugin: Any, method: str, *arguments: Any) -> Any:
+    """Calls a plugin's method; whatever it raises becomes a PluginError with its name, and so does
+    an answer of a type that the method must not give."""
+    try:
+        answer = getattr(plugin, method)(*arguments)
+    except PluginError:
+        raise
+    except Exception as problem:
+        # Plugins are other people's code: whatever one raises fails its attempt and nothing else.
+        raise PluginError(
+            plugin.name, method, f"raised {type(problem).__name__}: {problem}"
+        ) from problem
+    if answer is None:
+        return None
+    if method in _ANSWERS and not isinstance(answer, _ANSWERS[method]):
+        due = " or a ".join(kind.__name__ for kind in _ANSWERS[method])
+        raise PluginError(plugin.name, method, f"returned {answer!r}; None or a {due} is due")
+    if isinstance(answer, Status) and answer.reasons != ():
+        if not all(map(_is_text, answer.reasons)):
+            raise PluginError(plugin.name, method, f"returned {answer!r}; reasons must be texts")
+        if any("\0" in reason for reason in answer.reasons):
+            return Status(answer.code, tuple(map(without_nul, answer.reasons)))
+    return answer
+
+
+def _is_text(reason: object) -> bool:
+    """Whether a reason can be stored."""
+    return isinstance(reason, str) and is_unicode(reason)
+
+
+_ANSWERS: dict[str, tuple[type, ...]] = {
+    "pre_enqueue": (Status,),
+    "pre_filter": (Status, PreFilterResult),
+    "post_filter": (Status, PostFilterResult),
+    "pre_score": (Status,),
+    "reserve": (Status,),
+    "permit": (Status, Wait),
+    "pre_bind": (Status, Preparation),
+    "prepared": (Status, Awaiting),
+    "bind": (Status,),
+}
+"""What the methods may answer besides None; columns are checked apart."""
+
+
+def _signed(sign: Callable[[Pod], Hashable], pod: Pod) -> Hashable:
+    """None where the plugin's sign raises or its answer cannot be a key: it is as if not signed."""
+    try:
+        signature = sign(pod)
+        hash(signature)
+    except Exception:  # noqa: BLE001 - somebody's plugin; without a signature it is only slower
+        return None
+    return signature

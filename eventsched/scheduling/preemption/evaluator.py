@@ -1,0 +1,179 @@
+"""Preemption: whether a pod that found no node may make less important ones leave, and where.
+
+Upstream: framework/preemption/preemption.go Preempt,
+plugins/defaultpreemption/default_preemption.go PodEligibleToPreemptOthers.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eventsched.domain.draw import draw
+from eventsched.domain.journal import Rows
+from eventsched.domain.objects import Pod
+from eventsched.domain.records.verdicts import Code
+from eventsched.scheduling.cycle.dry_run import Trials
+from eventsched.scheduling.cycle.equivalence import NO_NODE, PASSES
+from eventsched.scheduling.cycle.judgement import Judgement
+from eventsched.scheduling.cycle.pod_specific_verdicts import EXCLUDED, NOT_EVALUATED
+from eventsched.scheduling.framework import PostFilterResult, Status
+from eventsched.scheduling.framework.extender import ExtenderError
+from eventsched.scheduling.preemption.candidates import Sheet, Window, sheet_of
+from eventsched.scheduling.preemption.extender_candidates import NONE_LEFT, consulted
+from eventsched.scheduling.preemption.victim_rules import BY_PRIORITY, VictimRule
+from eventsched.scheduling.preemption.victims import NO_VICTIM, NOBODY_LESS, OVER_QUOTA
+
+NEVER = "not eligible due to preemptionPolicy=Never."
+NOT_HELPFUL = "Preemption is not helpful for scheduling"
+NO_VICTIMS = "No preemption victims found for incoming pod"
+QUOTA = "global quota max exceeded"
+
+
+class Preemption(NamedTuple):
+    """What was decided. ``victims`` are those on the node, the most important first; ``nodes`` how
+    many there were where evictions might help, ``tried`` their rows in the order of the trials,
+    ``candidates`` those among them that would do; ``draw`` chose where the trials began."""
+
+    row: int
+    criterion: str
+    victims: tuple[Pod, ...]
+    nodes: int
+    tried: Rows
+    candidates: Rows
+    draw: int
+    sheet: Sheet
+    trials: Trials
+
+
+def preempt(
+    judged: Judgement, percentage: int, absolute: int, rule: VictimRule = BY_PRIORITY
+) -> PostFilterResult:
+    """What PostFilter answers for a pod that found no node. At least ``absolute`` candidates, or
+    ``percentage`` of the nodes in question, whichever is more, are compared if there are so many.
+    ``rule`` says who may have to leave. Raises PluginError."""
+    trials = judged.trials
+    assert trials is not None
+    rows = helpful(judged)
+    problem = _ineligible(judged, trials, rule)
+    if problem:
+        return PostFilterResult(Status.unschedulable(problem))
+    sheet, number = sheet_of(trials, rule), 0
+    tried = candidates = rows
+    outcomes = np.zeros(0, dtype=np.int64)
+    if len(rows):
+        if not rule.begins_first:
+            number = draw(judged.cycle.seed, judged.pod.uid, judged.cycle.attempt, "preemption")
+        begin = number % len(rows)
+        order = np.concatenate([rows[begin:], rows[:begin]])
+        wanted = min(len(rows), max(absolute, len(rows) * percentage // 100))
+        (tried, candidates), outcomes = _look(sheet, trials, order, wanted)
+    if not len(candidates):
+        return _without_candidate(judged, tried, outcomes)
+    if judged.panel is not None and judged.panel.interested:
+        try:
+            sheet, candidates = consulted(judged.panel, trials, sheet, candidates)
+        except ExtenderError as failed:
+            return PostFilterResult(Status.error(str(failed)))
+        if judged.question is not None or not len(candidates):
+            return PostFilterResult(Status.unschedulable(NONE_LEFT))
+    row, criterion = sheet.best(candidates)
+    trial = sheet.trials[row]
+    assert trial is not None
+    decided = Preemption(
+        row, criterion, trial.victims, len(rows), tried, candidates, number, sheet, trials
+    )
+    name = trials.table.names[row]
+    return PostFilterResult(Status(Code.SUCCESS), name, decided)
+
+
+def _look(
+    sheet: Sheet, trials: Trials, order: Rows, wanted: int
+) -> tuple[Window, NDArray[np.int64]]:
+    """The window of trials, and what each came to. The pod's own nominated node is tried for it
+    alone: there its crowd is another one than for its like."""
+    own = trials.table.rows.get(trials.preemptions.node(trials.pod.uid), -1)
+    if own < 0:
+        window = sheet.look(trials, order, wanted)
+        return window, sheet.outcomes[window[0]]
+    sheet.spoil(own)
+    try:
+        window = sheet.look(trials, order, wanted)
+        return window, sheet.outcomes[window[0]]
+    finally:
+        sheet.spoil(own)
+
+
+def helpful(judged: Judgement) -> Rows:
+    """The rows, ascending, of nodes that refused the pod in a way that evictions might help
+    (upstream: NodeToStatus.NodesForStatusCode)."""
+    if judged.refusal is not None:
+        is_helped = judged.refusal[1].code is Code.UNSCHEDULABLE
+        return np.flatnonzero((judged.keys != NO_NODE) & is_helped)
+    unasked = (PASSES, NO_NODE, EXCLUDED, NOT_EVALUATED)
+    keys = [
+        key
+        for key in judged.counts
+        if key not in unasked and judged.verdict(key).code is Code.UNSCHEDULABLE
+    ]
+    if not keys:
+        return np.zeros(0, dtype=np.intp)
+    if len(keys) == 1:
+        return np.flatnonzero(judged.keys == keys[0])
+    return np.flatnonzero(np.isin(judged.keys, keys))
+
+
+def is_leaving(pod: Pod, trials: Trials) -> bool:
+    """Whether a pod is being deleted, or is about to be."""
+    return pod.deleting or pod.uid in trials.preemptions.evicting
+
+
+def _ineligible(judged: Judgement, trials: Trials, rule: VictimRule) -> str:
+    """Why the pod may not preempt now; "" where it may."""
+    pod, table = judged.pod, trials.table
+    if pod.preemption_policy == "Never":
+        return NEVER
+    row = table.rows.get(trials.nominated, -1)
+    if row < 0 or _is_unresolvable(judged, row):
+        return ""  # it has to look for another node
+    return rule.obstacle(trials, row)
+
+
+def _is_unresolvable(judged: Judgement, row: int) -> bool:
+    if judged.refusal is not None:
+        return judged.refusal[1].code is Code.UNRESOLVABLE
+    key = int(judged.keys[row])
+    if key in (PASSES, NOT_EVALUATED):
+        return False
+    return key in (NO_NODE, EXCLUDED) or judged.verdict(key).code is Code.UNRESOLVABLE
+
+
+def _without_candidate(
+    judged: Judgement, tried: Rows, outcomes: NDArray[np.int64]
+) -> PostFilterResult:
+    """The answer where no eviction helps: the pod is nominated to no node (any more)."""
+    assert judged.trials is not None
+    nodes = judged.trials.table.live
+    reasons: dict[str, int] = {}
+    if nodes > len(tried):
+        reasons[NOT_HELPFUL] = nodes - len(tried)
+    values, numbers = np.unique(outcomes, return_counts=True)
+    counted: Mapping[int, int] = dict(zip(values.tolist(), numbers.tolist(), strict=True))
+    if NO_VICTIM in counted:
+        return PostFilterResult(
+            Status.error(_unneeded(judged.trials, tried[outcomes == NO_VICTIM]))
+        )
+    ours = {NOBODY_LESS: (NO_VICTIMS,), OVER_QUOTA: (QUOTA,)}
+    for outcome, number in counted.items():
+        for reason in ours.get(outcome) or judged.verdict(outcome).reasons:
+            reasons[reason] = reasons.get(reason, 0) + number
+    said = ", ".join(sorted(f"{number} {reason}" for reason, number in reasons.items()))
+    return PostFilterResult(Status.unschedulable(f"0/{nodes} nodes are available: {said}."), "")
+
+
+def _unneeded(trials: Trials, rows: Rows) -> str:
+    """Upstream's words for nodes that refuse the pod but take it in a trial without a victim."""
+    names = [trials.table.names[row] for row in rows]
+    said = [f'expected at least one victim pod on node "{name}"' for name in names]
+    return said[0] if len(said) == 1 else f"[{', '.join(said)}]"

@@ -1,0 +1,33 @@
+"""PostFilter: what plugins can do for a pod that found no node.
+
+Upstream: framework/runtime/framework.go RunPostFilterPlugins.
+"""
+
+from eventsched.domain.records.verdicts import Code
+from eventsched.scheduling.cycle.judgement import Judgement
+from eventsched.scheduling.framework import PluginError, PostFilterResult, Status
+from eventsched.scheduling.framework.profile import guarded
+
+
+def post_filter(judged: Judgement) -> PostFilterResult:
+    """The answer of the first plugin that has found a way, is sure that there is none, or is
+    broken; else the reasons of all of them, and what the last one said of the nomination."""
+    reasons: list[str] = []
+    nominated: str | None = None
+    for plugin in judged.profile.points["postFilter"]:
+        judged.cycle.plugin = plugin.name
+        try:
+            answer = guarded(plugin, "post_filter", judged.cycle, judged.pod, judged)
+        except PluginError as broken:
+            return PostFilterResult(Status.error(str(broken)))
+        if not isinstance(answer, PostFilterResult):
+            answer = PostFilterResult(answer or Status(Code.SUCCESS))
+        answer = answer._replace(plugin=plugin.name)
+        if answer.status.code in (Code.SUCCESS, Code.UNRESOLVABLE):
+            return answer
+        if not answer.status.rejected:
+            return PostFilterResult(answer.status)
+        if answer.nominated is not None:
+            nominated = answer.nominated
+        reasons += answer.status.reasons
+    return PostFilterResult(Status.unschedulable(*reasons), nominated)

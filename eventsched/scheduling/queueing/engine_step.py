@@ -1,0 +1,152 @@
+"""The engine's hand: a record is applied to the state and put on the list to be logged, at once.
+
+Shared by the parts of the engine (attempts, requeueing, binding); each of them decides, and says so
+through ``emit``. There is no other way to change anything.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from eventsched.domain import records
+from eventsched.domain.behaviours import Behaviour
+from eventsched.domain.objects import Pod
+from eventsched.domain.records import Event, Record
+from eventsched.domain.records.verdicts import Detail
+from eventsched.domain.state.scheduler_state import PodState, SchedulerState
+from eventsched.scheduling.framework import POINTS, Cycle, plain
+from eventsched.scheduling.framework.extender import Extender
+from eventsched.scheduling.framework.pod_groups import PodGroups
+from eventsched.scheduling.framework.profile import Profile
+from eventsched.scheduling.queueing.queue import QueueIndex
+
+_MOVES = frozenset(
+    {
+        records.PodDeleted,
+        records.PodQueued,
+        records.PodDecided,
+        records.PodSkipped,
+        records.PermitGranted,
+        records.PreparationIntended,
+        records.BindIntended,
+        records.PodUnreserved,
+    }
+)
+"""Records after which a pod waits elsewhere, or no longer."""
+_SEEN = (records.PodAdded, records.PodUpdated)
+_GONE = (records.PodDeleted, records.EvictionSucceeded)
+"""Records after which a pod's group may be another one."""
+
+
+class Logged(NamedTuple):
+    """A record with its place: position in the stream, time (µs), the position of the first record
+    of the step that it belongs to, and the vectors that go with a decision."""
+
+    position: int
+    at: int
+    cause: int
+    record: Record
+    detail: Detail | None = None
+
+
+class Ledger:
+    """State, queue and the records made since they were last taken."""
+
+    def __init__(self, profiles: Mapping[str, Profile], extenders: Sequence[Extender] = ()) -> None:
+        self.state = SchedulerState()
+        self.profiles = profiles
+        self.extenders = extenders
+        first = next(iter(profiles.values()))
+        self.groups = PodGroups(self.state)
+        self.queue = QueueIndex(self.state, first.sort_key, self.groups)
+        alone = {"queueSort": first.points["queueSort"]}
+        self._nobody = Profile("", {point: alone.get(point, []) for point in POINTS}, {})
+        self.position = 0
+        self._cause = 0
+        self._out: list[Logged] = []
+
+    def begin(self) -> None:
+        """Starts a step: what follows has the next record as its cause."""
+        self._cause = self.position
+
+    def commit(self, record: Record, at: int, detail: Detail | None = None) -> None:
+        """Applies a record and puts it on the list."""
+        self.state.apply(record, at)
+        self._out.append(Logged(self.position, at, self._cause, record, detail))
+        self.position += 1
+        if isinstance(record, _SEEN):
+            self._note_group(record.pod.uid)
+        elif isinstance(record, _GONE):
+            self._note_group(record.uid)
+        if type(record) in _MOVES:
+            self.queue.note(record.uid, self.signatures)  # type: ignore[attr-defined]
+        elif isinstance(record, records.PodUpdated):
+            self.queue.note(record.pod.uid, self.signatures)
+
+    def emit(self, event: Event, detail: Detail | None = None) -> None:
+        """Commits an event at the present time."""
+        self.commit(event, self.state.now, detail)
+
+    def restored(self, position: int) -> None:
+        """Indexes a state that came from a snapshot; the next record stands at ``position``."""
+        self.position = position
+        for uid in self.state.pods:
+            self.groups.note(uid)
+        for uid in self.state.pods:
+            self.queue.note(uid, self.signatures)
+        self.take()
+
+    def take(self) -> list[Logged]:
+        """The records since the last call."""
+        taken, self._out = self._out, []
+        self.groups.changed()  # what follows from that is among them
+        return taken
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was made since."""
+        return not self._out
+
+    def profile(self, state: PodState) -> Profile | None:
+        """The profile that schedules a pod; None where it is not ours."""
+        return None if self.state.serves else self.profiles.get(state.pod.scheduler_name)
+
+    @property
+    def served(self) -> Profile | None:
+        """The profile that other schedulers are answered with."""
+        return self.profiles.get(self.state.serves) if self.state.serves else None
+
+    def profile_of(self, pod: Pod) -> Profile:
+        """The profile that a pod with a reservation was placed by. One that is not there any more
+        has no plugins."""
+        return self.profiles.get(self.state.serves or pod.scheduler_name) or self._nobody
+
+    def signatures(self, state: PodState) -> tuple[Any, ...]:
+        """The profile, and what of the pod the hints of those who refused it may read: what they
+        sign, nothing where they have no hint, the pod itself where they do not sign."""
+        profile = self.profile(state)
+        if profile is None:
+            return ()
+        return (profile.name, *(profile.hint_key(name, state.pod) for name in state.rejectors))
+
+    def cycle(self, attempt: int, carry: Mapping[str, Any] | None = None) -> Cycle:
+        """A cycle for one step of one pod, with what was carried over from its attempt."""
+        return Cycle(
+            now=self.state.now,
+            seed=self.state.seed,
+            attempt=attempt,
+            data=plain(dict(carry)) if carry else {},
+            registry=self.state.registry,
+            memories=self.state.memory,
+            waits=self.queue.permits,
+            groups=self.groups,
+            quotas=self.state.quotas,
+            preemptions=self.state.preemptions,
+            is_strict=Behaviour.SPARES_OTHER_NODES not in self.state.flags
+            and bool(self.state.in_force),
+            topologies=self.state.topologies,
+            schedulers=self.profiles.keys(),
+        )
+
+    def _note_group(self, uid: str) -> None:
+        for each in self.groups.note(uid):
+            self.queue.reorder(each)

@@ -1,0 +1,216 @@
+"""The queue's order, timers and wake-ups: heaps and groups derived from the state.
+
+    PodAdd ─▶ active ─▶ (attempt) ─▶ placed            gated: PreEnqueue holds it, until an update
+                ▲   ╲ refused ─▶ unschedulable ─┐      flush: after 5 minutes in unschedulable
+                │   ╲ error ───▶ backoff        │ a plugin's hint (or the flush)
+                └── backoff over ◀── backoff ◀──┴─▶ active, where its backoff is already over
+
+Entries of a heap are never removed, only passed over once the pod has moved on; the move's order
+number tells. Upstream: pkg/scheduler/backend/queue.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from heapq import heappop, heappush
+from typing import Any
+
+from eventsched.domain.records import Queue
+from eventsched.domain.state.reservations import Reservation
+from eventsched.domain.state.scheduler_state import PodState, SchedulerState
+from eventsched.scheduling.framework import QueuedPod
+from eventsched.scheduling.framework.pod_groups import PodGroups
+from eventsched.scheduling.queueing.prebind_waits import Awaited
+
+SECOND = 1_000_000
+FLUSH_AFTER = 300 * SECOND
+"""Microseconds in the unschedulable queue before a pod is tried again without a reason (upstream:
+DefaultPodMaxInUnschedulablePodsDuration)."""
+
+_NONE: Mapping[str, int] = {}
+_WAKEABLE = (Queue.UNSCHEDULABLE, Queue.GATED)
+
+Group = tuple[tuple[str, ...], tuple[Any, ...]]
+
+
+class Backoff:
+    """How long a pod waits after a failure: ``initial`` seconds, doubled with each further one, at
+    most ``longest`` (upstream: backend/queue/backoff_queue.go calculateBackoffDuration)."""
+
+    def __init__(self, initial: int = 1, longest: int = 10) -> None:
+        self.initial = initial * SECOND
+        self.longest = longest * SECOND
+
+    def until(self, now: int, failures: int) -> int:
+        """The end (µs) of the backoff after so many failures; 0 where there is none."""
+        if not failures or not self.longest:
+            return 0
+        return now + min(self.longest, self.initial << min(failures - 1, 40))
+
+
+class QueueIndex:
+    """Who is next, what comes due, and whom a change concerns."""
+
+    def __init__(
+        self,
+        state: SchedulerState,
+        sort_key: Callable[[QueuedPod], Any],
+        groups: PodGroups | None = None,
+    ) -> None:
+        self._state = state
+        self._sort_key = sort_key
+        self._grouped = PodGroups(state) if groups is None else groups
+        self._active: list[tuple[Any, int, str]] = []
+        self._keys: dict[str, Any] = {}
+        self._due: list[tuple[int, int, str]] = []
+        self._flush: list[tuple[int, int, str]] = []
+        self._groups: dict[Group, dict[str, int]] = {}
+        self._group_of: dict[str, Group] = {}
+        self.lengths: dict[Queue, int] = dict.fromkeys(Queue, 0)
+        self._counted: dict[str, Queue] = {}
+        self._deadlines: list[tuple[int, str, str]] = []
+        self.waiting: dict[str, None] = {}
+        """The pods that wait at Permit."""
+        self.permits: dict[str, dict[str, str]] = {}
+        """By plugin, those that wait for it, and their nodes."""
+        self._waits_for: dict[str, tuple[str, ...]] = {}
+        self.preparing: dict[str, None] = {}
+        """The pods that wait for what PreBind needs."""
+        self.awaited = Awaited()
+
+    def note(self, uid: str, signatures: Callable[[PodState], tuple[Any, ...]]) -> None:
+        """Takes in where the pod is now; called after each record that moved it."""
+        held = self._state.reservations.get(uid)
+        self._note_waits(uid, self.waiting, held.waits if held else _NONE)
+        self._note_permits(uid, held)
+        self._note_waits(uid, self.preparing, held.preparing if held else _NONE)
+        self.awaited.note(uid, waits=uid in self.preparing)
+        state = self._state.pods.get(uid)
+        queue = state.queue if state else None
+        before = self._counted.pop(uid, None)
+        if before is not None:
+            self.lengths[before] -= 1
+        if (left := self._group_of.pop(uid, None)) is not None:
+            self._groups.get(left, {}).pop(uid, None)
+        self._keys.pop(uid, None)
+        if state is None or queue is None:
+            return
+        self._counted[uid] = queue
+        self.lengths[queue] += 1
+        if queue is Queue.ACTIVE:
+            key = self._keys[uid] = self._key(state)
+            heappush(self._active, (key, state.order, uid))
+        elif queue is Queue.BACKOFF:
+            heappush(self._due, (state.until, state.order, uid))
+        else:
+            if queue is Queue.UNSCHEDULABLE:
+                heappush(self._flush, (state.entered + FLUSH_AFTER, state.order, uid))
+            group = (state.rejectors, signatures(state))
+            self._groups.setdefault(group, {})[uid] = state.order
+            self._group_of[uid] = group
+
+    def _note_waits(self, uid: str, among: dict[str, None], waits: Mapping[str, int]) -> None:
+        if waits and uid not in among:
+            among[uid] = None
+            for plugin, deadline in waits.items():
+                heappush(self._deadlines, (deadline, uid, plugin))
+        elif not waits:
+            among.pop(uid, None)
+
+    def _note_permits(self, uid: str, held: Reservation | None) -> None:
+        before = self._waits_for.pop(uid, ())
+        now = tuple(held.waits) if held is not None else ()
+        for plugin in before:
+            if plugin not in now:
+                del self.permits[plugin][uid]
+        if held is not None and now:
+            self._waits_for[uid] = now
+            for plugin in now:
+                self.permits.setdefault(plugin, {})[uid] = held.node
+
+    def reorder(self, uid: str) -> None:
+        """Takes in that a pod's group is another than before: its place may be, too."""
+        if uid in self._keys:
+            state = self._state.pods[uid]
+            key = self._key(state)
+            if key != self._keys[uid]:
+                self._keys[uid] = key
+                heappush(self._active, (key, state.order, uid))
+
+    def _key(self, state: PodState) -> tuple[int, Any]:
+        uid = state.pod.uid
+        queued = QueuedPod(state.pod, state.since, state.attempts, self._grouped.of(uid))
+        try:
+            return 0, self._sort_key(queued)
+        except Exception:  # noqa: BLE001 - somebody's QueueSort: such a pod goes last, by age
+            return 1, queued.since
+
+    def head(self) -> str | None:
+        """The pod that is next to be scheduled."""
+        while self._active:
+            key, order, uid = self._active[0]
+            if self._is(uid, order, Queue.ACTIVE) and self._keys[uid] == key:
+                return uid
+            heappop(self._active)
+        return None
+
+    def next_backoff(self) -> int | None:
+        """When (µs) the next backoff ends."""
+        return self._next(self._due, Queue.BACKOFF)
+
+    def next_flush(self) -> int | None:
+        """When (µs) the next pod has been unschedulable for too long."""
+        return self._next(self._flush, Queue.UNSCHEDULABLE)
+
+    def next_deadline(self) -> int | None:
+        """When (µs) the next wait, at Permit or for what PreBind needs, has lasted too long."""
+        while self._deadlines:
+            deadline, uid, plugin = self._deadlines[0]
+            held = self._state.reservations.get(uid)
+            if held and deadline in (held.waits.get(plugin), held.preparing.get(plugin)):
+                return deadline
+            heappop(self._deadlines)
+        return None
+
+    def overdue(self, now: int) -> Iterator[tuple[str, str]]:
+        """The waits that have lasted too long, (uid, plugin), by their deadlines."""
+        while (due := self.next_deadline()) is not None and due <= now:
+            yield heappop(self._deadlines)[1:]
+
+    def backed_off(self, now: int) -> Iterator[str]:
+        """The pods whose backoff is over, in the order in which it ended."""
+        while (due := self.next_backoff()) is not None and due <= now:
+            yield heappop(self._due)[2]
+
+    def stale(self, now: int) -> Iterator[str]:
+        """The pods that have been unschedulable for too long."""
+        while (due := self.next_flush()) is not None and due <= now:
+            yield heappop(self._flush)[2]
+
+    def groups(self) -> Iterator[tuple[Group, str]]:
+        """The unschedulable and gated pods, grouped by who refused them and by what the plugins
+        read of them, and one pod of each: what a change means for one, it means for its group."""
+        for group, members in list(self._groups.items()):
+            while members:
+                uid, order = next(iter(members.items()))
+                if self._is(uid, order, *_WAKEABLE):
+                    yield group, uid
+                    break
+                del members[uid]
+            else:
+                del self._groups[group]
+
+    def members(self, group: Group) -> list[str]:
+        """All pods of a group, in the order in which they came."""
+        found = self._groups.get(group, {})
+        return [uid for uid, order in found.items() if self._is(uid, order, *_WAKEABLE)]
+
+    def _next(self, heap: list[tuple[int, int, str]], queue: Queue) -> int | None:
+        while heap:
+            due, order, uid = heap[0]
+            if self._is(uid, order, queue):
+                return due
+            heappop(heap)
+        return None
+
+    def _is(self, uid: str, order: int, *queues: Queue) -> bool:
+        state = self._state.pods.get(uid)
+        return state is not None and state.order == order and state.queue in queues

@@ -1,0 +1,133 @@
+"""A pod's own affinity terms, as queries that count the pods they are about.
+
+Upstream: framework/types.go (PodInfo.Update), interpodaffinity/plugin.go
+(mergeAffinityTermNamespacesIfNotEmpty).
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from eventsched.domain.nodes.pod_counts import OwnedTerm, PodQuery, Role, terms_of
+from eventsched.domain.objects import Pod
+from eventsched.domain.objects.registry import Namespace, Registry
+from eventsched.domain.objects.selectors import selects
+
+_MOST_PARSED = 4096
+_FIELDS = {
+    Role.REQUIRED: "requiredAffinityTerms",
+    Role.REQUIRED_ANTI: "requiredAntiAffinityTerms",
+    Role.PREFERRED: "preferredAffinityTerms",
+    Role.PREFERRED_ANTI: "preferredAntiAffinityTerms",
+}
+
+
+class MalformedTermError(ValueError):
+    """A pod's term has a selector that is none; the text is upstream's."""
+
+
+class Rules(NamedTuple):
+    """``near`` asks for the pods that all required affinity terms are about at once (None: there
+    are no such terms), ``near_keys`` are their topology keys; ``away`` are the required
+    anti-affinity terms, (topology key, query); ``wishes`` the preferred ones, (topology key, query,
+    weight), where a weight below 0 means to stay away."""
+
+    near: PodQuery | None = None
+    near_keys: tuple[str, ...] = ()
+    away: tuple[tuple[str, PodQuery], ...] = ()
+    wishes: tuple[tuple[str, PodQuery, int], ...] = ()
+
+
+NO_RULES = Rules()
+
+
+def parsed(pod: Pod) -> dict[Role, tuple[OwnedTerm, ...]]:
+    """All terms of a pod by role. Raises MalformedTermError that names all roles at fault."""
+    found: dict[Role, tuple[OwnedTerm, ...]] = {}
+    problems = []
+    for role, field in _FIELDS.items():
+        try:
+            found[role] = terms_of(pod, role)
+        except ValueError as problem:
+            problems.append(f"{field}: {problem}")
+    if problems:
+        joined = ", ".join(problems)
+        raise MalformedTermError(joined if len(problems) == 1 else f"[{joined}]")
+    return found
+
+
+class AffinityRules:
+    """The terms and rules of the pods seen lately, one for each spec and namespace: caches, of
+    which that of the rules follows the labels of namespaces."""
+
+    def __init__(self) -> None:
+        self._terms: dict[tuple[bytes, str, Role], tuple[OwnedTerm, ...] | None] = {}
+        self._kept: dict[tuple[bytes, str], Rules] = {}
+        self._registry: Registry | None = None
+        self._version: tuple[int, ...] = ()
+
+    def terms(self, pod: Pod, role: Role) -> tuple[OwnedTerm, ...] | None:
+        """A pod's terms in a role; None where one is malformed."""
+        key = (pod.spec.key, pod.namespace, role)
+        if key not in self._terms:
+            if len(self._terms) >= _MOST_PARSED:
+                self._terms.clear()
+            try:
+                self._terms[key] = terms_of(pod, role)
+            except ValueError:
+                self._terms[key] = None
+        return self._terms[key]
+
+    def of(self, pod: Pod, registry: Registry) -> Rules:
+        """Raises MalformedTermError."""
+        if not pod.spec.has_affinity:
+            return NO_RULES
+        version = registry.version(Namespace)
+        full = len(self._kept) >= _MOST_PARSED
+        if registry is not self._registry or version != self._version or full:
+            self._kept.clear()
+            self._registry, self._version = registry, version
+        key = (pod.spec.key, pod.namespace)
+        found = self._kept.get(key)
+        if found is None:
+            found = self._kept[key] = _rules(pod, registry)
+        return found
+
+
+def _rules(pod: Pod, registry: Registry) -> Rules:
+    terms = parsed(pod)
+    near = terms[Role.REQUIRED]
+    wishes = [(each, each.weight) for each in terms[Role.PREFERRED]]
+    wishes += [(each, -each.weight) for each in terms[Role.PREFERRED_ANTI]]
+    return Rules(
+        near=_joint(_query(each, registry) for each in near) if near else None,
+        near_keys=tuple(dict.fromkeys(each.topology_key for each in near)),
+        away=tuple(
+            (each.topology_key, _query(each, registry)) for each in terms[Role.REQUIRED_ANTI]
+        ),
+        wishes=tuple(
+            (each.topology_key, _query(each, registry), weight) for each, weight in wishes
+        ),
+    )
+
+
+def _query(term: OwnedTerm, registry: Registry) -> PodQuery:
+    """The pods that a term is about, in the namespaces that it names or selects now."""
+    if term.namespace_selector == ():
+        return PodQuery(None, term.selector)
+    selected = () if term.namespace_selector is None else registry.all(Namespace).values()
+    names = {each.name for each in selected if selects(term.namespace_selector, each.labels)}
+    return PodQuery(term.namespaces | names, term.selector)
+
+
+def _joint(queries: Iterable[PodQuery]) -> PodQuery:
+    """The pods that all queries count."""
+    namespaces: frozenset[str] | None = None
+    selector = PodQuery(None, ()).selector
+    for each in queries:
+        if each.namespaces is not None:
+            namespaces = each.namespaces if namespaces is None else namespaces & each.namespaces
+        if selector is None or each.selector is None:
+            selector = None
+        else:
+            selector += each.selector
+    return PodQuery(namespaces, selector)

@@ -1,1 +1,0 @@
-"""Rules of pod affinity and topology spread, by domain."""

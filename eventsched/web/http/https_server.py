@@ -1,0 +1,177 @@
+"""The listening side: HTTPS, and plain HTTP for probes where it is asked for, in the event loop of
+the scheduler and without any say in its signals or its end.
+
+    async with serving(options, pages.application(…), pages.public(status)) as at: …
+"""
+
+import asyncio
+import errno
+import os
+import socket
+import ssl
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from eventsched.domain.errors import InputError, UnavailableError
+from eventsched.web.http import posts
+from eventsched.web.http.certificates import Certificates, Files, SelfMade, own_names
+from eventsched.web.http.connections import Pages
+from eventsched.web.http.descriptors import MOST
+from eventsched.web.http.listener import Listener
+from eventsched.web.http.posts import Handle
+
+_END = 5
+"""Seconds that requests under way get when serving ends (upstream: cmd/kube-scheduler/app
+server.go, shutdownTimeout)."""
+_BACKLOG = 128
+_PORT, _PLAIN_PORT = "serving.port", "serving.plainHealthPort"
+
+
+@dataclass(frozen=True)
+class Options:
+    """Where to listen: ``port`` for HTTPS, ``plain_health_port`` for HTTP; None for not at all, 0
+    for any that is free. Without files for certificate and key one is made."""
+
+    bind_address: str = "127.0.0.1"
+    port: int | None = 10259
+    cert_file: Path | None = None
+    key_file: Path | None = None
+    plain_health_port: int | None = None
+    client_ca_file: Path | None = None
+    """Authorities of which whoever connects over HTTPS needs a certificate; None for anybody."""
+    most: int = MOST
+    """Connections of each port at a time."""
+
+
+@dataclass(frozen=True)
+class Addresses:
+    """Where it listens, as URLs; "" where it does not."""
+
+    secure: str
+    plain: str
+
+
+class _Server(uvicorn.Server):
+    """uvicorn without its hands on the process's signals; connections come from a listener."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """The process's signals are the scheduler's."""
+        yield
+
+
+def require_free(options: Options) -> None:
+    """Raises what ``serving`` would raise for an address or a port that cannot be used, before
+    anything else is begun."""
+    for port, field in ((options.port, _PORT), (options.plain_health_port, _PLAIN_PORT)):
+        if port is not None:
+            _listening(options.bind_address, port, field).close()
+
+
+@asynccontextmanager
+async def serving(options: Options, app: ASGIApp, public: ASGIApp) -> AsyncIterator[Addresses]:
+    """Serves while the block runs: ``app`` over HTTPS and, on the plain port, ``public``. Raises
+    InputError for an address or a certificate that cannot be used, UnavailableError for a port that
+    is taken."""
+    context = _certificates(options).context
+    ports = (
+        ("https", options.port, _PORT, app, context),
+        ("http", options.plain_health_port, _PLAIN_PORT, public, None),
+    )
+    urls = {"https": "", "http": ""}
+    async with AsyncExitStack() as running:
+        for scheme, port, field, shown, tls in ports:
+            if port is not None:
+                listening = _listening(options.bind_address, port, field)
+                running.callback(listening.close)
+                urls[scheme] = _url(scheme, listening)
+                await running.enter_async_context(_run(shown, listening, tls, options.most))
+        yield Addresses(urls["https"], urls["http"])
+
+
+@asynccontextmanager
+async def answering(options: Options, handle: Handle) -> AsyncIterator[str]:
+    """Answers questions while the block runs, on ``port`` over HTTPS or, where that is None, on the
+    plain port; gives the URL. Raises what ``serving`` raises."""
+    tls = None if options.port is None else _certificates(options).context
+    port = options.plain_health_port if options.port is None else options.port
+    with closing(_listening(options.bind_address, port or 0, "extender.port")) as listening:
+        async with posts.accepting(listening, tls, handle, options.most):
+            yield _url("https" if tls else "http", listening)
+
+
+@asynccontextmanager
+async def _run(
+    app: ASGIApp, listening: socket.socket, tls: ssl.SSLContext | None, most: int
+) -> AsyncIterator[None]:
+    config = uvicorn.Config(
+        app,
+        http="h11",
+        ws="none",
+        lifespan="off",
+        interface="asgi3",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=_END,
+    )
+    server = _Server(config)
+    accepted = Listener(
+        listening, tls, most, lambda connection: Pages(config, server.server_state, connection)
+    )
+    task = asyncio.create_task(server.serve([]), name="web")
+    try:
+        while not server.started and not task.done():
+            await asyncio.sleep(0)
+        accepted.start()
+        yield
+    finally:
+        accepted.close()
+        server.should_exit = True
+        await task
+        accepted.drop_all()
+
+
+def _certificates(options: Options) -> Certificates:
+    if (options.cert_file is None) != (options.key_file is None):
+        raise InputError("serving", "names only one of certFile and keyFile", "name both or none")
+    if options.cert_file is None or options.key_file is None:
+        made = SelfMade(own_names(options.bind_address))
+        return Certificates(made, options.client_ca_file)
+    return Certificates(Files(options.cert_file, options.key_file), options.client_ca_file)
+
+
+def _listening(address: str, port: int, field: str) -> socket.socket:
+    """A socket that listens; errors are told in terms of the field of the configuration."""
+    if not 0 <= port < 2**16:
+        raise InputError(field, f"{port} is no port", "choose one up to 65535")
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    try:
+        made = socket.create_server(
+            (address, port), family=family, backlog=_BACKLOG, dualstack_ipv6=address == "::"
+        )
+        # Connections inherit it. asyncio sets it only where the protocol is named, which it is not
+        # here; without it an answer in two parts takes the 40 ms of a delayed acknowledgement.
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return made
+    except OSError as error:
+        place = f"{field} {port} on {address}"
+        if error.errno == errno.EADDRINUSE:
+            option = " (--secure-port)" if field == _PORT else ""
+            remedy = f"choose another one{option}, or stop what listens there"
+            raise UnavailableError(place, "is taken", remedy) from error
+        number = error.errno or 0  # below 0: what getaddrinfo said
+        reason = os.strerror(number) if number > 0 else error.strerror
+        remedy = "choose an address of this machine and a port above 1023"
+        raise InputError(place, f"cannot be listened on ({reason})", remedy) from error
+
+
+def _url(scheme: str, listening: socket.socket) -> str:
+    host, port = listening.getsockname()[:2]
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"

@@ -1,0 +1,244 @@
+"""Committed records, counted: every counter that can be read off the log is.
+
+A few microseconds a record. What has to be remembered of a pod between its records (when it began
+to wait, its attempt under way) is kept while it waits. Of what was before the
+term it is not known: such pods are left out of the durations, and an attempt's profile is "".
+"""
+
+from collections import Counter as Tally
+from collections.abc import Callable, Iterable
+from functools import cache
+from typing import Any, NamedTuple, get_args
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+
+from eventsched.domain import records
+from eventsched.domain.records import Outcome, Queue
+from eventsched.scheduling.cycle.work_budget import OVER_BUDGET
+from eventsched.scheduling.framework import ClusterEvent
+from eventsched.scheduling.queueing.engine_step import Logged
+
+_EVENTS = {
+    "PodAdd": "UnschedulablePodAdd",
+    "AttemptFailed": "ScheduleAttemptFailure",
+    "Parked": "ScheduleAttemptFailure",
+    OVER_BUDGET: "ScheduleAttemptFailure",
+    "Flush": "UnschedulableTimeout",
+    ClusterEvent.POD_UPDATE: "UnschedulablePodUpdate",
+    ClusterEvent.NODE_UPDATE_ALLOCATABLE: "NodeUpdateNodeAllocatable",
+    ClusterEvent.NODE_UPDATE_LABEL: "NodeUpdateNodeLabel",
+    ClusterEvent.NODE_UPDATE_TAINT: "NodeUpdateNodeTaint",
+    ClusterEvent.NODE_UPDATE_DECLARED_FEATURE: "NodeUpdateNodeDeclaredFeature",
+}
+"""What moved a pod → upstream's word for it (pkg/scheduler/framework/events.go), where that is
+another one than ours."""
+_LOST = frozenset({"PermitDenied", "BindFailed", "BindingFailed", "BindVoided", "Preempted"})
+"""What moves a pod whose reservation was given up: its attempt has failed."""
+_PREEMPTION = "preemption: "
+"""What DefaultPreemption's words begin with where nobody can be made to go (upstream:
+default_preemption.go PostFilter)."""
+_LAST = 15
+"""Attempts from which on the label says ``15+`` (upstream: schedule_one.go getAttemptsLabel)."""
+SECOND = 1_000_000
+
+
+class _Attempt(NamedTuple):
+    """An attempt that found a node and has not ended."""
+
+    at: int
+    profile: str
+
+
+class Counting:
+    """Counters and histograms that follow the log."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._series = _Series(registry)
+        self._waiting: dict[str, int] = {}
+        """Uid → when (µs) the pod came into the active queue for the first time."""
+        self._attempts: dict[str, _Attempt] = {}
+        self._follow: dict[type, Callable[[Any, int, int], None]] = {
+            records.PodQueued: self._queued,
+            records.PodDecided: self._decided,
+            records.PodBound: self._bound,
+            records.PodDeleted: self._deleted,
+            records.PreemptionDecided: self._preempted,
+            records.ExtenderAnswered: self._extender_answered,
+            records.ExtenderReplied: self._extender_replied,
+            records.SamplesTaken: self._samples_taken,
+            records.TermBegan: self._term_began,
+        }
+
+    def observe(self, logged: Iterable[Logged], now: int) -> None:
+        """Counts committed records; see ``Metrics.observe``."""
+        kinds: Tally[str] = Tally()
+        for _, at, _, record, _ in logged:
+            kind = type(record)
+            kinds[kind.__name__] += 1
+            if (follow := self._follow.get(kind)) is not None:
+                follow(record, at, now)
+        for name, count in kinds.items():
+            self._series.records(name).inc(count)
+
+    def _queued(self, queued: records.PodQueued, at: int, _: int) -> None:
+        queue = "unschedulable" if queued.queue is Queue.GATED else queued.queue.value
+        event = "ScheduleAttemptFailure" if queued.cause in _LOST else queued.cause
+        self._series.incoming(queue, _EVENTS.get(event, event)).inc()
+        if queued.cause == OVER_BUDGET:
+            self._series.over_budget.inc()
+        if queued.queue is Queue.ACTIVE:
+            self._waiting.setdefault(queued.uid, at)
+        elif queued.cause in _LOST and queued.uid in self._attempts:
+            refused = queued.queue is Queue.UNSCHEDULABLE
+            self._ended(queued.uid, "unschedulable" if refused else "error", at)
+
+    def _decided(self, decided: records.PodDecided, at: int, now: int) -> None:
+        self._attempts[decided.uid] = _Attempt(at, decided.profile)
+        if decided.outcome in (Outcome.UNSCHEDULABLE, Outcome.ERROR):
+            self._ended(decided.uid, decided.outcome.value, max(at, now))
+        if _PREEMPTION in decided.message:
+            self._series.preemption_attempts.inc()
+
+    def _bound(self, bound: records.PodBound, at: int, _: int) -> None:
+        if bound.uid in self._attempts:
+            self._ended(bound.uid, "scheduled", at)
+        else:
+            self._series.attempts("scheduled", "").inc()
+        self._series.attempts_needed.observe(bound.attempt)
+        began = self._waiting.pop(bound.uid, None)
+        if began is not None:
+            attempts = f"{_LAST}+" if bound.attempt >= _LAST else str(bound.attempt)
+            self._series.sli_duration(attempts).observe((at - began) / SECOND)
+
+    def _ended(self, uid: str, result: str, at: int) -> None:
+        attempt = self._attempts.pop(uid)
+        self._series.attempts(result, attempt.profile).inc()
+        self._series.attempt_duration(result, attempt.profile).observe((at - attempt.at) / SECOND)
+
+    def _deleted(self, deleted: records.PodDeleted, at: int, now: int) -> None:
+        self._waiting.pop(deleted.uid, None)
+        self._attempts.pop(deleted.uid, None)
+
+    def _term_began(self, began: records.TermBegan, at: int, now: int) -> None:
+        """What came of the pods since a former term of this process was not seen."""
+        self._waiting.clear()
+        self._attempts.clear()
+
+    def _preempted(self, decided: records.PreemptionDecided, at: int, now: int) -> None:
+        self._series.preemption_attempts.inc()
+        self._series.victims.observe(len(decided.victims))
+
+    def _extender_replied(self, replied: records.ExtenderReplied, at: int, now: int) -> None:
+        self._series.inquiries(replied.verb, "error" if replied.problem else "answer").inc()
+
+    def _extender_answered(self, answered: records.ExtenderAnswered, at: int, now: int) -> None:
+        result = "error" if answered.problem else "answer"
+        self._series.extender_calls(answered.name, answered.verb, result).inc()
+        self._series.extender_duration(answered.name, answered.verb).observe(
+            answered.duration / SECOND
+        )
+
+    def _samples_taken(self, taken: records.SamplesTaken, at: int, now: int) -> None:
+        result = "values" if taken.values else "problem"
+        self._series.samples(taken.source, result).inc()
+
+
+class _Series:
+    """The metrics themselves; those with labels as functions from labels to a series."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._registry = registry
+        self._of_attempts()
+        self._of_queues_and_preemption()
+        self._of_extenders()
+        samples = self._counter(
+            "eventsched_samples_total",
+            "Questions for samples of a source, answered with values or not (problem).",
+            *("source", "result"),
+        )
+        self.samples = cache(samples.labels)
+        kinds = self._counter("eventsched_log_records_total", "Committed records, by kind.", "kind")
+        self.records = cache(kinds.labels)
+        for kind in get_args(records.AnyRecord):
+            self.records(kind.__name__)
+
+    def _of_attempts(self) -> None:
+        attempts = self._counter(
+            "scheduler_schedule_attempts_total",
+            "Attempts to place a pod that have ended, by result: scheduled (the pod is bound), "
+            "unschedulable (no node for it now), error.",
+            *("result", "profile"),
+        )
+        self.attempts = cache(attempts.labels)
+        duration = self._histogram(
+            "scheduler_scheduling_attempt_duration_seconds",
+            "From the beginning of an attempt to its end: pod bound, or refusal durable.",
+            exponential(0.001, 2, 15),
+            *("result", "profile"),
+        )
+        self.attempt_duration = cache(duration.labels)
+        duration = self._histogram(
+            "scheduler_pod_scheduling_sli_duration_seconds",
+            "From a pod's coming into the active queue for the first time to its being bound.",
+            exponential(0.01, 2, 20),
+            "attempts",
+        )
+        self.sli_duration = cache(duration.labels)
+        self.attempts_needed = self._histogram(
+            "scheduler_pod_scheduling_attempts",
+            "Attempts that it took to place a pod.",
+            exponential(1, 2, 5),
+        )
+
+    def _of_queues_and_preemption(self) -> None:
+        moves = self._counter(
+            "scheduler_queue_incoming_pods_total",
+            "Moves of pods into a queue, by what moved them.",
+            *("queue", "event"),
+        )
+        self.incoming = cache(moves.labels)
+        self.over_budget = self._counter(
+            "eventsched_over_budget_pods_total",
+            "Times that a pod was parked, for it asks for more work than an attempt may take.",
+        )
+        self.preemption_attempts = self._counter(
+            "scheduler_preemption_attempts_total",
+            "Attempts to make room for a pod that found no node, successful or not.",
+        )
+        self.victims = self._histogram(
+            "scheduler_preemption_victims",
+            "Pods that have to leave for one pod to be nominated.",
+            exponential(1, 2, 7),
+        )
+
+    def _of_extenders(self) -> None:
+        calls = self._counter(
+            "eventsched_extender_calls_total",
+            "Questions to extenders that were answered, or failed to be (error).",
+            *("extender", "verb", "result"),
+        )
+        self.extender_calls = cache(calls.labels)
+        inquiries = self._counter(
+            "eventsched_extender_inquiries_total",
+            "Questions of other schedulers to this one as their extender, by what they were told.",
+            *("verb", "result"),
+        )
+        self.inquiries = cache(inquiries.labels)
+        duration = self._histogram(
+            "eventsched_extender_duration_seconds",
+            "From a question to an extender to its answer, or to what went wrong.",
+            exponential(0.001, 2, 15),
+            *("extender", "verb"),
+        )
+        self.extender_duration = cache(duration.labels)
+
+    def _counter(self, name: str, told: str, *labels: str) -> Counter:
+        return Counter(name, told, labels, registry=self._registry)
+
+    def _histogram(self, name: str, told: str, buckets: list[float], *labels: str) -> Histogram:
+        return Histogram(name, told, labels, buckets=buckets, registry=self._registry)
+
+
+def exponential(start: float, factor: float, count: int) -> list[float]:
+    """Bounds of buckets (upstream: component-base/metrics ExponentialBuckets)."""
+    return [start * factor**power for power in range(count)]

@@ -1,0 +1,259 @@
+"""Volumes of a simulated cluster: what the API server says to a write, what the controllers do
+then, and a run with all of it."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eventsched.cluster.simulated.cluster import BIND_DELAY, SimulatedCluster
+from eventsched.cluster.simulated.volume_controller import (
+    BINDING,
+    PROVISIONING,
+    Reaction,
+    VolumeController,
+)
+from eventsched.cluster.sources import load
+from eventsched.cluster.sources.arrivals import TracePod
+from eventsched.domain import records
+from eventsched.domain.objects import NodeSelectorTerm, PodVolume, Requirement
+from eventsched.domain.objects.registry import CSINode, NodeDriver, PersistentVolume, StorageClass
+from eventsched.domain.records import Prepare
+from eventsched.eventlog.memory import MemoryEventLog
+from eventsched.history.replay import stream_replay
+from eventsched.plugins import IN_TREE
+from eventsched.runtime.assembly import assembled
+from eventsched.runtime.simulation.simulation import Simulation
+from eventsched.scheduling.config import configuration
+from tests import volumes
+from tests.builders import SECOND, make_pod
+from tests.volumes import LOCAL, NOW, WAIT, claim, node, on, promise, selection, shown, volume
+
+NOTES = {"pv.kubernetes.io/bound-by-controller": "yes"}
+SELECTED = {"volume.kubernetes.io/selected-node": "n1"}
+COMPLETED = {"pv.kubernetes.io/bind-completed": "yes"}
+OURS = ("default", "c", "uid-c")
+CONFLICT = (
+    'Operation cannot be fulfilled on {}: the object has been modified; please apply your changes '
+    "to the latest version and try again"
+)  # fmt: skip
+
+
+def controller(*objects: Any) -> VolumeController:
+    made = VolumeController([LOCAL, WAIT, NOW, *objects], [node("n1"), node("n2")])
+    made.begin()
+    return made
+
+
+def made_volume(**fields: Any) -> PersistentVolume:
+    """The volume that is made for claim c."""
+    filled = {
+        "storage_class": "wait", "capacity": 5, "phase": "Bound", "claim": OURS,
+        "driver": "csi.example.com", "handle": "pvc-uid-c", **fields,
+    }  # fmt: skip
+    return PersistentVolume(name="pvc-uid-c", **filled)
+
+
+def test_a_volume_is_promised_and_then_bound() -> None:
+    it = controller(claim(), volume())
+    assert it.write(promise()) == Reaction(
+        [volume(claim=OURS, annotations=NOTES)],
+        "",
+        BINDING,
+        [
+            volume(claim=OURS, annotations=NOTES, phase="Bound"),
+            claim(volume="v", bound=True, phase="Bound", annotations=COMPLETED),
+        ],
+    )
+    assert it.write(promise()) == Reaction()
+
+
+def test_a_volume_that_was_promised_by_name_needs_its_uid_only() -> None:
+    it = controller(claim(), volume(claim=("default", "c", ""), phase="Available"))
+    assert it.write(promise()) == Reaction()  # the controller had done so by itself
+    late = VolumeController([volume(claim=("default", "c", ""))], [])
+    assert late.write(promise()).now == [volume(claim=OURS)]
+
+
+@pytest.mark.parametrize(
+    ("things", "write", "problem"),
+    [
+        ([claim()], promise(), 'persistentvolumes "v" not found'),
+        (
+            [claim(), volume(claim=("default", "d", "uid-d"))],
+            promise(),
+            CONFLICT.format('persistentvolumes "v"'),
+        ),
+        ([], selection(), 'persistentvolumeclaims "c" not found'),
+        ([claim(uid="new")], selection(), 'persistentvolumeclaims "c" not found'),
+        (
+            [claim(storage_class="wait", selected_node="n2")],
+            selection(),
+            CONFLICT.format('persistentvolumeclaims "c"'),
+        ),
+    ],
+)
+def test_writes_that_are_refused(things: list[Any], write: Any, problem: str) -> None:
+    assert controller(*things).write(write) == Reaction(problem=problem)
+
+
+def test_a_volume_is_made_for_the_selected_node() -> None:
+    it = controller(claim(storage_class="wait", requested=5))
+    selected = {"storage_class": "wait", "requested": 5, "selected_node": "n1"}
+    bound = {"volume": "pvc-uid-c", "bound": True, "phase": "Bound"}
+    assert it.write(selection()) == Reaction(
+        [claim(annotations=SELECTED, **selected)],
+        "",
+        PROVISIONING,
+        [made_volume(), claim(annotations={**SELECTED, **COMPLETED}, **selected, **bound)],
+    )
+    assert it.write(selection()) == Reaction()
+
+
+def test_a_new_volume_is_reached_where_its_driver_says() -> None:
+    """Or else where its class says."""
+    drivers = (NodeDriver(name="csi.example.com", topology_keys=("host", "zone")),)
+    it = controller(claim(storage_class="wait", requested=5), CSINode(name="n1", drivers=drivers))
+    assert it.write(selection()).later[0] == made_volume(node_terms=on("n1"))
+    zones = (Requirement(key="zone", operator="In", values=("a", "b")),)
+    zonal = StorageClass(
+        name="wait", provisioner="csi.example.com", binding_mode="WaitForFirstConsumer",
+        topologies=(zones,),
+    )  # fmt: skip
+    other = controller(zonal, claim(storage_class="wait", requested=5))
+    terms = (NodeSelectorTerm(expressions=zones),)
+    assert other.write(selection()).later[0] == made_volume(node_terms=terms)
+
+
+def test_what_needs_no_pod_is_done_by_itself() -> None:
+    """New volumes become available; claims of classes that do not wait get the smallest volume
+    that fits, or one is made; so do those that name a volume, or that one is promised to."""
+    free = volume("free", storage_class="now", phase="", capacity=9)
+    large = volume("large", storage_class="now", capacity=20)
+    promised = volume("p", claim=("default", "b", ""), phase="")
+    it = VolumeController(
+        [
+            NOW, WAIT, LOCAL, free, large, promised,
+            claim("a", storage_class="now", requested=5), claim("b"), claim("c"),
+            claim("d", storage_class="now", requested=50), claim("e", volume="large"),
+            claim("f", storage_class=None), claim("g", volume="missing"),
+        ],
+        [],
+    )  # fmt: skip
+    begun = it.begin()
+    assert [each.name for each in begun.now] == ["free"]
+    assert begun.now[0].phase == "Available"
+    bound = {each.name: each.volume for each in begun.later if hasattr(each, "volume")}
+    assert bound == {"a": "free", "b": "p", "d": "pvc-uid-d", "e": "large"}
+
+
+def test_a_write_s_outcome_follows_the_object_that_shows_it() -> None:
+    it = SimulatedCluster([], [], objects=[LOCAL, claim(), volume()])
+    it.take(0)
+    effect = Prepare(uid="p1", attempt=2, decision=9, write=promise())
+    it.execute(effect, 5)
+    assert it.next_at == 5 + BIND_DELAY
+    assert it.take(5 + BIND_DELAY) == [
+        shown(volume(claim=OURS, annotations=NOTES)),
+        records.WriteSucceeded(uid="p1", attempt=2, write=promise()),
+    ]
+    kept = it.snapshot()
+    again = SimulatedCluster([], [], objects=[LOCAL, claim(), volume()])
+    again.restore(kept)
+    for each in (it, again):
+        assert len(each.take(SECOND)) == 2
+        other = Prepare(uid="p2", attempt=1, decision=19, write=promise("v", "d"))
+        each.execute(other, SECOND)
+        assert each.take(2 * SECOND) == [
+            records.WriteFailed(
+                uid="p2", attempt=1, write=promise("v", "d"),
+                message=CONFLICT.format('persistentvolumes "v"'),
+            )
+        ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kept", "gone"),
+    [
+        (False, [("PersistentVolumeClaim", "c"), ("PersistentVolume", "pvc-uid-c")]),
+        (True, [("PersistentVolumeClaim", "c")]),
+    ],
+)
+def test_a_pod_s_own_claims_come_and_go_with_it(kept: bool, gone: list[tuple[str, str]]) -> None:
+    """A volume that was there before stays, for nobody."""
+    own = claim(storage_class="local" if kept else "wait", owner_uid="p1")
+    brief = TracePod(make_pod(volumes=(PodVolume(name="c", claim="c", ephemeral=True),)), 0,
+                     10 * SECOND, (own,))  # fmt: skip
+    it = SimulatedCluster([node("n1")], [brief], objects=[LOCAL, WAIT, *[volume()] * kept])
+    assert [type(each) for each in it.take(0)][-1] is records.PodAdded
+    assert it.take(BIND_DELAY) == [shown(own)]
+    write = promise() if kept else selection()
+    it.execute(Prepare(uid="p1", attempt=1, decision=5, write=write), SECOND)
+    it.take(5 * SECOND)
+    bind = records.Bind(uid="p1", namespace="default", name="p1", node="n1", attempt=1, decision=9)
+    it.execute(bind, 5 * SECOND)
+    *_, end = it.take(15 * SECOND + BIND_DELAY)
+    assert end == records.PodDeleted(uid="p1")
+    last = it.take(60 * SECOND)
+    deleted = [each for each in last if isinstance(each, records.ObjectDeleted)]
+    assert [(each.type, each.name) for each in deleted] == gone
+    left = [each.object for each in last if isinstance(each, records.ObjectChanged)]
+    assert [each.phase for each in left] == ["Released"] * kept
+
+
+def test_a_run_with_volumes_is_decided_again_as_it_is_written() -> None:
+    """All pods for which there are volumes are placed, on nodes that reach them."""
+    assembly = assembled(configuration.default(), "default", IN_TREE)
+    source, log = volumes.load(), MemoryEventLog()
+    cluster = SimulatedCluster(source.nodes, source.arrivals, objects=source.objects)
+    run = Simulation(assembly, cluster, log)
+    tally = run.run()
+    assert (tally.placed, tally.arrived) == (13, 15)
+    waited = [each.record for each in log.read() if each.kind == "PreparationIntended"]
+    assert len(waited) == 12
+    assert not run.engine.state.reservations
+    checked = stream_replay.verify(assembly.engine, log)
+    assert (checked.divergence, checked.records) == (None, log.head)
+    assert checked.engine.state.digest() == run.engine.state.digest()
+
+
+POD = """
+kind: Pod
+metadata: {name: scratch, namespace: shop}
+spec:
+  containers: [{name: c}]
+  volumes:
+  - name: tmp
+    ephemeral:
+      volumeClaimTemplate:
+        metadata: {labels: {a: b}}
+        spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
+  - name: data
+    persistentVolumeClaim: {claimName: d}
+"""
+CLASS = """
+kind: StorageClass
+metadata: {name: fast, annotations: {storageclass.kubernetes.io/is-default-class: "true"}}
+provisioner: csi.example.com
+volumeBindingMode: WaitForFirstConsumer
+"""
+
+
+def test_claims_for_ephemeral_volumes_are_made_of_their_templates(tmp_path: Path) -> None:
+    """As an API server's admission completes them."""
+    path = tmp_path / "pods.yaml"
+    path.write_text("kind: Node\nmetadata: {name: n1}\n---\n" + CLASS + "---" + POD)
+    source = load.read(nodes=None, pods=None, objects=[path], generate=None)
+    [arriving] = source.arrivals
+    [made] = arriving.claims
+    assert made == claim(
+        "scratch-tmp", namespace="shop", uid=made.uid, storage_class="fast",
+        access_modes=("ReadWriteOnce",), requested=2**30, phase="Pending",
+        owner_uid=arriving.pod.uid,
+    )  # fmt: skip
+    assert len(made.uid) == 36
+    assert source.together().arrivals[0].claims == (made,)
+    there = "---\nkind: PersistentVolumeClaim\nmetadata: {name: scratch-tmp, namespace: shop}\n"
+    path.write_text(path.read_text() + there)
+    [arriving] = load.read(nodes=None, pods=None, objects=[path], generate=None).arrivals
+    assert arriving.claims == ()

@@ -1,0 +1,88 @@
+"""What a database's refusals mean, whatever language it speaks."""
+
+from types import SimpleNamespace
+
+import psycopg
+import pytest
+from psycopg import pq
+from sqlalchemy.exc import DBAPIError
+
+from eventsched.eventlog.chain import Term
+from eventsched.eventlog.log_errors import (
+    ConflictError,
+    FencedError,
+    UnavailableError,
+    UnknownOutcomeError,
+)
+from eventsched.eventlog.postgres.writer_connection import Link
+from eventsched.eventlog.schema import migrations
+
+TERM = Term("s", 4, bytes(16))
+
+
+def settle(state: str, primary: str, words: str) -> None:
+    """Takes in a refusal: its SQLSTATE, its first line, and libpq's text of it."""
+    fields = {
+        pq.DiagnosticField.SQLSTATE: state.encode(),
+        pq.DiagnosticField.MESSAGE_PRIMARY: primary.encode("latin-1"),
+    }
+    refused = SimpleNamespace(
+        status=pq.ExecStatus.FATAL_ERROR, error_field=fields.get, error_message=words.encode()
+    )
+    results = iter([refused, None])
+    link = Link.__new__(Link)
+    link._address = "postgresql://u@h/db"
+    link._connection = SimpleNamespace(  # type: ignore[assignment]
+        pgconn=SimpleNamespace(notice_handler=None, status=pq.ConnStatus.OK)
+    )
+    link._result = lambda _: next(results)  # type: ignore[method-assign,assignment,return-value]
+    link._settle(TERM, 7, 0.0)
+
+
+def test_a_server_that_speaks_another_language() -> None:
+    """Its word for an error stands before the number, its letters may be of another encoding."""
+    with pytest.raises(FencedError) as fenced:
+        settle("ES001", "5", "FEHLER:  5\n")
+    assert (fenced.value.epoch, fenced.value.now) == (4, 5)
+    with pytest.raises(ConflictError) as conflict:
+        settle("ES002", "9", "ERREUR:  9\nCONTEXTE : …\n")
+    assert (conflict.value.expected, conflict.value.head) == (7, 9)
+    with pytest.raises(UnavailableError, match="kein Speicherplatz"):
+        settle("53100", "kein Speicherplatz verfügbar", "FEHLER:  …\n")
+    with pytest.raises(UnknownOutcomeError, match="server closed the connection"):
+        settle("", "", "server closed the connection unexpectedly\n")
+
+
+@pytest.mark.parametrize("kind", [
+    psycopg.OperationalError, psycopg.InterfaceError, psycopg.errors.AdminShutdown,
+    psycopg.errors.CrashShutdown, psycopg.errors.QueryCanceled, psycopg.errors.TooManyConnections,
+])  # fmt: skip
+def test_a_database_that_goes_away_in_a_query(
+    kind: type[psycopg.Error], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever psycopg calls it."""
+
+    def current(_: object) -> None:
+        raise DBAPIError("SELECT", None, kind("it is over"))
+
+    monkeypatch.setattr(migrations, "_current", current)
+    monkeypatch.setattr(migrations, "create_engine", lambda *_, **__: Engine())
+    with pytest.raises(UnavailableError, match="it is over"):
+        migrations.require("postgresql://u@h/db")
+
+
+class Engine:
+    """An engine whose connection is nothing."""
+
+    def begin(self) -> "Engine":
+        """Itself."""
+        return self
+
+    def __enter__(self) -> None:
+        """A connection."""
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing."""
+
+    def dispose(self) -> None:
+        """Nothing."""

@@ -1,0 +1,208 @@
+"""What ``explain`` begins with, and how repetition is folded: from records alone."""
+
+from typing import Any
+
+import pytest
+
+from eventsched.cli.output.headline_output import headline_json, headline_text
+from eventsched.cli.output.tables import filled, table
+from eventsched.domain import records
+from eventsched.domain.records import Outcome, PodDecided, PodQueued, Queue, Record
+from eventsched.domain.records.extender_questions import ExtenderAnswered, ExtenderAsked
+from eventsched.domain.records.extender_replies import ExtenderInquired
+from eventsched.history.explain.evidence import Pod
+from eventsched.history.explain.explanation import Attempt, Explanation, Refusal, Step
+from eventsched.history.explain.folding import ALIKE, Folded, folded
+from eventsched.history.explain.record_text import consultation, inquiry
+from eventsched.history.explain.remedies import remedy
+from tests.builders import SECOND, make_pod
+
+BEGIN = 1_800_000_000 * SECOND
+CPU = Refusal("NodeResourcesFit", "Unschedulable", ("Insufficient cpu",), 5)
+TAINT = Refusal("TaintToleration", "UnschedulableAndUnresolvable", ("untolerated taint(s)",), 4)
+EXCLUDED = Refusal("", "Excluded", ("PreFilter left the node out",), 9)
+
+
+def told(*happened: tuple[int, Record], refusals: tuple[Refusal, ...] = ()) -> Explanation:
+    """The explanation of pod p1 with these records, at seconds after BEGIN."""
+    steps = tuple(
+        Step(position, BEGIN + at * SECOND, record, type(record).__name__, None)
+        for position, (at, record) in enumerate(happened)
+    )
+    attempts = tuple(
+        Attempt(step.position, step.at, step.record, refusals)
+        for step in steps
+        if isinstance(step.record, PodDecided)
+    )
+    pod = Pod("p1", "default", "p1", 0)
+    return Explanation("main", pod, (), steps, attempts, attempts[-1] if attempts else None)
+
+
+def first(*happened: tuple[int, Record], now: int = 0, **more: Any) -> list[str]:
+    """The first lines, so many seconds after BEGIN."""
+    return headline_text(told(*happened, **more), BEGIN + now * SECOND)
+
+
+def added(**fields: Any) -> records.PodAdded:
+    return records.PodAdded(pod=make_pod(**fields))
+
+
+def moved(queue: Queue, cause: str = "PodAdd", **fields: Any) -> PodQueued:
+    return PodQueued(uid="p1", queue=queue, cause=cause, **fields)
+
+
+def tried(attempt: int, outcome: Outcome = Outcome.UNSCHEDULABLE, **fields: Any) -> PodDecided:
+    return PodDecided(uid="p1", attempt=attempt, outcome=outcome, **fields)
+
+
+REFUSED = (
+    (0, added()),
+    (0, moved(Queue.ACTIVE)),
+    (0, tried(1)),
+    (0, moved(Queue.UNSCHEDULABLE, "AttemptFailed")),
+)
+
+
+def test_a_pod_that_waits_for_a_node() -> None:
+    """What refuses it, since when, until when at most, and what would help."""
+    lines = first(*REFUSED, refusals=(EXCLUDED, CPU, TAINT), now=70)
+    assert lines == [
+        "default/p1 waits for a node since 2027-01-15 08:00:00 UTC (1m10s ago), 1 attempt: "
+        "NodeResourcesFit refuses 5 of 18 nodes: Insufficient cpu; it is tried again after a "
+        "change, at the latest 2027-01-15 08:05:00 UTC (in 3m50s)",
+        "What would help: cpu that pods on those nodes give back, another node, or smaller "
+        "requests.",
+    ]
+
+
+def test_the_dominant_reason_is_data() -> None:
+    found = headline_json(told(*REFUSED, refusals=(EXCLUDED, TAINT, CPU)))
+    wanted = {
+        "state": "unschedulable", "plugin": "NodeResourcesFit", "reason": "Insufficient cpu",
+        "nodes": 5, "of": 18, "attempts": 1, "since": "2027-01-15T08:00:00+00:00",
+        "until": "2027-01-15T08:05:00+00:00", "node": None,
+    }  # fmt: skip
+    assert {name: found[name] for name in wanted} == wanted
+
+
+@pytest.mark.parametrize(
+    ("happened", "line"),
+    [
+        ([(0, added())],
+         "is not scheduled by this scheduler (its schedulerName is default-scheduler) since"),
+        ([(0, added()), (1, moved(Queue.ACTIVE))],
+         "waits for a node since 2027-01-15 08:00:01 UTC (59s ago); it has not been tried yet"),
+        ([(0, added(node_name="n3"))], "is on n3 since 2027-01-15 08:00:00 UTC"),
+        ([(0, added()), (2, moved(Queue.GATED, plugin="SchedulingGates", message="gate a"))],
+         "is held at the gate since 2027-01-15 08:00:02 UTC (58s ago): gate a (SchedulingGates)"),
+        ([*REFUSED[:2], (1, tried(1, Outcome.SCHEDULED, node="n1", row=0))],
+         "is being bound to n1 since 2027-01-15 08:00:01 UTC"),
+        ([*REFUSED[:2],
+          (1, tried(1, Outcome.WAITING, node="n1", row=0,
+                    deadlines={"Coscheduling": BEGIN + 90 * SECOND}))],
+         "has n1 and waits for Coscheduling at Permit since 2027-01-15 08:00:01 UTC (59s ago), "
+         "until 2027-01-15 08:01:30 UTC (in 30s) at most"),
+        ([*REFUSED[:2], (1, tried(1, Outcome.SCHEDULED, node="n1", row=0)),
+          (2, records.PodBound(uid="p1", node="n1", attempt=1))],
+         "is on n1 since 2027-01-15 08:00:02"),
+        ([*REFUSED[:2], (1, tried(1, Outcome.WAITING, node="n1", row=0)),
+          (9, records.PodUnreserved(uid="p1", node="n1", plugin="VolumeBinding", message="late")),
+          (9, moved(Queue.BACKOFF, "BindingFailed", until=BEGIN + 65 * SECOND))],
+         "waits for a node since 2027-01-15 08:00:00 UTC (1m00s ago), 1 attempt: VolumeBinding "
+         "refused it: late; it is tried again when its backoff ends, "
+         "2027-01-15 08:01:05 UTC (in 5s)"),
+        ([(0, added(node_name="n3")), (5, records.PodDeleted(uid="p1"))],
+         "is gone since 2027-01-15 08:00:05 UTC (55s ago); it was on n3"),
+        ([*REFUSED[:2], (3, records.PodUpdated(pod=make_pod(deleting=True))),
+          (3, records.PodSkipped(uid="p1", message="skip"))],
+         "it is being deleted"),
+    ],
+)  # fmt: skip
+def test_where_a_pod_stands(happened: list[tuple[int, Record]], line: str) -> None:
+    assert line in first(*happened, now=60)[0]
+
+
+def test_a_simulation_has_no_present() -> None:
+    explained = told(*REFUSED)
+    steps = tuple(
+        Step(step.position, step.at - BEGIN, step.record, "", None) for step in explained.steps
+    )
+    before = Explanation("s", explained.pod, (), steps, (), None)
+    assert "ago" not in headline_text(before, BEGIN)[0]
+
+
+def rounds(*messages: str) -> list[Step]:
+    """An attempt for each message, each brought back by the end of a node's pod."""
+    happened: list[tuple[int, Record]] = [(0, added()), (0, moved(Queue.ACTIVE))]
+    for number, message in enumerate(messages, 1):
+        happened += [
+            (number, tried(number, message=message)),
+            (number, moved(Queue.UNSCHEDULABLE, "AttemptFailed")),
+            (number, moved(Queue.BACKOFF, "AssignedPodDelete", plugin="NodeResourcesFit")),
+            (number, moved(Queue.ACTIVE, "BackoffComplete")),
+        ]
+    return list(told(*happened).steps)
+
+
+def test_attempts_that_ended_alike_are_one_line() -> None:
+    """The first stands in full, and what led to the attempt that ended otherwise."""
+    steps = rounds("full", "full", "full", "full", "other")
+    found = folded(steps)
+    [line] = [each for each in found if isinstance(each, Folded)]
+    assert (line.first, line.last, line.rounds) == (2, 4, 3)
+    assert (line.begin, line.end) == (BEGIN + 2 * SECOND, BEGIN + 4 * SECOND)
+    assert line.woken == (("AssignedPodDelete", 3),)
+    kept = [each.record for each in found if isinstance(each, Step)]
+    decided = [each.attempt for each in kept if isinstance(each, PodDecided)]
+    assert decided == [1, 5]
+    assert len(found) == len(steps) - 9 + 1
+
+
+@pytest.mark.parametrize("messages", [("a", "b", "a", "b"), ("a",) * (ALIKE - 1), ()])
+def test_what_differs_stands_in_full(messages: tuple[str, ...]) -> None:
+    steps = rounds(*messages)
+    assert folded(steps) == steps
+
+
+def test_an_update_between_two_attempts_is_not_folded() -> None:
+    happened: list[tuple[int, Record]] = [(0, added())]
+    for number in range(1, 5):
+        happened += [(number, tried(number)), (number, records.PodUpdated(pod=make_pod()))]
+    steps = list(told(*happened).steps)
+    assert folded(steps) == steps
+
+
+def test_tables_keep_to_the_width() -> None:
+    """The widest columns are wrapped; a word that is longer than its share stays whole."""
+    rows = [("12:00", 7, "word " * 40, "name-1, name-2, name-3, name-4, name-5")]
+    lines = table(("time", "position", "what", "such as"), rows, width=60).splitlines()
+    assert max(map(len, lines)) <= 60
+    assert sum(line.count("word") for line in lines) == 40
+    assert len(table(("a", "b"), [("x" * 50, "y" * 50)], width=60).splitlines()) == 2
+    assert table(("a",), [("word " * 40,)]).count("\n") == 1
+    assert filled("a b", 0) == "a b"
+
+
+def test_a_remedy_names_what_is_short() -> None:
+    assert remedy("NodeResourcesFit", ["Insufficient cpu", "Insufficient memory"]).startswith(
+        "cpu and memory that pods"
+    )
+    assert remedy("Unknown", ["no"]) == ""
+
+
+def test_a_claim_that_is_missing_is_the_remedy_whichever_plugin_looks_first() -> None:
+    said = '0/6 nodes are available: persistentvolumeclaim "data" not found. not found'
+    for plugin in ("VolumeRestrictions", "VolumeBinding", "NodeVolumeLimits"):
+        assert remedy(plugin, [said]) == "the PersistentVolumeClaim data in the pod's namespace"
+
+
+def test_questions_to_extenders_and_their_answers_are_counted_in_words() -> None:
+    asked = ExtenderAsked(uid="p1", attempt=1, extender=0, name="http://x", verb="filter", number=1)
+    assert consultation(asked) == "attempt 1: extender http://x is asked to filter 1 node"
+    inquired = ExtenderInquired(number=1, uid="p1", verb="preempt", nodes="0,2")
+    assert inquiry(inquired) == "another scheduler asks to preempt 2 candidates"
+    answered = ExtenderAnswered(
+        uid="p1", attempt=1, extender=0, name="http://x", verb="filter",
+        failed={"busy": "0"}, unresolvable={"busy": "1-2"},
+    )  # fmt: skip
+    assert consultation(answered) == "extender http://x refused 3 nodes: 3 busy"

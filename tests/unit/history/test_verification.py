@@ -1,0 +1,515 @@
+"""The independent checker, on files: logs of older versions, damage, and every way to be wrong."""
+
+import base64
+import gzip
+import json
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from eventsched.cli.main import main
+from eventsched.domain.errors import InputError
+from eventsched.domain.records.verdicts import (
+    Detail,
+    Normalization,
+    Part,
+    ScoreColumn,
+    column_digest,
+    detail_digest,
+    normalized,
+    parameters_of,
+)
+from eventsched.eventlog import vectors
+from eventsched.eventlog.log_errors import CorruptLogError
+from eventsched.history.export_reader import FileLog
+from eventsched.history.verify.verification import Result, verify, verify_file
+from eventsched.history.verify.verified_chain import batch_hash
+from eventsched.history.verify.verified_decisions import normalized as verified
+from eventsched.history.verify.verified_file import LogFile
+from eventsched.history.verify.verified_log import Batch, NoLogError, Packed
+from eventsched.history.verify.verified_rows import uuid
+from eventsched.history.verify.verified_vectors import Expander, LostError, VectorError
+
+HISTORIES = sorted((Path(__file__).parents[2] / "histories").glob("*.jsonl.gz"))
+SMALL = next(path for path in HISTORIES if path.name == "0.1-cluster.jsonl.gz")
+TOKEN = bytes(range(16))
+
+Item = list[Any]
+
+
+def at(position: int, record: dict[str, Any], *, time: int = 0, cause: int | None = None) -> Item:
+    """An item of a body: a step of its own, unless a cause is given."""
+    return [time, position if cause is None else cause, 1, record]
+
+
+def node(name: str) -> dict[str, Any]:
+    """A record."""
+    return {"kind": "NodeAdded", "node": {"name": name}}
+
+
+STARTED = {"kind": "StreamStarted", "format": 1, "engine": "0.1", "seed": "1"}
+VERDICT = {
+    "kind": "VerdictDefined",
+    "number": 1,
+    "verdict": {"plugin": "Fit", "code": "Unschedulable", "reasons": ["Insufficient cpu"]},
+}
+SCORING = {"kind": "ScoringDefined", "number": 1, "columns": [
+    {"plugin": "A", "weight": 2}, {"plugin": "B", "weight": 3, "normalization": "min-max"},
+    {"plugin": "C", "weight": 1, "normalization": "own"},
+]}  # fmt: skip
+CODES = np.array([0, 1, 0], dtype=np.uint16)
+SCORES = (np.array([7, 0, 9], dtype=np.uint8), np.array([10, 0, 30]), np.array([1, 0, 2]))
+OWN = np.array([50, 0, 60])
+ROW = np.array([1], dtype=np.int32)
+DETAIL = Detail(3, None, CODES, SCORES, (None, None, OWN))
+DIGEST = detail_digest(column_digest(CODES), [column_digest(each) for each in (*SCORES, OWN)])
+DECIDED = {
+    "kind": "PodDecided", "uid": "u", "attempt": 1, "profile": "p", "outcome": "scheduled",
+    "node": "c", "row": 2, "score": 2 * 9 + 3 * 100 + 60, "feasible": 2, "evaluated": 3,
+    "counts": [[1, 1]], "scoring": 1, "parameters": [[], [10, 30], []], "digest": DIGEST,
+}  # fmt: skip
+BEFORE = [
+    at(0, STARTED), at(1, node("a")), at(2, node("b")), at(3, node("c")), at(4, VERDICT),
+    at(5, SCORING),
+]  # fmt: skip
+
+
+def write(path: Path, *bodies: list[Item] | str, details: dict[int, Detail] | None = None) -> Path:
+    """A log in a file, its hashes and head as they should be; a body may be any text."""
+    first, previous, lines = 0, sha256(b"eventsched/1/s").digest(), []
+    for body in bodies:
+        text = body if isinstance(body, str) else json.dumps(body)
+        count = 1 if isinstance(body, str) else len(body)
+        batch = Batch(first, count, 1, 0, b"null", b"", text.encode())
+        previous = batch_hash(batch, TOKEN, previous)
+        kept = [
+            [seq, detail.base, base64.b64encode(vectors.pack(detail)).decode()]
+            for seq, detail in (details or {}).items()
+            if first <= seq < batch.end
+        ]
+        line = [first, count, 1, 0, "null", previous.hex(), text]
+        lines.append({"batch": line, "details": kept})
+        first = batch.end
+    header = {"format": 1, "stream": "s", "epochs": [[1, TOKEN.hex(), 0]],
+              "head": [first, previous.hex()]}  # fmt: skip
+    path.write_text("".join(json.dumps(line) + "\n" for line in (header, *lines)))
+    return path
+
+
+# --- what is right ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", HISTORIES, ids=[path.name for path in HISTORIES])
+def test_what_older_versions_wrote_is_right(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    result = verify_file(path)
+    assert result.problems == []
+    log = FileLog(path)
+    stored = list(log.read())
+    assert result.details == sum(b'"digest":' in each.body for each in stored)
+    only_answers = b'"serves":' in stored[0].body
+    preemptions = sum(each.kind == "PreemptionDecided" for each in stored)
+    assert result.decisions + preemptions >= result.details
+    assert (result.details == 0) == only_answers
+    assert [each.position for each in stored] == list(range(log.head.next))
+    assert len(stored) == result.records
+    for each in stored:
+        assert each.record is not None
+    assert main(["verify", "--file", str(path)]) == 0
+    assert capsys.readouterr().out.startswith(f"stream {result.stream}: {result.records} records")
+
+
+def test_a_log_by_hand_is_right(tmp_path: Path) -> None:
+    result = verify_file(write(tmp_path / "log", BEFORE, [at(6, DECIDED)], details={6: DETAIL}))
+    assert result.problems == []
+    assert (result.records, result.batches, result.decisions, result.details) == (7, 2, 1, 1)
+
+
+def test_a_uid_that_is_no_uuid_stands_as_its_md5() -> None:
+    assert uuid("bf098305-9ed0-5591-b5f9-5dbe4212775a") == "bf098305-9ed0-5591-b5f9-5dbe4212775a"
+    assert uuid("x") == "9dd4e461-268c-8034-f5c8-564e155c67a6"
+    assert uuid("BF098305-9ED0-5591-B5F9-5DBE4212775A") != "bf098305-9ed0-5591-b5f9-5dbe4212775a"
+
+
+# --- what is wrong ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"node": "b"}, "node 'b' was chosen, but row 2 names 'c'"),
+        ({"row": 3}, "node 'c' was chosen, but row 3 is not there"),
+        ({"node": "", "row": -1}, "outcome scheduled without a node"),
+        ({"outcome": "lost"}, "unknown outcome 'lost'"),
+        ({"scoring": 2}, "scoring 2 is not defined"),
+        ({"parameters": [[], [10], []]}, "parameters"),
+        ({"counts": [[1, 2]]}, "verdicts on 4 nodes (counts, feasible), expected on all"),
+        ({"counts": [[2, 1]]}, "counts [[2, 1]], expected [[1, 1]] by the vectors"),
+        ({"feasible": 1, "counts": [[1, 2]]}, "feasible 1, expected 2 by the vectors"),
+        ({"evaluated": 2}, "evaluated 2, expected 3 by the vectors"),
+        ({"score": 5}, "score 5, expected 378 by the vectors"),
+        ({"node": "a", "row": 0}, "score 378, expected 64 by the vectors"),
+        ({"node": "b", "row": 1}, "row 1 was chosen, but its code is 1"),
+        ({"parameters": [[], [10, 40], []]}, "score 378, expected 276 by the vectors"),
+        ({"scoring": 0, "parameters": []}, "scoring 0, but there are 3 score columns"),
+        ({"digest": "00"}, "the vectors have digest"),
+        ({"digest": ""}, "a detail row of a decision that has no vectors"),
+        ({"uid": None, "outcome": None}, "unknown outcome None"),
+        ({"row": "2"}, "the record is not of its shape"),
+        ({"counts": 7}, "the record is not of its shape"),
+    ],
+)
+def test_what_a_decision_says_wrongly(tmp_path: Path, change: dict[str, Any], said: str) -> None:
+    decided = {**DECIDED, **change}
+    result = verify_file(write(tmp_path / "log", BEFORE, [at(6, decided)], details={6: DETAIL}))
+    assert [problem.position for problem in result.problems] == [6]
+    assert said in result.problems[0].text
+
+
+@pytest.mark.parametrize(
+    ("items", "position", "said"),
+    [
+        ([at(0, node("a"))], 0, "a record NodeAdded, expected StreamStarted"),
+        ([at(0, STARTED), at(1, STARTED)], 1, "a record StreamStarted, expected it at position 0"),
+        ([at(0, STARTED, time=5), at(1, node("a"), time=4)], 1, "time 4, expected 5 or later"),
+        ([at(0, STARTED), at(1, node("a")), at(2, node("b"), cause=0)], 2, "cause 0, expected 1"),
+        ([at(0, STARTED), [0, 1, 0, node("a")]], 1, "version 0, expected 1 or more"),
+        ([at(0, STARTED), [0, 1, True, node("a")]], 1, "not of its shape"),
+        ([at(0, STARTED), [0, 1, 1]], 1, "not of its shape"),
+        ([at(0, STARTED), at(1, {"kind": 5})], 1, "not of its shape"),
+        ([at(0, STARTED), at(1, {})], 1, "not of its shape"),
+        ([at(0, STARTED), at(1, {"kind": "NodeAdded"})], 1, "not of its shape"),
+        ([at(0, STARTED), at(1, node("a")), at(2, node("a"))], 2, "node 'a' is added, but"),
+        ([at(0, STARTED), at(1, {"kind": "NodeDeleted", "name": "x"})], 1, "'x' is deleted, but"),
+        ([*BEFORE, at(6, VERDICT)], 6, "verdict 1 cannot be defined (again)"),
+        ([*BEFORE, at(6, SCORING)], 6, "scoring 1 cannot be defined (again)"),
+        ([*BEFORE, at(6, DECIDED)], 6, "has a digest, but there is no detail row"),
+    ],
+)
+def test_what_records_say_wrongly(
+    tmp_path: Path, items: list[Item], position: int, said: str
+) -> None:
+    first = verify_file(write(tmp_path / "log", items)).first
+    assert first is not None
+    assert first.position == position
+    assert said in first.text
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [("[", "no JSON"), ("{}", "no array"), ("[]", "0 items, expected 1"), ("[NaN]", "NaN"),
+     ("[1]", "not of its shape")],
+)  # fmt: skip
+def test_bodies_that_are_none(tmp_path: Path, body: str, said: str) -> None:
+    first = verify_file(write(tmp_path / "log", body)).first
+    assert first is not None
+    assert first.position == 0
+    assert said in first.text
+
+
+@pytest.mark.parametrize(
+    ("detail", "said"),
+    [
+        (Detail(2, None, CODES[:2], ()), "2 rows, expected 3"),
+        (Detail(3, 5, Part(ROW, CODES[:1]), ()), "a delta to the vectors of position 5"),
+        (Detail(3, 6, Part(ROW, CODES[:1]), ()), "its base 6 is not an earlier position"),
+        (Detail(3, None, None, ()), "column 0 is missing in a whole record"),
+        (Detail(4, None, np.zeros(4, np.uint16), ()), "4 rows, where there are 3"),
+    ],
+)
+def test_details_that_do_not_fit(tmp_path: Path, detail: Detail, said: str) -> None:
+    path = write(tmp_path / "log", BEFORE, [at(6, DECIDED)], details={6: detail})
+    first = verify_file(path).first
+    assert first is not None
+    assert first.position == 6
+    assert said in first.text
+
+
+def test_a_gone_node_is_gone_in_the_vectors(tmp_path: Path) -> None:
+    gone = [*BEFORE, at(6, {"kind": "NodeDeleted", "name": "b"})]
+    codes = np.array([0, 65_535, 0], dtype=np.uint16)
+    digest = detail_digest(column_digest(codes), [])
+    decided = {"kind": "PodDecided", "uid": "u", "attempt": 1, "profile": "p", "feasible": 2,
+               "outcome": "error", "evaluated": 2, "digest": digest}  # fmt: skip
+    detail = Detail(3, None, codes, ())
+    for items, said in ((gone, None), (BEFORE, "verdicts on 2 nodes")):
+        position = len(items)
+        path = write(tmp_path / "log", [*items, at(position, decided)], details={position: detail})
+        first = verify_file(path).first
+        assert (first is None) == (said is None)
+        assert first is None or said is None or said in first.text
+
+
+# --- damage -------------------------------------------------------------------------------
+
+
+def lines_of(path: Path) -> list[bytes]:
+    """The lines of a compressed file."""
+    return gzip.decompress(path.read_bytes()).splitlines(keepends=True)
+
+
+@pytest.mark.parametrize(
+    ("edit", "said"),
+    [
+        (lambda lines: lines[:-1], "expected 42 by the head"),
+        (lambda lines: [lines[0], *lines[2:]], "records are missing"),
+        (lambda lines: [lines[0], lines[1], lines[1], *lines[2:]], "a batch begins at 0"),
+        (lambda lines: [*lines[:-1], lines[-1][:-9]], "line 3: it does not end"),
+        (lambda lines: [lines[0].replace(b"epochs", b"epoxhs"), *lines[1:]], "line 1: not the"),
+        (lambda lines: [*lines[:-1], b"{}\n"], "line 3: not of the file form"),
+        (lambda lines: [*lines[:-1], lines[-1].replace(b'[[', b'[["x",', 1)], "line 3: not of"),
+        (lambda lines: [lines[0].replace(b'"cluster"', b'"other"'), *lines[1:]], "hash of the"),
+    ],
+)  # fmt: skip
+def test_damaged_files(tmp_path: Path, edit: Any, said: str) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_bytes(b"".join(edit(lines_of(SMALL))))
+    first = verify_file(path).first
+    assert first is not None
+    assert said in first.text
+
+
+@pytest.mark.parametrize("kept", [0.01, 0.1, 0.6, 0.99])
+def test_a_compressed_file_that_was_cut_off(tmp_path: Path, kept: float) -> None:
+    path = tmp_path / "log.jsonl.gz"
+    whole = HISTORIES[-1].read_bytes()
+    path.write_bytes(whole[: int(len(whole) * kept)])
+    result = verify_file(path)
+    assert result.first is not None
+    assert len(result.problems) == 1
+    assert "line" in result.first.text
+
+
+def test_files_that_are_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "text").write_text("hello\n")
+    with pytest.raises(InputError, match="cannot be read: No such file"):
+        FileLog(tmp_path / "nothing")
+    with pytest.raises(InputError, match="line 1: not the beginning of an exported log"):
+        FileLog(tmp_path / "text")
+    assert main(["verify", "--file", str(tmp_path / "nothing")]) == 2
+    assert main(["verify", "--file", str(tmp_path / "text"), "--data-dir", "x"]) == 2
+    capsys.readouterr()
+    assert main(["verify", "--file", str(tmp_path / "text")]) == 2
+    assert capsys.readouterr().err == (
+        f"eventsched verify: {tmp_path / 'text'}: line 1: not the beginning of an exported log; "
+        "name a file that `eventsched log export` wrote\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("edit", "said"),
+    [
+        (lambda first: b"", "not the beginning of an exported log"),
+        (lambda first: b"[1, 2]\n", "not the beginning of an exported log"),
+        (lambda first: b'{"name":"x"}\n', "not the beginning of an exported log"),
+        (lambda first: first.replace(b'"format":1', b'"format":9'), "format 9, not 1"),
+    ],
+)
+def test_files_that_begin_otherwise(tmp_path: Path, edit: Any, said: str) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_bytes(edit(lines_of(SMALL)[0]))
+    with pytest.raises(NoLogError, match=said):
+        verify_file(path)
+
+
+def test_a_damaged_file_is_corrupt_where_it_is_read(tmp_path: Path) -> None:
+    lines = lines_of(SMALL)
+    (tmp_path / "log").write_bytes(b"".join(lines[:-1]) + b"{}\n")
+    log = FileLog(tmp_path / "log")
+    with pytest.raises(CorruptLogError, match="line 3: not of the file form"):
+        list(log.read())
+
+
+@settings(deadline=None, max_examples=300, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_whatever_byte_is_changed_it_is_found_or_changes_nothing(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    lines = lines_of(SMALL)
+    number = data.draw(st.integers(0, len(lines) - 1))
+    line = bytearray(lines[number])
+    place = data.draw(st.integers(0, len(line) - 2))
+    line[place] = data.draw(st.integers(0, 255).filter(lambda byte: byte != line[place]))
+    lines[number] = bytes(line)
+    path = tmp_path_factory.getbasetemp() / "edited.jsonl"
+    path.write_bytes(b"".join(lines))
+    try:
+        result = verify_file(path)
+    except NoLogError:
+        assert number == 0
+        return
+    assert result.problems or meaning(path) == meaning(SMALL)
+    assert result.first is None or (result.first.position or 0) <= 42
+
+
+def meaning(path: Path) -> Any:
+    """All that a file says."""
+    log = FileLog(path)
+    stored = list(log.read())
+    whole = {
+        each.position: (detail.codes.tolist(), [s.tolist() for s in detail.scores if s is not None])
+        for each in stored
+        if (detail := log.detail(each.position)) is not None and detail.codes is not None
+    }
+    return log.stream, log.head, list(log.batches()), stored, whole
+
+
+# --- vectors ------------------------------------------------------------------------------
+
+
+def column(data: st.DataObject, size: int, *, narrow: bool) -> Any:
+    """Scores of that many rows."""
+    if narrow:
+        return np.array(data.draw(values(size, 0, 255)), dtype=np.uint8)
+    reach = data.draw(st.sampled_from([1, 127, 128, 40_000, 2**40]))
+    return np.array(data.draw(values(size, -reach, reach)), dtype=np.int64)
+
+
+def values(size: int, least: int, most: int) -> st.SearchStrategy[list[int]]:
+    """That many numbers."""
+    return st.lists(st.integers(least, most), min_size=size, max_size=size)
+
+
+@settings(deadline=None, max_examples=100)
+@given(data=st.data(), kept=st.sampled_from([0, 300, 10**9]))
+def test_details_expand_to_what_was_packed(data: st.DataObject, kept: int) -> None:
+    stored: dict[int, Packed] = {}
+    expander = Expander(stored.get, kept_bytes=kept)
+    wholes: list[Detail] = []
+    narrow = data.draw(st.lists(st.booleans(), max_size=3))
+    for seq in range(data.draw(st.integers(1, 8))):
+        bases = [n for n, each in enumerate(wholes) if len(each.scores) == len(narrow)]
+        base = data.draw(st.sampled_from([None, *bases]))
+        detail = drawn(data, narrow, None if base is None else wholes[base], base)
+        whole = detail.expand(None if base is None else wholes[base])
+        wholes.append(whole)
+        stored[seq] = Packed(seq, base, vectors.pack(detail))
+        assert whole.codes is not None
+        digests = [column_digest(each) for each in whole.scores if each is not None]
+        found = expander.expand(stored[seq], whole.size)
+        assert found.digest() == detail_digest(column_digest(whole.codes), digests)
+        codes, numbers = np.unique(whole.codes, return_counts=True)
+        counts = dict(zip(codes.tolist(), numbers.tolist(), strict=True))
+        assert found.census.codes == counts.keys()
+        assert found.census.feasible == counts.get(0, 0)
+
+
+def drawn(data: st.DataObject, narrow: list[bool], base: Detail | None, at: int | None) -> Detail:
+    """A whole detail, or a delta to one."""
+    code = st.sampled_from([0, 1, 2, 300, 65_533, 65_535])
+    if base is None:
+        size = data.draw(st.integers(0, 6))
+        codes = np.array(data.draw(st.lists(code, min_size=size, max_size=size)), dtype=np.uint16)
+        columns = [column(data, size, narrow=each) for each in narrow]
+        return Detail(size, None, codes, tuple(columns))
+    size = base.size + data.draw(st.integers(0, 2))
+    scores = data.draw(st.sampled_from([narrow, []]))
+    parts: list[Part | None] = []
+    for each in (None, *scores):
+        rows = sorted(data.draw(st.sets(st.integers(0, size - 1)))) if size else []
+        number = len(rows)
+        if each is None:
+            found = data.draw(st.lists(code, min_size=number, max_size=number))
+            new: Any = np.array(found, np.uint16)
+        else:
+            new = column(data, number, narrow=each)
+        is_changed = data.draw(st.booleans())
+        parts.append(Part(np.array(rows, np.int32), new) if is_changed else None)
+    return Detail(size, at, parts[0], tuple(parts[1:]))
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("", "fewer than a header"),
+        ("02 00 01000000 01 00 01 00", "format 2"),
+        ("01 02 01000000 01 00 01 01000000 0000 00", "row numbers of 2 bytes in a whole record"),
+        ("01 00 ffffffff 01 00 11 00", "where there are 2"),
+        ("01 00 02000000 03 00 11 00 11 00 11 00", "3 columns, 0 of them scores"),
+        ("01 00 02000000 01 00 03 00", "column 0 is of kind 3"),
+        ("01 00 02000000 01 00 91 00", "column 0 is of kind 145"),
+        ("01 00 02000000 01 00 51 02000000 03 00", "column 0 is of kind 81"),
+        ("01 00 02000000 01 00 01 00", "too few for column 0"),
+        ("01 00 02000000 01 00", "column 0 is of kind -1"),
+        ("01 00 02000000 01 00 11 00 00", "11 bytes, expected 10"),
+        ("01 00 02000000 01 00 31 00", "column 0 cannot be of bytes"),
+        ("01 00 02000000 02 01 11 00 31 ff", "values that are no unsigned bytes"),
+        ("01 00 02000000 02 01 11 00 21 00 ff", "values that are no unsigned bytes"),
+        ("01 00 02000000 02 01 11 00 22 0000 0001", "values that are no unsigned bytes"),
+    ],
+)
+def test_layouts_that_are_wrong(body: str, said: str) -> None:
+    packed = Packed(5, None, bytes.fromhex(body))
+    with pytest.raises(VectorError, match=said):
+        Expander({}.get).expand(packed, 2)
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("01 00 0a000000 01 00 11 00", "row numbers of 0 bytes in a delta"),
+        ("01 03 0a000000 01 00 00", "row numbers of 3 bytes in a delta"),
+        ("01 02 0a000000 03 01 00 00 00", "3 columns, 1 of them scores"),
+        ("01 02 0a000000 03 02 00 00 00", "2 score columns, but its base has 1"),
+        ("01 02 0a000000 02 01 00 91 01000000 0100 05", "column 1 is of kind 145"),
+        ("01 02 0a000000 02 01 00 01 0100", "too few for column 1"),
+        ("01 02 0a000000 02 01 00 01 03000000 0100 05", "too few for 3 rows of column 1"),
+        ("01 02 0a000000 02 01 00 41 03000000 07", "too few for 3 rows of column 1"),
+        ("01 02 0a000000 02 01 00 01 01000000 0a00 05", "that are not below 10"),
+        ("01 04 0a000000 02 01 00 01 01000000 ffffffff 05", "that are not below 10"),
+        ("01 02 0a000000 02 01 00 01 02000000 0300 0300 05 06", "that do not ascend"),
+        ("01 02 0a000000 02 01 00 51 03000000 0304 05", "that are not below 10"),
+        ("01 02 0a000000 02 01 00 51 02000000 0700 05", "3 rows in the bitmap of column 1, exp"),
+        ("01 02 0a000000 02 01 00 01 01000000 0100", "too few for column 1"),
+        ("01 02 0a000000 02 01 00 01 01000000 0100 05 00", "expected 17"),
+        ("01 02 0a000000 02 01 00 31 01000000 0100 05", "column 1 is of another type than in"),
+        ("01 02 0a000000 02 01 31 01000000 0100 05 00", "column 0 cannot be of bytes"),
+        ("01 02 09000000 02 01 00 00", "9 rows, expected 10"),
+    ],
+)
+def test_deltas_that_are_wrong(body: str, said: str) -> None:
+    """To a base of ten rows and one column of scores."""
+    base = Detail(10, None, np.zeros(10, np.uint16), (np.arange(10),))
+    stored = {4: Packed(4, None, vectors.pack(base))}
+    expander = Expander(stored.get)
+    with pytest.raises(VectorError, match=said):
+        expander.expand(Packed(5, 4, bytes.fromhex(body)), 10)
+    with pytest.raises(LostError, match="position 3"):
+        expander.expand(Packed(6, 3, bytes.fromhex("01 02 0a000000 01 00 00")), 10)
+
+
+def test_a_bitmap_says_rows_from_its_lowest_bit_on() -> None:
+    """As docs/log-format.md has it, written by hand."""
+    base = Detail(10, None, np.zeros(10, np.uint16), (np.arange(10),))
+    stored = {4: Packed(4, None, vectors.pack(base))}
+    body = bytes.fromhex("01 02 0a000000 02 01 51 03000000 0b00 01 41 03000000 0103 f1f2f3")
+    found = Expander(stored.get).expand(Packed(5, 4, body), 10)
+    assert found.codes.tolist() == [1, 1, 0, 1, 0, 0, 0, 0, 0, 0]
+    assert found.columns[1] is not None
+    assert found.columns[1].tolist() == [-15, 1, 2, 3, 4, 5, 6, 7, -14, -13]
+    assert vectors.pack(vectors.unpack(body, 4)) == body
+
+
+def test_a_log_that_is_not_read_from_a_file(tmp_path: Path) -> None:
+    log = LogFile(write(tmp_path / "log", BEFORE))
+    try:
+        result: Result = verify(log)
+    finally:
+        log.close()
+    assert (result.first, result.is_whole, result.records) == (None, True, 6)
+
+
+@pytest.mark.parametrize("kind", sorted({*Normalization} - {Normalization.OWN}))
+@given(raw=st.lists(st.integers(0, 500), min_size=1))
+def test_normalised_scores_are_found_by_the_same_rules(kind: Normalization, raw: list[int]) -> None:
+    values = np.array(raw) % (101 if kind is Normalization.IDENTITY else 501)
+    values -= kind is Normalization.SPREAD  # -1 stands for a node that is left out
+    column = ScoreColumn(
+        plugin="p", weight=1, normalization=kind, parameters=parameters_of(kind, values)
+    )
+    expected = [verified(kind.value, int(each), list(column.parameters)) for each in values]
+    assert normalized(column, values).tolist() == expected

@@ -1,0 +1,163 @@
+"""``explain deploy/NAME``: how its argument is read, and the text of the groups."""
+
+from typing import Any
+
+import pytest
+
+from eventsched.cli.output.workload_output import workload_json, workload_text
+from eventsched.domain.errors import InputError
+from eventsched.history.explain.workloads import WaitingGroup, Workload, asked_for, deployment_of
+from tests.builders import SECOND
+
+BEGIN = 1_800_000_000 * SECOND
+
+
+def group(pods: int = 3, **fields: Any) -> WaitingGroup:
+    standard: dict[str, Any] = {
+        "state": "queued", "states": {"unschedulable": pods}, "is_tried": True,
+        "plugin": "NodeResourcesFit", "code": "Unschedulable",
+        "reason": "Insufficient cpu, Insufficient memory", "since": BEGIN, "deleting": 0,
+        "examples": ("shop/web-1", "shop/web-2"),
+    }  # fmt: skip
+    return WaitingGroup(pods=pods, **{**standard, **fields})
+
+
+def text(*groups: WaitingGroup, width: int = 0, full: bool = False, **nodes: int) -> list[str]:
+    """What is printed 250 seconds after BEGIN."""
+    found = Workload("Deployment", "shop", "web", ("web-6d4cf56db6",), nodes, groups)
+    return workload_text(found, "main", BEGIN + 250 * SECOND, width, full=full).splitlines()
+
+
+def test_pods_on_nodes_and_groups() -> None:
+    gated = group(1, state="gated", states={"gated": 1}, is_tried=False, plugin="", code="",
+                  reason="", examples=("shop/web-9",))  # fmt: skip
+    printed = text(group(), gated, n1=4, n2=1)
+    assert printed[0] == (
+        "Deployment shop/web has 9 pods: 5 on 2 nodes (n1 (4), n2 (1)), 4 without a node"
+    )
+    rows = [" ".join(line.split()) for line in printed[2:5]]
+    assert rows == [
+        "PODS WHY OLDEST SINCE SUCH AS",
+        "3 NodeResourcesFit refuses nodes: Insufficient cpu, Insufficient memory"
+        " 2027-01-15 08:00:00 UTC (4m10s ago) shop/web-1, shop/web-2",
+        "1 held at the gate 2027-01-15 08:00:00 UTC (4m10s ago) shop/web-9",
+    ]
+    assert printed[-2] == (
+        "What would help against NodeResourcesFit: cpu and memory that pods on those nodes give"
+        " back, another node, or smaller requests."
+    )
+    assert printed[-1] == "One of them: eventsched explain shop/web-1 --stream main"
+
+
+def test_all_pods_on_nodes_are_one_line() -> None:
+    assert text(n1=1) == ["Deployment shop/web has 1 pod: 1 on 1 node (n1 (1))"]
+    nodes = {f"n{number}": 2 for number in range(8)}
+    assert text(**nodes) == [
+        "Deployment shop/web has 16 pods: 16 on 8 nodes"
+        " (n0 (2), n1 (2), n2 (2), n3 (2), n4 (2) and 3 more)"
+    ]
+    assert "n7 (2)" in text(full=True, **nodes)[0]
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"is_tried": False, "plugin": "", "code": "", "reason": ""}, "has not been tried yet"),
+        ({"plugin": "", "code": "", "reason": ""}, "had a node and gave it up"),
+        (
+            {"plugin": "", "code": "Excluded", "reason": "PreFilter left the node out"},
+            "PreFilter refuses nodes: PreFilter left the node out",
+        ),
+        ({"plugin": "Slow", "code": "", "reason": "it raised"}, "Slow: it raised"),
+        ({"plugin": "", "code": "", "reason": "no nodes"}, "no nodes"),
+        ({"state": "waiting"}, "has a node, and waits at Permit or PreBind"),
+        ({"state": "binding"}, "is being bound"),
+        ({"state": "unqueued", "is_tried": False}, "is not scheduled by this scheduler"),
+        ({"state": "unqueued"}, "has left the queue and is not scheduled any more"),
+        ({"deleting": 2}, "Insufficient cpu, Insufficient memory; 2 being deleted"),
+    ],
+)
+def test_the_words_of_a_group(fields: dict[str, Any], words: str) -> None:
+    assert f"{words}   2027-01-15" in text(group(**fields))[3]
+
+
+def test_long_lists_are_cut_and_say_so() -> None:
+    groups = [group(1, reason=f"reason {number}") for number in range(23)]
+    short, whole = text(*groups), text(*groups, full=True)
+    assert "… and 3 more reasons (--full lists all)" in short
+    assert not any("reason 20" in line for line in short)
+    assert any("reason 22" in line for line in whole)
+    assert not any("more reasons" in line for line in whole)
+
+
+def test_lines_keep_to_the_width() -> None:
+    assert max(map(len, text(group(), width=80, n1=1))) <= 80
+
+
+def test_the_object() -> None:
+    found = Workload("Job", "shop", "night", ("night",), {"n1": 1}, (group(),))
+    told = workload_json(found, "main")
+    assert (told["pods"], told["placed"], told["nodes"]) == (4, 1, [{"node": "n1", "pods": 1}])
+    [waiting] = told["groups"]
+    assert waiting["states"] == {"unschedulable": 3}
+    assert waiting["since"] == "2027-01-15T08:00:00+00:00"
+    assert waiting["helps"].startswith("cpu and memory")
+
+
+@pytest.mark.parametrize(
+    ("word", "namespace", "kind", "full_name"),
+    [
+        ("web", None, "Pod", "web"),
+        ("web", "shop", "Pod", "shop/web"),
+        ("shop/web", None, "Pod", "shop/web"),
+        ("shop/web", "shop", "Pod", "shop/web"),
+        ("pod/web", "shop", "Pod", "shop/web"),
+        ("shop/po/web", None, "Pod", "shop/web"),
+        ("deploy/web", None, "Deployment", "deploy/web"),
+        ("deployments/web", "shop", "Deployment", "shop/deploy/web"),
+        ("deployment.apps/web", "shop", "Deployment", "shop/deploy/web"),
+        ("shop/Deployment/web", None, "Deployment", "shop/deploy/web"),
+        ("rs/web", None, "ReplicaSet", "rs/web"),
+        ("statefulset/db", None, "StatefulSet", "sts/db"),
+        ("ds/agent", None, "DaemonSet", "ds/agent"),
+        ("job.batch/night", None, "Job", "job/night"),
+    ],
+)
+def test_what_an_argument_names(
+    word: str, namespace: str | None, kind: str, full_name: str
+) -> None:
+    asked = asked_for(word, namespace)
+    assert (asked.kind, asked.full_name) == (kind, full_name)
+
+
+@pytest.mark.parametrize(
+    ("word", "namespace", "words"),
+    [
+        ("cronjob/night", None, "name one of its jobs: job/NAME"),
+        ("shop/svc/web", None, "svc is no kind of workload; there are deploy, job, rs, sts, ds"),
+        ("a/shop/deploy/web", None, "too many parts"),
+        ("shop/web", "prod", "is prod, and shop/web names shop"),
+        ("shop/deploy/web", "prod", "leave one of them out"),
+    ],
+)
+def test_an_argument_that_means_nothing(word: str, namespace: str | None, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        asked_for(word, namespace)
+
+
+@pytest.mark.parametrize(
+    ("replica_set", "label", "deployment"),
+    [
+        ("web-6d4cf56db6", "6d4cf56db6", "web"),
+        ("web-6d4cf56db6", "", "web"),
+        ("web-6d4cf56db6", "55", ""),
+        ("web-frontend", "", ""),
+        ("web-frontend", "frontend", "web"),
+        ("web-bcd-44", "", "web-bcd"),
+        ("web-6d4cf56db6xx", "", ""),
+        ("web", "", ""),
+        ("web-", "", ""),
+    ],
+)
+def test_the_deployment_of_a_replica_set(replica_set: str, label: str, deployment: str) -> None:
+    assert deployment_of(replica_set, label) == deployment

@@ -1,0 +1,152 @@
+"""The second document of a configuration file: what may stand there, what is said of the rest."""
+
+from pathlib import Path
+
+import pytest
+
+from eventsched.domain.errors import InputError
+from eventsched.process import settings
+from eventsched.process.settings import DatabaseSettings, Settings
+from eventsched.scheduling.config.document import first_text
+
+FIRST = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+HEAD = f"{FIRST}---\napiVersion: eventsched.io/v1alpha1\nkind: EventschedConfiguration\n"
+
+
+def problems(text: str) -> list[str]:
+    """All that is said of a file."""
+    found: list[InputError] = []
+    try:
+        settings.load(text, "f.yaml", found.append)
+    except InputError as fatal:
+        found.append(fatal)
+    return [str(each) for each in found]
+
+
+@pytest.mark.parametrize("text", [FIRST, f"{FIRST}---\n", HEAD, '{"kind": "a"}'])
+def test_everything_has_a_default(text: str) -> None:
+    """Also the document itself."""
+    assert settings.load(text, "f.yaml") == Settings()
+    assert problems(text) == []
+
+
+def test_a_budget_of_work_is_a_number_of_units_or_0_for_none() -> None:
+    assert Settings().work_budget == 4_000_000
+    assert settings.load(HEAD + "workBudget: 0\n", "f.yaml").work_budget == 0
+    (problem,) = problems(HEAD + "workBudget: -1\n")
+    assert problem.startswith("f.yaml: workBudget")
+
+
+def test_all_fields() -> None:
+    """As they are documented."""
+    found = settings.load(
+        HEAD
+        + """
+database: {urlFile: /etc/eventsched/database-url}
+stream: default-scheduler
+batch: {records: 100, bytes: 1000000}
+detail: digest
+retention: {detail: 168h}
+snapshot: {records: 1000}
+serving: {bindAddress: 0.0.0.0, port: 443, certFile: c, keyFile: k, authorization: off,
+          plainHealthPort: 8080}
+logging: {format: json, level: debug}
+client: {kubeconfig: ~/.kube/config, context: kind, concurrency: 8, timeout: 1m30s}
+""".replace("authorization: off", "authorization: 'off'"),
+        "f.yaml",
+    )
+    assert (found.stream, found.detail, found.batch.records) == ("default-scheduler", "digest", 100)
+    assert settings.seconds(found.retention.detail) == 7 * 24 * 3600
+    assert settings.seconds(found.client.timeout) == 90
+    assert (found.serving.port, found.serving.authorization) == (443, "off")
+    assert found.client.context == "kind"
+
+
+def test_an_off_without_quotes_is_off() -> None:
+    """YAML reads it as false."""
+    found = settings.load(HEAD + "serving: {authorization: off}\n", "f.yaml")
+    assert found.serving.authorization == "off"
+
+
+def test_each_problem_is_named() -> None:
+    """With its place and what to do."""
+    assert problems(
+        HEAD
+        + """
+strem: x
+batch: {records: 0}
+detail: ful
+retention: {detail: 7d}
+serving: {certFile: a, port: x}
+database: {url: a, dataDir: b}
+client: {timeout: 0s, concurrency: 0}
+stream: a/b
+"""
+    ) == [
+        "f.yaml: strem: unknown field 'strem'; did you mean 'stream'?",
+        "f.yaml: batch.records: Expected int >= 1; correct this value",
+        "f.yaml: detail: Invalid enum value 'ful'; use one of digest, full",
+        "f.yaml: retention.detail: '7d' is not a duration; write one such as 15s or 1m30s",
+        "f.yaml: serving.port: a string where an integer is due; write an integer",
+        "f.yaml: serving.certFile: there is no keyFile to it; add keyFile",
+        "f.yaml: database.dataDir: url and dataDir are given; leave one of them",
+        "f.yaml: client.concurrency: Expected int >= 1; correct this value",
+        "f.yaml: client.timeout: 0s is out of range; use a duration above zero",
+        "f.yaml: stream: 'a/b' cannot be a stream's name; "
+        "use 1 to 63 letters, digits, and the signs - _ .",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("second", "said"),
+    [
+        (
+            "stream: a\n",
+            "f.yaml: second document: apiVersion: apiVersion is missing; "
+            "add apiVersion: eventsched.io/v1alpha1",
+        ),
+        (
+            "apiVersion: eventsched.io/v1alpha1\nkind: Settings\n",
+            "f.yaml: second document: kind: 'Settings' is not supported; "
+            "use EventschedConfiguration",
+        ),
+        ("- a\n", "f.yaml: not a mapping of fields; write fields and their values"),
+        (
+            "a: 1\n---\nb: 2\n",
+            "f.yaml: holds more than two documents; leave the two that are meant",
+        ),
+        ("a: [\n", "f.yaml: line 5: not YAML: expected the node content, but found '<stream end>'; "
+         "correct the syntax"),
+    ],
+)  # fmt: skip
+def test_what_is_no_settings_document(second: str, said: str) -> None:
+    """One line."""
+    assert problems(f"{FIRST}---\n{second}") == [said]
+
+
+def test_the_first_text_is_the_first_document_alone() -> None:
+    """What is kept of a configuration has no database's password in it."""
+    text = HEAD + "database: {url: postgresql://u:secret@h/d}\n"
+    assert first_text(text) == FIRST
+    assert first_text(FIRST) == FIRST
+    assert first_text(f"---\n{text}") == f"---\n{FIRST}"
+    assert first_text("a: [") == "a: ["
+    assert first_text('{"a": 1}') == '{"a": 1}'
+
+
+def test_a_url_in_a_file(tmp_path: Path) -> None:
+    """A mounted secret; without its newline."""
+    file = tmp_path / "url"
+    given = DatabaseSettings(url_file=str(file))
+    with pytest.raises(InputError, match=r"f.yaml: database.urlFile: .*: No such file"):
+        settings.database_url(given, "f.yaml")
+    file.write_text("\n")
+    with pytest.raises(InputError, match="is empty"):
+        settings.database_url(given, "f.yaml")
+    file.write_bytes(b"\xff\n")
+    with pytest.raises(InputError, match="is not UTF-8 text"):
+        settings.database_url(given, "f.yaml")
+    file.write_text("postgresql://u@h/d\n")
+    assert settings.database_url(given, "f.yaml") == "postgresql://u@h/d"
+    assert settings.database_url(DatabaseSettings(url="u"), "f.yaml") == "u"
+    assert settings.database_url(DatabaseSettings(), "f.yaml") is None

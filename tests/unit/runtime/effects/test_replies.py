@@ -1,0 +1,52 @@
+"""When replies may leave, and what those to binds say then."""
+
+import pytest
+
+from eventsched.domain import records
+from eventsched.domain.records.extender_questions import BIND, FILTER
+from eventsched.domain.records.extender_replies import ExtenderReplied
+from eventsched.runtime.effects.replies import Replies
+from eventsched.scheduling.queueing.engine_step import Logged
+from tests.builders import make_pod
+
+
+def observed(replies: Replies, *committed: records.Record) -> list[ExtenderReplied]:
+    """What may leave once these are committed."""
+    return replies.observe([Logged(0, 0, 0, each) for each in committed])
+
+
+def waiting(number: int, node: str = "n0") -> ExtenderReplied:
+    return ExtenderReplied(number=number, uid="p1", verb=BIND, node=node, attempt=1, waits=True)
+
+
+def test_most_leave_at_once() -> None:
+    reply = ExtenderReplied(number=1, uid="p1", verb=FILTER)
+    refused = ExtenderReplied(number=2, uid="p1", verb=BIND, problem="no")
+    assert observed(Replies(), reply, refused) == [reply, refused]
+
+
+@pytest.mark.parametrize(
+    ("end", "problem"),
+    [
+        (records.PodBound(uid="p1", node="n0", attempt=1), ""),
+        (records.PodUpdated(pod=make_pod("p1", node_name="n0")), ""),
+        (records.PodUpdated(pod=make_pod("p1", node_name="n1")), "the pod is on n1"),
+        (records.PodUnreserved(uid="p1", node="n0", message="it is full"), "it is full"),
+        (records.PodUnreserved(uid="p1", node="n0"), "the bind was given up"),
+        (records.PodDeleted(uid="p1"), "the pod is gone"),
+    ],
+)
+def test_one_to_a_bind_waits_for_what_comes_of_it(end: records.Record, problem: str) -> None:
+    replies = Replies()
+    assert observed(replies, waiting(1), records.PodUpdated(pod=make_pod("p1"))) == []
+    assert observed(replies, waiting(2), records.PodDeleted(uid="p2")) == []
+    told = observed(replies, end)
+    assert [(each.number, each.problem) for each in told] == [(1, problem), (2, problem)]
+    assert observed(replies, end) == []
+
+
+def test_a_new_term_tells_nobody_of_older_binds() -> None:
+    """Whoever asked it has no answer, and asks again."""
+    replies = Replies()
+    bound = records.PodBound(uid="p1", node="n0", attempt=1)
+    assert observed(replies, waiting(1), records.TermBegan(epoch=2, token="t"), bound) == []

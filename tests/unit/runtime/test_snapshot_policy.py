@@ -1,0 +1,107 @@
+"""Stored states: often enough for a short start, of use to the next version, and of several the
+newest that is."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from eventsched import __version__
+from eventsched.cluster.messages import NodeSeen
+from eventsched.domain.objects import Node
+from eventsched.eventlog.chain import Head
+from eventsched.eventlog.port import Snapshot
+from eventsched.runtime import snapshot_policy
+from eventsched.runtime.leader.catch_up import Standby
+from eventsched.runtime.leader.leader_messages import Append, Keep
+from tests.builders import make_node
+from tests.desk import Desk, new_standby
+
+MB = 1 << 20
+
+
+def large(number: int) -> Node:
+    """A node whose record has a megabyte."""
+    return make_node(annotations={"example.com/a": f"{number}" + "x" * MB})
+
+
+def kept(desk: Desk, updates: int) -> Iterator[tuple[int, Snapshot]]:
+    """The snapshots that a leader makes while a large node changes, and after which change."""
+    for number in range(updates):
+        requests = desk.tell(NodeSeen(large(number), 100 + number))
+        while any(isinstance(each, Append) for each in requests):
+            requests = desk.commit(requests)
+            yield from ((number, each.snapshot) for each in requests if isinstance(each, Keep))
+
+
+def test_a_few_large_records_are_as_good_as_many_small_ones() -> None:
+    """The records since the newest snapshot never take longer to apply than was promised."""
+    desk = Desk(snapshot_every=10_000)
+    desk.commit_all(desk.lead(make_node()))
+    each = snapshot_policy.fold_seconds(1, MB)
+    most = int(snapshot_policy.FOLD_SECONDS / each)
+    found = [number for number, _ in kept(desk, 2 * most)]
+    assert found, "no snapshot was made"
+    gaps = [after - before for before, after in zip([0, *found], found, strict=False)]
+    assert max(gaps) <= most
+    assert min(gaps) > most // 4, "and not all the time"
+
+
+def test_what_a_standby_has_followed_counts() -> None:
+    """A leader that began with a long rest of a log stores its state at once."""
+    first = Desk(snapshot_every=None)
+    first.commit_all(first.lead(make_node()))
+    assert list(kept(first, 40)) == []
+    second = Desk(first, snapshot_every=10_000)
+    others = second.commit_all(second.lead(large(39)))
+    assert [each for each in others if isinstance(each, Keep)], "no snapshot was made"
+
+
+def test_small_records_are_counted() -> None:
+    """As before."""
+    standby = new_standby()
+    assert standby.due(Head(10, b""), 10) == 1
+    standby.weigh(1_000, 250_000)
+    assert 0 < standby.due(Head(0, b""), 10**9) < 0.1
+
+
+def test_a_large_state_is_stored_less_often() -> None:
+    """No more is applied at a start than takes as long as loading the state."""
+    standby = new_standby()
+    standby.weigh(0, round(snapshot_policy.FOLD_SECONDS / snapshot_policy.BYTE_SECONDS))
+    assert standby.due(Head(0, b""), 10**9) == pytest.approx(2)
+    standby.kept(0, 100 * MB)
+    assert standby.unkept == 0
+    standby.weigh(0, 100 * MB)
+    assert standby.due(Head(0, b""), 10**9) == pytest.approx(2)
+
+
+@pytest.fixture
+def snapshot() -> Snapshot:
+    """One of this version."""
+    desk = Desk(snapshot_every=1)
+    others = desk.commit_all(desk.lead(make_node()))
+    return [each.snapshot for each in others if isinstance(each, Keep)][-1]
+
+
+@pytest.mark.parametrize(
+    ("version", "helps"),
+    [
+        (f"{snapshot_policy.FORMAT}/{__version__}", True),
+        (f"{snapshot_policy.FORMAT}/99.0", True),
+        (f"{snapshot_policy.FORMAT + 1}/{__version__}", False),
+        ("0.1.0", True),
+        ("0.0.9", False),
+        ("", False),
+    ],
+)
+def test_a_snapshot_outlives_a_version(snapshot: Snapshot, version: str, helps: bool) -> None:
+    """What matters is its format."""
+    assert snapshot.version == f"{snapshot_policy.FORMAT}/{__version__}"
+    assert new_standby().restore(snapshot._replace(version=version)) is helps
+
+
+def test_a_snapshot_is_held_against_its_digest(snapshot: Snapshot) -> None:
+    """Whatever its label says."""
+    standby: Standby = new_standby()
+    assert not standby.restore(snapshot._replace(digest="0" * 32))
+    assert standby.head.next == 0
