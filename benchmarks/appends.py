@@ -29,7 +29,7 @@ from eventsched.eventlog.embedded.embedded_server import EmbeddedPostgres
 from eventsched.eventlog.embedded.postmaster import SUPERUSER
 from eventsched.eventlog.memory import MemoryEventLog
 from eventsched.eventlog.port import Batch, Stored
-from eventsched.eventlog.postgres.writer_connection import Link
+from eventsched.eventlog.postgres.writer_connection import WriterConnection
 from eventsched.eventlog.schema import migrations
 
 RESULTS = Path(__file__).parent / "results"
@@ -65,7 +65,7 @@ class _Writer:
     """Appends to the stream of a database, and adds up the CPU time of its backend."""
 
     def __init__(self, postgres: EmbeddedPostgres, database: str) -> None:
-        self._link = Link(postgres.url(SUPERUSER, database), database)
+        self._link = WriterConnection(postgres.url(SUPERUSER, database), database)
         self._number, self._term, self._head = self._link.acquire("benchmark", "benchmark")
         [(pid,)] = postgres.execute(_BACKEND.format(database))
         self._clock = Path(f"/proc/{pid}/schedstat")

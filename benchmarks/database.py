@@ -18,6 +18,7 @@ from benchmarks.runs import Load
 from eventsched.cluster.simulated.cluster import SimulatedCluster
 from eventsched.cluster.sources.load import Source
 from eventsched.domain.records import PodDeleted
+from eventsched.domain.records.logged import Logged
 from eventsched.eventlog.database import written
 from eventsched.eventlog.memory import MemoryEventLog
 from eventsched.eventlog.port import Batch, Stored
@@ -27,7 +28,6 @@ from eventsched.runtime import gc_tuning
 from eventsched.runtime.assembly import assemble
 from eventsched.runtime.simulation import resumption
 from eventsched.runtime.simulation.simulation import DEFAULT_SEED, Simulation
-from eventsched.scheduling.queueing.engine_step import Logged
 
 BATCHES = (1, 8, 32, 128, 256)
 """Sizes of batches, in records, whose append is timed."""

@@ -18,6 +18,7 @@ from typing import Any
 
 from eventsched.domain import records
 from eventsched.domain.objects import Container, Image, Node, Pod, PodSpec, Resources
+from eventsched.domain.records.logged import Logged
 from eventsched.eventlog.chain import Head
 from eventsched.eventlog.embedded.embedded_server import EmbeddedPostgres
 from eventsched.eventlog.port import Batch, Stored
@@ -26,7 +27,6 @@ from eventsched.eventlog.postgres.writer import PostgresEventLog
 from eventsched.eventlog.schema import migrations
 from eventsched.runtime.assembly import assemble
 from eventsched.runtime.leader.catch_up import Standby
-from eventsched.scheduling.queueing.engine_step import Logged
 
 RESULTS = Path(__file__).parent / "results"
 STREAM = "start"

@@ -8,19 +8,19 @@ from http import HTTPStatus
 
 import msgspec
 
-from eventsched.web.http.posts import Answer, Asked, accepting
+from eventsched.web.http.posts import PostAnswer, PostedRequest, accepting
 
 
 class _Args(msgspec.Struct, rename="pascal"):
     node_names: msgspec.Raw = msgspec.Raw(b"null")
 
 
-async def _agree(asked: Asked) -> Answer:
+async def _agree(asked: PostedRequest) -> PostAnswer:
     body = b"[]"
     if asked.path == "/filter":
         names = msgspec.json.decode(asked.body, type=_Args).node_names
         body = b'{"NodeNames":%b}' % bytes(names)
-    return Answer(HTTPStatus.OK, body, is_json=True)
+    return PostAnswer(HTTPStatus.OK, body, is_json=True)
 
 
 async def main() -> None:

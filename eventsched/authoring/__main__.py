@@ -12,15 +12,15 @@ def main() -> int:
     """Watches first, then imports everything else, the plugin last."""
     sentinels = Sentinels()
     sentinels.install()
-    from eventsched.authoring.job import Job, Refusal, tried
+    from eventsched.authoring.job import CheckJob, JobRefusal, tried
     from eventsched.domain.errors import InputError
 
-    job = msgspec.json.decode(sys.stdin.buffer.read(), type=Job)
+    job = msgspec.json.decode(sys.stdin.buffer.read(), type=CheckJob)
     out = Path(job.out)
     try:
         out.write_bytes(msgspec.json.encode(tried(job, sentinels)))
     except InputError as problem:
-        refusal = Refusal(problem.where, problem.problem, problem.remedy)
+        refusal = JobRefusal(problem.where, problem.problem, problem.remedy)
         out.write_bytes(msgspec.json.encode(refusal))
     return 0
 

@@ -19,7 +19,7 @@ class _Sum:
         self.times: list[int] = []
 
 
-class Watch(Deadlines):
+class CallMonitor(Deadlines):
     """``slow`` are the methods that took too long, and are not called any more."""
 
     def __init__(self, sentinels: Sentinels, seconds: float) -> None:

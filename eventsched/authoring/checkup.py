@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from eventsched.authoring.findings import Finding, Trial, gravest_first
-from eventsched.authoring.job import Job, Refusal
+from eventsched.authoring.findings import Finding, PluginRun, gravest_first
+from eventsched.authoring.job import CheckJob, JobRefusal
 from eventsched.authoring.synthetic_history import NAME
 from eventsched.domain.errors import InputError
 from eventsched.domain.records import PodDecided
@@ -36,11 +36,11 @@ class Checkup(NamedTuple):
     seconds: float = DEADLINE
 
 
-def check(wanted: Checkup, log: StoredLog | None) -> list[Trial]:
+def check(wanted: Checkup, log: StoredLog | None) -> list[PluginRun]:
     """What was found of each plugin, over a log's history or a generated one. Raises InputError for
     what is no plugin, CorruptLogError for a log that cannot be read."""
     with tempfile.TemporaryDirectory(prefix="eventsched-check-") as folder:
-        job = Job(
+        job = CheckJob(
             target=wanted.target,
             out=str(Path(folder) / "trials.json"),
             attempts=wanted.attempts,
@@ -69,7 +69,7 @@ def _written(log: StoredLog, file: Path, attempts: int) -> Path:
     return file
 
 
-def _asked(job: Job, seed: int) -> list[Trial]:
+def _asked(job: CheckJob, seed: int) -> list[PluginRun]:
     """The trials of one process."""
     environment = {**os.environ, "PYTHONHASHSEED": str(seed)}
     # Where ``python -m`` would look for the package, whatever folder this is.
@@ -93,14 +93,14 @@ def _asked(job: Job, seed: int) -> list[Trial]:
         last = ended.stderr.decode(errors="replace").strip().splitlines()[-1:]
         said = f"the process that asks it has ended with {ended.returncode}: {' '.join(last)}"
         raise InputError(job.target, said, "mend the plugin")
-    found = msgspec.json.decode(out.read_bytes(), type=list[Trial] | Refusal)
+    found = msgspec.json.decode(out.read_bytes(), type=list[PluginRun] | JobRefusal)
     out.unlink()
-    if isinstance(found, Refusal):
+    if isinstance(found, JobRefusal):
         raise InputError(found.where, found.problem, found.remedy)
     return found
 
 
-def _compare(one: Trial, other: Trial) -> None:
+def _compare(one: PluginRun, other: PluginRun) -> None:
     """Adds to the first trial what only the second one shows."""
     known = {(each.kind, each.point) for each in one.findings}
     one.findings += [each for each in other.findings if (each.kind, each.point) not in known]

@@ -48,7 +48,7 @@ class Said(msgspec.Struct, frozen=True, array_like=True):
     digest: str
 
 
-class Trial(msgspec.Struct):
+class PluginRun(msgspec.Struct):
     """One plugin, asked in one process. ``unasked`` are extension points that a check leaves
     out; ``remarks`` are about what is not wrong."""
 
@@ -70,12 +70,12 @@ def gravest_first(findings: Sequence[Finding]) -> list[Finding]:
     return sorted(findings, key=lambda each: _GRAVEST_FIRST.index(each.kind))
 
 
-def findings_text(trials: Sequence[Trial]) -> str:
+def findings_text(trials: Sequence[PluginRun]) -> str:
     """For people: a paragraph a plugin."""
     return "\n\n".join(_text(each) for each in trials)
 
 
-def findings_json(trials: Sequence[Trial]) -> dict[str, Any]:
+def findings_json(trials: Sequence[PluginRun]) -> dict[str, Any]:
     """For programs: everything but the transcripts."""
     plugins = []
     for each in trials:
@@ -85,7 +85,7 @@ def findings_json(trials: Sequence[Trial]) -> dict[str, Any]:
     return {"ok": not any(each.findings for each in trials), "plugins": plugins}
 
 
-def _text(trial: Trial) -> str:
+def _text(trial: PluginRun) -> str:
     lines = [
         f"{trial.plugin} ({trial.file}): {', '.join(trial.points)}",
         f"asked about {trial.attempts} attempts in {trial.records} records of {trial.history}, "

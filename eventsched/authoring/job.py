@@ -6,16 +6,16 @@ from pathlib import Path
 
 import msgspec
 
-from eventsched.authoring.findings import Trial
-from eventsched.authoring.plugin_check import Trying
+from eventsched.authoring.findings import PluginRun
+from eventsched.authoring.plugin_check import PluginCheck
 from eventsched.authoring.purity_monitor import Sentinels
 from eventsched.authoring.synthetic_history import NAME, rehearsed, words_of
 from eventsched.authoring.targets import made, module_of, plugins_of
 from eventsched.domain import records
-from eventsched.scheduling.queueing.engine_step import Logged
+from eventsched.domain.records.logged import Logged
 
 
-class Job(msgspec.Struct):
+class CheckJob(msgspec.Struct):
     """``history`` is a file with lines of stored records, "" for the generated one, and ``named``
     what it is called; ``out`` the file for the trials; ``seconds`` how long a call may take."""
 
@@ -28,7 +28,7 @@ class Job(msgspec.Struct):
     named: str = NAME
 
 
-class Refusal(msgspec.Struct, tag=True):
+class JobRefusal(msgspec.Struct, tag=True):
     """Bad input, as InputError has it."""
 
     where: str
@@ -36,7 +36,7 @@ class Refusal(msgspec.Struct, tag=True):
     remedy: str
 
 
-class Line(msgspec.Struct, array_like=True):
+class HistoryLine(msgspec.Struct, array_like=True):
     """A record of a history: position, time, and the record as it is stored."""
 
     position: int
@@ -44,7 +44,7 @@ class Line(msgspec.Struct, array_like=True):
     body: msgspec.Raw
 
 
-def tried(job: Job, sentinels: Sentinels) -> list[Trial]:
+def tried(job: CheckJob, sentinels: Sentinels) -> list[PluginRun]:
     """A trial for each plugin of the target. Raises InputError for what is no plugin."""
     trials = []
     for plugin in plugins_of(job.target).values():
@@ -52,7 +52,7 @@ def tried(job: Job, sentinels: Sentinels) -> list[Trial]:
         sentinels.file = str(Path(file).parent) if Path(job.target).is_dir() else file
         sentinels.hits.clear()
         instance = made(plugin, Path(job.config) if job.config else None)
-        trying = Trying(instance, job.named, Path(file).name, sentinels, job.seconds)
+        trying = PluginCheck(instance, job.named, Path(file).name, sentinels, job.seconds)
         words = words_of(module_of(plugin))
         history = _read(Path(job.history)) if job.history else iter(rehearsed(words))
         trials.append(trying.run(history, job.attempts))
@@ -60,7 +60,7 @@ def tried(job: Job, sentinels: Sentinels) -> list[Trial]:
 
 
 def _read(path: Path) -> Iterator[Logged]:
-    decoder = msgspec.json.Decoder(Line)
+    decoder = msgspec.json.Decoder(HistoryLine)
     with path.open("rb") as lines:
         for text in lines:
             line = decoder.decode(text)

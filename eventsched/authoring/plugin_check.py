@@ -8,20 +8,20 @@ from collections.abc import Iterable
 from hashlib import blake2b
 from typing import Any
 
-from eventsched.authoring.call_monitor import Watch
+from eventsched.authoring.call_monitor import CallMonitor
 from eventsched.authoring.dependence import Dependence
-from eventsched.authoring.findings import Finding, Said, Trial, gravest_first
+from eventsched.authoring.findings import Finding, PluginRun, Said, gravest_first
 from eventsched.authoring.hint_check import Wakeups
 from eventsched.authoring.plugin_driver import Answers, Asking
 from eventsched.authoring.purity_monitor import Sentinels
 from eventsched.domain.objects import Pod, canonical
 from eventsched.domain.records import Outcome, PodDecided
+from eventsched.domain.records.logged import Logged
 from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.runtime.assembly import misspelt
 from eventsched.scheduling.framework import points_of
 from eventsched.scheduling.framework.call_guard import OverrunError
 from eventsched.scheduling.framework.per_node_plugins import adapted
-from eventsched.scheduling.queueing.engine_step import Logged
 
 _PLACED = (Outcome.SCHEDULED, Outcome.WAITING)
 _UNASKED = {"post_filter": "postFilter", "prepared": "prepared"}
@@ -33,7 +33,7 @@ SLOW_UNSIGNED = 5.0
 for each pod, is told that there are quicker ways."""
 
 
-class Trying:
+class PluginCheck:
     """Asks a plugin along a history. ``trial`` fills up."""
 
     def __init__(
@@ -41,7 +41,7 @@ class Trying:
     ) -> None:
         """``seconds`` is how long a call may take."""
         self._sentinels, self._raw = sentinels, plugin
-        self._watch = Watch(sentinels, seconds)
+        self._watch = CallMonitor(sentinels, seconds)
         self._state = SchedulerState()
         inner = adapted(plugin)
         self._asking = Asking(self._watch.guarded(inner), self._state)
@@ -50,9 +50,9 @@ class Trying:
         self._like: dict[Any, str] = {}
         self._found: dict[tuple[str, str, str], Finding] = {}
         unasked = [told for method, told in _UNASKED.items() if hasattr(plugin, method)]
-        self.trial = Trial(plugin.name, file, points_of(inner), history, unasked=unasked)
+        self.trial = PluginRun(plugin.name, file, points_of(inner), history, unasked=unasked)
 
-    def run(self, history: Iterable[Logged], attempts: int) -> Trial:
+    def run(self, history: Iterable[Logged], attempts: int) -> PluginRun:
         """The whole of it, up to a number of attempts."""
         for logged in history:
             record = logged.record
@@ -131,7 +131,7 @@ class Trying:
         """Once for each kind and point: the first of them says enough."""
         self._found.setdefault((kind, point, ""), Finding(kind, point, what, where))
 
-    def _concluded(self) -> Trial:
+    def _concluded(self) -> PluginRun:
         trial = self.trial
         for (method, what, where), times in self._sentinels.hits.items():
             told = what if times == 1 else f"{what}, {times} times"

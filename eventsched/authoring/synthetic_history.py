@@ -16,13 +16,13 @@ from eventsched.domain import records
 from eventsched.domain.behaviours import CURRENT
 from eventsched.domain.objects import CPU, MEMORY, PODS, Container, Node, Pod, PodSpec, Taint
 from eventsched.domain.records import Outcome, PodDecided, Stimulus
+from eventsched.domain.records.logged import Logged
+from eventsched.domain.units import SECOND
 from eventsched.plugins import IN_TREE
 from eventsched.runtime.assembly import assembled
 from eventsched.scheduling.config import configuration
-from eventsched.scheduling.queueing.engine_step import Logged
 
 NAME = "a generated history"
-SECOND = 1_000_000
 NODES, STEPS = 20, 80
 _GIB = 1024**3
 _MOST_WORDS = 12

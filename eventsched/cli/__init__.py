@@ -1,1 +1,5 @@
-"""The command line: one module a command; parse, call, print."""
+"""The command line: one module a command; parse, call, print.
+
+Start with ``main``. A command's text is made in ``output``. Commands end with a code of
+``eventsched.process.exit_codes``. Nothing imports this package.
+"""

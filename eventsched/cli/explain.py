@@ -18,7 +18,7 @@ from eventsched.eventlog.postgres.reader import Reader
 from eventsched.history.explain.evidence import Evidence, ScannedEvidence
 from eventsched.history.explain.explanation import NoPodError, explain
 from eventsched.history.explain.stored_evidence import StoredEvidence
-from eventsched.history.explain.workloads import POD, Asked, asked_for, workload
+from eventsched.history.explain.workloads import POD, ExplainTarget, asked_for, workload
 from eventsched.history.export_reader import FileLog
 
 
@@ -93,7 +93,7 @@ def _freshness(reader: Reader) -> str:
     return f"the log last moved {with_distance(row['written'], row['now'])}{by}"
 
 
-def _is_workload(asked: Asked, evidence: Evidence) -> bool:
+def _is_workload(asked: ExplainTarget, evidence: Evidence) -> bool:
     """Whether a workload is asked for. In a namespace that is called like a kind, a pod that was
     there at any time comes first: ``job/x`` is then pod x of namespace job."""
     if asked.kind == POD:
@@ -101,7 +101,7 @@ def _is_workload(asked: Asked, evidence: Evidence) -> bool:
     return asked.word.count("/") > 1 or asked.namespace is not None or not evidence.pods(asked.word)
 
 
-def _explain_workload(options: argparse.Namespace, asked: Asked, reader: Reader) -> int:
+def _explain_workload(options: argparse.Namespace, asked: ExplainTarget, reader: Reader) -> int:
     for option in ("attempt", "node"):
         if getattr(options, option) is not None:
             problem = f"is about one pod, and {asked.word} is a workload"
@@ -115,7 +115,7 @@ def _explain_workload(options: argparse.Namespace, asked: Asked, reader: Reader)
     return 0
 
 
-def _explain(options: argparse.Namespace, asked: Asked, evidence: Evidence) -> int:
+def _explain(options: argparse.Namespace, asked: ExplainTarget, evidence: Evidence) -> int:
     wanted = asked.full_name if asked.kind == POD else asked.word
     explained = explain(evidence, wanted, options.attempt, options.node)
     if options.output == "json":

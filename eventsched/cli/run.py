@@ -105,7 +105,7 @@ def started(
         if data_dir is not None:
             service.logger.info("the embedded database runs", folder=str(data_dir))
         return service.serve(
-            service.Job(
+            service.ServiceOptions(
                 assembly, settings, address, kubeconfig, tuple(options.plugin),
                 options.command == "extender",
             )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from eventsched.cli.database_options import DATA_DIR, add_database_options, database_of
 from eventsched.cli.output.explain_output import story_json, story_text
-from eventsched.cli.output.progress import Progress
+from eventsched.cli.output.progress import ProgressLine
 from eventsched.cli.output.simulation_output import summary_text
 from eventsched.cli.output.tables import width_of_output
 from eventsched.cluster.sources import load
@@ -26,7 +26,7 @@ from eventsched.process.settings import kept_annotations
 from eventsched.runtime import gc_tuning
 from eventsched.runtime.assembly import Assembly, assemble
 from eventsched.runtime.call_deadlines import Deadlines
-from eventsched.runtime.simulation.outcome import Report
+from eventsched.runtime.simulation.outcome import SimulationOutcome
 from eventsched.runtime.simulation.resumption import begun
 from eventsched.runtime.simulation.simulation import DEFAULT_SEED
 from eventsched.scheduling.config.configuration import refuse_extenders
@@ -178,7 +178,7 @@ def _run(
 ) -> int:
     keep = getattr(log, "keep", None)
     simulation = begun(assembly, source, log, options.seed, reader, keep)
-    progress = Progress(len(source.arrivals))
+    progress = ProgressLine(len(source.arrivals))
     gc_tuning.settle()
     started = time.perf_counter()
     simulation.run(options.until, progress)
@@ -187,7 +187,7 @@ def _run(
     if reader is not None and simulation.tally.resumed == simulation.tally.placed:
         # Nothing was left to do: the summary is that of the run that did it.
         simulation.tally.resumed, seconds = 0, reader.seconds()
-    report = Report.of(simulation, log, seconds)
+    report = SimulationOutcome.of(simulation, log, seconds)
     story = None if options.why is None else _why(options.why, log, reader)
     if options.output == "json":
         why = {} if options.why is None else {"why": story and story_json(story)}

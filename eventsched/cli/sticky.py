@@ -13,7 +13,7 @@ from eventsched.domain.objects import canonical
 from eventsched.eventlog import database
 from eventsched.eventlog.postgres import reader, request_table
 from eventsched.eventlog.postgres.reader import Reader
-from eventsched.history.plugin_memory import Remembered, remembered
+from eventsched.history.plugin_memory import MemoryEntry, remembered
 
 PLUGIN = "FirstScheduledNode"
 _LOOK_EVERY = 0.1
@@ -104,7 +104,7 @@ def _answer(inbox: request_table.Inbox, number: int, patience: float) -> int | N
     return found
 
 
-def _told(key: str, found: Remembered) -> dict[str, Any]:
+def _told(key: str, found: MemoryEntry) -> dict[str, Any]:
     at = _time(found)
     return {
         "key": key,
@@ -121,12 +121,12 @@ def _node(value: Any) -> str:
     return value if isinstance(value, str) else canonical(value).decode()
 
 
-def _when(found: Remembered) -> str:
+def _when(found: MemoryEntry) -> str:
     at = _time(found)
     return "" if at is None else moment(at)
 
 
-def _time(found: Remembered) -> int | None:
+def _time(found: MemoryEntry) -> int | None:
     """When the value was set, which it may say itself."""
     if isinstance(found.value, Mapping) and isinstance(found.value.get("at"), int):
         return int(found.value["at"])

@@ -3,7 +3,7 @@
 from eventsched.domain.errors import UnavailableError as UnavailableError
 
 
-class RefusedError(UnavailableError):
+class DatabaseRefusedError(UnavailableError):
     """It is there and answers, but refuses us: a wrong password, a right that is missing, a schema
     of another version. Waiting does not mend that, somebody has to."""
 

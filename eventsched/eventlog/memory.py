@@ -6,7 +6,7 @@ from eventsched.domain.records.verdicts import Detail
 from eventsched.eventlog import chain
 from eventsched.eventlog.chain import Head, SealedBatch, Term
 from eventsched.eventlog.log_errors import ConflictError
-from eventsched.eventlog.port import Batch, Stored, Usage, whole
+from eventsched.eventlog.port import Batch, LogSize, Stored, whole
 
 
 class MemoryEventLog:
@@ -57,9 +57,9 @@ class MemoryEventLog:
         """The vectors of a decision, whole: deltas are followed back to a whole record."""
         return whole(position, self._details.get)
 
-    def usage(self) -> Usage:
+    def usage(self) -> LogSize:
         """What it takes in memory: records and vectors, not compressed."""
         nodes = sum(len(each.body) for each in self._records if each.kind == "NodeAdded")
         vectors = sum(detail.stored_bytes for detail in self._details.values())
         scheduled = sum(b'"outcome":"scheduled"' in each.body for each in self._records)
-        return Usage(nodes, self._bytes + vectors - nodes, scheduled)
+        return LogSize(nodes, self._bytes + vectors - nodes, scheduled)

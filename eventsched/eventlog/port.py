@@ -10,8 +10,8 @@ from typing import NamedTuple, Protocol
 
 from eventsched.domain import records
 from eventsched.domain.records import AnyRecord
+from eventsched.domain.records.logged import Logged
 from eventsched.domain.records.verdicts import Detail
-from eventsched.scheduling.queueing.engine_step import Logged
 
 
 class Stored(NamedTuple):
@@ -63,7 +63,7 @@ class Batch(NamedTuple):
         return self.records[0].position
 
 
-class Snapshot(NamedTuple):
+class StoredSnapshot(NamedTuple):
     """State after the records before ``position``; ``hash`` is the stream's head there."""
 
     position: int
@@ -73,7 +73,7 @@ class Snapshot(NamedTuple):
     body: bytes
 
 
-class Usage(NamedTuple):
+class LogSize(NamedTuple):
     """What a log takes on disk. ``nodes`` are the bytes of node inputs, ``pods`` those of all else
     (the empty schema apart), ``scheduled`` the number of decisions that placed a pod."""
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eventsched.domain.records.verdicts import Codes, Detail, Part, Vector
+from eventsched.domain.records.verdicts import Codes, DeltaPart, Detail, Vector
 
 FORMAT = 1
 MOST_ROWS = 2**22
@@ -30,7 +30,7 @@ def pack(detail: Detail) -> bytes:
     for column in columns:
         if column is None:
             parts.append(b"\0")
-        elif isinstance(column, Part):
+        elif isinstance(column, DeltaPart):
             flag, rows = _packed_rows(column.rows, wide, size)
             kind, values = _packed(column.values)
             parts += (bytes([kind | flag]), _COUNT.pack(len(column.rows)), rows, values)
@@ -63,15 +63,15 @@ def unpack(body: bytes, base: int | None) -> Detail:
     return Detail(size, base, codes, tuple(found[1 : 1 + scores]), tuple(found[1 + scores :]))
 
 
-def _as_signed(codes: Codes | Part | None) -> Vector | Part | None:
-    if isinstance(codes, Part):
-        return Part(codes.rows, codes.values.view(np.int16))
+def _as_signed(codes: Codes | DeltaPart | None) -> Vector | DeltaPart | None:
+    if isinstance(codes, DeltaPart):
+        return DeltaPart(codes.rows, codes.values.view(np.int16))
     return None if codes is None else codes.view(np.int16)
 
 
-def _as_codes(found: Vector | Part | None) -> Codes | Part | None:
-    if isinstance(found, Part):
-        return Part(found.rows, found.values.astype(np.int16).view(np.uint16))
+def _as_codes(found: Vector | DeltaPart | None) -> Codes | DeltaPart | None:
+    if isinstance(found, DeltaPart):
+        return DeltaPart(found.rows, found.values.astype(np.int16).view(np.uint16))
     return None if found is None else found.astype(np.int16).view(np.uint16)
 
 
@@ -100,7 +100,7 @@ def _packed_rows(rows: NDArray[np.int32], wide: int, size: int) -> tuple[int, by
     return _BITMAP, np.packbits(named, bitorder="little").tobytes()
 
 
-def _unpacked(body: bytes, at: int, wide: int, size: int) -> tuple[Vector | Part | None, int]:
+def _unpacked(body: bytes, at: int, wide: int, size: int) -> tuple[Vector | DeltaPart | None, int]:
     """A column, and where the next one begins."""
     if at >= len(body):
         raise ValueError("a column is missing")
@@ -115,7 +115,7 @@ def _unpacked(body: bytes, at: int, wide: int, size: int) -> tuple[Vector | Part
         return _values(body, at, kind, size)
     rows, at = _unpacked_rows(body, at, wide, size, is_bitmap=bool(kind & _BITMAP))
     values, at = _values(body, at, kind, len(rows))
-    return Part(rows, values), at
+    return DeltaPart(rows, values), at
 
 
 def _unpacked_rows(

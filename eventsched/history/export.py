@@ -12,9 +12,9 @@ from typing import IO, Any
 import psycopg
 
 from eventsched.domain.errors import InputError
-from eventsched.history.verified_database import DatabaseLog, one_moment, streams
+from eventsched.history.verify.verified_database import DatabaseLog, one_moment, streams
 from eventsched.history.verify.verified_file import FORMAT
-from eventsched.history.verify.verified_log import Batch, Packed
+from eventsched.history.verify.verified_log import BatchRow, Packed
 
 
 def export(connection: psycopg.Connection[Any], stream: str, file: Path) -> int:
@@ -71,7 +71,7 @@ def _lines(log: DatabaseLog) -> Iterator[dict[str, Any]]:
         yield _line(batch, log.details(batch.end))
 
 
-def _line(batch: Batch, details: list[Packed]) -> dict[str, Any]:
+def _line(batch: BatchRow, details: list[Packed]) -> dict[str, Any]:
     return {
         "batch": [
             batch.first, batch.count, batch.epoch, batch.written_at,

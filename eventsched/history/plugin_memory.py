@@ -8,7 +8,7 @@ from eventsched.domain.records import MemoryChanged
 from eventsched.eventlog.postgres.reader import Reader
 
 
-class Remembered(NamedTuple):
+class MemoryEntry(NamedTuple):
     """A value, and where it was set: the position of its record and the time (µs); None for both
     where that is before the snapshot."""
 
@@ -28,10 +28,10 @@ class _Kept(msgspec.Struct):
     memory: dict[str, dict[str, Any]] = {}
 
 
-def remembered(log: Reader, plugin: str) -> dict[str, Remembered]:
+def remembered(log: Reader, plugin: str) -> dict[str, MemoryEntry]:
     """Key → value of a plugin's memory at the log's end, by key. Raises UnavailableError."""
     first, memory = _from_snapshot(log)
-    found = {key: Remembered(value) for key, value in memory.get(plugin, {}).items()}
+    found = {key: MemoryEntry(value) for key, value in memory.get(plugin, {}).items()}
     for stored in log.read(first):
         if stored.kind != MemoryChanged.__name__:
             continue
@@ -40,7 +40,7 @@ def remembered(log: Reader, plugin: str) -> dict[str, Remembered]:
         if record.plugin == plugin:
             found.pop(record.key, None)
             if record.value is not None:
-                found[record.key] = Remembered(record.value, stored.position, stored.at)
+                found[record.key] = MemoryEntry(record.value, stored.position, stored.at)
     return dict(sorted(found.items()))
 
 

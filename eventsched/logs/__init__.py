@@ -1,2 +1,5 @@
-"""What the process says on stderr while it runs: how lines look, what never stands in them, and
-which committed records become lines. The log that decisions stand in is ``eventsched.eventlog``."""
+"""What the process says on stderr: how lines look, and what never stands in them.
+
+Start with ``output``; ``narration`` makes lines of committed records, ``masking`` hides secrets.
+The log that decisions stand in is ``eventsched.eventlog``.
+"""

@@ -15,10 +15,10 @@ import structlog
 from eventsched.domain import records
 from eventsched.domain.objects import Node, Pod
 from eventsched.domain.records import Outcome, Record
+from eventsched.domain.records.logged import Logged
+from eventsched.domain.units import SECOND
 from eventsched.logs import output
-from eventsched.scheduling.queueing.engine_step import Logged
 
-SECOND = 1_000_000
 MOST = 100
 """Lines of one kind that are told in one second, by the records' own time."""
 
@@ -57,7 +57,7 @@ _TOLD = {
 """Kinds of which not all plain fields are told."""
 
 
-class Line(NamedTuple):
+class LogLine(NamedTuple):
     """One message: ``fields`` are what stands beside the event's name."""
 
     level: str
@@ -85,7 +85,7 @@ class Narrator:
         for line in self.lines(logged, with_debug=output.told("debug")):
             self._logger.log(_number(line.level), line.event, **line.fields)
 
-    def lines(self, logged: Iterable[Logged], *, with_debug: bool) -> Iterator[Line]:
+    def lines(self, logged: Iterable[Logged], *, with_debug: bool) -> Iterator[LogLine]:
         """The lines of committed records, in their order."""
         for each in logged:
             level, event = _HEADINGS.get(type(each.record), _SILENT)
@@ -103,14 +103,14 @@ class Narrator:
             event = event or type(each.record).__name__
             self._told[event] += 1
             if self._told[event] <= self._most:
-                yield Line(level, event, self._fields(each))
+                yield LogLine(level, event, self._fields(each))
 
-    def _left_out(self) -> Iterator[Line]:
+    def _left_out(self) -> Iterator[LogLine]:
         """What was not told in the second that is over."""
         for event, count in self._told.items():
             if count > self._most:
                 fields = {"stream": self._stream, "lines": event, "count": count - self._most}
-                yield Line("info", "LeftOut", fields)
+                yield LogLine("info", "LeftOut", fields)
         self._told.clear()
 
     def _fields(self, logged: Logged) -> dict[str, Any]:

@@ -1,5 +1,9 @@
-"""The plugins: one file each, none knows another; this is the explicit list of the in-tree ones,
-those that only run where a configuration enables them (gallery) included."""
+"""The plugins: one file each, none knows another.
+
+This is the explicit list of the in-tree plugins, those of ``gallery`` included, which run only if a
+configuration enables them. Imports ``eventsched.scheduling`` (``framework`` and ``rules``) and
+``eventsched.domain``; assembly imports the list.
+"""
 
 from eventsched.plugins.default_binder import DefaultBinder
 from eventsched.plugins.default_preemption import DefaultPreemption

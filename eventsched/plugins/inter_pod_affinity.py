@@ -26,7 +26,7 @@ from eventsched.scheduling.framework import (
     Status,
 )
 from eventsched.scheduling.rules.topology.affinity import AffinityRules, MalformedTermError, Rules
-from eventsched.scheduling.rules.topology.domain_sums import DomainSum, Part, domain_sum
+from eventsched.scheduling.rules.topology.domain_sums import DomainSum, WeightedCounts, domain_sum
 
 Codes = NDArray[np.uint8]
 
@@ -180,17 +180,19 @@ class _Surroundings:
         self._about = table.tallies.about(pod, labels)
         self.near: dict[str, DomainSum] = {}
         if rules.near is not None:
-            part = Part(rules.near, table.count(rules.near))
+            part = WeightedCounts(rules.near, table.count(rules.near))
             self.near = {label: domain_sum(table, label, (part,)) for label in rules.near_keys}
         self._away: dict[str, list[PodQuery]] = {}
         for label, query in rules.away:
             self._away.setdefault(label, []).append(query)
         self.away = {
-            label: domain_sum(table, label, (Part(each, table.count(each)) for each in queries))
+            label: domain_sum(
+                table, label, (WeightedCounts(each, table.count(each)) for each in queries)
+            )
             for label, queries in self._away.items()
         }
         foes = [
-            (each.topology_key, Part(each, tally))
+            (each.topology_key, WeightedCounts(each, tally))
             for each, tally in self._about
             if each.role is Role.REQUIRED_ANTI
         ]
@@ -271,16 +273,16 @@ class _Surroundings:
     def gains(self) -> list[DomainSum]:
         """What a node's domains are worth, by topology key."""
         parts = [
-            (label, Part(query, self.table.count(query), weight))
+            (label, WeightedCounts(query, self.table.count(query), weight))
             for label, query, weight in self._rules.wishes
         ]
         for each, tally in self._about:
             if each.role is Role.REQUIRED and self._hard:
-                parts.append((each.topology_key, Part(each, tally, self._hard)))
+                parts.append((each.topology_key, WeightedCounts(each, tally, self._hard)))
             elif each.role is Role.PREFERRED:
-                parts.append((each.topology_key, Part(each, tally, each.weight)))
+                parts.append((each.topology_key, WeightedCounts(each, tally, each.weight)))
             elif each.role is Role.PREFERRED_ANTI:
-                parts.append((each.topology_key, Part(each, tally, -each.weight)))
+                parts.append((each.topology_key, WeightedCounts(each, tally, -each.weight)))
         return list(_by_label(self.table, parts).values())
 
 
@@ -304,8 +306,10 @@ def _raise(codes: dict[str, Codes], label: str, where: NDArray[np.bool_], code: 
     codes[label] = np.maximum(codes[label], more) if label in codes else more
 
 
-def _by_label(table: NodeTable, parts: Iterable[tuple[str, Part]]) -> dict[str, DomainSum]:
-    grouped: dict[str, list[Part]] = {}
+def _by_label(
+    table: NodeTable, parts: Iterable[tuple[str, WeightedCounts]]
+) -> dict[str, DomainSum]:
+    grouped: dict[str, list[WeightedCounts]] = {}
     for label, part in parts:
         grouped.setdefault(label, []).append(part)
     return {label: domain_sum(table, label, each) for label, each in grouped.items()}

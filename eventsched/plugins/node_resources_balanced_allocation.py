@@ -14,7 +14,7 @@ from eventsched.domain.objects import Pod
 from eventsched.domain.objects.pod_requests import of as requests_of
 from eventsched.scheduling.config.pluginargs import Arguments, outside
 from eventsched.scheduling.framework import Cycle, IntColumn, NodeView, Status, signed_by_spec
-from eventsched.scheduling.rules.resource_scoring import ByShape, ResourceSpec, asked
+from eventsched.scheduling.rules.resource_scoring import ResourceSpec, ShapeCache, asked
 
 
 class NodeResourcesBalancedAllocationArgs(Arguments, frozen=True):
@@ -41,8 +41,8 @@ class NodeResourcesBalancedAllocation:
 
     def __init__(self, args: NodeResourcesBalancedAllocationArgs | None = None) -> None:
         resources = ResourceSpec.defaulted(args.resources if args else ())
-        self._scored = ByShape(lambda pod: asked(resources, requests_of(pod.spec).effective))
-        self._asks = ByShape(lambda pod: bool(self._scored(pod).amounts.any()))
+        self._scored = ShapeCache(lambda pod: asked(resources, requests_of(pod.spec).effective))
+        self._asks = ShapeCache(lambda pod: bool(self._scored(pod).amounts.any()))
 
     sign = staticmethod(signed_by_spec)
 

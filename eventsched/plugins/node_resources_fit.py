@@ -40,9 +40,9 @@ from eventsched.scheduling.framework import (
     signed_by_spec,
 )
 from eventsched.scheduling.rules.resource_scoring import (
-    Asked,
-    ByShape,
     ResourceSpec,
+    ScoredRequests,
+    ShapeCache,
     asked,
     not_qualified,
 )
@@ -114,8 +114,8 @@ class NodeResourcesFit:
         self._ignored_groups = frozenset(args.ignored_resource_groups)
         strategy = args.scoring_strategy
         resources = ResourceSpec.defaulted(strategy.resources)
-        self._scored = ByShape(lambda pod: asked(resources, requests_of(pod.spec).scored))
-        self._wanted = ByShape(self._compared)
+        self._scored = ShapeCache(lambda pod: asked(resources, requests_of(pod.spec).scored))
+        self._wanted = ShapeCache(self._compared)
         self._strategy = _strategies(strategy)
         self._patterns: list[int] = []
         self._numbers: dict[int, int] = {}
@@ -202,7 +202,7 @@ class NodeResourcesFit:
         """All that ``hint`` reads of a pod."""
         return pod.spec.key, pod.priority, pod.preemption_policy
 
-    def _refused(self, wanted: Asked, places: Sequence[int], nodes: NodeView) -> IntColumn:
+    def _refused(self, wanted: ScoredRequests, places: Sequence[int], nodes: NodeView) -> IntColumn:
         """The codes of a pod that wants what no node has offered: only what stands at ``places``
         needs a look at the nodes. A pod may name thousands of resources."""
         amounts = wanted.amounts[list(places)]
@@ -230,7 +230,7 @@ class NodeResourcesFit:
             numbers[index] = self._numbers.get(pattern, 0)
         return numbers[where]
 
-    def _compared(self, pod: Pod) -> Asked:
+    def _compared(self, pod: Pod) -> ScoredRequests:
         """What Filter compares: the number of pods, cpu, memory, ephemeral-storage, then scalars
         by name; neither zeros nor ignored ones."""
         effective = requests_of(pod.spec).effective
@@ -271,7 +271,7 @@ def _short_alone(numbers: tuple[int, ...], books: list[list[int]]) -> int:
     return code
 
 
-def _least_alone(scored: Asked, allocatable: list[int], held: list[int]) -> int:
+def _least_alone(scored: ScoredRequests, allocatable: list[int], held: list[int]) -> int:
     """LeastAllocated of one node; no room is 0."""
     total = 0
     for number, weight, room, used in zip(

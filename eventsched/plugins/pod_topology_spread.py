@@ -27,8 +27,8 @@ from eventsched.scheduling.framework import (
     Normalization,
     Status,
 )
-from eventsched.scheduling.rules.topology.eligibility import EVERYWHERE, Topology
-from eventsched.scheduling.rules.topology.spread_plans import Plan, Plans, Rule
+from eventsched.scheduling.rules.topology.eligibility import EVERYWHERE, TopologyDomains
+from eventsched.scheduling.rules.topology.spread_plans import Plans, Rule, SpreadPlan
 from eventsched.scheduling.rules.topology.spreading import (
     HOSTNAME,
     SYSTEM,
@@ -71,7 +71,7 @@ class PodTopologySpread:
         system = args.defaulting_type == "System"
         defaults = SYSTEM if system else listed(args.default_constraints)
         self._plans = Plans(defaults, system=system)
-        self._topologies: WeakKeyDictionary[NodeTable, Topology] = WeakKeyDictionary()
+        self._topologies: WeakKeyDictionary[NodeTable, TopologyDomains] = WeakKeyDictionary()
 
     def sign(self, pod: Pod) -> Hashable:
         """Nothing for pods that are to be spread or may be; the same for all others."""
@@ -202,11 +202,11 @@ class PodTopologySpread:
 
     # --- what is kept ---------------------------------------------------------------------
 
-    def _plan(self, cycle: Cycle, pod: Pod) -> Plan:
+    def _plan(self, cycle: Cycle, pod: Pod) -> SpreadPlan:
         """The pod's rules; looked up once an attempt."""
         asked = cycle.scratch.get(self.name)
         if asked is not None and asked[0] is pod:
-            plan: Plan = asked[1]
+            plan: SpreadPlan = asked[1]
             return plan
         plan = self._plans.find(cycle.registry, pod)
         cycle.scratch[self.name] = (pod, plan)
@@ -221,14 +221,14 @@ class PodTopologySpread:
         tally = table.count(rule.query)
         return table.domain_sums((rule.query, rule.where), tally, label, eligible, blank=blank)
 
-    def _topology(self, table: NodeTable) -> Topology:
+    def _topology(self, table: NodeTable) -> TopologyDomains:
         found = self._topologies.get(table)
         if found is None:
-            found = self._topologies[table] = Topology()
+            found = self._topologies[table] = TopologyDomains()
         return found
 
 
-def _labelled(plan: Plan, table: NodeTable, nodes: NodeView) -> Bools | None:
+def _labelled(plan: SpreadPlan, table: NodeTable, nodes: NodeView) -> Bools | None:
     """bool[n]: which nodes have the labels of all soft constraints; None where all do."""
     found: Bools | None = None
     for rule in plan.soft:

@@ -43,7 +43,7 @@ from eventsched.scheduling.rules.volumes.volume_plan import (
     UNREACHABLE,
     Assumed,
     Claims,
-    Plan,
+    VolumePlan,
     VolumeStock,
     sorted_out,
 )
@@ -64,9 +64,9 @@ class _Attempt:
         self.claims = claims
         self.stock = stock
         self.assumptions = assumptions
-        self._plan: Plan | None = None
+        self._plan: VolumePlan | None = None
 
-    def plan(self, cycle: Cycle) -> Plan:
+    def plan(self, cycle: Cycle) -> VolumePlan:
         """The plan; what it depends on does not change within an attempt."""
         if self._plan is None:
             assumed = self.assumptions.now(cycle) if self.claims.waiting else Assumed({}, {})

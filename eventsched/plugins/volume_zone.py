@@ -44,7 +44,7 @@ _LABELS = {BETA_ZONE: ZONE, BETA_REGION: REGION, ZONE: ZONE, REGION: REGION}
 """The labels looked at, in upstream's order, with those that replace them."""
 
 
-class Topology(NamedTuple):
+class VolumeZoneLabel(NamedTuple):
     """A label of a volume, and the values that a node's may have."""
 
     key: str
@@ -119,7 +119,7 @@ class VolumeZone:
         return change.event is not ClusterEvent.OBJECT_CHANGE
 
 
-def _topologies(pod: Pod, registry: Registry) -> list[Topology]:
+def _topologies(pod: Pod, registry: Registry) -> list[VolumeZoneLabel]:
     """Raises ValueError, with upstream's words, for a claim that cannot be used."""
     found = []
     for name in named_claims(pod):
@@ -151,12 +151,12 @@ def _check_unbound(claim: PersistentVolumeClaim, registry: Registry) -> None:
         raise ValueError("PersistentVolume had no name")
 
 
-def _labels(volume: PersistentVolume) -> list[Topology]:
+def _labels(volume: PersistentVolume) -> list[VolumeZoneLabel]:
     """A volume's labels of zones and regions; one with an empty name in it is passed over."""
     found = []
     for key in _LABELS:
         if key in volume.labels:
             values = [each.strip() for each in volume.labels[key].split(ZONES_DELIMITER)]
             if all(values):
-                found.append(Topology(key, frozenset(values)))
+                found.append(VolumeZoneLabel(key, frozenset(values)))
     return found

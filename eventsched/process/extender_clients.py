@@ -19,10 +19,10 @@ from eventsched.cluster.messages import (
     Seen,
     Unknown,
 )
-from eventsched.scheduling.config.sections import Extender
+from eventsched.scheduling.config.sections import ExtenderSection
 
 
-def keeps(configured: Sequence[Extender]) -> Mapping[str, Keeps]:
+def keeps(configured: Sequence[ExtenderSection]) -> Mapping[str, Keeps]:
     """Of which objects the bytes are kept, by resource: of pods that wait, and of what extenders
     without a cache of their own are sent besides."""
     if not configured:

@@ -13,17 +13,17 @@ import msgspec
 import numpy as np
 
 from eventsched.cluster.extenders import served_requests
-from eventsched.cluster.extenders.served_requests import Answer, Asked
+from eventsched.cluster.extenders.served_requests import Answer, ExtenderRequest
 from eventsched.cluster.extenders.wire_format import WrongShapeError
 from eventsched.cluster.translate.kept_annotations import KeptAnnotations
 from eventsched.domain.errors import InputError, UnavailableError
 from eventsched.domain.nodes.node_table import NodeTable
 from eventsched.domain.records.extender_questions import ranges
 from eventsched.domain.records.extender_replies import ExtenderInquired, ExtenderReplied
+from eventsched.domain.records.logged import Logged
 from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.runtime.effects.replies import Replies
 from eventsched.runtime.live.driver import Driver
-from eventsched.scheduling.queueing.engine_step import Logged
 
 _ASKED = "the request"
 STARTING = 60.0
@@ -140,7 +140,9 @@ class Names:
         return self._found
 
 
-def inquiry(asked: Asked, number: int, state: SchedulerState, names: Names) -> ExtenderInquired:
+def inquiry(
+    asked: ExtenderRequest, number: int, state: SchedulerState, names: Names
+) -> ExtenderInquired:
     """The stimulus that a request is. Raises InputError for a pod that cannot be read, and where
     the question is about another cluster."""
     nodes, strange = names.rows(asked.nodes, state)

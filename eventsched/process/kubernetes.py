@@ -9,10 +9,10 @@ import structlog
 from eventsched.cluster.extenders.client import Extenders
 from eventsched.cluster.kube.calls.dispatch import Calls
 from eventsched.cluster.kube.http.access import connect
-from eventsched.cluster.kube.http.api import Api, RefusedError, UnansweredError
+from eventsched.cluster.kube.http.api import Api, UnansweredError, WatchRefusedError
 from eventsched.cluster.kube.http.refusals import explained
 from eventsched.cluster.kube.lease.candidate import Timing
-from eventsched.cluster.kube.lease.election import Election
+from eventsched.cluster.kube.lease.election import LeaseParticipant
 from eventsched.cluster.kube.watch.cluster_store import Store
 from eventsched.cluster.kube.watch.resources import watched
 from eventsched.cluster.messages import (
@@ -27,7 +27,7 @@ from eventsched.cluster.translate.kept_annotations import KeptAnnotations
 from eventsched.domain.errors import UnavailableError
 from eventsched.process.extender_clients import bound, keeps
 from eventsched.runtime.live.ports import Subscriber
-from eventsched.scheduling.config.sections import Extender, LeaderElection
+from eventsched.scheduling.config.sections import ExtenderSection, LeaderElection
 
 _AGAIN = 2.0
 """Seconds between two tries to reach an API server that is away."""
@@ -44,7 +44,7 @@ class Kube:
         *,
         host: str,
         concurrency: int,
-        extenders: Sequence[Extender] = (),
+        extenders: Sequence[ExtenderSection] = (),
         source: str = "configuration",
         reads: Collection[str] = (),
         annotations: KeptAnnotations | None = None,
@@ -87,7 +87,7 @@ class Kube:
             await self.store.list_cluster(subscriber)
         except UnansweredError as problem:
             return problem.reason
-        except RefusedError as problem:
+        except WatchRefusedError as problem:
             return explained(problem.answer)
         return ""
 
@@ -113,7 +113,7 @@ class LeaseElection:
         """Raises InputError where the times of the section do not fit together."""
         self._kube, self._section, self._identity = kube, section, identity
         self._timing = Timing.of(section)
-        self._candidate: Election | None = None
+        self._candidate: LeaseParticipant | None = None
 
     @property
     def leader(self) -> str:
@@ -130,9 +130,9 @@ class LeaseElection:
         candidate.stand()
         await candidate.won()
 
-    def _observing(self) -> Election:
+    def _observing(self) -> LeaseParticipant:
         if self._candidate is None:
-            self._candidate = Election(
+            self._candidate = LeaseParticipant(
                 self._kube.api,
                 namespace=self._section.resource_namespace,
                 name=self._section.resource_name,

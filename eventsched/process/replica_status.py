@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from eventsched.cluster.kube.watch.resource_store import Undecodable
+from eventsched.cluster.kube.watch.resource_store import UndecodableObject
 from eventsched.domain.records import Queue
 from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.process.kubernetes import Kube
@@ -89,8 +89,8 @@ class LiveStatus:
         replica = self.replica
         if replica is None:
             return ""
-        if replica.ledger is not None:
-            return replica.ledger.reach.trouble
+        if replica.database is not None:
+            return replica.database.reach.trouble
         return replica.follower.reach.trouble if replica.follower is not None else ""
 
     def _term_trouble(self) -> str:
@@ -230,13 +230,13 @@ class LiveStatus:
                 each.relists,
                 each.reconnects,
                 now - each.last_line if each.last_line is not None else 0.0,
-                len(self.kube.store.shelves[name].undecodable),
+                len(self.kube.store.stores[name].undecodable),
             )
             for name, each in self.kube.store.progress.items()
         }
 
     @property
-    def undecodable(self) -> Iterator[Undecodable]:
+    def undecodable(self) -> Iterator[UndecodableObject]:
         """The objects that are passed over."""
         return self.kube.store.undecodable if self.kube is not None else iter(())
 

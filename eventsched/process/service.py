@@ -25,6 +25,7 @@ from eventsched.cluster.translate.kept_annotations import KeptAnnotations
 from eventsched.domain.behaviours import CURRENT
 from eventsched.domain.errors import InputError
 from eventsched.domain.records import FORMAT, StreamStarted
+from eventsched.domain.records.logged import Logged
 from eventsched.domain.records.stimuli import SERVES, WORK_BUDGET
 from eventsched.eventlog.addresses import shown
 from eventsched.eventlog.checkpoints import Signer
@@ -44,13 +45,12 @@ from eventsched.runtime.live.checkpoint_signing import Checkpointer
 from eventsched.runtime.live.clock import Clock
 from eventsched.runtime.live.driver import Driver
 from eventsched.runtime.live.ports import Election, Unopposed
-from eventsched.runtime.live.replica import Plan, Replica
+from eventsched.runtime.live.replica import Replica, ReplicaPlan
 from eventsched.runtime.live.request_source import Attentive
 from eventsched.runtime.live.sample_source import sample
 from eventsched.runtime.simulation.simulation import DEFAULT_SEED
 from eventsched.scheduling.config.checking import check
 from eventsched.scheduling.config.completion import completed
-from eventsched.scheduling.queueing.engine_step import Logged
 from eventsched.web import extender_paths, pages
 from eventsched.web.authorization import Reviews
 from eventsched.web.http import descriptors, https_server
@@ -69,7 +69,7 @@ ANNOTATIONS = "annotations"
 """Among the inputs of a stream: which annotations of objects are kept."""
 
 
-class Job(NamedTuple):
+class ServiceOptions(NamedTuple):
     """What is to be run: ``address`` is the database's, ``kubeconfig`` None for the usual places,
     ``plugins`` are the files that were named; ``serves`` says that it is not to schedule, but to
     answer other schedulers as the settings' ``extender`` says."""
@@ -94,19 +94,19 @@ def require_free(settings: ServingSettings) -> None:
     https_server.require_free(_options(settings))
 
 
-def serve(job: Job) -> int:
+def serve(job: ServiceOptions) -> int:
     """Runs until a signal says to stop; the exit code. Raises InputError, UnavailableError,
     CorruptLogError."""
     with structlog.contextvars.bound_contextvars(stream=job.settings.stream):
         return asyncio.run(_Process(job).run())
 
 
-def kept_annotations(job: Job) -> tuple[str, ...]:
+def kept_annotations(job: ServiceOptions) -> tuple[str, ...]:
     """The annotations that are kept: what plugins declare, and what the settings name."""
     return tuple(sorted({*job.assembly.annotations, *job.settings.keep_annotations}))
 
 
-def plan_of(job: Job, identity: str) -> Plan:
+def plan_of(job: ServiceOptions, identity: str) -> ReplicaPlan:
     """What all terms of a replica of that name have in common."""
     assembly, settings = job.assembly, job.settings
     annotations = kept_annotations(job)
@@ -130,7 +130,7 @@ def plan_of(job: Job, identity: str) -> Plan:
         snapshot_every=settings.snapshot.records,
         linger=LINGER if job.serves else 0,
     )
-    return Plan(
+    return ReplicaPlan(
         assembly.engine,
         opening,
         job.address,
@@ -177,7 +177,7 @@ def _sampling(
     return lambda leader: sample(samplings, Prometheus, leader, now)
 
 
-def shown_configuration(job: Job) -> dict[str, Any]:
+def shown_configuration(job: ServiceOptions) -> dict[str, Any]:
     """What /configz shows: both documents with every default filled in, and what options and
     environment have put in the place of the file's fields."""
     checked = check(job.assembly.text or _DEFAULT, "configuration", registry(job.plugins))
@@ -187,7 +187,7 @@ def shown_configuration(job: Job) -> dict[str, Any]:
     }
 
 
-class Audience:
+class CombinedAudience:
     """Metrics and log lines hear the same."""
 
     def __init__(
@@ -220,7 +220,7 @@ class Audience:
 
 
 class _Process:
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: ServiceOptions) -> None:
         self._job = job
         self._stopping = False
         self._main: asyncio.Task[Any] | None = None
@@ -289,7 +289,7 @@ class _Process:
             inquiries = await self._answer(running) if self._job.serves else None
             kube, election = await self._reach(running, identity := own_identity())
             clock = Clock()
-            audience = Audience(
+            audience = CombinedAudience(
                 self._metrics,
                 self._job.settings.stream,
                 self._status,

@@ -13,13 +13,8 @@ import msgspec
 
 from eventsched.cluster.files import read_text
 from eventsched.domain.errors import InputError
-from eventsched.scheduling.config.decoding import (
-    Report,
-    RuleError,
-    nanoseconds,
-    refuse,
-    salvaged,
-)
+from eventsched.domain.units import nanoseconds
+from eventsched.scheduling.config.decoding import Report, RuleError, refuse, salvaged
 from eventsched.scheduling.config.document import second_mapping
 from eventsched.scheduling.config.sections import Duration
 from eventsched.scheduling.cycle.work_budget import DEFAULT_BUDGET
@@ -38,7 +33,7 @@ Authorization = Literal["delegated", "off"]
 _LARGEST_BATCH = 10_000
 
 
-class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+class SettingsPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     """Base of all parts; making one with values that mean nothing raises RuleError. Durations stay
     in Go's notation."""
 
@@ -51,7 +46,7 @@ class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="came
         yield from ()
 
 
-def _named(part: Part) -> dict[str, object]:
+def _named(part: SettingsPart) -> dict[str, object]:
     fields = msgspec.structs.fields(part)
     return {field.encode_name: getattr(part, field.name) for field in fields}
 
@@ -67,7 +62,7 @@ def _duration_problems(where: str, text: str, least: int) -> Iterator[InputError
         yield InputError(where, f"{text} is out of range", f"use {wanted}")
 
 
-class DatabaseSettings(Part, frozen=True):
+class DatabaseSettings(SettingsPart, frozen=True):
     """Where the log is: a URL, a file that holds one, or the folder of an embedded database."""
 
     url: str = ""
@@ -81,7 +76,7 @@ class DatabaseSettings(Part, frozen=True):
             yield InputError(given[1], f"{' and '.join(given)} are given", "leave one of them")
 
 
-class BatchSettings(Part, frozen=True):
+class BatchSettings(SettingsPart, frozen=True):
     """When a batch is closed: at so many records, or so many bytes of vectors."""
 
     records: Positive = 256
@@ -95,7 +90,7 @@ class BatchSettings(Part, frozen=True):
             )
 
 
-class RetentionSettings(Part, frozen=True):
+class RetentionSettings(SettingsPart, frozen=True):
     """How long vectors are kept ("0s": for ever); decisions and their digests always are."""
 
     detail: Duration = "0s"
@@ -105,7 +100,7 @@ class RetentionSettings(Part, frozen=True):
         yield from _duration_problems("detail", self.detail, least=0)
 
 
-class CheckpointSettings(Part, frozen=True):
+class CheckpointSettings(SettingsPart, frozen=True):
     """Signed checkpoints of the log (docs/verification.md): none without ``key``, the file of an
     Ed25519 private key. ``to`` is a folder that keeps the newest one, beside the log line."""
 
@@ -120,13 +115,13 @@ class CheckpointSettings(Part, frozen=True):
         yield from _duration_problems("every", self.every, least=1)
 
 
-class SnapshotSettings(Part, frozen=True):
+class SnapshotSettings(SettingsPart, frozen=True):
     """After how many records the state is stored, for a faster start."""
 
     records: Positive = 50_000
 
 
-class ServingSettings(Part, frozen=True):
+class ServingSettings(SettingsPart, frozen=True):
     """Where health, metrics and configuration are served. Port 0 serves nothing there."""
 
     bind_address: str = "127.0.0.1"
@@ -143,14 +138,14 @@ class ServingSettings(Part, frozen=True):
             yield InputError(given, f"there is no {lacking} to it", f"add {lacking}")
 
 
-class LoggingSettings(Part, frozen=True):
+class LoggingSettings(SettingsPart, frozen=True):
     """How the process logs to stderr; ``auto`` is text on a terminal and JSON elsewhere."""
 
     format: LogFormat = "auto"
     level: LogLevel = "info"
 
 
-class ClientSettings(Part, frozen=True):
+class ClientSettings(SettingsPart, frozen=True):
     """The way to the API server, and how many requests may be under way."""
 
     kubeconfig: str = ""
@@ -163,7 +158,7 @@ class ClientSettings(Part, frozen=True):
         yield from _duration_problems("timeout", self.timeout, least=1)
 
 
-class PathSettings(Part, frozen=True):
+class PathSettings(SettingsPart, frozen=True):
     """The path of each verb of ``eventsched extender``; "" for one that is not offered."""
 
     filter: str = "/filter"
@@ -182,7 +177,7 @@ class PathSettings(Part, frozen=True):
             seen[path] = name
 
 
-class ExtenderSettings(Part, frozen=True):
+class ExtenderSettings(SettingsPart, frozen=True):
     """What ``eventsched extender`` answers with and where: ``profile`` "" is the first one. With
     ``tls`` the port speaks HTTPS, with ``clientCAFile`` only to who has a certificate of it."""
 
@@ -207,7 +202,7 @@ class ExtenderSettings(Part, frozen=True):
         yield from _duration_problems("timeout", self.timeout, least=1)
 
 
-class Settings(Part, frozen=True):
+class Settings(SettingsPart, frozen=True):
     """The whole document, apiVersion and kind apart."""
 
     database: DatabaseSettings = DatabaseSettings()

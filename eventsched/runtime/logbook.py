@@ -38,13 +38,13 @@ from eventsched.domain.draw import draw
 from eventsched.domain.errors import InputError
 from eventsched.domain.objects import Node, Pod
 from eventsched.domain.records import FORMAT, Outcome, PodDecided, Queue, Record, StreamStarted
+from eventsched.domain.records.logged import Logged
 from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.eventlog.port import Batch, Stored
 from eventsched.eventlog.postgres.writer import PostgresEventLog
-from eventsched.runtime.effects.decision_names import Decisions
+from eventsched.runtime.effects.decision_names import OpenDecisions
 from eventsched.runtime.reconciliation import takeover
-from eventsched.runtime.reconciliation.seen_versions import NODE, POD, Sights
-from eventsched.scheduling.queueing.engine_step import Logged
+from eventsched.runtime.reconciliation.seen_versions import NODE, POD, SeenResources
 
 OWN = "scheduler"
 """Among the inputs of a stream's first record: who decides, where that is not the engine."""
@@ -72,8 +72,8 @@ class Logbook:
         self.state = SchedulerState()
         self._clock = clock
         self._annotations = KeptAnnotations(annotations)
-        self._sights = Sights()
-        self._decisions = Decisions(name)
+        self._seen = SeenResources()
+        self._decisions = OpenDecisions(name)
         self._open: list[Stored] = []
         self._log = PostgresEventLog(address, name, holder=name, clock=clock)
         try:
@@ -97,10 +97,10 @@ class Logbook:
             case Listed() | Relisted():
                 listings = told.listings if isinstance(told, Listed) else [told.listing]
                 mine = [each for each in listings if each.resource in (POD, NODE)]
-                for each in takeover.differences(self.state, mine, self._sights):
+                for each in takeover.differences(self.state, mine, self._seen):
                     self._observe(each)
             case PodSeen() | PodGone() | NodeSeen() | NodeGone():
-                news = self._sights.watched(told)
+                news = self._seen.watched(told)
                 if news is not None:
                     self._observe(news)
         self._commit()
@@ -141,7 +141,7 @@ class Logbook:
     def promise(self) -> BindPod | None:
         """The oldest bind that was decided and has no outcome; None where there is none."""
         for uid, held in self.state.reservations.items():
-            pod, version = self.state.pods[uid].pod, self._sights.of(POD).version(uid)
+            pod, version = self.state.pods[uid].pod, self._seen.of(POD).version(uid)
             decision = self._decisions.intents[uid]
             return BindPod(uid, pod.namespace, pod.name, held.node, version, decision)
         return None
@@ -157,7 +157,7 @@ class Logbook:
                     records.PodBound(uid=bind.uid, node=bind.node, attempt=held.attempt),
                 )
             case PodAbsent(request=asked):
-                self._sights.of(POD).absent(asked.uid)
+                self._seen.of(POD).absent(asked.uid)
                 self._step(records.PodDeleted(uid=asked.uid))
             case PodShown():
                 self._refused(answer.seen)
@@ -214,7 +214,7 @@ class Logbook:
     def _refused(self, shown: PodSeen) -> None:
         """The pod as it is after a bind that was refused: on a node, or waiting again."""
         uid = shown.pod.uid
-        if self._sights.answered(shown):
+        if self._seen.answered(shown):
             self._pod(shown.pod)
         held = self.state.reservations.get(uid)
         if held is not None:

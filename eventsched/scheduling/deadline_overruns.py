@@ -7,24 +7,24 @@ the call from the guard, writes it down first, and then nobody makes it.
 """
 
 from eventsched.domain.records import PluginOverran
+from eventsched.domain.units import SECOND
 from eventsched.scheduling.framework.call_guard import OverrunError, guards_of
-from eventsched.scheduling.queueing.engine_step import Ledger
-from eventsched.scheduling.queueing.queue import SECOND
+from eventsched.scheduling.queueing.engine_step import EngineStep
 
 
 class Overruns:
     """Tells the guards of an engine's plugins what its state holds."""
 
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
-        plugins = [plugin for each in ledger.profiles.values() for plugin in each.plugins]
+    def __init__(self, step: EngineStep) -> None:
+        self._step = step
+        plugins = [plugin for each in step.profiles.values() for plugin in each.plugins]
         self._guards = guards_of(plugins)
 
     def apply(self, uid: str = "") -> None:
         """For the step that begins, which is an attempt of the pod of that uid, if any."""
         if not self._guards:
             return
-        state = self._ledger.state
+        state = self._step.state
         attempt = state.pods[uid].attempts + 1 if uid else 0
         overrun = {
             (each.plugin, each.point): each.limit / SECOND
@@ -43,12 +43,12 @@ class Overruns:
             point=overrun.point,
             limit=round(overrun.seconds * SECOND),
             uid=uid,
-            attempt=self._ledger.state.pods[uid].attempts + 1,
+            attempt=self._step.state.pods[uid].attempts + 1,
         )
 
     def unrecorded(self) -> list[PluginOverran]:
         """What the log is to be told of slow calls that spoilt an engine."""
-        known = {(each.plugin, each.point) for each in self._ledger.state.overruns if not each.uid}
+        known = {(each.plugin, each.point) for each in self._step.state.overruns if not each.uid}
         found = {
             (each.plugin, each.point): PluginOverran(
                 plugin=each.plugin, point=each.point, limit=round(each.seconds * SECOND)

@@ -11,6 +11,7 @@ from eventsched.domain import records
 from eventsched.domain.objects import Pod
 from eventsched.domain.objects.registry import TYPES, ClusterObject
 from eventsched.domain.records import Queue
+from eventsched.domain.records.logged import Logged
 from eventsched.domain.state import snapshot
 from eventsched.domain.state.reservations import Reservation
 from eventsched.domain.state.scheduler_state import PodState, SchedulerState
@@ -27,7 +28,7 @@ from eventsched.scheduling.framework.sampling import of_nodes
 from eventsched.scheduling.framework.wait_results import NODE, key_of
 from eventsched.scheduling.overcommitment import excess, overcommitted
 from eventsched.scheduling.preemption.nomination_step import is_awaited
-from eventsched.scheduling.queueing.engine_step import Ledger, Logged
+from eventsched.scheduling.queueing.engine_step import EngineStep
 from eventsched.scheduling.queueing.node_events import node_events
 from eventsched.scheduling.queueing.queue import Backoff
 from eventsched.scheduling.queueing.requeueing import Requeueing
@@ -48,25 +49,25 @@ class Engine:
     ) -> None:
         """``profiles`` by schedulerName; all have the same QueueSort. Without detail decisions
         carry neither vectors nor digests: for measuring what recording costs."""
-        self._ledger = Ledger(profiles, extenders)
+        self._step = EngineStep(profiles, extenders)
         self._classes = classes or ClassCache()
-        self._requeueing = Requeueing(self._ledger, backoff or Backoff())
-        self._binding = Binding(self._ledger, self._requeueing)
-        self._overruns = Overruns(self._ledger)
-        self._serving = Serving(self._ledger, self._classes)
+        self._requeueing = Requeueing(self._step, backoff or Backoff())
+        self._binding = Binding(self._step, self._requeueing)
+        self._overruns = Overruns(self._step)
+        self._serving = Serving(self._step, self._classes)
         self._attempts = Attempts(
-            self._ledger, self._requeueing, self._binding, self._classes, with_detail=with_detail
+            self._step, self._requeueing, self._binding, self._classes, with_detail=with_detail
         )
 
     @property
     def state(self) -> SchedulerState:
         """The state, to be read."""
-        return self._ledger.state
+        return self._step.state
 
     @property
     def position(self) -> int:
         """The position of the next record."""
-        return self._ledger.position
+        return self._step.position
 
     def observe(self, stimulus: records.Stimulus, at: int) -> list[Logged]:
         """Takes in what happened at a time (µs, never before that of an earlier stimulus) and
@@ -82,7 +83,7 @@ class Engine:
         if (seen := self._as_seen(stimulus)) is None or self._is_no_change(seen):
             return []
         stimulus = seen
-        self._ledger.begin()
+        self._step.begin()
         match stimulus:
             case records.PodAdded():
                 self._pod_added(stimulus, at)
@@ -97,10 +98,10 @@ class Engine:
             case records.EvictionSucceeded() | records.EvictionFailed():
                 self._eviction_ended(stimulus, at)
             case _:
-                self._ledger.commit(stimulus, at)
+                self._step.commit(stimulus, at)
                 self._goes_on(stimulus)
         self._binding.regrouped(stimulus)
-        return self._ledger.take()
+        return self._step.take()
 
     def schedule_next(self) -> list[Logged]:
         """One attempt for the pod at the head of the active queue, or what goes on of the one under
@@ -109,25 +110,25 @@ class Engine:
         uid = self._next()
         if uid is None:
             return []
-        self._ledger.begin()
+        self._step.begin()
         self._overruns.apply(uid)
         try:
             self._attempts.make(uid)
         except OverrunError as overrun:
             self._classes.forget()  # the call may have left them half done
-            if self._ledger.is_empty:
+            if self._step.is_empty:
                 return self.observe(self._overruns.of_attempt(uid, overrun), self.state.now)
             raise
-        return self._ledger.take()
+        return self._step.take()
 
     def judge(self, pod: Pod) -> Judgement:
         """What every node would be told now; nothing is placed or logged. Raises PluginError, and
         KeyError where no profile has the pod's schedulerName."""
-        profile = self._ledger.profiles[pod.scheduler_name]
+        profile = self._step.profiles[pod.scheduler_name]
         preemptions = self.state.preemptions
         known = pod.uid in self.state.pods
         return judge(
-            self.state.nodes, self._classes, profile, pod, self._ledger.cycle(1),
+            self.state.nodes, self._classes, profile, pod, self._step.cycle(1),
             preemptions=preemptions,
             nominated=preemptions.node(pod.uid) if known else pod.nominated_node,
         )  # fmt: skip
@@ -135,15 +136,15 @@ class Engine:
     def gate(self, pod: Pod) -> Status | None:
         """What PreEnqueue says of a pod; None where it may enter the active queue. Raises KeyError
         where no profile has the pod's schedulerName."""
-        found = self._requeueing.gate(self._ledger.profiles[pod.scheduler_name], pod)
+        found = self._requeueing.gate(self._step.profiles[pod.scheduler_name], pod)
         return None if found is None else found[1]
 
     def apply(self, logged: Logged) -> None:
         """Takes in a record from the log: restart and replay."""
-        self._ledger.position = logged.position
-        self._ledger.commit(logged.record, logged.at)
-        self._ledger.take()
-        self._ledger.queue.awaited.forget()
+        self._step.position = logged.position
+        self._step.commit(logged.record, logged.at)
+        self._step.take()
+        self._step.queue.awaited.forget()
 
     def unrecorded(self) -> list[records.PluginOverran]:
         """Calls that spoilt an engine before this one and are not in the log."""
@@ -157,24 +158,24 @@ class Engine:
         """Takes in the state after the records before a position, in place of these. Only for a
         new engine. Raises msgspec.ValidationError or DecodeError."""
         snapshot.restore(self.state, body)
-        self._ledger.restored(position)
+        self._step.restored(position)
 
     @property
     def due(self) -> int | None:
         """When (µs) TimePassed has to be observed next, the flush apart."""
-        queue = self._ledger.queue
+        queue = self._step.queue
         times = [t for t in (queue.next_deadline(), queue.next_backoff()) if t is not None]
         return min(times, default=None)
 
     @property
     def flush_due(self) -> int | None:
         """When (µs) the next pod has been unschedulable for too long."""
-        return self._ledger.queue.next_flush()
+        return self._step.queue.next_flush()
 
     @property
     def queue_lengths(self) -> Mapping[Queue, int]:
         """Pods in each queue."""
-        return self._ledger.queue.lengths
+        return self._step.queue.lengths
 
     @property
     def idle(self) -> bool:
@@ -183,19 +184,19 @@ class Engine:
 
     def binder(self, pod: Pod) -> Extender | None:
         """The extender that binds a pod; None where it is bound as usual."""
-        return binder(self._ledger.extenders, pod)
+        return binder(self._step.extenders, pod)
 
     @property
     def asks(self) -> bool:
         """Whether there are extenders: attempts need answers from outside."""
-        return bool(self._ledger.extenders)
+        return bool(self._step.extenders)
 
     def _next(self) -> str | None:
         """The pod whose turn it is: attempts are made one after the other, so that one which waits
         for an extender holds up all others."""
         consultation = self.state.consultation
         if consultation is None:
-            return self._ledger.queue.head()
+            return self._step.queue.head()
         return None if consultation.question is not None else consultation.uid
 
     # --- stimuli --------------------------------------------------------------------------
@@ -266,17 +267,17 @@ class Engine:
         """What the plugin refused may pass now. Where nothing is under the key nothing follows."""
         plugin, key = forgotten.plugin, forgotten.key
         if key in self.state.memory.get(plugin, ()):
-            self._ledger.emit(records.MemoryChanged(plugin=plugin, key=key))
+            self._step.emit(records.MemoryChanged(plugin=plugin, key=key))
             self._requeueing.memory_changed(plugin, ClusterEvent.MEMORY_FORGOTTEN)
 
     def _pod_added(self, added: records.PodAdded, at: int) -> None:
         before = self._excess(added.pod.node_name)
-        self._ledger.commit(added, at)
+        self._step.commit(added, at)
         self._compare_room(added.pod.node_name, before, added.pod.uid)
         state = self.state.pods[added.pod.uid]
         if state.bound:
             self._assigned_pod_changed(ClusterEvent.ASSIGNED_POD_ADD, added.pod)
-        elif self._ledger.profile(state) is not None:
+        elif self._step.profile(state) is not None:
             self._requeueing.enter(state, "PodAdd")
 
     def _pod_updated(self, updated: records.PodUpdated, at: int) -> None:
@@ -285,7 +286,7 @@ class Engine:
         nominated = self.state.preemptions.node(old.uid)
         held = self.state.reservations.get(updated.pod.uid)
         before = self._excess(updated.pod.node_name)
-        self._ledger.commit(updated, at)
+        self._step.commit(updated, at)
         self._compare_room(updated.pod.node_name, before, old.uid)
         if held is not None and state.bound:
             self._reserved_pod_bound(state, held)
@@ -304,7 +305,7 @@ class Engine:
         """Says so where a node holds too much now, and did not before."""
         found = overcommitted(self.state.nodes, node, before, by) if node else None
         if found is not None:
-            self._ledger.emit(found)
+            self._step.emit(found)
 
     def _reserved_pod_bound(self, state: PodState, held: Reservation) -> None:
         """The cluster shows a pod on a node before the outcome of our bind is known: it is that
@@ -325,7 +326,7 @@ class Engine:
         row = state.row
         held = self.state.reservations.get(deleted.uid)
         nominated = self.state.preemptions.node(deleted.uid)
-        self._ledger.commit(deleted, at)
+        self._step.commit(deleted, at)
         if nominated:
             self._requeueing.nomination_ended(state.pod, nominated)
         if held is not None:
@@ -353,7 +354,7 @@ class Engine:
         eviction = self.state.preemptions.evicting.get(outcome.uid)
         state = self.state.pods.get(outcome.uid)
         old = state.pod if state is not None else None
-        self._ledger.commit(outcome, at)
+        self._step.commit(outcome, at)
         if isinstance(outcome, records.EvictionFailed):
             waiting = self.state.preemptions.on(eviction.node) if eviction is not None else {}
             for uid in list(waiting):
@@ -375,7 +376,7 @@ class Engine:
         old = None if row is None else nodes.nodes[row]
         events = node_events(old, stimulus)
         before = self._excess(name)
-        self._ledger.commit(stimulus, at)
+        self._step.commit(stimulus, at)
         self._compare_room(name, before, "")
         self._requeueing.wake(events, row=nodes.rows.get(name), node=node, old=old)
         if node is None:
@@ -394,7 +395,7 @@ class Engine:
         else:
             kind = TYPES[stimulus.type]
             old = self.state.registry.get(kind, stimulus.name, stimulus.namespace)
-        self._ledger.commit(stimulus, at)
+        self._step.commit(stimulus, at)
         self._requeueing.object_changed(old, new)
         changed = new or old
         if changed is not None:

@@ -29,7 +29,7 @@ from eventsched.scheduling.cycle.pod_specific_verdicts import EXCLUDED
 from eventsched.scheduling.cycle.work_budget import excess
 from eventsched.scheduling.framework import PluginError
 from eventsched.scheduling.framework.profile import Profile
-from eventsched.scheduling.queueing.engine_step import Ledger
+from eventsched.scheduling.queueing.engine_step import EngineStep
 
 HIGHEST = 10
 """The best score (upstream: extender/v1 MaxExtenderPriority)."""
@@ -39,8 +39,8 @@ GONE = "node(s) are not known to the extender any more"
 class Serving:
     """Answers inquiries, by records."""
 
-    def __init__(self, ledger: Ledger, classes: ClassCache) -> None:
-        self._ledger = ledger
+    def __init__(self, step: EngineStep, classes: ClassCache) -> None:
+        self._step = step
         self._classes = classes
         self._whole: Profile | None = None
         self._remembered: list[tuple[str, str, Any]] = []
@@ -53,19 +53,19 @@ class Serving:
         except PluginError as broken:
             said = {"problem": str(broken)}
         reply = ExtenderReplied(number=asked.number, uid=asked.uid, verb=asked.verb, **said)
-        self._ledger.emit(reply)
+        self._step.emit(reply)
         for plugin, key, value in self._remembered:
-            self._ledger.emit(MemoryChanged(plugin=plugin, key=key, value=value))
+            self._step.emit(MemoryChanged(plugin=plugin, key=key, value=value))
         self._remembered = []
         if reply.attempt:
             intended = BindIntended(uid=reply.uid, node=reply.node, attempt=reply.attempt)
-            self._ledger.emit(intended)
+            self._step.emit(intended)
 
     # --- verdicts and scores --------------------------------------------------------------
 
     def _judged(self, asked: ExtenderInquired) -> dict[str, Any]:
         """Raises PluginError."""
-        state, profile = self._ledger.state, self._profile
+        state, profile = self._step.state, self._profile
         known = state.pods.get(asked.uid)
         pod = asked.sent if known is None else known.pod
         if profile is None:
@@ -74,7 +74,7 @@ class Serving:
             return {"problem": "the pod is gone"}
         if problem := excess(pod, state.nodes.live, state.work_budget):
             return {"problem": problem}
-        cycle = self._ledger.cycle(1)
+        cycle = self._step.cycle(1)
         self._remembered = cycle.remembered
         found = judge(
             state.nodes, self._classes, profile, pod, cycle,
@@ -94,7 +94,7 @@ class Serving:
     @property
     def _profile(self) -> Profile | None:
         """The profile served, asked about all nodes: whoever asks us has chosen among them."""
-        served = self._ledger.served
+        served = self._step.served
         if served is not None and served.percentage:
             if self._whole is None or self._whole.name != served.name:
                 self._whole = copy(served)
@@ -105,7 +105,7 @@ class Serving:
     # --- binds ----------------------------------------------------------------------------
 
     def _bound(self, asked: ExtenderInquired) -> dict[str, Any]:
-        state, node = self._ledger.state, asked.node
+        state, node = self._step.state, asked.node
         known = state.pods.get(asked.uid)
         held = state.reservations.get(asked.uid)
         if known is None:
@@ -121,7 +121,7 @@ class Serving:
             return {"problem": "the pod is being deleted"}
         if node not in state.nodes.rows:
             return {"problem": f"node {node} is not known"}
-        if self._ledger.profile(known) is not None:
+        if self._step.profile(known) is not None:
             return {"problem": "this scheduler places the pod itself"}
         return {"node": node, "attempt": known.attempts + 1, "waits": True}
 

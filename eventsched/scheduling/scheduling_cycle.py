@@ -12,21 +12,21 @@ from eventsched.domain.behaviours import Behaviour
 from eventsched.domain.records import Event, Outcome, PodDecided, PodSkipped
 from eventsched.domain.records.verdicts import Code, Detail
 from eventsched.domain.state.scheduler_state import PodState
+from eventsched.domain.units import SECOND
 from eventsched.scheduling.binding import reserve_permit_bind
 from eventsched.scheduling.binding.binding_cycle import Binding
 from eventsched.scheduling.cycle import judgement_recording
 from eventsched.scheduling.cycle.choice import Choice, choose
 from eventsched.scheduling.cycle.equivalence import ClassCache
-from eventsched.scheduling.cycle.extender_chain import Panel
+from eventsched.scheduling.cycle.extender_chain import ExtenderChain
 from eventsched.scheduling.cycle.judgement import Judgement, fit_error, judge
 from eventsched.scheduling.cycle.work_budget import OVER_BUDGET, excess
 from eventsched.scheduling.framework import Cycle, PluginError, PostFilterResult, plain
 from eventsched.scheduling.framework.extender import EXTENDER, binder
 from eventsched.scheduling.framework.profile import Profile
-from eventsched.scheduling.preemption.nomination_step import GIVEN_UP, Displacement, nominated_row
+from eventsched.scheduling.preemption.nomination_step import GIVEN_UP, NominationStep, nominated_row
 from eventsched.scheduling.preemption.postfilter import post_filter
-from eventsched.scheduling.queueing.engine_step import Ledger
-from eventsched.scheduling.queueing.queue import SECOND
+from eventsched.scheduling.queueing.engine_step import EngineStep
 from eventsched.scheduling.queueing.requeueing import Requeueing
 
 NO_NODES = "no nodes available to schedule pods"
@@ -72,30 +72,30 @@ class Attempts:
 
     def __init__(
         self,
-        ledger: Ledger,
+        step: EngineStep,
         requeueing: Requeueing,
         binding: Binding,
         classes: ClassCache,
         *,
         with_detail: bool,
     ) -> None:
-        self._ledger = ledger
+        self._step = step
         self._requeueing = requeueing
         self._binding = binding
         self._classes = classes
         self._with_detail = with_detail
-        self._displacement = Displacement(ledger, requeueing, binding, with_detail=with_detail)
+        self._displacement = NominationStep(step, requeueing, binding, with_detail=with_detail)
 
     def make(self, uid: str) -> None:
         """One attempt, from the verdicts to the intent to bind or back to a queue."""
-        state = self._ledger.state.pods[uid]
-        profile = self._ledger.profile(state)
-        cycle = self._ledger.cycle(state.attempts + 1)
+        state = self._step.state.pods[uid]
+        profile = self._step.profile(state)
+        cycle = self._step.cycle(state.attempts + 1)
         if profile is None or state.pod.deleting:
             self._leave(state, cycle.attempt, is_ours=profile is not None)
             return
         attempt = Attempt(state, profile, cycle, {})
-        now = self._ledger.state
+        now = self._step.state
         budget = now.work_budget
         if budget and (message := excess(state.pod, now.nodes.live, budget)):
             self._over_budget(attempt, message)
@@ -107,7 +107,7 @@ class Attempts:
         except Exception as bug:  # noqa: BLE001 - ours: one odd pod must not stop all the others
             if not attempt.told:
                 self._broken(attempt, "", f"eventsched failed: {type(bug).__name__}: {bug}")
-            elif state.queue is None and uid not in self._ledger.state.reservations:
+            elif state.queue is None and uid not in self._step.state.reservations:
                 self._requeueing.broken(state, "")
 
     def _leave(self, state: PodState, attempt: int, *, is_ours: bool) -> None:
@@ -116,10 +116,10 @@ class Attempts:
         uid, message = state.pod.uid, f"no profile is named {state.pod.scheduler_name}"
         if is_ours:
             message = f"skip schedule deleting pod: {state.pod.full_name}"
-        if is_ours and Behaviour.SKIPS_DELETING_PODS in self._ledger.state.flags:
-            self._ledger.emit(PodSkipped(uid=uid, message=message))
+        if is_ours and Behaviour.SKIPS_DELETING_PODS in self._step.state.flags:
+            self._step.emit(PodSkipped(uid=uid, message=message))
             return
-        self._ledger.emit(
+        self._step.emit(
             PodDecided(
                 uid=uid, attempt=attempt, profile=state.pod.scheduler_name,
                 outcome=Outcome.ERROR, message=message,
@@ -127,11 +127,11 @@ class Attempts:
         )  # fmt: skip
 
     def _make(self, attempt: Attempt) -> None:
-        now, pod = self._ledger.state, attempt.state.pod
+        now, pod = self._step.state, attempt.state.pod
         judged = judge(
             now.nodes, self._classes, attempt.profile, pod, attempt.cycle, now.next_start,
             now.preemptions, now.preemptions.node(pod.uid),
-            Panel(self._ledger.extenders, pod, now.consultation),
+            ExtenderChain(self._step.extenders, pod, now.consultation),
         )  # fmt: skip
         if judged.problem is not None:
             raise judged.problem
@@ -139,7 +139,7 @@ class Attempts:
         if judged.question is None and not judged.feasible:
             found = self._post_filter(judged)
         if judged.question is not None:  # PostFilter may have one, too
-            self._ledger.emit(judged.question.asked(pod.uid, attempt.cycle.attempt))
+            self._step.emit(judged.question.asked(pod.uid, attempt.cycle.attempt))
             return
         self._take_verdicts(judged, attempt)
         if judged.feasible:
@@ -150,10 +150,10 @@ class Attempts:
     def _take_verdicts(self, judged: Judgement, attempt: Attempt) -> None:
         attempt.fields.update(feasible=judged.feasible, evaluated=judged.evaluated)
         if attempt.profile.percentage:
-            attempt.fields.update(start=self._ledger.state.next_start)
+            attempt.fields.update(start=self._step.state.next_start)
         if not self._with_detail:
             return
-        recorded = judgement_recording.record(self._ledger.state, judged, self._ledger.position)
+        recorded = judgement_recording.record(self._step.state, judged, self._step.position)
         attempt.definitions = recorded.definitions
         attempt.fields.update(
             scoring=recorded.scoring,
@@ -165,12 +165,12 @@ class Attempts:
 
     def _place(self, judged: Judgement, attempt: Attempt) -> None:
         pod, cycle = attempt.state.pod, attempt.cycle
-        attempt.fields.update(_chosen(judged, cycle, self._ledger.state.nodes.names))
+        attempt.fields.update(_chosen(judged, cycle, self._step.state.nodes.names))
         placed = reserve_permit_bind.reserve(attempt.profile, pod, attempt.node, cycle)
         binding = placed.refusal is None and not placed.waits
         if binding:
             placed = reserve_permit_bind.prepare(attempt.profile, pod, attempt.node, cycle)
-        extender = binder(self._ledger.extenders, pod)
+        extender = binder(self._step.extenders, pod)
         if extender is not None:
             attempt.fields.update(binder=extender.name)
         elif binding and placed.refusal is None and not placed.preparations:
@@ -178,7 +178,7 @@ class Attempts:
         if placed.refusal is None:
             waits = placed.waits or placed.preparations
             outcome = Outcome.WAITING if waits else Outcome.SCHEDULED
-            now = self._ledger.state.now
+            now = self._step.state.now
             deadlines = {
                 name: now + round(min(seconds, LONGEST_WAIT) * SECOND)
                 for name, seconds in placed.waits
@@ -204,7 +204,7 @@ class Attempts:
 
     def _post_filter(self, judged: Judgement) -> PostFilterResult:
         refused = judged.refusal is None or judged.refusal[1].rejected
-        if refused and self._ledger.state.nodes.live and judged.profile.points["postFilter"]:
+        if refused and self._step.state.nodes.live and judged.profile.points["postFilter"]:
             return post_filter(judged)
         return GIVEN_UP
 
@@ -213,7 +213,7 @@ class Attempts:
             name, status = judged.refusal
             self._broken(attempt, name, ", ".join(status.reasons))
             return
-        nodes = self._ledger.state.nodes.live
+        nodes = self._step.state.nodes.live
         rejectors, pending = judged.rejectors()
         said = ", ".join(found.status.reasons)
         message = fit_error(judged, nodes, said) if nodes else NO_NODES
@@ -230,8 +230,8 @@ class Attempts:
     def _tell(self, attempt: Attempt, decided: PodDecided) -> None:
         """The attempt becomes a fact. Before, no plugin's call leaves anything behind."""
         for definition in attempt.definitions:
-            self._ledger.emit(definition)
-        self._ledger.emit(decided, attempt.detail)
+            self._step.emit(definition)
+        self._step.emit(decided, attempt.detail)
 
     def _refused(
         self,

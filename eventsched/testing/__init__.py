@@ -11,6 +11,7 @@ both return the records that come of it. Nothing here needs a cluster, a databas
 are microseconds that the test chooses.
 """
 
+from eventsched.domain.units import SECOND
 from eventsched.testing.answers import Answered, scheduled_to, scores, verdicts
 from eventsched.testing.engines import (
     PROFILE,
@@ -21,7 +22,7 @@ from eventsched.testing.engines import (
     records_of,
     typed,
 )
-from eventsched.testing.objects import GIB, SECOND, added, make_node, make_pod
+from eventsched.testing.objects import GIB, added, make_node, make_pod
 
 __all__ = [
     "GIB",

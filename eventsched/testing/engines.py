@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from eventsched.domain.records import PodDecided, Record, Stimulus
+from eventsched.domain.records.logged import Logged
 from eventsched.plugins import IN_TREE
 from eventsched.plugins.default_binder import DefaultBinder
 from eventsched.plugins.priority_sort import PrioritySort
@@ -16,7 +17,6 @@ from eventsched.scheduling.engine import Engine
 from eventsched.scheduling.framework import POINTS, points_of
 from eventsched.scheduling.framework.per_node_plugins import adapted
 from eventsched.scheduling.framework.profile import Profile
-from eventsched.scheduling.queueing.engine_step import Logged
 from eventsched.scheduling.queueing.queue import Backoff
 
 PROFILE = "default-scheduler"

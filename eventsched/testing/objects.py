@@ -11,7 +11,6 @@ from eventsched.domain.objects import CPU, MEMORY, PODS, Container, HostPort, No
 from eventsched.domain.records import Stimulus
 
 GIB = 1024**3
-SECOND = 1_000_000
 
 
 def make_node(name: str = "n1", *, cpu: int = 4000, memory: int = 8 * GIB, pods: int = 110,

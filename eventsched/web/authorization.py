@@ -73,7 +73,7 @@ class _AccessReview(msgspec.Struct, frozen=True):
     status: _AccessStatus = _AccessStatus()
 
 
-class RefusedError(Exception):
+class RequestRefusedError(Exception):
     """A request that is not served; ``status`` is 401, 403 or 500, ``reason`` upstream's word."""
 
     def __init__(self, status: HTTPStatus, reason: str, message: str) -> None:
@@ -100,7 +100,7 @@ class Reviews:
         user = ANONYMOUS if token is None else await self._user(token)
         if user is None:
             words = "Unauthorized: the API server does not know this bearer token"
-            raise RefusedError(HTTPStatus.UNAUTHORIZED, "Unauthorized", words)
+            raise RequestRefusedError(HTTPStatus.UNAUTHORIZED, "Unauthorized", words)
         if _ALL_POWERFUL in user.groups:
             return user
         status = await self._right(user, verb, path)
@@ -108,7 +108,7 @@ class Reviews:
             return user
         words = f'forbidden: User "{user.username}" cannot {verb} path "{path}"'
         reason = f": {status.reason}" if status.reason else ""
-        raise RefusedError(HTTPStatus.FORBIDDEN, "Forbidden", words + reason)
+        raise RequestRefusedError(HTTPStatus.FORBIDDEN, "Forbidden", words + reason)
 
     async def _user(self, token: str) -> User | None:
         """Whose token it is; None where it is nobody's."""
@@ -151,7 +151,7 @@ class Reviews:
             problem = f"{type(error).__name__}: {error}"
         self._complain(kind, problem)
         words = f"Internal Server Error: the {kind} that decides on this request failed"
-        raise RefusedError(HTTPStatus.INTERNAL_SERVER_ERROR, "InternalError", words)
+        raise RequestRefusedError(HTTPStatus.INTERNAL_SERVER_ERROR, "InternalError", words)
 
     def _complain(self, kind: str, problem: str) -> None:
         """Says in the log what strangers are not told, and not too often."""

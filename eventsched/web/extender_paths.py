@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 
 from eventsched.domain.errors import InputError, UnavailableError
-from eventsched.web.http.posts import Answer, Asked, Handle
+from eventsched.web.http.posts import Handle, PostAnswer, PostedRequest
 
 MOST_UNDER_WAY = 64
 """Requests at a time; more are answered 503. A scheduler asks about one pod at a time."""
@@ -22,7 +22,7 @@ def application(paths: Mapping[str, str], ask: Ask) -> Handle:
     offered = ", ".join(f"{path} ({verb})" for path, verb in verbs.items())
     under_way = 0
 
-    async def answer(asked: Asked) -> Answer:
+    async def answer(asked: PostedRequest) -> PostAnswer:
         nonlocal under_way
         verb = verbs.get(asked.path)
         if verb is None:
@@ -42,10 +42,10 @@ def application(paths: Mapping[str, str], ask: Ask) -> Handle:
             return _words(HTTPStatus.SERVICE_UNAVAILABLE, str(away))._replace(last=True)
         finally:
             under_way -= 1
-        return Answer(HTTPStatus(status), body, is_json=status == HTTPStatus.OK)
+        return PostAnswer(HTTPStatus(status), body, is_json=status == HTTPStatus.OK)
 
     return answer
 
 
-def _words(status: HTTPStatus, said: str) -> Answer:
-    return Answer(status, f"{said}\n".encode())
+def _words(status: HTTPStatus, said: str) -> PostAnswer:
+    return PostAnswer(status, f"{said}\n".encode())

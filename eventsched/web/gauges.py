@@ -6,9 +6,9 @@ from typing import Any
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from eventsched.web.status import Status, Watch
+from eventsched.web.status import ProcessStatus, WatchStatus
 
-_NUMBERS: dict[str, tuple[str, Callable[[Status], float]]] = {
+_NUMBERS: dict[str, tuple[str, Callable[[ProcessStatus], float]]] = {
     "eventsched_log_head_records": (
         "Records of the stream that are known to be committed.",
         lambda status: status.log_head,
@@ -38,7 +38,7 @@ _NUMBERS: dict[str, tuple[str, Callable[[Status], float]]] = {
         lambda status: status.reports_waiting,
     ),
 }
-_WATCH_COUNTS: dict[str, tuple[str, Callable[[Watch], float]]] = {
+_WATCH_COUNTS: dict[str, tuple[str, Callable[[WatchStatus], float]]] = {
     "eventsched_watch_events_total": (
         "Events that came over a watch, bookmarks among them.",
         lambda watch: watch.events,
@@ -52,7 +52,7 @@ _WATCH_COUNTS: dict[str, tuple[str, Callable[[Watch], float]]] = {
         lambda watch: watch.reconnects,
     ),
 }
-_WATCH_NUMBERS: dict[str, tuple[str, Callable[[Watch], float]]] = {
+_WATCH_NUMBERS: dict[str, tuple[str, Callable[[WatchStatus], float]]] = {
     "eventsched_watch_lag_seconds": (
         "Time since the API server last said anything on a watch.",
         lambda watch: watch.lag,
@@ -67,7 +67,7 @@ _WATCH_NUMBERS: dict[str, tuple[str, Callable[[Watch], float]]] = {
 class Gauges(Collector):
     """Reads a status at every scrape."""
 
-    def __init__(self, status: Status) -> None:
+    def __init__(self, status: ProcessStatus) -> None:
         self._status = status
 
     def describe(self) -> Iterator[Metric]:

@@ -9,19 +9,19 @@ from http import HTTPStatus
 from typing import NamedTuple
 
 from eventsched.logs.masking import masked
-from eventsched.web.status import Status
+from eventsched.web.status import ProcessStatus
 
 Checks = Mapping[str, str]
 
 
-class Answer(NamedTuple):
+class HealthAnswer(NamedTuple):
     """An HTTP status and its text."""
 
     status: int
     text: str
 
 
-def checks_of(status: Status) -> dict[str, Callable[[], Checks]]:
+def checks_of(status: ProcessStatus) -> dict[str, Callable[[], Checks]]:
     """Path → what is checked there, ``ping`` first: that there is an answer at all."""
 
     def live() -> Checks:
@@ -40,7 +40,7 @@ def answer(
     verbose: bool,
     exclude: Sequence[str],
     remarks: Mapping[str, str] | None = None,
-) -> Answer:
+) -> HealthAnswer:
     """All checks together: 200 ``ok`` (with ``verbose`` a line for each), or 500 and the lines.
     ``exclude`` names checks that are taken as passed; ``remarks`` stand behind those that pass."""
     remarks = remarks or {}
@@ -60,17 +60,17 @@ def answer(
         lines.append(f"warn: some health checks cannot be excluded: no matches for {names}")
     if failed:
         text = "\n".join([*lines, f"{name} check failed", ""])
-        return Answer(HTTPStatus.INTERNAL_SERVER_ERROR, text)
+        return HealthAnswer(HTTPStatus.INTERNAL_SERVER_ERROR, text)
     if not verbose:
-        return Answer(HTTPStatus.OK, "ok")
-    return Answer(HTTPStatus.OK, "\n".join([*lines, f"{name} check passed", ""]))
+        return HealthAnswer(HTTPStatus.OK, "ok")
+    return HealthAnswer(HTTPStatus.OK, "\n".join([*lines, f"{name} check passed", ""]))
 
 
-def single(checks: Checks, check: str) -> Answer:
+def single(checks: Checks, check: str) -> HealthAnswer:
     """One check alone; 404 where there is none of that name."""
     if check not in checks:
-        return Answer(HTTPStatus.NOT_FOUND, f"the checks are {', '.join(checks)}\n")
+        return HealthAnswer(HTTPStatus.NOT_FOUND, f"the checks are {', '.join(checks)}\n")
     if checks[check]:
         problem = f"internal server error: {masked(checks[check])}\n"
-        return Answer(HTTPStatus.INTERNAL_SERVER_ERROR, problem)
-    return Answer(HTTPStatus.OK, "ok")
+        return HealthAnswer(HTTPStatus.INTERNAL_SERVER_ERROR, problem)
+    return HealthAnswer(HTTPStatus.OK, "ok")

@@ -21,10 +21,10 @@ from prometheus_client import (
 from prometheus_client.exposition import choose_encoder
 
 from eventsched import __version__
-from eventsched.scheduling.queueing.engine_step import Logged
+from eventsched.domain.records.logged import Logged
 from eventsched.web.gauges import Gauges
 from eventsched.web.record_counters import Counting, exponential
-from eventsched.web.status import Status
+from eventsched.web.status import ProcessStatus
 
 # For the process: the time of creation of each series would double the answer's length.
 disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -79,7 +79,7 @@ class Metrics:
     def _histogram(self, name: str, told: str, buckets: list[float]) -> Histogram:
         return Histogram(name, told, buckets=buckets, registry=self.registry)
 
-    def attach(self, status: Status) -> None:
+    def attach(self, status: ProcessStatus) -> None:
         """From now on the facts of a running scheduler are shown, too."""
         self.registry.register(Gauges(status))
 

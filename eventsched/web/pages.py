@@ -24,9 +24,9 @@ from eventsched.domain.errors import InputError
 from eventsched.logs import output
 from eventsched.logs.masking import masked_value
 from eventsched.web import health
-from eventsched.web.authorization import RefusedError, Reviews
+from eventsched.web.authorization import RequestRefusedError, Reviews
 from eventsched.web.metrics import Metrics
-from eventsched.web.status import Status
+from eventsched.web.status import ProcessStatus
 
 _OPEN = ("healthz", "livez", "readyz")
 _HEADERS = ((b"cache-control", b"no-cache, private"), (b"x-content-type-options", b"nosniff"))
@@ -38,13 +38,13 @@ MOST_UNDER_WAY = 64
 """Requests at a time, those of health apart; more are answered 503."""
 
 
-def public(status: Status) -> ASGIApp:
+def public(status: ProcessStatus) -> ASGIApp:
     """The health paths alone."""
     return _application(_health_routes(status), None)
 
 
 def application(
-    status: Status,
+    status: ProcessStatus,
     metrics: Metrics,
     configuration: Mapping[str, Any],
     reviews: Reviews | None,
@@ -129,7 +129,7 @@ class _Shield:
             header = Headers(scope=scope).get("authorization", "")
             try:
                 await self._reviews.check(header, scope["method"].lower(), scope["path"])
-            except RefusedError as refused:
+            except RequestRefusedError as refused:
                 await _refusal(refused)(scope, receive, send)
                 return
         await self._app(scope, receive, send)
@@ -150,7 +150,7 @@ def _malformed(problem: str) -> Response:
     return PlainTextResponse(f"{problem}\n", HTTPStatus.BAD_REQUEST, {"connection": "close"})
 
 
-def _refusal(refused: RefusedError) -> Response:
+def _refusal(refused: RequestRefusedError) -> Response:
     """A Status object, as an API server answers."""
     status = {
         "kind": "Status",
@@ -166,7 +166,7 @@ def _refusal(refused: RefusedError) -> Response:
     return JSONResponse(status, refused.status, headers)
 
 
-def _health_routes(status: Status) -> list[Route]:
+def _health_routes(status: ProcessStatus) -> list[Route]:
     routes = []
     for name, checks in health.checks_of(status).items():
         routes.append(Route(f"/{name}", _all_checks(name, checks, status), methods=["GET"]))
@@ -174,7 +174,7 @@ def _health_routes(status: Status) -> list[Route]:
     return routes
 
 
-def _all_checks(name: str, checks: Callable[[], health.Checks], status: Status) -> Any:
+def _all_checks(name: str, checks: Callable[[], health.Checks], status: ProcessStatus) -> Any:
     async def page(request: Request) -> Response:
         query = request.query_params
         answer = health.answer(

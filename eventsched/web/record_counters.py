@@ -14,9 +14,10 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from eventsched.domain import records
 from eventsched.domain.records import Outcome, Queue
+from eventsched.domain.records.logged import Logged
+from eventsched.domain.units import SECOND
 from eventsched.scheduling.cycle.work_budget import OVER_BUDGET
 from eventsched.scheduling.framework import ClusterEvent
-from eventsched.scheduling.queueing.engine_step import Logged
 
 _EVENTS = {
     "PodAdd": "UnschedulablePodAdd",
@@ -39,7 +40,6 @@ _PREEMPTION = "preemption: "
 default_preemption.go PostFilter)."""
 _LAST = 15
 """Attempts from which on the label says ``15+`` (upstream: schedule_one.go getAttemptsLabel)."""
-SECOND = 1_000_000
 
 
 class _Attempt(NamedTuple):

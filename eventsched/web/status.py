@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 
-class Watch(Protocol):
+class WatchStatus(Protocol):
     """One resource's watch. The three counts rise as long as the process lives."""
 
     @property
@@ -32,7 +32,7 @@ class Watch(Protocol):
         """Objects that are passed over at present because they could not be decoded."""
 
 
-class Undecodable(Protocol):
+class UndecodableStatus(Protocol):
     """An object that is passed over because it could not be decoded."""
 
     @property
@@ -52,7 +52,7 @@ class Undecodable(Protocol):
         """Whether scheduling goes on with what it was like before."""
 
 
-class Status(Protocol):
+class ProcessStatus(Protocol):
     """A running scheduler. Where no term or no state is there yet, numbers are 0 and mappings are
     empty."""
 
@@ -140,9 +140,9 @@ class Status(Protocol):
         """Those that the API server would not take, since the process began."""
 
     @property
-    def undecodable(self) -> Iterable[Undecodable]:
+    def undecodable(self) -> Iterable[UndecodableStatus]:
         """The objects that are passed over at present."""
 
     @property
-    def watches(self) -> Mapping[str, Watch]:
+    def watches(self) -> Mapping[str, WatchStatus]:
         """Resource (``Pod``, ``Node``…) → its watch."""

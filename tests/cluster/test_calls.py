@@ -22,12 +22,12 @@ from eventsched.cluster.messages import (
     ReportPod,
     TouchPod,
 )
+from eventsched.domain.units import SECOND
 from tests.cluster.harness.client import MERGE, Object
 from tests.cluster.harness.manifests import node, pod
 from tests.cluster.harness.plane import ControlPlane
 
 DECISION = "scheduler/7@0a1b2c3d"
-SECOND = 1_000_000
 NOW = 1_790_000_000 * SECOND
 
 

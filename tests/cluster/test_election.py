@@ -6,7 +6,7 @@ from typing import Any
 
 from eventsched.cluster.kube.http.access import connect
 from eventsched.cluster.kube.lease.candidate import Timing
-from eventsched.cluster.kube.lease.election import Election
+from eventsched.cluster.kube.lease.election import LeaseParticipant
 from tests.cluster.harness.client import Object
 from tests.cluster.harness.plane import ControlPlane
 
@@ -20,18 +20,20 @@ def lease(plane: ControlPlane) -> Object:
     return plane.admin.get("Lease", "kube-scheduler", "kube-system")
 
 
-def played(plane: ControlPlane, play: Callable[[Callable[..., Election]], Awaitable[Any]]) -> Any:
+def played(
+    plane: ControlPlane, play: Callable[[Callable[..., LeaseParticipant]], Awaitable[Any]]
+) -> Any:
     """Plays with candidates; ``play`` is given a function that makes one by name and timing."""
     kubeconfig = plane.write_kubeconfig("scheduler", {"token": plane.token(SCHEDULER)})
 
     async def run() -> Any:
         api = await connect(kubeconfig)
-        made: list[Election] = []
+        made: list[LeaseParticipant] = []
 
-        def candidate(identity: str, timing: Timing = PATIENT) -> Election:
+        def candidate(identity: str, timing: Timing = PATIENT) -> LeaseParticipant:
             made.append(
-                Election(api, namespace="kube-system", name="kube-scheduler", identity=identity,
-                         timing=timing)
+                LeaseParticipant(api, namespace="kube-system", name="kube-scheduler",
+                                 identity=identity, timing=timing)
             )  # fmt: skip
             made[-1].start()
             return made[-1]
@@ -50,7 +52,7 @@ def played(plane: ControlPlane, play: Callable[[Callable[..., Election]], Awaita
         plane.admin.delete("Lease", "kube-scheduler", "kube-system")
 
 
-async def known(election: Election, leader: str) -> None:
+async def known(election: LeaseParticipant, leader: str) -> None:
     """Waits until a candidate knows and watches the leader."""
     async with asyncio.timeout(60):
         while election.leader != leader or not election._candidate.watched:
@@ -58,7 +60,7 @@ async def known(election: Election, leader: str) -> None:
 
 
 def test_a_released_lease_is_taken_at_once_and_counts_its_transitions(plane: ControlPlane) -> None:
-    async def play(candidate: Callable[..., Election]) -> list[Any]:
+    async def play(candidate: Callable[..., LeaseParticipant]) -> list[Any]:
         first = candidate("a_1")
         await first.won()
         created = lease(plane)["spec"]
@@ -77,7 +79,7 @@ def test_a_released_lease_is_taken_at_once_and_counts_its_transitions(plane: Con
 
 
 def test_a_deleted_lease_is_made_anew_at_once(plane: ControlPlane) -> None:
-    async def play(candidate: Callable[..., Election]) -> str:
+    async def play(candidate: Callable[..., LeaseParticipant]) -> str:
         first = candidate("a_1")
         await first.won()
         second = candidate("b_2")
@@ -91,7 +93,7 @@ def test_a_deleted_lease_is_made_anew_at_once(plane: ControlPlane) -> None:
 
 
 def test_a_lease_is_renewed_and_taken_when_its_holder_is_gone(plane: ControlPlane) -> None:
-    async def play(candidate: Callable[..., Election]) -> tuple[bool, str]:
+    async def play(candidate: Callable[..., LeaseParticipant]) -> tuple[bool, str]:
         first = candidate("a_1", SHORT)
         await first.won()
         begun = lease(plane)["spec"]["renewTime"]
@@ -109,7 +111,7 @@ def test_a_lease_is_renewed_and_taken_when_its_holder_is_gone(plane: ControlPlan
 
 
 def test_what_others_wrote_into_its_metadata_stays(plane: ControlPlane) -> None:
-    async def play(candidate: Callable[..., Election]) -> Object:
+    async def play(candidate: Callable[..., LeaseParticipant]) -> Object:
         first = candidate("a_1", SHORT)
         await first.won()
         labels = {"metadata": {"labels": {"example.org/kept": "yes"}}}
@@ -130,7 +132,9 @@ def test_another_name_needs_a_role_of_its_own(plane: ControlPlane) -> None:
 
     async def run() -> list[str]:
         api = await connect(kubeconfig)
-        election = Election(api, namespace="default", name="other", identity="a_1", timing=SHORT)
+        election = LeaseParticipant(
+            api, namespace="default", name="other", identity="a_1", timing=SHORT
+        )
         election.start()
         try:
             async with asyncio.timeout(30):

@@ -15,7 +15,7 @@ import structlog
 from eventsched.cluster.kube.calls.dispatch import Calls
 from eventsched.cluster.kube.http.access import connect
 from eventsched.cluster.kube.http.refusals import Refusals
-from eventsched.cluster.kube.lease.election import Election
+from eventsched.cluster.kube.lease.election import LeaseParticipant
 from eventsched.cluster.kube.watch.cluster_store import Store
 from eventsched.cluster.kube.watch.resources import RESOURCES
 from eventsched.cluster.messages import (
@@ -156,7 +156,9 @@ async def led(kubeconfig: Path, namespace: str, lease: str) -> list[str]:
     """The adapter's own election, from the first word to the last; what was refused."""
     api = await connect(kubeconfig)
     refusals = Refusals(time.monotonic)
-    election = Election(api, namespace=namespace, name=lease, identity="test", refusals=refusals)
+    election = LeaseParticipant(
+        api, namespace=namespace, name=lease, identity="test", refusals=refusals
+    )
     try:
         async with asyncio.timeout(30):
             election.start()

@@ -71,7 +71,7 @@ class World:
 
     def pods(self, namespace: str) -> set[str]:
         """The names of a namespace's pods."""
-        seen = self.store.shelves["Pod"].seen.values()
+        seen = self.store.stores["Pod"].seen.values()
         return {
             each.pod.name
             for each in seen

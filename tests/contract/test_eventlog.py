@@ -13,13 +13,13 @@ import pytest
 from eventsched.domain import records
 from eventsched.domain.objects import Pod
 from eventsched.domain.records import PodDecided
+from eventsched.domain.records.logged import Logged
 from eventsched.domain.records.verdicts import Detail, ScoreColumn, column_digest, detail_digest
 from eventsched.eventlog.log_errors import ConflictError
 from eventsched.eventlog.memory import MemoryEventLog
 from eventsched.eventlog.port import Batch, EventLog, Stored
 from eventsched.eventlog.postgres.writer import PostgresEventLog
 from eventsched.scheduling.engine import Engine
-from eventsched.scheduling.queueing.engine_step import Logged
 from tests.builders import added, engine_with, make_node, make_pod
 
 _streams = count()

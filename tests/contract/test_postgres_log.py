@@ -16,13 +16,13 @@ import psycopg
 import pytest
 
 from eventsched.domain.records import PodDeleted
+from eventsched.domain.records.logged import Logged
 from eventsched.domain.records.verdicts import Detail
 from eventsched.eventlog import chain, database
 from eventsched.eventlog.chain import SealedBatch
 from eventsched.eventlog.log_errors import ConflictError, FencedError, UnavailableError
-from eventsched.eventlog.port import Batch, Snapshot, Stored
+from eventsched.eventlog.port import Batch, Stored, StoredSnapshot
 from eventsched.eventlog.postgres.writer import PostgresEventLog
-from eventsched.scheduling.queueing.engine_step import Logged
 from tests.contract.proxy import Loss, Proxy, between
 from tests.contract.test_eventlog import append, batch, stored
 from tests.databases import acting_as
@@ -189,7 +189,7 @@ def test_snapshots_are_kept_and_replaced(url: str, log: PostgresEventLog) -> Non
     """The newest is there, by another reader, too."""
     assert log.reader.snapshot() is None
     for position in (3, 7):
-        kept = Snapshot(position, bytes(32), f"d{position}", "v", bytes(range(256)))
+        kept = StoredSnapshot(position, bytes(32), f"d{position}", "v", bytes(range(256)))
         log.keep(kept)
         assert log.reader.snapshot() == kept
     again = PostgresEventLog(url, log.stream)
@@ -339,7 +339,7 @@ def test_a_snapshot_that_cannot_be_kept_is_no_harm(
     """The log goes on."""
     append(log, batch(0))
     kill(admin, log.stream)
-    log.keep(Snapshot(1, log.head_hash, "d", "v", b"body"))
+    log.keep(StoredSnapshot(1, log.head_hash, "d", "v", b"body"))
     append(log, batch(1))
     assert log.head == 2
 
@@ -501,7 +501,7 @@ def test_a_writer_may_write_through_functions_only(url: str, name: str) -> None:
     log = PostgresEventLog(address, name)
     append(log, batch(0, 2))
     log.renew()
-    log.keep(Snapshot(2, log.head_hash, "d", "v", b"b"))
+    log.keep(StoredSnapshot(2, log.head_hash, "d", "v", b"b"))
     assert list(log.read()) == stored(0, 2)
     assert log.reader.snapshot() is not None
     log.close()
@@ -587,8 +587,8 @@ def test_a_replaced_writer_keeps_no_snapshot(url: str, log: PostgresEventLog) ->
     """The one that replaced it may have a newer one."""
     append(log, batch(0, 2))
     newer = PostgresEventLog(url, log.stream)
-    newer.keep(Snapshot(2, newer.head_hash, "new", "1", b"new"))
-    log.keep(Snapshot(2, log.head_hash, "old", "1", b"old"))
+    newer.keep(StoredSnapshot(2, newer.head_hash, "new", "1", b"new"))
+    log.keep(StoredSnapshot(2, log.head_hash, "old", "1", b"old"))
     found = newer.reader.snapshot()
     assert found is not None
     assert found.digest == "new"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from eventsched.domain.records.verdicts import Detail, Part
+from eventsched.domain.records.verdicts import DeltaPart, Detail
 from eventsched.eventlog import vectors
 from eventsched.eventlog.port import Batch, whole
 from eventsched.eventlog.postgres.writer import PostgresEventLog
@@ -68,13 +68,13 @@ def deltas(draw: st.DrawFn, base: int, before: Detail) -> Detail:
     size = before.size + draw(st.integers(0, 3))
     kinds = [] if draw(st.integers(0, 4)) == 0 else [each.dtype.type for each in _all(before)]
 
-    def part(values: Callable[[int], st.SearchStrategy[NDArray[Any]]]) -> Part | None:
+    def part(values: Callable[[int], st.SearchStrategy[NDArray[Any]]]) -> DeltaPart | None:
         if draw(st.booleans()):
             return None
         new = set(range(before.size, size)) if draw(st.booleans()) else set()
         old = draw(st.sets(st.integers(0, size - 1))) if size else set()
         rows = np.array(sorted(new | old), dtype=np.int32)
-        return Part(rows, draw(values(len(rows))))
+        return DeltaPart(rows, draw(values(len(rows))))
 
     raws = tuple(part(partial(scores, dtype=kind)) for kind in kinds)
     return Detail(size, base, part(codes), raws)
@@ -101,8 +101,8 @@ def chains(draw: st.DrawFn) -> list[Detail]:
 def plain(detail: Detail) -> list[object]:
     """Everything that a detail says, dtypes included."""
 
-    def column(found: NDArray[Any] | Part | None) -> object:
-        if isinstance(found, Part):
+    def column(found: NDArray[Any] | DeltaPart | None) -> object:
+        if isinstance(found, DeltaPart):
             return column(found.rows), column(found.values)
         return None if found is None else (found.dtype.name, found.tolist())
 
@@ -144,7 +144,7 @@ def test_columns_are_as_narrow_as_they_can_be(raw: NDArray[Any], size: int) -> N
 def test_row_numbers_are_as_wide_as_the_vector_needs(size: int, wide: int) -> None:
     """Two bytes up to 65,536 rows."""
     rows = np.array([0, 300, size - 1], dtype=np.int32)
-    detail = Detail(size, 7, None, (Part(rows, np.array([1, -2, 3])),))
+    detail = Detail(size, 7, None, (DeltaPart(rows, np.array([1, -2, 3])),))
     body = vectors.pack(detail)
     assert (body[1], len(body)) == (wide, 8 + 1 + 1 + 4 + 3 * wide + 3)
     assert plain(vectors.unpack(body, 7)) == plain(detail)
@@ -160,8 +160,8 @@ def test_row_numbers_are_as_wide_as_the_vector_needs(size: int, wide: int) -> No
 def test_many_rows_are_a_bitmap(size: int, rows: int, taken: int) -> None:
     """Wherever that takes less room than their numbers; each column has rows of its own."""
     named = np.arange(size - rows, size, dtype=np.int32)
-    last = Part(np.array([size - 1], dtype=np.int32), np.array([5], dtype=np.uint8))
-    detail = Detail(size, 7, Part(named, np.full(rows, 9, dtype=np.uint16)), (None, last))
+    last = DeltaPart(np.array([size - 1], dtype=np.int32), np.array([5], dtype=np.uint8))
+    detail = Detail(size, 7, DeltaPart(named, np.full(rows, 9, dtype=np.uint16)), (None, last))
     body = vectors.pack(detail)
     one = len(vectors.pack(Detail(size, 7, None, (None, last))))
     assert len(body) == one + 4 + taken + 1
@@ -245,11 +245,12 @@ def test_sql_reads_bitmaps(log: PostgresEventLog, admin: psycopg.Connection) -> 
     base = Detail(size, None, np.zeros(size, dtype=np.uint16), raws)
     third, most = np.arange(1, size, 3, dtype=np.int32), np.arange(7, size, dtype=np.int32)
     parts = (
-        None, Part(third, np.full(len(third), -300)), Part(np.array([1002], np.int32), raws[3][:1]),
-        Part(most, most.astype(np.int64) - 500),
+        None, DeltaPart(third, np.full(len(third), -300)), DeltaPart(np.array([1002], np.int32),
+                                                               raws[3][:1]),
+        DeltaPart(most, most.astype(np.int64) - 500),
     )  # fmt: skip
     first = log.head
-    delta = Detail(size, first, Part(third, third.astype(np.uint16)), parts)
+    delta = Detail(size, first, DeltaPart(third, third.astype(np.uint16)), parts)
     append(log, Batch(stored(first, 2), {first: base, first + 1: delta}))
     expanded = delta.expand(base)
     assert plain(_whole(first + 1, {first: base, first + 1: delta})) == plain(expanded)
@@ -267,7 +268,7 @@ def test_sql_reads_wide_row_numbers(log: PostgresEventLog, admin: psycopg.Connec
     base = Detail(size, None, np.zeros(size, dtype=np.uint16), (raw,))
     rows = np.array([1, 66_000, size], dtype=np.int32)
     first = log.head
-    delta = Detail(size + 1, first, None, (Part(rows, np.array([2**40, -(2**40), 9])),))
+    delta = Detail(size + 1, first, None, (DeltaPart(rows, np.array([2**40, -(2**40), 9])),))
     append(log, Batch(stored(first, 2), {first: base, first + 1: delta}))
     query = (
         "SELECT value FROM eventsched_log.vector(%s, %s, 1)"

@@ -22,10 +22,10 @@ from eventsched.cluster.messages import (
 from eventsched.domain import records
 from eventsched.domain.records import Bind
 from eventsched.process.extender_clients import bound, keeps
-from eventsched.runtime.effects.decision_names import Decisions
+from eventsched.runtime.effects.decision_names import OpenDecisions
 from eventsched.runtime.effects.intents import Intents
-from eventsched.runtime.reconciliation.seen_versions import Sights
-from eventsched.scheduling.config.sections import Extender as Section
+from eventsched.runtime.reconciliation.seen_versions import SeenResources
+from eventsched.scheduling.config.sections import ExtenderSection as Section
 from eventsched.scheduling.engine import Engine
 from eventsched.scheduling.framework.extender import Extender
 from tests.builders import added, make_pod
@@ -98,8 +98,8 @@ def test_what_comes_of_a_bind(binder: Any, shown: Any, asked: list[Any], told: A
 
 def intents_of(engine: Engine) -> tuple[Intents, list[Any]]:
     """A pod's intent, committed, and the requests that follow."""
-    decisions, sights = Decisions("s"), Sights()
-    intents = Intents(engine.state, decisions, sights.of("Pod"), engine.binder)
+    decisions, seen = OpenDecisions("s"), SeenResources()
+    intents = Intents(engine.state, decisions, seen.of("Pod"), engine.binder)
     logged = [each for one in added(make_pod()) for each in engine.observe(one, 0)]
     logged += engine.schedule_next()
     for each in logged:

@@ -13,6 +13,7 @@ import pytest
 from eventsched.cluster.messages import BindPod
 from eventsched.domain import records
 from eventsched.domain.records import Stimulus
+from eventsched.domain.records.logged import Logged
 from eventsched.domain.records.stimuli import SERVES
 from eventsched.plugins.node_resources_fit import NodeResourcesFit
 from eventsched.process import extender_server_requests
@@ -21,7 +22,6 @@ from eventsched.runtime.leader.catch_up import Standby
 from eventsched.runtime.leader.leader import Leader
 from eventsched.runtime.live.driver import Driver
 from eventsched.scheduling.engine import Engine
-from eventsched.scheduling.queueing.engine_step import Logged
 from eventsched.web import extender_paths
 from eventsched.web.http.https_server import Options, answering
 from tests.builders import PROFILE, engine_of, make_node, make_pod

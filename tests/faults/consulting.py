@@ -6,11 +6,12 @@ from random import Random
 from eventsched.cluster.messages import CallExtender, ExtenderReply
 from eventsched.domain import records
 from eventsched.domain.records.extender_questions import FILTER, PREEMPT, PRIORITIZE, rows_of
+from eventsched.domain.records.logged import Logged
+from eventsched.domain.units import SECOND
 from eventsched.runtime.leader.catch_up import Standby
 from eventsched.runtime.leader.leader_messages import Message
 from eventsched.scheduling.engine import Engine
 from eventsched.scheduling.framework.extender import EXTENDER, Extender
-from eventsched.scheduling.queueing.engine_step import Logged
 from eventsched.scheduling.queueing.queue import Backoff
 
 from . import cluster
@@ -18,7 +19,6 @@ from .invariants import Auditor, ensure
 from .processes import Flight, MakeLeader, Process, ordinary_leader
 from .world import World
 
-SECOND = 1_000_000
 STRICT = Extender(
     0, "http://strict", filters=True, prioritizes=True, preempts=True, weight=2
 )  # fmt: skip

@@ -11,7 +11,7 @@ import msgspec
 from eventsched.domain import records
 from eventsched.eventlog import chain
 from eventsched.eventlog.chain import Head, SealedBatch, Term
-from eventsched.eventlog.port import Snapshot, Stored
+from eventsched.eventlog.port import Stored, StoredSnapshot
 from eventsched.runtime.leader.leader_messages import Acquired, Committed, Deposed, Renewed
 
 from .cluster import STREAM
@@ -40,7 +40,7 @@ class Database:
         self.is_hidden = False
         self.batches: list[SealedBatch] = []
         self.records: list[Stored] = []
-        self.kept: list[Snapshot] = []
+        self.kept: list[StoredSnapshot] = []
 
     @property
     def head(self) -> Head:
@@ -71,12 +71,12 @@ class Database:
         """All places where a batch ends, and the beginning."""
         return [Head(0, chain.genesis(STREAM)), *(batch.head for batch in self.batches)]
 
-    def keep(self, term: Term, snapshot: Snapshot) -> None:
+    def keep(self, term: Term, snapshot: StoredSnapshot) -> None:
         """Stores a snapshot."""
         if self.is_current(term):
             self.kept.append(snapshot)
 
-    def snapshots(self) -> list[Snapshot]:
+    def snapshots(self) -> list[StoredSnapshot]:
         """Those of places that the log has."""
         return [each for each in self.kept if Head(each.position, each.hash) in self.heads]
 

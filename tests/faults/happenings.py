@@ -5,12 +5,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from eventsched.domain.units import SECOND
+
 from . import cluster
 
 if TYPE_CHECKING:
     from .world import World
 
-SECOND = 1_000_000
 MOST_PODS = 14
 
 

@@ -6,16 +6,16 @@ from random import Random
 
 import msgspec
 
-from eventsched.cluster.extenders.served_requests import Asked
+from eventsched.cluster.extenders.served_requests import ExtenderRequest
 from eventsched.domain.records.extender_questions import BIND, FILTER, PRIORITIZE, rows_of
 from eventsched.domain.records.extender_replies import ExtenderInquired, ExtenderReplied
+from eventsched.domain.records.logged import Logged
 from eventsched.domain.records.stimuli import SERVES
 from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.process.extender_server_requests import Names, inquiry
 from eventsched.runtime.effects.replies import Replies
 from eventsched.runtime.leader.catch_up import Standby
 from eventsched.runtime.leader.leader import Leader
-from eventsched.scheduling.queueing.engine_step import Logged
 from tests.builders import PROFILE
 
 from . import cluster
@@ -122,7 +122,7 @@ class InquiringWorld(World):
         waiting = [uid for uid in self._candidates() if uid not in self.questions]
         if waiting:
             uid = waiting[self.rng.randrange(len(waiting))]
-            self._ask(uid, Asked(FILTER, uid, nodes=sorted(self.api.nodes)))
+            self._ask(uid, ExtenderRequest(FILTER, uid, nodes=sorted(self.api.nodes)))
 
     def _candidates(self) -> list[str]:
         """Pods that should be asked about."""
@@ -132,7 +132,7 @@ class InquiringWorld(World):
             if cluster.is_to_be_bound(seen.pod) and self.refused.get(uid) != self.api.version
         ]
 
-    def _ask(self, uid: str, asked: Asked) -> None:
+    def _ask(self, uid: str, asked: ExtenderRequest) -> None:
         """Of any process there is; one that does not lead says so."""
         self.questions.pop(uid, None)
         alive = [each for each in self.processes.values() if each.paused_until <= self.now]
@@ -177,13 +177,13 @@ class InquiringWorld(World):
             refused = {row for text in gone for row in rows_of(text).tolist()}
             left = [names[row] for row in rows_of(asked.nodes).tolist() if row not in refused]
             if left:
-                self._ask(uid, Asked(PRIORITIZE, uid, nodes=left))
+                self._ask(uid, ExtenderRequest(PRIORITIZE, uid, nodes=left))
             else:
                 self.refused[uid] = question.version
         elif asked.verb == PRIORITIZE:
             best = max(reply.scores, default=(0, asked.nodes))[1]
             choice = Random(f"{uid} {self.steps}").choice(rows_of(best).tolist())
-            self._ask(uid, Asked(BIND, uid, node=names[choice]))
+            self._ask(uid, ExtenderRequest(BIND, uid, node=names[choice]))
 
     # --- the end --------------------------------------------------------------------------
 

@@ -10,11 +10,11 @@ from eventsched.cluster.messages import Announce, BindPod, EvictPod
 from eventsched.domain import records
 from eventsched.domain.nodes.node_table import ALLOCATABLE, REQUESTED
 from eventsched.domain.records import Outcome
+from eventsched.domain.records.logged import Logged
 from eventsched.eventlog import chain
 from eventsched.eventlog.chain import Head, SealedBatch
 from eventsched.runtime.leader.leader import Leader
 from eventsched.scheduling.engine import Engine
-from eventsched.scheduling.queueing.engine_step import Logged
 
 from . import cluster
 from .apiserver import ApiServer

@@ -21,19 +21,19 @@ from eventsched.cluster.messages import (
     ReportPod,
 )
 from eventsched.domain.records import Bind, Effect, Evict, Stimulus
+from eventsched.domain.records.logged import Logged
 from eventsched.eventlog.chain import SealedBatch, Term
-from eventsched.eventlog.port import Snapshot
+from eventsched.eventlog.port import StoredSnapshot
 from eventsched.runtime.effects.batches import Writer
-from eventsched.runtime.effects.event_drafts import Draft, Status
-from eventsched.runtime.effects.event_outbox import Reports
+from eventsched.runtime.effects.event_drafts import Draft, DraftedStatus
+from eventsched.runtime.effects.event_outbox import EventOutbox
 from eventsched.runtime.effects.intents import Intent, Intents
 from eventsched.runtime.leader.catch_up import Standby
-from eventsched.runtime.leader.effect_trackers import Errands
+from eventsched.runtime.leader.effect_trackers import EffectTrackers
 from eventsched.runtime.leader.leader import Leader
 from eventsched.runtime.leader.leader_messages import Acquired, Committed, Deposed, Renewed
 from eventsched.runtime.reconciliation import takeover
 from eventsched.runtime.reconciliation.seen_versions import POD
-from eventsched.scheduling.queueing.engine_step import Logged
 
 from . import cluster
 from .database import Database
@@ -64,7 +64,7 @@ class Hasty(Leader):
         super()._append()
         effects = [effect for effect, _ in self._under_way[1].effects] if self._under_way else []
         hasty = [effect for effect in effects if isinstance(effect, self.kind)]
-        self._do(self._errands.committed(hasty, 0))
+        self._do(self._trackers.committed(hasty, 0))
 
 
 class BindFirst(Hasty):
@@ -83,7 +83,7 @@ class ForgetsEvictions(Leader):
     """A new leader leaves the evictions that its predecessor promised alone."""
 
     def _resume(self) -> None:
-        self._errands._trackers[Evict].resume = tuple  # type: ignore[method-assign]
+        self._trackers._trackers[Evict].resume = tuple  # type: ignore[method-assign]
         super()._resume()
 
 
@@ -126,10 +126,10 @@ class OtherIntents(Leader):
 
     intents: type[Intents]
 
-    def _new_errands(self) -> Errands:
-        made = super()._new_errands()
+    def _new_trackers(self) -> EffectTrackers:
+        made = super()._new_trackers()
         state, decisions = self.engine.state, self._fold.decisions
-        made._trackers[Bind] = self.intents(state, decisions, self._sights.of(POD))
+        made._trackers[Bind] = self.intents(state, decisions, self._seen.of(POD))
         return made
 
 
@@ -172,11 +172,11 @@ class RedoAfterLoss(Leader):
     """Keeps the promises of a log that may have lost their ends."""
 
     def _void_all(self) -> None:
-        intents = self._errands._trackers[Bind]
+        intents = self._trackers._trackers[Bind]
         assert isinstance(intents, Intents)
         for uid, held in self.engine.state.reservations.items():
             intent = intents._add(uid, held.node, held.attempt, 0)
-            self._do([intents.retry(uid, intent, self._sights.of(POD).version(uid))])
+            self._do([intents.retry(uid, intent, self._seen.of(POD).version(uid))])
 
 
 class NoHeartbeat(Leader):
@@ -235,7 +235,7 @@ class TrustingStandby(Standby):
 class NamelessStandby(Standby):
     """Knows the intents of a snapshot, not what they are called."""
 
-    def restore(self, snapshot: Snapshot) -> bool:
+    def restore(self, snapshot: StoredSnapshot) -> bool:
         helped = super().restore(snapshot)
         names = self.fold.decisions.intents
         names.update(dict.fromkeys(names, "no name"))
@@ -245,15 +245,15 @@ class NamelessStandby(Standby):
 class OtherReports(Leader):
     """With other reports."""
 
-    reports_made: type[Reports]
+    reports_made: type[EventOutbox]
 
-    def _new_errands(self) -> Errands:
-        made = super()._new_errands()
-        made.reports = self.reports_made(self.engine.state, self._sights.of(POD), self.counts)
+    def _new_trackers(self) -> EffectTrackers:
+        made = super()._new_trackers()
+        made.reports = self.reports_made(self.engine.state, self._seen.of(POD), self.counts)
         return made
 
 
-class OneTimeReports(Reports):
+class OneTimeReports(EventOutbox):
     """Says that all is told, whatever is on its way."""
 
     def done_before(self, end: int) -> int:
@@ -266,7 +266,7 @@ class ForgetsReports(OtherReports):
     reports_made = OneTimeReports
 
 
-class HastyReports(Reports):
+class HastyReports(EventOutbox):
     """Does not wait for the commit."""
 
     def follow(self, logged: Iterable[Logged], drafts: Iterable[Draft]) -> None:
@@ -280,10 +280,10 @@ class ReportFirst(OtherReports):
     reports_made = HastyReports
 
 
-class LateReports(Reports):
+class LateReports(EventOutbox):
     """Writes a status, however the pod has changed."""
 
-    def _request(self, status: Status) -> ReportPod | None:
+    def _request(self, status: DraftedStatus) -> ReportPod | None:
         request = super()._request(status)
         return replace(request, resource_version=0) if request is not None else None
 

@@ -23,6 +23,7 @@ from eventsched.cluster.simulated.volume_controller import VolumeController
 from eventsched.domain import records
 from eventsched.domain.objects import Pod, PodVolume
 from eventsched.domain.objects.registry import AnyObject, PersistentVolume, PersistentVolumeClaim
+from eventsched.domain.records.logged import Logged
 from eventsched.domain.records.object_writes import BindVolume, Write
 from eventsched.plugins.default_binder import DefaultBinder
 from eventsched.plugins.default_preemption import DefaultPreemption
@@ -36,7 +37,6 @@ from eventsched.scheduling.config.pluginargs import VolumeBindingArgs
 from eventsched.scheduling.engine import Engine
 from eventsched.scheduling.framework import POINTS, points_of
 from eventsched.scheduling.framework.profile import Profile
-from eventsched.scheduling.queueing.engine_step import Logged
 from eventsched.scheduling.queueing.queue import Backoff
 from tests.builders import PROFILE, make_pod
 from tests.volumes import LOCAL, WAIT, claim, volume

@@ -6,8 +6,8 @@ Made of the records alone, and not by the product's code (runtime/effects/event_
 from eventsched.cluster.messages import Announce
 from eventsched.domain import records
 from eventsched.domain.records import Outcome
+from eventsched.domain.records.logged import Logged
 from eventsched.domain.state.scheduler_state import SchedulerState
-from eventsched.scheduling.queueing.engine_step import Logged
 
 from .apiserver import ApiServer
 from .cluster import STREAM

@@ -32,6 +32,7 @@ from eventsched.cluster.messages import (
     TouchPod,
     Unknown,
 )
+from eventsched.domain.units import SECOND
 from eventsched.runtime.leader.catch_up import Standby
 from eventsched.runtime.leader.leader_messages import (
     Acquire,
@@ -53,7 +54,6 @@ from .invariants import Auditor, ViolationError
 from .processes import Flight, MakeLeader, Process, ordinary_leader, standing_by
 
 MILLISECOND = 1_000
-SECOND = 1_000_000
 CALM_STEPS = 4_000
 DELICATE = (
     Acquired, Listed, Bound, PodShown, PodAbsent, PodGone, NodeSeen, NodeGone, ObjectSeen,

@@ -9,11 +9,11 @@ import pytest
 from eventsched.cluster.kube.calls.dispatch import Calls
 from eventsched.cluster.kube.calls.request_bodies import event_name
 from eventsched.cluster.messages import Announce, Reported, Unknown
+from eventsched.domain.units import SECOND
 from tests.kube.scripted import CUT, NOT_FOUND, Asked, Object, Said, failure, serving
 
 UID = "11111111-1111-1111-1111-111111111111"
 EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
-SECOND = 1_000_000
 NODES = "0/3 nodes are available: 3 Insufficient cpu."
 SCHEDULED = Announce(
     key="main/5@00ff00ff", namespace="default", name="a", uid=UID, reason="Scheduled",

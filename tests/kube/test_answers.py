@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from eventsched.cluster.kube.watch.object_decoding import Decoder
-from eventsched.cluster.kube.watch.resource_store import Shelf
+from eventsched.cluster.kube.watch.resource_store import ResourceStore
 from eventsched.cluster.kube.watch.resources import POD, RESOURCES
 from eventsched.cluster.messages import GetPod, PodSeen, ReportPod, Seen, WriteObject
 from eventsched.cluster.translate.kept_annotations import KeptAnnotations
@@ -67,8 +67,8 @@ def test_nor_do_those_of_volumes() -> None:
     assert asyncio.run(run()).seen.object.annotations == {}
 
 
-def watched() -> tuple[Shelf, Decoder]:
-    shelf = Shelf(OF_PODS, lambda told: None, lambda *_, **__: None)
+def watched() -> tuple[ResourceStore, Decoder]:
+    shelf = ResourceStore(OF_PODS, lambda told: None, lambda *_, **__: None)
     return shelf, Decoder(OF_PODS, known=shelf.known)
 
 

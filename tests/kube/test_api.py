@@ -14,12 +14,12 @@ from aiohttp import web
 
 from eventsched.cluster.kube.http import api as kube
 from eventsched.cluster.kube.http.api import (
-    Answer,
     Api,
+    HttpAnswer,
     Lines,
     Plain,
-    RefusedError,
     UnansweredError,
+    WatchRefusedError,
 )
 from tests.kube.scripted import CUT, SILENCE, Said, Script
 from tests.kube.scripted import serving as scripted
@@ -86,7 +86,9 @@ def test_segments_of_a_path_are_quoted() -> None:
 def test_any_status_is_an_answer(status: int) -> None:
     async def scenario() -> None:
         async with scripted([Said(status, {"a": 1})]) as (server, api):
-            assert await api.call("GET", "/x", params={"limit": 1}) == Answer(status, b'{"a": 1}')
+            assert await api.call("GET", "/x", params={"limit": 1}) == HttpAnswer(
+                status, b'{"a": 1}'
+            )
             assert server.whats == ["GET /x?limit=1"]
 
     run(scenario())
@@ -198,7 +200,7 @@ def test_what_the_server_puts_off_is_asked_again_for_a_time(status: int) -> None
 
     async def body(url: str) -> None:
         api = Api(Plain(url), patience=30, **clock.options)
-        assert await api.call("POST", "/x", body=b"{}") == Answer(status, b"", 8.0)
+        assert await api.call("POST", "/x", body=b"{}") == HttpAnswer(status, b"", 8.0)
         await api.close()
 
     run(on_loopback(put_off(status, "8"), body))
@@ -336,9 +338,9 @@ def test_a_watch_that_is_refused_has_an_answer() -> None:
 
     async def scenario() -> None:
         async with scripted(script) as (_, api):
-            with pytest.raises(RefusedError) as caught:
+            with pytest.raises(WatchRefusedError) as caught:
                 await lines_of(api)
-            assert caught.value.answer == Answer(410, b'{"message": "too old"}')
+            assert caught.value.answer == HttpAnswer(410, b'{"message": "too old"}')
 
     run(scenario())
 
@@ -362,7 +364,7 @@ def test_a_watch_that_gets_401_is_shown_new_credentials_next_time() -> None:
         access = Badge(url, "two")
         access.authorization = "one"
         api = Api(access)
-        with pytest.raises(RefusedError) as caught:
+        with pytest.raises(WatchRefusedError) as caught:
             await lines_of(api)
         assert caught.value.answer.status == 401
         assert await lines_of(api) == []

@@ -19,6 +19,7 @@ from eventsched.cluster.messages import (
     Unknown,
 )
 from eventsched.domain.objects import Container, Pod, PodSpec
+from eventsched.domain.units import SECOND
 from tests.kube.scripted import (
     CONFLICT,
     CUT,
@@ -39,7 +40,6 @@ GET = GetPod(UID, "default", "a")
 TOUCH = TouchPod(UID, "default", "a")
 EVICT = EvictPod(UID, "default", "a", "main/9@00ff00ff")
 POD = "/api/v1/namespaces/default/pods/a"
-SECOND = 1_000_000
 FORBIDDEN = failure(
     403,
     "Forbidden",

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eventsched.cluster.kube.templates import FINISHED
-from eventsched.cluster.kube.told import Told
 from eventsched.cluster.kube.watch import object_fields
+from eventsched.cluster.kube.watch.decoded import Decoded
 from eventsched.cluster.kube.watch.object_decoding import Decoder, WatchError
-from eventsched.cluster.kube.watch.resource_store import Shelf
+from eventsched.cluster.kube.watch.pod_templates import FINISHED
+from eventsched.cluster.kube.watch.resource_store import ResourceStore
 from eventsched.cluster.kube.watch.resources import NODE, OPTIONAL, POD, RESOURCES, Resource
 from eventsched.cluster.messages import NodeSeen, ObjectSeen, PodSeen
 from eventsched.cluster.translate import cluster_objects, manifest
@@ -58,7 +58,7 @@ def translated(resource: Resource, obj: Object) -> Any:
     return found
 
 
-def shown(told: Told) -> Any:
+def shown(told: Decoded) -> Any:
     """The same of what was decoded."""
     match told.seen:
         case PodSeen(pod=found) | NodeSeen(node=found) | ObjectSeen(object=found):
@@ -160,8 +160,8 @@ def test_no_field_that_is_read_is_left_out_of_pods_and_nodes() -> None:
     assert ("spec", "topologySpreadConstraints", "labelSelector") in of_pods
     # Conditions other than these two make no difference, and pods with these go the long way.
     judged = {("status", "conditions", "status"), ("status", "conditions", "reason")}
-    assert [path for path in of_pods - judged if not kept(path, object_fields.Pod)] == []
-    assert [path for path in of_nodes if not kept(path, object_fields.Node)] == []
+    assert [path for path in of_pods - judged if not kept(path, object_fields.PodFields)] == []
+    assert [path for path in of_nodes if not kept(path, object_fields.NodeFields)] == []
 
 
 @pytest.mark.parametrize("resource", OTHERS, ids=[each.type for each in OTHERS])
@@ -216,7 +216,7 @@ def api_pod(name: str = "a", uid: str = UID, version: int = 17, **more: Any) -> 
     }
 
 
-def pod_of(told: Told) -> Pod:
+def pod_of(told: Decoded) -> Pod:
     assert isinstance(told.seen, PodSeen)
     return told.seen.pod
 
@@ -246,8 +246,8 @@ def test_a_pod_that_changes_is_what_it_would_be_if_it_were_new(
     """What is known of a pod's last shape is never taken for another one: ready, unreadable,
     finished, deleted."""
     told: list[Any] = []
-    shelf = Shelf(BY_TYPE[POD], told.append, lambda *_, **__: None)
-    kept = Decoder(BY_TYPE[POD], known=shelf.known)
+    store = ResourceStore(BY_TYPE[POD], told.append, lambda *_, **__: None)
+    kept = Decoder(BY_TYPE[POD], known=store.known)
     for version, turn in enumerate(turns, 1):
         made = copy.deepcopy(shapes[turn % len(shapes)])
         meta = made.get("metadata") if isinstance(made, dict) else None
@@ -257,20 +257,20 @@ def test_a_pod_that_changes_is_what_it_would_be_if_it_were_new(
         written = line(ended, made)
         found, fresh = kept.line(written), Decoder(BY_TYPE[POD]).line(written)
         assert shown(found) == shown(fresh)
-        shelf.take(found)
+        store.take(found)
 
 
 def test_an_update_of_status_alone_gives_the_pod_that_is_known() -> None:
-    shelf = Shelf(BY_TYPE[POD], lambda told: None, lambda *_, **__: None)
-    decoder = Decoder(BY_TYPE[POD], known=shelf.known)
-    shelf.take(decoder.line(line("ADDED", api_pod(version=1))))
+    store = ResourceStore(BY_TYPE[POD], lambda told: None, lambda *_, **__: None)
+    decoder = Decoder(BY_TYPE[POD], known=store.known)
+    store.take(decoder.line(line("ADDED", api_pod(version=1))))
     patched = api_pod(version=2)
     patched["status"]["conditions"] = [{"type": "Patched", "status": "True"}]
     (spec,) = [decoder._read.__self__]  # type: ignore[attr-defined]
     spec._decode_spec = None  # the spec is not looked into
     told = decoder.line(line("MODIFIED", patched))
     assert told.version == 2
-    assert pod_of(told) is shelf.seen[told.key].pod  # type: ignore[union-attr]
+    assert pod_of(told) is store.seen[told.key].pod  # type: ignore[union-attr]
 
 
 def test_a_page_has_a_version_objects_and_whether_there_is_more() -> None:
@@ -316,9 +316,9 @@ def test_lines_of_a_watch() -> None:
 
     assert decoder.line(line("ADDED", obj)) == seen
     assert decoder.line(line("MODIFIED", obj)) == seen
-    assert decoder.line(line("DELETED", obj)) == Told(UID, 17)
-    assert decoder.line(line("DELETED", api_pod(priority="high"))) == Told(UID, 17)
-    assert decoder.line(line("BOOKMARK", bookmark)) == Told("", 30)
+    assert decoder.line(line("DELETED", obj)) == Decoded(UID, 17)
+    assert decoder.line(line("DELETED", api_pod(priority="high"))) == Decoded(UID, 17)
+    assert decoder.line(line("BOOKMARK", bookmark)) == Decoded("", 30)
     # Also as no server writes it.
     assert decoder.line(json.dumps({"object": obj, "type": "ADDED"}, indent=1).encode()) == seen
     cut = line("ADDED", obj)[:-40]
@@ -340,11 +340,11 @@ def test_an_error_ends_the_watch(status: Any, code: int, text: str) -> None:
 
 
 def test_keys_of_other_objects() -> None:
-    def told(kind: str, **metadata: str) -> Told:
+    def told(kind: str, **metadata: str) -> Decoded:
         obj = {"metadata": {"resourceVersion": "5", **metadata}}
         return Decoder(BY_TYPE[kind]).object(encoded(obj))
 
     assert told("Node", name="n1").key == "n1"
     assert told("StorageClass", name="fast").key == "fast"
     assert told("Service", name="web", namespace="shop").key == "shop/web"
-    assert told("Node") == Told("", 5, problem="metadata.name is missing", name="")
+    assert told("Node") == Decoded("", 5, problem="metadata.name is missing", name="")

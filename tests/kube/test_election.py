@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 from eventsched.cluster.kube.http.api import Api
 from eventsched.cluster.kube.http.refusals import Refusals
 from eventsched.cluster.kube.lease.candidate import Timing
-from eventsched.cluster.kube.lease.election import Election, own_identity
+from eventsched.cluster.kube.lease.election import LeaseParticipant, own_identity
 from tests.kube.scripted import CUT, SILENCE, Asked, Object, Said, failure, serving
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
@@ -89,10 +89,12 @@ class Stage:
         self.leases = leases
         self.api = api
         self.refusals = Refusals(lambda: 0.0)
-        self.elections: list[Election] = []
+        self.elections: list[LeaseParticipant] = []
 
-    def candidate(self, identity: str, timing: Timing = SLOW, *, stands: bool = True) -> Election:
-        made = Election(self.api, namespace="kube-system", name="s", identity=identity,
+    def candidate(
+        self, identity: str, timing: Timing = SLOW, *, stands: bool = True
+    ) -> LeaseParticipant:
+        made = LeaseParticipant(self.api, namespace="kube-system", name="s", identity=identity,
                         timing=timing, refusals=self.refusals, draw=lambda: 0.0)  # fmt: skip
         self.elections.append(made)
         made.start(stands=stands)

@@ -3,14 +3,14 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from eventsched.cluster.kube.http.request_limiter import Gate
+from eventsched.cluster.kube.http.request_limiter import RequestLimiter
 
 
 class Crowd:
     """Requests that stay inside until they are let go; ``entered`` lists them."""
 
     def __init__(self, limit: int) -> None:
-        self.gate = Gate(limit)
+        self.gate = RequestLimiter(limit)
         self.entered: list[str] = []
         self.tasks: dict[str, asyncio.Task[None]] = {}
         self._leave: dict[str, asyncio.Event] = {}

@@ -4,13 +4,13 @@ import msgspec
 import pytest
 
 from eventsched.cluster.kube.lease.candidate import (
-    Candidate,
     Lease,
+    LeaseCandidate,
+    LeaseSpec,
     Look,
     Over,
-    Spec,
     Timing,
-    Wait,
+    WaitUntil,
     Write,
 )
 from eventsched.domain.errors import InputError
@@ -20,18 +20,18 @@ EARLIER = "2026-01-31T12:00:00.000000Z"
 LATER = "2026-01-31T12:00:02.000000Z"
 
 
-def candidate(name: str = "me", *, watched: bool = True) -> Candidate:
-    made = Candidate(name, Timing(), lambda: 0.5)
+def candidate(name: str = "me", *, watched: bool = True) -> LeaseCandidate:
+    made = LeaseCandidate(name, Timing(), lambda: 0.5)
     made.watched = watched
     return made
 
 
 def lease(holder: str, version: int, *, renewed: str = EARLIER, transitions: int = 0) -> Lease:
-    spec = Spec(holder, 15, EARLIER, renewed, transitions)
+    spec = LeaseSpec(holder, 15, EARLIER, renewed, transitions)
     return Lease({"name": "s", "namespace": "kube-system", "resourceVersion": str(version)}, spec)
 
 
-def leader(at: float = 0.0) -> Candidate:
+def leader(at: float = 0.0) -> LeaseCandidate:
     """One that has taken a lease that was not there."""
     made = candidate()
     made.step(at)
@@ -47,7 +47,7 @@ def test_a_lease_that_is_not_there_is_created() -> None:
     made.saw(None, 0.1)
     assert made.step(0.1) == Write(None, "me", 15, 0)
     made.wrote(lease("me", 1), 0.1, 0.2)
-    assert made.step(0.2) == Wait(2.1)
+    assert made.step(0.2) == WaitUntil(2.1)
     assert (made.leads(0.2), made.trusts_until()) == (True, 10.1)
 
 
@@ -55,9 +55,9 @@ def test_a_lease_of_another_is_taken_when_it_was_not_renewed_for_its_duration() 
     made = candidate()
     made.step(0)
     made.saw(lease("other", 5), 0)
-    assert made.step(0) == Wait(15)
+    assert made.step(0) == WaitUntil(15)
     made.saw(lease("other", 6, renewed=LATER), 9)
-    assert made.step(15) == Wait(24)
+    assert made.step(15) == WaitUntil(24)
     assert made.step(24) == Write(lease("other", 6, renewed=LATER), "me", 15, 1)
 
 
@@ -66,8 +66,8 @@ def test_one_that_only_observes_takes_nothing_and_knows_how_long_a_holder_was_si
     made.stands, made.watched = False, True
     made.step(0)
     made.saw(lease("other", 5), 0)
-    assert isinstance(made.step(14), Wait)
-    assert isinstance(made.step(20), Wait)
+    assert isinstance(made.step(14), WaitUntil)
+    assert isinstance(made.step(20), WaitUntil)
     made.stands = True
     assert made.step(20) == Write(lease("other", 5), "me", 15, 1)
 
@@ -79,7 +79,7 @@ def test_one_that_only_observes_and_may_not_watch_looks_now_and_then() -> None:
     made.saw(lease("other", 5), 0)
     for at in (0, 20):
         waits = made.step(at)
-        assert isinstance(waits, Wait)
+        assert isinstance(waits, WaitUntil)
         assert waits.until > at
         assert made.step(waits.until) == Look()
         made.saw(lease("other", 5), waits.until)
@@ -109,7 +109,7 @@ def test_a_released_or_deleted_lease_is_taken_at_once(free: Lease | None) -> Non
 def test_a_leader_renews_and_keeps_since_when_it_leads() -> None:
     made = leader()
     made.saw(lease("me", 1), 0.2)
-    assert made.step(1.9) == Wait(2)
+    assert made.step(1.9) == WaitUntil(2)
     assert made.step(2) == Write(lease("me", 1), "me", 15, 0, EARLIER)
     made.wrote(lease("me", 2, renewed=LATER), 2, 4)
     assert (made.step(4), made.trusts_until()) == (
@@ -122,12 +122,12 @@ def test_a_leader_without_an_answer_looks_and_goes_on_until_its_deadline() -> No
     made = leader()
     assert isinstance(made.step(2), Write)
     made.failed(7)
-    assert made.step(7) == Wait(9)
+    assert made.step(7) == WaitUntil(9)
     assert made.step(9) == Look()
     made.failed(9.5)
-    assert made.step(9.5) == Wait(10)
+    assert made.step(9.5) == WaitUntil(10)
     assert (made.leads(9.99), made.leads(10)) == (True, False)
-    assert made.step(10) == Wait(11.5)
+    assert made.step(10) == WaitUntil(11.5)
 
 
 def test_a_leader_whose_write_did_arrive_goes_on() -> None:
@@ -145,7 +145,7 @@ def test_a_leader_that_sees_another_hold_the_lease_has_lost_at_once() -> None:
     made = leader()
     made.saw(lease("other", 3), 1)
     assert not made.leads(1)
-    assert made.step(1) == Wait(16)
+    assert made.step(1) == WaitUntil(16)
 
 
 def test_an_answer_that_is_older_than_what_the_watch_told_wins_nothing() -> None:
@@ -156,7 +156,7 @@ def test_an_answer_that_is_older_than_what_the_watch_told_wins_nothing() -> None
     made.saw(lease("other", 7, renewed=LATER), 1)
     made.wrote(lease("me", 6, renewed=LATER), 0, 2)
     assert not made.leads(2)
-    assert made.step(2) == Wait(16)
+    assert made.step(2) == WaitUntil(16)
 
 
 def test_a_conflict_is_looked_at_at_once_and_a_second_one_later() -> None:
@@ -169,17 +169,17 @@ def test_a_conflict_is_looked_at_at_once_and_a_second_one_later() -> None:
     made.saw(lease("", 5), 1)
     assert isinstance(made.step(1), Write)
     made.failed(1, conflict=True)
-    assert made.step(1) == Wait(1 + 2 * (1 + 1.2 * 0.5))
+    assert made.step(1) == WaitUntil(1 + 2 * (1 + 1.2 * 0.5))
 
 
 def test_without_a_watch_the_lease_is_looked_at_every_few_seconds() -> None:
     made = candidate(watched=False)
     made.step(0)
     made.saw(lease("other", 5), 0)
-    assert made.step(0) == Wait(3.2)
+    assert made.step(0) == WaitUntil(3.2)
     assert made.step(3.2) == Look()
     made.saw(lease("other", 5), 3.2)
-    assert made.step(14) == Wait(15)
+    assert made.step(14) == WaitUntil(15)
     assert made.step(15) == Look()
     made.saw(lease("other", 5), 15)
     assert isinstance(made.step(15), Write)
@@ -263,7 +263,7 @@ def test_timing_comes_from_the_configuration() -> None:
     assert Timing.of(LeaderElection()) == Timing(15, 10, 2)
     short = LeaderElection(lease_duration="1500ms", renew_deadline="1200ms", retry_period="500ms")
     assert Timing.of(short) == Timing(1.5, 1.2, 0.5)
-    made = Candidate("me", Timing.of(short), lambda: 0.5)
+    made = LeaseCandidate("me", Timing.of(short), lambda: 0.5)
     made.step(0)
     made.saw(None, 0)
     assert made.step(0) == Write(None, "me", 2, 0)

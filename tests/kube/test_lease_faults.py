@@ -11,14 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eventsched.cluster.kube.lease.candidate import (
-    Candidate,
     Lease,
+    LeaseCandidate,
+    LeaseSpec,
     Look,
     Over,
-    Spec,
     Step,
     Timing,
-    Wait,
+    WaitUntil,
     Write,
 )
 
@@ -45,7 +45,7 @@ class World:
         self.order = count()
         self.due: list[tuple[float, int, Any]] = []
         self.candidates = {
-            name: Candidate(name, Timing(), self.random.random) for name in self.names
+            name: LeaseCandidate(name, Timing(), self.random.random) for name in self.names
         }
         self.clocks = {
             name: (self.random.uniform(0.85, 1.15), self.random.uniform(0, 1e6))
@@ -80,7 +80,7 @@ class World:
         if name in self.busy or name in self.paused:
             return
         step = self.candidates[name].step(self.clock(name))
-        if isinstance(step, Wait):
+        if isinstance(step, WaitUntil):
             pause = max(step.until - self.clock(name), 0.0) / self.clocks[name][0]
             self.later(min(pause, 1.0) + 1e-6, lambda: self.move(name))
         elif not isinstance(step, Over):
@@ -118,7 +118,7 @@ class World:
             return None
         if step.over is not None and self.held is not None and step.over.version != self.version:
             return None
-        self.store(Lease({}, Spec(step.holder, step.seconds, EARLIER, str(self.now),
+        self.store(Lease({}, LeaseSpec(step.holder, step.seconds, EARLIER, str(self.now),
                                   step.transitions)))  # fmt: skip
         self.log.append(f"{self.now:.2f} {step.holder}")
         return self.held, True

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from eventsched.cluster.kube.http.api import Answer
+from eventsched.cluster.kube.http.api import HttpAnswer
 from eventsched.cluster.kube.http.refusals import Refusals
 from tests.kube.fakeapi import PODS, refusal
 from tests.kube.watched import run, serving, until
@@ -26,9 +26,9 @@ class Clock:
         return self.now
 
 
-def said(status: int, message: str) -> Answer:
+def said(status: int, message: str) -> HttpAnswer:
     """A Status."""
-    return Answer(status, json.dumps({"kind": "Status", "message": message}).encode())
+    return HttpAnswer(status, json.dumps({"kind": "Status", "message": message}).encode())
 
 
 def test_what_is_forbidden_is_named_with_the_rule_until_it_is_granted() -> None:
@@ -37,7 +37,7 @@ def test_what_is_forbidden_is_named_with_the_rule_until_it_is_granted() -> None:
     assert refusals.forbidden == [
         f"may not {BIND}: {TEXT}; add the rule {RULE} to the scheduler's role"
     ]
-    refusals.saw(BIND, Answer(201, b""))
+    refusals.saw(BIND, HttpAnswer(201, b""))
     assert refusals.forbidden == []
 
 
@@ -63,7 +63,7 @@ def test_what_is_not_asked_for_again_is_not_held_against_anybody() -> None:
         (said(500, "etcdserver: request timed out"), []),
     ],
 )
-def test_what_counts(answer: Answer, expected: list[str]) -> None:
+def test_what_counts(answer: HttpAnswer, expected: list[str]) -> None:
     refusals = Refusals(Clock())
     refusals.saw(BIND, answer)
     assert refusals.forbidden == expected

@@ -15,6 +15,7 @@ from eventsched.cluster.messages import (
     Unknown,
 )
 from eventsched.domain.objects import Container, Pod, PodSpec
+from eventsched.domain.units import SECOND
 from tests.kube.scripted import (
     CONFLICT,
     CUT,
@@ -28,7 +29,6 @@ from tests.kube.scripted import (
 
 UID = "11111111-1111-1111-1111-111111111111"
 POD = "/api/v1/namespaces/default/pods/a"
-SECOND = 1_000_000
 BAD = failure(422, "Invalid", "bad")
 BEFORE = "2026-01-31T12:00:00Z"
 

@@ -86,7 +86,7 @@ def test_finished_pods_are_gone_and_never_come() -> None:
 
             assert [listed(each) for each in first.listings] == [("Pod", 12, ["p1@11"])]
             assert [short(each) for each in watched.told[1:]] == ["gone p1@13"]
-            assert watched.store.shelves["Pod"].seen == {}
+            assert watched.store.stores["Pod"].seen == {}
 
     run(scenario())
 
@@ -110,9 +110,9 @@ def test_changes_that_scheduling_does_not_read_are_no_news() -> None:
 
             # A bind names the resourceVersion of a pod that waits.
             assert [short(each) for each in watched.told[1:]] == ["p1@16"]
-            shelves = watched.store.shelves
-            assert [short(each) for each in shelves["Pod"].seen.values()] == ["p1@16", "p2@17 n1"]
-            assert [short(each) for each in shelves["Node"].seen.values()] == ["n1@15 4"]
+            stores = watched.store.stores
+            assert [short(each) for each in stores["Pod"].seen.values()] == ["p1@16", "p2@17 n1"]
+            assert [short(each) for each in stores["Node"].seen.values()] == ["n1@15 4"]
 
     run(scenario())
 
@@ -147,7 +147,7 @@ def test_a_pod_in_anothers_place_is_another_pod() -> None:
             await watched.caught_up()
 
             assert [short(each) for each in watched.told[1:]] == ["gone p1@12", "p1@13"]
-            assert set(watched.store.shelves["Pod"].seen) == {uid(7)}
+            assert set(watched.store.stores["Pod"].seen) == {uid(7)}
 
     run(scenario())
 

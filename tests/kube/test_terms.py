@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from eventsched.cluster.kube import terms
+from eventsched.cluster.kube.watch import long_lists
 from eventsched.cluster.kube.watch.object_decoding import Decoder
 from eventsched.cluster.kube.watch.resources import POD, RESOURCES
 from eventsched.cluster.translate import manifest
@@ -78,7 +78,7 @@ def test_lists_of_the_usual_shape_are_not_left_to_translate(
         return whole(obj, where, defaults=defaults)
 
     monkeypatch.setattr(manifest, "pod", noting)
-    found = terms.pod(json.dumps(made).encode())
+    found = long_lists.pod(json.dumps(made).encode())
 
     assert left == [set(OTHERS)]
     assert found == whole(made, "", defaults=False)
@@ -119,7 +119,7 @@ def test_what_does_not_fit_is_what_translate_makes_of_it(odd: dict[str, Any]) ->
     made = api_pod({**LISTS, **odd})
     body = json.dumps(made).encode()
 
-    assert outcome(lambda: terms.pod(body)) == outcome(
+    assert outcome(lambda: long_lists.pod(body)) == outcome(
         lambda: manifest.pod(made, "", defaults=False)
     )
 

@@ -193,7 +193,7 @@ def test_a_list_whose_pages_expire_begins_again() -> None:
 
             server.fail("list", PODS, second)
             await watched.follow()
-            assert list(watched.store.shelves["Pod"].seen) == [uid(1), uid(2)]
+            assert list(watched.store.stores["Pod"].seen) == [uid(1), uid(2)]
             assert watched.slept == pytest.approx([1.2])
 
     run(scenario())
@@ -324,7 +324,7 @@ def test_what_cannot_be_read_any_more_outlives_a_list() -> None:
             lost.put_nowait(None)
             await until(lambda: watched.store.progress["Pod"].relists == 1)
 
-            assert set(watched.store.shelves["Pod"].seen) == {uid(1), uid(3)}
+            assert set(watched.store.stores["Pod"].seen) == {uid(1), uid(3)}
             (left,) = watched.store.undecodable
             assert (left.name, left.kept) == ("default/p1", True)
             assert len(watched.named("object_not_readable")) == 1
@@ -402,7 +402,7 @@ def test_a_defect_in_a_reflector_does_not_stay_hidden(monkeypatch: pytest.Monkey
     async def scenario() -> None:
         async with serving(PODS) as (server, watched):
             await watched.follow()
-            monkeypatch.setattr(watched.store.shelves["Pod"], "take", lambda told: 1 / 0)
+            monkeypatch.setattr(watched.store.stores["Pod"], "take", lambda told: 1 / 0)
             server.put(PODS, pod(1))
             with pytest.raises(ZeroDivisionError):
                 await watched.store.broken()

@@ -59,13 +59,13 @@ class Watched:
         """Starts the store and takes its news."""
         await self.store.start()
         listed = await self.store.list_cluster(self.told.append)
-        for each in self.store.shelves.values():
+        for each in self.store.stores.values():
             await until(lambda name=each.resource.type: bool(self.server.watches.get(name)))
         return listed
 
     async def caught_up(self) -> None:
         """Waits until everything that happened is known, with a bookmark for what is quiet."""
-        for name, shelf in self.store.shelves.items():
+        for name, shelf in self.store.stores.items():
             await until(lambda name=name: bool(self.server.watches.get(name)))
             self.server.bookmark(shelf.resource)
             await until(lambda shelf=shelf: shelf.version >= self.server.version)

@@ -14,7 +14,7 @@ from eventsched.domain.records import FORMAT, StreamStarted
 from eventsched.domain.records.stimuli import WORK_BUDGET
 from eventsched.plugins import IN_TREE
 from eventsched.process import service
-from eventsched.process.service import Job
+from eventsched.process.service import ServiceOptions
 from eventsched.process.settings import DatabaseSettings, Settings
 from eventsched.runtime.assembly import assemble
 from eventsched.runtime.leader.limits import Limits
@@ -141,11 +141,11 @@ def test_two_databases_are_one_too_many(given: str, monkeypatch: pytest.MonkeyPa
 # --- what is made of them -------------------------------------------------------------------
 
 
-def job(*arguments: str, config: Path | None = None) -> Job:
+def job(*arguments: str, config: Path | None = None) -> ServiceOptions:
     """What would be run."""
     given = [f"--config={config}"] if config is not None else []
     settings = in_effect(*given, *arguments)
-    return Job(assemble(config), settings, "postgresql://u@h/d", None, ())
+    return ServiceOptions(assemble(config), settings, "postgresql://u@h/d", None, ())
 
 
 def test_all_settings_reach_the_terms(file: Path) -> None:

@@ -8,20 +8,20 @@ from typing import Any
 
 import pytest
 
-from eventsched.cluster.kube.http.api import Answer
+from eventsched.cluster.kube.http.api import HttpAnswer
 from eventsched.cluster.kube.http.refusals import Refusals
-from eventsched.cluster.kube.watch.resource_store import Progress, Undecodable
+from eventsched.cluster.kube.watch.resource_store import UndecodableObject, WatchProgress
 from eventsched.domain.records import PodAdded
 from eventsched.process.replica_status import STALE, LiveStatus, WatchFacts
 from eventsched.runtime.effects.event_outbox import DROPPED, REFUSED
 from eventsched.runtime.leader.catch_up import Standby
-from eventsched.runtime.live.database_health import Reach
+from eventsched.runtime.live.database_health import DatabaseHealth
 from tests.builders import engine_of, make_pod
 from tests.live.stage import Stage, nodes, pods, until
 
 NOW = 1000.0
 WELL = {"start": "", "watches": "", "rights": "", "database": "", "term": ""}
-BAD = Undecodable("Pod", "shop/bad", "effect 'Sometimes', which is not known", 7, kept=False)
+BAD = UndecodableObject("Pod", "shop/bad", "effect 'Sometimes', which is not known", 7, kept=False)
 
 
 @pytest.fixture(autouse=True)
@@ -31,24 +31,24 @@ def _noon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("eventsched.process.replica_status.time", clock)
 
 
-def kube(**watches: Progress) -> Any:
+def kube(**watches: WatchProgress) -> Any:
     """A cluster's side with these watches; of the pods one cannot be read."""
-    shelves = {name: SimpleNamespace(undecodable={}) for name in watches}
-    if "Pod" in shelves:
-        shelves["Pod"].undecodable["uid"] = BAD
-    store = SimpleNamespace(progress=watches, shelves=shelves, undecodable=iter([BAD]))
+    stores = {name: SimpleNamespace(undecodable={}) for name in watches}
+    if "Pod" in stores:
+        stores["Pod"].undecodable["uid"] = BAD
+    store = SimpleNamespace(progress=watches, stores=stores, undecodable=iter([BAD]))
     return SimpleNamespace(store=store, calls=SimpleNamespace(refusals=Refusals(lambda: NOW)))
 
 
-def live(silence: float = 1.0) -> Progress:
+def live(silence: float = 1.0) -> WatchProgress:
     """A watch that said something so many seconds ago."""
-    return Progress(lines=12, relists=2, reconnects=3, last_line=NOW - silence, problem="")
+    return WatchProgress(lines=12, relists=2, reconnects=3, last_line=NOW - silence, problem="")
 
 
 def replica(**parts: Any) -> Any:
     """A replica with these parts, following at the beginning of a stream."""
     fresh = {
-        "driver": None, "ledger": None, "follower": None, "counts": Counter(),
+        "driver": None, "database": None, "follower": None, "counts": Counter(),
         "standby": Standby(lambda: engine_of(), "s"),
     }  # fmt: skip
     return SimpleNamespace(**{**fresh, **parts})
@@ -56,10 +56,10 @@ def replica(**parts: Any) -> Any:
 
 def follower(*, caught_up: bool = True, lag: int = 0) -> Any:
     """Who follows in epoch 4."""
-    return SimpleNamespace(reach=Reach(), caught_up=caught_up, lag=lag, epoch=4)
+    return SimpleNamespace(reach=DatabaseHealth(), caught_up=caught_up, lag=lag, epoch=4)
 
 
-def running(part: Any, **watches: Progress) -> LiveStatus:
+def running(part: Any, **watches: WatchProgress) -> LiveStatus:
     """The facts of a process that has started."""
     status = LiveStatus("eventsched")
     status.kube = kube(**(watches or {"Pod": live()}))
@@ -92,7 +92,7 @@ def test_a_process_that_has_just_started() -> None:
 
 def test_watches_that_are_broken_come_before_those_that_are_silent() -> None:
     """Some are named, the others counted."""
-    broken = {f"R{number}": Progress(problem=f"broken {number}") for number in range(5)}
+    broken = {f"R{number}": WatchProgress(problem=f"broken {number}") for number in range(5)}
     status = running(replica(follower=follower()), Pod=live(STALE + 5), Node=live(STALE))
     assert status.readiness == {**WELL, "watches": "Pod: nothing heard for 185 s"}
     status = running(replica(follower=follower()), Pod=live(STALE + 5), **broken)
@@ -107,7 +107,7 @@ def test_a_right_that_is_missing() -> None:
     status = running(replica(follower=follower()))
     assert status.kube is not None
     message = b'cannot create resource \\"pods/binding\\" in API group \\"\\"'
-    refused = Answer(403, b'{"kind": "Status", "message": "%s"}' % message)
+    refused = HttpAnswer(403, b'{"kind": "Status", "message": "%s"}' % message)
     status.kube.calls.refusals.saw("create pods/binding", refused)
     assert status.readiness == {
         **WELL,
@@ -119,14 +119,14 @@ def test_a_right_that_is_missing() -> None:
 
 def test_a_database_that_is_away() -> None:
     """To a standby the log that it reads, to a leader the one that it writes."""
-    lost = Reach(lambda: NOW)
+    lost = DatabaseHealth(lambda: NOW)
     lost.missed("connection refused")
     words = "away for 0 s: connection refused"
     standby, leading = follower(), SimpleNamespace(reach=lost)
     standby.reach = lost
     assert running(replica(follower=standby)).readiness == {**WELL, "database": words}
     driver = SimpleNamespace(leader=SimpleNamespace(leading=True))
-    there = replica(follower=follower(), ledger=leading, driver=driver)
+    there = replica(follower=follower(), database=leading, driver=driver)
     assert running(there).readiness == {**WELL, "database": words}
 
 
@@ -149,7 +149,7 @@ def test_where_a_term_is() -> None:
 
 
 def test_watches_and_what_cannot_be_read() -> None:
-    status = running(replica(), Pod=live(2.5), Node=Progress())
+    status = running(replica(), Pod=live(2.5), Node=WatchProgress())
     assert status.watches == {
         "Pod": WatchFacts(12, 2, 3, 2.5, 1),
         "Node": WatchFacts(0, 0, 0, 0.0, 0),

@@ -9,11 +9,11 @@ from eventsched.cli.main import main
 from eventsched.domain import records
 from eventsched.domain.objects import Pod, Taint
 from eventsched.domain.records import FORMAT, Stimulus
+from eventsched.domain.records.logged import Logged
 from eventsched.domain.records.verdicts import IGNORED
 from eventsched.eventlog.port import Batch, Stored
 from eventsched.eventlog.postgres.writer import PostgresEventLog
 from eventsched.scheduling.framework import DependsOn, Normalization, Status, Wait
-from eventsched.scheduling.queueing.engine_step import Logged
 from tests.builders import SECOND, engine_with, make_node, make_pod
 
 TIGHT, ODD = "tight", "odd"

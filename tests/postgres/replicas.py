@@ -4,14 +4,14 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
+from eventsched.domain.records.logged import Logged
 from eventsched.eventlog.postgres.reader import Reader
 from eventsched.plugins.node_resources_fit import NodeResourcesFit
 from eventsched.runtime.leader.leader import Leader
 from eventsched.runtime.leader.limits import Limits
 from eventsched.runtime.live.clock import Clock
 from eventsched.runtime.live.ports import Silence
-from eventsched.runtime.live.replica import Plan, Replica
-from eventsched.scheduling.queueing.engine_step import Logged
+from eventsched.runtime.live.replica import Replica, ReplicaPlan
 from tests.builders import engine_of
 from tests.faults.cluster import OPENING
 from tests.live.stage import LiveCluster, nodes
@@ -74,7 +74,7 @@ class Scene:
     def __init__(self, address: str, *, wins: bool = True, **more: Any) -> None:
         self.cluster, self.ears, self.booth = LiveCluster(), Ears(), Booth(wins=wins)
         self.cluster.put(*nodes(3))
-        plan = Plan(
+        plan = ReplicaPlan(
             lambda: engine_of(NodeResourcesFit()), OPENING, address, STREAM, "me",
             Limits(records=16, snapshot_every=20), **more,
         )  # fmt: skip

@@ -20,7 +20,7 @@ from eventsched.eventlog.port import Stored
 from eventsched.eventlog.postgres.reader import Reader
 from eventsched.history.replay import stream_replay
 from eventsched.runtime.assembly import assemble
-from eventsched.runtime.simulation.outcome import Report
+from eventsched.runtime.simulation.outcome import SimulationOutcome
 from eventsched.runtime.simulation.simulation import Simulation
 from tests.databases import ROOT
 
@@ -116,7 +116,7 @@ def uninterrupted(load: str, config: Path | None = None) -> tuple[list[Stored], 
         inputs={"generate": str(found)},
     )
     simulation.run()
-    return list(log.read()), lasting(Report.of(simulation, log, 1.0).as_json())
+    return list(log.read()), lasting(SimulationOutcome.of(simulation, log, 1.0).as_json())
 
 
 def lasting(summary: dict[str, Any]) -> dict[str, Any]:

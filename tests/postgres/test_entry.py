@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from psycopg import pq
 
-from eventsched.eventlog.log_errors import RefusedError, UnavailableError
+from eventsched.eventlog.log_errors import DatabaseRefusedError, UnavailableError
 from eventsched.eventlog.postgres.session import Session
 from eventsched.eventlog.postgres.tail import Tail
 from eventsched.eventlog.schema import migrations
@@ -52,7 +52,7 @@ def is_refused(address: str) -> list[bool]:
             with pytest.raises(UnavailableError) as told:
                 connect()
             assert "wr0ng" not in str(told.value)
-            found.append(isinstance(told.value, RefusedError))
+            found.append(isinstance(told.value, DatabaseRefusedError))
         return found
 
 

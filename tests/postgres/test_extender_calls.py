@@ -9,6 +9,7 @@ from psycopg.rows import dict_row
 
 from eventsched.domain import records
 from eventsched.domain.records import FORMAT, Stimulus
+from eventsched.domain.records.logged import Logged
 from eventsched.eventlog.port import Batch, Stored
 from eventsched.eventlog.postgres.reader import Reader
 from eventsched.eventlog.postgres.writer import PostgresEventLog
@@ -18,7 +19,6 @@ from eventsched.history.explain.stored_evidence import StoredEvidence
 from eventsched.history.replay import stream_replay
 from eventsched.history.verify.verification import verify_database
 from eventsched.scheduling.engine import Engine
-from eventsched.scheduling.queueing.engine_step import Logged
 from tests.builders import added, make_node, make_pod
 from tests.databases import Server, migrate
 from tests.unit.scheduling.test_extenders import answer, engine_of, filtering

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from eventsched.cli.main import main
-from eventsched.eventlog.log_errors import FencedError, RefusedError, UnavailableError
+from eventsched.eventlog.log_errors import DatabaseRefusedError, FencedError, UnavailableError
 from eventsched.eventlog.postgres.grants import grant
 from eventsched.eventlog.postgres.session import Session
 from eventsched.eventlog.postgres.thinning import thin
@@ -318,9 +318,9 @@ def test_a_writer_is_bound_to_its_streams(writers: Writers, capsys: Capture) -> 
     theirs.renew()
     mine.renew()  # two has no grants, and the stream has none
     for stream in ("theirs", "new"):
-        with pytest.raises(RefusedError, match=f"may not write stream {stream}.*db grant"):
+        with pytest.raises(DatabaseRefusedError, match=f"may not write stream {stream}.*db grant"):
             PostgresEventLog(of(two), stream)
-    with pytest.raises(RefusedError, match=f"role {one} may not write stream mine"):
+    with pytest.raises(DatabaseRefusedError, match=f"role {one} may not write stream mine"):
         PostgresEventLog(of(one), "mine")
     PostgresEventLog(of(one), "new").close()
     theirs.close()

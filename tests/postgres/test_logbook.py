@@ -20,12 +20,12 @@ from eventsched.cluster.messages import (
 )
 from eventsched.domain.errors import InputError
 from eventsched.domain.objects import Pod
+from eventsched.domain.records.logged import Logged
 from eventsched.eventlog.log_errors import FencedError
 from eventsched.eventlog.port import Batch, Stored
 from eventsched.eventlog.postgres.reader import Reader
 from eventsched.eventlog.postgres.writer import PostgresEventLog
 from eventsched.runtime.logbook import Logbook
-from eventsched.scheduling.queueing.engine_step import Logged
 from tests.builders import make_node, make_pod
 from tests.desk import OPENING
 

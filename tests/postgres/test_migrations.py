@@ -13,6 +13,7 @@ import pytest
 from psycopg import sql
 
 from eventsched.domain import records
+from eventsched.domain.records.logged import Logged
 from eventsched.eventlog import database
 from eventsched.eventlog.embedded.embedded_server import EmbeddedPostgres
 from eventsched.eventlog.log_errors import UnavailableError
@@ -20,7 +21,6 @@ from eventsched.eventlog.port import Batch, Stored
 from eventsched.eventlog.postgres import reader as reading
 from eventsched.eventlog.postgres.writer import PostgresEventLog
 from eventsched.eventlog.schema import migrations, revisions
-from eventsched.scheduling.queueing.engine_step import Logged
 from tests import releases
 from tests.builders import added, make_node, make_pod
 from tests.databases import ROOT, Server

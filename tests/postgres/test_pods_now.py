@@ -10,6 +10,7 @@ import psycopg
 import pytest
 
 from eventsched.domain import records
+from eventsched.domain.records.logged import Logged
 from eventsched.domain.records.verdicts import Code, Verdict
 from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.eventlog.memory import MemoryEventLog
@@ -19,7 +20,6 @@ from eventsched.eventlog.postgres.writer import PostgresEventLog
 from eventsched.eventlog.schema import migrations
 from eventsched.history.explain.evidence import uid_key
 from eventsched.history.verify.verification import verify_database
-from eventsched.scheduling.queueing.engine_step import Logged
 from tests.builders import added, make_node, make_pod
 from tests.databases import Server, migrate
 from tests.postgres.histories import ODD, odd

@@ -12,9 +12,10 @@ from eventsched.cli.main import main
 from eventsched.cluster.messages import Reported
 from eventsched.domain.errors import UnavailableError
 from eventsched.domain.records import TimePassed
+from eventsched.domain.records.logged import Logged
 from eventsched.eventlog.chain import Head
 from eventsched.eventlog.log_errors import HistoryChangedError
-from eventsched.eventlog.port import Batch, Snapshot, Stored
+from eventsched.eventlog.port import Batch, Stored, StoredSnapshot
 from eventsched.eventlog.postgres.reader import Reader
 from eventsched.eventlog.postgres.session import Session
 from eventsched.eventlog.postgres.tail import Tail
@@ -23,7 +24,6 @@ from eventsched.runtime.effects.event_outbox import REFUSED
 from eventsched.runtime.leader.catch_up import Fold, Standby
 from eventsched.runtime.live.follower import Follower
 from eventsched.runtime.live.worker import Worker
-from eventsched.scheduling.queueing.engine_step import Logged
 from tests.builders import engine_of
 from tests.contract.proxy import Proxy
 from tests.contract.test_eventlog import append
@@ -174,7 +174,7 @@ def test_a_snapshot_is_restored_beside_the_event_loop(
     threads: list[threading.Thread] = []
     restored = Standby.restored
 
-    def watched(self: Standby, snapshot: Snapshot) -> Fold | None:
+    def watched(self: Standby, snapshot: StoredSnapshot) -> Fold | None:
         threads.append(threading.current_thread())
         return restored(self, snapshot)
 
@@ -318,7 +318,9 @@ def test_an_end_does_not_wait_for_ever(proxy: Proxy) -> None:
         proxy.away = True
         proxy.cut()
         scene.cluster.put(*pods(5))
-        await until(lambda: scene.replica.ledger is not None and scene.replica.ledger.reach.trouble)
+        await until(
+            lambda: scene.replica.database is not None and scene.replica.database.reach.trouble
+        )
         scene.replica.plan = replace(scene.replica.plan, grace=0.1)
         scene.replica.end()
         await running

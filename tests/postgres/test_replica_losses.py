@@ -7,7 +7,7 @@ import pytest
 
 from eventsched.cli.main import main
 from eventsched.cluster.messages import Relisted
-from eventsched.eventlog.log_errors import CorruptLogError, RefusedError
+from eventsched.eventlog.log_errors import CorruptLogError, DatabaseRefusedError
 from tests.contract.proxy import Proxy
 from tests.databases import acting_as
 from tests.live.stage import nodes, pods, until
@@ -27,12 +27,14 @@ def test_a_database_that_is_away_is_waited_for(proxy: Proxy) -> None:
         proxy.away = True
         proxy.cut()
         scene.cluster.put(*pods(5))
-        await until(lambda: scene.replica.ledger is not None and scene.replica.ledger.reach.trouble)
+        await until(
+            lambda: scene.replica.database is not None and scene.replica.database.reach.trouble
+        )
         assert scene.bound == 0
         proxy.away = False
         await until(lambda: scene.bound == 5 and scene.settled)
-        assert scene.replica.ledger is not None
-        assert scene.replica.ledger.reach.trouble == ""
+        assert scene.replica.database is not None
+        assert scene.replica.database.reach.trouble == ""
 
     proxy.away = True
     scene = play(proxy.url, story, wins=True)
@@ -78,7 +80,7 @@ def test_a_user_who_is_shut_out_in_a_term(database: str) -> None:
             admin.execute(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = %s", [user]
             )
-        with pytest.raises(RefusedError, match="not permitted to log in"):
+        with pytest.raises(DatabaseRefusedError, match="not permitted to log in"):
             await running
         assert scene.booth.released == 1
 
@@ -122,7 +124,7 @@ def test_a_user_who_may_only_read_is_refused(database: str) -> None:
     """Waiting would not help."""
 
     async def story(_: Scene, running: "asyncio.Task[None]") -> None:
-        with pytest.raises(RefusedError, match="GRANT eventsched_writer"):
+        with pytest.raises(DatabaseRefusedError, match="GRANT eventsched_writer"):
             await running
 
     play(acting_as(database, "eventsched_reader"), story)

@@ -8,14 +8,14 @@ import psycopg
 import pytest
 
 from eventsched.domain.records import MemoryChanged, MemoryForgotten, Record, StreamStarted
+from eventsched.domain.records.logged import Logged
 from eventsched.eventlog import chain, database
 from eventsched.eventlog.chain import Head, SealedBatch, Term
-from eventsched.eventlog.log_errors import FencedError, RefusedError
+from eventsched.eventlog.log_errors import DatabaseRefusedError, FencedError
 from eventsched.eventlog.port import Batch, Stored
 from eventsched.eventlog.postgres import request_table
 from eventsched.eventlog.postgres.session import Session
 from eventsched.eventlog.postgres.tail import Tail
-from eventsched.scheduling.queueing.engine_step import Logged
 from tests.databases import acting_as
 
 STICKY = "FirstScheduledNode"
@@ -113,7 +113,7 @@ def test_who_asked_is_who_connected(stream: str, tail: Tail) -> None:
     assert [each.by for each in tail.requests()] == [user]
     with (
         database.read(stream, None) as reader,
-        pytest.raises(RefusedError) as refused,
+        pytest.raises(DatabaseRefusedError) as refused,
         request_table.inbox(reader, "s") as inbox,
     ):
         inbox.ask_to_forget(STICKY, "default/a")

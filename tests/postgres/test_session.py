@@ -10,25 +10,25 @@ import psycopg
 import pytest
 
 from eventsched.domain.records import PodDeleted
+from eventsched.domain.records.logged import Logged
 from eventsched.eventlog import chain
 from eventsched.eventlog.addresses import NOTICES
 from eventsched.eventlog.chain import Head, SealedBatch, Term
 from eventsched.eventlog.embedded.embedded_server import EmbeddedPostgres
 from eventsched.eventlog.log_errors import (
     ConflictError,
+    DatabaseRefusedError,
     FencedError,
     HistoryChangedError,
-    RefusedError,
     UnavailableError,
     UnknownOutcomeError,
 )
-from eventsched.eventlog.port import Batch, Snapshot, Stored
+from eventsched.eventlog.port import Batch, Stored, StoredSnapshot
 from eventsched.eventlog.postgres.reader import Reader
 from eventsched.eventlog.postgres.session import Session
 from eventsched.eventlog.postgres.tail import Tail
-from eventsched.eventlog.postgres.writer_connection import Link
+from eventsched.eventlog.postgres.writer_connection import WriterConnection
 from eventsched.eventlog.schema import migrations
-from eventsched.scheduling.queueing.engine_step import Logged
 from tests.contract.proxy import Loss, Proxy
 from tests.databases import migrate
 
@@ -59,11 +59,11 @@ def test_a_term_and_its_batches(database: str) -> None:
         session.renew(term)
         second = sealed(term, first.head)
         session.append(second)
-        session.keep(term, Snapshot(3, second.hash, "d", "v", b"b"))
+        session.keep(term, StoredSnapshot(3, second.hash, "d", "v", b"b"))
         assert session.connections == 1
     assert positions(database) == [0, 1, 2]
     found = Reader(database, "s").snapshot()
-    assert found == Snapshot(3, second.hash, "d", "v", b"b")
+    assert found == StoredSnapshot(3, second.hash, "d", "v", b"b")
 
 
 @pytest.mark.parametrize("loss", Loss)
@@ -111,7 +111,7 @@ def test_a_term_that_does_not_begin_in_time(database: str) -> None:
             holder.execute("LOCK eventsched_log.head")
             with pytest.raises(UnavailableError) as told:
                 session.acquire("s", "me")
-        assert not isinstance(told.value, RefusedError)
+        assert not isinstance(told.value, DatabaseRefusedError)
         assert session.acquire("s", "me").term.epoch > 1  # the one given up may have begun
 
 
@@ -119,12 +119,12 @@ def test_a_snapshot_that_is_not_taken_in_time(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is given up, and the connection with it."""
-    monkeypatch.setattr(Link.keep, "__defaults__", (0.2,))
+    monkeypatch.setattr(WriterConnection.keep, "__defaults__", (0.2,))
     with closing(Session(database)) as session:
         term, head, _ = session.acquire("s", "me")
         with psycopg.connect(database) as holder:
             holder.execute("LOCK eventsched_log.snapshot")
-            session.keep(term, Snapshot(0, head.hash, "d", "v", b"b"))
+            session.keep(term, StoredSnapshot(0, head.hash, "d", "v", b"b"))
         with pytest.raises(UnknownOutcomeError):
             session.append(sealed(term, head))
         session.append(sealed(term, head))
@@ -165,8 +165,8 @@ def test_a_database_that_is_away_and_comes_back(proxy: Proxy) -> None:
             session.append(sealed(term, head))
         with pytest.raises(UnavailableError) as told:
             session.renew(term)
-        assert not isinstance(told.value, RefusedError)
-        session.keep(term, Snapshot(0, head.hash, "d", "v", b"b"))
+        assert not isinstance(told.value, DatabaseRefusedError)
+        session.keep(term, StoredSnapshot(0, head.hash, "d", "v", b"b"))
         proxy.away = False
         session.renew(term)
         session.append(sealed(term, head))
@@ -201,7 +201,7 @@ def test_what_waiting_does_not_mend(database: str, address: str) -> None:
     if address == "no schema":
         with psycopg.connect(database, autocommit=True) as admin:
             admin.execute("DROP SCHEMA eventsched_log CASCADE")
-    with closing(Session(made)) as session, pytest.raises(RefusedError) as told:
+    with closing(Session(made)) as session, pytest.raises(DatabaseRefusedError) as told:
         session.acquire("s", "me")
     remedy = "eventsched db upgrade" if address == "no schema" else "mend the address"
     assert remedy in told.value.remedy

@@ -10,7 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from eventsched.eventlog.chain import Head
-from eventsched.eventlog.port import Snapshot
+from eventsched.eventlog.port import StoredSnapshot
 from eventsched.eventlog.postgres.reader import Reader
 from eventsched.eventlog.postgres.session import Session
 from eventsched.eventlog.postgres.tail import Tail
@@ -40,7 +40,9 @@ def test_the_newest_three_are_kept(database: str) -> None:
             batch = sealed(term, head)
             session.append(batch)
             head = batch.head
-            made = Snapshot(head.next, head.hash if number != 3 else bytes(32), "d", "v", b"b")
+            made = StoredSnapshot(
+                head.next, head.hash if number != 3 else bytes(32), "d", "v", b"b"
+            )
             session.keep(term, made)
         assert positions(database) == [3, 4, 5]
         assert head == Head(5, head.hash)
@@ -51,7 +53,7 @@ def test_the_newest_three_are_kept(database: str) -> None:
         assert older is not None
         assert older.position == 3
         assert tail.snapshot(older.position) is None
-        session.keep(term, Snapshot(4, head.hash, "d", "v", b"b"))
+        session.keep(term, StoredSnapshot(4, head.hash, "d", "v", b"b"))
         assert positions(database) == [3, 4], "history was lost: the later ones are not of it"
 
 

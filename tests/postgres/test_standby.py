@@ -9,11 +9,11 @@ import psycopg
 import pytest
 
 from eventsched.domain.records import PodDeleted
+from eventsched.domain.records.logged import Logged
 from eventsched.eventlog.embedded.embedded_server import EmbeddedPostgres
 from eventsched.eventlog.log_errors import UnavailableError
 from eventsched.eventlog.port import Batch, Stored
 from eventsched.eventlog.postgres.writer import PostgresEventLog
-from eventsched.scheduling.queueing.engine_step import Logged
 from tests.databases import migrate
 
 

@@ -8,8 +8,12 @@ import pytest
 
 from eventsched.eventlog import chain
 from eventsched.eventlog.chain import Head
-from eventsched.eventlog.log_errors import CorruptLogError, HistoryChangedError, RefusedError
-from eventsched.eventlog.port import Snapshot
+from eventsched.eventlog.log_errors import (
+    CorruptLogError,
+    DatabaseRefusedError,
+    HistoryChangedError,
+)
+from eventsched.eventlog.port import StoredSnapshot
 from eventsched.eventlog.postgres.tail import Tail
 from eventsched.eventlog.postgres.writer import PostgresEventLog
 from tests.contract.proxy import Proxy
@@ -83,14 +87,14 @@ def test_a_lost_connection_is_made_again(
 def test_a_snapshot_is_a_place_to_begin(tail: Follower, log: PostgresEventLog) -> None:
     """If the chain has it."""
     append(log, batch(0, 2))
-    log.keep(Snapshot(2, log.head_hash, "digest", "1", b"body"))
+    log.keep(StoredSnapshot(2, log.head_hash, "digest", "1", b"body"))
     append(log, batch(2))
     found = tail.snapshot()
     assert found is not None
     assert (found.digest, found.body) == ("digest", b"body")
     tail.place = Head(found.position, found.hash)
     assert tail.read() == [2]
-    log.keep(Snapshot(2, bytes(32), "digest", "1", b"body"))
+    log.keep(StoredSnapshot(2, bytes(32), "digest", "1", b"body"))
     assert tail.snapshot() is None
 
 
@@ -145,5 +149,5 @@ def test_no_schema(database: str, tail: Follower) -> None:
     """Waiting does not mend that."""
     with psycopg.connect(database, autocommit=True) as admin:
         admin.execute("DROP SCHEMA eventsched_log CASCADE")
-    with pytest.raises(RefusedError, match="eventsched db upgrade"):
+    with pytest.raises(DatabaseRefusedError, match="eventsched db upgrade"):
         tail.read()

@@ -13,10 +13,10 @@ from eventsched.cli.main import main
 from eventsched.eventlog.postgres.reader import Reader
 from eventsched.history.export import export
 from eventsched.history.export_reader import FileLog
-from eventsched.history.verified_database import one_moment
 from eventsched.history.verify.verification import Result, verify_database, verify_file
 from eventsched.history.verify.verified_chain import batch_hash
-from eventsched.history.verify.verified_log import Batch
+from eventsched.history.verify.verified_database import one_moment
+from eventsched.history.verify.verified_log import BatchRow
 from tests.databases import Server, migrate
 
 TABLES = ("stream", "head", "epoch", "batch", "detail", "snapshot", "node", "pod", "decision",
@@ -72,12 +72,12 @@ class Stored:
         self._execute("SET search_path = eventsched_log")
         return self.connection.execute(query.encode(), values or None).fetchall()
 
-    def batch(self, at_least: int = 0) -> Batch:
+    def batch(self, at_least: int = 0) -> BatchRow:
         """The first batch from a position on."""
         query = """SELECT first, count, epoch, (extract(epoch FROM written_at) * 1000000)::bigint,
                           convert_to(mark::text, 'UTF8'), hash, convert_to(body::text, 'UTF8')
                    FROM batch WHERE first >= %s ORDER BY first LIMIT 1"""
-        return Batch(*self.rows(query, at_least)[0])
+        return BatchRow(*self.rows(query, at_least)[0])
 
     def decision(self, where: str = "true", skip: int = 0) -> int:
         """The position of some decision."""

@@ -13,8 +13,7 @@ from eventsched.domain import records
 from eventsched.eventlog.port import Batch, Stored
 from eventsched.eventlog.postgres.thinning import thin
 from eventsched.eventlog.postgres.writer import PostgresEventLog
-from eventsched.history import verified_database
-from eventsched.history.verify import verification, verified_vectors
+from eventsched.history.verify import verification, verified_database, verified_vectors
 from eventsched.history.verify.verification import Result, verify_database
 from eventsched.scheduling.queueing.engine_step import Logged
 from tests.builders import make_pod

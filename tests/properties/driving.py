@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from eventsched.domain import records
 from eventsched.domain.objects import Pod
 from eventsched.domain.records import Stimulus
+from eventsched.domain.records.logged import Logged
+from eventsched.domain.units import SECOND
 from eventsched.scheduling.engine import Engine
-from eventsched.scheduling.queueing.engine_step import Logged
 
 from . import strategies
 
-SECOND = 1_000_000
 Operation = tuple[Any, ...]
 
 _index = st.integers(0, 30)

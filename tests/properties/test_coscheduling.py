@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from eventsched.domain import records
 from eventsched.domain.objects import Pod
 from eventsched.domain.records import Outcome, Record
+from eventsched.domain.records.logged import Logged
 from eventsched.plugins.default_binder import DefaultBinder
 from eventsched.plugins.gallery.coscheduling import Coscheduling
 from eventsched.scheduling.engine import Engine
 from eventsched.scheduling.framework import POINTS, points_of
 from eventsched.scheduling.framework.pod_groups import MINIMUM, NAMES, membership
 from eventsched.scheduling.framework.profile import Profile
-from eventsched.scheduling.queueing.engine_step import Logged
 from tests.builders import PROFILE, SECOND, make_node, make_pod
 from tests.gangs import Room
 

@@ -22,13 +22,13 @@ from hypothesis.stateful import (
 )
 
 from eventsched.domain import records
+from eventsched.domain.records.logged import Logged
 from eventsched.domain.records.verdicts import Detail
 from eventsched.eventlog import chain
 from eventsched.eventlog.chain import Head, SealedBatch, Term
 from eventsched.eventlog.log_errors import FencedError, UnknownOutcomeError
-from eventsched.eventlog.port import Batch, Snapshot, Stored
+from eventsched.eventlog.port import Batch, Stored, StoredSnapshot
 from eventsched.eventlog.postgres.writer import PostgresEventLog
-from eventsched.scheduling.queueing.engine_step import Logged
 from tests.databases import Server, migrate, one_server
 from tests.properties.strategies import deterministic
 
@@ -45,7 +45,7 @@ class Model:
     details: dict[int, list[int]] = field(default_factory=dict)
     heads: list[Head] = field(default_factory=list)
     epochs: int = 0
-    snapshot: Snapshot | None = None
+    snapshot: StoredSnapshot | None = None
 
     def take(self, batch: Batch, head: Head) -> None:
         """A batch that is known to be in the log."""
@@ -189,7 +189,7 @@ class LogMachine(RuleBasedStateMachine):
     @rule(body=st.binary(max_size=8))
     def keep_a_snapshot(self, body: bytes) -> None:
         """In place of the one before; or not at all, where we had cut the connection."""
-        snapshot = Snapshot(self.log.head, self.log.head_hash, "d", "v", body)
+        snapshot = StoredSnapshot(self.log.head, self.log.head_hash, "d", "v", body)
         self.log.keep(snapshot)
         found = self.log.reader.snapshot()
         assert found in (snapshot, self.model.snapshot)

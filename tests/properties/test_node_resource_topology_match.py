@@ -17,7 +17,7 @@ from eventsched.plugins.gallery.node_resource_topology_match import (
     NodeResourceTopologyMatch,
     NodeResourceTopologyMatchArgs,
     ScoredResource,
-    ScoringStrategy,
+    TopologyScoringStrategy,
 )
 from eventsched.scheduling.engine import Engine
 from eventsched.scheduling.framework import Cycle
@@ -83,7 +83,8 @@ def engine(strategy: str, period: int) -> tuple[Engine, NodeResourceTopologyMatc
     """One with the nodes, one of which has no NICs; and its plugin."""
     resources = tuple(ScoredResource(name, weight) for name, weight in WEIGHTS.items())
     args = NodeResourceTopologyMatchArgs(
-        scoring_strategy=ScoringStrategy(strategy, resources), cache_resync_period_seconds=period
+        scoring_strategy=TopologyScoringStrategy(strategy, resources),
+        cache_resync_period_seconds=period,
     )
     plugin = NodeResourceTopologyMatch(args)
     made = engine_of(plugin)

@@ -14,6 +14,7 @@ from eventsched.domain.objects import AffinityTerm, Pod, Requirement
 from eventsched.domain.objects.registry import PodDisruptionBudget
 from eventsched.domain.objects.selectors import selects
 from eventsched.domain.records import Outcome, PodDecided, PreemptionDecided
+from eventsched.domain.records.logged import Logged
 from eventsched.domain.records.verdicts import Code, Detail
 from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.eventlog.port import whole
@@ -22,7 +23,6 @@ from eventsched.scheduling.config.pluginargs import DefaultPreemptionArgs
 from eventsched.scheduling.cycle.equivalence import PASSES
 from eventsched.scheduling.cycle.judgement import Judgement
 from eventsched.scheduling.preemption.preemption_recording import window_of
-from eventsched.scheduling.queueing.engine_step import Logged
 from tests.builders import GIB, SECOND, engine_with, make_node, make_pod
 from tests.displacing import APPS, budget
 
@@ -225,7 +225,7 @@ class Driver:
         )  # fmt: skip
 
     def attempts(self) -> None:
-        while (uid := self.engine._ledger.queue.head()) is not None:
+        while (uid := self.engine._step.queue.head()) is not None:
             state = self.engine.state
             naive = Naive(state, state.pods[uid].pod)
             expected = naive.candidates()

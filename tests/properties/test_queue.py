@@ -16,6 +16,8 @@ from eventsched.domain import records
 from eventsched.domain.nodes.node_views import NodeView
 from eventsched.domain.objects import CPU, PODS, Container, Node, Pod, PodSpec
 from eventsched.domain.records import Outcome, PodDecided, PodQueued, Queue
+from eventsched.domain.records.logged import Logged
+from eventsched.domain.units import SECOND
 from eventsched.plugins.default_binder import DefaultBinder
 from eventsched.plugins.node_resources_fit import NodeResourcesFit
 from eventsched.plugins.priority_sort import PrioritySort
@@ -23,12 +25,10 @@ from eventsched.plugins.scheduling_gates import SchedulingGates
 from eventsched.scheduling.engine import Engine
 from eventsched.scheduling.framework import Cycle, Status
 from eventsched.scheduling.framework.profile import Profile
-from eventsched.scheduling.queueing.engine_step import Logged
 from eventsched.scheduling.queueing.queue import Backoff
 
 from .strategies import deterministic
 
-SECOND = 1_000_000
 INITIAL, LONGEST, FLUSH = 1 * SECOND, 10 * SECOND, 300 * SECOND
 FIT = "NodeResourcesFit"
 

@@ -17,8 +17,8 @@ from eventsched.domain import records
 from eventsched.domain.nodes.node_views import NodeView, PodStep, TrialView
 from eventsched.domain.objects import Pod, PodVolume, registry
 from eventsched.domain.objects.registry import PersistentVolume
+from eventsched.domain.records.logged import Logged
 from eventsched.scheduling.framework import Code, Cycle
-from eventsched.scheduling.queueing.engine_step import Logged
 
 from . import naive_binding
 from . import naive_volumes as naive

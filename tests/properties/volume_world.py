@@ -22,6 +22,7 @@ from eventsched.domain.objects.registry import (
     VolumeAttachment,
 )
 from eventsched.domain.records import Stimulus
+from eventsched.domain.records.logged import Logged
 from eventsched.domain.records.object_writes import BindVolume, SelectNode, Write
 from eventsched.plugins.node_volume_limits import NodeVolumeLimits
 from eventsched.plugins.volume_binding import VolumeBinding
@@ -29,7 +30,6 @@ from eventsched.plugins.volume_restrictions import VolumeRestrictions
 from eventsched.plugins.volume_zone import VolumeZone
 from eventsched.scheduling.config.pluginargs import VolumeBindingArgs
 from eventsched.scheduling.engine import Engine
-from eventsched.scheduling.queueing.engine_step import Logged
 from tests.builders import engine_of, make_node
 
 from . import naive_volumes as naive

@@ -12,7 +12,7 @@ from eventsched.web.authorization import (
     ACCESS_REVIEW,
     ANONYMOUS,
     TOKEN_REVIEW,
-    RefusedError,
+    RequestRefusedError,
     Reviews,
     User,
     bearer,
@@ -50,7 +50,7 @@ def outcome(reviews: Reviews, header: str, verb: str = "get", path: str = "/metr
     """The user who was let in, or status and words of the refusal."""
     try:
         return asyncio.run(reviews.check(header, verb, path)).username
-    except RefusedError as refused:
+    except RequestRefusedError as refused:
         return int(refused.status), refused.message
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from eventsched.web import health
-from eventsched.web.health import Answer
+from eventsched.web.health import HealthAnswer
 from tests.web.facts import Facts
 
 WELL = {"ping": "", "database": ""}
@@ -13,24 +13,24 @@ AWAY = {"ping": "", "database": "away for 3 s", "watches": "Pod: not listed yet"
 @pytest.mark.parametrize(
     ("checks", "verbose", "exclude", "expected"),
     [
-        (WELL, False, [], Answer(200, "ok")),
-        (WELL, True, [], Answer(200, "[+]ping ok\n[+]database ok\nreadyz check passed\n")),
+        (WELL, False, [], HealthAnswer(200, "ok")),
+        (WELL, True, [], HealthAnswer(200, "[+]ping ok\n[+]database ok\nreadyz check passed\n")),
         (
             AWAY,
             False,
             [],
-            Answer(
+            HealthAnswer(
                 500,
                 "[+]ping ok\n[-]database failed: away for 3 s\n"
                 "[-]watches failed: Pod: not listed yet\nreadyz check failed\n",
             ),
         ),
-        (AWAY, False, ["database", "watches"], Answer(200, "ok")),
+        (AWAY, False, ["database", "watches"], HealthAnswer(200, "ok")),
         (
             WELL,
             True,
             ["ping", "nothing"],
-            Answer(
+            HealthAnswer(
                 200,
                 "[+]ping excluded: ok\n[+]database ok\nwarn: some health checks cannot be "
                 'excluded: no matches for "nothing"\nreadyz check passed\n',
@@ -39,7 +39,7 @@ AWAY = {"ping": "", "database": "away for 3 s", "watches": "Pod: not listed yet"
     ],
 )
 def test_all_checks_together(
-    checks: dict[str, str], verbose: bool, exclude: list[str], expected: Answer
+    checks: dict[str, str], verbose: bool, exclude: list[str], expected: HealthAnswer
 ) -> None:
     assert health.answer("readyz", checks, verbose=verbose, exclude=exclude) == expected
 
@@ -47,12 +47,12 @@ def test_all_checks_together(
 @pytest.mark.parametrize(
     ("check", "expected"),
     [
-        ("ping", Answer(200, "ok")),
-        ("database", Answer(500, "internal server error: away for 3 s\n")),
-        ("other", Answer(404, "the checks are ping, database, watches\n")),
+        ("ping", HealthAnswer(200, "ok")),
+        ("database", HealthAnswer(500, "internal server error: away for 3 s\n")),
+        ("other", HealthAnswer(404, "the checks are ping, database, watches\n")),
     ],
 )
-def test_one_check_alone(check: str, expected: Answer) -> None:
+def test_one_check_alone(check: str, expected: HealthAnswer) -> None:
     assert health.single(AWAY, check) == expected
 
 

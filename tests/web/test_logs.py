@@ -13,9 +13,9 @@ import structlog
 from eventsched.domain import records
 from eventsched.domain.errors import InputError
 from eventsched.domain.records import Outcome, Queue, Record
+from eventsched.domain.records.logged import Logged
 from eventsched.logs import masking, output
-from eventsched.logs.narration import Line, Narrator
-from eventsched.scheduling.queueing.engine_step import Logged
+from eventsched.logs.narration import LogLine, Narrator
 from tests.builders import SECOND, make_node, make_pod
 
 JWT = "eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiJrdWJlIn0.c2lnbmF0dXJl"
@@ -251,43 +251,45 @@ def test_what_is_told_of_records() -> None:
     s = {"stream": "s"}
     attempt = {"outcome": "unschedulable", "profile": "default-scheduler"}
     assert list(narrator().lines(told, with_debug=False)) == [
-        Line("info", "StreamStarted", {**s, "seq": 0, "engine": "0.1.0", "format": 1, "seed": "x"}),
-        Line("info", "TermBegan", {**s, "seq": 1, "epoch": 2}),
-        Line(
+        LogLine("info", "StreamStarted", {**s, "seq": 0, "engine": "0.1.0", "format": 1,
+                                          "seed": "x"}),
+        LogLine("info", "TermBegan", {**s, "seq": 1, "epoch": 2}),
+        LogLine(
             "info", "Scheduled", {**s, "seq": 4, "pod": "default/p1", "node": "n1", "attempt": 1}
         ),
-        Line(
+        LogLine(
             "info",
             "FailedScheduling",
             {**s, "seq": 5, "pod": "default/p2", "attempt": 3, **attempt, "message": "0/1 …"},
         ),
-        Line(
+        LogLine(
             "warning",
             "FailedScheduling",
             {**s, "seq": 6, "pod": "gone", "attempt": 1, **attempt, "outcome": "error",
              "plugin": "X", "message": "oh"},
         ),
-        Line(
+        LogLine(
             "info",
             "Preempting",
             {**s, "seq": 7, "pod": "default/p2", "attempt": 3, "node": "n1",
              "victims": ["default/p1", "gone"]},
         ),
-        Line("info", "Preempted", {**s, "seq": 8, "pod": "default/p1"}),
-        Line("warning", "EvictionFailed", {**s, "seq": 9, "pod": "default/p1", "message": "no"}),
-        Line(
+        LogLine("info", "Preempted", {**s, "seq": 8, "pod": "default/p1"}),
+        LogLine("warning", "EvictionFailed", {**s, "seq": 9, "pod": "default/p1", "message": "no"}),
+        LogLine(
             "warning",
             "BindFailed",
             {**s, "seq": 10, "pod": "default/p2", "node": "n1", "message": "conflict"},
         ),
-        Line(
+        LogLine(
             "warning",
             "BindVoided",
             {**s, "seq": 11, "pod": "default/p2", "node": "n1", "attempt": 3, "reason": "full"},
         ),
-        Line("warning", "HistoryLost", {**s, "seq": 12, "timeline": "2"}),
-        Line("info", "WatchRelisted", {**s, "seq": 13, "resource": "Pod", "since": 5, "upto": 9}),
-        Line(
+        LogLine("warning", "HistoryLost", {**s, "seq": 12, "timeline": "2"}),
+        LogLine("info", "WatchRelisted", {**s, "seq": 13, "resource": "Pod", "since": 5,
+                                          "upto": 9}),
+        LogLine(
             "warning",
             "NodeOvercommitted",
             {**s, "seq": 14, "node": "n1", "by": "default/p2", "resources": ["a", "cpu"]},
@@ -304,14 +306,14 @@ def test_all_else_is_told_at_debug() -> None:
     )
     s = {"stream": "s"}
     assert list(narrator().lines(told, with_debug=True)) == [
-        Line("debug", "NodeAdded", {**s, "seq": 0, "node": "n1"}),
-        Line("debug", "PodAdded", {**s, "seq": 1, "pod": "default/p1"}),
-        Line(
+        LogLine("debug", "NodeAdded", {**s, "seq": 0, "node": "n1"}),
+        LogLine("debug", "PodAdded", {**s, "seq": 1, "pod": "default/p1"}),
+        LogLine(
             "debug",
             "PodQueued",
             {**s, "seq": 2, "pod": "default/p1", "queue": "active", "cause": "PodAdd"},
         ),
-        Line("debug", "TimePassed", {**s, "seq": 3}),
+        LogLine("debug", "TimePassed", {**s, "seq": 3}),
     ]
     assert list(narrator().lines(told, with_debug=False)) == []
 

@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from eventsched.domain import records
 from eventsched.domain.records import Outcome, Queue, Record
-from eventsched.scheduling.queueing.engine_step import Logged
+from eventsched.domain.records.logged import Logged
 from eventsched.web.metrics import Metrics
 from tests.builders import SECOND, make_pod
 from tests.web.facts import Facts, WatchFacts

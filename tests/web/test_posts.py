@@ -10,7 +10,7 @@ import pytest
 from eventsched.web.http import listener, posts
 from eventsched.web.http.descriptors import MOST
 from eventsched.web.http.https_server import Options, answering
-from eventsched.web.http.posts import Answer, Asked
+from eventsched.web.http.posts import PostAnswer, PostedRequest
 
 
 class Server:
@@ -18,17 +18,17 @@ class Server:
 
     def __init__(self, port: int) -> None:
         self.port = port
-        self.asked: list[Asked] = []
+        self.asked: list[PostedRequest] = []
         self.held = asyncio.Event()
         self.held.set()
 
-    async def answer(self, asked: Asked) -> Answer:
+    async def answer(self, asked: PostedRequest) -> PostAnswer:
         self.asked.append(asked)
         await self.held.wait()
         if asked.path == "/defect":
             raise RuntimeError("oh")
         last = asked.path == "/last"
-        return Answer(HTTPStatus.OK, asked.body, is_json=True, last=last)
+        return PostAnswer(HTTPStatus.OK, asked.body, is_json=True, last=last)
 
     async def say(self, *parts: bytes) -> bytes:
         """What comes back for what is sent on one connection, until the server ends it."""
@@ -80,12 +80,12 @@ def test_a_connection_is_kept() -> None:
 
 
 def test_a_request_without_a_body() -> None:
-    async def story() -> list[Asked]:
+    async def story() -> list[PostedRequest]:
         async with served() as server:
             await server.say(b"GET /last HTTP/1.1\r\nHost: h\r\n\r\n")
             return server.asked
 
-    assert asyncio.run(story()) == [Asked("GET", "/last", b"")]
+    assert asyncio.run(story()) == [PostedRequest("GET", "/last", b"")]
 
 
 @pytest.mark.parametrize(

@@ -5,13 +5,13 @@ from typing import Any
 
 from eventsched.cli.output.tables import table
 from eventsched.history.explain.record_text import CRITERIA
-from eventsched.runtime.queries.placement_query import Answer, Ranked, Refused, Room
+from eventsched.runtime.queries.placement_query import PlacementAnswer, Ranked, Refused, Room
 
 FEW = 10
 """Nodes that are shown where not all are asked for."""
 
 
-def answer_text(answer: Answer, *, wide: bool = False, node: str = "") -> str:
+def answer_text(answer: PlacementAnswer, *, wide: bool = False, node: str = "") -> str:
     """Where the pod would go, how the nodes compare, and why not the others. ``wide`` shows all
     nodes; ``node`` names one that is shown whatever its rank."""
     lines = [_verdict(answer)]
@@ -46,7 +46,7 @@ def answer_text(answer: Answer, *, wide: bool = False, node: str = "") -> str:
     return "\n".join(lines)
 
 
-def _verdict(answer: Answer) -> str:
+def _verdict(answer: PlacementAnswer) -> str:
     best, would = answer.best, f"{answer.pod} would"
     if answer.assigned:
         would = f"{answer.pod} is assigned to {answer.assigned} already; anew it would"
@@ -83,7 +83,7 @@ def _such(refused: Refused, node: str, wide: bool) -> str:
     return ", ".join(names) + (f" and {more} more" if more else "")
 
 
-def answer_json(answer: Answer) -> dict[str, Any]:
+def answer_json(answer: PlacementAnswer) -> dict[str, Any]:
     """The object that ``evaluate --pod … -o json`` prints."""
     return {
         "pod": answer.pod,

@@ -7,17 +7,17 @@ from eventsched.cli.output.tables import filled, table
 from eventsched.cli.output.time_format import iso, moment, zone
 from eventsched.domain.records import Outcome, PodDecided, PodQueued, Queue
 from eventsched.history.explain.explanation import (
-    Attempt,
+    ExplainedAttempt,
     Explanation,
     NodeAnswer,
+    NodeRefusals,
     NodeScore,
-    Refusal,
     Step,
 )
 from eventsched.history.explain.folding import Folded, folded
-from eventsched.history.explain.preemption_explanation import Displacement
+from eventsched.history.explain.preemption_explanation import PreemptionExplanation
 from eventsched.history.explain.record_text import CRITERIA
-from eventsched.history.explain.sample_ages import Measured
+from eventsched.history.explain.sample_ages import SampleAge
 from eventsched.history.explain.waits import Waited, waits
 
 
@@ -68,7 +68,7 @@ def _step(step: Step) -> str:
     return text
 
 
-def _why_there(attempt: Attempt) -> list[str]:
+def _why_there(attempt: ExplainedAttempt) -> list[str]:
     decided = attempt.decided
     if not attempt.compared:
         return []
@@ -88,7 +88,7 @@ def _why_there(attempt: Attempt) -> list[str]:
     return lines
 
 
-def _waits(explained: Explanation, attempt: Attempt) -> list[str]:
+def _waits(explained: Explanation, attempt: ExplainedAttempt) -> list[str]:
     found = waits(explained.steps, attempt.position)
     if not found:
         return []
@@ -105,7 +105,7 @@ def _lasted(wait: Waited) -> str:
     return f"{wait.seconds:.3f}s{given_up}"
 
 
-def _who_had_to_go(found: Displacement) -> list[str]:
+def _who_had_to_go(found: PreemptionExplanation) -> list[str]:
     decided = found.decided
     lines = ["", f"Who has to leave {decided.node} for it:"]
     fates = zip(found.victims, found.outcomes, strict=True)
@@ -147,7 +147,7 @@ def _scores(compared: tuple[NodeScore, ...]) -> str:
     return table(header[:1], rows, header[1:])
 
 
-def _why_not(attempt: Attempt, width: int) -> list[str]:
+def _why_not(attempt: ExplainedAttempt, width: int) -> list[str]:
     number = attempt.decided.attempt
     if attempt.asked is not None:
         return ["", *_answer(attempt.asked, attempt)]
@@ -162,7 +162,7 @@ def _why_not(attempt: Attempt, width: int) -> list[str]:
     return ["", f"Why not {others}:", table(header, rows, width=width)]
 
 
-def _answer(asked: NodeAnswer, attempt: Attempt) -> list[str]:
+def _answer(asked: NodeAnswer, attempt: ExplainedAttempt) -> list[str]:
     number = attempt.decided.attempt
     if asked.refusal is not None:
         refused = asked.refusal
@@ -181,12 +181,12 @@ def _answer(asked: NodeAnswer, attempt: Attempt) -> list[str]:
     return [f"{text}, {behind} {attempt.decided.node}", _scores((attempt.compared[0], score))]
 
 
-def _refuser(refusal: Refusal) -> str:
+def _refuser(refusal: NodeRefusals) -> str:
     """Who refused: a plugin, PreFilter as a whole, or nobody ("") where the search had ended."""
     return refusal.plugin or ("PreFilter" if refusal.code == "Excluded" else "")
 
 
-def _named(refusal: Refusal) -> str:
+def _named(refusal: NodeRefusals) -> str:
     if not refusal.examples:
         return ""
     more = refusal.nodes - len(refusal.examples)
@@ -250,7 +250,7 @@ def _move(step: Step) -> dict[str, Any]:
     }
 
 
-def _attempt(attempt: Attempt) -> dict[str, Any]:
+def _attempt(attempt: ExplainedAttempt) -> dict[str, Any]:
     decided = attempt.decided
     placed = decided.row >= 0
     return {
@@ -289,7 +289,7 @@ def _wait(wait: Waited) -> dict[str, Any]:
     }
 
 
-def _refusal(refusal: Refusal) -> dict[str, Any]:
+def _refusal(refusal: NodeRefusals) -> dict[str, Any]:
     return {
         "plugin": refusal.plugin or None,
         "code": refusal.code,
@@ -308,7 +308,7 @@ def _score(score: NodeScore) -> dict[str, Any]:
     }
 
 
-def _samples(held: Measured) -> dict[str, Any]:
+def _samples(held: SampleAge) -> dict[str, Any]:
     return {
         "source": held.source,
         "seq": held.position,
@@ -317,7 +317,7 @@ def _samples(held: Measured) -> dict[str, Any]:
     }
 
 
-def _displacement(found: Displacement) -> dict[str, Any]:
+def _displacement(found: PreemptionExplanation) -> dict[str, Any]:
     decided = found.decided
     return {
         "seq": found.position,

@@ -6,7 +6,7 @@ import time
 
 from eventsched.cli.output.tables import duration
 from eventsched.domain.records import Queue
-from eventsched.runtime.simulation.run_counters import Tally
+from eventsched.runtime.simulation.run_counters import RunCounters
 
 EVERY = 0.2
 """Seconds between two updates on a terminal."""
@@ -14,7 +14,7 @@ SELDOM = 2.0
 """Seconds between two lines elsewhere."""
 
 
-class Progress:
+class ProgressLine:
     """Called for every step; writes a few times a second."""
 
     def __init__(self, total: int) -> None:
@@ -25,7 +25,7 @@ class Progress:
         self._next = self._started + self._every
         self._width = 0
 
-    def __call__(self, tally: Tally) -> None:
+    def __call__(self, tally: RunCounters) -> None:
         """Says how it goes, when it is time to."""
         now = time.monotonic()
         if now < self._next:
@@ -39,7 +39,7 @@ class Progress:
             self._write("")
             sys.stderr.write("\r")
 
-    def line(self, tally: Tally, elapsed: float) -> str:
+    def line(self, tally: RunCounters, elapsed: float) -> str:
         """What is shown after so many seconds."""
         rate = tally.decided / elapsed if elapsed > 0 else 0.0
         share = min(1.0, tally.decided / self._total) if self._total else 1.0

@@ -1,13 +1,13 @@
 """A simulation's report for people."""
 
 from eventsched.cli.output.tables import counted, duration, table
-from eventsched.runtime.simulation.outcome import Report
+from eventsched.runtime.simulation.outcome import SimulationOutcome
 
 SHOWN = 8
 """Reasons shown; the rest are counted."""
 
 
-def summary_text(report: Report) -> str:
+def summary_text(report: SimulationOutcome) -> str:
     """What was decided, what waits and why, how full the cluster was."""
     lines = [
         f"{report.placed} of {counted(report.pods, 'pod')} placed on "

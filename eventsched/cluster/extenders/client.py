@@ -14,9 +14,9 @@ from eventsched.cluster.extenders import extender_tls, wire_format
 from eventsched.cluster.messages import BindPod, CallExtender, ExtenderReply
 from eventsched.cluster.transports import Connector, connect_failure
 from eventsched.domain.records.extender_questions import BIND, FILTER, PREEMPT, PRIORITIZE
-from eventsched.scheduling.config.decoding import nanoseconds
+from eventsched.domain.units import nanoseconds
 from eventsched.scheduling.config.extenders import in_order, problems
-from eventsched.scheduling.config.sections import Extender
+from eventsched.scheduling.config.sections import ExtenderSection
 
 TIMEOUT = 5.0
 """Seconds where httpTimeout says nothing (upstream: DefaultExtenderTimeout)."""
@@ -52,7 +52,9 @@ class FailedError(Exception):
 class Extenders:
     """All extenders of a configuration. To be made and closed inside one running event loop."""
 
-    def __init__(self, configured: Sequence[Extender], objects: Objects, source: str) -> None:
+    def __init__(
+        self, configured: Sequence[ExtenderSection], objects: Objects, source: str
+    ) -> None:
         """``source`` is the configuration's name, for messages. Raises InputError for an extender
         that can never be asked."""
         for problem in problems(configured):
@@ -119,7 +121,7 @@ class Extenders:
 class _Server:
     """One extender."""
 
-    def __init__(self, configured: Extender, where: str) -> None:
+    def __init__(self, configured: ExtenderSection, where: str) -> None:
         self.configured = configured
         nanos = nanoseconds(configured.http_timeout)
         self.timeout = nanos / 1e9 if nanos > 0 else TIMEOUT

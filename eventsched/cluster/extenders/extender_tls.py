@@ -10,10 +10,10 @@ import tempfile
 from pathlib import Path
 
 from eventsched.domain.errors import InputError
-from eventsched.scheduling.config.sections import Extender, ExtenderTLS
+from eventsched.scheduling.config.sections import ExtenderSection, ExtenderTLS
 
 
-def context(extender: Extender, where: str) -> ssl.SSLContext | None:
+def context(extender: ExtenderSection, where: str) -> ssl.SSLContext | None:
     """None where nothing is configured: the system's authorities count. Raises InputError for what
     cannot be read or does not fit together; ``where`` is the extender's place in the file."""
     settings = extender.tls_config or ExtenderTLS()

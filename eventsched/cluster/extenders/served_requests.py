@@ -32,7 +32,7 @@ Answer = tuple[int, bytes]
 """The HTTP status, and JSON where it is 200, else words."""
 
 
-class Asked(NamedTuple):
+class ExtenderRequest(NamedTuple):
     """A request. ``pod`` is the pod's JSON; ``nodes`` the names that it is about, with their JSON
     in ``items`` where whole nodes were sent, else as they were sent in ``names``; ``node`` is where
     ``bind`` is to bind it."""
@@ -108,7 +108,7 @@ _preemption, _binding = msgspec.json.Decoder(_Preemption), msgspec.json.Decoder(
 # --- requests -----------------------------------------------------------------------------
 
 
-def asked(verb: str, body: bytes) -> Asked:
+def asked(verb: str, body: bytes) -> ExtenderRequest:
     """What a request says. Raises WrongShapeError, in words for whoever sent it."""
     try:
         return _READ[verb](json_without_nul(body))
@@ -118,16 +118,16 @@ def asked(verb: str, body: bytes) -> Asked:
         raise WrongShapeError(f"the request to {verb} is no JSON: {wrong}") from None
 
 
-def _about_nodes(verb: str, body: bytes) -> Asked:
+def _about_nodes(verb: str, body: bytes) -> ExtenderRequest:
     args = _args.decode(body)
     pod, sent = bytes(args.pod), bytes(args.node_names)
     names = None if sent == b"null" else _names_in(sent)
     uid = _uid(pod)
     if names is not None:
-        return Asked(verb, uid, pod, names, names=sent)
+        return ExtenderRequest(verb, uid, pod, names, names=sent)
     items = [bytes(each) for each in (args.nodes and args.nodes.items) or ()]
     names = [_object.decode(each).metadata.name for each in items]
-    return Asked(verb, uid, pod, names, items)
+    return ExtenderRequest(verb, uid, pod, names, items)
 
 
 @lru_cache(maxsize=2)
@@ -139,7 +139,7 @@ def _names_in(sent: bytes) -> Sequence[str]:
         raise msgspec.ValidationError(f"{wrong} in `$.NodeNames`") from None
 
 
-def _about_candidates(body: bytes) -> Asked:
+def _about_candidates(body: bytes) -> ExtenderRequest:
     args = _preemption.decode(body)
     found = {
         name: Victims(uids=tuple(pod.uid for pod in each.pods or ()), violations=each.violations)
@@ -149,12 +149,12 @@ def _about_candidates(body: bytes) -> Asked:
         uids = tuple(pod.metadata.uid for pod in whole.pods or ())
         found[name] = Victims(uids=uids, violations=whole.violations)
     pod = bytes(args.pod)
-    return Asked(PREEMPT, _uid(pod), pod, sorted(found), candidates=found)
+    return ExtenderRequest(PREEMPT, _uid(pod), pod, sorted(found), candidates=found)
 
 
-def _to_bind(body: bytes) -> Asked:
+def _to_bind(body: bytes) -> ExtenderRequest:
     args = _binding.decode(body)
-    return Asked(BIND, args.uid, node=args.node)
+    return ExtenderRequest(BIND, args.uid, node=args.node)
 
 
 def _uid(pod: bytes) -> str:
@@ -164,7 +164,7 @@ def _uid(pod: bytes) -> str:
     return uid
 
 
-_READ: Mapping[str, Callable[[bytes], Asked]] = {
+_READ: Mapping[str, Callable[[bytes], ExtenderRequest]] = {
     FILTER: lambda body: _about_nodes(FILTER, body),
     PRIORITIZE: lambda body: _about_nodes(PRIORITIZE, body),
     PREEMPT: _about_candidates,
@@ -176,7 +176,10 @@ _READ: Mapping[str, Callable[[bytes], Asked]] = {
 
 
 def answer(
-    asked: Asked, inquired: ExtenderInquired, replied: ExtenderReplied, names: Sequence[str]
+    asked: ExtenderRequest,
+    inquired: ExtenderInquired,
+    replied: ExtenderReplied,
+    names: Sequence[str],
 ) -> Answer:
     """What a reply says to a request, in its form. ``names`` are those of all rows."""
     if asked.verb == BIND:
@@ -198,7 +201,10 @@ _NOBODY: Mapping[str, Any] = {"FailedNodes": {}, "FailedAndUnresolvableNodes": {
 
 
 def _filtered(
-    asked: Asked, inquired: ExtenderInquired, replied: ExtenderReplied, names: Sequence[str]
+    asked: ExtenderRequest,
+    inquired: ExtenderInquired,
+    replied: ExtenderReplied,
+    names: Sequence[str],
 ) -> dict[str, Any]:
     if replied.problem:
         return {"Error": replied.problem}

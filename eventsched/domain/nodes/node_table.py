@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from eventsched.domain.int64 import wrapped
 from eventsched.domain.journal import Journal, Rows
 from eventsched.domain.nodes.host_ports import HostPortUse
-from eventsched.domain.nodes.pod_counts import DomainIndex, PodQuery, Tallies, Tally
+from eventsched.domain.nodes.pod_counts import DomainIndex, PodQuery, RowCounts, Tallies
 from eventsched.domain.nodes.samples import Samples
 from eventsched.domain.nodes.volumes_in_use import VolumeUse
 from eventsched.domain.objects import (
@@ -43,7 +43,7 @@ memory a container that asks for nothing counts with the default (upstream:
 NodeInfo.NonZeroRequested)."""
 
 
-class Vocabulary:
+class DictionaryColumn:
     """A column of hashable values stored as small numbers: a question about a value is answered
     once for each distinct value and then spread over the rows."""
 
@@ -85,7 +85,7 @@ class Vocabulary:
         return self._integers
 
 
-class _Share(NamedTuple):
+class _PodUsage(NamedTuple):
     """What a pod takes of a node. ``load`` is int64[2, resource], what it adds to the books
     REQUESTED and NONZERO; ``other`` is what it requests of resources that have no column. It holds
     while the columns are those of ``made_for``."""
@@ -121,10 +121,13 @@ class NodeTable:
         self._columns = object()
         """Another one whenever there is a new column."""
         self._selections: dict[tuple[str, ...], slice | Rows] = {}
-        self._derived: dict[Hashable, Vocabulary] = {}
+        self._derived: dict[Hashable, DictionaryColumn] = {}
         self._readers: dict[Hashable, Callable[[Node], Hashable]] = {}
         self._label_names: set[str] = set()
-        self._no_label = (Vocabulary([None], self._capacity), Vocabulary([""], self._capacity))
+        self._no_label = (
+            DictionaryColumn([None], self._capacity),
+            DictionaryColumn([""], self._capacity),
+        )
         self._images: dict[str, dict[int, int]] = {}
         self.residents: list[dict[str, Pod]] = []
         """The pods on each row by uid, in the order in which they came."""
@@ -254,14 +257,14 @@ class NodeTable:
             self._selections[resources] = found
         return found
 
-    def _share(self, spec: PodSpec) -> _Share:
+    def _share(self, spec: PodSpec) -> _PodUsage:
         """Kept with the spec, and gone with it."""
-        found: _Share | None = spec.__dict__.get("_share")
+        found: _PodUsage | None = spec.__dict__.get("_share")
         if found is None or found.made_for is not self._columns:
             found = spec.__dict__["_share"] = self._computed_share(spec)
         return found
 
-    def _computed_share(self, spec: PodSpec) -> _Share:
+    def _computed_share(self, spec: PodSpec) -> _PodUsage:
         requests, known = requests_of(spec), self.resource_index
         load = np.zeros((2, len(known)), dtype=np.int64)
         other: Resources = {}
@@ -273,7 +276,7 @@ class NodeTable:
         load[1, known[CPU]] = requests.nonzero_cpu
         load[1, known[MEMORY]] = requests.nonzero_memory
         load[:, known[PODS]] = 1
-        return _Share(self._columns, load, other)
+        return _PodUsage(self._columns, load, other)
 
     def _request_unoffered(self, row: int, amounts: Resources, sign: int) -> None:
         held = self.unoffered.setdefault(row, {})
@@ -298,8 +301,8 @@ class NodeTable:
         self._put_images(row, node)
         self._label_names.update(node.labels)
         self.nodes[row] = node
-        for key, vocabulary in self._derived.items():
-            vocabulary.put(row, self._readers[key](node))
+        for key, dictionary in self._derived.items():
+            dictionary.put(row, self._readers[key](node))
         self.node_journal.touch(row)
 
     def _offer(self, row: int, sign: int) -> None:
@@ -331,8 +334,8 @@ class NodeTable:
         books = np.zeros((capacity, *self.books.shape[1:]), dtype=np.int64)
         books[: len(self.books)] = self.books
         self.books = books
-        for vocabulary in (*self._derived.values(), *self._no_label):
-            vocabulary.ids = wider(vocabulary.ids)
+        for dictionary in (*self._derived.values(), *self._no_label):
+            dictionary.ids = wider(dictionary.ids)
         self.tallies.grow(capacity)
         self._capacity = capacity
 
@@ -349,32 +352,32 @@ class NodeTable:
         """Row → size in bytes, for the nodes that hold the image of that exact name."""
         return self._images.get(name, {})
 
-    def vocabulary(self, key: Hashable, read: Callable[[Node], Hashable]) -> Vocabulary:
+    def dictionary(self, key: Hashable, read: Callable[[Node], Hashable]) -> DictionaryColumn:
         """The derived column ``key`` whose value on each node is ``read(node)``; built at the first
         question and kept up to date from then on."""
         found = self._derived.get(key)
         if found is None:
             values = [read(node) if node is not None else None for node in self.nodes]
-            found = self._derived[key] = Vocabulary(values, self._capacity)
+            found = self._derived[key] = DictionaryColumn(values, self._capacity)
             self._readers[key] = read
         return found
 
-    def count(self, query: PodQuery) -> Tally:
+    def count(self, query: PodQuery) -> RowCounts:
         """How many of the pods on each row a query selects; made at the first question."""
         residents = ((row, pods.values()) for row, pods in enumerate(self.residents) if pods)
         return self.tallies.count(query, residents, self._capacity)
 
-    def label(self, name: str, *, blank: bool = False) -> Vocabulary:
+    def label(self, name: str, *, blank: bool = False) -> DictionaryColumn:
         """The column of a label's values; where a node does not have it None, or with ``blank`` the
         empty text. A label that no node ever had has no column of its own: pods may name any."""
         if name not in self._label_names:
             return self._no_label[blank]
         if blank:
-            return self.vocabulary(("label", name, ""), lambda node: node.labels.get(name, ""))
-        return self.vocabulary(("label", name), lambda node: node.labels.get(name))
+            return self.dictionary(("label", name, ""), lambda node: node.labels.get(name, ""))
+        return self.dictionary(("label", name), lambda node: node.labels.get(name))
 
     def domain_sums(
-        self, key: Hashable, tally: Tally, label: str, eligible: Bools | None = None,
+        self, key: Hashable, tally: RowCounts, label: str, eligible: Bools | None = None,
         *, blank: bool = False,
     ) -> Int64s:  # fmt: skip
         """int64[values of the label]: the tally's sum over the rows of each topology domain, of

@@ -14,8 +14,8 @@ from eventsched.domain.nodes.node_table import (
     ALLOCATABLE,
     NONZERO,
     REQUESTED,
+    DictionaryColumn,
     NodeTable,
-    Vocabulary,
 )
 from eventsched.domain.objects import PODS, HostPort, Node, Pod
 
@@ -174,7 +174,7 @@ class NodeView:
             sizes[list(holders)] = list(holders.values())
         return sizes[self.rows], len(holders)
 
-    def ids(self, column: Vocabulary) -> NDArray[np.intp]:
+    def ids(self, column: DictionaryColumn) -> NDArray[np.intp]:
         """intp[n]: the numbers that stand for the rows' values in a column of the table."""
         return column.ids[: len(self.rows)] if self._whole else column.ids[self.rows]
 
@@ -188,12 +188,12 @@ class NodeView:
         ``key`` names the column ``read`` makes; a node that is gone has the value None."""
         if not len(self.rows):
             return np.zeros(0, dtype=np.int64)
-        return self._table.vocabulary(key, read).answer(self.rows, question)
+        return self._table.dictionary(key, read).answer(self.rows, question)
 
     def integers(self, key: Hashable, read: Callable[[Node], int]) -> Int64s:
         """int64[n]: ``read(node)`` for each node, 0 for one that is gone. Read once for each change
         of a node: for columns that every pod needs whole."""
-        column = self._table.vocabulary(key, read)
+        column = self._table.dictionary(key, read)
         return np.asarray(column.integers[self.ids(column)])
 
     def sampled(self, source: str) -> Floats:

@@ -115,7 +115,7 @@ def owned_terms(pod: Pod) -> Iterator[OwnedTerm]:
             yield from terms_of(pod, role)
 
 
-class Tally:
+class RowCounts:
     """A number for each row, that moves by small steps; and the steps, for those who sum it up.
     ``total`` is the sum of all. Only the rows that are not 0 take room until ``column`` is read."""
 
@@ -189,12 +189,12 @@ class Tallies:
     """All tallies of a table."""
 
     def __init__(self) -> None:
-        self._queries: dict[PodQuery, Tally] = {}
+        self._queries: dict[PodQuery, RowCounts] = {}
         self._query_index: SelectorIndex[PodQuery] = SelectorIndex(lambda query: query.selector)
-        self._owners: dict[OwnedTerm, Tally] = {}
+        self._owners: dict[OwnedTerm, RowCounts] = {}
         self._term_index: SelectorIndex[OwnedTerm] = SelectorIndex(lambda term: term.selector)
         self._terms: dict[tuple[bytes, str], tuple[OwnedTerm, ...]] = {}
-        self._about: dict[Hashable, list[tuple[OwnedTerm, Tally]]] = {}
+        self._about: dict[Hashable, list[tuple[OwnedTerm, RowCounts]]] = {}
         """What ``about`` said, until a term comes or goes."""
         self._kinds: list[tuple[Pod, dict[int, int]]] | None = None
         """The pods on nodes that no query tells apart: one of them, and how many on each row."""
@@ -220,7 +220,7 @@ class Tallies:
     def _own(self, term: OwnedTerm, row: int, sign: int, capacity: int) -> None:
         tally = self._owners.get(term)
         if tally is None:
-            tally = self._owners[term] = Tally(capacity)
+            tally = self._owners[term] = RowCounts(capacity)
         if not tally.total:
             self._term_index.add(term)
             self._about.clear()
@@ -244,7 +244,7 @@ class Tallies:
 
     def count(
         self, query: PodQuery, residents: Iterable[tuple[int, Iterable[Pod]]], capacity: int
-    ) -> Tally:
+    ) -> RowCounts:
         """The tally of a query; ``residents`` (row, its pods) are counted where it is new."""
         found = self._queries.pop(query, None)
         if found is None:
@@ -252,7 +252,7 @@ class Tallies:
             for pod, rows in self._grouped(residents):
                 if query.counts(pod):
                     counted.update(rows)
-            found = Tally(capacity, counted)
+            found = RowCounts(capacity, counted)
             self._query_index.add(query)
             if len(self._queries) >= MOST_QUERIES:
                 oldest = next(iter(self._queries))
@@ -275,7 +275,9 @@ class Tallies:
             self._kinds = list(kinds.values())
         return self._kinds
 
-    def about(self, pod: Pod, namespace_labels: Mapping[str, str]) -> list[tuple[OwnedTerm, Tally]]:
+    def about(
+        self, pod: Pod, namespace_labels: Mapping[str, str]
+    ) -> list[tuple[OwnedTerm, RowCounts]]:
         """The terms of pods on nodes that are about a pod, with how many owners each row has. Not
         to be changed: it is kept for pods that are alike."""
         if not len(self._term_index):
@@ -306,14 +308,14 @@ class DomainSums:
 
     __slots__ = ("_cursor", "_tally", "eligible", "ids", "sums")
 
-    def __init__(self, tally: Tally, ids: NDArray[np.intp], size: int, eligible: Any) -> None:
+    def __init__(self, tally: RowCounts, ids: NDArray[np.intp], size: int, eligible: Any) -> None:
         """``ids``: intp[n], each row's domain; ``size``: how many domains there are; ``eligible``:
         bool[n], or None for all rows."""
         self.sums: Int64s = tally.sums(ids, size, eligible)
         self.ids, self.eligible = ids, eligible
         self._tally, self._cursor = tally, tally.end
 
-    def follows(self, tally: Tally) -> bool:
+    def follows(self, tally: RowCounts) -> bool:
         """Takes in the tally's steps since the last time; False where it is another one, or these
         are forgotten or too many."""
         if tally is not self._tally or tally.end - self._cursor > _FEW:
@@ -335,7 +337,7 @@ class DomainIndex:
         self._kept: dict[Hashable, tuple[int, DomainSums]] = {}
 
     def sums(
-        self, key: Hashable, version: int, tally: Tally, ids: NDArray[np.intp], size: int,
+        self, key: Hashable, version: int, tally: RowCounts, ids: NDArray[np.intp], size: int,
         eligible: NDArray[np.bool_] | None,
     ) -> Int64s:  # fmt: skip
         """int64[size]: the sums of ``key`` (tally, label and eligibility) at a version of the

@@ -125,7 +125,7 @@ def normalized(column: ScoreColumn, raw: NDArray[Any]) -> NDArray[np.int64]:
     return MAX_NODE_SCORE - raw if column.normalization is Normalization.REVERSED else raw
 
 
-class Part(NamedTuple):
+class DeltaPart(NamedTuple):
     """What a delta says of one column: ``values`` (as wide as the column) at ``rows``, int32[n],
     ascending. The others are as they were."""
 
@@ -146,8 +146,8 @@ class Detail(msgspec.Struct, frozen=True):
 
     size: int
     base: int | None
-    codes: Codes | Part | None
-    scores: tuple[Vector | Part | None, ...]
+    codes: Codes | DeltaPart | None
+    scores: tuple[Vector | DeltaPart | None, ...]
     normalized: tuple[NDArray[np.int64] | None, ...] = ()
 
     def expand(self, before: "Detail | None" = None) -> "Detail":
@@ -167,18 +167,18 @@ class Detail(msgspec.Struct, frozen=True):
         return sum(_bytes(column) for column in columns if column is not None)
 
 
-def _bytes(column: Vector | Part) -> int:
-    if isinstance(column, Part):
+def _bytes(column: Vector | DeltaPart) -> int:
+    if isinstance(column, DeltaPart):
         return column.rows.nbytes + column.values.nbytes
     return column.nbytes
 
 
-def _patched(old: Vector | Part | None, size: int, part: Vector | Part | None) -> Vector:
+def _patched(old: Vector | DeltaPart | None, size: int, part: Vector | DeltaPart | None) -> Vector:
     assert isinstance(old, np.ndarray), "a base is whole"
     new = np.zeros(size, dtype=old.dtype)
     new[: len(old)] = old
     if part is not None:
-        assert isinstance(part, Part)
+        assert isinstance(part, DeltaPart)
         new[part.rows] = part.values
     return new
 

@@ -20,7 +20,7 @@ from eventsched.domain.state.pod_state import PodState
 _LONGEST_LOG = 4096
 
 
-class Report:
+class ZoneReport:
     """What is known of a node. ``current`` is the object that holds; ``is_settled`` says that it is
     the newest one and covers the pods that were bound when it came to hold. ``uncovered`` are the
     pods that came since, by uid: True for those that were placed here, False for those of
@@ -45,7 +45,7 @@ class Topologies:
         on_node: Callable[[str], Iterable[PodState]],
     ) -> None:
         self._registry, self._pods, self._on_node = registry, pods, on_node
-        self._reports: dict[str, Report] = {}
+        self._reports: dict[str, ZoneReport] = {}
         self._log: list[str] = []
         self._base = 0
 
@@ -57,7 +57,7 @@ class Topologies:
         report = self._reports.get(newest.name)
         if report is None:
             uncovered = {each.pod.uid: not each.bound for each in self._on_node(newest.name)}
-            report = self._reports[newest.name] = Report(newest, uncovered)
+            report = self._reports[newest.name] = ZoneReport(newest, uncovered)
         elif _settings(report.current) != _settings(newest):
             report.current = newest
         report.is_settled = False
@@ -82,7 +82,7 @@ class Topologies:
         if state.home in self._reports:
             self._settle(state.home)
 
-    def put_back(self, name: str, report: Report) -> None:
+    def put_back(self, name: str, report: ZoneReport) -> None:
         """Takes in a report from a snapshot."""
         self._reports[name] = report
         self._touch(name)
@@ -119,7 +119,7 @@ class Topologies:
         forgotten."""
         return None if cursor < self._base else self._log[cursor - self._base :]
 
-    def of(self, name: str) -> Report | None:
+    def of(self, name: str) -> ZoneReport | None:
         """A node's report; not to be written to."""
         return self._reports.get(name)
 
@@ -131,7 +131,7 @@ class Topologies:
         """A pod that a report names."""
         return self._pods[uid]
 
-    def all(self) -> Mapping[str, Report]:
+    def all(self) -> Mapping[str, ZoneReport]:
         """All reports by node."""
         return self._reports
 

@@ -126,10 +126,10 @@ class Quotas:
         found = None if self._spaces is None else self._spaces.get(namespace)
         return Space() if found is None else found
 
-    def usage(self) -> "Usage":
+    def usage(self) -> "HypotheticalUsage":
         """What is used now, to try things on."""
         self._refresh()
-        return Usage(self)
+        return HypotheticalUsage(self)
 
     def namespaces(self) -> Collection[str]:
         """The namespaces that have a quota."""
@@ -173,7 +173,7 @@ def _follow(used: Resources, amounts: Mapping[str, int], sign: int) -> None:
             used.pop(name, None)
 
 
-class Usage:
+class HypotheticalUsage:
     """What is used with some pods taken off, of quotas as they are now."""
 
     def __init__(self, quotas: Quotas) -> None:

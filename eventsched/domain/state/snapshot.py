@@ -19,7 +19,7 @@ from eventsched.domain.records.extender_questions import (
 )
 from eventsched.domain.records.object_writes import Write
 from eventsched.domain.records.verdicts import ScoreColumn, Verdict
-from eventsched.domain.state.numa_zones import Report
+from eventsched.domain.state.numa_zones import ZoneReport
 from eventsched.domain.state.preemptions import Eviction, Preemptions
 from eventsched.domain.state.reservations import Reservation
 from eventsched.domain.state.scheduler_state import PodState, SchedulerState
@@ -80,7 +80,7 @@ class KeptReport(msgspec.Struct, frozen=True, array_like=True):
     is_settled: bool
 
 
-class Snapshot(msgspec.Struct, frozen=True):
+class StateSnapshot(msgspec.Struct, frozen=True):
     """A whole state. ``nodes`` has a name for every row that there ever was, and the node where it
     still exists; ``resources`` are in the order of their columns; of ``pods`` those that hold a
     node come first, in the order in which they came to it: so they wait at Permit."""
@@ -112,13 +112,13 @@ class Snapshot(msgspec.Struct, frozen=True):
 
 
 _encoder = msgspec.json.Encoder()
-_decoder = msgspec.json.Decoder(Snapshot)
+_decoder = msgspec.json.Decoder(StateSnapshot)
 
 
 def encode(state: SchedulerState) -> bytes:
     """The state's bytes (JSON)."""
     return _encoder.encode(
-        Snapshot(
+        StateSnapshot(
             now=state.now,
             seed=state.seed,
             order=state.order,
@@ -166,7 +166,7 @@ def restore(state: SchedulerState, body: bytes) -> None:
     for uid, held in kept.reservations.items():
         state.reservations[uid] = _filled(Reservation.__new__(Reservation), held)
     for name, report in kept.topologies.items():
-        held_report = Report(report.current, report.uncovered, is_settled=report.is_settled)
+        held_report = ZoneReport(report.current, report.uncovered, is_settled=report.is_settled)
         state.topologies.put_back(name, held_report)
     state.memory.update(kept.memory)
     state.now, state.seed, state.order = kept.now, kept.seed, kept.order
@@ -199,7 +199,7 @@ def _kept_consultation(found: Consultation | None) -> KeptConsultation | None:
     return None if found is None else KeptConsultation(found.asked, found.answered)
 
 
-def _kept(kind: Any, source: PodState | Reservation | Report) -> Any:
+def _kept(kind: Any, source: PodState | Reservation | ZoneReport) -> Any:
     return kind(*(getattr(source, name) for name in kind.__struct_fields__))
 
 

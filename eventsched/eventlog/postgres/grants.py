@@ -4,7 +4,7 @@ import psycopg
 
 from eventsched.domain.errors import InputError
 from eventsched.eventlog.addresses import shown
-from eventsched.eventlog.log_errors import RefusedError
+from eventsched.eventlog.log_errors import DatabaseRefusedError
 from eventsched.eventlog.postgres.writer_connection import connected
 from eventsched.eventlog.schema import migrations
 
@@ -36,7 +36,7 @@ def grant(address: str, role: str, stream: str, *, revoke: bool = False) -> bool
         except psycopg.errors.InsufficientPrivilege as problem:
             said = str(problem).splitlines()[0]
             remedy = "be the user who ran `eventsched db upgrade`"
-            raise RefusedError(shown(address), said, remedy) from problem
+            raise DatabaseRefusedError(shown(address), said, remedy) from problem
 
 
 def grants(address: str) -> list[tuple[str, str]]:

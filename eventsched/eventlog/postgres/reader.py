@@ -26,7 +26,7 @@ from eventsched.eventlog import vectors
 from eventsched.eventlog.addresses import shown, sqlalchemy_url
 from eventsched.eventlog.chain import Head
 from eventsched.eventlog.log_errors import CorruptLogError
-from eventsched.eventlog.port import Snapshot, Stored, Usage, whole
+from eventsched.eventlog.port import LogSize, Stored, StoredSnapshot, whole
 from eventsched.eventlog.schema import log_tables, migrations
 
 _PAGE = 64
@@ -213,7 +213,7 @@ class Reader:
         parts = {row.seq: vectors.unpack(bytes(row.body), row.base) for row in rows}
         return whole(position, parts.get)
 
-    def snapshot(self, before: int = sys.maxsize) -> Snapshot | None:
+    def snapshot(self, before: int = sys.maxsize) -> StoredSnapshot | None:
         """The newest snapshot of a position before that one."""
         table = log_tables.snapshot
         query = (
@@ -226,12 +226,12 @@ class Reader:
             row = connection.execute(query).one_or_none()
         if row is None:
             return None
-        return Snapshot(row.seq, bytes(row.hash), row.digest, row.version, bytes(row.body))
+        return StoredSnapshot(row.seq, bytes(row.hash), row.digest, row.version, bytes(row.body))
 
-    def usage(self) -> Usage:
+    def usage(self) -> LogSize:
         """What the whole database takes on disk, all streams together (design 9.27)."""
         row = self.rows(_USAGE)[0]
-        return Usage(int(row["nodes"]), int(row["all"] - row["nodes"]), int(row["scheduled"]))
+        return LogSize(int(row["nodes"]), int(row["all"] - row["nodes"]), int(row["scheduled"]))
 
     def seconds(self) -> float:
         """Real seconds from the first batch to the last one."""

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import psycopg
 
 from eventsched.eventlog.addresses import shown
-from eventsched.eventlog.log_errors import RefusedError
+from eventsched.eventlog.log_errors import DatabaseRefusedError
 from eventsched.eventlog.postgres.writer_connection import connected
 from eventsched.eventlog.schema import migrations
 
@@ -44,7 +44,7 @@ def inbox(address: str, stream: str) -> Iterator[Inbox]:
     try:
         yield Inbox(connection, stream)
     except psycopg.errors.InsufficientPrivilege as problem:
-        raise RefusedError(
+        raise DatabaseRefusedError(
             shown(address),
             str(problem).split("\n")[0],
             "GRANT eventsched_writer to this user, or EXECUTE ON FUNCTION "

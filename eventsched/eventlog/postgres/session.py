@@ -18,15 +18,15 @@ from eventsched.eventlog.log_errors import (
     UnavailableError,
     UnknownOutcomeError,
 )
-from eventsched.eventlog.port import Snapshot
-from eventsched.eventlog.postgres.writer_connection import Link
+from eventsched.eventlog.port import StoredSnapshot
+from eventsched.eventlog.postgres.writer_connection import WriterConnection
 from eventsched.eventlog.schema import migrations
 
 ANSWER_LIMIT = 10.0
 """Seconds that an answer is waited for; of an append the outcome counts as unknown then."""
 
 
-class Reign(NamedTuple):
+class AcquiredTerm(NamedTuple):
     """A term as the database has begun it: where the stream ended then, and the history that the
     database was on ("" where it hides that)."""
 
@@ -42,13 +42,13 @@ class Session:
         """Connects at the first call. ``answer_limit`` in seconds."""
         self._address, self._answer_limit = address, answer_limit
         self._holder = ""
-        self._link: Link | None = None
+        self._link: WriterConnection | None = None
         self._number = 0
         self._history = ""
         self.connections = 0
         """How many connections there have been."""
 
-    def acquire(self, stream: str, holder: str) -> Reign:
+    def acquire(self, stream: str, holder: str) -> AcquiredTerm:
         """Begins a term. Raises UnavailableError, as RefusedError for what waiting does not mend;
         a term whose answer was lost is nobody's, the next one follows it."""
         self.close()
@@ -65,7 +65,7 @@ class Session:
                     self._address, str(problem).split("\n")[0]
                 ) from problem
             raise
-        return Reign(term, head, self._history)
+        return AcquiredTerm(term, head, self._history)
 
     def append(self, sealed: SealedBatch) -> None:
         """Commits a batch; one that is there already is committed.
@@ -90,7 +90,7 @@ class Session:
             self.close()
             raise
 
-    def keep(self, term: Term, snapshot: Snapshot) -> None:
+    def keep(self, term: Term, snapshot: StoredSnapshot) -> None:
         """Stores a snapshot in place of older ones; that it is lost is no harm."""
         try:
             self._joined().keep(self._number, term, snapshot)
@@ -103,11 +103,11 @@ class Session:
         if link is not None:
             link.close()
 
-    def _connected(self) -> Link:
+    def _connected(self) -> WriterConnection:
         self.connections += 1
-        return Link(self._address, self._holder)
+        return WriterConnection(self._address, self._holder)
 
-    def _joined(self) -> Link:
+    def _joined(self) -> WriterConnection:
         """The connection, a new one where it was lost. Raises UnavailableError, and
         HistoryChangedError where it leads to another history than the term's."""
         if self._link is None:

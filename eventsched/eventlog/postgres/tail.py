@@ -12,8 +12,12 @@ from eventsched.domain.records import MemoryForgotten
 from eventsched.eventlog import chain
 from eventsched.eventlog.addresses import shown
 from eventsched.eventlog.chain import Head, SealedBatch, Term
-from eventsched.eventlog.log_errors import CorruptLogError, HistoryChangedError, RefusedError
-from eventsched.eventlog.port import Snapshot
+from eventsched.eventlog.log_errors import (
+    CorruptLogError,
+    DatabaseRefusedError,
+    HistoryChangedError,
+)
+from eventsched.eventlog.port import StoredSnapshot
 from eventsched.eventlog.postgres.reader import StoredBatch
 from eventsched.eventlog.postgres.writer_connection import connected, limited
 from eventsched.eventlog.schema import migrations
@@ -47,7 +51,7 @@ WHERE stream = %s AND seq IS NULL ORDER BY id LIMIT %s
 """
 
 
-class Summit(NamedTuple):
+class StreamHead(NamedTuple):
     """The stream's end as the database has it: where, and who writes there. ``renewals`` grows with
     whatever the writer does."""
 
@@ -65,10 +69,10 @@ class Tail:
         self._address, self._stream = address, stream
         self._connection: psycopg.Connection | None = None
         self._number: int | None = None
-        self.summit: Summit | None = None
+        self.summit: StreamHead | None = None
         """The stream's end when last looked at; None while there is no such stream."""
 
-    def snapshot(self, before: int = 2**63 - 1) -> Snapshot | None:
+    def snapshot(self, before: int = 2**63 - 1) -> StoredSnapshot | None:
         """The newest snapshot that the chain knows, of a position before that one. Raises
         UnavailableError."""
         self._look()
@@ -78,7 +82,7 @@ class Tail:
         if not rows:
             return None
         position, digest_hash, digest, version, body = rows[0]
-        return Snapshot(position, bytes(digest_hash), digest, version, bytes(body))
+        return StoredSnapshot(position, bytes(digest_hash), digest, version, bytes(body))
 
     def poll(self, place: Head, most: int = 64) -> list[StoredBatch]:
         """The batches that follow a place, at most so many; none where nothing is new.
@@ -122,11 +126,11 @@ class Tail:
         if connection is not None:
             connection.close()
 
-    def _look(self) -> Summit | None:
+    def _look(self) -> StreamHead | None:
         rows = self._rows(_HEAD, (self._stream,))
         if rows:
             self._number, following, digest, *holder = rows[0]
-            self.summit = Summit(Head(following, bytes(digest)), *holder)
+            self.summit = StreamHead(Head(following, bytes(digest)), *holder)
         return self.summit
 
     def _verify(self, batch: StoredBatch, token: bytes, place: Head) -> None:
@@ -154,7 +158,7 @@ class Tail:
                 return self._connection.execute(query, values).fetchall()  # type: ignore[call-overload, no-any-return]
         except psycopg.errors.InsufficientPrivilege as problem:
             self.close()
-            raise RefusedError(
+            raise DatabaseRefusedError(
                 shown(self._address),
                 str(problem).split("\n")[0],
                 "GRANT eventsched_writer to this user",

@@ -20,9 +20,9 @@ from eventsched.eventlog.log_errors import (
     UnavailableError,
     UnknownOutcomeError,
 )
-from eventsched.eventlog.port import Batch, Snapshot, Stored, Usage
+from eventsched.eventlog.port import Batch, LogSize, Stored, StoredSnapshot
 from eventsched.eventlog.postgres.reader import Reader
-from eventsched.eventlog.postgres.writer_connection import Link
+from eventsched.eventlog.postgres.writer_connection import WriterConnection
 from eventsched.eventlog.schema import migrations
 
 PATIENCE = 30.0
@@ -45,7 +45,7 @@ class PostgresEventLog:
         UnavailableError where the database is away or its schema is not ours."""
         self._address, self._holder, self._patience, self._clock = address, holder, patience, clock
         self._under_way: SealedBatch | None = None
-        self._link = Link(address, holder)
+        self._link = WriterConnection(address, holder)
         try:
             migrations.require(address)
             self._number, self._term, self._head = self._link.acquire(stream, holder)
@@ -127,7 +127,7 @@ class PostgresEventLog:
         """The vectors of a decision, whole."""
         return self._reader.detail(position)
 
-    def usage(self) -> Usage:
+    def usage(self) -> LogSize:
         """What the database takes on disk."""
         return self._reader.usage()
 
@@ -135,7 +135,7 @@ class PostgresEventLog:
         """Makes sure that nobody has taken over. Raises FencedError."""
         self._link.renew(self._number, self._term, time.monotonic() + self._patience)
 
-    def keep(self, snapshot: Snapshot) -> None:
+    def keep(self, snapshot: StoredSnapshot) -> None:
         """Stores a snapshot in place of older ones. It is a cache: losing it loses time only."""
         self._link.keep(self._number, self._term, snapshot)
 
@@ -147,7 +147,7 @@ class PostgresEventLog:
         self._link.close()
         # Still away: the next answer says so, until patience is over.
         with suppress(UnavailableError):
-            self._link = Link(self._address, self._holder)
+            self._link = WriterConnection(self._address, self._holder)
             self._link.send(self._number, sealed)
 
     def _gone(self, problem: Exception) -> UnavailableError:

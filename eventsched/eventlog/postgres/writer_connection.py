@@ -25,13 +25,13 @@ from eventsched.eventlog.addresses import NOTICES, libpq_url, shown
 from eventsched.eventlog.chain import Head, SealedBatch, Term
 from eventsched.eventlog.log_errors import (
     ConflictError,
+    DatabaseRefusedError,
     FencedError,
     NotDurableError,
-    RefusedError,
     UnavailableError,
     UnknownOutcomeError,
 )
-from eventsched.eventlog.port import Snapshot
+from eventsched.eventlog.port import StoredSnapshot
 from eventsched.eventlog.schema import migrations
 
 _APPEND = b"SELECT eventsched_log.append($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13)"
@@ -93,7 +93,7 @@ def _cut(connection: psycopg.Connection) -> None:
         end.shutdown(socket.SHUT_RDWR)
 
 
-class Link:
+class WriterConnection:
     """One connection, used by one thread. Whatever is lost with it, a new one is made."""
 
     def __init__(self, address: str, holder: str) -> None:
@@ -120,7 +120,9 @@ class Link:
                 ).fetchone()
         except psycopg.errors.InsufficientPrivilege as problem:
             remedy = problem.diag.message_hint or "GRANT eventsched_writer to this user"
-            raise RefusedError(shown(self._address), _first_line(problem), remedy) from problem
+            raise DatabaseRefusedError(
+                shown(self._address), _first_line(problem), remedy
+            ) from problem
         assert row is not None
         return row[0], Term(stream, row[1], token.bytes), Head(row[2], bytes(row[3]))
 
@@ -150,7 +152,7 @@ class Link:
         except psycopg.OperationalError as problem:
             raise UnknownOutcomeError(_first_line(problem)) from problem
 
-    def keep(self, number: int, term: Term, snapshot: Snapshot, limit: float = LIMIT) -> None:
+    def keep(self, number: int, term: Term, snapshot: StoredSnapshot, limit: float = LIMIT) -> None:
         """Stores a snapshot in place of older ones. It is a cache: losing it loses time only. One
         that takes longer than ``limit`` (s) is given up, and the connection with it."""
         query = "SELECT eventsched_log.keep_snapshot(%s, %s, %s, %s, %s, %s, %s, %s)"

@@ -17,7 +17,7 @@ from sqlalchemy.pool import NullPool
 
 from eventsched.eventlog import login_errors
 from eventsched.eventlog.addresses import NOTICES, shown, sqlalchemy_url
-from eventsched.eventlog.log_errors import RefusedError, UnavailableError
+from eventsched.eventlog.log_errors import DatabaseRefusedError, UnavailableError
 from eventsched.eventlog.schema import revisions
 from eventsched.eventlog.schema.log_tables import SCHEMA
 
@@ -61,7 +61,7 @@ def check(connection: Connection, address: str) -> None:
     if found is not None and found not in _known():
         raise _newer(address, found)
     state = "has no eventsched schema" if found is None else f"has schema {found}, not {newest}"
-    raise RefusedError(shown(address), state, "run `eventsched db upgrade`")
+    raise DatabaseRefusedError(shown(address), state, "run `eventsched db upgrade`")
 
 
 def require(address: str) -> None:
@@ -126,8 +126,8 @@ def _denied(address: str, problem: ProgrammingError) -> UnavailableError:
     )
 
 
-def _newer(address: str, found: str) -> RefusedError:
-    return RefusedError(
+def _newer(address: str, found: str) -> DatabaseRefusedError:
+    return DatabaseRefusedError(
         shown(address),
         f"its schema {found} is newer than this version of eventsched knows",
         "install the version of eventsched that made it, or a newer one",
@@ -192,7 +192,7 @@ def unreachable(address: str, said: str) -> UnavailableError:
     not mend is told by these words, or, where the server speaks another language, by asking again.
     """
     refused = _NO_ENTRY.search(said) or login_errors.is_closed(address, said)
-    kind = RefusedError if refused else UnavailableError
+    kind = DatabaseRefusedError if refused else UnavailableError
     remedy = "mend the address" if refused else "start the database, or mend its address"
     return kind(shown(address), said, remedy)
 

@@ -23,7 +23,7 @@ LOOKED_BACK = 20
 """Records of samples (in Postgres: batches with some) at most that are looked at for what held."""
 
 
-class Pod(NamedTuple):
+class LoggedPod(NamedTuple):
     """A pod in a log: ``uid`` as views show it, ``position`` of the record that added it."""
 
     uid: str
@@ -44,13 +44,13 @@ class Evidence(Protocol):
     def stream(self) -> str:
         """The stream's name."""
 
-    def pods(self, wanted: str) -> list[Pod]:
+    def pods(self, wanted: str) -> list[LoggedPod]:
         """The pods that ``namespace/name``, a name or a uid means, as they arrived."""
 
     def similar(self, wanted: str) -> list[str]:
         """Full names, some of which may be near to one that is not there."""
 
-    def records(self, pod: Pod) -> Iterator[Stored]:
+    def records(self, pod: LoggedPod) -> Iterator[Stored]:
         """The records of a pod, in order, to the one that says that it is gone; among them the
         preemptions that it is a victim of."""
 
@@ -93,7 +93,7 @@ class ScannedEvidence:
     def __init__(self, log: StoredLog, stream: str) -> None:
         self._log = log
         self._stream = stream
-        self._pods: dict[str, Pod] = {}
+        self._pods: dict[str, LoggedPod] = {}
         self._nodes: list[str] = []
         self._verdicts: dict[int, Verdict] = {}
         self._columns: dict[int, tuple[ScoreColumn, ...]] = {0: ()}
@@ -114,7 +114,7 @@ class ScannedEvidence:
             case records.ScoringDefined():
                 self._columns[record.number] = record.columns
             case records.PodAdded(pod=pod):
-                found = Pod(uid_key(pod.uid), pod.namespace, pod.name, position)
+                found = LoggedPod(uid_key(pod.uid), pod.namespace, pod.name, position)
                 self._pods.setdefault(found.uid, found)
                 if pod.node_name:
                     self._homes.setdefault(found.uid, []).append((position, pod.node_name))
@@ -126,7 +126,7 @@ class ScannedEvidence:
         """The stream's name."""
         return self._stream
 
-    def pods(self, wanted: str) -> list[Pod]:
+    def pods(self, wanted: str) -> list[LoggedPod]:
         """See Evidence."""
         by_uid = self._pods.get(uid_key(wanted))
         if by_uid is not None:
@@ -137,7 +137,7 @@ class ScannedEvidence:
         """See Evidence: all there are."""
         return sorted({pod.full_name for pod in self._pods.values()})
 
-    def records(self, pod: Pod) -> Iterator[Stored]:
+    def records(self, pod: LoggedPod) -> Iterator[Stored]:
         """See Evidence."""
         for stored in self._log.read(pod.position):
             record = stored.record

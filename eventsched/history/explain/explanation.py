@@ -26,11 +26,11 @@ from eventsched.domain.records.verdicts import (
 )
 from eventsched.eventlog.port import Stored
 from eventsched.history.explain import update_differences
-from eventsched.history.explain.evidence import Evidence, Pod, uid_key
-from eventsched.history.explain.preemption_explanation import Displacement, displacement
+from eventsched.history.explain.evidence import Evidence, LoggedPod, uid_key
+from eventsched.history.explain.origins import Origin, origins_of
+from eventsched.history.explain.preemption_explanation import PreemptionExplanation, displacement
 from eventsched.history.explain.record_text import Namer, displaced, named_in, told
-from eventsched.history.explain.sample_ages import Measured, measured
-from eventsched.history.origins import Origin, origins_of
+from eventsched.history.explain.sample_ages import SampleAge, measured
 
 EXAMPLES = 3
 """Nodes named for each refusal; the rest are counted."""
@@ -60,7 +60,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Refusal:
+class NodeRefusals:
     """What so many nodes were told; ``plugin`` is "" where it was PreFilter as a whole, or nobody
     as the search had ended. ``nodes`` in row order, the first EXAMPLES of them where vectors are
     kept, are ``examples``."""
@@ -98,13 +98,13 @@ class NodeAnswer:
     """What one node was told: its refusal, or its scores and how far it is ``behind`` the best."""
 
     node: str
-    refusal: Refusal | None
+    refusal: NodeRefusals | None
     score: NodeScore | None
     behind: int
 
 
 @dataclass(frozen=True)
-class Attempt:
+class ExplainedAttempt:
     """An attempt, with what the nodes were told. ``compared`` are the chosen node and the
     runner-up; these, examples and ``samples`` are there for the attempt that was asked for, where
     vectors are kept."""
@@ -112,11 +112,11 @@ class Attempt:
     position: int
     at: int
     decided: PodDecided
-    refusals: tuple[Refusal, ...]
+    refusals: tuple[NodeRefusals, ...]
     compared: tuple[NodeScore, ...] = ()
     asked: NodeAnswer | None = None
     has_vectors: bool = False
-    samples: tuple[Measured, ...] = ()
+    samples: tuple[SampleAge, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -125,12 +125,12 @@ class Explanation:
     attempt that was asked for, None where there was none yet."""
 
     stream: str
-    pod: Pod
-    older: tuple[Pod, ...]
+    pod: LoggedPod
+    older: tuple[LoggedPod, ...]
     steps: tuple[Step, ...]
-    attempts: tuple[Attempt, ...]
-    explained: Attempt | None
-    displacement: Displacement | None = None
+    attempts: tuple[ExplainedAttempt, ...]
+    explained: ExplainedAttempt | None
+    displacement: PreemptionExplanation | None = None
     """What the attempt that was asked for did to other pods, where it found no node."""
 
     @property
@@ -150,7 +150,7 @@ def explain(
     steps = _steps(evidence, pod, stored)
     verdicts = evidence.verdicts()
     attempts = [
-        Attempt(step.position, step.at, step.record, _refusals(step.record, verdicts))
+        ExplainedAttempt(step.position, step.at, step.record, _refusals(step.record, verdicts))
         for step in steps
         if isinstance(step.record, PodDecided)
     ]
@@ -167,8 +167,8 @@ def explain(
 
 
 def _displacement(
-    evidence: Evidence, pod: Pod, steps: tuple[Step, ...], attempt: Attempt
-) -> Displacement | None:
+    evidence: Evidence, pod: LoggedPod, steps: tuple[Step, ...], attempt: ExplainedAttempt
+) -> PreemptionExplanation | None:
     """The preemption that came of the attempt, or that it came of: the one before, where the pod
     was placed on the node that it was nominated to."""
     decided, found = attempt.decided, None
@@ -183,7 +183,7 @@ def _displacement(
     return found
 
 
-def chosen_pod(evidence: Evidence, wanted: str) -> tuple[Pod, tuple[Pod, ...]]:
+def chosen_pod(evidence: Evidence, wanted: str) -> tuple[LoggedPod, tuple[LoggedPod, ...]]:
     """The pod that is meant, and older ones of its name. Raises InputError."""
     found = evidence.pods(wanted)
     names = sorted({pod.full_name for pod in found})
@@ -208,7 +208,7 @@ def suggestion(wanted: str, known: list[str]) -> str:
     return f"there are, among others: {', '.join(known[:_SUGGESTED])}" if known else "there is none"
 
 
-def _steps(evidence: Evidence, pod: Pod, stored: list[Stored]) -> tuple[Step, ...]:
+def _steps(evidence: Evidence, pod: LoggedPod, stored: list[Stored]) -> tuple[Step, ...]:
     """The pod's records, with what moved it where that was something else."""
     found = [(each, each.record) for each in stored]
     moved = {
@@ -231,7 +231,7 @@ def _steps(evidence: Evidence, pod: Pod, stored: list[Stored]) -> tuple[Step, ..
     )
 
 
-def _words(record: AnyRecord, pod: Pod, name: Namer) -> str:
+def _words(record: AnyRecord, pod: LoggedPod, name: Namer) -> str:
     """What a record says of the pod."""
     if isinstance(record, records.PreemptionDecided) and uid_key(record.uid) != pod.uid:
         uid = next(uid for uid in record.victims if uid_key(uid) == pod.uid)
@@ -239,7 +239,7 @@ def _words(record: AnyRecord, pod: Pod, name: Namer) -> str:
     return told(record, name)
 
 
-def _asked_for(attempts: list[Attempt], attempt: int | None, pod: Pod) -> int | None:
+def _asked_for(attempts: list[ExplainedAttempt], attempt: int | None, pod: LoggedPod) -> int | None:
     """The index of the attempt to explain."""
     if attempt is None:
         return len(attempts) - 1 if attempts else None
@@ -255,25 +255,25 @@ def _asked_for(attempts: list[Attempt], attempt: int | None, pod: Pod) -> int | 
     )
 
 
-def _refusals(decided: PodDecided, verdicts: Mapping[int, Verdict]) -> tuple[Refusal, ...]:
+def _refusals(decided: PodDecided, verdicts: Mapping[int, Verdict]) -> tuple[NodeRefusals, ...]:
     if not decided.evaluated and decided.plugin and [n for n, _ in decided.counts] == [EXCLUDED]:
         # PreFilter refused the pod, and so all nodes at once: its words are the attempt's.
         (_, nodes), said = decided.counts[0], (decided.message,)
-        return (Refusal(decided.plugin, _FIXED[EXCLUDED][0], said, nodes),)
+        return (NodeRefusals(decided.plugin, _FIXED[EXCLUDED][0], said, nodes),)
     return tuple(_refusal(number, nodes, verdicts) for number, nodes in decided.counts)
 
 
-def _refusal(number: int, nodes: int, verdicts: Mapping[int, Verdict]) -> Refusal:
+def _refusal(number: int, nodes: int, verdicts: Mapping[int, Verdict]) -> NodeRefusals:
     if number in _FIXED:
         code, reason = _FIXED[number]
-        return Refusal("", code, (reason,), nodes)
+        return NodeRefusals("", code, (reason,), nodes)
     verdict = verdicts[number]
-    return Refusal(verdict.plugin, verdict.code.value, verdict.reasons, nodes)
+    return NodeRefusals(verdict.plugin, verdict.code.value, verdict.reasons, nodes)
 
 
 def _in_full(
-    evidence: Evidence, attempt: Attempt, verdicts: Mapping[int, Verdict], node: str | None
-) -> Attempt:
+    evidence: Evidence, attempt: ExplainedAttempt, verdicts: Mapping[int, Verdict], node: str | None
+) -> ExplainedAttempt:
     """The attempt with what only its vectors tell."""
     decided = attempt.decided
     detail = evidence.detail(attempt.position)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from eventsched.domain import records
 from eventsched.domain.records import Outcome, PodDecided, PodQueued
-from eventsched.history.explain.explanation import Attempt, Explanation, Refusal, Step
+from eventsched.history.explain.explanation import ExplainedAttempt, Explanation, NodeRefusals, Step
 from eventsched.history.explain.remedies import remedy
 from eventsched.history.explain.waits import waits
 from eventsched.scheduling.queueing.queue import FLUSH_AFTER
@@ -113,7 +113,7 @@ def _queued(found: Headline, moved: PodQueued, at: int) -> None:
         found.reason, found.helps = moved.message, remedy(moved.plugin, ())
 
 
-def _take_refusal(found: Headline, last: Attempt | None, steps: Sequence[Step]) -> None:
+def _take_refusal(found: Headline, last: ExplainedAttempt | None, steps: Sequence[Step]) -> None:
     """Why the last attempt came to nothing."""
     if last is None:
         return
@@ -133,7 +133,7 @@ def _take_refusal(found: Headline, last: Attempt | None, steps: Sequence[Step]) 
         found.helps = remedy(refused.plugin, refused.reasons)
 
 
-def dominant(refusals: Sequence[Refusal]) -> Refusal | None:
+def dominant(refusals: Sequence[NodeRefusals]) -> NodeRefusals | None:
     """The refusal of most nodes; what no plugin said of a node (PreFilter left it out, the search
     had ended) only if there is nothing else. Of equals the first: refusals stand in the order of
     their numbers."""

@@ -19,7 +19,7 @@ _STEP = 2**31
 
 
 @dataclass(frozen=True)
-class Candidate:
+class ExplainedCandidate:
     """A node that would have done: its victims, the most important first, and what is compared.
     ``start`` is in µs, 0 where none of the most important victims has started."""
 
@@ -33,7 +33,7 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Displacement:
+class PreemptionExplanation:
     """A preemption: the victims by name and what became of each, the best of the candidates where
     vectors are kept, and where the pod was placed in the end ("" while it is nowhere)."""
 
@@ -41,14 +41,14 @@ class Displacement:
     decided: PreemptionDecided
     victims: tuple[str, ...]
     outcomes: tuple[str, ...]
-    compared: tuple[Candidate, ...]
+    compared: tuple[ExplainedCandidate, ...]
     landed: str
     landed_at: int
 
 
 def displacement(
     evidence: Evidence, position: int, decided: PreemptionDecided, later: Iterable[Any]
-) -> Displacement:
+) -> PreemptionExplanation:
     """What the log says of a preemption; ``later`` are the pod's steps after it."""
     known = evidence.names(decided.victims)
     landed, landed_at = "", -1
@@ -60,7 +60,7 @@ def displacement(
             landed, landed_at = record.node, step.position
             break
     detail = evidence.detail(position) if decided.digest else None
-    return Displacement(
+    return PreemptionExplanation(
         position,
         decided,
         tuple(known.get(uid, uid) for uid in decided.victims),
@@ -100,7 +100,7 @@ def _outcome(evidence: Evidence, position: int, uid: str) -> str:
 
 def _compared(
     evidence: Evidence, decided: PreemptionDecided, detail: Detail
-) -> tuple[Candidate, ...]:
+) -> tuple[ExplainedCandidate, ...]:
     """The chosen candidate and the next best."""
     assert isinstance(detail.codes, np.ndarray), "a whole record has all columns"
     rows = np.arange(detail.size)
@@ -116,7 +116,7 @@ def _compared(
     chosen = np.flatnonzero(rows == decided.row).tolist()
     names = evidence.nodes()
     return tuple(
-        Candidate(
+        ExplainedCandidate(
             names[rows[place]],
             bool(rows[place] == decided.row),
             _victims(evidence, [int(c[place]) for c in columns[_CRITERIA:]][: int(counts[place])]),

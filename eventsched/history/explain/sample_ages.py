@@ -16,7 +16,7 @@ MEASURING = frozenset(
 that has none."""
 
 
-class Measured(NamedTuple):
+class SampleAge(NamedTuple):
     """The samples of a source that held at an attempt: the position of their record, how many nodes
     they are of, and how old they were, in seconds."""
 
@@ -28,18 +28,18 @@ class Measured(NamedTuple):
 
 def measured(
     evidence: Evidence, position: int, at: int, decided: PodDecided
-) -> tuple[Measured, ...]:
+) -> tuple[SampleAge, ...]:
     """What held when an attempt was decided (at a time in µs), by source; nothing where no score
     was given by samples."""
     columns = evidence.columns(decided.scoring)
     if not any(column.plugin in MEASURING for column in columns):
         return ()
-    found: dict[str, Measured] = {}
+    found: dict[str, SampleAge] = {}
     for stored in evidence.samples(position):
         record = stored.record
         assert isinstance(record, SamplesTaken)
         if record.values and (not record.until or record.until > at):
             age = (at - (record.taken or stored.at)) / 1e6
-            told = Measured(record.source, stored.position, len(record.values), age)
+            told = SampleAge(record.source, stored.position, len(record.values), age)
             found.setdefault(record.source, told)
     return tuple(found[source] for source in sorted(found))

@@ -9,7 +9,7 @@ from sqlalchemy import Row, text
 from eventsched.domain.records.verdicts import Code, Detail, Normalization, ScoreColumn, Verdict
 from eventsched.eventlog.port import Stored
 from eventsched.eventlog.postgres.reader import Reader, StoredBatch
-from eventsched.history.explain.evidence import LOOKED_BACK, Pod, uid_key
+from eventsched.history.explain.evidence import LOOKED_BACK, LoggedPod, uid_key
 from eventsched.history.explain.record_text import concerns, pod_of
 
 _CANDIDATES = 1_000
@@ -71,7 +71,7 @@ class StoredEvidence:
         """The stream's name."""
         return self._reader.stream
 
-    def pods(self, wanted: str) -> list[Pod]:
+    def pods(self, wanted: str) -> list[LoggedPod]:
         """See Evidence."""
         found = self._reader.rows(f"{_PODS} AND uid = CAST(:uid AS uuid)", uid=uid_key(wanted))
         if not found:
@@ -80,7 +80,9 @@ class StoredEvidence:
                 f"{_PODS} AND name = :name AND (:bare OR namespace = :namespace) ORDER BY seq",
                 name=name, namespace=namespace, bare=not slash,
             )  # fmt: skip
-        return [Pod(str(row["uid"]), row["namespace"], row["name"], row["seq"]) for row in found]
+        return [
+            LoggedPod(str(row["uid"]), row["namespace"], row["name"], row["seq"]) for row in found
+        ]
 
     def similar(self, wanted: str) -> list[str]:
         """See Evidence: those whose names begin or end alike, else any."""
@@ -91,7 +93,7 @@ class StoredEvidence:
         found = found or self._reader.rows(f"{_PODS} {limit}")
         return sorted({f"{row['namespace']}/{row['name']}" for row in found})
 
-    def records(self, pod: Pod) -> Iterator[Stored]:
+    def records(self, pod: LoggedPod) -> Iterator[Stored]:
         """See Evidence. The log after the last of them is not looked at."""
         uid = pod_of(self.records_at([pod.position])[pod.position].record)
         assert uid is not None

@@ -43,7 +43,7 @@ _OF_CRON = ("cj", "cronjob", "cronjobs")
 _EXAMPLES = 3
 
 
-class Asked(NamedTuple):
+class ExplainTarget(NamedTuple):
     """What the argument of ``explain`` names: a workload, or a pod (``kind`` is ``Pod``).
     ``namespace`` is None if any will do, ``word`` the argument as it was given."""
 
@@ -106,7 +106,7 @@ class Workload:
         return self.placed + sum(group.pods for group in self.groups)
 
 
-def asked_for(word: str, namespace: str | None) -> Asked:
+def asked_for(word: str, namespace: str | None) -> ExplainTarget:
     """Reads the argument of ``explain``, as kubectl's users write it. Raises InputError."""
     *before, name = word.split("/")
     kind = POD
@@ -118,7 +118,7 @@ def asked_for(word: str, namespace: str | None) -> Asked:
         raise InputError(
             "--namespace", f"is {namespace}, and {word} names {before[0]}", "leave one of them out"
         )
-    return Asked(kind, before[0] if before else namespace, name, word)
+    return ExplainTarget(kind, before[0] if before else namespace, name, word)
 
 
 def _bare(kind: str) -> str:
@@ -186,7 +186,7 @@ GROUP BY 1, 2, 3, 4, 5 ORDER BY pods DESC, since, reason
 """
 
 
-def workload(reader: Reader, asked: Asked) -> Workload:
+def workload(reader: Reader, asked: ExplainTarget) -> Workload:
     """The workload that is asked for. Raises NoPodError if no pod of it is known, and InputError if
     several namespaces have one of that name."""
     found = _owners(reader, asked)
@@ -231,7 +231,7 @@ def _owner_kind(kind: str) -> str:
     return REPLICA_SET if kind == DEPLOYMENT else kind
 
 
-def _owners(reader: Reader, asked: Asked) -> dict[str, list[str]]:
+def _owners(reader: Reader, asked: ExplainTarget) -> dict[str, list[str]]:
     """The names of the controllers of a workload's pods, by namespace."""
     is_deployment = asked.kind == DEPLOYMENT
     rows = reader.rows(
@@ -264,14 +264,14 @@ def _hash_in(record: records.AnyRecord) -> str:
     return record.pod.labels.get(_HASH_LABEL, "") if isinstance(record, records.PodAdded) else ""
 
 
-def _near(reader: Reader, asked: Asked) -> str:
+def _near(reader: Reader, asked: ExplainTarget) -> str:
     """What may have been meant: that name of another kind or namespace, or one that is near."""
-    known: list[Asked] = []
+    known: list[ExplainTarget] = []
     for row in reader.rows(_ALL, stream=reader.stream, kinds=list(_SHORT)):
         names = {row["owner_kind"]: row["owner_name"]}
         if row["owner_kind"] == REPLICA_SET and (name := deployment_of(row["owner_name"])):
             names[DEPLOYMENT] = name
-        known += (Asked(kind, row["namespace"], name, "") for kind, name in names.items())
+        known += (ExplainTarget(kind, row["namespace"], name, "") for kind, name in names.items())
     same_name = [each for each in known if each.name == asked.name]
     same_kind = [each for each in known if each.kind == asked.kind]
     both = [each for each in same_name if each.kind == asked.kind]

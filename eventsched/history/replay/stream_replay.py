@@ -16,14 +16,14 @@ import msgspec
 from eventsched.domain import records
 from eventsched.domain.objects import canonical
 from eventsched.domain.records import AnyRecord, Stimulus
+from eventsched.domain.records.logged import Logged
 from eventsched.domain.state.digest import digest_of
 from eventsched.eventlog.log_errors import CorruptLogError
-from eventsched.eventlog.port import Snapshot, Stored, StoredLog
+from eventsched.eventlog.port import Stored, StoredLog, StoredSnapshot
 from eventsched.history.replay.engine_versions import Remake, succeeded
 from eventsched.history.replay.tolerances import Tolerance, escaped, tolerance
 from eventsched.history.replay.vector_differences import in_vectors
 from eventsched.scheduling.engine import Engine
-from eventsched.scheduling.queueing.engine_step import Logged
 
 _STIMULI = frozenset(
     name for name, kind in vars(records).items()
@@ -80,7 +80,7 @@ def fold(
     engine: Engine,
     log: StoredLog,
     until: int | None = None,
-    snapshot: Snapshot | None = None,
+    snapshot: StoredSnapshot | None = None,
     progress: Progress | None = None,
     *,
     end: int = 0,
@@ -108,7 +108,7 @@ def verify(
     make: Callable[[], Engine],
     log: StoredLog,
     until: int | None = None,
-    snapshot: Snapshot | None = None,
+    snapshot: StoredSnapshot | None = None,
     progress: Progress | None = None,
     *,
     end: int = 0,
@@ -326,7 +326,7 @@ def _pod_of(
 # --- what else can be wrong ---------------------------------------------------------------
 
 
-def _is_told_apart(snapshot: Snapshot | None, done: Replayed, position: int) -> bool:
+def _is_told_apart(snapshot: StoredSnapshot | None, done: Replayed, position: int) -> bool:
     """Whether the snapshot is of this position and of another state; then that is noted."""
     if snapshot is None or snapshot.position != position:
         return False

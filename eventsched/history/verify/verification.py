@@ -16,15 +16,15 @@ from typing import Any, NamedTuple
 
 import psycopg
 
-from eventsched.history import verified_database
-from eventsched.history.verified_database import DatabaseLog
+from eventsched.history.verify import verified_database
 from eventsched.history.verify.verified_chain import Chain
 from eventsched.history.verify.verified_checkpoints import Anchors, Checkpoint
-from eventsched.history.verify.verified_decisions import Decisions, Facts
+from eventsched.history.verify.verified_database import DatabaseLog
+from eventsched.history.verify.verified_decisions import DecisionCheck, Facts
 from eventsched.history.verify.verified_file import LogFile
-from eventsched.history.verify.verified_log import Batch, DamagedError, Log, NoLogError, Packed
+from eventsched.history.verify.verified_log import BatchRow, DamagedError, Log, NoLogError, Packed
 from eventsched.history.verify.verified_pods import KINDS, PodsNow
-from eventsched.history.verify.verified_preemptions import Pods, Preemptions
+from eventsched.history.verify.verified_preemptions import LivePods, PreemptionCheck
 from eventsched.history.verify.verified_rows import Rows
 
 
@@ -195,11 +195,11 @@ class _Verification:
         self._found: list[Problem] = []
         self._facts = Facts()
         self._missing = _MissingDetails(log)
-        self._decisions = Decisions(
+        self._decisions = DecisionCheck(
             self._facts, log.detail, self._report, self._missing.take, thinned=thinned
         )
-        self._pods = Pods()
-        self._preemptions = Preemptions(
+        self._pods = LivePods()
+        self._preemptions = PreemptionCheck(
             self._facts, self._pods, log.detail, self._report, self._missing.take, thinned=thinned
         )
         tables = log.tables
@@ -240,7 +240,7 @@ class _Verification:
             if len(result.problems) >= MOST_PROBLEMS:
                 raise _EnoughError
 
-    def _batch(self, batch: Batch) -> None:
+    def _batch(self, batch: BatchRow) -> None:
         if not self._chain.link(batch):
             self._lost = True
         self._anchors.passed(self._chain.next, self._chain.hash)
@@ -270,7 +270,7 @@ class _Verification:
 
     # --- the records ----------------------------------------------------------------------
 
-    def _items(self, batch: Batch) -> list[Any]:
+    def _items(self, batch: BatchRow) -> list[Any]:
         """The batch's records; none, reported, where the body is not what it should be."""
         try:
             _json.decode(batch.mark.decode())
@@ -286,7 +286,7 @@ class _Verification:
             return []
         return items
 
-    def _records(self, batch: Batch, items: list[Any], details: list[Packed]) -> None:
+    def _records(self, batch: BatchRow, items: list[Any], details: list[Packed]) -> None:
         vectors = {packed.seq: packed for packed in details}
         position = batch.first - 1
         for item in items:

@@ -4,7 +4,7 @@ import struct
 from collections.abc import Callable, Iterable, Sequence
 from hashlib import sha256
 
-from eventsched.history.verify.verified_log import Batch, Epoch, Head
+from eventsched.history.verify.verified_log import BatchRow, Epoch, HeadRow
 
 _HASHED = struct.Struct(">B32si16sqiq32s32s")
 
@@ -23,12 +23,12 @@ class Chain:
     ) -> None:
         """``snapshots`` are (seq, hash)."""
         self._epochs, self._snapshots, self._report = epochs, dict(snapshots), report
-        self._reign = -1  # index of the newest epoch that had begun
+        self._term = -1  # index of the newest epoch that had begun
         self.next, self.hash = 0, sha256(b"eventsched/1/" + stream.encode()).digest()
         self._check_epochs()
         self._check_snapshot()
 
-    def link(self, batch: Batch) -> bool:
+    def link(self, batch: BatchRow) -> bool:
         """Takes a batch in; whether it is in its place, so that no records are missing."""
         place = batch.first
         is_placed = place == self.next
@@ -51,7 +51,7 @@ class Chain:
         self._check_snapshot()
         return is_placed
 
-    def finish(self, head: Head | None) -> None:
+    def finish(self, head: HeadRow | None) -> None:
         """Checks what should be at the end of the log."""
         end, newest = self.next, self._epochs[-1] if self._epochs else None
         if head is None:
@@ -78,12 +78,12 @@ class Chain:
         for position in self._snapshots:
             self._report(position, "a snapshot for a position that is not the end of a batch")
 
-    def _reigning(self, batch: Batch) -> Epoch | None:
+    def _reigning(self, batch: BatchRow) -> Epoch | None:
         """The epoch of a batch: the newest that had begun. None, reported, where it is another."""
         epochs = self._epochs
-        while self._reign + 1 < len(epochs) and epochs[self._reign + 1].first <= batch.first:
-            self._reign += 1
-        epoch = epochs[self._reign] if self._reign >= 0 else None
+        while self._term + 1 < len(epochs) and epochs[self._term + 1].first <= batch.first:
+            self._term += 1
+        epoch = epochs[self._term] if self._term >= 0 else None
         if epoch is not None and epoch.epoch == batch.epoch:
             return epoch
         expected = "none" if epoch is None else epoch.epoch
@@ -118,7 +118,7 @@ class Chain:
             )  # fmt: skip
 
 
-def batch_hash(batch: Batch, token: bytes, previous: bytes) -> bytes:
+def batch_hash(batch: BatchRow, token: bytes, previous: bytes) -> bytes:
     """The hash that a batch should have, after a batch of hash ``previous``; none, which no batch
     has, for numbers that do not fit."""
     try:

@@ -73,7 +73,7 @@ class Facts:
         return ""
 
 
-class Decisions:
+class DecisionCheck:
     """Checks decisions in order of position. ``checked`` counts those whose vectors were there,
     ``thinned`` those whose vectors were not, ``vanished`` those of them whose vectors were there
     when the page was read, and are not any more."""

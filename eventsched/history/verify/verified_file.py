@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import IO
 
 from eventsched.history.verify.verified_log import (
-    Batch,
+    BatchRow,
     DamagedError,
     Epoch,
-    Head,
+    HeadRow,
     NoLogError,
     Packed,
 )
@@ -53,13 +53,13 @@ class LogFile:
         """None: derived rows are not in a file."""
         return
 
-    def batches(self) -> Iterator[Batch]:
+    def batches(self) -> Iterator[BatchRow]:
         """The batches in order of the lines. Raises DamagedError."""
         for batch, details in self.lines():
             self._waiting += details
             yield batch
 
-    def lines(self, first: int = 0) -> Iterator[tuple[Batch, list[Packed]]]:
+    def lines(self, first: int = 0) -> Iterator[tuple[BatchRow, list[Packed]]]:
         """The batches that hold the position or come after it, with the details beside them; where
         the file was not read so far yet, earlier ones too. Raises DamagedError."""
         at = bisect_right(self._firsts, first) - 1
@@ -121,7 +121,7 @@ class LogFile:
         unpacked.seek(0)
         return unpacked
 
-    def _header(self) -> tuple[str, list[Epoch], Head]:
+    def _header(self) -> tuple[str, list[Epoch], HeadRow]:
         line = self._file.readline()
         try:
             header = json.loads(line)
@@ -132,7 +132,7 @@ class LogFile:
                 for epoch, token, first in header["epochs"]
             ]
             following, digest = header["head"]
-            head = Head(_integer(following), bytes.fromhex(digest))
+            head = HeadRow(_integer(following), bytes.fromhex(digest))
             return str(header["stream"]), epochs, head
         except (ValueError, KeyError, TypeError) as problem:
             if self._damage:
@@ -140,7 +140,7 @@ class LogFile:
             kind = DamagedError if line.startswith(b'{"format":') else NoLogError
             raise kind("line 1", "not the beginning of an exported log") from problem
 
-    def _parsed(self, line: bytes, where: str) -> tuple[Batch, list[Packed]]:
+    def _parsed(self, line: bytes, where: str) -> tuple[BatchRow, list[Packed]]:
         try:
             parsed = json.loads(line)
             first, count, epoch, written_at, mark, digest, body = parsed["batch"]
@@ -150,7 +150,7 @@ class LogFile:
                        b64decode(packed, validate=True))
                 for seq, base, packed in parsed["details"]
             ]  # fmt: skip
-            batch = Batch(*numbers, mark.encode(), bytes.fromhex(digest), body.encode())  # type: ignore[call-arg,arg-type]
+            batch = BatchRow(*numbers, mark.encode(), bytes.fromhex(digest), body.encode())  # type: ignore[call-arg,arg-type]
         except (ValueError, KeyError, TypeError, AttributeError) as problem:
             raise DamagedError(where, f"not of the file form ({problem!r})") from problem
         return batch, details

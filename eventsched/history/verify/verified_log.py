@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple, Protocol
 
 
-class Batch(NamedTuple):
+class BatchRow(NamedTuple):
     """A row of table batch; ``written_at`` is in µs since 1970, texts are in UTF-8."""
 
     first: int
@@ -42,7 +42,7 @@ class Epoch(NamedTuple):
     first: int
 
 
-class Head(NamedTuple):
+class HeadRow(NamedTuple):
     """A row of table head; epoch and token are None in a file, which does not have them."""
 
     next: int
@@ -92,14 +92,14 @@ class Log(Protocol):
         """In order."""
 
     @property
-    def head(self) -> Head | None:
+    def head(self) -> HeadRow | None:
         """None where there is no such row."""
 
     @property
     def tables(self) -> Tables | None:
         """None in a file."""
 
-    def batches(self) -> Iterator[Batch]:
+    def batches(self) -> Iterator[BatchRow]:
         """In order of ``first``; to be called once. Raises DamagedError."""
 
     def details(self, end: int) -> list[Packed]:

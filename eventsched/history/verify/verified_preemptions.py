@@ -46,7 +46,7 @@ class Candidates(NamedTuple):
     victims: list[list[int]]
 
 
-class Pods:
+class LivePods:
     """The pods that there are, by the position of their PodAdded record."""
 
     def __init__(self) -> None:
@@ -68,11 +68,11 @@ class Pods:
         )  # fmt: skip
 
 
-class Preemptions:
+class PreemptionCheck:
     """Checks decisions in order of position; counts as Decisions does."""
 
     def __init__(
-        self, facts: Facts, pods: Pods, find: Callable[[int], Packed | None], report: Report,
+        self, facts: Facts, pods: LivePods, find: Callable[[int], Packed | None], report: Report,
         lacking: Report, *, thinned: bool,
     ) -> None:  # fmt: skip
         self._facts, self._pods, self._report, self._may_lack = facts, pods, report, thinned

@@ -1,5 +1,7 @@
-"""Plugins that are there to be enabled: none of them runs by default. One file each, none knows
-another; docs/plugins has a page for each."""
+"""Plugins that run only if a configuration enables them: one file each, none knows another.
+
+docs/plugins has a page for each of them.
+"""
 
 from typing import Any
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from eventsched.domain.errors import InputError
 from eventsched.domain.objects import Pod
-from eventsched.scheduling.config.decoding import nanoseconds
+from eventsched.domain.units import nanoseconds
 from eventsched.scheduling.config.pluginargs import Arguments, out_of_range
 from eventsched.scheduling.framework import (
     Change,

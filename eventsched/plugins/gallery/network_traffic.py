@@ -13,7 +13,7 @@ import numpy as np
 
 from eventsched.domain.errors import InputError
 from eventsched.domain.objects import Pod
-from eventsched.scheduling.config.decoding import nanoseconds
+from eventsched.domain.units import nanoseconds
 from eventsched.scheduling.config.pluginargs import Arguments, out_of_range, outside
 from eventsched.scheduling.config.sections import Int32
 from eventsched.scheduling.framework import Cycle, DependsOn, IntColumn, NodeView, Normalization

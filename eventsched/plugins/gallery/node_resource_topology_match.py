@@ -83,7 +83,9 @@ class ScoredResource(msgspec.Struct, rename="camel", forbid_unknown_fields=True,
     weight: Int64 = 1
 
 
-class ScoringStrategy(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True):
+class TopologyScoringStrategy(
+    msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True
+):
     """How nodes are scored, and what resources weigh: those that are not named weigh 1."""
 
     type: str = ""
@@ -102,7 +104,7 @@ class TopologyCache(msgspec.Struct, rename="camel", forbid_unknown_fields=True, 
 class NodeResourceTopologyMatchArgs(Arguments, frozen=True):
     """Upstream's NodeResourceTopologyMatchArgs."""
 
-    scoring_strategy: ScoringStrategy = ScoringStrategy("LeastAllocated")
+    scoring_strategy: TopologyScoringStrategy = TopologyScoringStrategy("LeastAllocated")
     cache_resync_period_seconds: Int64 = 0
     discard_reserved_nodes: bool = False
     cache: TopologyCache = TopologyCache()

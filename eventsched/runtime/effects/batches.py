@@ -31,10 +31,10 @@ from eventsched.domain.records import (
     PreparationIntended,
     Prepare,
 )
+from eventsched.domain.records.logged import Logged
 from eventsched.domain.records.verdicts import Detail
 from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.eventlog.port import Batch, Stored
-from eventsched.scheduling.queueing.engine_step import Logged
 
 _INTENTS = frozenset(
     {PodDecided, PreparationIntended, BindIntended, BindRetried, PreemptionDecided, ExtenderAsked}

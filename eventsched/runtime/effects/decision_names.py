@@ -12,7 +12,7 @@ import msgspec
 
 from eventsched.domain import records
 from eventsched.domain.records import Outcome
-from eventsched.scheduling.queueing.engine_step import Logged
+from eventsched.domain.records.logged import Logged
 
 
 class KeptDecisions(msgspec.Struct):
@@ -23,7 +23,7 @@ class KeptDecisions(msgspec.Struct):
     evictions: dict[str, str]
 
 
-class Decisions:
+class OpenDecisions:
     """Follows the log. ``intents`` are the decisions to bind by the pod's uid, ``evictions`` by the
     victim's. One that came to nothing without a record of its own stays until its pod is gone."""
 

@@ -14,10 +14,10 @@ from eventsched.cluster.messages import Announce
 from eventsched.domain import records
 from eventsched.domain.objects import Pod
 from eventsched.domain.records import Outcome, Queue
+from eventsched.domain.records.logged import Logged
 from eventsched.domain.state.scheduler_state import SchedulerState
-from eventsched.runtime.effects.decision_names import Decisions
+from eventsched.runtime.effects.decision_names import OpenDecisions
 from eventsched.scheduling.cycle import work_budget
-from eventsched.scheduling.queueing.engine_step import Logged
 
 UNSCHEDULABLE, ERROR = "Unschedulable", "SchedulerError"
 """Reasons of the condition PodScheduled (upstream: api/core/v1 PodReasonUnschedulable,
@@ -31,7 +31,7 @@ _REASONS = {work_budget.OVER_BUDGET: OVER_BUDGET}
 """What moved a pod after an error → the condition's reason, where that is another one."""
 
 
-class Status(msgspec.Struct, frozen=True):
+class DraftedStatus(msgspec.Struct, frozen=True):
     """What a pod's status is to say: the condition with a reason and a message, where there is a
     reason; the nominated node ("" for none), where it is not None. ``at`` is in µs."""
 
@@ -49,7 +49,7 @@ class Draft(msgspec.Struct, frozen=True):
 
     position: int
     event: Announce | None = None
-    status: Status | None = None
+    status: DraftedStatus | None = None
 
 
 class KeptDrafting(msgspec.Struct):
@@ -58,10 +58,10 @@ class KeptDrafting(msgspec.Struct):
     victims: dict[str, Announce]
 
 
-class Drafting:
+class EventDrafter:
     """Follows records that were just applied to a state."""
 
-    def __init__(self, state: SchedulerState, decisions: Decisions) -> None:
+    def __init__(self, state: SchedulerState, decisions: OpenDecisions) -> None:
         """``decisions`` are told of each record after this."""
         self._state = state
         self._decisions = decisions
@@ -69,7 +69,9 @@ class Drafting:
         """Attempts and reservations that came to nothing; what queue the pod goes to says why."""
         self.victims: dict[str, Announce] = {}
         """By uid: what is to be told once the cluster deletes the pod."""
-        self._branches: dict[type, Callable[[Any, Logged], Iterable[Announce | Status | None]]] = {
+        self._branches: dict[
+            type, Callable[[Any, Logged], Iterable[Announce | DraftedStatus | None]]
+        ] = {
             records.PodDecided: self._decided,
             records.PodUnreserved: self._unreserved,
             records.PodSkipped: self._skipped,
@@ -90,7 +92,7 @@ class Drafting:
             return []
         return [
             Draft(logged.cause, status=told)
-            if isinstance(told, Status)
+            if isinstance(told, DraftedStatus)
             else Draft(logged.cause, event=told)
             for told in branch(logged.record, logged)
             if told is not None
@@ -106,10 +108,12 @@ class Drafting:
 
     # --- attempts -------------------------------------------------------------------------
 
-    def _decided(self, decided: records.PodDecided, logged: Logged) -> Iterable[Announce | Status]:
+    def _decided(
+        self, decided: records.PodDecided, logged: Logged
+    ) -> Iterable[Announce | DraftedStatus]:
         if decided.outcome is Outcome.WAITING:
             # Others may count on the pod's coming (upstream: NominatedNodeNameForExpectation).
-            yield Status(decided.uid, "", "", decided.node, logged.at)
+            yield DraftedStatus(decided.uid, "", "", decided.node, logged.at)
         elif decided.outcome is not Outcome.SCHEDULED:
             pod = self._state.pods[decided.uid].pod
             if pod.deleting:  # of a stream that does not skip such pods
@@ -120,11 +124,15 @@ class Drafting:
     def _skipped(self, skipped: records.PodSkipped, logged: Logged) -> Iterable[Announce]:
         yield self._failure(self._state.pods[skipped.uid].pod, logged, skipped.message)
 
-    def _unreserved(self, given_up: records.PodUnreserved, logged: Logged) -> Iterable[Status]:
+    def _unreserved(
+        self, given_up: records.PodUnreserved, logged: Logged
+    ) -> Iterable[DraftedStatus]:
         self._failed[given_up.uid] = logged
         return ()
 
-    def _queued(self, queued: records.PodQueued, logged: Logged) -> Iterable[Announce | Status]:
+    def _queued(
+        self, queued: records.PodQueued, logged: Logged
+    ) -> Iterable[Announce | DraftedStatus]:
         failed = self._failed.pop(queued.uid, None)
         if failed is None:
             return
@@ -142,7 +150,7 @@ class Drafting:
             message = f"0/1 nodes are available: 1 {message}."
         yield self._failure(pod, failed, message)
         reason = UNSCHEDULABLE if refused else _REASONS.get(queued.cause, ERROR)
-        yield Status(pod.uid, reason, message, nominated, failed.at)
+        yield DraftedStatus(pod.uid, reason, message, nominated, failed.at)
 
     def _failure(self, pod: Pod, logged: Logged, message: str) -> Announce:
         return Announce(
@@ -175,7 +183,7 @@ class Drafting:
 
     def _preempts(
         self, decided: records.PreemptionDecided, logged: Logged
-    ) -> Iterable[Announce | Status]:
+    ) -> Iterable[Announce | DraftedStatus]:
         pod = self._state.pods[decided.uid].pod
         note = f"Preempted by pod {pod.uid} on node {decided.node}"
         for uid in decided.evicted:
@@ -183,7 +191,7 @@ class Drafting:
         for uid in decided.sent_back:
             victim = self._state.pods[uid].pod
             yield self._preempted(victim, pod, f"{note} (in kube-scheduler memory).", logged)
-        yield Status(pod.uid, "", "", decided.node, logged.at)
+        yield DraftedStatus(pod.uid, "", "", decided.node, logged.at)
 
     def _preempted(self, victim: Pod, by: Pod, note: str, logged: Logged) -> Announce:
         return Announce(
@@ -198,8 +206,10 @@ class Drafting:
             controller=by.scheduler_name,
         )
 
-    def _cleared(self, cleared: records.NominationCleared, logged: Logged) -> Iterable[Status]:
-        yield Status(cleared.uid, "", "", "", logged.at)
+    def _cleared(
+        self, cleared: records.NominationCleared, logged: Logged
+    ) -> Iterable[DraftedStatus]:
+        yield DraftedStatus(cleared.uid, "", "", "", logged.at)
 
     def _evicted(
         self, gone: records.EvictionSucceeded | records.PodDeleted, _: Logged

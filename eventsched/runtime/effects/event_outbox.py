@@ -15,10 +15,10 @@ from itertools import islice
 
 from eventsched.cluster.messages import Announce, PodAbsent, PodShown, Reported, ReportPod
 from eventsched.domain import records
+from eventsched.domain.records.logged import Logged
 from eventsched.domain.state.scheduler_state import SchedulerState
-from eventsched.runtime.effects.event_drafts import Draft, Status
-from eventsched.runtime.reconciliation.seen_versions import Sight
-from eventsched.scheduling.queueing.engine_step import Logged
+from eventsched.runtime.effects.event_drafts import Draft, DraftedStatus
+from eventsched.runtime.reconciliation.seen_versions import SeenVersions
 
 AT_ONCE = 32
 """Reports under way."""
@@ -28,13 +28,13 @@ DROPPED, REFUSED = "reports dropped", "reports refused"
 Report = ReportPod | Announce
 
 
-class Reports:
+class EventOutbox:
     """The reports of one term."""
 
     def __init__(
         self,
         state: SchedulerState,
-        sight: Sight,
+        sight: SeenVersions,
         counts: Counter[str],
         *,
         at_once: int = AT_ONCE,
@@ -44,7 +44,7 @@ class Reports:
         for want of room, and how many the API server would not take (``DROPPED``, ``REFUSED``)."""
         self.counts = counts
         self._state = state
-        self._sight = sight
+        self._seen_versions = sight
         self._at_once = at_once
         self._backlog = backlog
         self._number = 0
@@ -59,7 +59,7 @@ class Reports:
         self._calls: dict[Report, tuple[int, Draft]] = {}
         self._busy: set[str] = set()
         """The pods whose status is under way."""
-        self._told: dict[str, Status] = {}
+        self._told: dict[str, DraftedStatus] = {}
 
     # --- what there is to tell ------------------------------------------------------------
 
@@ -158,7 +158,7 @@ class Reports:
             self._busy.add(draft.status.uid)
         return [report]
 
-    def _request(self, status: Status) -> ReportPod | None:
+    def _request(self, status: DraftedStatus) -> ReportPod | None:
         """What has to be written; None where the pod is placed or gone, or shows it already."""
         found = self._state.pods.get(status.uid)
         if found is None or found.bound:
@@ -180,7 +180,7 @@ class Reports:
             uid=pod.uid,
             namespace=pod.namespace,
             name=pod.name,
-            resource_version=self._sight.version(pod.uid),
+            resource_version=self._seen_versions.version(pod.uid),
             reason=reason,
             message=status.message if reason else "",
             nominated_node=nominated,
@@ -209,7 +209,7 @@ class Reports:
             self.counts[REFUSED] += 1
         del self._open[number]
 
-    def _again(self, number: int, draft: Draft, status: Status) -> None:
+    def _again(self, number: int, draft: Draft, status: DraftedStatus) -> None:
         """A pod had changed when its status was to be written."""
         newer = self._statuses.get(status.uid)
         if newer is not None:
@@ -225,8 +225,8 @@ class Reports:
         return request in self._calls
 
 
-def _merged(old: Status, new: Status) -> Status:
+def _merged(old: DraftedStatus, new: DraftedStatus) -> DraftedStatus:
     """What the newer one says, and of the older one what that says nothing of."""
     kept = new if new.reason else old
     nominated = old.nominated if new.nominated is None else new.nominated
-    return Status(new.uid, kept.reason, kept.message, nominated, new.at)
+    return DraftedStatus(new.uid, kept.reason, kept.message, nominated, new.at)

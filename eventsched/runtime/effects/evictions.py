@@ -15,10 +15,10 @@ from collections.abc import Iterator, Sequence
 from eventsched.cluster.messages import EvictPod, PodAnswer, PodShown
 from eventsched.domain import records
 from eventsched.domain.records import Evict
+from eventsched.domain.records.logged import Logged
 from eventsched.domain.state.scheduler_state import SchedulerState
-from eventsched.runtime.effects.decision_names import Decisions
+from eventsched.runtime.effects.decision_names import OpenDecisions
 from eventsched.runtime.effects.tracker import Step
-from eventsched.scheduling.queueing.engine_step import Logged
 
 NEEDLESS = "nobody needs the room any more"
 REFUSED = "the cluster did not delete the pod"
@@ -29,7 +29,7 @@ class Evictions:
 
     outcome_first = True
 
-    def __init__(self, state: SchedulerState, decisions: Decisions) -> None:
+    def __init__(self, state: SchedulerState, decisions: OpenDecisions) -> None:
         self._state = state
         self._decisions = decisions
         self._calls: dict[str, EvictPod] = {}

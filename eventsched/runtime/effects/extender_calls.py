@@ -25,9 +25,9 @@ from eventsched.domain.records.extender_questions import (
     ranges,
     rows_of,
 )
+from eventsched.domain.records.logged import Logged
 from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.runtime.effects.tracker import Step
-from eventsched.scheduling.queueing.engine_step import Logged
 
 HIGHEST = 10
 """The best score (upstream: extender/v1 MaxExtenderPriority)."""

@@ -27,13 +27,13 @@ from eventsched.cluster.messages import (
 from eventsched.domain import records
 from eventsched.domain.objects import Pod
 from eventsched.domain.records import Bind, Outcome, Stimulus
+from eventsched.domain.records.logged import Logged
 from eventsched.domain.state.scheduler_state import SchedulerState
-from eventsched.runtime.effects.decision_names import Decisions
+from eventsched.runtime.effects.decision_names import OpenDecisions
 from eventsched.runtime.effects.tracker import Step
 from eventsched.runtime.reconciliation import takeover
-from eventsched.runtime.reconciliation.seen_versions import Sight
+from eventsched.runtime.reconciliation.seen_versions import SeenVersions
 from eventsched.scheduling.framework.extender import Extender
-from eventsched.scheduling.queueing.engine_step import Logged
 
 TRIES = 4
 """Binds sent for one intent before it is given up."""
@@ -63,8 +63,8 @@ class Intents:
     def __init__(
         self,
         state: SchedulerState,
-        decisions: Decisions,
-        sight: Sight,
+        decisions: OpenDecisions,
+        sight: SeenVersions,
         binder: Callable[[Pod], Extender | None] = lambda pod: None,
     ) -> None:
         """``sight`` is how new the pods are that were seen; ``binder`` gives the extender that
@@ -72,7 +72,7 @@ class Intents:
         self._state = state
         self._binder = binder
         self._decisions = decisions
-        self._sight = sight
+        self._seen_versions = sight
         self._intents: dict[str, Intent] = {}
 
     def follow(self, logged: Sequence[Logged]) -> None:
@@ -81,7 +81,7 @@ class Intents:
         for each in logged:
             match each.record:
                 case records.PodDecided(outcome=Outcome.SCHEDULED) | records.BindIntended():
-                    made, version = each.record, self._sight.version(each.record.uid)
+                    made, version = each.record, self._seen_versions.version(each.record.uid)
                     self._add(made.uid, made.node, made.attempt, version)
                 case records.BindRetried(uid=uid, resource_version=version):
                     if (intent := self._open(uid)) is not None:
@@ -104,7 +104,7 @@ class Intents:
                 if crowded:
                     yield self.give_up(uid, intent, takeover.CROWDED)
                 else:
-                    yield self.retry(uid, intent, self._sight.version(uid))
+                    yield self.retry(uid, intent, self._seen_versions.version(uid))
             elif crowded:  # nothing was sent that would bind it
                 yield takeover.void(self._state, uid, takeover.CROWDED)
 
@@ -112,7 +112,7 @@ class Intents:
         """Gives all reservations up: every pod has been touched."""
         for uid in list(self._state.reservations):
             if uid in self._state.reservations:
-                yield takeover.void(self._state, uid, reason, self._sight.version(uid))
+                yield takeover.void(self._state, uid, reason, self._seen_versions.version(uid))
 
     def committed(self, effect: Bind) -> list[Step]:
         """The record that lets a pod's bind leave is durable."""

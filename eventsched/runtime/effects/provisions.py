@@ -16,10 +16,10 @@ from collections.abc import Iterator, Sequence
 from eventsched.cluster.messages import WriteAnswer, WriteObject, Written
 from eventsched.domain import records
 from eventsched.domain.records import Prepare, Stimulus
+from eventsched.domain.records.logged import Logged
 from eventsched.domain.records.object_writes import Write
 from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.runtime.effects.tracker import Step
-from eventsched.scheduling.queueing.engine_step import Logged
 
 
 class Provisions:

@@ -9,7 +9,7 @@ import msgspec
 
 from eventsched.domain import records
 from eventsched.domain.records.extender_replies import ExtenderReplied
-from eventsched.scheduling.queueing.engine_step import Logged
+from eventsched.domain.records.logged import Logged
 
 
 class Replies:

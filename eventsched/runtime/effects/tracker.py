@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from eventsched.cluster.messages import ClusterRequest
 from eventsched.domain.records import Stimulus
-from eventsched.scheduling.queueing.engine_step import Logged
+from eventsched.domain.records.logged import Logged
 
 Step = ClusterRequest | Stimulus
 """What to ask of the cluster, or what to tell the engine."""

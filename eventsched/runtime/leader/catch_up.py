@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
+from eventsched.domain.records.logged import Logged
 from eventsched.eventlog import chain
 from eventsched.eventlog.chain import Head
-from eventsched.eventlog.port import Snapshot, Stored
-from eventsched.runtime.effects.decision_names import Decisions, KeptDecisions
-from eventsched.runtime.effects.event_drafts import Draft, Drafting, KeptDrafting
+from eventsched.eventlog.port import Stored, StoredSnapshot
+from eventsched.runtime.effects.decision_names import KeptDecisions, OpenDecisions
+from eventsched.runtime.effects.event_drafts import Draft, EventDrafter, KeptDrafting
 from eventsched.runtime.snapshot_policy import (
     BYTE_SECONDS,
     FOLD_SECONDS,
@@ -21,7 +22,6 @@ from eventsched.runtime.snapshot_policy import (
     label,
 )
 from eventsched.scheduling.engine import Engine
-from eventsched.scheduling.queueing.engine_step import Logged
 
 
 class Mark(msgspec.Struct, frozen=True):
@@ -37,7 +37,7 @@ class KeptFold(msgspec.Struct):
 
     engine: msgspec.Raw
     decisions: KeptDecisions
-    drafting: KeptDrafting
+    drafter: KeptDrafting
     drafts: list[Draft]
 
 
@@ -67,14 +67,14 @@ class Standby:
         """Up to here the stream was followed."""
         return self.fold.head
 
-    def restore(self, snapshot: Snapshot) -> bool:
+    def restore(self, snapshot: StoredSnapshot) -> bool:
         """Begins with a snapshot; whether it is of any use. Only before anything is followed."""
         fold = self.restored(snapshot)
         if fold is not None:
             self.begin(fold, len(snapshot.body))
         return fold is not None
 
-    def restored(self, snapshot: Snapshot) -> "Fold | None":
+    def restored(self, snapshot: StoredSnapshot) -> "Fold | None":
         """What a snapshot holds, for ``begin``; None where it is of no use. May be called in a
         thread of its own: of a large cluster it takes seconds."""
         fold = Fold(self._make_engine(), self.stream)
@@ -114,7 +114,7 @@ class Standby:
         self.fold = Fold(self._make_engine(), self.stream)
         self.kept(0, 0)
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> StoredSnapshot:
         """What was taken in, for ``restore``."""
         return self.fold.snapshot(self.fold.head, self.fold.drafts)
 
@@ -127,9 +127,9 @@ class Fold:
         """``engine`` is a fresh one."""
         self.engine = engine
         self.head = Head(0, chain.genesis(stream))
-        self.decisions = Decisions(stream)
+        self.decisions = OpenDecisions(stream)
         self.drafts: list[Draft] = []
-        self._drafting = Drafting(engine.state, self.decisions)
+        self._drafter = EventDrafter(engine.state, self.decisions)
 
     def follow(self, records: Iterable[Stored], head: Head, mark: bytes) -> None:
         """Takes in the records up to a head. ``mark`` is that of their last batch. Raises
@@ -154,20 +154,20 @@ class Fold:
         return [draft for each in logged for draft in self._next(each)]
 
     def _next(self, logged: Logged) -> list[Draft]:
-        found = self._drafting.follow(logged)
+        found = self._drafter.follow(logged)
         self.decisions.follow(logged)
         return found
 
-    def snapshot(self, head: Head, drafts: Iterable[Draft]) -> Snapshot:
+    def snapshot(self, head: Head, drafts: Iterable[Draft]) -> StoredSnapshot:
         """All of it as it is now. ``head`` is the stream's, once all records are committed, and
         ``drafts`` what is not told by then."""
         kept = KeptFold(
             engine=msgspec.Raw(self.engine.snapshot()),
             decisions=self.decisions.snapshot(),
-            drafting=self._drafting.snapshot(),
+            drafter=self._drafter.snapshot(),
             drafts=list(drafts),
         )
-        return Snapshot(
+        return StoredSnapshot(
             position=head.next,
             hash=head.hash,
             digest=self.engine.state.digest(),
@@ -175,7 +175,7 @@ class Fold:
             body=msgspec.json.encode(kept),
         )
 
-    def restore(self, snapshot: Snapshot) -> bool:
+    def restore(self, snapshot: StoredSnapshot) -> bool:
         """Goes on from a snapshot; whether it is one of this format, and is what it says. If it is
         not, this fold is spoilt. Only for a new one."""
         if not is_readable(snapshot.version):
@@ -187,7 +187,7 @@ class Fold:
             return False
         self.head = Head(snapshot.position, snapshot.hash)
         self.decisions.restore(kept.decisions)
-        self._drafting.restore(kept.drafting)
+        self._drafter.restore(kept.drafter)
         self.drafts = kept.drafts
         return self.engine.state.digest() == snapshot.digest
 

@@ -6,7 +6,7 @@ not kept for ever (``live/clock.py`` has the same rule for one machine).
 """
 
 
-class Advance:
+class ClockSlew:
     """Time as the clock's time and a lead that dwindles; all in µs since 1970."""
 
     def __init__(self, clock: int = 0, time: int = 0) -> None:

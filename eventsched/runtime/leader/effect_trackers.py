@@ -24,16 +24,16 @@ from eventsched.cluster.messages import (
 )
 from eventsched.domain import records
 from eventsched.domain.records import Bind, Consult, Effect, Evict, Prepare
+from eventsched.domain.records.logged import Logged
 from eventsched.runtime.effects.event_drafts import Draft
-from eventsched.runtime.effects.event_outbox import Reports
+from eventsched.runtime.effects.event_outbox import EventOutbox
 from eventsched.runtime.effects.evictions import Evictions
 from eventsched.runtime.effects.extender_calls import Consultations
 from eventsched.runtime.effects.intents import Intents
 from eventsched.runtime.effects.provisions import Provisions
 from eventsched.runtime.effects.tracker import Step, Tracker
 from eventsched.runtime.leader.catch_up import Fold
-from eventsched.runtime.reconciliation.seen_versions import POD, Sights, stimulus_of
-from eventsched.scheduling.queueing.engine_step import Logged
+from eventsched.runtime.reconciliation.seen_versions import POD, SeenResources, stimulus_of
 
 TRACKED: Mapping[type, type] = {
     BindPod: Bind, GetPod: Bind, TouchPod: Bind, EvictPod: Evict, WriteObject: Prepare,
@@ -42,21 +42,21 @@ TRACKED: Mapping[type, type] = {
 """Requests, and the effects whose trackers make them."""
 
 
-class Errands:
+class EffectTrackers:
     """All errands of a term. ``reports`` are those that promise nothing."""
 
-    def __init__(self, fold: Fold, sights: Sights, reports: Reports) -> None:
+    def __init__(self, fold: Fold, sights: SeenResources, reports: EventOutbox) -> None:
         """``sights`` are how new the objects are that were seen."""
         self.reports = reports
         self._state = fold.engine.state
-        self._sights = sights
+        self._seen = sights
         self._trackers = self._made(fold)
 
     def _made(self, fold: Fold) -> dict[type, Tracker]:
         """The trackers by effect. Promises of the log are kept in this order."""
         state, decisions = fold.engine.state, fold.decisions
         return {
-            Bind: Intents(state, decisions, self._sights.of(POD), fold.engine.binder),
+            Bind: Intents(state, decisions, self._seen.of(POD), fold.engine.binder),
             Evict: Evictions(state, decisions),
             Prepare: Provisions(state),
             Consult: Consultations(state),
@@ -100,15 +100,15 @@ class Errands:
     def _shown(self, answer: Any) -> Iterator[Step]:
         """What came with an answer. What the watch saw the end of meanwhile is not brought back."""
         if isinstance(answer, PodAbsent):
-            self._sights.of(POD).absent(answer.request.uid)
+            self._seen.of(POD).absent(answer.request.uid)
             yield records.PodDeleted(uid=answer.request.uid)
             return
         match getattr(answer, "seen", None):
             case PodSeen() as seen if seen.pod.uid in self._state.pods:
-                if self._sights.answered(seen):
+                if self._seen.answered(seen):
                     yield stimulus_of(seen)
             case ObjectSeen(object=found) as seen if self._state.registry.knows(found):
-                if self._sights.answered(seen):
+                if self._seen.answered(seen):
                     yield stimulus_of(seen)
 
     def unanswered(self, request: Any) -> ClusterRequest | None:

@@ -32,15 +32,17 @@ from eventsched.cluster.messages import (
 )
 from eventsched.domain import records
 from eventsched.domain.records import Stimulus, StreamStarted
+from eventsched.domain.records.logged import Logged
+from eventsched.domain.units import SECOND
 from eventsched.eventlog import chain
 from eventsched.eventlog.chain import Head, SealedBatch, Term
-from eventsched.eventlog.port import Snapshot
+from eventsched.eventlog.port import StoredSnapshot
 from eventsched.runtime.effects.batches import Pending, Writer
-from eventsched.runtime.effects.event_outbox import Reports
+from eventsched.runtime.effects.event_outbox import EventOutbox
 from eventsched.runtime.effects.tracker import Step
 from eventsched.runtime.leader.catch_up import Mark, Standby
-from eventsched.runtime.leader.clock_slew import Advance
-from eventsched.runtime.leader.effect_trackers import Errands
+from eventsched.runtime.leader.clock_slew import ClockSlew
+from eventsched.runtime.leader.effect_trackers import EffectTrackers
 from eventsched.runtime.leader.leader_messages import (
     Acquire,
     Acquired,
@@ -56,12 +58,11 @@ from eventsched.runtime.leader.leader_messages import (
     Tick,
 )
 from eventsched.runtime.leader.limits import Limits
-from eventsched.runtime.leader.retry_queue import SECOND, FollowUps
+from eventsched.runtime.leader.retry_queue import RetryQueue
 from eventsched.runtime.reconciliation import takeover
-from eventsched.runtime.reconciliation.etcd_restore import REASON, Setback, unbound
-from eventsched.runtime.reconciliation.seen_versions import POD, Sights
+from eventsched.runtime.reconciliation.etcd_restore import REASON, EtcdRestoreDetector, unbound
+from eventsched.runtime.reconciliation.seen_versions import POD, SeenResources
 from eventsched.scheduling.engine import Engine
-from eventsched.scheduling.queueing.engine_step import Logged
 
 HEARTBEAT = 2 * SECOND
 """Microseconds without a commit after which a leader asks whether it still is the leader: without
@@ -91,12 +92,12 @@ class Leader:
         self._observer = observer
         self._out: list[Request] = []
         self._clock = self._now = self._renew_at = 0
-        self._advance = Advance()
-        self._database, self._cluster = FollowUps[Request](), FollowUps[Any]()
-        self._sights = Sights()
+        self._slew = ClockSlew()
+        self._database, self._cluster = RetryQueue[Request](), RetryQueue[Any]()
+        self._seen = SeenResources()
         self._under_way: tuple[SealedBatch, Pending] | None = None
         self._uncommitted: deque[Logged] = deque()
-        self._snapshot: Snapshot | None = None
+        self._snapshot: StoredSnapshot | None = None
         self._listing = self._renewing = False
         self._fence: takeover.Fence | None = None
 
@@ -115,7 +116,7 @@ class Leader:
         ``now`` (µs since 1970) does not go back in the life of a leader. Raises ValueError for a
         log that does not end where its head says, and KeyError for one that does not fit
         together."""
-        self._clock, self._now = now, self._advance.time(now)
+        self._clock, self._now = now, self._slew.time(now)
         for message in messages:
             if not self.stopped:
                 self._receive(message)
@@ -143,7 +144,7 @@ class Leader:
             if self._under_way is None:
                 times += [self._writer.due, None if self._renewing else self._renew_at]
         found = [time for time in times if time is not None]
-        return None if self.stopped or not found else self._advance.clock(min(found))
+        return None if self.stopped or not found else self._slew.clock(min(found))
 
     @property
     def settled(self) -> bool:
@@ -156,9 +157,9 @@ class Leader:
         return self.engine.position - self._head.next if self.leading else 0
 
     @property
-    def reports(self) -> Reports | None:
+    def reports(self) -> EventOutbox | None:
         """What the cluster is told; None before the term."""
-        return self._errands.reports if self.leading else None
+        return self._trackers.reports if self.leading else None
 
     @property
     def term(self) -> Term:
@@ -205,19 +206,19 @@ class Leader:
         self._writer = Writer(
             state, batch_size=limits.records, batch_bytes=limits.size, linger=limits.linger
         )
-        self._setback = Setback(state, self._sights)
-        self._errands = self._new_errands()
-        self._errands.follow((), fold.drafts)
+        self._restore_detector = EtcdRestoreDetector(state, self._seen)
+        self._trackers = self._new_trackers()
+        self._trackers.follow((), fold.drafts)
         fold.drafts = []
-        self._advance = Advance(self._clock, state.now)
-        self._now = self._advance.time(self._clock)
+        self._slew = ClockSlew(self._clock, state.now)
+        self._now = self._slew.time(self._clock)
         self._renew_at = self._now + HEARTBEAT
         self._list()
 
-    def _new_errands(self) -> Errands:
+    def _new_trackers(self) -> EffectTrackers:
         limits = {"at_once": self._limits.reports, "backlog": self._limits.reports_waiting}
-        made = Reports(self.engine.state, self._sights.of(POD), self.counts, **limits)
-        return Errands(self._fold, self._sights, made)
+        made = EventOutbox(self.engine.state, self._seen.of(POD), self.counts, **limits)
+        return EffectTrackers(self._fold, self._seen, made)
 
     @property
     def lossy(self) -> bool:
@@ -263,23 +264,23 @@ class Leader:
         """What has happened is found by comparison. A list in the term is one after a gap."""
         if not self.leading:
             before = unbound(self.engine.state, listings)
-        elif self._setback.shows(listings, since):
+        elif self._restore_detector.shows(listings, since):
             self.stopped, self.leading = REASON, False
             return
         else:
-            before = takeover.gaps(listings, self._sights, since)
-        for each in (*before, *takeover.differences(self.engine.state, listings, self._sights)):
+            before = takeover.gaps(listings, self._seen, since)
+        for each in (*before, *takeover.differences(self.engine.state, listings, self._seen)):
             self._observe(each)
-        if self.leading and self._setback.doubts and not self._listing:
+        if self.leading and self._restore_detector.doubts and not self._listing:
             self._list()
 
     def _resume(self) -> None:
         """After a clean takeover promises are kept."""
-        self._do(self._errands.resume())
+        self._do(self._trackers.resume())
 
     def _void_all(self) -> None:
         """After lost history none counts: all pods have been touched."""
-        self._do(self._errands.void(takeover.LOST))
+        self._do(self._trackers.void(takeover.LOST))
 
     # --- work -----------------------------------------------------------------------------
 
@@ -294,7 +295,7 @@ class Leader:
         if self._under_way is None and (self._writer.due or 0) <= self._now:
             self._append()
         self._heartbeat()
-        self._out += self._errands.reports.more()
+        self._out += self._trackers.reports.more()
 
     def _heartbeat(self) -> None:
         idle = self._under_way is None and not self._renewing
@@ -312,10 +313,10 @@ class Leader:
             self._snapshot = self._snapshot_when_due(sealed.head)
 
     def _mark(self) -> bytes:
-        reported = self._errands.reports.done_before(self._head.next)
-        return msgspec.json.encode(Mark(self._sights.upto, reported))
+        reported = self._trackers.reports.done_before(self._head.next)
+        return msgspec.json.encode(Mark(self._seen.upto, reported))
 
-    def _snapshot_when_due(self, head: Head) -> Snapshot | None:
+    def _snapshot_when_due(self, head: Head) -> StoredSnapshot | None:
         """A snapshot that is true once the batch under way is committed: where that is all."""
         every = self._limits.snapshot_every
         if every is None or len(self._writer):
@@ -323,7 +324,7 @@ class Leader:
         # It takes a while; pods wait.
         if self._standby.due(head, every) < (1 if self.engine.idle else 2):
             return None
-        snapshot = self._fold.snapshot(head, self._errands.reports.open)
+        snapshot = self._fold.snapshot(head, self._trackers.reports.open)
         self._standby.kept(head.next, len(snapshot.body))
         return snapshot
 
@@ -331,7 +332,7 @@ class Leader:
         assert self._under_way is not None
         (sealed, pending), self._under_way = self._under_way, None
         self._head, self._renew_at = sealed.head, self._now + HEARTBEAT
-        self._do(self._errands.committed((each for each, _ in pending.effects), self._head.next))
+        self._do(self._trackers.committed((each for each, _ in pending.effects), self._head.next))
         if self._snapshot is not None:
             self._out.append(Keep(self._term, self._snapshot))
             self._snapshot = None
@@ -343,14 +344,14 @@ class Leader:
     def _watched(self, event: WatchEvent | Stimulus) -> None:
         if isinstance(event, Relisted):
             self._take_in([event.listing], event.since)
-        elif news := event if isinstance(event, Stimulus) else self._sights.watched(event):
+        elif news := event if isinstance(event, Stimulus) else self._seen.watched(event):
             self._observe(news)
 
     def _answered(self, answer: Listed | TermAnswer) -> None:
         if isinstance(answer, Listed):
             self._listed(answer)
         elif self.leading:
-            self._do(self._errands.answered(answer))
+            self._do(self._trackers.answered(answer))
         elif self._fence is not None and not isinstance(answer, ExtenderReply):
             self._fence.answered(answer.request)
             self._out += self._fence.more()
@@ -368,14 +369,14 @@ class Leader:
             case Acquire() | Append():
                 self._database.put(request, self._now)
             case _:
-                following = self._errands.unanswered(request) if self.leading else request
+                following = self._trackers.unanswered(request) if self.leading else request
                 if following is not None:
                     self._cluster.put(following, self._now)
 
     def _follow_up(self) -> None:
         self._out += self._database.due(self._now)
         for request in self._cluster.due(self._now):
-            if not self.leading or self._errands.awaits(request):
+            if not self.leading or self._trackers.awaits(request):
                 self._out.append(request)
 
     # --- steps ----------------------------------------------------------------------------
@@ -396,7 +397,7 @@ class Leader:
             return
         drafts = self._fold.take(taken)
         self._writer.add(taken)
-        self._errands.follow(taken, drafts)
+        self._trackers.follow(taken, drafts)
         self.counts.update(type(each.record).__name__ for each in taken)
         if self._observer is not None:
             self._uncommitted += taken

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from eventsched.cluster.messages import ClusterAnswer, ClusterRequest, WatchEvent
 from eventsched.domain.records import Stimulus
 from eventsched.eventlog.chain import Head, SealedBatch, Term
-from eventsched.eventlog.port import Snapshot, Stored
+from eventsched.eventlog.port import Stored, StoredSnapshot
 
 # --- requests -----------------------------------------------------------------------------
 
@@ -47,7 +47,7 @@ class Keep:
     harm: there is no answer."""
 
     term: Term
-    snapshot: Snapshot
+    snapshot: StoredSnapshot
 
 
 DatabaseRequest = Acquire | Append | Renew | Keep

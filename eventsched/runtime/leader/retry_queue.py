@@ -5,7 +5,8 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import Generic, TypeVar
 
-SECOND = 1_000_000
+from eventsched.domain.units import SECOND
+
 PATIENCE = SECOND // 5
 """Microseconds before a request whose outcome is not known is followed up."""
 LONGEST = 5 * SECOND
@@ -14,7 +15,7 @@ LONGEST = 5 * SECOND
 Asked = TypeVar("Asked")
 
 
-class FollowUps(Generic[Asked]):
+class RetryQueue(Generic[Asked]):
     """What is asked of one side, and not answered. The longer that side is silent, the less often
     it is asked: as long again as it has been silent."""
 

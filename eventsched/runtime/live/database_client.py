@@ -12,9 +12,9 @@ from eventsched.cluster.messages import Unknown
 from eventsched.eventlog.chain import Head, SealedBatch
 from eventsched.eventlog.log_errors import (
     ConflictError,
+    DatabaseRefusedError,
     FencedError,
     HistoryChangedError,
-    RefusedError,
     UnavailableError,
     UnknownOutcomeError,
 )
@@ -32,7 +32,7 @@ from eventsched.runtime.leader.leader_messages import (
     Renewed,
 )
 from eventsched.runtime.live.checkpoint_signing import Checkpointer
-from eventsched.runtime.live.database_health import Reach
+from eventsched.runtime.live.database_health import DatabaseHealth
 from eventsched.runtime.live.ports import Audience
 from eventsched.runtime.live.worker import Worker
 
@@ -49,7 +49,7 @@ def _is_loss(problem: Exception) -> bool:
     return not isinstance(problem, FencedError) or problem.now <= problem.epoch
 
 
-class Ledger:
+class DatabaseClient:
     """Answers a leader's requests to the database; ``reach`` says whether it does. ``lost`` says
     that the term was over because batches that were committed in it are gone again."""
 
@@ -67,7 +67,7 @@ class Ledger:
     ) -> None:
         """``catch_up`` lets the leader follow the log up to a head. Without ``keeps_vectors``
         decisions keep the digests of their vectors only: no chain has the vectors themselves."""
-        self.reach = Reach()
+        self.reach = DatabaseHealth()
         self.lost = False
         self._session, self._worker, self._audience = session, worker, audience
         self._stream, self._holder, self._catch_up = stream, holder, catch_up
@@ -86,7 +86,7 @@ class Ledger:
             if not isinstance(request, Acquire):
                 self.lost |= _is_loss(problem)
             return Deposed(str(problem))
-        except RefusedError:
+        except DatabaseRefusedError:
             raise
         except _AWAY as problem:
             said = str(problem).split("\n")[0]

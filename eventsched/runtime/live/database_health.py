@@ -8,7 +8,7 @@ SLOW = 5.0
 """Seconds after which a question without an answer counts as trouble."""
 
 
-class Reach:
+class DatabaseHealth:
     """What is known of the way to a database."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

@@ -15,14 +15,14 @@ import structlog
 from eventsched.eventlog.chain import Head
 from eventsched.eventlog.log_errors import (
     CorruptLogError,
+    DatabaseRefusedError,
     HistoryChangedError,
-    RefusedError,
     UnavailableError,
 )
 from eventsched.eventlog.postgres.reader import StoredBatch
 from eventsched.eventlog.postgres.tail import Tail
 from eventsched.runtime.leader.catch_up import Standby
-from eventsched.runtime.live.database_health import Reach
+from eventsched.runtime.live.database_health import DatabaseHealth
 from eventsched.runtime.live.worker import Worker
 
 PERIOD = 0.2
@@ -38,7 +38,7 @@ class Follower:
     ``reach`` whether the log can be read."""
 
     def __init__(self, standby: Standby, tail: Tail, worker: Worker) -> None:
-        self.reach = Reach()
+        self.reach = DatabaseHealth()
         self.caught_up = False
         self._there = asyncio.Event()
         self._standby, self._tail, self._worker = standby, tail, worker
@@ -51,7 +51,7 @@ class Follower:
         while True:
             try:
                 await self._step()
-            except RefusedError:
+            except DatabaseRefusedError:
                 raise
             except UnavailableError as problem:
                 self._missed(problem)

@@ -13,7 +13,7 @@ from eventsched.cluster.messages import (
     WatchEvent,
     WriteObject,
 )
-from eventsched.scheduling.queueing.engine_step import Logged
+from eventsched.domain.records.logged import Logged
 
 Subscriber = Callable[[Listed | WatchEvent], None]
 

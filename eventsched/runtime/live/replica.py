@@ -19,6 +19,7 @@ import structlog
 
 from eventsched.domain.errors import UnavailableError
 from eventsched.domain.records import HistoryLost, StreamStarted
+from eventsched.domain.records.logged import Logged
 from eventsched.eventlog.postgres.session import Session
 from eventsched.eventlog.postgres.tail import Tail
 from eventsched.eventlog.postgres.thinning import thin
@@ -26,14 +27,13 @@ from eventsched.runtime.leader.catch_up import Standby
 from eventsched.runtime.leader.leader import Leader
 from eventsched.runtime.leader.limits import Limits
 from eventsched.runtime.live.checkpoint_signing import Checkpointer
-from eventsched.runtime.live.database_client import Ledger
+from eventsched.runtime.live.database_client import DatabaseClient
 from eventsched.runtime.live.driver import Driver
 from eventsched.runtime.live.follower import Follower
 from eventsched.runtime.live.ports import Audience, Cluster, Election
 from eventsched.runtime.live.request_source import attend
 from eventsched.runtime.live.worker import Worker
 from eventsched.scheduling.engine import Engine
-from eventsched.scheduling.queueing.engine_step import Logged
 
 GRACE = 5.0
 """Seconds for what is under way when a replica is told to end."""
@@ -51,7 +51,7 @@ logger = structlog.get_logger()
 
 
 @dataclass(frozen=True)
-class Plan:
+class ReplicaPlan:
     """What all terms of a replica have in common. ``opening`` says which configuration and plugins
     are in force; ``holder`` names the replica."""
 
@@ -74,11 +74,11 @@ class Plan:
 
 class Replica:
     """Terms, one after the other, in one event loop. What it is at is there to be read: it has a
-    ``follower`` while it follows, a ``driver`` and a ``ledger`` during a term."""
+    ``follower`` while it follows, a ``driver`` and a ``database`` during a term."""
 
     def __init__(
         self,
-        plan: Plan,
+        plan: ReplicaPlan,
         cluster: Cluster,
         election: Election,
         audience: Audience,
@@ -88,7 +88,7 @@ class Replica:
         self.plan = plan
         self.standby = Standby(plan.make_engine, plan.stream)
         self.follower: Follower | None = None
-        self.ledger: Ledger | None = None
+        self.database: DatabaseClient | None = None
         self.driver: Driver | None = None
         self.terms = 0
         self.counts: Counter[str] = Counter()
@@ -134,8 +134,10 @@ class Replica:
             if await self._elected(follower):
                 reason = await self._term(standby, follower, partial(attend, tail, reader))
         finally:
-            self._forgotten |= standby.rewritten or (self.ledger is not None and self.ledger.lost)
-            self.driver = self.ledger = None
+            self._forgotten |= standby.rewritten or (
+                self.database is not None and self.database.lost
+            )
+            self.driver = self.database = None
             reader.stop(tail.close)
             await self._election.release()
         if reason:
@@ -174,7 +176,7 @@ class Replica:
         logger.info("a term begins")
         leader = Leader(standby, self.plan.opening, self.plan.limits, self._observe)
         session, writer = Session(self.plan.address), Worker("log writer")
-        self.ledger = Ledger(
+        self.database = DatabaseClient(
             session,
             writer,
             self._audience,
@@ -187,7 +189,7 @@ class Replica:
         driver = self.driver = Driver(
             leader,
             self._cluster,
-            self.ledger,
+            self.database,
             self._now,
             leads=lambda: self._audience.took_over(time.monotonic() - won),
         )
@@ -228,11 +230,11 @@ class Replica:
         losing = asyncio.create_task(self._election.lost())
         try:
             while not losing.done():
-                assert self.ledger is not None
-                left = self.plan.patience - self.ledger.reach.lacking
+                assert self.database is not None
+                left = self.plan.patience - self.database.reach.lacking
                 if left <= 0:
                     self._rest = self.plan.rest
-                    return f"the database: {self.ledger.reach.trouble}"
+                    return f"the database: {self.database.reach.trouble}"
                 await _first(losing, timeout=left)
             return losing.result()
         finally:

@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from eventsched.domain.records import SamplesTaken
+from eventsched.domain.units import SECOND
 from eventsched.runtime.live.request_source import Attentive
 from eventsched.runtime.live.worker import Worker
 from eventsched.scheduling.framework.sampling import Sampling
 
-SECOND = 1_000_000
 _SOON = 0.05
 """Seconds between two looks whether attempts are made, before the first question."""
 

@@ -61,7 +61,7 @@ class Room:
 
 
 @dataclass(frozen=True)
-class Answer:
+class PlacementAnswer:
     """What the scheduler would say of a pod. ``ranked`` has the best node first (equal ones share a
     rank and stand in the cluster's order); where it is empty ``message`` is upstream's FitError, or
     what went wrong where a plugin failed, and ``room`` what preemption would do about it.
@@ -82,7 +82,7 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class ClusterSnapshot:
     """A cluster at one moment, and the pods that are asked about. ``annotations`` are kept besides
     those that plugins declare."""
 
@@ -94,7 +94,7 @@ class Snapshot:
     annotations: tuple[str, ...] = ()
 
 
-def read(cluster: Sequence[Path], pod: str) -> Snapshot:
+def read(cluster: Sequence[Path], pod: str) -> ClusterSnapshot:
     """The snapshot in manifest files. ``pod`` is a manifest with the pods that are asked about, or
     the name (``namespace/name``, or in namespace default ``name``) of one in the cluster. Raises
     InputError."""
@@ -113,7 +113,7 @@ def read(cluster: Sequence[Path], pod: str) -> Snapshot:
             "no Node is there",
             "add the nodes, as in kubectl get nodes,pods -A -o json",
         )
-    return Snapshot(
+    return ClusterSnapshot(
         nodes=nodes,
         pods=pods,
         objects=[each_object for each in found for each_object in each.objects],
@@ -140,13 +140,13 @@ def _given(pods: Sequence[Pod], path: str) -> Sequence[Pod]:
     return pods
 
 
-def ask(snapshot: Snapshot, assembly: Assembly) -> list[Answer]:
+def ask(snapshot: ClusterSnapshot, assembly: Assembly) -> list[PlacementAnswer]:
     """An answer for each pod that is asked about, as if it were the only one waiting and, where it
     has a node already, were not there. Raises InputError for a pod that no profile schedules."""
     return [_ask(snapshot, assembly, pod) for pod in snapshot.asked]
 
 
-def _ask(snapshot: Snapshot, assembly: Assembly, pod: Pod) -> Answer:
+def _ask(snapshot: ClusterSnapshot, assembly: Assembly, pod: Pod) -> PlacementAnswer:
     if pod.scheduler_name not in assembly.profiles:
         raise InputError(
             f"pod {pod.full_name}: spec.schedulerName",
@@ -163,7 +163,7 @@ def _ask(snapshot: Snapshot, assembly: Assembly, pod: Pod) -> Answer:
 
 
 def _stimuli(
-    snapshot: Snapshot, asked: Pod, annotations: KeptAnnotations
+    snapshot: ClusterSnapshot, asked: Pod, annotations: KeptAnnotations
 ) -> list[records.Stimulus]:
     others = [each for each in snapshot.pods if each.full_name != asked.full_name]
     objects = map(annotations.seen, snapshot.objects)
@@ -174,26 +174,28 @@ def _stimuli(
     ]
 
 
-def answer(engine: Engine, pod: Pod) -> Answer:
+def answer(engine: Engine, pod: Pod) -> PlacementAnswer:
     """What an engine says of a pod that it does not know."""
     if (gate := engine.gate(pod)) is not None:
-        return Answer(pod.full_name, pod.scheduler_name, (), (), ", ".join(gate.reasons))
+        return PlacementAnswer(pod.full_name, pod.scheduler_name, (), (), ", ".join(gate.reasons))
     try:
         judged = engine.judge(pod)
         refused = _refused(judged, engine.state.nodes.names)
     except PluginError as broken:
-        return Answer(pod.full_name, pod.scheduler_name, (), (), str(broken))
+        return PlacementAnswer(pod.full_name, pod.scheduler_name, (), (), str(broken))
     if judged.problem is not None:
-        return Answer(pod.full_name, pod.scheduler_name, (), refused, str(judged.problem))
+        return PlacementAnswer(pod.full_name, pod.scheduler_name, (), refused, str(judged.problem))
     names, live = engine.state.nodes.names, engine.state.nodes.live
     if ranked := _ranked(judged, names):
-        return Answer(pod.full_name, pod.scheduler_name, ranked, refused, "")
+        return PlacementAnswer(pod.full_name, pod.scheduler_name, ranked, refused, "")
     if not live or not judged.profile.points["postFilter"]:
-        return Answer(pod.full_name, pod.scheduler_name, (), refused, fit_error(judged, live))
+        return PlacementAnswer(
+            pod.full_name, pod.scheduler_name, (), refused, fit_error(judged, live)
+        )
     found = post_filter(judged)
     message = fit_error(judged, live, ", ".join(found.status.reasons))
     room = _room(found)
-    return Answer(pod.full_name, pod.scheduler_name, (), refused, message, room)
+    return PlacementAnswer(pod.full_name, pod.scheduler_name, (), refused, message, room)
 
 
 def _room(found: PostFilterResult) -> Room | None:

@@ -11,12 +11,12 @@ from eventsched.cluster.messages import Listing, PodSeen, Seen
 from eventsched.domain import records
 from eventsched.domain.records import Stimulus
 from eventsched.domain.state.scheduler_state import SchedulerState
-from eventsched.runtime.reconciliation.seen_versions import Sights, place_of
+from eventsched.runtime.reconciliation.seen_versions import SeenResources, place_of
 
 REASON = "the cluster's storage was put back to an earlier state"
 
 
-class Setback:
+class EtcdRestoreDetector:
     """Notices in a term that the cluster is older than what is known of it.
 
     A list of an earlier version shows that. With versions that were raised after the restore (as
@@ -24,10 +24,10 @@ class Setback:
     newer than the list: these are ``doubts``, for a list to settle that is asked for after that.
     """
 
-    def __init__(self, state: SchedulerState, sights: Sights) -> None:
+    def __init__(self, state: SchedulerState, sights: SeenResources) -> None:
         self.doubts: set[tuple[str, str]] = set()
         """Resource and key of objects that a list has shown older than they were known."""
-        self._state, self._sights = state, sights
+        self._state, self._seen = state, sights
 
     def shows(self, listings: Sequence[Listing], since: int | None) -> bool:
         """Whether lists show it; to be asked before they are taken in. ``since`` is that of
@@ -38,12 +38,12 @@ class Setback:
         settled = self.doubts if since is None else set()
         self.doubts = (self.doubts - settled) | found
         return bool(found & settled) or any(
-            each.version < max(since or 0, self._sights.of(each.resource).upto) for each in listings
+            each.version < max(since or 0, self._seen.of(each.resource).upto) for each in listings
         )
 
     def _is_doubtful(self, seen: Seen) -> bool:
         resource, key = place_of(seen)
-        older = seen.resource_version < self._sights.of(resource).version(key)
+        older = seen.resource_version < self._seen.of(resource).version(key)
         return older or _has_lost_its_node(self._state, seen)
 
 

@@ -20,7 +20,7 @@ _FOREVER = sys.maxsize
 POD, NODE = "Pod", "Node"
 
 
-class Sight:
+class SeenVersions:
     """The resourceVersions of one resource's objects, by key (uid, name, or namespace/name).
 
     A watch tells its events in order, but may repeat some after a reconnect; an answer to a request
@@ -72,20 +72,20 @@ class Sight:
         return gone
 
 
-class Sights:
+class SeenResources:
     """All resources, each with a sight of its own."""
 
     def __init__(self) -> None:
-        self._sights: dict[str, Sight] = {}
+        self._seen: dict[str, SeenVersions] = {}
 
-    def of(self, resource: str) -> Sight:
+    def of(self, resource: str) -> SeenVersions:
         """A resource's."""
-        return self._sights.setdefault(resource, Sight())
+        return self._seen.setdefault(resource, SeenVersions())
 
     @property
     def upto(self) -> dict[str, int]:
         """How far each watch has told everything, by resource."""
-        return {resource: sight.upto for resource, sight in sorted(self._sights.items())}
+        return {resource: sight.upto for resource, sight in sorted(self._seen.items())}
 
     def watched(self, event: Seen | Gone) -> Stimulus | None:
         """Takes in an event of a watch; None where it is no news."""

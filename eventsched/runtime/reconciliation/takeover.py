@@ -30,7 +30,7 @@ from eventsched.eventlog.chain import Term
 from eventsched.runtime.reconciliation.seen_versions import (
     NODE,
     POD,
-    Sights,
+    SeenResources,
     key_of_object,
     place_of,
 )
@@ -91,7 +91,7 @@ def _seen(listed: Listed) -> Iterable[Seen]:
     return (each for listing in listed.listings for each in listing.seen)
 
 
-def gaps(listings: Iterable[Listing], sights: Sights, since: int | None) -> list[Stimulus]:
+def gaps(listings: Iterable[Listing], sights: SeenResources, since: int | None) -> list[Stimulus]:
     """That watches had a gap: from ``since``, or where that is None from what they told last."""
     return [
         records.WatchRelisted(
@@ -104,7 +104,7 @@ def gaps(listings: Iterable[Listing], sights: Sights, since: int | None) -> list
 
 
 def differences(
-    state: SchedulerState, listings: Iterable[Listing], sights: Sights
+    state: SchedulerState, listings: Iterable[Listing], sights: SeenResources
 ) -> list[Stimulus]:
     """What lists of resources say that is news: ends first, then objects, nodes, and pods."""
     ordered = sorted(listings, key=lambda listing: ORDER[listing.resource])

@@ -8,7 +8,7 @@ from eventsched.domain.objects import Pod
 from eventsched.domain.objects.registry import PersistentVolumeClaim, Registry, StorageClass
 from eventsched.domain.records import Queue
 from eventsched.domain.state.scheduler_state import PodState
-from eventsched.eventlog.port import Usage
+from eventsched.eventlog.port import LogSize
 from eventsched.runtime.simulation.repetition import REPEATS
 from eventsched.runtime.simulation.simulation import Simulation
 from eventsched.runtime.simulation.utilization import Utilization
@@ -16,7 +16,7 @@ from eventsched.scheduling.queueing.requeueing import PARKED_AFTER
 from eventsched.scheduling.rules.volumes.claims import claims_of, class_of, is_bound
 
 
-class Measured(Protocol):
+class MeasuredLog(Protocol):
     """A log that tells its name, its head and what it takes."""
 
     @property
@@ -27,12 +27,12 @@ class Measured(Protocol):
     def head_hash(self) -> bytes:
         """The hash of the last batch."""
 
-    def usage(self) -> Usage:
+    def usage(self) -> LogSize:
         """Bytes."""
 
 
 @dataclass(frozen=True)
-class Report:
+class SimulationOutcome:
     """A run's outcome.
 
     ``seconds`` are real ones, of the run alone; ``virtual`` is the virtual time at the end (µs).
@@ -69,7 +69,7 @@ class Report:
     parked: int
 
     @classmethod
-    def of(cls, simulation: Simulation, log: "Measured", seconds: float) -> "Report":
+    def of(cls, simulation: Simulation, log: "MeasuredLog", seconds: float) -> "SimulationOutcome":
         """The report of a run that has ended."""
         state, tally = simulation.engine.state, simulation.tally
         reasons: dict[str, int] = {}

@@ -11,12 +11,12 @@ from eventsched.cluster.simulated.cluster import SimulatedCluster
 from eventsched.cluster.sources.load import Source
 from eventsched.domain.errors import InputError
 from eventsched.domain.records import StreamStarted
+from eventsched.domain.records.logged import Logged
 from eventsched.eventlog.log_errors import CorruptLogError
-from eventsched.eventlog.port import EventLog, Snapshot, Stored
+from eventsched.eventlog.port import EventLog, Stored, StoredSnapshot
 from eventsched.runtime.assembly import Assembly
 from eventsched.runtime.simulation.simulation import KeptRun, Simulation
 from eventsched.runtime.snapshot_policy import is_readable
-from eventsched.scheduling.queueing.engine_step import Logged
 
 if TYPE_CHECKING:  # imported at run time only where there is a database
     from eventsched.eventlog.postgres.reader import Reader
@@ -33,7 +33,7 @@ def begun(
     log: EventLog,
     seed: str,
     reader: "Reader | None" = None,
-    keep: Callable[[Snapshot], None] | None = None,
+    keep: Callable[[StoredSnapshot], None] | None = None,
 ) -> Simulation:
     """A simulation over a log: new, or, with a ``reader`` of that log, where its run has come to.
     ``keep`` stores snapshots. Raises InputError where the stream is of other inputs."""

@@ -22,7 +22,7 @@ _COUNTED = frozenset(
 
 
 @dataclass
-class Tally:
+class RunCounters:
     """Counts; ``messages`` are the last words said of each pod that waits, ``failures`` the first
     ones of each plugin that failed, ``now`` is in µs. ``errors_in_a_row`` are the attempts that
     ended in an error, before or after they had found a node, since a pod was bound. ``resumed``

@@ -19,17 +19,17 @@ from eventsched.cluster.simulated.cluster import SimulatedCluster
 from eventsched.domain import records
 from eventsched.domain.behaviours import CURRENT
 from eventsched.domain.records import FORMAT, Queue
+from eventsched.domain.records.logged import Logged
 from eventsched.domain.state.scheduler_state import PodState
-from eventsched.eventlog.port import EventLog, Snapshot
+from eventsched.eventlog.port import EventLog, StoredSnapshot
 from eventsched.runtime.assembly import Assembly
 from eventsched.runtime.effects.batches import Writer
 from eventsched.runtime.effects.committer import Committer
 from eventsched.runtime.simulation.repetition import repeating
-from eventsched.runtime.simulation.run_counters import Tally
+from eventsched.runtime.simulation.run_counters import RunCounters
 from eventsched.runtime.simulation.utilization import Meter
 from eventsched.runtime.snapshot_policy import BYTE_SECONDS, FOLD_SECONDS, label
 from eventsched.scheduling.engine import Engine
-from eventsched.scheduling.queueing.engine_step import Logged
 
 DEFAULT_SEED = "eventsched"
 HOPELESS_AFTER = 1_000
@@ -59,7 +59,7 @@ class Simulation:
         seed: str = DEFAULT_SEED,
         inputs: Mapping[str, str] | None = None,
         batch_size: int = 256,
-        keep: Callable[[Snapshot], None] | None = None,
+        keep: Callable[[StoredSnapshot], None] | None = None,
         keep_every: int = 100_000,
     ) -> None:
         """``inputs`` are digests of what the run is made of, by name, for the stream's first
@@ -67,7 +67,7 @@ class Simulation:
         is made after so many records and at the end. A log that is not empty is to be taken in by
         ``resumption.resume`` before the run."""
         self.engine: Engine = assembly.engine(with_detail=log is not None)
-        self.tally = Tally(queues=self.engine.queue_lengths)
+        self.tally = RunCounters(queues=self.engine.queue_lengths)
         self.meter = Meter(self.engine.state.nodes)
         self.cluster = cluster
         self.started = records.StreamStarted(
@@ -96,8 +96,8 @@ class Simulation:
             self._write(self.engine.observe(self.started, 0))
 
     def run(
-        self, until: int | None = None, progress: Callable[[Tally], None] | None = None
-    ) -> Tally:
+        self, until: int | None = None, progress: Callable[[RunCounters], None] | None = None
+    ) -> RunCounters:
         """Runs to the end, or to a virtual time (µs) that is not passed. ``progress`` is called
         often and should return soon. Raises what the log raises."""
         if self._is_cut_off:
@@ -116,7 +116,7 @@ class Simulation:
             self._keep_snapshot()
         return self.tally
 
-    def snapshot(self, head_hash: bytes) -> Snapshot:
+    def snapshot(self, head_hash: bytes) -> StoredSnapshot:
         """The run as it is, at a moment when all that was decided is committed."""
         kept = KeptRun(
             engine=msgspec.Raw(self.engine.snapshot()),
@@ -126,7 +126,7 @@ class Simulation:
             meter=self.meter.snapshot(),
             cluster=self.cluster.snapshot(),
         )
-        return Snapshot(
+        return StoredSnapshot(
             position=self.engine.position,
             hash=head_hash,
             digest=self.engine.state.digest(),
@@ -170,7 +170,7 @@ class Simulation:
         flush = self.engine.flush_due
         return max(self.engine.state.now, min(times if flush is None else [*times, flush]))
 
-    def _instant(self, now: int, progress: Callable[[Tally], None] | None) -> None:
+    def _instant(self, now: int, progress: Callable[[RunCounters], None] | None) -> None:
         self.tally.now = now
         if not self.scheduling:
             self._observe_all(now, progress)
@@ -185,7 +185,7 @@ class Simulation:
         self._committer.settle()
         self._keep_snapshot_when_due()
 
-    def _observe_all(self, now: int, progress: Callable[[Tally], None] | None) -> None:
+    def _observe_all(self, now: int, progress: Callable[[RunCounters], None] | None) -> None:
         for number, stimulus in enumerate(self.cluster.take(now)):
             self.observed += 1
             self._write(self.engine.observe(stimulus, now))

@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
+from eventsched.domain.units import duration_text, nanoseconds
 from eventsched.scheduling.config.configuration import API_VERSION, KIND
-from eventsched.scheduling.config.decoding import duration_text, nanoseconds
 from eventsched.scheduling.config.resolution import ResolvedProfile
 from eventsched.scheduling.config.sections import ELECTION_DURATIONS, Configuration, Section
 

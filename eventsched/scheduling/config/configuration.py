@@ -15,13 +15,14 @@ import msgspec
 
 from eventsched.domain.errors import InputError
 from eventsched.domain.objects import is_extended
-from eventsched.scheduling.config.decoding import Report, concerns, nanoseconds, refuse, salvaged
+from eventsched.domain.units import nanoseconds
+from eventsched.scheduling.config.decoding import Report, concerns, refuse, salvaged
 from eventsched.scheduling.config.document import mapping
 from eventsched.scheduling.config.sections import (
     ELECTION_DURATIONS,
     Configuration,
     Document,
-    Extender,
+    ExtenderSection,
     LeaderElection,
     PluginConfig,
     PluginEntry,
@@ -240,7 +241,7 @@ def _comparable(plugins: PluginSet) -> tuple[list[tuple[str, int]], list[str]]:
     return enabled, [plugin.name for plugin in plugins.disabled]
 
 
-def _extender_problems(extenders: Sequence[Extender]) -> Iterator[InputError]:
+def _extender_problems(extenders: Sequence[ExtenderSection]) -> Iterator[InputError]:
     managed: set[str] = set()
     for i, extender in enumerate(extenders):
         if extender.prioritize_verb and extender.weight <= 0:

@@ -14,12 +14,12 @@ HEAVIEST = 2**31 - 1
 """A weight with which sums of scores stay exact (upstream lets them overflow)."""
 
 
-def in_order(configured: Sequence[sections.Extender]) -> list[sections.Extender]:
+def in_order(configured: Sequence[sections.ExtenderSection]) -> list[sections.ExtenderSection]:
     """The extenders in the order in which they are asked: ignorable ones last."""
     return sorted(configured, key=lambda each: each.ignorable)
 
 
-def extenders_of(configured: Sequence[sections.Extender]) -> tuple[Extender, ...]:
+def extenders_of(configured: Sequence[sections.ExtenderSection]) -> tuple[Extender, ...]:
     """All extenders, in the order in which they are asked."""
     return tuple(
         Extender(
@@ -37,13 +37,13 @@ def extenders_of(configured: Sequence[sections.Extender]) -> tuple[Extender, ...
     )
 
 
-def ignored_resources(configured: Sequence[sections.Extender]) -> tuple[str, ...]:
+def ignored_resources(configured: Sequence[sections.ExtenderSection]) -> tuple[str, ...]:
     """The resources that extenders look after and NodeResourcesFit does not count."""
     managed = (resource for each in configured for resource in each.managed_resources)
     return tuple(resource.name for resource in managed if resource.ignored_by_scheduler)
 
 
-def problems(configured: Sequence[sections.Extender]) -> Iterator[InputError]:
+def problems(configured: Sequence[sections.ExtenderSection]) -> Iterator[InputError]:
     """What keeps extenders from ever being asked, though upstream takes the file; and what the log,
     which holds the configuration, should not know."""
     for number, each in enumerate(configured):

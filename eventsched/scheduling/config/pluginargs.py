@@ -14,7 +14,8 @@ import msgspec
 
 from eventsched.domain.errors import InputError
 from eventsched.domain.objects import labels
-from eventsched.scheduling.config.decoding import RuleError, nanoseconds
+from eventsched.domain.units import nanoseconds
+from eventsched.scheduling.config.decoding import RuleError
 from eventsched.scheduling.config.sections import Int32, Int64
 
 DO_NOT_SCHEDULE = "DoNotSchedule"

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from eventsched.scheduling.config.decoding import nanoseconds
+from eventsched.domain.units import nanoseconds
 
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
@@ -99,7 +99,7 @@ class ExtenderTLS(Section, frozen=True):
     ca_data: bytes = b""
 
 
-class Extender(Section, frozen=True):
+class ExtenderSection(Section, frozen=True):
     """A scheduler extender. A timeout of zero means upstream's five seconds."""
 
     url_prefix: str = ""
@@ -164,7 +164,7 @@ class Document(Section, frozen=True):
     pod_initial_backoff_seconds: Int64 = 1
     pod_max_backoff_seconds: Int64 = 10
     profiles: tuple[ProfileConfig, ...] = ()
-    extenders: tuple[Extender, ...] = ()
+    extenders: tuple[ExtenderSection, ...] = ()
     delay_cache_until_active: bool = False
 
 

@@ -14,7 +14,7 @@ from eventsched.domain.nodes.node_table import NodeTable
 from eventsched.domain.nodes.node_views import PodStep, TrialView, with_steps
 from eventsched.domain.objects import Pod
 from eventsched.domain.state.preemptions import Preemptions
-from eventsched.scheduling.cycle.equivalence import PASSES, ClassColumns, Keys
+from eventsched.scheduling.cycle.equivalence import PASSES, EquivalenceClass, Keys
 from eventsched.scheduling.framework import Cycle
 from eventsched.scheduling.framework.profile import Filter, Profile
 
@@ -25,7 +25,7 @@ Crowd = tuple[Pod, ...]
 """Pods nominated to a node that a pod has to leave room for."""
 
 
-class Remembered:
+class DryRunCache:
     """What is remembered between the attempts of pods of one class and priority: a cache, and what
     the recorder keeps (``crowded``: nominated.Crowded; ``sheet``: candidates.Sheet; ``recorded``:
     recording_preemption.Recorded)."""
@@ -43,11 +43,11 @@ class Remembered:
         return self.sheet.bytes if self.sheet else 0
 
 
-class Trials:
+class DryRun:
     """The trials of one pod in one attempt. Its PreFilter has run."""
 
     def __init__(
-        self, table: NodeTable, profile: Profile, pod: Pod, cycle: Cycle, columns: ClassColumns,
+        self, table: NodeTable, profile: Profile, pod: Pod, cycle: Cycle, columns: EquivalenceClass,
         late: Sequence[Filter], preemptions: Preemptions, nominated: str,
     ) -> None:  # fmt: skip
         """``late`` are the filters that the pod's class does not answer; ``nominated`` is the node
@@ -57,14 +57,14 @@ class Trials:
         self.nominated = nominated
         self._refreshed = False
 
-    def memory(self) -> "Remembered":
+    def memory(self) -> "DryRunCache":
         """What is remembered for pods of the same class and priority."""
         kept = self.columns.trials
-        found: Remembered | None = kept.get(self.pod.priority)
+        found: DryRunCache | None = kept.get(self.pod.priority)
         if found is None:
             if len(kept) >= MOST_PRIORITIES:
                 del kept[next(iter(kept))]
-            found = kept[self.pod.priority] = Remembered()
+            found = kept[self.pod.priority] = DryRunCache()
         return found
 
     @property

@@ -40,7 +40,7 @@ Totals = NDArray[np.int64]
 INCREMENTAL = (Normalization.IDENTITY, Normalization.DEFAULT, Normalization.REVERSED)
 
 
-class ClassColumns:
+class EquivalenceClass:
     """Verdict keys, raw scores and totals of one class over all rows, for the signed plugins."""
 
     def __init__(self, profile: Profile, pod: Pod, unsigned: frozenset[str], cycle: Cycle) -> None:
@@ -337,18 +337,18 @@ class ClassCache:
 
     def __init__(self, limit_bytes: int = 512 * 2**20) -> None:
         self._limit = limit_bytes
-        self._classes: OrderedDict[Hashable, ClassColumns] = OrderedDict()
+        self._classes: OrderedDict[Hashable, EquivalenceClass] = OrderedDict()
         self._sizes: dict[Hashable, int] = {}
         self._held = 0
         self._newest: Hashable = None
 
-    def columns(self, profile: Profile, pod: Pod, cycle: Cycle) -> ClassColumns:
+    def columns(self, profile: Profile, pod: Pod, cycle: Cycle) -> EquivalenceClass:
         """The pod's class, not yet refreshed. Raises PluginError."""
         signatures = profile.signatures(pod)
         key = (profile.name, signatures)
         found = self._classes.get(key)
         if found is None:
-            found = ClassColumns(profile, pod, profile.unsigned(signatures), cycle)
+            found = EquivalenceClass(profile, pod, profile.unsigned(signatures), cycle)
             if found.broken:
                 return found  # not kept: the next pod asks the plugins again
             if self._newest in self._classes:
@@ -368,7 +368,7 @@ class ClassCache:
         self._sizes.clear()
         self._held, self._newest = 0, None
 
-    def _measure(self, key: Hashable, columns: ClassColumns) -> None:
+    def _measure(self, key: Hashable, columns: EquivalenceClass) -> None:
         """A class grows with its first use, and seldom after that: it is looked at when the next
         one comes and when it is used again, so that nobody has to look at all of them."""
         size = columns.bytes

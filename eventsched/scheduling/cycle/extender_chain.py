@@ -23,7 +23,7 @@ from eventsched.domain.records.extender_questions import (
     rows_of,
 )
 from eventsched.domain.records.verdicts import Code, ScoreColumn, Verdict
-from eventsched.scheduling.cycle.pod_specific_verdicts import Scored, Supplement
+from eventsched.scheduling.cycle.pod_specific_verdicts import PodSpecificVerdicts, Scored
 from eventsched.scheduling.framework.extender import EXTENDER, Extender, ExtenderError
 
 _SCALE = 10
@@ -55,7 +55,7 @@ class Question(NamedTuple):
         )
 
 
-class Panel:
+class ExtenderChain:
     """The extenders that are interested in a pod. ``question`` is the first one that has no answer
     yet: what comes after it is not known, and the judgement means nothing."""
 
@@ -93,7 +93,7 @@ class Panel:
 
     # --- filter ---------------------------------------------------------------------------
 
-    def filter(self, more: Supplement, position: int) -> None:
+    def filter(self, more: PodSpecificVerdicts, position: int) -> None:
         """Refuses what extenders refuse; their keys begin at a filter position. Raises
         ExtenderError."""
         for each in self.interested:
@@ -109,7 +109,7 @@ class Panel:
                 self._refuse(more, each, position, rows, *answer)
 
     def _refuse(
-        self, more: Supplement, extender: Extender, position: int, rows: Rows,
+        self, more: PodSpecificVerdicts, extender: Extender, position: int, rows: Rows,
         asked: ExtenderAsked, answered: ExtenderAnswered,
     ) -> None:  # fmt: skip
         """Nodes that were not asked about (they came, or began to fit, meanwhile) are refused: the
@@ -141,7 +141,7 @@ class Panel:
 
     # --- prioritize -----------------------------------------------------------------------
 
-    def scores(self, more: Supplement, size: int) -> list[Scored]:
+    def scores(self, more: PodSpecificVerdicts, size: int) -> list[Scored]:
         """The scores of all extenders, over ``size`` rows. One that fails gives none."""
         found = []
         for each in self.interested:

@@ -15,23 +15,23 @@ from eventsched.domain.nodes.node_views import NodeView
 from eventsched.domain.objects import Pod
 from eventsched.domain.records.verdicts import Code, Verdict
 from eventsched.domain.state.preemptions import Preemptions
-from eventsched.scheduling.cycle.dry_run import Trials
+from eventsched.scheduling.cycle.dry_run import DryRun
 from eventsched.scheduling.cycle.equivalence import (
     NO_NODE,
     NOT_FEASIBLE,
     PASSES,
     ClassCache,
-    ClassColumns,
+    EquivalenceClass,
     Keys,
     Totals,
 )
-from eventsched.scheduling.cycle.extender_chain import Panel, Question
+from eventsched.scheduling.cycle.extender_chain import ExtenderChain, Question
 from eventsched.scheduling.cycle.nominated_pods import refused_for_nominated
 from eventsched.scheduling.cycle.pod_specific_verdicts import (
     EXCLUDED,
     NOT_EVALUATED,
+    PodSpecificVerdicts,
     Scored,
-    Supplement,
     counted,
     weighted,
 )
@@ -49,7 +49,7 @@ class Judgement:
     profile: Profile
     pod: Pod
     cycle: Cycle
-    columns: ClassColumns | None
+    columns: EquivalenceClass | None
     own: bool
     refusal: Refusal | None
     narrowed_by: tuple[str, ...]
@@ -57,11 +57,11 @@ class Judgement:
     counts: dict[int, int]
     scores: list[Scored]
     totals: Totals
-    trials: Trials | None = None
+    trials: DryRun | None = None
     """What nodes would say with other pods on them; None where nobody may ask."""
     problem: PluginError | None = None
     """What PreScore failed with; there are no scores then."""
-    panel: Panel | None = None
+    panel: ExtenderChain | None = None
     """The extenders that were asked; None where none is."""
 
     @property
@@ -126,7 +126,7 @@ class Judgement:
 
 def judge(
     table: NodeTable, cache: ClassCache, profile: Profile, pod: Pod, cycle: Cycle, start: int = 0,
-    preemptions: Preemptions | None = None, nominated: str = "", panel: Panel | None = None,
+    preemptions: Preemptions | None = None, nominated: str = "", panel: ExtenderChain | None = None,
 ) -> Judgement:  # fmt: skip
     """Verdicts and scores of all nodes. ``start`` is the node that a search begins with that may
     stop early; ``nominated`` the one that the pod is nominated to; ``panel`` are the extenders to
@@ -142,16 +142,16 @@ def judge(
     refusal = refusal or unsatisfiable(narrowed)
     late = [each for each in columns.late_filters if each.name not in skipped]
     given = Preemptions() if preemptions is None else preemptions
-    trials = Trials(table, profile, pod, cycle, columns, late, given, nominated)
+    trials = DryRun(table, profile, pod, cycle, columns, late, given, nominated)
     if refusal is not None:
         return _refused(trials, refusal)
     columns.refresh(table, cycle, pod)
-    more = Supplement(table, profile, pod, cycle, columns)
+    more = PodSpecificVerdicts(table, profile, pod, cycle, columns)
     more.narrow(narrowed)
     more.filter(late)
     more.make_way(*refused_for_nominated(trials))
     more.stop_early(profile.percentage, start, nominated)
-    panel = panel or Panel((), pod)
+    panel = panel or ExtenderChain((), pod)
     panel.filter(more, len(profile.filters))
     by = tuple(sorted(name for name, _ in narrowed))
     problem = None if panel.question else more.pre_score()
@@ -178,7 +178,9 @@ def judge(
     )  # fmt: skip
 
 
-def _extended(panel: Panel, more: Supplement, nominated: str, table: NodeTable) -> list[Scored]:
+def _extended(
+    panel: ExtenderChain, more: PodSpecificVerdicts, nominated: str, table: NodeTable
+) -> list[Scored]:
     """The extenders' scores, where there is a choice."""
     row = table.rows.get(nominated, -1)
     decided = row >= 0 and more.keys[row] == PASSES
@@ -187,7 +189,7 @@ def _extended(panel: Panel, more: Supplement, nominated: str, table: NodeTable) 
     return panel.scores(more, table.size)
 
 
-def _refused(trials: Trials, refusal: Refusal) -> Judgement:
+def _refused(trials: DryRun, refusal: Refusal) -> Judgement:
     table = trials.table
     keys = np.where(table.alive[: table.size], EXCLUDED, NO_NODE).astype(np.int32)
     totals = np.full(table.size, NOT_FEASIBLE, dtype=np.int64)

@@ -18,8 +18,8 @@ from eventsched.domain.records.verdicts import (
     NOT_EVALUATED,
     PASSES,
     Codes,
+    DeltaPart,
     Detail,
-    Part,
     ScoreColumn,
     Verdict,
     column_digest,
@@ -27,7 +27,7 @@ from eventsched.domain.records.verdicts import (
 )
 from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.scheduling.cycle import equivalence, pod_specific_verdicts
-from eventsched.scheduling.cycle.equivalence import ClassColumns
+from eventsched.scheduling.cycle.equivalence import EquivalenceClass
 from eventsched.scheduling.cycle.judgement import Judgement
 from eventsched.scheduling.cycle.pod_specific_verdicts import Scored
 from eventsched.scheduling.framework import PluginError
@@ -59,7 +59,7 @@ _FIXED = {
 }
 
 
-class Recorded(NamedTuple):
+class RecordedJudgement(NamedTuple):
     """What a decision carries of its judgement; ``definitions`` stand before it in the log."""
 
     definitions: list[VerdictDefined | ScoringDefined]
@@ -85,7 +85,7 @@ class ClassRecord:
         self.scoring = 0
 
 
-def record(state: SchedulerState, judged: Judgement, position: int) -> Recorded:
+def record(state: SchedulerState, judged: Judgement, position: int) -> RecordedJudgement:
     """Numbers, digest and detail of a judgement. ``position`` is where the next record goes; the
     decision itself stands there plus the number of definitions."""
     if judged.columns is None or not judged.own:
@@ -116,7 +116,7 @@ def record(state: SchedulerState, judged: Judgement, position: int) -> Recorded:
     kept.base, kept.scored = position + len(definitions), bool(scored)
     columns.unrecorded, columns.keys_changed, columns.static_changed = [], False, False
     digests = [each.digest for each in columns.caches] if scored else []
-    return Recorded(
+    return RecordedJudgement(
         definitions,
         kept.scoring if scored else 0,
         tuple(each.column.parameters for each in scored),
@@ -126,7 +126,7 @@ def record(state: SchedulerState, judged: Judgement, position: int) -> Recorded:
     )
 
 
-def _changed_rows(columns: ClassColumns, kept: ClassRecord) -> Rows | None:
+def _changed_rows(columns: EquivalenceClass, kept: ClassRecord) -> Rows | None:
     """The rows that differ from the class's last decision; None for "all"."""
     changed = columns.unrecorded
     if changed is None or not len(kept.codes):
@@ -138,20 +138,20 @@ def _changed_rows(columns: ClassColumns, kept: ClassRecord) -> Rows | None:
 
 
 def _parts(
-    columns: ClassColumns, kept: ClassRecord, rows: Rows
-) -> tuple[Part | None, tuple[Part | None, ...]]:
+    columns: EquivalenceClass, kept: ClassRecord, rows: Rows
+) -> tuple[DeltaPart | None, tuple[DeltaPart | None, ...]]:
     """Codes and scores at the rows that differ; None for columns that cannot have changed there."""
     if not len(rows):
         return None, (None,) * len(columns.caches)
     at, every = rows.astype(np.int32), columns.static_changed
     raws = tuple(
-        Part(at, cache.raw[rows]) if every or cache.score.dynamic else None
+        DeltaPart(at, cache.raw[rows]) if every or cache.score.dynamic else None
         for cache in columns.caches
     )
-    return Part(at, kept.codes[rows]) if columns.keys_changed else None, raws
+    return DeltaPart(at, kept.codes[rows]) if columns.keys_changed else None, raws
 
 
-def _patch(kept: ClassRecord, columns: ClassColumns, rows: Rows) -> None:
+def _patch(kept: ClassRecord, columns: EquivalenceClass, rows: Rows) -> None:
     if len(kept.codes) != len(columns.keys):
         longer = np.zeros(len(columns.keys), dtype=np.uint16)
         longer[: len(kept.codes)] = kept.codes
@@ -179,7 +179,7 @@ class Vectors:
 
     def follow(
         self, columns: list[NDArray[Any]], shape: tuple[int, int], zero: set[int]
-    ) -> list[Part | None] | None:
+    ) -> list[DeltaPart | None] | None:
         """Takes in the next decision's vectors; what differs of each, None for "all"."""
         self.zero, still = zero, self.zero & zero
         if shape != self.shape or self.chain >= LONGEST_CHAIN:
@@ -187,13 +187,13 @@ class Vectors:
             self.columns = [column.copy() for column in columns]
             self.digests = [column_digest(column) for column in columns]
             return None
-        parts: list[Part | None] = [None] * len(columns)
+        parts: list[DeltaPart | None] = [None] * len(columns)
         for place, (new, old) in enumerate(zip(columns, self.columns, strict=True)):
             if place in still:
                 continue
             rows = np.flatnonzero(new != old)
             if len(rows):
-                parts[place] = Part(rows.astype(np.int32), new[rows])
+                parts[place] = DeltaPart(rows.astype(np.int32), new[rows])
                 self.columns[place] = new.copy()
                 self.digests[place] = column_digest(new)
         if _outweigh(parts, shape[0]):
@@ -203,14 +203,14 @@ class Vectors:
         return parts
 
 
-def _outweigh(parts: list[Part | None], size: int) -> bool:
+def _outweigh(parts: list[DeltaPart | None], size: int) -> bool:
     """Whether whole columns take less room. A rough count: one byte a value, and for the rows of a
     part a list of numbers or a bit for each row there is."""
     changed = [len(part.rows) for part in parts if part is not None]
     return sum(rows + min(2 * rows, size // 8) for rows in changed) > size * len(parts)
 
 
-def _apart(state: SchedulerState, judged: Judgement, position: int) -> Recorded:
+def _apart(state: SchedulerState, judged: Judgement, position: int) -> RecordedJudgement:
     numbers = dict(_FIXED)
     definitions = _define(state, judged, numbers)
     codes = _encode(judged.keys, numbers, judged.counts)
@@ -232,7 +232,9 @@ def _apart(state: SchedulerState, judged: Judgement, position: int) -> Recorded:
     digests += [column_digest(each) for each in own if each is not None]
     digest = detail_digest(kept.digests[0], digests)
     parameters = tuple(each.column.parameters for each in scores)
-    return Recorded(definitions, scoring, parameters, _counts(judged, numbers), digest, detail)
+    return RecordedJudgement(
+        definitions, scoring, parameters, _counts(judged, numbers), digest, detail
+    )
 
 
 def _scoring(

@@ -8,7 +8,7 @@ import numpy as np
 
 from eventsched.domain.journal import Rows
 from eventsched.domain.nodes.node_views import PodStep, TrialView
-from eventsched.scheduling.cycle.dry_run import Crowd, Trials
+from eventsched.scheduling.cycle.dry_run import Crowd, DryRun
 from eventsched.scheduling.cycle.equivalence import PASSES, Keys
 
 Refused = tuple[Rows, Keys]
@@ -26,7 +26,7 @@ class Crowded:
         self._cursors = (-1, -1, -1)
         self._refused = _NOTHING
 
-    def refresh(self, trials: Trials) -> Refused:
+    def refresh(self, trials: DryRun) -> Refused:
         """The refusals as they are now. Raises PluginError; then nothing has been taken in."""
         table, preemptions = trials.table, trials.preemptions
         journals = (table.node_journal, table.usage_journal, preemptions.journal)
@@ -67,7 +67,7 @@ class Crowded:
             self._refused = rows, self._keys[rows]
 
 
-def refusals(trials: Trials, crowds: dict[int, Crowd]) -> Refused:
+def refusals(trials: DryRun, crowds: dict[int, Crowd]) -> Refused:
     """The rows of ``crowds`` that refuse the pod together with theirs. Raises PluginError."""
     if not crowds:
         return _NOTHING
@@ -80,7 +80,7 @@ def refusals(trials: Trials, crowds: dict[int, Crowd]) -> Refused:
     return rows[refused], keys[refused]
 
 
-def refused_for_nominated(trials: Trials) -> Refused:
+def refused_for_nominated(trials: DryRun) -> Refused:
     """The rows that the pod has to leave to pods nominated to them. Raises PluginError."""
     preemptions, table = trials.preemptions, trials.table
     if not len(preemptions):

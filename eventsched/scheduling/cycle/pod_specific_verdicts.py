@@ -18,7 +18,7 @@ from eventsched.scheduling.cycle.equivalence import (
     NO_NODE,
     NOT_FEASIBLE,
     PASSES,
-    ClassColumns,
+    EquivalenceClass,
     Keys,
     Totals,
 )
@@ -52,12 +52,12 @@ def weighted(scored: Scored, rows: Rows) -> Int64s:
     return normalized(scored.column, scored.raw[rows]) * scored.column.weight
 
 
-class Supplement:
+class PodSpecificVerdicts:
     """The judgement of one pod where its class's columns alone do not answer. ``keys`` and
     ``counts`` are the class's own as long as nothing more was refused."""
 
     def __init__(
-        self, table: NodeTable, profile: Profile, pod: Pod, cycle: Cycle, columns: ClassColumns
+        self, table: NodeTable, profile: Profile, pod: Pod, cycle: Cycle, columns: EquivalenceClass
     ) -> None:
         self._table, self._profile, self._pod, self._cycle = table, profile, pod, cycle
         self._columns = columns

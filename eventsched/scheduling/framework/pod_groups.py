@@ -12,7 +12,7 @@ from eventsched.domain.errors import InputError
 from eventsched.domain.objects import Pod
 from eventsched.domain.objects.integers import integer
 from eventsched.domain.state.scheduler_state import PodState, SchedulerState
-from eventsched.scheduling.config.decoding import nanoseconds
+from eventsched.domain.units import nanoseconds
 
 NAMES = ("scheduling.x-k8s.io/pod-group", "pod-group.scheduling.sigs.k8s.io/name")
 MINIMUM = "pod-group.scheduling.sigs.k8s.io/min-available"
@@ -21,7 +21,7 @@ ANNOTATIONS = (*NAMES, MINIMUM, TIMEOUT)
 """What pods may say in annotations instead: a plugin that reads groups declares these."""
 
 
-class Membership(NamedTuple):
+class GroupMembership(NamedTuple):
     """What a pod says of its group. ``group`` is namespace/name; ``minimum`` how many pods have to
     go together, 0 where it does not say; ``seconds`` how long it waits for the others, 0.0 where
     it does not say; ``problem`` what is wrong with either: it is no member then."""
@@ -39,7 +39,7 @@ def said(pod: Pod, key: str) -> str | None:
     return pod.annotations.get(key) if label is None else label
 
 
-def membership(pod: Pod) -> Membership | None:
+def membership(pod: Pod) -> GroupMembership | None:
     """What a pod says of its group; None where it is in none."""
     name = next((found for key in NAMES if (found := said(pod, key))), None)
     if name is None:
@@ -53,8 +53,8 @@ def membership(pod: Pod) -> Membership | None:
     elif seconds < 0:
         problem = f"{TIMEOUT} is {timeout!r}, a duration such as 2m is needed"
     if problem:
-        return Membership(group, 0, pod.created_at, problem=f"pod group {group}: {problem}")
-    return Membership(group, number, pod.created_at, seconds)
+        return GroupMembership(group, 0, pod.created_at, problem=f"pod group {group}: {problem}")
+    return GroupMembership(group, number, pod.created_at, seconds)
 
 
 def _seconds(text: str) -> float:
@@ -94,7 +94,7 @@ class PodGroups:
     def __init__(self, state: SchedulerState | None = None) -> None:
         self._state = state
         self._groups: dict[str, Group] = {}
-        self._said: dict[str, Membership] = {}
+        self._said: dict[str, GroupMembership] = {}
         self._changed: dict[str, None] = {}
 
     def get(self, name: str) -> Group | None:
@@ -132,7 +132,7 @@ class PodGroups:
         return found
 
     def _keep(
-        self, uid: str, now: Membership, before: Membership | None, state: PodState
+        self, uid: str, now: GroupMembership, before: GroupMembership | None, state: PodState
     ) -> list[str]:
         group = self._groups.setdefault(now.group, Group(now.group))
         was_enough = group.is_enough
@@ -144,7 +144,7 @@ class PodGroups:
             self._changed[now.group] = None
         return aged
 
-    def _drop(self, uid: str, before: Membership) -> list[str]:
+    def _drop(self, uid: str, before: GroupMembership) -> list[str]:
         group = self._groups[before.group]
         self._changed[before.group] = None
         del group.members[uid]
@@ -154,7 +154,7 @@ class PodGroups:
         is_oldest = before.created_at == group.created_at
         return self._sum_up(group) if is_oldest or before.minimum == group.minimum else []
 
-    def _sum_up(self, group: Group, came: Membership | None = None) -> list[str]:
+    def _sum_up(self, group: Group, came: GroupMembership | None = None) -> list[str]:
         """Without looking at the others where one came."""
         before = group.created_at
         if came is not None and len(group.members) > 1:

@@ -1,1 +1,6 @@
-"""Making room: trials with other pods, victims, budgets, nominations."""
+"""Making room for a pod that found no node: candidates, victims, budgets, nominations.
+
+Start with ``evaluator``. ``nomination_step`` carries out the answer of PostFilter;
+``preemption_recording`` turns it into a record. The rules follow upstream's
+pkg/scheduler/framework/preemption. Imports every room below it; only the engine imports it.
+"""

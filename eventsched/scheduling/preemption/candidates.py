@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from eventsched.domain.journal import Rows
 from eventsched.domain.objects.registry import PodDisruptionBudget
-from eventsched.scheduling.cycle.dry_run import Trials
+from eventsched.scheduling.cycle.dry_run import DryRun
 from eventsched.scheduling.cycle.equivalence import PASSES
 from eventsched.scheduling.framework import PluginError
 from eventsched.scheduling.preemption.disruption_budgets import Budgets
 from eventsched.scheduling.preemption.victim_rules import BY_PRIORITY, VictimRule
-from eventsched.scheduling.preemption.victims import NOBODY_LESS, NOW, Trial, try_rows
+from eventsched.scheduling.preemption.victims import NOBODY_LESS, NOW, Candidate, try_rows
 
 STALE = -4
 """Outcome of a row that has to be tried (again)."""
@@ -43,14 +43,14 @@ class Window(NamedTuple):
     candidates: Rows
 
 
-class Sheet:
+class CandidateTable:
     """Trials by row: ``trials`` themselves, ``outcomes`` (int64[size], as Trial has them),
     ``criteria`` (int64[size, 5]; 0 where a row is no candidate) and ``stamps`` (int64[size]): which
     trial of the sheet it is, another number for each."""
 
     def __init__(self, rule: VictimRule = BY_PRIORITY) -> None:
         self.rule = rule
-        self.trials: list[Trial | None] = []
+        self.trials: list[Candidate | None] = []
         self.outcomes: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
         self.criteria: NDArray[np.int64] = np.zeros((0, 5), dtype=np.int64)
         self.stamps: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
@@ -63,7 +63,7 @@ class Sheet:
         """Memory held, roughly."""
         return len(self.trials) * 400
 
-    def refresh(self, trials: Trials) -> None:
+    def refresh(self, trials: DryRun) -> None:
         """Drops what may have changed since the last time."""
         table = trials.table
         journals = (table.node_journal, table.usage_journal, trials.preemptions.journal)
@@ -86,7 +86,7 @@ class Sheet:
         """Drops one row's trial."""
         self.outcomes[row] = STALE
 
-    def look(self, trials: Trials, rows: Rows, wanted: int) -> Window:
+    def look(self, trials: DryRun, rows: Rows, wanted: int) -> Window:
         """Tries rows in order until so many candidates are found, one of them without a broken
         budget. Raises PluginError."""
         budgets = Budgets(trials.cycle.registry)
@@ -144,7 +144,7 @@ class Sheet:
                 return int(left[0]), name
         return int(left[0]), FIRST
 
-    def _try_together(self, trials: Trials, needed: Rows, rows: Rows, budgets: Budgets) -> None:
+    def _try_together(self, trials: DryRun, needed: Rows, rows: Rows, budgets: Budgets) -> None:
         """Tries the rows needed now. Where these are few, others of ``rows`` go with them: many
         cost little more than one, and pods of the same kind will ask. Raises PluginError, for what
         fails on a row that is needed."""
@@ -158,7 +158,7 @@ class Sheet:
                 pass  # perhaps not on one of those that matter
         self._try(trials, needed, budgets)
 
-    def _try(self, trials: Trials, rows: Rows, budgets: Budgets) -> None:
+    def _try(self, trials: DryRun, rows: Rows, budgets: Budgets) -> None:
         if not len(rows):
             return
         self.stamps[rows] = np.arange(self._made + 1, self._made + 1 + len(rows))
@@ -186,10 +186,10 @@ class Sheet:
             self.criteria = np.pad(self.criteria, ((0, more), (0, 0)))
 
 
-def sheet_of(trials: Trials, rule: VictimRule = BY_PRIORITY) -> Sheet:
+def sheet_of(trials: DryRun, rule: VictimRule = BY_PRIORITY) -> CandidateTable:
     """The sheet for a pod: that of its class and priority where their trials may be remembered, up
     to date; else one of its own."""
-    sheet = Sheet(rule)
+    sheet = CandidateTable(rule)
     if trials.repeatable and rule.remembered:
         kept = trials.memory()
         sheet = kept.sheet = kept.sheet or sheet

@@ -14,13 +14,13 @@ from eventsched.domain.draw import draw
 from eventsched.domain.journal import Rows
 from eventsched.domain.objects import Pod
 from eventsched.domain.records.verdicts import Code
-from eventsched.scheduling.cycle.dry_run import Trials
+from eventsched.scheduling.cycle.dry_run import DryRun
 from eventsched.scheduling.cycle.equivalence import NO_NODE, PASSES
 from eventsched.scheduling.cycle.judgement import Judgement
 from eventsched.scheduling.cycle.pod_specific_verdicts import EXCLUDED, NOT_EVALUATED
 from eventsched.scheduling.framework import PostFilterResult, Status
 from eventsched.scheduling.framework.extender import ExtenderError
-from eventsched.scheduling.preemption.candidates import Sheet, Window, sheet_of
+from eventsched.scheduling.preemption.candidates import CandidateTable, Window, sheet_of
 from eventsched.scheduling.preemption.extender_candidates import NONE_LEFT, consulted
 from eventsched.scheduling.preemption.victim_rules import BY_PRIORITY, VictimRule
 from eventsched.scheduling.preemption.victims import NO_VICTIM, NOBODY_LESS, OVER_QUOTA
@@ -43,8 +43,8 @@ class Preemption(NamedTuple):
     tried: Rows
     candidates: Rows
     draw: int
-    sheet: Sheet
-    trials: Trials
+    sheet: CandidateTable
+    trials: DryRun
 
 
 def preempt(
@@ -89,7 +89,7 @@ def preempt(
 
 
 def _look(
-    sheet: Sheet, trials: Trials, order: Rows, wanted: int
+    sheet: CandidateTable, trials: DryRun, order: Rows, wanted: int
 ) -> tuple[Window, NDArray[np.int64]]:
     """The window of trials, and what each came to. The pod's own nominated node is tried for it
     alone: there its crowd is another one than for its like."""
@@ -124,12 +124,12 @@ def helpful(judged: Judgement) -> Rows:
     return np.flatnonzero(np.isin(judged.keys, keys))
 
 
-def is_leaving(pod: Pod, trials: Trials) -> bool:
+def is_leaving(pod: Pod, trials: DryRun) -> bool:
     """Whether a pod is being deleted, or is about to be."""
     return pod.deleting or pod.uid in trials.preemptions.evicting
 
 
-def _ineligible(judged: Judgement, trials: Trials, rule: VictimRule) -> str:
+def _ineligible(judged: Judgement, trials: DryRun, rule: VictimRule) -> str:
     """Why the pod may not preempt now; "" where it may."""
     pod, table = judged.pod, trials.table
     if pod.preemption_policy == "Never":
@@ -172,7 +172,7 @@ def _without_candidate(
     return PostFilterResult(Status.unschedulable(f"0/{nodes} nodes are available: {said}."), "")
 
 
-def _unneeded(trials: Trials, rows: Rows) -> str:
+def _unneeded(trials: DryRun, rows: Rows) -> str:
     """Upstream's words for nodes that refuse the pod but take it in a trial without a victim."""
     names = [trials.table.names[row] for row in rows]
     said = [f'expected at least one victim pod on node "{name}"' for name in names]

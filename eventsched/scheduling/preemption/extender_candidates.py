@@ -14,17 +14,19 @@ from eventsched.domain.records.extender_questions import (
     ExtenderAsked,
     Victims,
 )
-from eventsched.scheduling.cycle.dry_run import Trials
+from eventsched.scheduling.cycle.dry_run import DryRun
 from eventsched.scheduling.cycle.equivalence import PASSES
-from eventsched.scheduling.cycle.extender_chain import Panel
+from eventsched.scheduling.cycle.extender_chain import ExtenderChain
 from eventsched.scheduling.framework.extender import Extender, ExtenderError
-from eventsched.scheduling.preemption.candidates import Sheet
-from eventsched.scheduling.preemption.victims import Trial, importance
+from eventsched.scheduling.preemption.candidates import CandidateTable
+from eventsched.scheduling.preemption.victims import Candidate, importance
 
 NONE_LEFT = "no candidate node for preemption"
 
 
-def consulted(panel: Panel, trials: Trials, sheet: Sheet, candidates: Rows) -> tuple[Sheet, Rows]:
+def consulted(
+    panel: ExtenderChain, trials: DryRun, sheet: CandidateTable, candidates: Rows
+) -> tuple[CandidateTable, Rows]:
     """The candidates that are left, in their order, on a sheet with the victims that extenders
     want; meaningless where the panel has a question. Raises ExtenderError."""
     for each in panel.interested:
@@ -39,16 +41,16 @@ def consulted(panel: Panel, trials: Trials, sheet: Sheet, candidates: Rows) -> t
     return sheet, candidates
 
 
-def _victims(sheet: Sheet, row: int) -> Victims:
+def _victims(sheet: CandidateTable, row: int) -> Victims:
     trial = sheet.trials[row]
     assert trial is not None
     return Victims(uids=tuple(pod.uid for pod in trial.victims), violations=trial.violations)
 
 
 def _taken_in(
-    extender: Extender, trials: Trials, sheet: Sheet, candidates: Rows,
+    extender: Extender, trials: DryRun, sheet: CandidateTable, candidates: Rows,
     asked: ExtenderAsked, answered: ExtenderAnswered,
-) -> tuple[Sheet, Rows]:  # fmt: skip
+) -> tuple[CandidateTable, Rows]:  # fmt: skip
     """What it says of nodes that are no candidates (any more) counts for nothing, and neither does
     a node of which a victim has gone meanwhile."""
     changed, left = _copied(sheet), []
@@ -64,7 +66,7 @@ def _taken_in(
         before = asked.candidates.get(name, Victims(uids=()))
         pods = _pods(extender, trials, row, wanted, before)
         if pods is not None:
-            trial = Trial(PASSES, tuple(sorted(pods, key=importance)), wanted.violations)
+            trial = Candidate(PASSES, tuple(sorted(pods, key=importance)), wanted.violations)
             changed.trials[row] = trial
             changed.criteria[row] = (
                 trial.violations, trial.highest, trial.total, len(trial.victims), trial.start
@@ -74,7 +76,7 @@ def _taken_in(
 
 
 def _pods(
-    extender: Extender, trials: Trials, row: int, wanted: Victims, before: Victims
+    extender: Extender, trials: DryRun, row: int, wanted: Victims, before: Victims
 ) -> list[Pod] | None:
     """The victims; None where one has gone. Raises ExtenderError for one that never was there."""
     found = []
@@ -97,9 +99,9 @@ def _pods(
     return found
 
 
-def _copied(sheet: Sheet) -> Sheet:
+def _copied(sheet: CandidateTable) -> CandidateTable:
     """A sheet of one's own: what an extender wants is not remembered for the next pod."""
-    made = Sheet(sheet.rule)
+    made = CandidateTable(sheet.rule)
     made.trials, made.outcomes = list(sheet.trials), sheet.outcomes.copy()
     made.criteria, made.stamps = sheet.criteria.copy(), sheet.stamps.copy()
     return made

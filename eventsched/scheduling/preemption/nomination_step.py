@@ -14,20 +14,20 @@ from eventsched.scheduling.cycle.judgement import Judgement
 from eventsched.scheduling.framework import PostFilterResult, Status
 from eventsched.scheduling.preemption import preemption_recording as recording_preemption
 from eventsched.scheduling.preemption.evaluator import Preemption
-from eventsched.scheduling.queueing.engine_step import Ledger
+from eventsched.scheduling.queueing.engine_step import EngineStep
 from eventsched.scheduling.queueing.requeueing import Requeueing
 
 GIVEN_UP = PostFilterResult(Status(Code.SUCCESS), "")
 """The end of an attempt of which no nomination is left."""
 
 
-class Displacement:
+class NominationStep:
     """Makes what was decided for a pod without a node come true."""
 
     def __init__(
-        self, ledger: Ledger, requeueing: Requeueing, binding: Binding, *, with_detail: bool
+        self, step: EngineStep, requeueing: Requeueing, binding: Binding, *, with_detail: bool
     ) -> None:
-        self._ledger = ledger
+        self._step = step
         self._requeueing = requeueing
         self._binding = binding
         self._with_detail = with_detail
@@ -40,36 +40,36 @@ class Displacement:
             self._decided(made)
             return
         uid = state.pod.uid
-        before = self._ledger.state.preemptions.node(uid)
+        before = self._step.state.preemptions.node(uid)
         if before and found.nominated == "":
             cause = "AttemptFailed" if found is GIVEN_UP else "NoCandidate"
             self._clear(state.pod, before, cause)
 
     def _decided(self, made: Preemption) -> None:
-        ledger, pod = self._ledger, made.trials.pod
+        step, pod = self._step, made.trials.pod
         recorded = recording_preemption.record(
-            ledger.state, made, ledger.position, with_detail=self._with_detail
+            step.state, made, step.position, with_detail=self._with_detail
         )
         decided = recorded.decided
-        before = ledger.state.preemptions.node(pod.uid)
-        ledger.emit(decided, recorded.detail)
+        before = step.state.preemptions.node(pod.uid)
+        step.emit(decided, recorded.detail)
         if before and before != decided.node:
             self._requeueing.nomination_ended(pod, before)
         if len(decided.leaving) == len(decided.victims):
             return  # nobody has to be asked to go
-        nominated = ledger.state.preemptions.on(decided.node)
+        nominated = step.state.preemptions.on(decided.node)
         less = [each for each in nominated.values() if each.priority < pod.priority]
         for each in sorted(less, key=lambda pod: pod.uid):
             self._clear(each, decided.node, "Preempted", pod.uid)
 
     def _clear(self, pod: Pod, node: str, cause: str, by: str = "") -> None:
-        self._ledger.emit(NominationCleared(uid=pod.uid, node=node, cause=cause, by=by))
+        self._step.emit(NominationCleared(uid=pod.uid, node=node, cause=cause, by=by))
         self._requeueing.nomination_ended(pod, node)
 
     def send_back(self, found: PostFilterResult) -> None:
         """Victims whose bind still waits leave their nodes, when the pod that needs the room waits
         in a queue, to be woken by that."""
-        made, state = found.preemption, self._ledger.state
+        made, state = found.preemption, self._step.state
         for pod in made.victims if isinstance(made, Preemption) else ():
             held = state.reservations.get(pod.uid)
             if held is not None and held.waiting:

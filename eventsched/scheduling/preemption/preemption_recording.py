@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 from eventsched.domain.journal import Rows
 from eventsched.domain.records import PreemptionDecided
-from eventsched.domain.records.verdicts import Detail, Part
+from eventsched.domain.records.verdicts import DeltaPart, Detail
 from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.scheduling.cycle.judgement_recording import LONGEST_CHAIN
-from eventsched.scheduling.preemption.candidates import Sheet
+from eventsched.scheduling.preemption.candidates import CandidateTable
 from eventsched.scheduling.preemption.evaluator import Preemption, is_leaving
-from eventsched.scheduling.preemption.victims import Trial
+from eventsched.scheduling.preemption.victims import Candidate
 
 MOST_VICTIMS = 250
 """Victims of a node that have a column: a Detail has room for no more."""
@@ -29,7 +29,7 @@ _CRITERIA = 4
 """Columns before those of the victims."""
 
 
-class Recorded(NamedTuple):
+class RecordedPreemption(NamedTuple):
     """A decision's record, and the vectors that go with it (None where none are kept)."""
 
     decided: PreemptionDecided
@@ -50,10 +50,10 @@ class CandidateRecord:
     as a delta: ``counts`` (int64[size]) of victims and ``columns`` (int64[size, 4 + victims])."""
 
     def __init__(self) -> None:
-        self.trials: list[Trial | None] = []
+        self.trials: list[Candidate | None] = []
         self.stamps: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
         """Of the trials in ``sheet`` that are recorded."""
-        self.sheet: Sheet | None = None
+        self.sheet: CandidateTable | None = None
         self.counts: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
         self.columns: NDArray[np.int64] = np.zeros((0, _CRITERIA), dtype=np.int64)
         self.base: int | None = None
@@ -117,7 +117,7 @@ class CandidateRecord:
             self.counts = np.pad(self.counts, (0, more))
             self.columns = np.pad(self.columns, ((0, more), (0, 0)))
 
-    def _put(self, state: SchedulerState, row: int, trial: Trial | None) -> None:
+    def _put(self, state: SchedulerState, row: int, trial: Candidate | None) -> None:
         assert trial is not None
         numbers = [state.pods[pod.uid].number for pod in trial.victims[:MOST_VICTIMS]]
         values = [trial.violations, trial.highest, trial.total, trial.start, *numbers]
@@ -132,15 +132,15 @@ class CandidateRecord:
 
 def _part(
     rows: Rows, old: NDArray[np.int64], new: NDArray[np.int64], dtype: type[np.integer[Any]]
-) -> Part | None:
+) -> DeltaPart | None:
     """Where a column differs among these rows."""
     differs = np.flatnonzero(old != new)
     if not len(differs):
         return None
-    return Part(rows[differs].astype(np.int32), new[differs].astype(dtype))
+    return DeltaPart(rows[differs].astype(np.int32), new[differs].astype(dtype))
 
 
-def _is_same(one: Trial | None, other: Trial | None) -> bool:
+def _is_same(one: Candidate | None, other: Candidate | None) -> bool:
     """Whether two trials are the same, down to the very pods: a uid may have come back."""
     if one is other or one is None or other is None:
         return one is other
@@ -160,7 +160,7 @@ def window_of(first: int, last: int, size: int) -> Rows:
 
 def record(
     state: SchedulerState, made: Preemption, position: int, *, with_detail: bool
-) -> Recorded:
+) -> RecordedPreemption:
     """The record of a decision that will stand at ``position``."""
     trials, memory = made.trials, made.trials.memory()
     rows = np.sort(made.candidates)
@@ -201,4 +201,4 @@ def record(
         digest=digest,
         plugin=made.sheet.rule.plugin,
     )
-    return Recorded(decided, detail)
+    return RecordedPreemption(decided, detail)

@@ -18,8 +18,8 @@ from eventsched.domain.journal import Rows
 from eventsched.domain.objects import Pod, Resources
 from eventsched.domain.state.pod_state import PodState
 from eventsched.domain.state.preemptions import Preemptions
-from eventsched.domain.state.quota_usage import Quotas, Usage, request
-from eventsched.scheduling.cycle.dry_run import Trials
+from eventsched.domain.state.quota_usage import HypotheticalUsage, Quotas, request
+from eventsched.scheduling.cycle.dry_run import DryRun
 from eventsched.scheduling.preemption.victim_rules import LEAVING, QuotaCheck
 from eventsched.scheduling.preemption.victims import importance
 
@@ -76,7 +76,7 @@ class ByQuota:
         """Whether the namespace would use more than it is guaranteed."""
         self._by_row: dict[int, list[PodState]] | None = None
 
-    def obstacle(self, trials: Trials, row: int) -> str:
+    def obstacle(self, trials: DryRun, row: int) -> str:
         """A pod that is leaving the node, of those that this one may displace."""
         evicting = trials.preemptions.evicting
         leaving = (
@@ -92,7 +92,7 @@ class ByQuota:
             return None
         return np.isin(rows, np.array(list(self._rows()), dtype=np.intp))
 
-    def removable(self, trials: Trials, row: int) -> tuple[list[Pod], QuotaCheck | None]:
+    def removable(self, trials: DryRun, row: int) -> tuple[list[Pod], QuotaCheck | None]:
         """Of a namespace that borrows only so many that it does not borrow any more."""
         if self._wanted is None:
             pods = trials.table.residents[row].values()
@@ -146,7 +146,9 @@ class ByQuota:
 class _Check:
     """The quotas while pods of one node are put back."""
 
-    def __init__(self, usage: Usage, namespace: str, wanted: Demand, *, own_leave: bool) -> None:
+    def __init__(
+        self, usage: HypotheticalUsage, namespace: str, wanted: Demand, *, own_leave: bool
+    ) -> None:
         self._usage, self._namespace, self._wanted = usage, namespace, wanted
         self._own_leave = own_leave
         """Whether the pods are of the namespace itself: those of others do not change what it

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from eventsched.domain.journal import Rows
 from eventsched.domain.objects import Pod
-from eventsched.scheduling.cycle.dry_run import Trials
+from eventsched.scheduling.cycle.dry_run import DryRun
 
 LEAVING = "not eligible due to a terminating pod on the nominated node."
 
@@ -36,13 +36,13 @@ class VictimRule(Protocol):
     remembered: bool
     begins_first: bool
 
-    def obstacle(self, trials: Trials, row: int) -> str:
+    def obstacle(self, trials: DryRun, row: int) -> str:
         """Why a pod that is nominated to a row's node may not preempt now; "" if it may."""
 
     def narrowed(self, rows: Rows) -> NDArray[np.bool_] | None:
         """bool[n]: rows with pods that may have to leave; None if that is found row by row."""
 
-    def removable(self, trials: Trials, row: int) -> tuple[list[Pod], QuotaCheck | None]:
+    def removable(self, trials: DryRun, row: int) -> tuple[list[Pod], QuotaCheck | None]:
         """The pods of a row that may have to leave, and what is checked besides."""
 
 
@@ -53,7 +53,7 @@ class ByPriority:
     remembered = True
     begins_first = False
 
-    def obstacle(self, trials: Trials, row: int) -> str:
+    def obstacle(self, trials: DryRun, row: int) -> str:
         """Pods that are on their way already have to be waited for."""
         evicting = trials.preemptions.evicting
         for each in trials.table.residents[row].values():
@@ -67,7 +67,7 @@ class ByPriority:
         """Every row is looked at."""
         return None
 
-    def removable(self, trials: Trials, row: int) -> tuple[list[Pod], QuotaCheck | None]:
+    def removable(self, trials: DryRun, row: int) -> tuple[list[Pod], QuotaCheck | None]:
         """All of lower priority."""
         limit = trials.pod.priority
         pods = trials.table.residents[row].values()

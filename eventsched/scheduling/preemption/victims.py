@@ -17,7 +17,7 @@ from eventsched.domain.journal import Rows
 from eventsched.domain.nodes.node_table import REQUESTED
 from eventsched.domain.nodes.node_views import PodStep, TrialView, loads_of
 from eventsched.domain.objects import Pod
-from eventsched.scheduling.cycle.dry_run import Crowd, Trials
+from eventsched.scheduling.cycle.dry_run import Crowd, DryRun
 from eventsched.scheduling.cycle.equivalence import PASSES
 from eventsched.scheduling.preemption.disruption_budgets import Budgets
 from eventsched.scheduling.preemption.victim_rules import BY_PRIORITY, QuotaCheck, VictimRule
@@ -33,7 +33,7 @@ NOW = 2**62
 util.GetPodStartTime)."""
 
 
-class Trial(NamedTuple):
+class Candidate(NamedTuple):
     """What a node's trial gave: ``outcome`` PASSES and the ``victims``, the most important first,
     with how many of them break a budget; or NOBODY_LESS, NO_VICTIM, OVER_QUOTA, or the key of the
     filter that refuses the pod even so (as classes.py has it)."""
@@ -67,10 +67,10 @@ def importance(pod: Pod) -> tuple[int, int]:
 
 
 def try_rows(
-    trials: Trials, rows: Rows, budgets: Budgets, rule: VictimRule = BY_PRIORITY
-) -> list[Trial]:
+    trials: DryRun, rows: Rows, budgets: Budgets, rule: VictimRule = BY_PRIORITY
+) -> list[Candidate]:
     """The trial of each row. Raises PluginError."""
-    found: list[Trial | None] = [None] * len(rows)
+    found: list[Candidate | None] = [None] * len(rows)
     places: list[int] = []
     order: list[list[Pod]] = []
     breaking: list[int] = []
@@ -78,7 +78,7 @@ def try_rows(
     for place, row in enumerate(rows.tolist()):
         removable, check = rule.removable(trials, row)
         if not removable:
-            found[place] = Trial(NOBODY_LESS)
+            found[place] = Candidate(NOBODY_LESS)
             continue
         removable.sort(key=importance)
         first, others = budgets.split(removable)
@@ -93,21 +93,21 @@ def try_rows(
     return [each for each in found if each is not None]
 
 
-def _trial(outcome: int, stays: list[bool], order: list[Pod], breaking: int) -> Trial:
+def _trial(outcome: int, stays: list[bool], order: list[Pod], breaking: int) -> Candidate:
     if outcome != PASSES:
-        return Trial(outcome)
+        return Candidate(outcome)
     victims = [pod for pod, stayed in zip(order, stays, strict=True) if not stayed]
     if not victims:
-        return Trial(NO_VICTIM)
+        return Candidate(NO_VICTIM)
     victims.sort(key=importance)
-    return Trial(PASSES, tuple(victims), stays[:breaking].count(False))
+    return Candidate(PASSES, tuple(victims), stays[:breaking].count(False))
 
 
 class _Reprieve:
     """The rounds over some rows, each of which has at least one pod to be taken off."""
 
     def __init__(
-        self, trials: Trials, rows: Rows, order: Sequence[list[Pod]],
+        self, trials: DryRun, rows: Rows, order: Sequence[list[Pod]],
         checks: Sequence[QuotaCheck | None],
     ) -> None:  # fmt: skip
         self._trials, self._rows, self._order, self._checks = trials, rows, order, checks

@@ -1,16 +1,17 @@
-"""The engine's hand: a record is applied to the state and put on the list to be logged, at once.
+"""A step of the engine: each record is applied to the state and collected for the log, at once.
 
-Shared by the parts of the engine (attempts, requeueing, binding); each of them decides, and says so
-through ``emit``. There is no other way to change anything.
+The parts of the engine (scheduling cycle, requeueing, binding cycle) share it; each of them decides
+and calls ``emit``. Nothing else changes the state.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from eventsched.domain import records
 from eventsched.domain.behaviours import Behaviour
 from eventsched.domain.objects import Pod
 from eventsched.domain.records import Event, Record
+from eventsched.domain.records.logged import Logged
 from eventsched.domain.records.verdicts import Detail
 from eventsched.domain.state.scheduler_state import PodState, SchedulerState
 from eventsched.scheduling.framework import POINTS, Cycle, plain
@@ -37,18 +38,7 @@ _GONE = (records.PodDeleted, records.EvictionSucceeded)
 """Records after which a pod's group may be another one."""
 
 
-class Logged(NamedTuple):
-    """A record with its place: position in the stream, time (µs), the position of the first record
-    of the step that it belongs to, and the vectors that go with a decision."""
-
-    position: int
-    at: int
-    cause: int
-    record: Record
-    detail: Detail | None = None
-
-
-class Ledger:
+class EngineStep:
     """State, queue and the records made since they were last taken."""
 
     def __init__(self, profiles: Mapping[str, Profile], extenders: Sequence[Extender] = ()) -> None:

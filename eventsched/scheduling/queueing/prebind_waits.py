@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from eventsched.scheduling.framework.wait_results import ObjectKey
 
 
-class Awaited:
+class PreBindWaitIndex:
     """Pods by the objects that they wait for."""
 
     def __init__(self) -> None:

@@ -16,11 +16,11 @@ from typing import Any
 from eventsched.domain.records import Queue
 from eventsched.domain.state.reservations import Reservation
 from eventsched.domain.state.scheduler_state import PodState, SchedulerState
+from eventsched.domain.units import SECOND
 from eventsched.scheduling.framework import QueuedPod
 from eventsched.scheduling.framework.pod_groups import PodGroups
-from eventsched.scheduling.queueing.prebind_waits import Awaited
+from eventsched.scheduling.queueing.prebind_waits import PreBindWaitIndex
 
-SECOND = 1_000_000
 FLUSH_AFTER = 300 * SECOND
 """Microseconds in the unschedulable queue before a pod is tried again without a reason (upstream:
 DefaultPodMaxInUnschedulablePodsDuration)."""
@@ -74,7 +74,7 @@ class QueueIndex:
         self._waits_for: dict[str, tuple[str, ...]] = {}
         self.preparing: dict[str, None] = {}
         """The pods that wait for what PreBind needs."""
-        self.awaited = Awaited()
+        self.awaited = PreBindWaitIndex()
 
     def note(self, uid: str, signatures: Callable[[PodState], tuple[Any, ...]]) -> None:
         """Takes in where the pod is now; called after each record that moved it."""

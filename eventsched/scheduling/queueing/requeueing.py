@@ -19,7 +19,7 @@ from eventsched.scheduling.framework import Change, ClusterEvent, Code, PluginEr
 from eventsched.scheduling.framework.extender import EXTENDER
 from eventsched.scheduling.framework.pod_groups import Group
 from eventsched.scheduling.framework.profile import Profile, guarded
-from eventsched.scheduling.queueing.engine_step import Ledger
+from eventsched.scheduling.queueing.engine_step import EngineStep
 from eventsched.scheduling.queueing.queue import Backoff
 
 OURSELVES = "eventsched"
@@ -36,12 +36,12 @@ two that do not fit would wake each other for ever. Every other change does, and
 class Requeueing:
     """Moves pods between the queues."""
 
-    def __init__(self, ledger: Ledger, backoff: Backoff) -> None:
-        self._ledger = ledger
+    def __init__(self, step: EngineStep, backoff: Backoff) -> None:
+        self._step = step
         self._backoff = backoff
         self._by_name = {
             profile.name: {plugin.name: plugin for plugin in profile.plugins}
-            for profile in ledger.profiles.values()
+            for profile in step.profiles.values()
         }
         self._listened = {
             event
@@ -49,7 +49,7 @@ class Requeueing:
             for plugin in plugins.values()
             for event in getattr(plugin, "wakes_on", tuple(ClusterEvent))
         }
-        if ledger.extenders:
+        if step.extenders:
             self._listened |= set(ClusterEvent)
 
     # --- into a queue ---------------------------------------------------------------------
@@ -67,7 +67,7 @@ class Requeueing:
                 queue=Queue.BACKOFF,
                 cause=cause,
                 plugin=plugin,
-                until=self._backoff.until(self._ledger.state.now, errors),
+                until=self._backoff.until(self._step.state.now, errors),
                 failures=state.failures,
                 errors=errors,
                 message=message,
@@ -95,7 +95,7 @@ class Requeueing:
                 cause=cause,
                 plugin=plugin,
                 rejectors=(plugin or OURSELVES,),
-                until=self._backoff.until(self._ledger.state.now, errors),
+                until=self._backoff.until(self._step.state.now, errors),
                 failures=state.failures,
                 errors=errors,
             )
@@ -119,7 +119,7 @@ class Requeueing:
                 plugin=plugin,
                 rejectors=rejectors,
                 pending=pending,
-                until=self._backoff.until(self._ledger.state.now, failures),
+                until=self._backoff.until(self._step.state.now, failures),
                 failures=failures,
             )
         )
@@ -128,20 +128,20 @@ class Requeueing:
 
     def time_passed(self) -> None:
         """Moves the pods whose backoff is over, and those that have waited for too long."""
-        now = self._ledger.state.now
+        now = self._step.state.now
         # Taken one by one: a pod that was updated meanwhile stands there twice, and has moved then.
-        for uid in self._ledger.queue.backed_off(now):
-            self._activate(self._ledger.state.pods[uid], "BackoffComplete", "")
-        for uid in self._ledger.queue.stale(now):
-            self._up(self._ledger.state.pods[uid], "Flush", "")
+        for uid in self._step.queue.backed_off(now):
+            self._activate(self._step.state.pods[uid], "BackoffComplete", "")
+        for uid in self._step.queue.stale(now):
+            self._up(self._step.state.pods[uid], "Flush", "")
 
     def reconfigured(self) -> None:
         """Other plugins and profiles are in force: who waits for a change is tried again, and who
         waited for nobody may be ours now. Those that are nobody's any more leave by an attempt."""
         waiting = (Queue.UNSCHEDULABLE, Queue.GATED, Queue.BACKOFF)
-        held = self._ledger.state.reservations
-        for uid, state in list(self._ledger.state.pods.items()):
-            ours = self._ledger.profile(state) is not None
+        held = self._step.state.reservations
+        for uid, state in list(self._step.state.pods.items()):
+            ours = self._step.profile(state) is not None
             is_new = ours and state.queue is None and not state.bound and uid not in held
             if is_new or state.queue in waiting:
                 self._activate(state, "Reconfigured", "")
@@ -149,7 +149,7 @@ class Requeueing:
     def nomination_ended(self, pod: Pod, node: str) -> None:
         """A pod is nominated to a node no more: to its like that is as if it had left the node
         (upstream: eventhandlers.go hasNominatedNodeNameChanged)."""
-        row = self._ledger.state.nodes.rows.get(node)
+        row = self._step.state.nodes.rows.get(node)
         if row is not None:
             self.wake([ClusterEvent.ASSIGNED_POD_DELETE], row=row, pod=pod)
 
@@ -165,7 +165,7 @@ class Requeueing:
     def activate(self, uid: str, plugin: str) -> None:
         """A plugin has a pod tried that waits for a change or the end of its backoff (upstream:
         scheduling_queue.go Activate)."""
-        state = self._ledger.state.pods.get(uid)
+        state = self._step.state.pods.get(uid)
         if state is not None and state.queue in (Queue.UNSCHEDULABLE, Queue.BACKOFF):
             self._activate(state, "ForceActivate", plugin)
 
@@ -182,7 +182,7 @@ class Requeueing:
                         self._up(state, ClusterEvent.GROUP_CHANGE, plugin)
 
     def _regrouped(self, state: PodState, matters: dict[tuple[str, str], bool]) -> str | None:
-        profile = self._ledger.profile(state)
+        profile = self._step.profile(state)
         if profile is None:
             return None
         for name in state.rejectors:
@@ -223,7 +223,7 @@ class Requeueing:
     ) -> None:
         """Asks the plugins that refused each waiting pod whether a change concerns it. ``retreat``:
         a group gives back room that it held for a moment."""
-        queue = self._ledger.queue
+        queue = self._step.queue
         heard = [event for event in events if event in self._listened]
         if not heard or not queue.lengths[Queue.UNSCHEDULABLE] + queue.lengths[Queue.GATED]:
             return
@@ -238,7 +238,7 @@ class Requeueing:
             for plugin in plugins.values()
             if type(new or old) in getattr(plugin, "wakes_on_objects", ())
         }
-        if self._ledger.extenders:
+        if self._step.extenders:
             concerned.add(EXTENDER)
         if concerned:
             change = Change(
@@ -272,30 +272,30 @@ class Requeueing:
         retreat: bool = False,
     ) -> None:
         """In the order in which the pods came, so that the groups' history does not matter."""
-        queue = self._ledger.queue
+        queue = self._step.queue
         woken: list[tuple[int, str, ClusterEvent, str]] = []
         for group, first in queue.groups():
-            state = self._ledger.state.pods[first]
+            state = self._step.state.pods[first]
             for change in changes:
                 plugin = self._woken_by(state, change, only)
                 if plugin is not None:
                     woken += [
-                        (self._ledger.state.pods[uid].order, uid, change.event, plugin)
+                        (self._step.state.pods[uid].order, uid, change.event, plugin)
                         for uid in queue.members(group)
                     ]
                     break
         for order, uid, event, plugin in sorted(woken):
-            state = self._ledger.state.pods[uid]
+            state = self._step.state.pods[uid]
             is_tired = retreat and state.failures > RETREATS and self._is_grouped(uid)
             if state.order == order and not is_tired:
                 self._up(state, event, plugin)
 
     def _is_grouped(self, uid: str) -> bool:
-        return self._ledger.groups.of(uid) is not None
+        return self._step.groups.of(uid) is not None
 
     def _view(self, row: int | None) -> NodeView:
         rows: Rows = np.array([] if row is None else [row], dtype=np.intp)
-        return NodeView(self._ledger.state.nodes, rows)
+        return NodeView(self._step.state.nodes, rows)
 
     def _woken_by(
         self, state: PodState, change: Change, only: Collection[str] | None = None
@@ -304,7 +304,7 @@ class Requeueing:
         which the change may matter. One without a hint wakes it, and so does a hint that raises: a
         try too many harms nothing. A pod that no plugin refused (there was no node) wakes by any
         change of the cluster (upstream: isPodWorthRequeuing)."""
-        profile = self._ledger.profile(state)
+        profile = self._step.profile(state)
         if profile is None:
             return None
         if not state.rejectors and not only:
@@ -322,7 +322,7 @@ class Requeueing:
                 continue
             if not hasattr(plugin, "hint"):
                 return name
-            cycle = self._ledger.cycle(state.attempts)
+            cycle = self._step.cycle(state.attempts)
             cycle.plugin = name
             try:
                 if guarded(plugin, "hint", cycle, state.pod, change):
@@ -334,14 +334,14 @@ class Requeueing:
     def _up(self, state: PodState, cause: str, plugin: str) -> None:
         """Active, or backoff where that is not over yet. A plugin that had said Pending wakes its
         pod at once."""
-        backs_off = state.until > self._ledger.state.now and plugin not in state.pending
+        backs_off = state.until > self._step.state.now and plugin not in state.pending
         if backs_off and state.queue is not Queue.GATED:
             self._emit(_moved(state, Queue.BACKOFF, cause, plugin))
         else:
             self._activate(state, cause, plugin)
 
     def _activate(self, state: PodState, cause: str, plugin: str) -> None:
-        profile = self._ledger.profile(state)
+        profile = self._step.profile(state)
         # Where nobody's, an attempt says so, and the pod leaves the queue.
         gate = self.gate(profile, state.pod) if profile is not None else None
         if gate is None:
@@ -363,7 +363,7 @@ class Requeueing:
         return None
 
     def _emit(self, queued: PodQueued) -> None:
-        self._ledger.emit(queued)
+        self._step.emit(queued)
 
 
 def _heard(plugin: Any) -> tuple[ClusterEvent, ...]:

@@ -32,7 +32,7 @@ class ResourceSpec(msgspec.Struct, rename="camel", forbid_unknown_fields=True, f
         return tuple(ResourceSpec(r.name, r.weight or 1) for r in named if r.name != PODS)
 
 
-class Asked(NamedTuple):
+class ScoredRequests(NamedTuple):
     """Resources and what a pod asks of each: ``amounts`` int64[k, 1], the same as ``numbers``, the
     k weights and their sum."""
 
@@ -43,12 +43,12 @@ class Asked(NamedTuple):
     weight: int
 
 
-def asked(resources: tuple[ResourceSpec, ...], requests: Resources) -> Asked:
+def asked(resources: tuple[ResourceSpec, ...], requests: Resources) -> ScoredRequests:
     """The resources to score for a pod, in the order of the args: a scalar one that the pod does
     not request is passed over."""
     used = [r for r in resources if requests.get(r.name, 0) or not is_scalar(r.name)]
     amounts = [requests.get(each.name, 0) for each in used]
-    return Asked(
+    return ScoredRequests(
         names=tuple(each.name for each in used),
         amounts=np.array(amounts, dtype=np.int64)[:, None],
         numbers=tuple(amounts),
@@ -57,7 +57,7 @@ def asked(resources: tuple[ResourceSpec, ...], requests: Resources) -> Asked:
     )
 
 
-class ByShape(Generic[T]):
+class ShapeCache(Generic[T]):
     """What a plugin works out once for each shape of pod; a cache of so many shapes, and of so many
     bytes that these are written in: a pod may be long."""
 

@@ -37,7 +37,7 @@ _LINGER = 1.0
 logger = structlog.get_logger()
 
 
-class Asked(NamedTuple):
+class PostedRequest(NamedTuple):
     """A request."""
 
     method: str
@@ -45,7 +45,7 @@ class Asked(NamedTuple):
     body: bytes
 
 
-class Answer(NamedTuple):
+class PostAnswer(NamedTuple):
     """Status, body, and whether the body is JSON; ``last`` ends the connection, so that the next
     question may reach another server."""
 
@@ -55,7 +55,7 @@ class Answer(NamedTuple):
     last: bool = False
 
 
-Handle = Callable[[Asked], Awaitable[Answer]]
+Handle = Callable[[PostedRequest], Awaitable[PostAnswer]]
 """Answers a request; raises nothing but what is a defect."""
 
 
@@ -120,22 +120,22 @@ class _Protocol(web.RequestHandler):
             super().log_exception(*args, **kw)
 
 
-async def _answer(request: web.BaseRequest, connection: Connection, handle: Handle) -> Answer:
+async def _answer(request: web.BaseRequest, connection: Connection, handle: Handle) -> PostAnswer:
     if {"Content-Length", "Transfer-Encoding"} <= request.headers.keys():
-        return Answer(HTTPStatus.BAD_REQUEST, b"two lengths of a body\n", last=True)
+        return PostAnswer(HTTPStatus.BAD_REQUEST, b"two lengths of a body\n", last=True)
     connection.untimed()
     try:
         async with asyncio.timeout(listener.PATIENCE):
             body = await request.read()
     except TimeoutError:
-        return Answer(HTTPStatus.REQUEST_TIMEOUT, b"the body does not come\n", last=True)
+        return PostAnswer(HTTPStatus.REQUEST_TIMEOUT, b"the body does not come\n", last=True)
     except RequestPayloadError:
-        return Answer(HTTPStatus.BAD_REQUEST, b"the body cannot be read\n", last=True)
+        return PostAnswer(HTTPStatus.BAD_REQUEST, b"the body cannot be read\n", last=True)
     except web.HTTPRequestEntityTooLarge:
         said = f"a request has at most {LONGEST} bytes\n"
-        return Answer(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, said.encode(), last=True)
+        return PostAnswer(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, said.encode(), last=True)
     connection.answering()
-    return await handle(Asked(request.method, request.path, body))
+    return await handle(PostedRequest(request.method, request.path, body))
 
 
 @asynccontextmanager

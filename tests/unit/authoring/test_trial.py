@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from eventsched.authoring.findings import Finding
-from eventsched.authoring.plugin_check import Trying
+from eventsched.authoring.plugin_check import PluginCheck
 from eventsched.authoring.purity_monitor import Sentinels
 from eventsched.authoring.synthetic_history import rehearsed
 from eventsched.plugins import IN_TREE
@@ -23,7 +23,7 @@ HISTORY = rehearsed(WORDS)
 
 
 def found(plugin: Any, seconds: float = 5.0) -> list[Finding]:
-    trying = Trying(plugin, "the history", "file.py", Sentinels(), seconds)
+    trying = PluginCheck(plugin, "the history", "file.py", Sentinels(), seconds)
     return trying.run(HISTORY, 400).findings
 
 

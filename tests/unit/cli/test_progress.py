@@ -1,13 +1,13 @@
 """The line that says how a run goes."""
 
-from eventsched.cli.output.progress import Progress
+from eventsched.cli.output.progress import ProgressLine
 from eventsched.domain.records import Queue
-from eventsched.runtime.simulation.run_counters import Tally
+from eventsched.runtime.simulation.run_counters import RunCounters
 
 
 def test_the_line_has_pods_rate_queues_and_virtual_time() -> None:
-    tally = Tally(decided=50, now=90_000_000, queues={Queue.ACTIVE: 7, Queue.BACKOFF: 2})
-    line = Progress(200).line(tally, elapsed=2.0)
+    tally = RunCounters(decided=50, now=90_000_000, queues={Queue.ACTIVE: 7, Queue.BACKOFF: 2})
+    line = ProgressLine(200).line(tally, elapsed=2.0)
     assert line == (
         "[#####...............] 50/200 pods decided  25 pods/s  "
         "active 7  backoff 2  unschedulable 0  gated 0  t=1m30s"

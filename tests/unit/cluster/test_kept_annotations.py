@@ -8,7 +8,7 @@ import pytest
 
 from eventsched.cli.main import main
 from eventsched.cluster.kube.watch.object_decoding import Decoder
-from eventsched.cluster.kube.watch.resource_store import Shelf
+from eventsched.cluster.kube.watch.resource_store import ResourceStore
 from eventsched.cluster.kube.watch.resources import NODE, POD, RESOURCES
 from eventsched.cluster.messages import Listing, NodeSeen, PodSeen
 from eventsched.cluster.translate.kept_annotations import KeptAnnotations
@@ -24,7 +24,7 @@ from eventsched.plugins.gallery.node_hardware import NodeHardware
 from eventsched.process import settings
 from eventsched.runtime.assembly import Assembly, undeclared
 from eventsched.runtime.reconciliation import takeover
-from eventsched.runtime.reconciliation.seen_versions import Sights
+from eventsched.runtime.reconciliation.seen_versions import SeenResources
 from eventsched.scheduling.config import configuration
 from eventsched.testing.engines import typed
 from tests.builders import added, engine_of, make_node, observed
@@ -86,15 +86,15 @@ def test_a_watch_leaves_the_others_out(kind: str, long_way: bool) -> None:
 @pytest.mark.parametrize("kind", [POD, NODE])
 def test_a_change_of_another_alone_is_no_news(kind: str) -> None:
     news: list[Any] = []
-    shelf = Shelf(RESOURCE[kind], news.append, lambda *_, **__: None, None, KEPT)
-    decoder = Decoder(shelf.resource, annotations=shelf.annotations)
+    store = ResourceStore(RESOURCE[kind], news.append, lambda *_, **__: None, None, KEPT)
+    decoder = Decoder(store.resource, annotations=store.annotations)
     for version, annotations in enumerate(
         [{"importance": "1"}, {"importance": "1", "other": "x"}, {"importance": "1", **SECRET}], 1
     ):
-        shelf.take(decoder.object(api_object(kind, version, annotations)))
+        store.take(decoder.object(api_object(kind, version, annotations)))
     assert len(news) == 1
 
-    shelf.take(decoder.object(api_object(kind, 4, {"importance": "2"})))
+    store.take(decoder.object(api_object(kind, 4, {"importance": "2"})))
 
     assert len(news) == 2
 
@@ -109,7 +109,7 @@ def test_a_term_that_keeps_more_logs_the_pods_that_have_it() -> None:
     made = []
     for kept in (before, after):
         listing = Listing(POD, 7, [PodSeen(kept.seen(pod), 7)])
-        news = takeover.differences(engine.state, [listing], Sights())
+        news = takeover.differences(engine.state, [listing], SeenResources())
         made.append([each for each in observed(engine, *news) if isinstance(each, PodUpdated)])
 
     assert made[0] == []

@@ -10,12 +10,12 @@ from eventsched.cluster.sources import openb
 from eventsched.cluster.translate.manifest import pod_uid
 from eventsched.domain.errors import InputError
 from eventsched.domain.objects import NodeSelectorTerm, Requirement
+from eventsched.domain.units import SECOND
 
 NODES = "sn,cpu_milli,memory_mib,gpu,model\n"
 PODS = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos\n"
 TIMED = PODS.rstrip() + ",pod_phase,creation_time,deletion_time,scheduled_time\n"
 MIB = 1024 * 1024
-SECOND = 1_000_000
 
 
 def written(folder: Path, text: str, name: str = "list.csv") -> Path:

@@ -9,7 +9,7 @@ from eventsched.domain import records
 from eventsched.domain.objects import HostPort, Image, Pod
 from eventsched.plugins.node_resources_fit import NodeResourcesFit
 from eventsched.scheduling.engine import Engine
-from eventsched.scheduling.rules.resource_scoring import ByShape
+from eventsched.scheduling.rules.resource_scoring import ShapeCache
 from tests.builders import added, attempted, engine_of, make_node, make_pod, observed
 
 
@@ -102,7 +102,7 @@ def test_what_is_worked_out_for_long_pods_is_bounded_by_bytes() -> None:
         return pod.name
 
     pods = [make_pod(f"p{n}", spec={"node_selector": {"on": f"{n}" * 1000}}) for n in range(4)]
-    shapes = ByShape(named, limit_bytes=3 * len(pods[0].spec.key))
+    shapes = ShapeCache(named, limit_bytes=3 * len(pods[0].spec.key))
     for pod in (*pods[:3], *pods[:3], pods[3], pods[0]):
         shapes(pod)
     assert found == ["p0", "p1", "p2", "p3", "p0"]

@@ -6,7 +6,7 @@ import pytest
 from eventsched.domain import records
 from eventsched.domain.objects import Container, Pod, PodSpec, Resources
 from eventsched.domain.objects.registry import ElasticQuota
-from eventsched.domain.state.quota_usage import Usage, request
+from eventsched.domain.state.quota_usage import HypotheticalUsage, request
 from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.domain.state.snapshot import encode, restore
 from tests.builders import make_node
@@ -44,7 +44,9 @@ def state_of(*stimuli: records.Record) -> SchedulerState:
     return made
 
 
-def using(used: Resources, least: Resources | None, most: Resources | None = None) -> Usage:
+def using(
+    used: Resources, least: Resources | None, most: Resources | None = None
+) -> HypotheticalUsage:
     """A namespace ns1 that uses so much of such a quota."""
     bound = records.PodAdded(pod=pod("used", "ns1", used, "node-a"))
     return state_of(quota("ns1", least, most), bound).quotas.usage()

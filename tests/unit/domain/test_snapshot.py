@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from eventsched.cluster.sources import generated
 from eventsched.domain import records
 from eventsched.domain.objects import CPU, MEMORY
+from eventsched.domain.records.logged import Logged
 from eventsched.domain.state import snapshot
 from eventsched.domain.state.reservations import Reservation
 from eventsched.domain.state.scheduler_state import PodState, SchedulerState
@@ -21,7 +22,6 @@ from eventsched.runtime.assembly import assembled
 from eventsched.scheduling.config import configuration
 from eventsched.scheduling.engine import Engine
 from eventsched.scheduling.framework import Wait
-from eventsched.scheduling.queueing.engine_step import Logged
 from tests.builders import (
     GIB,
     SECOND,
@@ -107,7 +107,7 @@ def books(engine: Engine) -> dict[str, Any]:
 
 def kept(engine: Engine) -> dict[str, Any]:
     """All of the state; the order of pods and resources does not matter, but for pods that wait."""
-    found = msgspec.json.decode(engine.snapshot(), type=snapshot.Snapshot)
+    found = msgspec.json.decode(engine.snapshot(), type=snapshot.StateSnapshot)
     waiting = [uid for uid, held in found.reservations.items() if held.waits]
     pods = {each.pod.uid: each for each in found.pods}
     return {**msgspec.structs.asdict(found), "pods": pods, "resources": set(found.resources),
@@ -125,7 +125,7 @@ def test_no_part_of_the_state_is_forgotten() -> None:
     """What is not kept is made again of what is: dictionaries' numbers, specs, who has no home."""
     derived = {"verdict_numbers", "scoring_numbers", "_specs", "_homeless", "_branches", "quotas"}
     parts = set(vars(SchedulerState())) - derived - {"nodes"} | {"resources", "nodes", "samples"}
-    assert set(snapshot.Snapshot.__struct_fields__) == parts
+    assert set(snapshot.StateSnapshot.__struct_fields__) == parts
 
 
 plays = st.lists(

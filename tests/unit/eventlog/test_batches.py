@@ -6,13 +6,13 @@ from eventsched.cluster.simulated.cluster import SimulatedCluster
 from eventsched.cluster.sources import generated
 from eventsched.domain import records
 from eventsched.domain.records import Bind, Effect
+from eventsched.domain.records.logged import Logged
 from eventsched.eventlog.memory import MemoryEventLog
 from eventsched.eventlog.port import Batch
 from eventsched.runtime.assembly import assemble
 from eventsched.runtime.effects.batches import Pending, Writer
 from eventsched.runtime.effects.committer import Committer
 from eventsched.scheduling.engine import Engine
-from eventsched.scheduling.queueing.engine_step import Logged
 from tests.builders import added, engine_of, make_node, make_pod, observed
 
 Left = list[tuple[int, Effect, int]]

@@ -14,7 +14,7 @@ from eventsched.eventlog.log_errors import (
     UnavailableError,
     UnknownOutcomeError,
 )
-from eventsched.eventlog.postgres.writer_connection import Link
+from eventsched.eventlog.postgres.writer_connection import WriterConnection
 from eventsched.eventlog.schema import migrations
 
 TERM = Term("s", 4, bytes(16))
@@ -30,7 +30,7 @@ def settle(state: str, primary: str, words: str) -> None:
         status=pq.ExecStatus.FATAL_ERROR, error_field=fields.get, error_message=words.encode()
     )
     results = iter([refused, None])
-    link = Link.__new__(Link)
+    link = WriterConnection.__new__(WriterConnection)
     link._address = "postgresql://u@h/db"
     link._connection = SimpleNamespace(  # type: ignore[assignment]
         pgconn=SimpleNamespace(notice_handler=None, status=pq.ConnStatus.OK)

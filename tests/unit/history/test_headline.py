@@ -10,31 +10,33 @@ from eventsched.domain import records
 from eventsched.domain.records import Outcome, PodDecided, PodQueued, Queue, Record
 from eventsched.domain.records.extender_questions import ExtenderAnswered, ExtenderAsked
 from eventsched.domain.records.extender_replies import ExtenderInquired
-from eventsched.history.explain.evidence import Pod
-from eventsched.history.explain.explanation import Attempt, Explanation, Refusal, Step
+from eventsched.history.explain.evidence import LoggedPod
+from eventsched.history.explain.explanation import ExplainedAttempt, Explanation, NodeRefusals, Step
 from eventsched.history.explain.folding import ALIKE, Folded, folded
 from eventsched.history.explain.record_text import consultation, inquiry
 from eventsched.history.explain.remedies import remedy
 from tests.builders import SECOND, make_pod
 
 BEGIN = 1_800_000_000 * SECOND
-CPU = Refusal("NodeResourcesFit", "Unschedulable", ("Insufficient cpu",), 5)
-TAINT = Refusal("TaintToleration", "UnschedulableAndUnresolvable", ("untolerated taint(s)",), 4)
-EXCLUDED = Refusal("", "Excluded", ("PreFilter left the node out",), 9)
+CPU = NodeRefusals("NodeResourcesFit", "Unschedulable", ("Insufficient cpu",), 5)
+TAINT = NodeRefusals(
+    "TaintToleration", "UnschedulableAndUnresolvable", ("untolerated taint(s)",), 4
+)
+EXCLUDED = NodeRefusals("", "Excluded", ("PreFilter left the node out",), 9)
 
 
-def told(*happened: tuple[int, Record], refusals: tuple[Refusal, ...] = ()) -> Explanation:
+def told(*happened: tuple[int, Record], refusals: tuple[NodeRefusals, ...] = ()) -> Explanation:
     """The explanation of pod p1 with these records, at seconds after BEGIN."""
     steps = tuple(
         Step(position, BEGIN + at * SECOND, record, type(record).__name__, None)
         for position, (at, record) in enumerate(happened)
     )
     attempts = tuple(
-        Attempt(step.position, step.at, step.record, refusals)
+        ExplainedAttempt(step.position, step.at, step.record, refusals)
         for step in steps
         if isinstance(step.record, PodDecided)
     )
-    pod = Pod("p1", "default", "p1", 0)
+    pod = LoggedPod("p1", "default", "p1", 0)
     return Explanation("main", pod, (), steps, attempts, attempts[-1] if attempts else None)
 
 

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from eventsched.cli.main import main
 from eventsched.domain.errors import InputError
 from eventsched.domain.records.verdicts import (
+    DeltaPart,
     Detail,
     Normalization,
-    Part,
     ScoreColumn,
     column_digest,
     detail_digest,
@@ -31,7 +31,7 @@ from eventsched.history.verify.verification import Result, verify, verify_file
 from eventsched.history.verify.verified_chain import batch_hash
 from eventsched.history.verify.verified_decisions import normalized as verified
 from eventsched.history.verify.verified_file import LogFile
-from eventsched.history.verify.verified_log import Batch, NoLogError, Packed
+from eventsched.history.verify.verified_log import BatchRow, NoLogError, Packed
 from eventsched.history.verify.verified_rows import uuid
 from eventsched.history.verify.verified_vectors import Expander, LostError, VectorError
 
@@ -85,7 +85,7 @@ def write(path: Path, *bodies: list[Item] | str, details: dict[int, Detail] | No
     for body in bodies:
         text = body if isinstance(body, str) else json.dumps(body)
         count = 1 if isinstance(body, str) else len(body)
-        batch = Batch(first, count, 1, 0, b"null", b"", text.encode())
+        batch = BatchRow(first, count, 1, 0, b"null", b"", text.encode())
         previous = batch_hash(batch, TOKEN, previous)
         kept = [
             [seq, detail.base, base64.b64encode(vectors.pack(detail)).decode()]
@@ -215,8 +215,8 @@ def test_bodies_that_are_none(tmp_path: Path, body: str, said: str) -> None:
     ("detail", "said"),
     [
         (Detail(2, None, CODES[:2], ()), "2 rows, expected 3"),
-        (Detail(3, 5, Part(ROW, CODES[:1]), ()), "a delta to the vectors of position 5"),
-        (Detail(3, 6, Part(ROW, CODES[:1]), ()), "its base 6 is not an earlier position"),
+        (Detail(3, 5, DeltaPart(ROW, CODES[:1]), ()), "a delta to the vectors of position 5"),
+        (Detail(3, 6, DeltaPart(ROW, CODES[:1]), ()), "its base 6 is not an earlier position"),
         (Detail(3, None, None, ()), "column 0 is missing in a whole record"),
         (Detail(4, None, np.zeros(4, np.uint16), ()), "4 rows, where there are 3"),
     ],
@@ -408,7 +408,7 @@ def drawn(data: st.DataObject, narrow: list[bool], base: Detail | None, at: int 
         return Detail(size, None, codes, tuple(columns))
     size = base.size + data.draw(st.integers(0, 2))
     scores = data.draw(st.sampled_from([narrow, []]))
-    parts: list[Part | None] = []
+    parts: list[DeltaPart | None] = []
     for each in (None, *scores):
         rows = sorted(data.draw(st.sets(st.integers(0, size - 1)))) if size else []
         number = len(rows)
@@ -418,7 +418,7 @@ def drawn(data: st.DataObject, narrow: list[bool], base: Detail | None, at: int 
         else:
             new = column(data, number, narrow=each)
         is_changed = data.draw(st.booleans())
-        parts.append(Part(np.array(rows, np.int32), new) if is_changed else None)
+        parts.append(DeltaPart(np.array(rows, np.int32), new) if is_changed else None)
     return Detail(size, at, parts[0], tuple(parts[1:]))
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from eventsched.domain import records
 from eventsched.domain.records import PluginOverran, Record
+from eventsched.domain.records.logged import Logged
 from eventsched.eventlog.memory import MemoryEventLog
 from eventsched.eventlog.port import Batch, Stored
 from eventsched.history.replay import stream_replay
@@ -18,7 +19,6 @@ from eventsched.scheduling.config import configuration
 from eventsched.scheduling.engine import Engine
 from eventsched.scheduling.framework import ClusterEvent
 from eventsched.scheduling.framework.call_guard import Guard, OverrunError
-from eventsched.scheduling.queueing.engine_step import Logged
 from tests.builders import (
     SECOND,
     added,

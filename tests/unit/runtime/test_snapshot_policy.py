@@ -9,7 +9,7 @@ from eventsched import __version__
 from eventsched.cluster.messages import NodeSeen
 from eventsched.domain.objects import Node
 from eventsched.eventlog.chain import Head
-from eventsched.eventlog.port import Snapshot
+from eventsched.eventlog.port import StoredSnapshot
 from eventsched.runtime import snapshot_policy
 from eventsched.runtime.leader.catch_up import Standby
 from eventsched.runtime.leader.leader_messages import Append, Keep
@@ -24,7 +24,7 @@ def large(number: int) -> Node:
     return make_node(annotations={"example.com/a": f"{number}" + "x" * MB})
 
 
-def kept(desk: Desk, updates: int) -> Iterator[tuple[int, Snapshot]]:
+def kept(desk: Desk, updates: int) -> Iterator[tuple[int, StoredSnapshot]]:
     """The snapshots that a leader makes while a large node changes, and after which change."""
     for number in range(updates):
         requests = desk.tell(NodeSeen(large(number), 100 + number))
@@ -76,7 +76,7 @@ def test_a_large_state_is_stored_less_often() -> None:
 
 
 @pytest.fixture
-def snapshot() -> Snapshot:
+def snapshot() -> StoredSnapshot:
     """One of this version."""
     desk = Desk(snapshot_every=1)
     others = desk.commit_all(desk.lead(make_node()))
@@ -94,13 +94,13 @@ def snapshot() -> Snapshot:
         ("", False),
     ],
 )
-def test_a_snapshot_outlives_a_version(snapshot: Snapshot, version: str, helps: bool) -> None:
+def test_a_snapshot_outlives_a_version(snapshot: StoredSnapshot, version: str, helps: bool) -> None:
     """What matters is its format."""
     assert snapshot.version == f"{snapshot_policy.FORMAT}/{__version__}"
     assert new_standby().restore(snapshot._replace(version=version)) is helps
 
 
-def test_a_snapshot_is_held_against_its_digest(snapshot: Snapshot) -> None:
+def test_a_snapshot_is_held_against_its_digest(snapshot: StoredSnapshot) -> None:
     """Whatever its label says."""
     standby: Standby = new_standby()
     assert not standby.restore(snapshot._replace(digest="0" * 32))

@@ -11,7 +11,7 @@ from eventsched.domain.objects.registry import (
     Service,
     StatefulSet,
 )
-from eventsched.scheduling.rules.topology.membership import Membership
+from eventsched.scheduling.rules.topology.membership import DefaultSelectors
 from tests.builders import make_pod
 
 
@@ -61,7 +61,7 @@ def test_what_a_pod_belongs_to(
 ) -> None:
     owned = Owner(kind=owner, name="o") if owner else None
     pod = make_pod(labels={"app": "a", "v": "1", "w": "2"}, owner=owned)
-    assert Membership().selector(_registry(*objects), pod) == selector
+    assert DefaultSelectors().selector(_registry(*objects), pod) == selector
 
 
 def test_a_pod_is_not_compared_with_every_service(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,12 +81,12 @@ def test_a_pod_is_not_compared_with_every_service(monkeypatch: pytest.MonkeyPatc
         )
     )
     pod = make_pod(labels={"a": "team", "app": "a77"})
-    assert Membership().selector(registry, pod) == _has(a="team", app="a77")
+    assert DefaultSelectors().selector(registry, pod) == _has(a="team", app="a77")
     assert asked == 1
 
 
 def test_what_a_registry_says_is_read_again_when_it_changes() -> None:
-    registry, found = _registry(_A), Membership()
+    registry, found = _registry(_A), DefaultSelectors()
     pod = make_pod(labels={"app": "a", "v": "1"})
     assert found.selector(registry, pod) == _has(app="a")
     registry.put(_V)

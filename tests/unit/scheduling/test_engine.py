@@ -299,7 +299,7 @@ def test_judge_changes_nothing(engine: Engine) -> None:
 def test_without_detail_the_decision_is_the_same() -> None:
     """Only counts, columns, digest and vectors are missing."""
     first = engine_with()
-    second = Engine(first._ledger.profiles, with_detail=False)
+    second = Engine(first._step.profiles, with_detail=False)
     stimuli = added(make_node("a"), make_node("b", cpu=2000), make_pod())
     for engine in (first, second):
         observed(engine, *stimuli)

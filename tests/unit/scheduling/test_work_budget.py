@@ -30,9 +30,9 @@ from eventsched.domain.records import (
 from eventsched.domain.records.extender_questions import FILTER
 from eventsched.domain.records.extender_replies import ExtenderInquired, ExtenderReplied
 from eventsched.domain.records.stimuli import SERVES, WORK_BUDGET
-from eventsched.runtime.effects.decision_names import Decisions
+from eventsched.runtime.effects.decision_names import OpenDecisions
 from eventsched.runtime.effects.event_drafts import OVER_BUDGET as REASON
-from eventsched.runtime.effects.event_drafts import Drafting, Status
+from eventsched.runtime.effects.event_drafts import DraftedStatus, EventDrafter
 from eventsched.scheduling.cycle import work_budget
 from eventsched.scheduling.cycle.work_budget import FIXED, OVER_BUDGET
 from eventsched.scheduling.engine import Engine
@@ -172,11 +172,11 @@ def test_a_snapshot_holds_the_budget() -> None:
 
 def test_the_condition_says_so_under_a_reason_of_its_own() -> None:
     engine = begun()
-    told = Drafting(engine.state, Decisions("s"))
+    told = EventDrafter(engine.state, OpenDecisions("s"))
     observed(engine, *added(heavy()))
     drafts = [draft for logged in engine.schedule_next() for draft in told.follow(logged)]
     assert [draft.status for draft in drafts if draft.status] == [
-        Status("p1", REASON, message(), None, 0)
+        DraftedStatus("p1", REASON, message(), None, 0)
     ]
 
 

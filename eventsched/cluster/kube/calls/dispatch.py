@@ -21,12 +21,12 @@ from types import MappingProxyType
 
 from eventsched.cluster.kube.calls import request_bodies
 from eventsched.cluster.kube.calls.event_calls import Announcements
-from eventsched.cluster.kube.calls.pod_calls import Pods, outline
-from eventsched.cluster.kube.calls.status_calls import Reports
+from eventsched.cluster.kube.calls.pod_calls import PodCalls, outline
+from eventsched.cluster.kube.calls.status_calls import StatusCalls
 from eventsched.cluster.kube.calls.volume_calls import VolumeCalls
-from eventsched.cluster.kube.http.api import STRATEGIC_PATCH, Answer, Api, UnansweredError
+from eventsched.cluster.kube.http.api import STRATEGIC_PATCH, Api, HttpAnswer, UnansweredError
 from eventsched.cluster.kube.http.refusals import Refusals, is_done, is_refused
-from eventsched.cluster.kube.http.request_limiter import Gate
+from eventsched.cluster.kube.http.request_limiter import RequestLimiter
 from eventsched.cluster.kube.watch.object_decoding import Decoder
 from eventsched.cluster.kube.watch.resources import POD
 from eventsched.cluster.messages import (
@@ -74,11 +74,11 @@ class Calls:
         seconds that only grow, ``nonce`` a text that never comes twice. ``decoders`` are those of
         the watches, by type: an object in an answer is read as a watch reads it, with the same
         annotations, and one that a watch has shown already is not translated again."""
-        self.gate = Gate(concurrency)
+        self.gate = RequestLimiter(concurrency)
         self.refusals = Refusals(clock)
         self.counts: Counter[tuple[str, str]] = Counter()
-        self._pods = Pods(api, self.refusals, decoders.get(POD))
-        self._reports = Reports(self._pods)
+        self._pods = PodCalls(api, self.refusals, decoders.get(POD))
+        self._reports = StatusCalls(self._pods)
         self._volumes = VolumeCalls(api, self.refusals, decoders)
         self._announcements = Announcements(api, self.refusals, host)
         self._now = now
@@ -158,10 +158,10 @@ class Calls:
             return await self._pods.look(request)
         return await self._after(request, answer)
 
-    async def _patch(self, request: TouchPod | EvictPod, body: bytes) -> Answer:
+    async def _patch(self, request: TouchPod | EvictPod, body: bytes) -> HttpAnswer:
         return await self._pods.ask("PATCH", request, "status", body, STRATEGIC_PATCH)
 
-    async def _after(self, request: PodRequest, answer: Answer) -> PodAnswer | Unknown:
+    async def _after(self, request: PodRequest, answer: HttpAnswer) -> PodAnswer | Unknown:
         """After a refusal: the pod as it is. Otherwise it is not known what was done."""
         if is_refused(answer):
             return await self._pods.look(request)

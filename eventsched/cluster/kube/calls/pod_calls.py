@@ -3,8 +3,8 @@
 import msgspec
 import structlog
 
-from eventsched.cluster.kube.calls.request_bodies import Condition
-from eventsched.cluster.kube.http.api import JSON, Answer, Api, path
+from eventsched.cluster.kube.calls.request_bodies import PodCondition
+from eventsched.cluster.kube.http.api import JSON, Api, HttpAnswer, path
 from eventsched.cluster.kube.http.refusals import Refusals, is_absent, is_done
 from eventsched.cluster.kube.watch.object_decoding import Decoder
 from eventsched.cluster.kube.watch.resources import POD, RESOURCES
@@ -22,27 +22,27 @@ class _Metadata(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class _Status(msgspec.Struct, frozen=True, rename="camel"):
-    conditions: list[Condition] | None = None
+    conditions: list[PodCondition] | None = None
     nominated_node_name: str | None = None
 
 
-class Outline(msgspec.Struct, frozen=True):
+class WrittenPod(msgspec.Struct, frozen=True):
     """What writing needs to know of a pod, and scheduling does not."""
 
     metadata: _Metadata = _Metadata()
     status: _Status = _Status()
 
-    def condition(self, type_: str) -> Condition | None:
+    def condition(self, type_: str) -> PodCondition | None:
         """The pod's condition of a type."""
         found = (each for each in self.status.conditions or () if each.type == type_)
         return next(found, None)
 
 
-outline = msgspec.json.Decoder(Outline).decode
+outline = msgspec.json.Decoder(WrittenPod).decode
 """The outline of a pod in an answer's body."""
 
 
-class Pods:
+class PodCalls:
     """Requests about single pods. A pod that has run to its end counts as absent, as in a watch."""
 
     def __init__(self, api: Api, refusals: Refusals, decoder: Decoder | None = None) -> None:
@@ -58,7 +58,7 @@ class Pods:
         part: str = "",
         body: bytes | None = None,
         content_type: str = JSON,
-    ) -> Answer:
+    ) -> HttpAnswer:
         """Sends a request about a pod, or a ``part`` of it (binding, status). Raises
         UnansweredError."""
         target = _NAMESPACES + path(request.namespace, "pods", request.name)
@@ -71,7 +71,7 @@ class Pods:
         )
         return answer
 
-    async def read(self, request: PodRequest) -> Answer:
+    async def read(self, request: PodRequest) -> HttpAnswer:
         """The pod as it is now: without a resourceVersion in the query the read is a consistent
         one. Raises UnansweredError."""
         return await self.ask("GET", request)
@@ -80,7 +80,7 @@ class Pods:
         """Reads the pod. Raises UnansweredError."""
         return self.shown(request, await self.read(request))
 
-    def shown(self, request: PodRequest, answer: Answer) -> PodShown | PodAbsent | Unknown:
+    def shown(self, request: PodRequest, answer: HttpAnswer) -> PodShown | PodAbsent | Unknown:
         """What an answer says of the pod; Unknown where it says nothing of it."""
         if is_absent(answer):
             return PodAbsent(request)

@@ -24,7 +24,7 @@ _CUT = b" ..."
 _encode = msgspec.json.Encoder().encode
 
 
-class Condition(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
+class PodCondition(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     """A condition of a pod's status (core/v1 PodCondition), its time in RFC 3339."""
 
     type: str
@@ -56,7 +56,7 @@ def binding(request: BindPod) -> bytes:
 def touch(request: TouchPod, nonce: str) -> bytes:
     """A condition that is another one each time: a patch that changes nothing would not be written,
     and the resourceVersion would stay (design 9.29)."""
-    condition = Condition(
+    condition = PodCondition(
         TOUCHED, "True", reason="BindFenced", message=f"older binds fail from here on ({nonce})"
     )
     return _status_patch(request.uid, None, [condition])
@@ -65,7 +65,7 @@ def touch(request: TouchPod, nonce: str) -> bytes:
 def disruption(request: EvictPod, generation: int, at: int) -> bytes:
     """The condition of a pod that makes room (upstream: framework/preemption executor.go), and the
     decision behind it."""
-    condition = Condition(
+    condition = PodCondition(
         "DisruptionTarget",
         "True",
         reason="PreemptionByScheduler",
@@ -84,7 +84,7 @@ def deletion(uid: str) -> bytes:
     return _encode({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}})
 
 
-def report(uid: str, version: int, condition: Condition | None, nominated: str | None) -> bytes:
+def report(uid: str, version: int, condition: PodCondition | None, nominated: str | None) -> bytes:
     """What a failed attempt leaves in the status of a pod that is still at a resourceVersion:
     ``condition`` and nominatedNodeName ("" ends it), each where it is not None."""
     more = {} if nominated is None else {"nominatedNodeName": nominated or None}
@@ -94,7 +94,7 @@ def report(uid: str, version: int, condition: Condition | None, nominated: str |
 def _status_patch(
     uid: str,
     version: int | None,
-    conditions: list[Condition],
+    conditions: list[PodCondition],
     more: dict[str, str | None] | None = None,
 ) -> bytes:
     metadata = {"uid": uid}

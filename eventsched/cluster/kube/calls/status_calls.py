@@ -9,9 +9,9 @@ otherwise the pod is read first.
 from typing import NamedTuple
 
 from eventsched.cluster.kube.calls import request_bodies
-from eventsched.cluster.kube.calls.pod_calls import Outline, Pods, outline
-from eventsched.cluster.kube.calls.request_bodies import Condition
-from eventsched.cluster.kube.http.api import STRATEGIC_PATCH, Answer
+from eventsched.cluster.kube.calls.pod_calls import PodCalls, WrittenPod, outline
+from eventsched.cluster.kube.calls.request_bodies import PodCondition
+from eventsched.cluster.kube.http.api import STRATEGIC_PATCH, HttpAnswer
 from eventsched.cluster.kube.http.refusals import is_done, is_refused, words
 from eventsched.cluster.messages import PodAbsent, PodSeen, PodShown, Reported, ReportPod, Unknown
 
@@ -25,14 +25,14 @@ class _Known(NamedTuple):
 
     version: int
     generation: int
-    condition: Condition | None
+    condition: PodCondition | None
     nominated: str
 
 
-class Reports:
+class StatusCalls:
     """Carries out ``ReportPod``."""
 
-    def __init__(self, pods: Pods) -> None:
+    def __init__(self, pods: PodCalls) -> None:
         self._pods = pods
         self._known: dict[str, _Known] = {}
 
@@ -54,7 +54,7 @@ class Reports:
         return await self._write(request, condition, nominated)
 
     async def _write(
-        self, request: ReportPod, condition: Condition | None, nominated: str | None
+        self, request: ReportPod, condition: PodCondition | None, nominated: str | None
     ) -> Reported | PodShown | PodAbsent | Unknown:
         body = request_bodies.report(request.uid, request.resource_version, condition, nominated)
         answer = await self._pods.ask("PATCH", request, "status", body, STRATEGIC_PATCH)
@@ -65,7 +65,7 @@ class Reports:
         return await self._unwritten(request, answer, found)
 
     async def _unwritten(
-        self, request: ReportPod, answer: Answer, found: PodAbsent | Unknown
+        self, request: ReportPod, answer: HttpAnswer, found: PodAbsent | Unknown
     ) -> Reported | PodShown | PodAbsent | Unknown:
         """A refusal is final, but where the pod has changed or gone (409, 404; 422 for its uid)."""
         if not is_refused(answer):
@@ -75,7 +75,7 @@ class Reports:
         return Reported(request, refused=words(answer)) if same else now
 
     def _unshown(
-        self, request: ReportPod, answer: Answer, found: PodAbsent | Unknown
+        self, request: ReportPod, answer: HttpAnswer, found: PodAbsent | Unknown
     ) -> Reported | PodAbsent | Unknown:
         """A pod that may not be read, or cannot be, is not reported: nothing depends on it."""
         if isinstance(found, Unknown) and (is_refused(answer) or is_done(answer)):
@@ -88,7 +88,7 @@ class Reports:
             del self._known[next(iter(self._known))]
 
 
-def _known(seen: Outline, pod: PodSeen) -> _Known:
+def _known(seen: WrittenPod, pod: PodSeen) -> _Known:
     return _Known(
         pod.resource_version,
         seen.metadata.generation,
@@ -97,7 +97,7 @@ def _known(seen: Outline, pod: PodSeen) -> _Known:
     )
 
 
-def _news(request: ReportPod, known: _Known) -> tuple[Condition | None, str | None]:
+def _news(request: ReportPod, known: _Known) -> tuple[PodCondition | None, str | None]:
     """The condition and the nomination that are to be written; None for what stays."""
     nominated = request.nominated_node if request.nominated_node != known.nominated else None
     old = known.condition
@@ -106,4 +106,4 @@ def _news(request: ReportPod, known: _Known) -> tuple[Condition | None, str | No
         return None, nominated
     stays = old and old.status == "False"
     since = old.last_transition_time if old and stays else request_bodies.seconds_text(request.at)
-    return Condition(_SCHEDULED, *wanted, since, known.generation), nominated
+    return PodCondition(_SCHEDULED, *wanted, since, known.generation), nominated

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from eventsched.cluster.kube.http.api import MERGE_PATCH, Answer, Api, path
+from eventsched.cluster.kube.http.api import MERGE_PATCH, Api, HttpAnswer, path
 from eventsched.cluster.kube.http.refusals import Refusals, is_done, is_refused, words
 from eventsched.cluster.kube.watch.object_decoding import Decoder
 from eventsched.cluster.kube.watch.resources import RESOURCES
@@ -85,13 +85,13 @@ class VolumeCalls:
 
     async def _ask(
         self, method: str, resource: str, target: str, body: bytes | None = None
-    ) -> Answer:
+    ) -> HttpAnswer:
         answer = await self._api.call(method, target, body=body, content_type=MERGE_PATCH)
         self._refusals.saw(f"{method.lower()} {resource}", answer, object=target)
         return answer
 
     def _seen(
-        self, request: WriteObject, resource: str, answer: Answer
+        self, request: WriteObject, resource: str, answer: HttpAnswer
     ) -> ObjectSeen | WriteRefused:
         told = self._decoders[resource].answer(answer.body)
         if isinstance(told.seen, ObjectSeen):
@@ -106,7 +106,7 @@ def _place(write: Write) -> tuple[str, str]:
     return CLAIMS, path("api", "v1", "namespaces", write.namespace, CLAIMS, write.claim)
 
 
-def _refused(request: WriteObject, answer: Answer) -> WriteRefused | Unknown:
+def _refused(request: WriteObject, answer: HttpAnswer) -> WriteRefused | Unknown:
     """After an answer that is no success: refused for good, or not known."""
     return WriteRefused(request, words(answer)) if is_refused(answer) else Unknown(request)
 

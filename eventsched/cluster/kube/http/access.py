@@ -31,7 +31,13 @@ from kubernetes.aio.config.incluster_config import (
 )
 
 from eventsched.cluster.kube.http import credential_expiry, kubeconfig
-from eventsched.cluster.kube.http.api import PATIENCE, REQUEST_TIMEOUT, Answer, Api, UnansweredError
+from eventsched.cluster.kube.http.api import (
+    PATIENCE,
+    REQUEST_TIMEOUT,
+    Api,
+    HttpAnswer,
+    UnansweredError,
+)
 from eventsched.cluster.kube.http.refusals import words
 from eventsched.domain.errors import InputError, UnavailableError
 from eventsched.logs.masking import masked
@@ -310,7 +316,7 @@ async def _greet(api: Api, access: KubeAccess) -> None:
         )
 
 
-def _is_version(answer: Answer) -> bool:
+def _is_version(answer: HttpAnswer) -> bool:
     """Also where anonymous clients may not read it: what they may is asked later."""
     return answer.status == 403 or (answer.status == 200 and b'"gitVersion"' in answer.body)
 

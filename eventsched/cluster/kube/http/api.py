@@ -37,7 +37,7 @@ _PUT_OFF = (429, 503)
 Params = Mapping[str, str | int]
 
 
-class Answer(NamedTuple):
+class HttpAnswer(NamedTuple):
     """What the server said. ``retry_after`` is in seconds, None where it named none."""
 
     status: int
@@ -55,10 +55,10 @@ class UnansweredError(Exception):
         self.sent = sent
 
 
-class RefusedError(Exception):
+class WatchRefusedError(Exception):
     """A watch was answered with a status other than 200."""
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: HttpAnswer) -> None:
         super().__init__(f"HTTP {answer.status}")
         self.answer = answer
 
@@ -157,7 +157,7 @@ class Api:
         content_type: str = JSON,
         timeout: float | None = None,
         patience: float | None = None,
-    ) -> Answer:
+    ) -> HttpAnswer:
         """Sends a request (``path`` is quoted already) and gives the answer, whatever its status.
 
         While the server puts it off (429, or 503, with Retry-After) it is repeated for ``patience``
@@ -203,7 +203,7 @@ class Api:
         limit = aiohttp.ClientTimeout(connect=_CONNECT_TIMEOUT, sock_read=stall)
         async with self._sent("GET", path, params, None, JSON, limit) as response:
             if response.status != 200:
-                raise RefusedError(await self._answer(response))
+                raise WatchRefusedError(await self._answer(response))
             if opened is not None:
                 opened()
             lines = Lines()
@@ -213,9 +213,9 @@ class Api:
             if rest := lines.rest:
                 yield rest
 
-    async def _answer(self, response: aiohttp.ClientResponse) -> Answer:
+    async def _answer(self, response: aiohttp.ClientResponse) -> HttpAnswer:
         """The answer; after 401 the credentials have been read anew."""
-        answer = Answer(response.status, await response.read(), _retry_after(response.headers))
+        answer = HttpAnswer(response.status, await response.read(), _retry_after(response.headers))
         if answer.status == 401:
             await self.access.refresh(response.request_info.headers.get("Authorization", ""))
         return answer

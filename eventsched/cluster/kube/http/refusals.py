@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import structlog
 
-from eventsched.cluster.kube.http.api import Answer
+from eventsched.cluster.kube.http.api import HttpAnswer
 from eventsched.domain.objects.texts import json_without_nul
 
 _NOT_NOW = (401, 408, 429)
@@ -35,7 +35,7 @@ class _Details(msgspec.Struct):
     kind: str = ""
 
 
-class Status(msgspec.Struct):
+class ApiStatus(msgspec.Struct):
     """A meta/v1 Status. ``reason`` is a word for programs, ``message`` is for people."""
 
     kind: str = ""
@@ -44,39 +44,39 @@ class Status(msgspec.Struct):
     details: _Details | None = None
 
 
-_decode = msgspec.json.Decoder(Status).decode
+_decode = msgspec.json.Decoder(ApiStatus).decode
 
 
-def status_of(answer: Answer) -> Status:
+def status_of(answer: HttpAnswer) -> ApiStatus:
     """The Status in an answer; an empty one where it holds something else (a proxy's page)."""
     try:
         status = _decode(json_without_nul(answer.body))
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return Status()
-    return status if status.kind == "Status" else Status()
+        return ApiStatus()
+    return status if status.kind == "Status" else ApiStatus()
 
 
-def is_done(answer: Answer) -> bool:
+def is_done(answer: HttpAnswer) -> bool:
     """Whether the request was carried out."""
     return answer.status in (200, 201, 202)
 
 
-def is_refused(answer: Answer) -> bool:
+def is_refused(answer: HttpAnswer) -> bool:
     """Whether the request was not carried out, and would not be if it were sent again."""
     return 400 <= answer.status < 500 and answer.status not in _NOT_NOW
 
 
-def is_absent(answer: Answer) -> bool:
+def is_absent(answer: HttpAnswer) -> bool:
     """Whether the API server itself says that the object is not there; a proxy's 404 is none."""
     return answer.status == 404 and status_of(answer).reason == "NotFound"
 
 
-def words(answer: Answer) -> str:
+def words(answer: HttpAnswer) -> str:
     """An answer for people: the server's message, or the HTTP status."""
     return status_of(answer).message[:_SHOWN] or f"HTTP {answer.status}"
 
 
-def missing_rule(answer: Answer) -> str:
+def missing_rule(answer: HttpAnswer) -> str:
     """The RBAC rule that the client lacks, as one line of YAML, where that is why it was refused
     (403 of the authorizer; upstream: apiserver endpoints/handlers/responsewriters); else ""."""
     found = _FORBIDDEN.search(status_of(answer).message) if answer.status == 403 else None
@@ -86,7 +86,7 @@ def missing_rule(answer: Answer) -> str:
     return f'{{apiGroups: ["{group}"], resources: ["{resource}"], verbs: ["{verb}"]}}'
 
 
-def explained(answer: Answer) -> str:
+def explained(answer: HttpAnswer) -> str:
     """An answer for people, with the rule to add where a right is missing."""
     rule = missing_rule(answer)
     return words(answer) + (f"; add the rule {rule} to the scheduler's role" if rule else "")
@@ -123,7 +123,7 @@ class Refusals:
         known = self._troubles.values()
         return [each.text for each in known if each.is_forbidden and each.seen >= since]
 
-    def saw(self, asked: str, answer: Answer, **about: str) -> None:
+    def saw(self, asked: str, answer: HttpAnswer, **about: str) -> None:
         """Takes in an answer to what was ``asked`` ("create pods/binding"); ``about`` are further
         facts for the log (pod)."""
         if answer.status not in (401, 403):

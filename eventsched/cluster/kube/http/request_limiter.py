@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 
-class Gate:
+class RequestLimiter:
     """Room for ``limit`` requests, of which ``limit // 2`` (at least one) may be reports. To be
     used inside one event loop."""
 

@@ -22,7 +22,7 @@ import msgspec
 
 from eventsched.cluster.kube.calls.request_bodies import micros_text
 from eventsched.domain.errors import InputError
-from eventsched.scheduling.config.decoding import nanoseconds
+from eventsched.domain.units import nanoseconds
 from eventsched.scheduling.config.sections import LeaderElection
 
 _JITTER = 1.2
@@ -55,7 +55,7 @@ class Timing:
         return cls(duration, deadline, retry)
 
 
-class Spec(msgspec.Struct, frozen=True, rename="camel"):
+class LeaseSpec(msgspec.Struct, frozen=True, rename="camel"):
     """What a Lease says (coordination.k8s.io/v1 LeaseSpec); times are RFC 3339."""
 
     holder_identity: str | None = ""
@@ -69,7 +69,7 @@ class Lease(msgspec.Struct, frozen=True):
     """A Lease as the API server shows it."""
 
     metadata: dict[str, Any]
-    spec: Spec = Spec()
+    spec: LeaseSpec = LeaseSpec()
 
     @property
     def version(self) -> int:
@@ -104,7 +104,7 @@ class Write:
         kept = {} if self.over is None else self.over.metadata
         metadata = {key: value for key, value in kept.items() if key != "managedFields"}
         time = micros_text(now)
-        spec = Spec(self.holder, self.seconds, self.acquired or time, time, self.transitions)
+        spec = LeaseSpec(self.holder, self.seconds, self.acquired or time, time, self.transitions)
         return msgspec.json.encode(
             {
                 "apiVersion": "coordination.k8s.io/v1",
@@ -116,7 +116,7 @@ class Write:
 
 
 @dataclass(frozen=True, slots=True)
-class Wait:
+class WaitUntil:
     """Nothing to do before ``until``, unless the lease changes."""
 
     until: float
@@ -127,11 +127,11 @@ class Over:
     """The candidate has withdrawn, and holds nothing."""
 
 
-Step = Look | Write | Wait | Over
+Step = Look | Write | WaitUntil | Over
 
 
 @dataclass
-class Candidate:
+class LeaseCandidate:
     """One that wants to lead. ``now`` is always its own clock, in seconds that only grow; ``draw``
     gives numbers in [0, 1)."""
 
@@ -174,19 +174,19 @@ class Candidate:
         if self.withdrawn and not self._holds_perhaps():
             return Over()
         if now < self._next:
-            return Wait(min(self._next, self._until) if self.leads(now) else self._next)
+            return WaitUntil(min(self._next, self._until) if self.leads(now) else self._next)
         if not self._known:
             self._upto = 0  # whatever is told from here on is newer (or another history)
             return Look()
         if self.withdrawn:
             return self._release()
         if not self.stands:
-            return Wait(now + self.timing.lease_duration) if self.watched else self._poll(now)
+            return WaitUntil(now + self.timing.lease_duration) if self.watched else self._poll(now)
         free_at = self._free_at()
         if self.leads(now) or now >= free_at:
             return self._take()
         if self.watched:
-            return Wait(free_at)
+            return WaitUntil(free_at)
         return self._poll(now)
 
     def _holds_perhaps(self) -> bool:
@@ -217,12 +217,12 @@ class Candidate:
         assert self.lease is not None
         return Write(self.lease, "", _RELEASED_SECONDS, self.lease.spec.lease_transitions or 0)
 
-    def _poll(self, now: float) -> Wait:
+    def _poll(self, now: float) -> WaitUntil:
         self._known = False
         self._next = now + self._pause()
         if self.stands:
             self._next = min(self._next, max(now, self._free_at()))
-        return Wait(self._next)
+        return WaitUntil(self._next)
 
     def _pause(self) -> float:
         return self.timing.retry_period * (1 + _JITTER * self.draw())

@@ -16,15 +16,21 @@ from contextlib import aclosing, suppress
 import msgspec
 import structlog
 
-from eventsched.cluster.kube.http.api import Answer, Api, RefusedError, UnansweredError, path
+from eventsched.cluster.kube.http.api import (
+    Api,
+    HttpAnswer,
+    UnansweredError,
+    WatchRefusedError,
+    path,
+)
 from eventsched.cluster.kube.http.refusals import Refusals, is_absent, is_done, words
 from eventsched.cluster.kube.lease.candidate import (
-    Candidate,
     Lease,
+    LeaseCandidate,
     Look,
     Over,
     Timing,
-    Wait,
+    WaitUntil,
     Write,
 )
 
@@ -53,7 +59,7 @@ def _microseconds() -> int:
     return time.time_ns() // 1000
 
 
-class Election:
+class LeaseParticipant:
     """One candidate. ``lost`` is set whenever it does not lead; it stays a candidate then, and
     ``won`` may be awaited again. To be used inside one event loop."""
 
@@ -76,7 +82,7 @@ class Election:
         self.lost.set()
         self._won = asyncio.Event()
         self._timing = timing or Timing()
-        self._candidate = Candidate(identity, self._timing, draw)
+        self._candidate = LeaseCandidate(identity, self._timing, draw)
         self._api = api
         self._refusals = refusals or Refusals(clock)
         self._namespace, self._name = namespace, name
@@ -156,7 +162,7 @@ class Election:
                 match step:
                     case Over():
                         return
-                    case Wait(until=until):
+                    case WaitUntil(until=until):
                         await self._wait(until)
                     case Look():
                         await self._look()
@@ -224,7 +230,7 @@ class Election:
         if not self._shown(answer, lambda lease, now: self._candidate.wrote(lease, asked, now)):
             self._candidate.failed(self._clock(), conflict=answer.status in (404, 409))
 
-    def _shown(self, answer: Answer, tell: Callable[[Lease, float], None]) -> bool:
+    def _shown(self, answer: HttpAnswer, tell: Callable[[Lease, float], None]) -> bool:
         """Hands on the lease that an answer holds; whether it holds one."""
         if not is_done(answer):
             return False
@@ -238,7 +244,7 @@ class Election:
 
     async def _call(
         self, verb: str, method: str, target: str, body: bytes | None = None
-    ) -> Answer | None:
+    ) -> HttpAnswer | None:
         """An answer of any status; None where there was none in half the time that a holder has
         (client-go resourcelock NewFromKubeconfig), and never after that time is over."""
         now, asked = self._clock(), f"{verb} lease {self._named}"
@@ -268,7 +274,7 @@ class Election:
                     async for line in lines:
                         if not self._told(line):
                             break
-            except RefusedError as error:
+            except WatchRefusedError as error:
                 why = words(error.answer)
                 self._refusals.saw(f"watch lease {self._named}", error.answer)
             except UnansweredError as error:

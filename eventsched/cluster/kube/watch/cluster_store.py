@@ -6,8 +6,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from eventsched.cluster.kube.http.api import Api
 from eventsched.cluster.kube.watch.object_decoding import Decoder, Keeps
-from eventsched.cluster.kube.watch.reflector import Pace, Reflector, Rousing
-from eventsched.cluster.kube.watch.resource_store import Progress, Report, Shelf, Undecodable
+from eventsched.cluster.kube.watch.reflector import Pace, ReconnectSignal, Reflector
+from eventsched.cluster.kube.watch.resource_store import (
+    ReportProblem,
+    ResourceStore,
+    UndecodableObject,
+    WatchProgress,
+)
 from eventsched.cluster.kube.watch.resources import NODE, POD, RESOURCES, Resource
 from eventsched.cluster.messages import Listed, WatchEvent
 from eventsched.cluster.translate.kept_annotations import KeptAnnotations
@@ -27,7 +32,7 @@ class Store:
     def __init__(
         self,
         api: Api,
-        report: Report,
+        report: ReportProblem,
         *,
         resources: Sequence[Resource] = RESOURCES,
         pace: Pace | None = None,
@@ -38,13 +43,13 @@ class Store:
         these are: all, for None."""
         pace = pace or Pace()
         self._subscriber: Subscriber | None = None
-        self.shelves = {
-            each.type: Shelf(each, self._tell, report, keeps.get(each.type), annotations)
+        self.stores = {
+            each.type: ResourceStore(each, self._tell, report, keeps.get(each.type), annotations)
             for each in resources
         }
-        rousing = Rousing()
+        reconnect = ReconnectSignal()
         self._reflectors = [
-            Reflector(api, shelf, report, pace, rousing) for shelf in self.shelves.values()
+            Reflector(api, store, report, pace, reconnect) for store in self.stores.values()
         ]
         self._attentive = pace.attend > 0
         self._running: asyncio.Task[None] | None = None
@@ -80,7 +85,7 @@ class Store:
         news. Raises UnansweredError, RefusedError.
         """
         await asyncio.gather(*(each.settle() for each in self._reflectors))
-        listed = Listed([shelf.listing for shelf in self.shelves.values()])
+        listed = Listed([store.listing for store in self.stores.values()])
         if subscriber is not None:
             self._subscriber = subscriber
             subscriber(listed)
@@ -92,31 +97,31 @@ class Store:
 
     def pod(self, uid: str) -> bytes | None:
         """A pod's bytes, where they are kept."""
-        return self.shelves[POD].raw.get(uid)
+        return self.stores[POD].raw.get(uid)
 
     def node(self, name: str) -> bytes | None:
         """A node's bytes, where they are kept."""
-        return self.shelves[NODE].raw.get(name)
+        return self.stores[NODE].raw.get(name)
 
     @property
     def decoders(self) -> Mapping[str, Decoder]:
         """What reads the objects of each resource."""
-        return {each.shelf.resource.type: each.decoder for each in self._reflectors}
+        return {each.store.resource.type: each.decoder for each in self._reflectors}
 
     @property
-    def undecodable(self) -> Iterator[Undecodable]:
+    def undecodable(self) -> Iterator[UndecodableObject]:
         """The objects that cannot be read."""
-        return (each for shelf in self.shelves.values() for each in shelf.undecodable.values())
+        return (each for store in self.stores.values() for each in store.undecodable.values())
 
     @property
     def versions(self) -> Mapping[str, int]:
         """The resourceVersion up to which each resource is known; 0 before its first list."""
-        return {name: shelf.version for name, shelf in self.shelves.items()}
+        return {name: store.version for name, store in self.stores.items()}
 
     @property
-    def progress(self) -> Mapping[str, Progress]:
+    def progress(self) -> Mapping[str, WatchProgress]:
         """How the watch of each resource gets on."""
-        return {name: shelf.progress for name, shelf in self.shelves.items()}
+        return {name: store.progress for name, store in self.stores.items()}
 
     def _tell(self, event: WatchEvent) -> None:
         if self._subscriber is not None:
@@ -127,7 +132,7 @@ class Store:
         return self._subscriber is None
 
     async def _listed(self) -> None:
-        await asyncio.gather(*(shelf.reached(1) for shelf in self.shelves.values()))
+        await asyncio.gather(*(store.reached(1) for store in self.stores.values()))
 
     async def _run(self) -> None:
         tasks = [asyncio.create_task(each.run()) for each in self._reflectors]

@@ -12,10 +12,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from eventsched.cluster.kube import templates
-from eventsched.cluster.kube.templates import FINISHED, Known, UnusualError
-from eventsched.cluster.kube.told import Told
-from eventsched.cluster.kube.watch import object_fields
+from eventsched.cluster.kube.watch import object_fields, pod_templates
+from eventsched.cluster.kube.watch.decoded import Decoded
+from eventsched.cluster.kube.watch.pod_templates import FINISHED, Known, UnusualError
 from eventsched.cluster.kube.watch.resources import NODE, POD, Resource
 from eventsched.cluster.messages import NodeSeen, ObjectSeen, PodSeen, Seen
 from eventsched.cluster.translate import cluster_objects, manifest
@@ -35,7 +34,7 @@ _encode = msgspec.json.Encoder().encode
 Keeps = Callable[[Seen], bool]
 
 
-class Page(NamedTuple):
+class ListPage(NamedTuple):
     """A list, or a page of one: with ``next`` there are further ones. The ``items`` are not decoded
     yet."""
 
@@ -70,16 +69,16 @@ class Decoder:
         self._annotations = annotations or EVERYTHING
         self._forget: Callable[[str], object] = lambda key: None
         if resource.type == POD:
-            pods = templates.Pods(known or (lambda key: None), self._annotations)
-            self._read: Callable[[bytes], Told] = pods.read
-            self._look: Callable[[bytes], Told] = pods.look
+            pods = pod_templates.Pods(known or (lambda key: None), self._annotations)
+            self._read: Callable[[bytes], Decoded] = pods.read
+            self._look: Callable[[bytes], Decoded] = pods.look
             self._forget = pods.prints.forget
         elif resource.type == NODE:
             self._look = self._read = _Nodes().read
         else:
             self._look = self._read = _objects(resource)
 
-    def object(self, body: bytes) -> Told:
+    def object(self, body: bytes) -> Decoded:
         """One object. Nothing is raised: what cannot be read has a problem."""
         body = json_without_nul(body)
         try:
@@ -92,7 +91,7 @@ class Decoder:
             return told._replace(raw=slim(body))
         return told
 
-    def answer(self, body: bytes) -> Told:
+    def answer(self, body: bytes) -> Decoded:
         """One object of an answer to a request, without its bytes. The watch may be behind it or
         ahead of it, so nothing is remembered."""
         body = json_without_nul(body)
@@ -102,33 +101,35 @@ class Decoder:
             told = _in_full(self.resource, body)
         return self._within(told)
 
-    def _within(self, told: Told) -> Told:
+    def _within(self, told: Decoded) -> Decoded:
         """With the annotations that are kept."""
         seen = told.seen
         if seen is None or (kept := self._annotations.within(seen)) is seen:
             return told
         return told._replace(seen=kept)
 
-    def page(self, body: bytes) -> Page:
+    def page(self, body: bytes) -> ListPage:
         """A list or a page of one. Raises ValueError for anything else."""
         page = _page.decode(body)
-        return Page(int(page.metadata.resource_version), page.metadata.next or "", page.items or ())
+        return ListPage(
+            int(page.metadata.resource_version), page.metadata.next or "", page.items or ()
+        )
 
-    def objects(self, page: Page) -> list[Told]:
+    def objects(self, page: ListPage) -> list[Decoded]:
         """All objects of a page."""
         return [self.object(bytes(each)) for each in page.items]
 
-    def line(self, line: bytes) -> Told:
+    def line(self, line: bytes) -> Decoded:
         """A line of a watch; of a bookmark only the version, with the key "". Raises WatchError."""
         kind, body = _split(line)
         if kind == "ERROR":
             raise _status(body)
         if kind == "BOOKMARK":
-            return Told("", _version(_lenient(body)))
+            return Decoded("", _version(_lenient(body)))
         told = self.object(body)
         if kind == "DELETED":
             self._forget(told.key)
-            return Told(told.key, told.version)
+            return Decoded(told.key, told.version)
         return told
 
 
@@ -136,10 +137,10 @@ class _Nodes:
     """Nodes: pruned, and with their images shared."""
 
     def __init__(self) -> None:
-        self._decode = msgspec.json.Decoder(object_fields.Node).decode
+        self._decode = msgspec.json.Decoder(object_fields.NodeFields).decode
         self._image = lru_cache(_IMAGES)(_image)
 
-    def read(self, body: bytes) -> Told:
+    def read(self, body: bytes) -> Decoded:
         found = self._decode(body)
         images: list[msgspec.Raw] = found.get("status", {}).pop("images", [])
         node, version = _node(found)
@@ -147,7 +148,7 @@ class _Nodes:
             node = msgspec.structs.replace(
                 node, images=tuple(self._image(bytes(each)) for each in images)
             )
-        return Told(node.name, version, NodeSeen(node, version))
+        return Decoded(node.name, version, NodeSeen(node, version))
 
 
 def _node(obj: Any) -> tuple[Node, int]:
@@ -159,19 +160,19 @@ def _image(raw: bytes) -> Image:
     return manifest.node(obj, "").images[0]
 
 
-def _objects(resource: Resource) -> Callable[[bytes], Told]:
+def _objects(resource: Resource) -> Callable[[bytes], Decoded]:
     kind = resource.type
     pod_sets = ("ReplicaSet", "StatefulSet", "ReplicationController")
     decode: Callable[[bytes], Any] = msgspec.json.Decoder(
         object_fields.PodSet if kind in pod_sets else object_fields.Object
     ).decode
 
-    def read(body: bytes) -> Told:
+    def read(body: bytes) -> Decoded:
         found = decode(body)
         read = cluster_objects.read(kind, found, "", defaults=False)
         version = _needed_version(found)
         key = f"{read.namespace}/{read.name}" if read.namespace else read.name
-        return Told(key, version, ObjectSeen(read, version))
+        return Decoded(key, version, ObjectSeen(read, version))
 
     return read
 
@@ -196,11 +197,11 @@ def slim(body: bytes) -> bytes:
     return _encode(found)
 
 
-def _in_full(resource: Resource, body: bytes) -> Told:
+def _in_full(resource: Resource, body: bytes) -> Decoded:
     try:
         obj = msgspec.json.decode(body)
     except msgspec.DecodeError as error:
-        return Told("", 0, problem=f"it is not JSON: {error}", name=resource.type)
+        return Decoded("", 0, problem=f"it is not JSON: {error}", name=resource.type)
     meta = _lenient(body)
     namespace, name = str(meta.get("namespace") or ""), str(meta.get("name") or "")
     title = f"{namespace}/{name}" if namespace else name
@@ -212,7 +213,7 @@ def _in_full(resource: Resource, body: bytes) -> Told:
         if not isinstance(obj, dict):
             raise InputError("", "is no object", "")
         if resource.type == POD and _phase(obj) in FINISHED:
-            return Told(key, version)
+            return Decoded(key, version)
         _needed_version(obj)
         seen: Seen
         if resource.type == POD:
@@ -224,8 +225,8 @@ def _in_full(resource: Resource, body: bytes) -> Told:
             seen = ObjectSeen(cluster_objects.read(kind, obj, "", defaults=False), version)
     except InputError as error:
         reason = f"{error.where.removeprefix(': ')} {error.problem}".strip()
-        return Told(key, version, problem=reason, name=title)
-    return Told(key, version, seen)
+        return Decoded(key, version, problem=reason, name=title)
+    return Decoded(key, version, seen)
 
 
 def _phase(obj: dict[str, Any]) -> Any:
@@ -275,7 +276,7 @@ def _status(body: bytes) -> WatchError:
         return WatchError(500, "no Status")
 
 
-_page = msgspec.json.Decoder(object_fields.Page)
+_page = msgspec.json.Decoder(object_fields.ListFields)
 _event = msgspec.json.Decoder(object_fields.RawEvent)
 _any: msgspec.json.Decoder[Any] = msgspec.json.Decoder(object_fields.Object)
 _anything: msgspec.json.Decoder[Any] = msgspec.json.Decoder()

@@ -27,7 +27,7 @@ class Metadata(Struct, omit_defaults=True, gc=False, rename="camel"):
     deletion_timestamp: str | None = None
 
 
-class Container(Struct, omit_defaults=True, gc=False, rename="camel"):
+class ContainerFields(Struct, omit_defaults=True, gc=False, rename="camel"):
     """A container or init container. Its volume mounts bear names that differ in each pod."""
 
     name: Part = UNSET
@@ -57,12 +57,12 @@ class Volume(Struct, omit_defaults=True, gc=False, rename="camel"):
     vsphere_volume: Part = UNSET
 
 
-class Spec(Struct, omit_defaults=True, gc=False, rename="camel"):
+class PodSpecFields(Struct, omit_defaults=True, gc=False, rename="camel"):
     """A PodSpec."""
 
     node_name: str | None = None
-    containers: list[Container] | None = None
-    init_containers: list[Container] | None = None
+    containers: list[ContainerFields] | None = None
+    init_containers: list[ContainerFields] | None = None
     volumes: list[Volume] | None = None
     overhead: Part = UNSET
     resources: Part = UNSET
@@ -87,39 +87,39 @@ class ContainerStatus(Struct, omit_defaults=True, gc=False, rename="camel"):
     allocated_resources: Part = UNSET
 
 
-class Condition(Struct, omit_defaults=True, gc=False, rename="camel"):
+class ConditionFields(Struct, omit_defaults=True, gc=False, rename="camel"):
     """A pod's condition."""
 
     type: str | None = None
 
 
-class Status(Struct, omit_defaults=True, gc=False, rename="camel"):
+class PodStatusFields(Struct, omit_defaults=True, gc=False, rename="camel"):
     """A PodStatus."""
 
     phase: str | None = None
     nominated_node_name: str | None = None
     start_time: str | None = None
-    conditions: list[Condition] | None = None
+    conditions: list[ConditionFields] | None = None
     resources: Part = UNSET
     allocated_resources: Part = UNSET
     container_statuses: list[ContainerStatus] | None = None
     init_container_statuses: list[ContainerStatus] | None = None
 
 
-class Pod(Struct, omit_defaults=True, gc=False, rename="camel"):
+class PodFields(Struct, omit_defaults=True, gc=False, rename="camel"):
     """A core/v1 Pod."""
 
     metadata: Metadata
-    spec: Spec | None = None
-    status: Status | None = None
+    spec: PodSpecFields | None = None
+    status: PodStatusFields | None = None
 
 
-class Outline(Struct, gc=False, rename="camel"):
+class PodOutline(Struct, gc=False, rename="camel"):
     """A core/v1 Pod of which the spec is not looked into yet."""
 
     metadata: Metadata
     spec: Part = UNSET
-    status: Status | None = None
+    status: PodStatusFields | None = None
 
 
 class RawEvent(Struct, gc=False):
@@ -136,7 +136,7 @@ class ListMeta(Struct, rename={"resource_version": "resourceVersion", "next": "c
     next: str | None = None
 
 
-class Page(Struct):
+class ListFields(Struct):
     """A list, or a page of one."""
 
     metadata: ListMeta
@@ -173,7 +173,7 @@ class NodeStatus(TypedDict, total=False):
     declaredFeatures: Any
 
 
-class Node(TypedDict, total=False):
+class NodeFields(TypedDict, total=False):
     """A core/v1 Node."""
 
     metadata: AnyMetadata

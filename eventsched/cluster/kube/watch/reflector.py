@@ -15,17 +15,17 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 
 from eventsched.cluster.kube.http.api import (
-    Answer,
     Api,
+    HttpAnswer,
     Params,
-    RefusedError,
     UnansweredError,
+    WatchRefusedError,
     path,
 )
 from eventsched.cluster.kube.http.refusals import explained, words
-from eventsched.cluster.kube.told import Told
-from eventsched.cluster.kube.watch.object_decoding import Decoder, Page, WatchError
-from eventsched.cluster.kube.watch.resource_store import Report, Shelf
+from eventsched.cluster.kube.watch.decoded import Decoded
+from eventsched.cluster.kube.watch.object_decoding import Decoder, ListPage, WatchError
+from eventsched.cluster.kube.watch.resource_store import ReportProblem, ResourceStore
 from eventsched.domain.errors import InputError
 
 LIST_TIMEOUT = 60.0
@@ -63,7 +63,7 @@ class Pace:
 
 
 @dataclass
-class Backoff:
+class ReconnectBackoff:
     """Pauses that double: 0.8 s to 30 s, each up to twice as long by chance; back to the first when
     none was needed for two minutes (client-go's numbers)."""
 
@@ -82,7 +82,7 @@ class Backoff:
         return pause
 
 
-class Rousing:
+class ReconnectSignal:
     """Shared by reflectors of one server: the first that finds it there again wakes the others."""
 
     def __init__(self) -> None:
@@ -107,16 +107,21 @@ class Reflector:
     """Lists and watches one resource."""
 
     def __init__(
-        self, api: Api, shelf: Shelf, report: Report, pace: Pace, rousing: Rousing
+        self,
+        api: Api,
+        store: ResourceStore,
+        report: ReportProblem,
+        pace: Pace,
+        reconnect: ReconnectSignal,
     ) -> None:
-        self.shelf = shelf
-        self._rousing = rousing
+        self.store = store
+        self._reconnect = reconnect
         self._api = api
         self._report = report
         self._pace = pace
-        self._resource = shelf.resource
-        self.decoder = Decoder(shelf.resource, shelf.keeps, shelf.known, shelf.annotations)
-        self._backoff = Backoff(pace)
+        self._resource = store.resource
+        self.decoder = Decoder(store.resource, store.keeps, store.known, store.annotations)
+        self._backoff = ReconnectBackoff(pace)
         self._current = False
         self._watched = False
         self._watching: asyncio.Task[None] | None = None
@@ -141,7 +146,7 @@ class Reflector:
                     await self._pace.sleep(self._pace.absent)
                     continue
                 busy = await self._watch()
-            except (UnansweredError, RefusedError, WatchError) as error:
+            except (UnansweredError, WatchRefusedError, WatchError) as error:
                 lasted = self._pace.clock() - began
                 self._mute = lasted >= _LASTING and self._spoke <= began
                 pause = self._fault(error, lasted)
@@ -152,12 +157,12 @@ class Reflector:
                 pause, away = self._backoff.pause() if short else 0, False
             if pause:
                 sleep = self._pace.sleep(pause)
-                await (self._rousing.rest(sleep) if away else sleep)
+                await (self._reconnect.rest(sleep) if away else sleep)
 
     async def relist(self) -> None:
         """Reads everything anew. Raises RefusedError, UnansweredError."""
-        asked = self.shelf.version
-        told: list[Told] = []
+        asked = self.store.version
+        told: list[Decoded] = []
         page = await self._page(self._pace.page)
         version = page.version
         while page.next:
@@ -170,10 +175,10 @@ class Reflector:
             finally:
                 following.cancel()
         told += self.decoder.objects(page)
-        if self._absent and asked and not self.shelf.seen:
+        if self._absent and asked and not self.store.seen:
             return  # nothing is there still, which is no news
         if asked:
-            self.shelf.progress.relists += 1
+            self.store.progress.relists += 1
         self._replace(asked, version, told)
 
     async def settle(self) -> None:
@@ -184,7 +189,7 @@ class Reflector:
         one answer; for a large one a second watch is opened where the first one is, whose bookmark
         comes in a second or two (sooner where ``attend`` has opened one before).
         """
-        asked = self.shelf.version
+        asked = self.store.version
         if not self._is_large:
             page = await self._page(self._pace.few)
             if not page.next:
@@ -204,19 +209,19 @@ class Reflector:
         process): so it is where the server's storage was put back to an earlier state."""
         version = (await self._page(1)).version
         self._mute = False
-        self._current = self._current and version >= self.shelf.version
+        self._current = self._current and version >= self.store.version
 
     async def _overtakes(self, version: int) -> bool:
         """Whether a version is reached while a probe lives."""
         probe = asyncio.create_task(self._probe())
-        reached = asyncio.create_task(self.shelf.reached(version))
+        reached = asyncio.create_task(self.store.reached(version))
         try:
             await asyncio.wait((probe, reached), return_when=asyncio.FIRST_COMPLETED)
         finally:
             probe.cancel()
             reached.cancel()
             await asyncio.wait((probe, reached))
-        return self.shelf.version >= version
+        return self.store.version >= version
 
     async def attend(self, wanted: Callable[[], bool]) -> None:
         """Until it is cancelled: sees to it that a barrier can be passed soon, while it is wanted.
@@ -239,9 +244,9 @@ class Reflector:
 
     @property
     def _is_large(self) -> bool:
-        return len(self.shelf.seen) >= self._pace.few
+        return len(self.store.seen) >= self._pace.few
 
-    def _replace(self, asked: int, version: int, told: list[Told]) -> None:
+    def _replace(self, asked: int, version: int, told: list[Decoded]) -> None:
         """A consistent list cannot be older than what was known when it was asked for, unless the
         server's storage was put back to an earlier state."""
         if version < asked:
@@ -254,11 +259,11 @@ class Reflector:
             )
             if self._watching is not None:
                 self._watching.cancel()  # it would say nothing up to where it began
-        elif version <= self.shelf.version:
+        elif version <= self.store.version:
             return
-        self.shelf.replace(version, told)
+        self.store.replace(version, told)
 
-    async def _page(self, limit: int, next: str = "") -> Page:
+    async def _page(self, limit: int, next: str = "") -> ListPage:
         """Without a resourceVersion a read is consistent."""
         params: dict[str, str | int] = {**self._selection(), "limit": limit}
         if next:
@@ -275,7 +280,7 @@ class Reflector:
             self._report("info", "resource_installed", definition=definition)
         return page
 
-    async def _nothing(self) -> Page:
+    async def _nothing(self) -> ListPage:
         """The page of a resource that the server does not have. Its version is that of a list of
         something that every server has: up to there it is certain."""
         params: dict[str, str | int] = {"limit": 1}
@@ -287,20 +292,20 @@ class Reflector:
             self._absent = True
             remedy = "install it; until then there are no such objects"
             self._report("warning", "resource_missing", definition=definition, remedy=remedy)
-        self.shelf.progress.problem = f"CustomResourceDefinition {definition} is not installed"
-        return Page(version, "", ())
+        self.store.progress.problem = f"CustomResourceDefinition {definition} is not installed"
+        return ListPage(version, "", ())
 
-    def _decoded(self, answer: Answer) -> Page:
+    def _decoded(self, answer: HttpAnswer) -> ListPage:
         if answer.status != HTTPStatus.OK:
-            raise RefusedError(answer)
+            raise WatchRefusedError(answer)
         try:
             return self.decoder.page(answer.body)
         except ValueError as error:
-            raise RefusedError(Answer(502, b"the answer is no list")) from error
+            raise WatchRefusedError(HttpAnswer(502, b"the answer is no list")) from error
 
     async def _watch(self) -> bool:
         """Until the server ends it; whether it said anything."""
-        progress = self.shelf.progress
+        progress = self.store.progress
         progress.reconnects += self._watched
         self._watched = True
         lines = progress.lines
@@ -316,33 +321,33 @@ class Reflector:
             self._watching = None
         return progress.lines > lines
 
-    def _take(self, told: Told) -> bool:
-        progress = self.shelf.progress
+    def _take(self, told: Decoded) -> bool:
+        progress = self.store.progress
         progress.lines += 1
         progress.last_line = self._spoke = self._pace.clock()
-        self.shelf.take(told)
+        self.store.take(told)
         return True
 
     async def _probe(self) -> None:
         """A short watch, until its bookmark. What becomes of it is seen by the version that was
         reached."""
 
-        def take(told: Told) -> bool:
-            self.shelf.take(told)
+        def take(told: Decoded) -> bool:
+            self.store.take(told)
             return bool(told.key)
 
-        with contextlib.suppress(UnansweredError, RefusedError, WatchError):
+        with contextlib.suppress(UnansweredError, WatchRefusedError, WatchError):
             await self._follow(_PROBE_SECONDS, take)
 
     async def _follow(
         self,
         seconds: int,
-        take: Callable[[Told], bool],
+        take: Callable[[Decoded], bool],
         opened: Callable[[], None] | None = None,
     ) -> None:
         """A watch that begins where the shelf is: until ``take`` has enough, or the server ends
         it."""
-        since = self.shelf.version
+        since = self.store.version
         params: dict[str, str | int] = {
             **self._selection(),
             "watch": "1",
@@ -360,20 +365,22 @@ class Reflector:
                     break
 
     def _heard(self) -> None:
-        if self.shelf.progress.problem:
-            self._rousing.rouse()
-        self.shelf.progress.problem = ""
-        self.shelf.progress.last_line = self._pace.clock()
+        if self.store.progress.problem:
+            self._reconnect.rouse()
+        self.store.progress.problem = ""
+        self.store.progress.last_line = self._pace.clock()
 
     def _selection(self) -> Params:
         selector = self._resource.selector
         return {"fieldSelector": selector} if selector else {}
 
-    def _fault(self, error: UnansweredError | RefusedError | WatchError, lasted: float) -> float:
+    def _fault(
+        self, error: UnansweredError | WatchRefusedError | WatchError, lasted: float
+    ) -> float:
         """What follows from it; how long to wait (s)."""
-        refused = error.answer if isinstance(error, RefusedError) else None
+        refused = error.answer if isinstance(error, WatchRefusedError) else None
         code = refused.status if refused else error.code if isinstance(error, WatchError) else 0
-        if refused and not self.shelf.version and code in _FINAL:
+        if refused and not self.store.version and code in _FINAL:
             raise self._final(refused) from error
         reason = explained(refused) if refused else str(error)
         is_removed = code == HTTPStatus.NOT_FOUND and self._resource.optional
@@ -382,7 +389,7 @@ class Reflector:
         pause = 0.0 if lasted >= _LASTING and not refused else self._backoff.pause()
         if refused and refused.retry_after:
             pause = max(pause, refused.retry_after)
-        self.shelf.progress.problem = reason
+        self.store.progress.problem = reason
         self._report(
             "info" if code == _GONE else "warning",
             "watch_broken",
@@ -392,7 +399,7 @@ class Reflector:
         )
         return pause
 
-    def _final(self, refused: Answer) -> InputError:
+    def _final(self, refused: HttpAnswer) -> InputError:
         """What somebody has to change before this resource can be read."""
         group, plural = self._resource.group, self._resource.plural
         remedies = {

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-from eventsched.cluster.kube.told import Told
+from eventsched.cluster.kube.watch.decoded import Decoded
 from eventsched.cluster.kube.watch.object_decoding import Keeps
 from eventsched.cluster.kube.watch.resources import Resource
 from eventsched.cluster.messages import (
@@ -24,7 +24,7 @@ from eventsched.cluster.messages import (
 from eventsched.cluster.translate.kept_annotations import KeptAnnotations
 
 
-class Report(Protocol):
+class ReportProblem(Protocol):
     """Takes what people should know: a level (``info``, ``warning``, ``error``), the name of what
     happened, and what belongs to it."""
 
@@ -32,7 +32,7 @@ class Report(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Undecodable:
+class UndecodableObject:
     """An object that cannot be read. ``kept`` says that scheduling goes on with what it was like at
     an earlier version."""
 
@@ -44,7 +44,7 @@ class Undecodable:
 
 
 @dataclass(slots=True)
-class Progress:
+class WatchProgress:
     """How the watch of a resource gets on. ``last_line`` is the clock's time (s) of the last line
     (bookmarks among them), or when the watch began; ``problem`` is why there is no watch now, ""
     while there is one."""
@@ -56,14 +56,14 @@ class Progress:
     problem: str = "not listed yet"
 
 
-class Shelf:
-    """The objects of one resource, by the keys of ``Told``."""
+class ResourceStore:
+    """The objects of one resource, by the keys of ``Decoded``."""
 
     def __init__(
         self,
         resource: Resource,
         tell: Callable[[WatchEvent], None],
-        report: Report,
+        report: ReportProblem,
         keeps: Keeps | None = None,
         annotations: KeptAnnotations | None = None,
     ) -> None:
@@ -75,10 +75,10 @@ class Shelf:
         self.raw: dict[str, bytes] = {}
         """The bytes of objects, by the same keys."""
         self.seen: dict[str, Seen] = {}
-        self.undecodable: dict[str, Undecodable] = {}
+        self.undecodable: dict[str, UndecodableObject] = {}
         self.version = 0
         """Everything up to this resourceVersion is known; 0 before the first list."""
-        self.progress = Progress()
+        self.progress = WatchProgress()
         self._tell = tell
         self._report = report
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
@@ -92,7 +92,7 @@ class Shelf:
         """All objects as they are known now."""
         return Listing(self.resource.type, self.version, list(self.seen.values()))
 
-    def take(self, told: Told) -> None:
+    def take(self, told: Decoded) -> None:
         """Takes in what a watch says; what is known already counts for nothing."""
         if told.version > self.version:
             self.version = told.version
@@ -108,7 +108,7 @@ class Shelf:
         elif told.problem and not told.version:
             self._refuse(told)
 
-    def replace(self, version: int, told: Iterable[Told]) -> None:
+    def replace(self, version: int, told: Iterable[Decoded]) -> None:
         """Takes in a list of everything there is."""
         since, before = self.version, self.seen
         known, self.undecodable = self.undecodable, {}
@@ -138,7 +138,7 @@ class Shelf:
 
     # --- changes --------------------------------------------------------------------------
 
-    def _keep(self, told: Told) -> None:
+    def _keep(self, told: Decoded) -> None:
         if told.raw:
             self.raw[told.key] = told.raw
         else:
@@ -163,10 +163,10 @@ class Shelf:
         if old is not None:
             self._tell(_gone(old, version))
 
-    def _refuse(self, told: Told, known: dict[str, Undecodable] | None = None) -> None:
+    def _refuse(self, told: Decoded, known: dict[str, UndecodableObject] | None = None) -> None:
         """What cannot be read is told to people once for each reason; what it was like before stays
         as it is, for it still is there."""
-        found = Undecodable(
+        found = UndecodableObject(
             self.resource.type, told.name, told.problem, told.version, told.key in self.seen
         )
         before = (self.undecodable if known is None else known).get(told.key)

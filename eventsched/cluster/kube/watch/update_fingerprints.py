@@ -12,7 +12,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def fingerprint(
-    meta: object_fields.Metadata, spec: msgspec.Raw, status: object_fields.Status
+    meta: object_fields.Metadata, spec: msgspec.Raw, status: object_fields.PodStatusFields
 ) -> bytes:
     """A digest of all that a pod is made of, its version and conditions apart."""
     version, meta.resource_version = meta.resource_version, ""

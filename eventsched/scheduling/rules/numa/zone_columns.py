@@ -15,8 +15,8 @@ from eventsched.domain.nodes.node_table import NodeTable
 from eventsched.domain.objects import Resources
 from eventsched.domain.objects.registry import NodeResourceTopology
 from eventsched.domain.state.numa_zones import (
-    Report,
     Topologies,
+    ZoneReport,
     is_exclusive,
     zone_request,
     zone_resources,
@@ -148,7 +148,7 @@ class ZoneColumns:
         self._allocate(0, 1, 1)
         return topologies.all().keys()
 
-    def _read(self, name: str) -> tuple[NodeResourceTopology | None, Report | None]:
+    def _read(self, name: str) -> tuple[NodeResourceTopology | None, ZoneReport | None]:
         report = self.topologies.of(name)
         if report is None:
             return None, None
@@ -156,7 +156,7 @@ class ZoneColumns:
         return (report.current if holds else self.topologies.newest(name)), report
 
     def _fit(
-        self, reports: Mapping[str, tuple[NodeResourceTopology | None, Report | None]]
+        self, reports: Mapping[str, tuple[NodeResourceTopology | None, ZoneReport | None]]
     ) -> None:
         """Makes the arrays as large as they have to be for these, and keeps what is in them."""
         zones, resources = self._numbers.shape[1], self._reported.shape[2]
@@ -181,7 +181,7 @@ class ZoneColumns:
             after[tuple(slice(0, length) for length in before.shape)] = before
 
     def _write(
-        self, row: int, topology: NodeResourceTopology | None, report: Report | None
+        self, row: int, topology: NodeResourceTopology | None, report: ZoneReport | None
     ) -> None:
         self.known[row] = topology is not None
         self.stale[row] = report is not None and self._is_stale(report)
@@ -205,7 +205,7 @@ class ZoneColumns:
                 left = amount - taken.get(name, 0)
                 self._available[row, place, index] = max(0, left) if name in taken else amount
 
-    def _is_stale(self, report: Report) -> bool:
+    def _is_stale(self, report: ZoneReport) -> bool:
         pods = self.topologies.pod
         if self.reading.mode == DISCARD:
             return any(is_ours and not pods(uid).bound for uid, is_ours in report.uncovered.items())
@@ -219,7 +219,7 @@ class ZoneColumns:
         names = zone_resources(report.current)
         return any(not self.reading.only_exclusive or is_exclusive(pod, names) for pod in foreign)
 
-    def _taken(self, report: Report) -> Resources:
+    def _taken(self, report: ZoneReport) -> Resources:
         """What pods take that were placed here and are not covered: of every zone, because nobody
         knows which one the kubelet will choose."""
         taken: Resources = {}

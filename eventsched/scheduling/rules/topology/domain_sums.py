@@ -9,18 +9,18 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from eventsched.domain.nodes.node_table import NodeTable, Vocabulary
+from eventsched.domain.nodes.node_table import DictionaryColumn, NodeTable
 from eventsched.domain.nodes.node_views import NodeView
-from eventsched.domain.nodes.pod_counts import Tally
+from eventsched.domain.nodes.pod_counts import RowCounts
 
 Int64s = NDArray[np.int64]
 
 
-class Part(NamedTuple):
+class WeightedCounts(NamedTuple):
     """A tally that goes into a sum ``weight`` times; ``key`` names it."""
 
     key: Hashable
-    tally: Tally
+    tally: RowCounts
     weight: int = 1
 
 
@@ -29,7 +29,7 @@ class DomainSum(NamedTuple):
     that stands for none (-1: there is no such row), ``sums`` is int64[domains], 0 for ``missing``;
     ``touched`` says whether any pod in a domain was counted."""
 
-    column: Vocabulary
+    column: DictionaryColumn
     missing: int
     sums: Int64s
     touched: bool
@@ -46,7 +46,7 @@ class DomainSum(NamedTuple):
         return np.asarray(nodes.ids(self.column) != self.missing)
 
 
-def domain_sum(table: NodeTable, label: str, parts: Iterable[Part]) -> DomainSum:
+def domain_sum(table: NodeTable, label: str, parts: Iterable[WeightedCounts]) -> DomainSum:
     """The weighted sum of tallies over the domains of a label."""
     column = table.label(label)
     missing = column.number(None)

@@ -92,7 +92,7 @@ class Eligibilities:
         return found
 
 
-class Topology:
+class TopologyDomains:
     """What is known of one table, to be asked with that table."""
 
     def __init__(self) -> None:

@@ -44,7 +44,7 @@ def _set_of(pod: Pod) -> _Set | None:
     return SETS.get(pod.owner.kind)
 
 
-class Membership:
+class DefaultSelectors:
     """What one registry says, kept as long as it says so; to be asked with that registry."""
 
     def __init__(self) -> None:

@@ -13,7 +13,7 @@ from eventsched.domain.objects.registry import Registry
 from eventsched.domain.objects.selectors import selects
 from eventsched.scheduling.config.pluginargs import DO_NOT_SCHEDULE, SCHEDULE_ANYWAY
 from eventsched.scheduling.rules.topology.eligibility import Affinity, Eligibilities, Eligibility
-from eventsched.scheduling.rules.topology.membership import Membership, can_belong
+from eventsched.scheduling.rules.topology.membership import DefaultSelectors, can_belong
 from eventsched.scheduling.rules.topology.spreading import Constraint, constraints_of
 
 MOST = 8192
@@ -30,7 +30,7 @@ class Rule(NamedTuple):
     own: int
 
 
-class Plan(NamedTuple):
+class SpreadPlan(NamedTuple):
     """The rules of a kind of pod: ``hard`` of DoNotSchedule, ``soft`` of ScheduleAnyway. The
     problems are what upstream says of a malformed selector, "" where there is none. ``whole`` says
     that nodes without all topology labels are neither scored nor counted for scores."""
@@ -42,7 +42,7 @@ class Plan(NamedTuple):
     whole: bool = True
 
 
-NOTHING = Plan()
+NOTHING = SpreadPlan()
 """Of pods that are not spread."""
 
 
@@ -53,15 +53,15 @@ class Plans:
     def __init__(self, defaults: tuple[SpreadConstraint, ...], *, system: bool) -> None:
         self._defaults = defaults
         self._system = system
-        self._plans: dict[Hashable, Plan] = {}
+        self._plans: dict[Hashable, SpreadPlan] = {}
         self._eligibilities = Eligibilities()
-        self._memberships: WeakKeyDictionary[Registry, Membership] = WeakKeyDictionary()
+        self._memberships: WeakKeyDictionary[Registry, DefaultSelectors] = WeakKeyDictionary()
 
     def concern(self, pod: Pod) -> bool:
         """Whether a pod is spread, or may be, whatever the registry says."""
         return bool(pod.spec.spread) or (bool(self._defaults) and can_belong(pod))
 
-    def find(self, registry: Registry, pod: Pod) -> Plan:
+    def find(self, registry: Registry, pod: Pod) -> SpreadPlan:
         """A pod's plan."""
         if not self.concern(pod):
             return NOTHING
@@ -76,19 +76,19 @@ class Plans:
             found = self._plans[key] = self._made(pod, selector)
         return found
 
-    def _membership(self, registry: Registry) -> Membership:
+    def _membership(self, registry: Registry) -> DefaultSelectors:
         found = self._memberships.get(registry)
         if found is None:
-            found = self._memberships[registry] = Membership()
+            found = self._memberships[registry] = DefaultSelectors()
         return found
 
-    def _made(self, pod: Pod, selector: Selector) -> Plan:
+    def _made(self, pod: Pod, selector: Selector) -> SpreadPlan:
         """The plan of a pod's own constraints, or of the default ones for those that a selector
         selects."""
         whole = bool(pod.spec.spread) or not self._system
         hard, hard_problem = self._rules(pod, selector, DO_NOT_SCHEDULE, whole=True)
         soft, soft_problem = self._rules(pod, selector, SCHEDULE_ANYWAY, whole=whole)
-        return Plan(hard, soft, hard_problem, soft_problem, whole)
+        return SpreadPlan(hard, soft, hard_problem, soft_problem, whole)
 
     def _rules(
         self, pod: Pod, selector: Selector, action: str, *, whole: bool

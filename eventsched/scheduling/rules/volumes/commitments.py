@@ -13,7 +13,7 @@ from eventsched.scheduling.framework.wait_results import ObjectKey, key_of
 from eventsched.scheduling.rules.volumes.assumptions import NODE, VOLUME
 from eventsched.scheduling.rules.volumes.claims import belongs_to, is_bound
 from eventsched.scheduling.rules.volumes.csi_migration import TranslationError
-from eventsched.scheduling.rules.volumes.volume_plan import Plan, VolumeStock
+from eventsched.scheduling.rules.volumes.volume_plan import VolumePlan, VolumeStock
 from eventsched.scheduling.rules.volumes.volumes_by_class import NONE
 
 
@@ -40,7 +40,7 @@ class Commitment(NamedTuple):
         return SelectNode(namespace=namespace, claim=self.claim, claim_uid=self.uid, node=self.name)
 
 
-def chosen(plan: Plan, row: int, node: str) -> list[Commitment]:
+def chosen(plan: VolumePlan, row: int, node: str) -> list[Commitment]:
     """What a row's choices promise to the claims."""
     found = []
     for claim, shelf, numbers in plan.matches:

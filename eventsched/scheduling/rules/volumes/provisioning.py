@@ -15,7 +15,7 @@ from eventsched.domain.objects.registry import (
     StorageClass,
 )
 from eventsched.scheduling.rules.volumes.claims import class_of
-from eventsched.scheduling.rules.volumes.volume_topology import Reach
+from eventsched.scheduling.rules.volumes.volume_topology import VolumeTopology
 
 Bools = NDArray[np.bool_]
 
@@ -31,7 +31,7 @@ class Provisioning:
         self._version: tuple[int, ...] = ()
         self._pools: dict[str, list[CSIStorageCapacity]] = {}
 
-    def allowed(self, claim: PersistentVolumeClaim, reach: Reach) -> Bools:
+    def allowed(self, claim: PersistentVolumeClaim, reach: VolumeTopology) -> Bools:
         """bool[size]: whether the claim's class makes volumes that the node can reach."""
         storage_class = self._class(claim)
         if storage_class is None or storage_class.provisioner in ("", NO_PROVISIONER):
@@ -42,7 +42,7 @@ class Provisioning:
             tuple(NodeSelectorTerm(expressions=each) for each in storage_class.topologies)
         )
 
-    def room(self, claim: PersistentVolumeClaim, reach: Reach) -> Bools:
+    def room(self, claim: PersistentVolumeClaim, reach: VolumeTopology) -> Bools:
         """bool[size]: whether there is room for a volume of the claim's size, as far as its driver
         says what it has."""
         storage_class = self._class(claim)

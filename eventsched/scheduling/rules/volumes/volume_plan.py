@@ -26,8 +26,13 @@ from eventsched.scheduling.rules.volumes.csi_migration import (
     migrated_terms,
 )
 from eventsched.scheduling.rules.volumes.provisioning import Provisioning
-from eventsched.scheduling.rules.volumes.volume_topology import Reach
-from eventsched.scheduling.rules.volumes.volumes_by_class import NONE, ClaimKey, Shelf, Shelves
+from eventsched.scheduling.rules.volumes.volume_topology import VolumeTopology
+from eventsched.scheduling.rules.volumes.volumes_by_class import (
+    NONE,
+    ClaimKey,
+    Shelves,
+    VolumesByClass,
+)
 
 Int64s = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -73,12 +78,12 @@ class Match(NamedTuple):
     """A claim, and on each row the number of its volume on the shelf, or NONE."""
 
     claim: PersistentVolumeClaim
-    shelf: Shelf
+    shelf: VolumesByClass
     chosen: Int64s
 
 
 @dataclass
-class Plan:
+class VolumePlan:
     """What would be done on each row. ``codes`` is int64[size], see above; ``made`` are the claims
     to provision, each with the rows (bool[size]) where it has to be."""
 
@@ -93,15 +98,15 @@ class VolumeStock:
 
     def __init__(self, table: NodeTable, registry: Registry) -> None:
         self.table, self.registry = table, registry
-        self.reach = Reach(table)
+        self.reach = VolumeTopology(table)
         self.shelves = Shelves(registry)
         self.provisioning = Provisioning(registry)
         self._migrated: dict[str, tuple[Any, Bools]] = {}
 
-    def plan(self, claims: Claims, assumed: Assumed) -> Plan:
+    def plan(self, claims: Claims, assumed: Assumed) -> VolumePlan:
         """What would become of the claims on each row."""
         self.reach.refresh()
-        plan = Plan(np.zeros(self.table.size, dtype=np.int64))
+        plan = VolumePlan(np.zeros(self.table.size, dtype=np.int64))
         self._check_bound(plan, claims.bound)
         if claims.waiting:
             self._check_waiting(plan, claims.waiting, assumed)
@@ -115,7 +120,7 @@ class VolumeStock:
             terms = migrated_terms(volume)
         return bool(self.reach.mask(terms)[row])
 
-    def _check_bound(self, plan: Plan, claims: list[PersistentVolumeClaim]) -> None:
+    def _check_bound(self, plan: VolumePlan, claims: list[PersistentVolumeClaim]) -> None:
         """Upstream: checkBoundClaims; the first claim that fails on a row decides."""
         undecided = np.ones(self.table.size, dtype=bool)
         for claim in claims:
@@ -131,7 +136,7 @@ class VolumeStock:
             undecided &= here
 
     def _migrated_reach(
-        self, plan: Plan, volume: PersistentVolume, here: Bools, undecided: Bools
+        self, plan: VolumePlan, volume: PersistentVolume, here: Bools, undecided: Bools
     ) -> Bools:
         """The same for an in-tree volume: nodes that its CSI driver has taken over have zones under
         other labels."""
@@ -158,7 +163,7 @@ class VolumeStock:
         return found[1]
 
     def _check_waiting(
-        self, plan: Plan, claims: list[PersistentVolumeClaim], assumed: Assumed
+        self, plan: VolumePlan, claims: list[PersistentVolumeClaim], assumed: Assumed
     ) -> None:
         """Upstream: the second half of FindPodVolumes."""
         undecided = plan.codes < BROKEN
@@ -179,7 +184,11 @@ class VolumeStock:
         self._make(plan, undecided)
 
     def _match(
-        self, plan: Plan, claims: list[PersistentVolumeClaim], assumed: Assumed, undecided: Bools
+        self,
+        plan: VolumePlan,
+        claims: list[PersistentVolumeClaim],
+        assumed: Assumed,
+        undecided: Bools,
     ) -> None:
         """Volumes that are there, the smallest claims first (upstream: findMatchingVolumes)."""
         for claim in sorted(claims, key=lambda each: each.requested):
@@ -195,7 +204,7 @@ class VolumeStock:
             plan.matches.append(Match(claim, shelf, chosen))
             plan.made.append((claim, chosen == NONE))
 
-    def _make(self, plan: Plan, undecided: Bools) -> None:
+    def _make(self, plan: VolumePlan, undecided: Bools) -> None:
         """Volumes that have to be made (upstream: checkVolumeProvisions)."""
         for claim, rows in plan.made:
             due = undecided & rows

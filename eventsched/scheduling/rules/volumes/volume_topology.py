@@ -21,7 +21,7 @@ _MOST_KEPT = 65_536
 _NOWHERE: Rows = np.zeros(0, dtype=np.intp)
 
 
-class Reach:
+class VolumeTopology:
     """Rows by terms, kept for as long as the nodes of a table stay as they are."""
 
     def __init__(self, table: NodeTable) -> None:

@@ -14,7 +14,7 @@ from eventsched.domain.journal import Rows
 from eventsched.domain.objects.registry import PersistentVolume, PersistentVolumeClaim, Registry
 from eventsched.domain.objects.selectors import selects
 from eventsched.scheduling.rules.volumes.claims import belongs_to, class_of
-from eventsched.scheduling.rules.volumes.volume_topology import Reach, Terms
+from eventsched.scheduling.rules.volumes.volume_topology import Terms, VolumeTopology
 
 Int64s = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -33,7 +33,7 @@ def _static(volume: PersistentVolume) -> tuple[object, ...]:
     )  # fmt: skip
 
 
-class Shelf:
+class VolumesByClass:
     """The volumes of one storage class as columns."""
 
     def __init__(self, volumes: Iterable[PersistentVolume]) -> None:
@@ -74,7 +74,7 @@ class Shelf:
         claim: PersistentVolumeClaim,
         assumed: Mapping[str, ClaimKey],
         taken: Sequence[Int64s],
-        reach: Reach,
+        reach: VolumeTopology,
     ) -> Int64s:
         """int64[size]: on each row the number of the volume that the claim would get, NONE where
         there is none. ``assumed`` are volumes that pods in flight have reserved for claims;
@@ -108,7 +108,7 @@ class Shelf:
         return belongs_to(volume, claim) or assumed.get(volume.name) == key
 
     def _promised_choice(
-        self, numbers: Sequence[int], fit: Bools, taken: Sequence[Int64s], reach: Reach
+        self, numbers: Sequence[int], fit: Bools, taken: Sequence[Int64s], reach: VolumeTopology
     ) -> Int64s:
         """A volume that is the claim's already: the first one or none; on rows where an earlier
         volume of the pod names the same claim and has it, the next one, or any other."""
@@ -125,7 +125,7 @@ class Shelf:
             found[undecided] = self._smallest(fit, taken, reach)[undecided]
         return found
 
-    def _smallest(self, fit: Bools, taken: Sequence[Int64s], reach: Reach) -> Int64s:
+    def _smallest(self, fit: Bools, taken: Sequence[Int64s], reach: VolumeTopology) -> Int64s:
         size, nothing = reach.table.size, len(self.volumes)
         rows, places = self._reached(reach)
         fitting = np.flatnonzero(fit)
@@ -150,7 +150,7 @@ class Shelf:
                 hit = found == each[rows]
                 found[hit] = following[found[hit]]
 
-    def _reached(self, reach: Reach) -> tuple[Rows, Rows]:
+    def _reached(self, reach: VolumeTopology) -> tuple[Rows, Rows]:
         """(row, place) for every row that the volumes of a place can be reached from."""
         if self._pairs is None or self._pairs[0] != reach.version:
             parts = [reach.rows(terms) for terms in self._places]
@@ -193,15 +193,15 @@ class Shelves:
         self._cursor = -1
         self._names: dict[str, dict[str, PersistentVolume]] = {}
         self._known: dict[str, str] = {}
-        self._shelves: dict[str, Shelf] = {}
+        self._shelves: dict[str, VolumesByClass] = {}
 
-    def shelf(self, storage_class: str) -> Shelf:
+    def shelf(self, storage_class: str) -> VolumesByClass:
         """The volumes of a class as they are now."""
         self._refresh()
         found = self._shelves.get(storage_class)
         if found is None:
             volumes = self._names.get(storage_class, {})
-            found = self._shelves[storage_class] = Shelf(volumes.values())
+            found = self._shelves[storage_class] = VolumesByClass(volumes.values())
         return found
 
     def _refresh(self) -> None:

@@ -94,7 +94,7 @@ def test_word_is_kept_while_the_pod_waits_also_over_a_restart() -> None:
 def test_unreserve_may_be_called_twice() -> None:
     """It is idempotent."""
     engine = engine_of(MultipointCommunicating())
-    cycle = engine._ledger.cycle(1)
+    cycle = engine._step.cycle(1)
     plugin, pod = MultipointCommunicating(), make_pod("my-test-pod")
     plugin.reserve(cycle, pod, "n1")
     plugin.unreserve(cycle, pod, "n1")

@@ -15,7 +15,7 @@ from eventsched.plugins.gallery.node_resource_topology_match import (
     NodeResourceTopologyMatch,
     NodeResourceTopologyMatchArgs,
     ScoredResource,
-    ScoringStrategy,
+    TopologyScoringStrategy,
 )
 from eventsched.scheduling.engine import Engine
 from tests.builders import SECOND, added, attempted, engine_of, observed
@@ -251,7 +251,7 @@ def test_amounts_that_fill_int64(strategy: str, policy: str) -> None:
     """They fit nowhere, or are counted as far as int64 goes; nothing fails."""
     large = topology("large", *(zone(n, cpu="9Ei", memory="9Ei") for n in (0, 1)), policy=policy)
     small = topology("small", zone(0, cpu="1", memory="1Gi"), policy=policy)
-    it = engine(large, small, scoring_strategy=ScoringStrategy(strategy))
+    it = engine(large, small, scoring_strategy=TopologyScoringStrategy(strategy))
     for pod in (zoned_pod(VAST), zoned_pod(VAST, VAST, VAST, init=(VAST,), overhead=VAST)):
         judged = it.judge(pod)
         assert judged.refusal is None
@@ -263,7 +263,7 @@ THREE_NODES = (("Node1", "4", "500Mi"), ("Node2", "2", "50Mi"), ("Node3", "6", "
 
 def scores(strategy: str, pod: Pod, *found: NodeResourceTopology, **more: Any) -> list[int]:
     """The nodes' scores, by row."""
-    args = ScoringStrategy(strategy, **more)
+    args = TopologyScoringStrategy(strategy, **more)
     judged = engine(*found, scoring_strategy=args).judge(pod)
     return [int(total) for total in judged.totals]
 
@@ -358,7 +358,7 @@ def test_what_no_zone_reports_and_what_the_kubelet_supports() -> None:
     found.append(four("n2", "1", "1", "1", "1", topologyManagerMaxNUMANodes="4"))
     # 100 - 25 + 12.
     assert scores("LeastNUMANodes", guaranteed(cpu="1", memory="1Mi"), *found) == [94, 87]
-    it = engine(*found, scoring_strategy=ScoringStrategy("LeastNUMANodes"))
+    it = engine(*found, scoring_strategy=TopologyScoringStrategy("LeastNUMANodes"))
     nine = topology("nine", *(zone(n, cpu="1", memory="1Gi") for n in range(9)), policy="")
     observed(it, *seen(nine))
     judged = it.judge(guaranteed(cpu="1", memory="1Mi"))

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from eventsched.domain import records
 from eventsched.domain.draw import draw, mixed, name_hash
+from eventsched.domain.records.logged import Logged
 from eventsched.plugins.gallery.random_score import RandomScore
-from eventsched.scheduling.queueing.engine_step import Logged
 from tests.builders import added, attempted, engine_of, make_node, make_pod, observed
 
 WORD = 2**64

@@ -11,7 +11,7 @@ from eventsched.eventlog.chain import Head
 from eventsched.eventlog.port import Stored
 from eventsched.plugins.default_preemption import DefaultPreemption
 from eventsched.plugins.node_resources_fit import NodeResourcesFit
-from eventsched.runtime.effects.event_drafts import Drafting, Status, cut
+from eventsched.runtime.effects.event_drafts import DraftedStatus, EventDrafter, cut
 from eventsched.runtime.leader.catch_up import Fold
 from eventsched.scheduling.framework import Status as Answer
 from eventsched.scheduling.framework import Wait
@@ -31,7 +31,7 @@ class Teller:
         self.stored: list[Stored] = []
         self.see(records.TermBegan(epoch=1, token="cafe0123"))
 
-    def see(self, *stimuli: Stimulus) -> list[Announce | Status]:
+    def see(self, *stimuli: Stimulus) -> list[Announce | DraftedStatus]:
         """Observes these; what is to be told then."""
         return [
             told
@@ -39,9 +39,9 @@ class Teller:
             for told in self._take(self.fold.engine.observe(each, self.now))
         ]
 
-    def attempt(self) -> list[Announce | Status]:
+    def attempt(self) -> list[Announce | DraftedStatus]:
         """Attempts until the queue is empty; what is to be told then."""
-        told: list[Announce | Status] = []
+        told: list[Announce | DraftedStatus] = []
         while logged := self.fold.engine.schedule_next():
             told += self._take(logged)
         return told
@@ -54,7 +54,7 @@ class Teller:
         """The id of the newest decision of a kind."""
         return f"main/{self.position(kind)}@cafe0123"
 
-    def _take(self, logged: list[Any]) -> list[Announce | Status]:
+    def _take(self, logged: list[Any]) -> list[Announce | DraftedStatus]:
         self.records += [each.record for each in logged]
         self.stored += [Stored.of(each) for each in logged]
         drafts = self.fold.take(logged)
@@ -93,7 +93,7 @@ def test_no_node_fits() -> None:
     words = f"{FULL} {HELPLESS}"
     assert teller.attempt() == [
         event(teller, records.PodDecided, "p1", "FailedScheduling", words),
-        Status("p1", "Unschedulable", words, None, teller.now),
+        DraftedStatus("p1", "Unschedulable", words, None, teller.now),
     ]
 
 
@@ -104,7 +104,7 @@ def test_there_is_no_node() -> None:
     words = "no nodes available to schedule pods"
     assert teller.attempt() == [
         event(teller, records.PodDecided, "p1", "FailedScheduling", words),
-        Status("p1", "Unschedulable", words, None, teller.now),
+        DraftedStatus("p1", "Unschedulable", words, None, teller.now),
     ]
 
 
@@ -130,7 +130,7 @@ def test_permit_refuses() -> None:
     words = "0/1 nodes are available: 1 not today."
     assert teller.attempt() == [
         event(teller, records.PodDecided, "p1", "FailedScheduling", words),
-        Status("p1", "Unschedulable", words, None, teller.now),
+        DraftedStatus("p1", "Unschedulable", words, None, teller.now),
     ]
 
 
@@ -141,7 +141,7 @@ def test_a_plugin_breaks() -> None:
     failed, status = teller.attempt()
     words = "plugin Guard failed in permit: raised ValueError: oh"
     assert failed == event(teller, records.PodDecided, "p1", "FailedScheduling", words)
-    assert status == Status("p1", "SchedulerError", words, None, teller.now)
+    assert status == DraftedStatus("p1", "SchedulerError", words, None, teller.now)
 
 
 def test_a_pod_waits_at_permit_and_is_refused_then() -> None:
@@ -149,7 +149,7 @@ def test_a_pod_waits_at_permit_and_is_refused_then() -> None:
     and handleBindingCycleError)."""
     teller = Teller(Guard(Wait(5)))
     teller.see(*added(make_node(), make_pod()))
-    assert teller.attempt() == [Status("p1", "", "", "n1", teller.now)]
+    assert teller.attempt() == [DraftedStatus("p1", "", "", "n1", teller.now)]
     teller.now += 5 * SECOND
     words = (
         '0/1 nodes are available: 1 pod "default/p1" rejected while waiting on permit: '
@@ -157,7 +157,7 @@ def test_a_pod_waits_at_permit_and_is_refused_then() -> None:
     )
     assert teller.see(records.TimePassed()) == [
         event(teller, records.PodUnreserved, "p1", "FailedScheduling", words),
-        Status("p1", "Unschedulable", words, "", teller.now),
+        DraftedStatus("p1", "Unschedulable", words, "", teller.now),
     ]
 
 
@@ -169,7 +169,7 @@ def test_a_bind_is_given_up() -> None:
     told = teller.see(records.BindVoided(uid="p1", node="n1", attempt=1, reason="the node is gone"))
     assert told == [
         event(teller, records.PodUnreserved, "p1", "FailedScheduling", "the node is gone"),
-        Status("p1", "SchedulerError", "the node is gone", "", teller.now),
+        DraftedStatus("p1", "SchedulerError", "the node is gone", "", teller.now),
     ]
 
 
@@ -183,7 +183,7 @@ def test_a_pod_that_is_being_deleted_is_skipped(flags: tuple[int, ...], kind: ty
     assert teller.attempt() == [event(teller, kind, "p1", "FailedScheduling", words)]
 
 
-def preempting() -> tuple[Teller, list[Announce | Status]]:
+def preempting() -> tuple[Teller, list[Announce | DraftedStatus]]:
     """p2 is to have the room of p1; what was told of that."""
     teller = Teller(NodeResourcesFit(), DefaultPreemption())
     teller.see(*added(make_node(), make_pod(cpu=3000, node_name="n1")))
@@ -203,9 +203,9 @@ def test_a_preemption() -> None:
     """The preemptor is nominated; the victim is told when the cluster has taken the eviction."""
     teller, told = preempting()
     assert told == [
-        Status("p2", "", "", "n1", teller.now),
+        DraftedStatus("p2", "", "", "n1", teller.now),
         event(teller, records.PodDecided, "p2", "FailedScheduling", FULL),
-        Status("p2", "Unschedulable", FULL, None, teller.now),
+        DraftedStatus("p2", "Unschedulable", FULL, None, teller.now),
     ]
     assert teller.see(records.EvictionSucceeded(uid="p1")) == [preempted(teller)]
     assert teller.see(records.PodDeleted(uid="p1")) == []
@@ -240,7 +240,7 @@ def test_a_nomination_that_ends() -> None:
     teller.now += 10 * SECOND
     teller.see(records.NodeUpdated(node=make_node(labels={"a": "b"})), records.TimePassed())
     teller.see(records.PodUpdated(pod=make_pod("p2", cpu=3000, priority=1, labels={"x": "y"})))
-    assert teller.attempt()[:1] == [Status("p2", "", "", "", teller.now)]
+    assert teller.attempt()[:1] == [DraftedStatus("p2", "", "", "", teller.now)]
 
 
 def test_whoever_folds_the_log_drafts_the_same() -> None:
@@ -271,4 +271,4 @@ def test_records_that_tell_nothing() -> None:
     """Most do not."""
     teller = Teller(NodeResourcesFit())
     assert teller.see(*added(make_node(), make_pod()), records.NodeDeleted(name="n1")) == []
-    assert isinstance(teller.fold._drafting, Drafting)
+    assert isinstance(teller.fold._drafter, EventDrafter)

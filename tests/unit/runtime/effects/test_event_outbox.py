@@ -13,9 +13,9 @@ from eventsched.cluster.messages import (
 )
 from eventsched.domain import records
 from eventsched.domain.state.scheduler_state import SchedulerState
-from eventsched.runtime.effects.event_drafts import Draft, Status
-from eventsched.runtime.effects.event_outbox import DROPPED, REFUSED, Reports
-from eventsched.runtime.reconciliation.seen_versions import Sight
+from eventsched.runtime.effects.event_drafts import Draft, DraftedStatus
+from eventsched.runtime.effects.event_outbox import DROPPED, REFUSED, EventOutbox
+from eventsched.runtime.reconciliation.seen_versions import SeenVersions
 from tests.builders import make_pod
 
 
@@ -33,7 +33,7 @@ def event(pod: str, reason: Any = "Scheduled", note: str = "", at: int = 0, key:
 def status(pod: str, message: str = "", nominated: str | None = None, at: int = 0) -> Draft:
     """A status of a pod, without a reason where there is no message."""
     reason = "Unschedulable" if message else ""
-    return Draft(at, status=Status(pod, reason, message, nominated, at))
+    return Draft(at, status=DraftedStatus(pod, reason, message, nominated, at))
 
 
 def patch(pod: str, message: str, nominated: str | None, version: int, at: int = 0) -> ReportPod:
@@ -46,8 +46,8 @@ class Desk:
     """Reports about pods p0 … p9, all seen at resourceVersion 5."""
 
     def __init__(self, **limits: int) -> None:
-        self.state, self.sight = SchedulerState(), Sight()
-        self.reports = Reports(self.state, self.sight, Counter(), **limits)
+        self.state, self.sight = SchedulerState(), SeenVersions()
+        self.reports = EventOutbox(self.state, self.sight, Counter(), **limits)
         for number in range(10):
             self.state.apply(records.PodAdded(pod=make_pod(f"p{number}")), 0)
             self.sight.answered(f"p{number}", 5)

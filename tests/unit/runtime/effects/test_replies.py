@@ -5,8 +5,8 @@ import pytest
 from eventsched.domain import records
 from eventsched.domain.records.extender_questions import BIND, FILTER
 from eventsched.domain.records.extender_replies import ExtenderReplied
+from eventsched.domain.records.logged import Logged
 from eventsched.runtime.effects.replies import Replies
-from eventsched.scheduling.queueing.engine_step import Logged
 from tests.builders import make_pod
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
+from eventsched.domain.units import SECOND
 from eventsched.runtime.live.clock import Clock
 
-SECOND = 1_000_000
 HOUR = 3600
 
 

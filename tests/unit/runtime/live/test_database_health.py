@@ -1,12 +1,12 @@
 """What is said of a database that does not answer."""
 
-from eventsched.runtime.live.database_health import Reach
+from eventsched.runtime.live.database_health import DatabaseHealth
 
 
 def test_it_answers_it_is_slow_it_is_away() -> None:
     """And how long that was so."""
     now = [100.0]
-    reach = Reach(lambda: now[0])
+    reach = DatabaseHealth(lambda: now[0])
     assert reach.trouble == ""
     with reach.asking():
         now[0] += 5

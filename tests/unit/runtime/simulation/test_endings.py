@@ -13,7 +13,7 @@ from eventsched.eventlog.memory import MemoryEventLog
 from eventsched.plugins import IN_TREE
 from eventsched.runtime.assembly import assemble, assembled
 from eventsched.runtime.simulation import simulation as simulating
-from eventsched.runtime.simulation.outcome import Report
+from eventsched.runtime.simulation.outcome import SimulationOutcome
 from eventsched.runtime.simulation.repetition import REPEATS
 from eventsched.runtime.simulation.resumption import begun
 from eventsched.runtime.simulation.simulation import Simulation
@@ -54,7 +54,7 @@ def test_a_pod_that_is_refused_after_it_had_a_node(monkeypatch: pytest.MonkeyPat
     tally = run.run(until=100_000 * SECOND)
     assert (tally.placed, tally.errors_in_a_row) == (9, 12)
     said = "the last 12 attempts all failed; the last one: not this one"
-    assert Report.of(run, log, 1.0).stopped == said
+    assert SimulationOutcome.of(run, log, 1.0).stopped == said
 
 
 class Absent:
@@ -96,7 +96,7 @@ def test_a_pod_that_waits_for_what_nobody_does() -> None:
     assert tally.placed == 4
     assert tally.errors_in_a_row == REPEATS
     assert tally.now > others[-1].arrives_at  # type: ignore[operator]
-    said = Report.of(run, log, 1.0).stopped
+    said = SimulationOutcome.of(run, log, 1.0).stopped
     assert said.startswith(
         f"only repetition is left: the last {REPEATS} rounds of default/stuck ended alike"
     )
@@ -109,7 +109,9 @@ def test_every_pod_with_a_timer_has_to_repeat_itself() -> None:
     run.run()
     assert sorted(each.pod.name for each in run.repeats) == ["stuck-1", "stuck-2"]
     assert all(int(count) >= REPEATS for _, count, _ in run.tally.rounds.values())
-    assert "default/stuck-1 and 1 more pod ended alike" in Report.of(run, log, 1.0).stopped
+    assert (
+        "default/stuck-1 and 1 more pod ended alike" in SimulationOutcome.of(run, log, 1.0).stopped
+    )
 
 
 def test_a_run_to_a_given_time_goes_on_to_it() -> None:
@@ -117,7 +119,7 @@ def test_a_run_to_a_given_time_goes_on_to_it() -> None:
     tally = run.run(until=5_000 * SECOND)
     assert tally.now == 5_000 * SECOND
     assert tally.attempts > REPEATS * 3
-    assert Report.of(run, log, 1.0).stopped == ""
+    assert SimulationOutcome.of(run, log, 1.0).stopped == ""
 
 
 def test_other_words_each_time_are_no_repetition(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,7 +127,7 @@ def test_other_words_each_time_are_no_repetition(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(simulating, "HOPELESS_AFTER", REPEATS * 3)
     run, log = run_of(Fickle, TracePod(make_pod("stuck"), arrives_at=0))
     assert run.run().errors_in_a_row == REPEATS * 3
-    assert Report.of(run, log, 1.0).stopped.startswith("the last 30 attempts all failed")
+    assert SimulationOutcome.of(run, log, 1.0).stopped.startswith("the last 30 attempts all failed")
 
 
 DUMP = """
@@ -160,7 +162,7 @@ def test_a_claim_that_is_already_promised_to_a_node(tmp_path: Path) -> None:
     source = load.read(nodes=None, pods=None, objects=[dump], generate=None)
     run = begun(assemble(), source, log, "s")
     run.run()
-    said = Report.of(run, log, 1.0).stopped
+    said = SimulationOutcome.of(run, log, 1.0).stopped
     assert "rounds of default/web ended alike" in said
     assert said.endswith(
         "it waits for a volume of claim default/data, to be made by provisioner example.com/slow "

@@ -20,11 +20,11 @@ from eventsched.domain.errors import InputError
 from eventsched.domain.objects import Pod
 from eventsched.eventlog.chain import Head
 from eventsched.eventlog.memory import MemoryEventLog
-from eventsched.eventlog.port import Batch, Snapshot, Stored
+from eventsched.eventlog.port import Batch, Stored, StoredSnapshot
 from eventsched.plugins import IN_TREE
 from eventsched.runtime.assembly import Assembly, assembled
 from eventsched.runtime.simulation import simulation as simulating
-from eventsched.runtime.simulation.outcome import Report
+from eventsched.runtime.simulation.outcome import SimulationOutcome
 from eventsched.runtime.simulation.resumption import SnapshotError, begun, resume
 from eventsched.runtime.simulation.simulation import Simulation
 from eventsched.scheduling.config import configuration
@@ -63,7 +63,7 @@ class Kept(MemoryEventLog):
 class Reader:
     """A kept log as a Reader shows it, with a snapshot or none."""
 
-    def __init__(self, log: Kept, snapshot: Snapshot | None = None) -> None:
+    def __init__(self, log: Kept, snapshot: StoredSnapshot | None = None) -> None:
         self.stream = log.stream
         self._log, self._snapshot = log, snapshot
 
@@ -83,7 +83,7 @@ class Reader:
                 return found
         return None
 
-    def snapshot(self, before: int = 2**62) -> Snapshot | None:
+    def snapshot(self, before: int = 2**62) -> StoredSnapshot | None:
         found = self._snapshot
         return found if found is not None and found.position < before else None
 
@@ -260,12 +260,12 @@ class Run:
 
     simulation: Simulation
     log: Kept
-    snapshots: list[Snapshot]
+    snapshots: list[StoredSnapshot]
 
     @property
     def outcome(self) -> dict[str, Any]:
         """Everything that may not depend on how often it was cut off."""
-        report = Report.of(self.simulation, self.log, 1.0).as_json()
+        report = SimulationOutcome.of(self.simulation, self.log, 1.0).as_json()
         tally = self.simulation.tally.snapshot()
         del tally["resumed"]
         return {
@@ -298,7 +298,7 @@ def whole(name: str, batch_size: int) -> Run:
 
 
 def resumed(
-    name: str, batch_size: int, number: int, snapshot: Snapshot | None = None
+    name: str, batch_size: int, number: int, snapshot: StoredSnapshot | None = None
 ) -> tuple[Run, bool]:
     """The run again, from its first batches."""
     case = case_of(name)

@@ -2,13 +2,13 @@
 
 from eventsched.domain import records
 from eventsched.domain.records import PodBound, PodUnreserved
-from eventsched.runtime.simulation.run_counters import Tally
+from eventsched.runtime.simulation.run_counters import RunCounters
 from tests.builders import refused, scheduled
 
 
 def said_of(*told: records.Record) -> dict[str, str]:
     """The last words of waiting pods, after these."""
-    tally = Tally()
+    tally = RunCounters()
     for each in told:
         tally.count(each)
     return tally.messages

@@ -9,10 +9,10 @@ import msgspec
 import pytest
 
 from eventsched.domain.errors import InputError
+from eventsched.domain.units import duration_text, nanoseconds
 from eventsched.scheduling.config.arguments import typed_args
 from eventsched.scheduling.config.catalogue import DEFAULT_PLUGINS, UPSTREAM_POINTS
 from eventsched.scheduling.config.configuration import default, load, problems, refuse_extenders
-from eventsched.scheduling.config.decoding import duration_text, nanoseconds
 from eventsched.scheduling.config.resolution import ResolvedProfile, resolve, resolve_all
 from eventsched.scheduling.config.sections import PluginEntry, Plugins, PluginSet, ProfileConfig
 from eventsched.scheduling.framework import POINTS

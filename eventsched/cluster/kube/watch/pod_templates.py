@@ -11,9 +11,8 @@ from sys import intern
 import msgspec
 from msgspec import UNSET
 
-from eventsched.cluster.kube import terms
-from eventsched.cluster.kube.told import Told
-from eventsched.cluster.kube.watch import object_fields
+from eventsched.cluster.kube.watch import long_lists, object_fields
+from eventsched.cluster.kube.watch.decoded import Decoded
 from eventsched.cluster.kube.watch.update_fingerprints import Fingerprints, fingerprint
 from eventsched.cluster.messages import PodSeen, Seen
 from eventsched.cluster.translate import manifest, metadata
@@ -47,18 +46,18 @@ class Pods:
     def __init__(self, known: Known, annotations: KeptAnnotations) -> None:
         self._known = known
         self.prints = Fingerprints()
-        self._decode = msgspec.json.Decoder(object_fields.Outline).decode
-        self._decode_spec = msgspec.json.Decoder(object_fields.Spec).decode
+        self._decode = msgspec.json.Decoder(object_fields.PodOutline).decode
+        self._decode_spec = msgspec.json.Decoder(object_fields.PodSpecFields).decode
         self._specs: dict[bytes, PodSpec] = {}
         self._template = lru_cache(_TEMPLATES)(self._shared)
-        self._large = lru_cache(_FEW)(terms.pod)
+        self._large = lru_cache(_FEW)(long_lists.pod)
         self._labels = lru_cache(_MAPS)(lambda raw: _of_metadata("labels", raw).labels)
         self._annotations = lru_cache(_MAPS)(
             lambda raw: annotations.of(_of_metadata("annotations", raw).annotations)
         )
         self._none: dict[str, str] = {}
 
-    def read(self, body: bytes) -> Told:
+    def read(self, body: bytes) -> Decoded:
         """A pod of a list or a watch, which is remembered."""
         told, found = self._told(body)
         if found:
@@ -67,11 +66,11 @@ class Pods:
             self.prints.forget(told.key)
         return told
 
-    def look(self, body: bytes) -> Told:
+    def look(self, body: bytes) -> Decoded:
         """A pod of an answer."""
         return self._told(body)[0]
 
-    def _told(self, body: bytes) -> tuple[Told, bytes]:
+    def _told(self, body: bytes) -> tuple[Decoded, bytes]:
         """What is said of a pod, and its fingerprint; b"" for one that has finished."""
         outline = self._decode(body)
         meta, spec, status = outline.metadata, outline.spec, outline.status
@@ -82,7 +81,7 @@ class Pods:
         version = int(meta.resource_version)
         uid = metadata.uid_of(meta.uid or "", meta.namespace or "default", meta.name)
         if status.phase in FINISHED:
-            return Told(uid, version), b""
+            return Decoded(uid, version), b""
         for condition in status.conditions or ():
             if condition.type in _UNUSUAL:
                 raise UnusualError
@@ -93,10 +92,14 @@ class Pods:
             pod = same.pod
         else:
             pod = self._pod(uid, meta, spec, status)
-        return Told(uid, version, PodSeen(pod, version)), found
+        return Decoded(uid, version, PodSeen(pod, version)), found
 
     def _pod(
-        self, uid: str, meta: object_fields.Metadata, raw: msgspec.Raw, status: object_fields.Status
+        self,
+        uid: str,
+        meta: object_fields.Metadata,
+        raw: msgspec.Raw,
+        status: object_fields.PodStatusFields,
     ) -> Pod:
         spec = self._decode_spec(raw)
         namespace = intern(meta.namespace or "default")
@@ -127,7 +130,7 @@ class Pods:
         )
 
     def _shared(self, key: bytes) -> Pod:
-        pod = terms.pod(key)
+        pod = long_lists.pod(key)
         if len(self._specs) > 2 * _TEMPLATES:
             self._specs.clear()
         spec = self._specs.setdefault(pod.spec.key, pod.spec)
@@ -135,7 +138,9 @@ class Pods:
 
 
 def _key(
-    meta: object_fields.Metadata, spec: object_fields.Spec, status: object_fields.Status
+    meta: object_fields.Metadata,
+    spec: object_fields.PodSpecFields,
+    status: object_fields.PodStatusFields,
 ) -> bytes:
     """The JSON of what the pod shares with others of its template. Takes the rest out of ``spec``
     and ``status``."""
@@ -145,7 +150,7 @@ def _key(
         spec.volumes = [volume for volume in spec.volumes if _counts(volume)] or None
     status.phase = status.nominated_node_name = status.start_time = status.conditions = None
     shared = object_fields.Metadata(name="-", owner_references=meta.owner_references)
-    return _encode(object_fields.Pod(shared, spec, status))
+    return _encode(object_fields.PodFields(shared, spec, status))
 
 
 def _counts(volume: object_fields.Volume) -> bool:

@@ -28,4 +28,4 @@ def test_a_test_has_the_circle_of_its_folder_of_its_fixtures_and_of_its_mark() -
         command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=120
     )
     quick = {line.partition(":")[0] for line in done.stdout.splitlines() if line}
-    assert quick == {"tests/contract/test_eventlog.py", "tests/unit/test_circles.py"}
+    assert quick == {"tests/contract/test_eventlog.py", "tests/unit/project/test_circles.py"}

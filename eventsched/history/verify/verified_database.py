@@ -17,7 +17,7 @@ from typing import Any
 import psycopg
 from psycopg.pq import TransactionStatus
 
-from eventsched.history.verify.verified_log import COLUMNS, Ahead, Batch, Epoch, Head, Packed
+from eventsched.history.verify.verified_log import COLUMNS, Ahead, BatchRow, Epoch, HeadRow, Packed
 
 _KEYS = {"verdict": ("number",), "scoring": ("number", "place"), "pod_now": ("uid::text",)}
 _BATCHES = """
@@ -143,14 +143,14 @@ class DatabaseLog:
         return self._epochs
 
     @property
-    def head(self) -> Head | None:
+    def head(self) -> HeadRow | None:
         """The stream's row."""
         return self._head
 
-    def batches(self) -> Iterator[Batch]:
+    def batches(self) -> Iterator[BatchRow]:
         """All rows of the stream."""
         return map(
-            Batch._make,
+            BatchRow._make,
             self._pages.by_index(_BATCHES, min(self._last, _LAST - 1) + 1, _BATCHES_AT_ONCE),
         )
 
@@ -178,10 +178,10 @@ class DatabaseLog:
         rows = self._pages.rows(f"{query} ORDER BY epoch", binary=True)
         return [Epoch(number, token.bytes, first) for number, token, first in rows]
 
-    def _read_head(self) -> Head | None:
+    def _read_head(self) -> HeadRow | None:
         query = "SELECT next, hash, epoch, token FROM eventsched_log.head WHERE stream = %s"
         rows = self._pages.rows(f"{query} ORDER BY next", binary=True)
-        return next((Head(n, h, epoch, token.bytes) for n, h, epoch, token in rows), None)
+        return next((HeadRow(n, h, epoch, token.bytes) for n, h, epoch, token in rows), None)
 
 
 class DatabaseTables:

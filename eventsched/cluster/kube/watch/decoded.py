@@ -5,7 +5,7 @@ from typing import NamedTuple
 from eventsched.cluster.messages import Seen
 
 
-class Told(NamedTuple):
+class Decoded(NamedTuple):
     """What a list or a watch says of one object. ``key`` is a pod's uid, a node's name,
     ``namespace/name`` or the name of others. Where ``seen`` is None the object is gone (deleted, or
     a pod that has finished) or, with a ``problem``, cannot be read; ``name`` is for people then."""
