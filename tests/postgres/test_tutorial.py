@@ -49,14 +49,6 @@ def test_the_tutorial_works_as_it_stands(place: Path, tmp_path: Path) -> None:
     assert done == 18
 
 
-def test_the_filter_over_columns_is_the_readmes() -> None:
-    """Both pages show it whole; tests/simulate/test_readme.py tries the README's on a load."""
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    shown = [text for _, text in BLOCKS if text.startswith("# cpu_reserve.")]
-    assert len(shown) == 2
-    assert all(f"\n{text}```" in readme for text in shown)
-
-
 def _commands(block: str) -> list[tuple[str, str]]:
     """Each command of a block, and what it is said to print."""
     parts = re.split(r"^\$ (.*)\n", block, flags=re.MULTILINE)[1:]

@@ -1,4 +1,4 @@
-"""The README's plugins and configurations, as they stand there, in simulations."""
+"""The plugins, configurations and commands of the README and of the pages that continue it."""
 
 import json
 import re
@@ -9,7 +9,10 @@ import pytest
 
 from eventsched.cli.main import main
 
-README = (Path(__file__).parent.parent.parent / "README.md").read_text()
+ROOT = Path(__file__).parent.parent.parent
+PAGES = ("README.md", "docs/simulate.md", "docs/write-a-plugin.md")
+README = "".join((ROOT / page).read_text() for page in PAGES)
+TUTORIAL = (ROOT / "docs/tutorial.md").read_text()
 LOAD = ("simulate", "--generate", "nodes=50,pods=200,shape=mixed,seed=1", "-o", "json")
 
 
@@ -37,12 +40,13 @@ def test_the_readmes_plugins_work_as_they_stand(
     assert any(raw for (raw,) in raws)
 
 
-def test_the_readmes_column_filter_keeps_cpu_free(
+def test_the_tutorials_column_filter_keeps_cpu_free(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     """No node is filled beyond four fifths, and the refusal says why."""
     for language, suffix in (("python", "py"), ("yaml", "yaml")):
-        [text] = re.findall(rf"```{language}\n(# cpu_reserve\.{suffix}\n.*?)```", README, re.DOTALL)
+        pattern = rf"```{language}\n(# cpu_reserve\.{suffix}\n.*?)```"
+        [text] = re.findall(pattern, TUTORIAL, re.DOTALL)
         (tmp_path / f"cpu_reserve.{suffix}").write_text(text)
     files = [f"--plugin={tmp_path}/cpu_reserve.py", f"--config={tmp_path}/cpu_reserve.yaml"]
     load = ["simulate", "--generate", "nodes=5,pods=200,shape=tight,seed=1", "--until", "60"]

@@ -8,7 +8,8 @@ import pytest
 
 from tests.databases import ROOT
 
-README = (ROOT / "README.md").read_text()
+PAGES = ("README.md", "docs/simulate.md", "docs/write-a-plugin.md")
+README = "".join((ROOT / page).read_text() for page in PAGES)
 FILE = r"[\w.-]+\.(?:yaml|json|jsonl|py|gz)"
 
 
