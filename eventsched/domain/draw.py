@@ -1,7 +1,7 @@
 """Draws: the only randomness there is, a keyed hash of what identifies the choice.
 
 numpy's and Python's generators change between versions; a hash does not, and SQL or another
-language can repeat it. See design 9.4.
+language can repeat it.
 """
 
 from hashlib import blake2b

@@ -35,8 +35,9 @@ class HistoryChangedError(Exception):
 
 
 class UnknownOutcomeError(Exception):
-    """The connection went away before the answer came: the batch may have been committed or not.
-    The only right thing to do is to offer the identical batch again (ruling R3)."""
+    """The connection broke before the answer came: the batch may have been committed or not.
+    Offer the identical batch again: if the first attempt has committed, the database says so. A
+    changed batch could come on top of one that is committed already."""
 
 
 class NotDurableError(UnknownOutcomeError):

@@ -1,6 +1,5 @@
 """The protocol with one rule removed: what a simulation has to catch to be worth its time.
 
-The names are those of the log protocol's model, with ``keepsterms`` besides: a rule for databases.
 Each mutant is a subclass that overrides the one place where the rule lives; the product has no
 switch for any of them.
 """

@@ -1,4 +1,4 @@
-"""Hand-written stories, one for each rule of the log protocol; each ends badly without its rule.
+"""Hand-written stories, one for each rule of fencing and recovery; each ends badly without it.
 
 Seeds meet some of these once in many thousand runs; here they happen every time. n0 has room for
 one of the pods.

@@ -1,4 +1,4 @@
-"""Each rule of the log protocol in a story that ends well with it and badly without it."""
+"""Each rule of fencing and recovery in a story that ends well with it and badly without it."""
 
 import pytest
 

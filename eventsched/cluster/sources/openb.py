@@ -1,8 +1,8 @@
 """The openb lists of Alibaba's cluster trace gpu-v2023: nodes and pods as CSV, plain or .gz.
 
-The mapping is that of design 9.24: GPUs are counted in thousandths and per node, not per device;
-memory is in MiB and times are in seconds in the files. Lists without the time columns exist: their
-pods arrive together and run for ever.
+GPUs are counted in thousandths and per node, not per device: a node's gpu × 1000, a pod's num_gpu ×
+gpu_milli. In the files memory is in MiB and times are in seconds. Lists without
+the time columns exist: their pods arrive together and run for ever.
 """
 
 import csv

@@ -41,7 +41,8 @@ def pod_uid(namespace: str, name: str) -> str:
 
 
 def uid_of(given: str, namespace: str, name: str) -> str:
-    """A pod's uid where that is a UUID; the log's columns hold nothing else (design 9.18)."""
+    """A pod's uid if that is a UUID, otherwise one made from namespace and name: the log's columns
+    for uids are of type uuid."""
     if _CANONICAL.fullmatch(given):
         return given
     try:

@@ -2,8 +2,8 @@
 
 An event holds counts, scores of the few nodes that matter and a digest; the vectors themselves
 (one code and one raw score a plugin for every row) are a Detail, kept apart so that thinning old
-detail never touches the events (design 9.14). A Detail is either whole or a delta to the class's
-previous decision; its digest is always that of the whole.
+detail never touches the hashes of the events (ADR 2). A Detail is either whole or a delta to the
+class's previous decision; its digest is always that of the whole.
 """
 
 from enum import StrEnum

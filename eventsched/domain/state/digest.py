@@ -14,7 +14,8 @@ def digest_of(
     state: "SchedulerState", canonical: Callable[[Any], bytes] = objects.canonical
 ) -> str:
     """32 hex digits over nodes, pods, queues, reservations and plugin memory with their times; not
-    over positions, batches or caches (design 9.5). ``canonical`` writes what it is over."""
+    over positions, batches or caches, which may differ between a live run and its replay.
+    ``canonical`` writes what it is over."""
     digest = blake2b(digest_size=16)
     for node in state.nodes.nodes:
         digest.update(canonical(node) + b"\n")

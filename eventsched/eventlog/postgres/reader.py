@@ -229,7 +229,7 @@ class Reader:
         return StoredSnapshot(row.seq, bytes(row.hash), row.digest, row.version, bytes(row.body))
 
     def usage(self) -> LogSize:
-        """What the whole database takes on disk, all streams together (design 9.27)."""
+        """What the whole database takes on disk, all streams together."""
         row = self.rows(_USAGE)[0]
         return LogSize(int(row["nodes"]), int(row["all"] - row["nodes"]), int(row["scheduled"]))
 

@@ -169,7 +169,8 @@ class WriterConnection:
 
     def answer(self, sealed: SealedBatch, deadline: float) -> None:
         """Waits for the answer to what was sent, until ``deadline`` of time.monotonic(). A result
-        is not enough: only when the server is ready again has it committed (ruling R2).
+        is not enough: a server sends it before it commits. Only when it is ready for the next query
+        has it committed (ADR 19).
 
         Raises FencedError, ConflictError and UnavailableError where nothing of the batch was
         written; UnknownOutcomeError, or NotDurableError where it is there but a synchronous standby

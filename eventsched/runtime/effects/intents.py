@@ -5,10 +5,10 @@
                   ╰─▶ no answer ─▶ get ─▶       │ ╲─▶ changed: BindRetried ─▶ committed
                                                 ╰─▶ hopeless ─▶ touch ─▶ BindVoided
 
-A committed intent is a promise (ruling R4): its bind is repeated, to the same node and with the
+A committed intent is a promise: its bind is repeated, to the same node and with the
 same decision id, also by the next leader. It is given up in one order only: the pod is touched, so
 that no bind that is still on its way can land; that is recorded; and then its room is free. A newer
-resourceVersion is used only when a record of one's own term says so (R5): a leader that has been
+resourceVersion is used only when a record of one's own term says so (ADR 8): a leader that has been
 replaced cannot write one, and so cannot step over the touch of its successor.
 """
 

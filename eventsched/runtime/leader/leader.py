@@ -65,8 +65,8 @@ from eventsched.runtime.reconciliation.seen_versions import POD, SeenResources
 from eventsched.scheduling.engine import Engine
 
 HEARTBEAT = 2 * SECOND
-"""Microseconds without a commit after which a leader asks whether it still is the leader: without
-that an idle one would never learn that it was replaced (ruling R7)."""
+"""Microseconds without a commit after which a leader asks the log whether it still is the leader.
+Otherwise an idle one would never learn that it was replaced."""
 
 
 class Leader:

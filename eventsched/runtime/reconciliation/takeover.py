@@ -2,9 +2,10 @@
 cluster are brought to agree.
 
 After a clean takeover the log is complete: what it does not intend was never sent. After lost
-history (ruling R6) it may be missing intents whose binds are still on their way, and ends of
-intents that it shows as open. So every pod without a node is touched, which stops whatever is on
-its way; what the cluster has then is taken in; and everything that the log still promises is void.
+history (a failover or a restored backup that lacks committed batches) it may be missing intents
+whose binds are still on their way, and ends of intents that it shows as open. So every pod without
+a node is touched, which stops whatever is on its way; what the cluster has then is taken in; and
+everything that the log still promises is void.
 """
 
 from collections.abc import Iterable, Sequence

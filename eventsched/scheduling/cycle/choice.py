@@ -1,4 +1,4 @@
-"""Which node: the largest total, and among equals the draw (design 9.4)."""
+"""Which node: the largest total, and among equals the draw (``domain/draw.py``)."""
 
 from typing import NamedTuple
 

@@ -130,8 +130,8 @@ class PodSpecificVerdicts:
     def stop_early(self, percentage: int, start: int, nominated: str = "") -> None:
         """Ends the search after upstream's number of feasible nodes, counted from the ``start``-th
         node on (schedule_one.go numFeasibleNodesToFind, findNodesThatPassFilters); the node that
-        the pod is nominated to is looked at in any case. 0 per cent stands for all nodes here
-        (design 9.10)."""
+        the pod is nominated to is looked at in any case. 0 per cent stands for all nodes here,
+        for a number that adapts to the cluster upstream (docs/conformance.md)."""
         if not 0 < percentage < 100:
             return
         nodes = np.flatnonzero((self.keys != NO_NODE) & (self.keys != EXCLUDED))

@@ -54,8 +54,9 @@ def binding(request: BindPod) -> bytes:
 
 
 def touch(request: TouchPod, nonce: str) -> bytes:
-    """A condition that is another one each time: a patch that changes nothing would not be written,
-    and the resourceVersion would stay (design 9.29)."""
+    """A condition with a new ``nonce`` each time: a patch that changes nothing is not written, and
+    the resourceVersion would stay. It goes to pods/status, because the ClusterRole
+    ``system:kube-scheduler`` may patch that but not pods."""
     condition = PodCondition(
         TOUCHED, "True", reason="BindFenced", message=f"older binds fail from here on ({nonce})"
     )
