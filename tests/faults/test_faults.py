@@ -7,14 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from . import campaign
+from . import campaign, rates
+from .happenings import ACTIONS
 from .mutants import MUTANTS
 
 ROOT = Path(__file__).parent.parent.parent
 CHUNK = 250
 REACHED = """
-add node; break watch; delete node; delete pod; foreign bind; foreign pod; label node; label pod;
-mark pod deleting; open gate; pause; deposed: fenced; run twice;
+add node; break watch; create pods; delete node; delete pod; foreign bind; foreign pod; label node;
+label pod; mark pod deleting; open gate; pause; start; deposed: fenced; run twice;
 crash; crash after Acquired; crash after Bound; crash after Committed; crash after Listed;
 crash after NodeGone; crash after NodeSeen; crash after Relisted; crash after ObjectSeen;
 crash after Reported; crash before Announce; crash before ReportPod; change namespace;
@@ -44,6 +45,11 @@ ghost TouchPod; late TouchPod; lost TouchPod; unanswered TouchPod
 def names(text: str) -> set[str]:
     """The names in a list."""
     return {name.strip() for name in text.split(";")}
+
+
+def test_every_fault_has_a_rate_and_must_be_reached() -> None:
+    assert ACTIONS.keys() == rates.HAPPENINGS.keys()
+    assert ACTIONS.keys() <= names(REACHED) | names(REACHED_IF_LOSSY)
 
 
 @pytest.mark.parametrize("lossy", [False, True], ids=["clean", "lossy"])

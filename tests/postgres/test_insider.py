@@ -23,6 +23,7 @@ from eventsched.history.verify.verified_chain import batch_hash
 from eventsched.history.verify.verified_schema import differences
 from tests import releases
 from tests.databases import Server, migrate
+from tests.postgres import schema_facts
 from tests.postgres.schema_facts import FILE, made
 from tests.postgres.test_migrations import nothing
 from tests.postgres.test_verify import Stored, edit_decision, tight
@@ -183,6 +184,22 @@ def test_the_file_is_what_the_migrations_make() -> None:
         or name.rpartition(" on ")[2] in servers
     }  # fmt: skip
     assert {"revision": known["revision"], "facts": kept} == found, "run `make schema-facts`"
+
+
+def test_facts_of_a_version_that_is_not_here_are_not_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file stays as it is, and the command says what to install."""
+    file = tmp_path / "schema.json"
+    file.write_text(json.dumps({"facts": {"view a on 15": "0", "view a on 18": "0"}}))
+    before = file.read_text()
+    monkeypatch.setattr(schema_facts, "FILE", file)
+    monkeypatch.setattr(schema_facts, "made", lambda: {"facts": {"view a on 18": "1"}})
+    assert "there is no Postgres 15 here" in schema_facts.write()
+    assert file.read_text() == before
+    file.write_text(json.dumps({"facts": {"view a on 18": "0"}}))
+    assert schema_facts.write() == ""
+    assert json.loads(file.read_text())["facts"] == {"view a on 18": "1"}
 
 
 @pytest.fixture

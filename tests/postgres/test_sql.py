@@ -1,5 +1,6 @@
 """What the views and functions of schema eventsched say, against the records read by Python."""
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -16,7 +17,7 @@ from eventsched.domain.records import PodDecided, PodQueued
 from eventsched.domain.records.verdicts import Normalization
 from eventsched.history.explain.evidence import uid_key
 from eventsched.history.explain.record_text import pod_of
-from tests.databases import Server, migrate
+from tests.databases import ROOT, Server, migrate
 from tests.postgres.histories import ODD, TIGHT, odd, simulated
 from tests.postgres.truth import PLACED, Row, Truth, time_of
 
@@ -369,3 +370,23 @@ def test_everything_has_a_comment(ask: Ask) -> None:
     )
     assert len(views) >= 8
     assert [name for name, said in (*views, *functions) if not said] == []
+
+
+def views(ask: Ask) -> list[str]:
+    """The names of all views of schema eventsched."""
+    query = "SELECT viewname FROM pg_views WHERE schemaname = 'eventsched' ORDER BY 1"
+    return [name for (name,) in ask(query)]
+
+
+def test_the_page_has_a_row_for_every_view_and_function(ask: Ask) -> None:
+    """docs/sql.md."""
+    functions = "SELECT proname FROM pg_proc WHERE pronamespace = 'eventsched'::regnamespace"
+    found = {*views(ask), *(name for (name,) in ask(functions))}
+    table = (ROOT / "docs/sql.md").read_text().partition("\n\n`pod` is")[0]
+    assert set(re.findall(r"^\| `(\w+)(?:\([^`]*\))?` \|", table, re.MULTILINE)) == found
+
+
+def test_readers_may_read_every_view(ask: Ask) -> None:
+    """A migration that adds a view has to grant it."""
+    for view in views(ask):
+        ask(f"SELECT * FROM {view} LIMIT 0")

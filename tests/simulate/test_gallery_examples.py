@@ -14,6 +14,52 @@ from tests.databases import ROOT
 
 EXAMPLES = ROOT / "examples"
 WAITS = ""
+PLACES: list[tuple[str, dict[str, str]]] = [
+    (
+        "Coscheduling",
+        {f"big-{number}": WAITS for number in range(5)}
+        | {f"short-{number}": WAITS for number in range(2)},
+    ),
+    ("CapacityScheduling", {"beyond-max": WAITS, "needs-its-own": "only", "fits": "only"}),
+    ("FixedNode", {f"web-{number}": "b" for number in range(3)}),
+    (
+        "ImportanceSort",
+        {
+            "first-come": WAITS, "odd": WAITS, "important": "only", "most-important": "only",
+        },
+    ),
+    (
+        "NodeGroup",
+        {
+            "hello-minikube-1-aaaaa": "custom-scheduler-demo-m02",
+            "hello-minikube-1-bbbbb": "custom-scheduler-demo-m02",
+            "hello-minikube-2-aaaaa": "custom-scheduler-demo-m03",
+            "hello-minikube-2-bbbbb": "custom-scheduler-demo-m03",
+            "hello-minikube-3-aaaaa": WAITS,
+        },
+    ),
+    (
+        "NodeHardware",
+        {
+            "trains-on-a100": "a100", "needs-four": "h100", "needs-v100": WAITS,
+            "misspelt": WAITS,
+        },
+    ),
+    (
+        "NodeResourceTopologyMatch",
+        {"aligned": "whole", "two-containers": "split", "too-large": WAITS},
+    ),
+    (
+        "NodeResourcesAllocatable", {"web-0": "small", "web-1": "small", "web-2": "medium"},
+    ),
+    ("NetworkTraffic", {f"web-{number}": "node01" for number in range(3)}),
+    ("PriorityLabel", {"test-7f7bb8f449-w6wvv": "scheduler-2"}),
+    ("multipoint-communicating-plugin", {"my-test-pod": WAITS}),
+    ("tonodename-scoring-plugin", {f"web-{number}": "piworknode001" for number in range(10)}),
+]  # fmt: skip
+"""Example → where some of its pods go."""
+OTHERS = {"FirstScheduledNode", "RandomScore"}
+"""Examples with a test of their own."""
 
 
 def nodes_of(folder: Path) -> dict[str, str]:
@@ -32,52 +78,12 @@ def nodes_of(folder: Path) -> dict[str, str]:
     return {each.pod.name: each.pod.node_name for each in state.pods.values()}
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        (
-            "Coscheduling",
-            {f"big-{number}": WAITS for number in range(5)}
-            | {f"short-{number}": WAITS for number in range(2)},
-        ),
-        ("CapacityScheduling", {"beyond-max": WAITS, "needs-its-own": "only", "fits": "only"}),
-        ("FixedNode", {f"web-{number}": "b" for number in range(3)}),
-        (
-            "ImportanceSort",
-            {
-                "first-come": WAITS, "odd": WAITS, "important": "only", "most-important": "only",
-            },
-        ),
-        (
-            "NodeGroup",
-            {
-                "hello-minikube-1-aaaaa": "custom-scheduler-demo-m02",
-                "hello-minikube-1-bbbbb": "custom-scheduler-demo-m02",
-                "hello-minikube-2-aaaaa": "custom-scheduler-demo-m03",
-                "hello-minikube-2-bbbbb": "custom-scheduler-demo-m03",
-                "hello-minikube-3-aaaaa": WAITS,
-            },
-        ),
-        (
-            "NodeHardware",
-            {
-                "trains-on-a100": "a100", "needs-four": "h100", "needs-v100": WAITS,
-                "misspelt": WAITS,
-            },
-        ),
-        (
-            "NodeResourceTopologyMatch",
-            {"aligned": "whole", "two-containers": "split", "too-large": WAITS},
-        ),
-        (
-            "NodeResourcesAllocatable", {"web-0": "small", "web-1": "small", "web-2": "medium"},
-        ),
-        ("NetworkTraffic", {f"web-{number}": "node01" for number in range(3)}),
-        ("PriorityLabel", {"test-7f7bb8f449-w6wvv": "scheduler-2"}),
-        ("multipoint-communicating-plugin", {"my-test-pod": WAITS}),
-        ("tonodename-scoring-plugin", {f"web-{number}": "piworknode001" for number in range(10)}),
-    ],
-)  # fmt: skip
+def test_every_example_is_judged() -> None:
+    folders = {path.parent.name for path in EXAMPLES.glob("*/config.yaml")}
+    assert folders == {name for name, _ in PLACES} | OTHERS
+
+
+@pytest.mark.parametrize(("name", "expected"), PLACES)
 def test_pods_go_where_the_page_says(name: str, expected: dict[str, str]) -> None:
     """Those that it does not speak of go somewhere."""
     found = nodes_of(EXAMPLES / name)

@@ -25,6 +25,7 @@ from eventsched.domain.objects.registry import (
     StorageClass,
     VolumeAttachment,
 )
+from tests.databases import ROOT
 
 WHERE = "all.yaml: it"
 APP = Requirement(key="app", operator="In", values=("web",))
@@ -42,6 +43,12 @@ def made(kind: str, *, defaults: bool = False, meta: Any = None, **rest: Any) ->
 
 def test_every_type_can_be_read() -> None:
     assert [type(made(kind)).__name__ for kind in TYPES] == list(TYPES)
+
+
+def test_the_document_names_every_type() -> None:
+    """docs/log-format.md says which types of objects are in a log."""
+    page = (ROOT / "docs/log-format.md").read_text()
+    assert [kind for kind in TYPES if f"`{kind}`" not in page] == []
 
 
 @pytest.mark.parametrize(

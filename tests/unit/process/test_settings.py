@@ -1,13 +1,17 @@
 """The second document of a configuration file: what may stand there, what is said of the rest."""
 
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from eventsched.domain.errors import InputError
 from eventsched.process import settings
-from eventsched.process.settings import DatabaseSettings, Settings
+from eventsched.process.settings import DatabaseSettings, Settings, SettingsPart
 from eventsched.scheduling.config.document import first_text
+from tests.databases import ROOT
 
 FIRST = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 HEAD = f"{FIRST}---\napiVersion: eventsched.io/v1alpha1\nkind: EventschedConfiguration\n"
@@ -150,3 +154,35 @@ def test_a_url_in_a_file(tmp_path: Path) -> None:
     assert settings.database_url(given, "f.yaml") == "postgresql://u@h/d"
     assert settings.database_url(DatabaseSettings(url="u"), "f.yaml") == "u"
     assert settings.database_url(DatabaseSettings(), "f.yaml") is None
+
+
+def fields(part: type[SettingsPart], prefix: str = "") -> Iterator[str]:
+    """The paths of all fields."""
+    for field in msgspec.structs.fields(part):
+        path = f"{prefix}{field.encode_name}"
+        if isinstance(field.type, type) and issubclass(field.type, SettingsPart):
+            yield from fields(field.type, f"{path}.")
+        else:
+            yield path
+
+
+def documented(page: str, prefix: str = "") -> Iterator[str]:
+    """The paths in the first column of a page's tables; ``.url`` after ``database.dataDir`` is
+    ``database.url``."""
+    text = (ROOT / "docs" / page).read_text()
+    for column in re.findall(r"^\| ((?:`[\w.]+`(?:, )?)+) \|", text, re.MULTILINE):
+        group = ""
+        for name in re.findall(r"`([\w.]+)`", column):
+            path = f"{group}{name}" if name.startswith(".") else f"{prefix}{name}"
+            group = path.rpartition(".")[0]
+            yield path
+
+
+def test_every_setting_is_documented() -> None:
+    """A row in docs/run.md, or in the page that it refers to."""
+    found = {
+        *documented("run.md"),
+        *documented("serving.md", "serving."),
+        *documented("extender-server.md"),
+    }
+    assert [path for path in fields(Settings) if path not in found] == []
