@@ -23,9 +23,9 @@ from eventsched.domain.records.extender_questions import (
 )
 from eventsched.domain.records.extender_replies import ExtenderInquired, ExtenderReplied
 from eventsched.domain.records.verdicts import Code
-from eventsched.scheduling.cycle.equivalence import NO_NODE, PASSES, ClassCache
+from eventsched.scheduling.cycle.cycle_keys import KEY_EXCLUDED, KEY_NO_NODE, KEY_PASSES, CycleKey
+from eventsched.scheduling.cycle.equivalence import ClassCache
 from eventsched.scheduling.cycle.judgement import Judgement, judge
-from eventsched.scheduling.cycle.pod_specific_verdicts import EXCLUDED
 from eventsched.scheduling.cycle.work_budget import excess
 from eventsched.scheduling.framework import PluginError
 from eventsched.scheduling.framework.profile import Profile
@@ -138,17 +138,17 @@ def _filtered(found: Judgement, rows: Rows) -> dict[str, Any]:
     }
 
 
-def _by_key(found: Judgement, rows: Rows) -> list[tuple[int, Rows]]:
+def _by_key(found: Judgement, rows: Rows) -> list[tuple[CycleKey, Rows]]:
     """The refused rows by their refusal."""
     keys = found.keys[rows]
-    if np.count_nonzero(keys == PASSES) == len(keys):
+    if np.count_nonzero(keys == KEY_PASSES) == len(keys):
         return []  # sorting them is what takes time
-    return [(key, rows[keys == key]) for key in np.unique(keys).tolist() if key != PASSES]
+    return [(key, rows[keys == key]) for key in np.unique(keys).tolist() if key != KEY_PASSES]
 
 
-def _refusal(found: Judgement, key: int) -> tuple[str, str]:
+def _refusal(found: Judgement, key: CycleKey) -> tuple[str, str]:
     """Raises PluginError where a plugin says that it is an error."""
-    if key == NO_NODE:
+    if key == KEY_NO_NODE:
         return "failed", GONE
     if found.refusal is not None:
         code, reasons = found.refusal[1].code, found.refusal[1].reasons
@@ -178,7 +178,7 @@ def _preempted(found: Judgement, asked: ExtenderInquired) -> dict[str, Victims]:
     """The candidates on which the pod would pass all filters without the victims. Raises
     PluginError."""
     rows = rows_of(asked.nodes)
-    rows = rows[~np.isin(found.keys[rows], (NO_NODE, EXCLUDED))]
+    rows = rows[~np.isin(found.keys[rows], (KEY_NO_NODE, KEY_EXCLUDED))]
     if not len(rows) or found.trials is None:
         return {}
     table, steps = found.trials.table, []
@@ -191,5 +191,5 @@ def _preempted(found: Judgement, asked: ExtenderInquired) -> dict[str, Victims]:
     return {
         name: asked.candidates[name]
         for name, key in zip(names, keys.tolist(), strict=True)
-        if key == PASSES
+        if key == KEY_PASSES
     }

@@ -8,7 +8,7 @@ import numpy as np
 from eventsched.domain import records
 from eventsched.domain.objects import Node, Pod
 from eventsched.domain.records import PodDecided
-from eventsched.scheduling.cycle.equivalence import PASSES
+from eventsched.scheduling.cycle.cycle_keys import KEY_PASSES, CycleKey
 from eventsched.scheduling.cycle.judgement import Judgement, fit_error
 from eventsched.scheduling.cycle.pod_specific_verdicts import weighted
 from eventsched.scheduling.engine import Engine
@@ -36,9 +36,9 @@ def verdicts(
     rows = engine.state.nodes.rows
     if judged.refusal is not None:
         return {node.name: ", ".join(judged.refusal[1].reasons) for node in nodes}
-    keys = {node.name: int(judged.keys[rows[node.name]]) for node in nodes}
+    keys = {node.name: CycleKey(int(judged.keys[rows[node.name]])) for node in nodes}
     return {
-        name: "" if key == PASSES else ", ".join(judged.verdict(key).reasons)
+        name: "" if key == KEY_PASSES else ", ".join(judged.verdict(key).reasons)
         for name, key in keys.items()
     }
 
@@ -52,7 +52,7 @@ def scores(
     judged = _judged(engine, pod, nodes, present)
     if judged.problem is not None:
         raise judged.problem
-    rows = np.flatnonzero(judged.keys == PASSES)
+    rows = np.flatnonzero(judged.keys == KEY_PASSES)
     totals = np.zeros(len(rows), dtype=np.int64)
     for each in judged.scores:
         totals += weighted(each, rows)

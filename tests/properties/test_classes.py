@@ -21,7 +21,8 @@ from eventsched.plugins import IN_TREE
 from eventsched.runtime.assembly import assembled
 from eventsched.scheduling.config import configuration
 from eventsched.scheduling.cycle import judgement_recording
-from eventsched.scheduling.cycle.equivalence import NO_NODE, NOT_FEASIBLE, PASSES, ClassCache
+from eventsched.scheduling.cycle.cycle_keys import KEY_NO_NODE, KEY_PASSES, NOT_FEASIBLE
+from eventsched.scheduling.cycle.equivalence import ClassCache
 from eventsched.scheduling.cycle.judgement import Judgement, judge
 from eventsched.scheduling.engine import Engine
 from eventsched.scheduling.framework import (
@@ -431,5 +432,5 @@ def test_dead_rows_are_never_feasible() -> None:
     decisions.make(simple())
     engine.observe(records.NodeDeleted(name="n0"), 0)
     judged = decisions.judge(simple(), decisions.kept)
-    assert judged.keys.tolist() == [NO_NODE, PASSES]
+    assert judged.keys.tolist() == [KEY_NO_NODE, KEY_PASSES]
     assert judged.totals[0] == NOT_FEASIBLE

@@ -20,7 +20,7 @@ from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.eventlog.port import whole
 from eventsched.plugins.default_preemption import DefaultPreemption
 from eventsched.scheduling.config.pluginargs import DefaultPreemptionArgs
-from eventsched.scheduling.cycle.equivalence import PASSES
+from eventsched.scheduling.cycle.cycle_keys import KEY_PASSES, CycleKey
 from eventsched.scheduling.cycle.judgement import Judgement
 from eventsched.scheduling.preemption.preemption_recording import window_of
 from tests.builders import GIB, SECOND, engine_with, make_node, make_pod
@@ -60,8 +60,8 @@ class Naive:
         crowd = [p for p in nominated if p.priority >= self.pod.priority and p.uid != self.pod.uid]
         for here in (crowd, ()) if crowd else ((),):
             judged = self.told(node, away, here)
-            key = int(judged.keys[list(self.nodes.rows).index(node)])
-            if key != PASSES:
+            key = CycleKey(int(judged.keys[list(self.nodes.rows).index(node)]))
+            if key != KEY_PASSES:
                 return judged.verdict(key)
         return None
 

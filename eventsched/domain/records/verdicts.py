@@ -8,7 +8,7 @@ class's previous decision; its digest is always that of the whole.
 
 from enum import StrEnum
 from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple, NewType
 
 import msgspec
 import numpy as np
@@ -16,15 +16,20 @@ from numpy.typing import NDArray
 
 from eventsched.domain.objects import Frozen
 
+VerdictCode = NewType("VerdictCode", int)
+"""A verdict's number in the stream's dictionary, or one of the four below, as the log holds it: 16
+bits without sign. A cycle has numbers of its own (scheduling/cycle/cycle_keys.py)."""
 Codes = NDArray[np.uint16]
+"""The VerdictCode of each row."""
 Vector = NDArray[Any]
 
-PASSES = 0
-EXCLUDED = 65_533
+STORED_PASSES: Final = VerdictCode(0)
+"""No filter refused the node."""
+STORED_EXCLUDED: Final = VerdictCode(65_533)
 """PreFilter narrowed the nodes and this one was not among them."""
-NOT_EVALUATED = 65_534
+STORED_NOT_EVALUATED: Final = VerdictCode(65_534)
 """The search ended before this node."""
-NO_NODE = 65_535
+STORED_NO_NODE: Final = VerdictCode(65_535)
 """The row's node is gone."""
 
 

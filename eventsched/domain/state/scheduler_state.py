@@ -15,7 +15,7 @@ from eventsched.domain.objects.registry import TYPES, NodeResourceTopology
 from eventsched.domain.records import Outcome, Record
 from eventsched.domain.records.extender_questions import Consultation
 from eventsched.domain.records.stimuli import in_force, serves, work_budget
-from eventsched.domain.records.verdicts import ScoreColumn, Verdict
+from eventsched.domain.records.verdicts import ScoreColumn, Verdict, VerdictCode
 from eventsched.domain.state.digest import digest_of
 from eventsched.domain.state.pod_places import PodPlaces
 from eventsched.domain.state.pod_state import PodState
@@ -65,7 +65,7 @@ class SchedulerState(PodPlaces):
         self.reservations: dict[str, Reservation] = {}
         self.memory: dict[str, dict[str, Any]] = {}
         self.verdicts: list[Verdict | None] = [None]
-        self.verdict_numbers: dict[Verdict, int] = {}
+        self.verdict_numbers: dict[Verdict, VerdictCode] = {}
         self.scorings: list[tuple[ScoreColumn, ...]] = [()]
         self.scoring_numbers: dict[tuple[ScoreColumn, ...], int] = {}
         self._branches: dict[type[Record], Callable[[Any], None]] = {
@@ -264,7 +264,7 @@ class SchedulerState(PodPlaces):
 
     def define_verdict(self, verdict: Verdict) -> None:
         """Gives the verdict the next number of the dictionary."""
-        self.verdict_numbers[verdict] = len(self.verdicts)
+        self.verdict_numbers[verdict] = VerdictCode(len(self.verdicts))
         self.verdicts.append(verdict)
 
     def _scoring_defined(self, defined: records.ScoringDefined) -> None:

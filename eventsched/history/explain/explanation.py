@@ -15,10 +15,10 @@ from eventsched.domain import records
 from eventsched.domain.errors import InputError
 from eventsched.domain.records import AnyRecord, PodDecided, PodQueued
 from eventsched.domain.records.verdicts import (
-    EXCLUDED,
-    NO_NODE,
-    NOT_EVALUATED,
-    PASSES,
+    STORED_EXCLUDED,
+    STORED_NO_NODE,
+    STORED_NOT_EVALUATED,
+    STORED_PASSES,
     Detail,
     ScoreColumn,
     Verdict,
@@ -37,9 +37,9 @@ EXAMPLES = 3
 _SUGGESTED = 3
 _OWN_CAUSES = frozenset({"PodAdd", "AttemptFailed", "BackoffComplete", "Flush"})
 """Causes of moves that lie with the pod itself or with the clock."""
-_FIXED = {
-    EXCLUDED: ("Excluded", "PreFilter left the node out"),
-    NOT_EVALUATED: ("NotEvaluated", "the search ended before this node"),
+_FIXED: dict[int, tuple[str, str]] = {
+    STORED_EXCLUDED: ("Excluded", "PreFilter left the node out"),
+    STORED_NOT_EVALUATED: ("NotEvaluated", "the search ended before this node"),
 }
 
 
@@ -256,10 +256,14 @@ def _asked_for(attempts: list[ExplainedAttempt], attempt: int | None, pod: Logge
 
 
 def _refusals(decided: PodDecided, verdicts: Mapping[int, Verdict]) -> tuple[NodeRefusals, ...]:
-    if not decided.evaluated and decided.plugin and [n for n, _ in decided.counts] == [EXCLUDED]:
+    if (
+        not decided.evaluated
+        and decided.plugin
+        and [n for n, _ in decided.counts] == [STORED_EXCLUDED]
+    ):
         # PreFilter refused the pod, and so all nodes at once: its words are the attempt's.
         (_, nodes), said = decided.counts[0], (decided.message,)
-        return (NodeRefusals(decided.plugin, _FIXED[EXCLUDED][0], said, nodes),)
+        return (NodeRefusals(decided.plugin, _FIXED[STORED_EXCLUDED][0], said, nodes),)
     return tuple(_refusal(number, nodes, verdicts) for number, nodes in decided.counts)
 
 
@@ -311,7 +315,7 @@ def _answer(vectors: "_Vectors", verdicts: Mapping[int, Verdict], node: str) -> 
         raise InputError("--node", f"{node} {known}", remedy)
     row = vectors.present[node]
     number = int(vectors.codes[row])
-    if number != PASSES:
+    if number != STORED_PASSES:
         return NodeAnswer(node, _refusal(number, 1, verdicts), None, 0)
     score = vectors.score(row)
     return NodeAnswer(node, None, score, vectors.best - score.total)
@@ -331,7 +335,7 @@ class _Vectors:
         self.names = names
         self.codes = detail.codes
         self.present = {
-            names[row]: int(row) for row in np.flatnonzero(self.codes != NO_NODE)
+            names[row]: int(row) for row in np.flatnonzero(self.codes != STORED_NO_NODE)
         }  # a name that came back stands at its newest row
         pairs = zip(columns, decided.parameters, strict=True)
         self._columns = [msgspec.structs.replace(c, parameters=given) for c, given in pairs]
@@ -345,7 +349,7 @@ class _Vectors:
             self._raws.append(raw)
             self._normalized.append(values)
             self._totals += values * column.weight
-        self._feasible = self._totals[self.codes == PASSES]
+        self._feasible = self._totals[self.codes == STORED_PASSES]
 
     @property
     def best(self) -> int:

@@ -7,10 +7,10 @@ import numpy as np
 
 from eventsched.domain.records import Outcome, PodDecided, VerdictDefined
 from eventsched.domain.records.verdicts import (
-    EXCLUDED,
-    NO_NODE,
-    NOT_EVALUATED,
-    PASSES,
+    STORED_EXCLUDED,
+    STORED_NO_NODE,
+    STORED_NOT_EVALUATED,
+    STORED_PASSES,
     Detail,
     Verdict,
 )
@@ -20,11 +20,11 @@ from eventsched.scheduling.engine import Engine
 
 Difference = tuple[str, str, str]
 """What differs, what was expected, what came."""
-_CODES = {
-    PASSES: "passes",
-    EXCLUDED: "left out by PreFilter",
-    NOT_EVALUATED: "not looked at",
-    NO_NODE: "no node",
+_CODES: dict[int, str] = {
+    STORED_PASSES: "passes",
+    STORED_EXCLUDED: "left out by PreFilter",
+    STORED_NOT_EVALUATED: "not looked at",
+    STORED_NO_NODE: "no node",
 }
 
 

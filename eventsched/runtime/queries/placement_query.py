@@ -18,9 +18,9 @@ from eventsched.domain.errors import InputError
 from eventsched.domain.objects import Node, Pod
 from eventsched.domain.objects.registry import ClusterObject
 from eventsched.runtime.assembly import Assembly
-from eventsched.scheduling.cycle.equivalence import NO_NODE, PASSES
+from eventsched.scheduling.cycle.cycle_keys import KEY_NO_NODE, KEY_NOT_EVALUATED, KEY_PASSES
 from eventsched.scheduling.cycle.judgement import Judgement, fit_error
-from eventsched.scheduling.cycle.pod_specific_verdicts import NOT_EVALUATED, weighted
+from eventsched.scheduling.cycle.pod_specific_verdicts import weighted
 from eventsched.scheduling.engine import Engine
 from eventsched.scheduling.framework import PluginError, PostFilterResult
 from eventsched.scheduling.preemption.evaluator import Preemption
@@ -209,7 +209,7 @@ def _room(found: PostFilterResult) -> Room | None:
 
 
 def _ranked(judged: Judgement, names: list[str]) -> tuple[Ranked, ...]:
-    rows = np.flatnonzero(judged.keys == PASSES)
+    rows = np.flatnonzero(judged.keys == KEY_PASSES)
     totals = judged.totals[rows]
     parts = [(each.column.plugin, weighted(each, rows)) for each in judged.scores]
     found = []
@@ -224,11 +224,11 @@ def _ranked(judged: Judgement, names: list[str]) -> tuple[Ranked, ...]:
 def _refused(judged: Judgement, names: list[str]) -> tuple[Refused, ...]:
     if judged.refusal is not None:
         plugin, status = judged.refusal
-        alive = tuple(names[row] for row in np.flatnonzero(judged.keys != NO_NODE))
+        alive = tuple(names[row] for row in np.flatnonzero(judged.keys != KEY_NO_NODE))
         return (Refused(plugin, str(status.code), status.reasons, alive),)
     found = []
     for key in sorted(judged.counts):
-        if key in (PASSES, NO_NODE, NOT_EVALUATED):
+        if key in (KEY_PASSES, KEY_NO_NODE, KEY_NOT_EVALUATED):
             continue
         verdict = judged.verdict(key)
         nodes = tuple(names[row] for row in np.flatnonzero(judged.keys == key))

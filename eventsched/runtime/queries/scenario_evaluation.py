@@ -18,9 +18,14 @@ from eventsched.domain.objects import Pod
 from eventsched.domain.records.verdicts import Verdict
 from eventsched.runtime.assembly import assembled
 from eventsched.scheduling.config import configuration
-from eventsched.scheduling.cycle.equivalence import NO_NODE, PASSES
+from eventsched.scheduling.cycle.cycle_keys import (
+    KEY_EXCLUDED,
+    KEY_NO_NODE,
+    KEY_NOT_EVALUATED,
+    KEY_PASSES,
+)
 from eventsched.scheduling.cycle.judgement import Judgement, fit_error
-from eventsched.scheduling.cycle.pod_specific_verdicts import EXCLUDED, NOT_EVALUATED, weighted
+from eventsched.scheduling.cycle.pod_specific_verdicts import weighted
 from eventsched.scheduling.engine import Engine
 from eventsched.scheduling.framework import PluginError
 from eventsched.scheduling.preemption.evaluator import Preemption, is_leaving
@@ -129,7 +134,7 @@ def _judged(engine: Engine, pod: Pod, *, preempt: bool) -> dict[str, Any]:
             return {**answer, "feasible": []}
     else:
         answer |= _filtered(judged, names)
-    feasible = np.flatnonzero(judged.keys == PASSES)
+    feasible = np.flatnonzero(judged.keys == KEY_PASSES)
     answer["feasible"] = sorted(names[row] for row in feasible)
     if judged.problem is not None:
         problem = judged.problem
@@ -163,12 +168,12 @@ def _post_filtered(judged: Judgement) -> dict[str, Any]:
 def _filtered(judged: Judgement, names: list[str]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if judged.narrowed_by:
-        inside = np.flatnonzero((judged.keys != EXCLUDED) & (judged.keys != NO_NODE))
+        inside = np.flatnonzero((judged.keys != KEY_EXCLUDED) & (judged.keys != KEY_NO_NODE))
         if len(inside):
             found["prefilter_nodes"] = sorted(names[row] for row in inside)
     refused = {}
     for row, key in enumerate(judged.keys.tolist()):
-        if key not in (PASSES, NO_NODE, EXCLUDED, NOT_EVALUATED):
+        if key not in (KEY_PASSES, KEY_NO_NODE, KEY_EXCLUDED, KEY_NOT_EVALUATED):
             refused[names[row]] = _verdict(judged.verdict(key))
     if refused:
         found["filter"] = dict(sorted(refused.items()))

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from eventsched.domain.draw import draw
-from eventsched.scheduling.cycle.equivalence import NOT_FEASIBLE
+from eventsched.scheduling.cycle.cycle_keys import NOT_FEASIBLE
 from eventsched.scheduling.cycle.judgement import Judgement
 from eventsched.scheduling.framework import Cycle
 

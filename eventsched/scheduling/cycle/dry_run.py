@@ -14,7 +14,8 @@ from eventsched.domain.nodes.node_table import NodeTable
 from eventsched.domain.nodes.node_views import PodStep, TrialView, with_steps
 from eventsched.domain.objects import Pod
 from eventsched.domain.state.preemptions import Preemptions
-from eventsched.scheduling.cycle.equivalence import PASSES, EquivalenceClass, Keys
+from eventsched.scheduling.cycle.cycle_keys import CODES_A_FILTER, KEY_PASSES, Keys
+from eventsched.scheduling.cycle.equivalence import EquivalenceClass
 from eventsched.scheduling.framework import Cycle
 from eventsched.scheduling.framework.profile import Filter, Profile
 
@@ -74,7 +75,7 @@ class DryRun:
         return not self.late
 
     def keys(self, view: TrialView) -> Keys:
-        """int32[n]: each row's first refusal (as classes.py has it), PASSES where there is none.
+        """int32[n]: each row's first refusal as its key, KEY_PASSES where there is none.
         Raises PluginError."""
         if not self._refreshed:
             # After a refusal by PreFilter nobody has asked for the class's columns yet.
@@ -87,10 +88,10 @@ class DryRun:
                 continue
             if len(codes) == 1:
                 if codes[0]:
-                    keys[0] = min(int(keys[0]), int(codes[0]) + each.position * 65_536)
+                    keys[0] = min(int(keys[0]), int(codes[0]) + each.position * CODES_A_FILTER)
             elif np.count_nonzero(codes):
                 refused = codes > 0
-                found = (codes[refused] + each.position * 65_536).astype(np.int32)
+                found = (codes[refused] + each.position * CODES_A_FILTER).astype(np.int32)
                 keys[refused] = np.minimum(keys[refused], found)
         return keys
 
@@ -124,10 +125,10 @@ class DryRun:
             return self.keys(view)
         positions = np.fromiter(crowds, dtype=np.intp, count=len(crowds))
         among = self.keys(_joined(self.table, view, positions, list(crowds.values())))
-        if len(positions) == len(view) and PASSES not in among:
+        if len(positions) == len(view) and KEY_PASSES not in among:
             return among
         keys = self.keys(view)
-        keys[positions] = np.where(among != PASSES, among, keys[positions])
+        keys[positions] = np.where(among != KEY_PASSES, among, keys[positions])
         return keys
 
 

@@ -4,8 +4,7 @@ Pods of equal signature get equal verdicts and raw scores, so these are kept per
 rows that the node table's journals name are computed again. A cache: it can be dropped at any time,
 and a fresh one holds the same vectors (tests/properties hold it to that).
 
-A row's key is its first refusal, as filter position * 65536 + code: the smallest key among the
-filters is the one that upstream would have stopped at.
+A row's key (cycle_keys.py) is its first refusal: the smallest key among the filters.
 """
 
 from collections import OrderedDict
@@ -20,22 +19,22 @@ from eventsched.domain.nodes.node_table import NodeTable
 from eventsched.domain.nodes.node_views import NodeView
 from eventsched.domain.objects import Pod
 from eventsched.domain.records.verdicts import Normalization
+from eventsched.scheduling.cycle.cycle_keys import (
+    CODES_A_FILTER,
+    KEY_NO_NODE,
+    KEY_PASSES,
+    NOT_FEASIBLE,
+    CycleKey,
+    Keys,
+    Totals,
+)
 from eventsched.scheduling.cycle.prefilter import Narrowed, Refusal, ask_pre_filter, skips_score
 from eventsched.scheduling.cycle.score_cache import ScoreCache, longer
 from eventsched.scheduling.framework import Cycle, PluginError
 from eventsched.scheduling.framework.profile import Filter, Profile, Score
 
-PASSES = 2**31 - 1
-NO_NODE = -1
-NOT_FEASIBLE = -1
-"""In a column of totals."""
-
 _OVERHEAD = 16_384
 """Bytes of a class besides its arrays, roughly."""
-
-Keys = NDArray[np.int32]
-Totals = NDArray[np.int64]
-
 
 INCREMENTAL = (Normalization.IDENTITY, Normalization.DEFAULT, Normalization.REVERSED)
 
@@ -71,7 +70,7 @@ class EquivalenceClass:
         )
         self.keys: Keys = np.zeros(0, dtype=np.int32)
         self.totals: Totals = np.zeros(0, dtype=np.int64)
-        self.counts: dict[int, int] = {}
+        self.counts: dict[CycleKey, int] = {}
         self.unrecorded: list[Rows] | None = None
         """Rows that differ from what was last recorded; None where nothing was, or too much."""
         self.keys_changed = True
@@ -124,13 +123,13 @@ class EquivalenceClass:
     @property
     def feasible(self) -> int:
         """Nodes that all signed filters let pass."""
-        return self.counts.get(PASSES, 0)
+        return self.counts.get(KEY_PASSES, 0)
 
     @property
     def rows(self) -> Rows:
         """The rows of these nodes, ascending."""
         if self._feasible is None:
-            self._feasible = np.flatnonzero(self.keys == PASSES)
+            self._feasible = np.flatnonzero(self.keys == KEY_PASSES)
         return self._feasible
 
     def unchanging(self, rows: Rows) -> Keys:
@@ -179,9 +178,9 @@ class EquivalenceClass:
             # A node may have come and gone again: its row is then computed, but no key changes.
             self.unrecorded.append(np.arange(len(self.keys), size, dtype=np.intp))
             self.keys_changed = self.static_changed = True
-        self._static = longer(self._static, size, NO_NODE)
-        self.counts[NO_NODE] = self.counts.get(NO_NODE, 0) + size - len(self.keys)
-        self.keys = longer(self.keys, size, NO_NODE)
+        self._static = longer(self._static, size, KEY_NO_NODE)
+        self.counts[KEY_NO_NODE] = self.counts.get(KEY_NO_NODE, 0) + size - len(self.keys)
+        self.keys = longer(self.keys, size, KEY_NO_NODE)
         self.totals = longer(self.totals, size, NOT_FEASIBLE)
         for cache in self.caches:
             cache.grow(size)
@@ -194,7 +193,7 @@ class EquivalenceClass:
         view = NodeView(table, rows)
         if len(changed_nodes):
             nodes = view if changed_nodes is rows else NodeView(table, changed_nodes)
-            static = np.where(table.alive[changed_nodes], PASSES, NO_NODE).astype(np.int32)
+            static = np.where(table.alive[changed_nodes], KEY_PASSES, KEY_NO_NODE).astype(np.int32)
             _lower(static, self._static_filters, cycle, pod, nodes)
             self._static[changed_nodes] = static
         keys = self._static[rows]
@@ -226,10 +225,10 @@ class EquivalenceClass:
         keys = self._static[rows]
         lowered = _lower(keys, self._dynamic_filters, cycle, pod, view)
         # Where every node passes and still does, there is nothing to compare.
-        if lowered or len(self.counts) > 1 or PASSES not in self.counts:
+        if lowered or len(self.counts) > 1 or KEY_PASSES not in self.counts:
             if not self._refuse(rows, keys):
                 return False
-            feasible = keys == PASSES
+            feasible = keys == KEY_PASSES
             if np.count_nonzero(feasible) < len(rows):
                 rows = rows[feasible]
                 if not len(rows):
@@ -254,7 +253,7 @@ class EquivalenceClass:
         if not np.count_nonzero(differs):
             return True
         gone, keys = rows[differs], keys[differs]
-        if PASSES in keys:
+        if KEY_PASSES in keys:
             return False
         for cache in self.caches:
             scaled = cache.score.normalization is not Normalization.IDENTITY
@@ -278,8 +277,8 @@ class EquivalenceClass:
     ) -> NDArray[np.bool_]:  # fmt: skip
         """Raw scores of the rows that are feasible, 0 for the others; bool[n]: which differ. Rows
         with a score out of range are refused in ``keys``."""
-        feasible = keys == PASSES
-        stale = feasible & (before != PASSES)
+        feasible = keys == KEY_PASSES
+        stale = feasible & (before != KEY_PASSES)
         if len(changed_nodes):
             stale |= feasible & np.isin(rows, changed_nodes, assume_unique=True)
         views: dict[bool, tuple[NDArray[np.bool_], NodeView]] = {}
@@ -298,7 +297,7 @@ class EquivalenceClass:
             columns.append(values)
         differs = np.zeros(len(rows), dtype=bool)
         for cache, values in zip(self.caches, columns, strict=True):
-            values[keys != PASSES] = 0
+            values[keys != KEY_PASSES] = 0
             changed = cache.put(rows, values)
             if not cache.score.dynamic and np.count_nonzero(changed):
                 self.static_changed = True
@@ -313,14 +312,14 @@ class EquivalenceClass:
             totals = np.zeros(len(again), dtype=np.int64)
             for cache in self.caches:
                 totals += cache.weighted(again)
-            totals[self.keys[again] != PASSES] = NOT_FEASIBLE
+            totals[self.keys[again] != KEY_PASSES] = NOT_FEASIBLE
             self.totals[again] = totals
         if self.unrecorded is not None and len(changed):
             self.unrecorded.append(changed)
 
     def _count(self, keys: Keys, sign: int) -> None:
         if len(keys) == 1:
-            found = [(int(keys[0]), 1)]
+            found: list[tuple[CycleKey, int]] = [(keys[0].item(), 1)]
         else:
             values, numbers = np.unique(keys, return_counts=True)
             found = list(zip(values.tolist(), numbers.tolist(), strict=True))
@@ -384,7 +383,7 @@ def _lower(keys: Keys, filters: Iterable[Filter], cycle: Cycle, pod: Pod, nodes:
         codes = each(cycle, pod, nodes)
         if codes is not None and np.count_nonzero(codes):
             refused = codes > 0
-            found = (codes[refused] + each.position * 65_536).astype(np.int32)
+            found = (codes[refused] + each.position * CODES_A_FILTER).astype(np.int32)
             keys[refused] = np.minimum(keys[refused], found)
             lowered = True
     return lowered

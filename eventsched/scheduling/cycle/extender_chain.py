@@ -23,6 +23,7 @@ from eventsched.domain.records.extender_questions import (
     rows_of,
 )
 from eventsched.domain.records.verdicts import Code, ScoreColumn, Verdict
+from eventsched.scheduling.cycle.cycle_keys import CODES_A_FILTER
 from eventsched.scheduling.cycle.pod_specific_verdicts import PodSpecificVerdicts, Scored
 from eventsched.scheduling.framework.extender import EXTENDER, Extender, ExtenderError
 
@@ -125,7 +126,7 @@ class ExtenderChain:
             for reason in sorted(groups):
                 words.append((code, reason or SILENT))
                 codes[rows_of(groups[reason])] = len(words)
-        more.refuse(rows, codes[rows], (position + extender.index) * 65_536)
+        more.refuse(rows, codes[rows], (position + extender.index) * CODES_A_FILTER)
 
     def verdict(self, index: int, code: int) -> Verdict:
         """What the code of a refusal by an extender means."""

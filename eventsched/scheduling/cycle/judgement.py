@@ -15,21 +15,22 @@ from eventsched.domain.nodes.node_views import NodeView
 from eventsched.domain.objects import Pod
 from eventsched.domain.records.verdicts import Code, Verdict
 from eventsched.domain.state.preemptions import Preemptions
-from eventsched.scheduling.cycle.dry_run import DryRun
-from eventsched.scheduling.cycle.equivalence import (
-    NO_NODE,
+from eventsched.scheduling.cycle.cycle_keys import (
+    CODES_A_FILTER,
+    KEY_EXCLUDED,
+    KEY_NO_NODE,
+    KEY_NOT_EVALUATED,
+    KEY_PASSES,
     NOT_FEASIBLE,
-    PASSES,
-    ClassCache,
-    EquivalenceClass,
+    CycleKey,
     Keys,
     Totals,
 )
+from eventsched.scheduling.cycle.dry_run import DryRun
+from eventsched.scheduling.cycle.equivalence import ClassCache, EquivalenceClass
 from eventsched.scheduling.cycle.extender_chain import ExtenderChain, Question
 from eventsched.scheduling.cycle.nominated_pods import refused_for_nominated
 from eventsched.scheduling.cycle.pod_specific_verdicts import (
-    EXCLUDED,
-    NOT_EVALUATED,
     PodSpecificVerdicts,
     Scored,
     counted,
@@ -54,7 +55,7 @@ class Judgement:
     refusal: Refusal | None
     narrowed_by: tuple[str, ...]
     keys: Keys
-    counts: dict[int, int]
+    counts: dict[CycleKey, int]
     scores: list[Scored]
     totals: Totals
     trials: DryRun | None = None
@@ -73,31 +74,31 @@ class Judgement:
     @property
     def feasible(self) -> int:
         """Nodes that can take the pod."""
-        return self.counts.get(PASSES, 0)
+        return self.counts.get(KEY_PASSES, 0)
 
     @property
     def evaluated(self) -> int:
         """Nodes that Filter was asked about."""
         if self.refusal is not None:
             return 0
-        unasked = (NO_NODE, EXCLUDED, NOT_EVALUATED)
+        unasked = (KEY_NO_NODE, KEY_EXCLUDED, KEY_NOT_EVALUATED)
         return sum(n for key, n in self.counts.items() if key not in unasked)
 
-    def verdict(self, key: int) -> Verdict:
+    def verdict(self, key: CycleKey) -> Verdict:
         """The words of a key that stands for a refusal."""
-        if key == EXCLUDED:
+        if key == KEY_EXCLUDED:
             reason = f"node(s) didn't satisfy plugin(s) [{' '.join(self.narrowed_by)}]"
             return Verdict(plugin="", code=Code.UNRESOLVABLE, reasons=(reason,))
-        position, code = divmod(key, 65_536)
+        position, code = divmod(key, CODES_A_FILTER)
         if position >= SCORES:
             return self.profile.scores[position - SCORES].verdict
         if position >= len(self.profile.filters) and self.panel is not None:
             return self.panel.verdict(position - len(self.profile.filters), code)
         return self.profile.filters[position].verdict(self.cycle, self.pod, code)
 
-    def entry(self, key: int) -> Verdict:
+    def entry(self, key: CycleKey) -> Verdict:
         """The words of a key as they stand in the stream's dictionary."""
-        position, code = divmod(key, 65_536)
+        position, code = divmod(key, CODES_A_FILTER)
         if len(self.profile.filters) <= position < SCORES and self.panel is not None:
             return self.panel.entry(position - len(self.profile.filters), code)
         return self.verdict(key)
@@ -108,7 +109,7 @@ class Judgement:
         return [
             (self.verdict(key), number)
             for key, number in sorted(self.counts.items())
-            if key not in (PASSES, NO_NODE, NOT_EVALUATED)
+            if key not in (KEY_PASSES, KEY_NO_NODE, KEY_NOT_EVALUATED)
         ]
 
     def rejectors(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -117,7 +118,7 @@ class Judgement:
             name, status = self.refusal
             return (name,), ((name,) if status.code is Code.PENDING else ())
         refusals = [verdict for verdict, _ in self.refusals if verdict.plugin]
-        excluded = self.narrowed_by if EXCLUDED in self.counts else ()
+        excluded = self.narrowed_by if KEY_EXCLUDED in self.counts else ()
         return (
             tuple(sorted({verdict.plugin for verdict in refusals} | set(excluded))),
             tuple(sorted({v.plugin for v in refusals if v.code is Code.PENDING})),
@@ -183,7 +184,7 @@ def _extended(
 ) -> list[Scored]:
     """The extenders' scores, where there is a choice."""
     row = table.rows.get(nominated, -1)
-    decided = row >= 0 and more.keys[row] == PASSES
+    decided = row >= 0 and more.keys[row] == KEY_PASSES
     if panel.question is not None or decided or len(more.feasible) < 2:
         return []
     return panel.scores(more, table.size)
@@ -191,7 +192,7 @@ def _extended(
 
 def _refused(trials: DryRun, refusal: Refusal) -> Judgement:
     table = trials.table
-    keys = np.where(table.alive[: table.size], EXCLUDED, NO_NODE).astype(np.int32)
+    keys = np.where(table.alive[: table.size], KEY_EXCLUDED, KEY_NO_NODE).astype(np.int32)
     totals = np.full(table.size, NOT_FEASIBLE, dtype=np.int64)
     return Judgement(
         trials.profile, trials.pod, trials.cycle, None, False, refusal, (), keys, counted(keys), [],

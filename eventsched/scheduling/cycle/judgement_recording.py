@@ -13,20 +13,29 @@ from numpy.typing import NDArray
 from eventsched.domain.journal import Rows
 from eventsched.domain.records import ScoringDefined, VerdictDefined
 from eventsched.domain.records.verdicts import (
-    EXCLUDED,
-    NO_NODE,
-    NOT_EVALUATED,
-    PASSES,
+    STORED_EXCLUDED,
+    STORED_NO_NODE,
+    STORED_NOT_EVALUATED,
+    STORED_PASSES,
     Codes,
     DeltaPart,
     Detail,
     ScoreColumn,
     Verdict,
+    VerdictCode,
     column_digest,
     detail_digest,
 )
 from eventsched.domain.state.scheduler_state import SchedulerState
-from eventsched.scheduling.cycle import equivalence, pod_specific_verdicts
+from eventsched.scheduling.cycle.cycle_keys import (
+    CODES_A_FILTER,
+    KEY_EXCLUDED,
+    KEY_NO_NODE,
+    KEY_NOT_EVALUATED,
+    KEY_PASSES,
+    CycleKey,
+    Keys,
+)
 from eventsched.scheduling.cycle.equivalence import EquivalenceClass
 from eventsched.scheduling.cycle.judgement import Judgement
 from eventsched.scheduling.cycle.pod_specific_verdicts import Scored
@@ -47,15 +56,15 @@ ONE_OF_MANY = "a reason without an entry of its own: there are too many, or it i
 """What the other verdicts of a plugin share. What a pod is told names its own reasons still."""
 
 _TOO_MANY = (
-    f"gave one reason too many: a stream has room for {EXCLUDED - 1} different ones; leave names "
-    "and measured values out of them"
+    f"gave one reason too many: a stream has room for {STORED_EXCLUDED - 1} different ones; leave "
+    "names and measured values out of them"
 )
 
-_FIXED = {
-    equivalence.PASSES: PASSES,
-    equivalence.NO_NODE: NO_NODE,
-    pod_specific_verdicts.EXCLUDED: EXCLUDED,
-    pod_specific_verdicts.NOT_EVALUATED: NOT_EVALUATED,
+_FIXED: dict[CycleKey, VerdictCode] = {
+    KEY_PASSES: STORED_PASSES,
+    KEY_NO_NODE: STORED_NO_NODE,
+    KEY_EXCLUDED: STORED_EXCLUDED,
+    KEY_NOT_EVALUATED: STORED_NOT_EVALUATED,
 }
 
 
@@ -65,7 +74,7 @@ class RecordedJudgement(NamedTuple):
     definitions: list[VerdictDefined | ScoringDefined]
     scoring: int
     parameters: tuple[tuple[int, ...], ...]
-    counts: tuple[tuple[int, int], ...]
+    counts: tuple[tuple[VerdictCode, int], ...]
     digest: str
     detail: Detail
 
@@ -78,7 +87,7 @@ class ClassRecord:
     def __init__(self) -> None:
         self.codes: Codes = np.zeros(0, dtype=np.uint16)
         self.digest = b""
-        self.numbers: dict[int, int] = dict(_FIXED)
+        self.numbers: dict[CycleKey, VerdictCode] = dict(_FIXED)
         self.base: int | None = None
         self.chain = 0
         self.scored = False
@@ -259,30 +268,30 @@ def _scoring(
 
 
 def _define(
-    state: SchedulerState, judged: Judgement, numbers: dict[int, int]
+    state: SchedulerState, judged: Judgement, numbers: dict[CycleKey, VerdictCode]
 ) -> list[VerdictDefined | ScoringDefined]:
     """Fills in the stream's number for each key; new words are sorted by filter and text, so that
     their numbers do not depend on how a plugin happens to number its codes."""
     known = state.verdict_numbers
-    unknown: list[tuple[int, Verdict, int]] = []
+    unknown: list[tuple[int, Verdict, CycleKey]] = []
     for key in judged.counts:
         if key not in numbers:
             verdict = judged.entry(key)
             number = known.get(verdict)
             if number is None:
-                unknown.append((key // 65_536, verdict, key))
+                unknown.append((key // CODES_A_FILTER, verdict, key))
             else:
                 numbers[key] = number
     definitions: list[VerdictDefined | ScoringDefined] = []
-    fresh: dict[Verdict, int] = {}
+    fresh: dict[Verdict, VerdictCode] = {}
     unknown.sort(key=lambda each: (each[0], each[1].reasons, each[1].code))
-    found: dict[int, int] = {}
+    found: dict[CycleKey, VerdictCode] = {}
     for _, verdict, key in unknown:
         entries = len(state.verdicts) + len(fresh)
         entry = verdict if verdict in fresh else _entry(verdict, entries)
         if entry not in known and entry not in fresh:
-            fresh[entry] = entries
-            if fresh[entry] >= EXCLUDED:
+            fresh[entry] = VerdictCode(entries)
+            if fresh[entry] >= STORED_EXCLUDED:
                 raise PluginError(verdict.plugin, "filter", _TOO_MANY)
             definitions.append(VerdictDefined(number=fresh[entry], verdict=entry))
         found[key] = known[entry] if entry in known else fresh[entry]
@@ -300,27 +309,31 @@ def _entry(verdict: Verdict, entries: int) -> Verdict:
     return Verdict(plugin=verdict.plugin, code=verdict.code, reasons=(ONE_OF_MANY,))
 
 
-def _counts(judged: Judgement, numbers: dict[int, int]) -> tuple[tuple[int, int], ...]:
+def _counts(
+    judged: Judgement, numbers: dict[CycleKey, VerdictCode]
+) -> tuple[tuple[VerdictCode, int], ...]:
     """(number, nodes) of the refused nodes, ascending."""
-    counts: dict[int, int] = {}
+    counts: dict[VerdictCode, int] = {}
     for key, nodes in judged.counts.items():
         number = numbers[key]
-        if number not in (PASSES, NO_NODE):
+        if number not in (STORED_PASSES, STORED_NO_NODE):
             counts[number] = counts.get(number, 0) + nodes
     return tuple(sorted(counts.items()))
 
 
-def _encode(keys: equivalence.Keys, numbers: dict[int, int], kinds: Collection[int] = ()) -> Codes:
+def _encode(
+    keys: Keys, numbers: dict[CycleKey, VerdictCode], kinds: Collection[CycleKey] = ()
+) -> Codes:
     """uint16[n]: the stream's numbers for keys; ``kinds`` are the keys that occur, if known."""
     if len(keys) == 1:
-        return np.array([numbers[int(keys[0])]], dtype=np.uint16)
+        return np.array([numbers[keys[0].item()]], dtype=np.uint16)
     codes = np.zeros(len(keys), dtype=np.uint16)
     if 0 < len(kinds) <= FEW:
         for kind in kinds:
-            if kind != equivalence.PASSES:
+            if kind != KEY_PASSES:
                 np.putmask(codes, keys == kind, numbers[kind])
         return codes
-    refused = np.flatnonzero(keys != equivalence.PASSES)
+    refused = np.flatnonzero(keys != KEY_PASSES)
     distinct, where = np.unique(keys[refused], return_inverse=True)
-    codes[refused] = np.array([numbers[int(key)] for key in distinct], dtype=np.uint16)[where]
+    codes[refused] = np.array([numbers[key] for key in distinct.tolist()], dtype=np.uint16)[where]
     return codes

@@ -8,8 +8,8 @@ import numpy as np
 
 from eventsched.domain.journal import Rows
 from eventsched.domain.nodes.node_views import PodStep, TrialView
+from eventsched.scheduling.cycle.cycle_keys import KEY_PASSES, Keys
 from eventsched.scheduling.cycle.dry_run import Crowd, DryRun
-from eventsched.scheduling.cycle.equivalence import PASSES, Keys
 
 Refused = tuple[Rows, Keys]
 """Rows, ascending, and the key of the filter that refuses each of them."""
@@ -22,7 +22,7 @@ class Crowded:
 
     def __init__(self) -> None:
         self._keys: Keys = np.zeros(0, dtype=np.int32)
-        """int32[size]: the key of the filter that refuses, PASSES where none does."""
+        """int32[size]: the key of the filter that refuses, KEY_PASSES where none does."""
         self._cursors = (-1, -1, -1)
         self._refused = _NOTHING
 
@@ -55,15 +55,15 @@ class Crowded:
     def _take(self, found: Refused, touched: set[int], size: int, *, everything: bool) -> None:
         """Takes in what was found on the rows touched, on all others nothing if ``everything``."""
         if everything:
-            self._keys = np.full(size, PASSES, dtype=np.int32)
+            self._keys = np.full(size, KEY_PASSES, dtype=np.int32)
         elif size > len(self._keys):
             more = size - len(self._keys)
-            self._keys = np.pad(self._keys, (0, more), constant_values=PASSES)
-        known = [row for row in touched if self._keys[row] != PASSES]
-        self._keys[known] = PASSES
+            self._keys = np.pad(self._keys, (0, more), constant_values=KEY_PASSES)
+        known = [row for row in touched if self._keys[row] != KEY_PASSES]
+        self._keys[known] = KEY_PASSES
         self._keys[found[0]] = found[1]
         if known or len(found[0]) or everything:
-            rows = np.flatnonzero(self._keys != PASSES)
+            rows = np.flatnonzero(self._keys != KEY_PASSES)
             self._refused = rows, self._keys[rows]
 
 
@@ -74,9 +74,9 @@ def refusals(trials: DryRun, crowds: dict[int, Crowd]) -> Refused:
     steps = [PodStep(place, pod, 1) for place, crowd in enumerate(crowds.values()) for pod in crowd]
     rows = np.fromiter(crowds, dtype=np.intp, count=len(crowds))
     keys = trials.keys(TrialView(trials.table, rows, steps))
-    if PASSES not in keys:
+    if KEY_PASSES not in keys:
         return rows, keys
-    refused = keys != PASSES
+    refused = keys != KEY_PASSES
     return rows[refused], keys[refused]
 
 

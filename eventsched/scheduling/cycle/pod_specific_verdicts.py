@@ -14,22 +14,22 @@ from eventsched.domain.nodes.node_table import NodeTable
 from eventsched.domain.nodes.node_views import NodeView
 from eventsched.domain.objects import Pod
 from eventsched.domain.records.verdicts import Normalization, ScoreColumn, normalized, parameters_of
-from eventsched.scheduling.cycle.equivalence import (
-    NO_NODE,
+from eventsched.scheduling.cycle.cycle_keys import (
+    CODES_A_FILTER,
+    KEY_EXCLUDED,
+    KEY_NO_NODE,
+    KEY_NOT_EVALUATED,
+    KEY_PASSES,
     NOT_FEASIBLE,
-    PASSES,
-    EquivalenceClass,
+    CycleKey,
     Keys,
     Totals,
 )
+from eventsched.scheduling.cycle.equivalence import EquivalenceClass
 from eventsched.scheduling.cycle.prefilter import Narrowed, skips_score
 from eventsched.scheduling.framework import Cycle, IntColumn, PluginError
 from eventsched.scheduling.framework.profile import Filter, Profile, Score
 
-EXCLUDED = PASSES - 1
-"""Key of a node that PreFilter left out."""
-NOT_EVALUATED = PASSES - 2
-"""Key of a node that the search did not come to."""
 FEWEST = 100
 """A search does not stop before so many feasible nodes (upstream: minFeasibleNodesToFind)."""
 
@@ -62,7 +62,7 @@ class PodSpecificVerdicts:
         self._table, self._profile, self._pod, self._cycle = table, profile, pod, cycle
         self._columns = columns
         self.keys: Keys = columns.keys
-        self.counts: dict[int, int] = columns.counts
+        self.counts: dict[CycleKey, int] = columns.counts
         self.late_scores: list[Score] = []
         self._raw: dict[str, Int64s] = {}
         self._own: dict[str, Int64s] = {}
@@ -79,7 +79,7 @@ class PodSpecificVerdicts:
         if not self.refused_more:
             return self._columns.rows
         if self._rows is None:
-            self._rows = np.flatnonzero(self.keys == PASSES)
+            self._rows = np.flatnonzero(self.keys == KEY_PASSES)
         return self._rows
 
     # --- verdicts -------------------------------------------------------------------------
@@ -92,17 +92,17 @@ class PodSpecificVerdicts:
         inside = np.zeros(self._table.size, dtype=bool)
         inside[[self._table.rows[name] for name in names if name in self._table.rows]] = True
         keys = self._own_keys()
-        keys[~inside & (keys != NO_NODE)] = EXCLUDED
+        keys[~inside & (keys != KEY_NO_NODE)] = KEY_EXCLUDED
         self.counts = counted(keys)
 
     def filter(self, filters: list[Filter]) -> None:
         """Asks filters about the rows that no earlier one refused: upstream stops there too.
         Raises PluginError."""
         for each in filters:
-            first = each.position * 65_536
-            asked = self.keys >= first + 65_536
-            if EXCLUDED in self.counts:
-                asked &= self.keys != EXCLUDED
+            first = each.position * CODES_A_FILTER
+            asked = self.keys >= first + CODES_A_FILTER
+            if KEY_EXCLUDED in self.counts:
+                asked &= self.keys != KEY_EXCLUDED
             rows = None if asked.all() else np.flatnonzero(asked)
             if rows is not None and not len(rows):
                 continue
@@ -115,7 +115,7 @@ class PodSpecificVerdicts:
     def make_way(self, rows: Rows, found: Keys) -> None:
         """Refuses rows whose nominated pods need the room."""
         before = self.keys[rows]
-        other = (found != before) & (before != NO_NODE) & (before != EXCLUDED)
+        other = (found != before) & (before != KEY_NO_NODE) & (before != KEY_EXCLUDED)
         if np.count_nonzero(other):
             keys = self._own_keys()
             keys[rows[other]] = found[other]
@@ -134,19 +134,19 @@ class PodSpecificVerdicts:
         for a number that adapts to the cluster upstream (docs/conformance.md)."""
         if not 0 < percentage < 100:
             return
-        nodes = np.flatnonzero((self.keys != NO_NODE) & (self.keys != EXCLUDED))
+        nodes = np.flatnonzero((self.keys != KEY_NO_NODE) & (self.keys != KEY_EXCLUDED))
         if len(nodes) < FEWEST:
             return
         enough = max(FEWEST, len(nodes) * percentage // 100)
         order = np.roll(nodes, -(start % len(nodes)))
-        found = np.cumsum(self.keys[order] == PASSES)
+        found = np.cumsum(self.keys[order] == KEY_PASSES)
         if found[-1] <= enough:
             return
         keys = self._own_keys()
         # It ends where it meets one feasible node more than it needs.
         own = self._table.rows.get(nominated, -1)
         of_own = keys[own]
-        keys[order[int(np.searchsorted(found, enough + 1)) :]] = NOT_EVALUATED
+        keys[order[int(np.searchsorted(found, enough + 1)) :]] = KEY_NOT_EVALUATED
         if own >= 0:
             keys[own] = of_own
         self.counts = counted(keys)
@@ -171,20 +171,20 @@ class PodSpecificVerdicts:
             np.putmask(mine, refused, (codes + first).astype(np.int32))
         if rows is not None:
             keys[rows] = mine
-        if self.counts.keys() - {PASSES, NO_NODE}:
+        if self.counts.keys() - {KEY_PASSES, KEY_NO_NODE}:
             self.counts = counted(keys)
             return
-        self.counts[PASSES] = len(codes) - number
+        self.counts[KEY_PASSES] = len(codes) - number
         if number == len(codes):
-            del self.counts[PASSES]
-        self.counts |= {first + code: n for code, n in numbers.items()}
+            del self.counts[KEY_PASSES]
+        self.counts |= {CycleKey(first + code): n for code, n in numbers.items()}
 
     # --- scores ---------------------------------------------------------------------------
 
     def pre_score(self) -> PluginError | None:
         """Finds the scores that are to be asked for; what went wrong with it."""
         late = self._columns.late_scores
-        if PASSES not in self.counts:
+        if KEY_PASSES not in self.counts:
             return None
         if self._columns.score_problem is not None or not late:
             return self._columns.score_problem
@@ -223,10 +223,10 @@ class PodSpecificVerdicts:
 
     def _drop(self, rows: Rows, refused: Keys | None) -> None:
         """Takes out of feasible rows, and of their scores, those that have a key other than
-        PASSES."""
+        KEY_PASSES."""
         if refused is None:
             return
-        stays = refused == PASSES
+        stays = refused == KEY_PASSES
         keys = self._own_keys()
         keys[rows[~stays]] = refused[~stays]
         self.counts = counted(keys)
@@ -244,7 +244,7 @@ class PodSpecificVerdicts:
         for each in self.late_scores:
             found[each.name] = self._late(each, rows, totals)
         if self.refused_more:
-            np.putmask(totals, self.keys != PASSES, NOT_FEASIBLE)
+            np.putmask(totals, self.keys != KEY_PASSES, NOT_FEASIBLE)
         order = (each.name for each in self._profile.scores)
         return [found[name] for name in order if name in found], totals
 
@@ -253,7 +253,7 @@ class PodSpecificVerdicts:
         another largest score."""
         if not self.refused_more:
             return [Scored(cache.column, cache.raw) for cache in self._columns.caches]
-        feasible = self.keys == PASSES
+        feasible = self.keys == KEY_PASSES
         found = []
         for cache in self._columns.caches:
             if cache.column.parameters == (0,):
@@ -292,12 +292,12 @@ class PodSpecificVerdicts:
 def _refused_too(refused: Keys | None, outliers: NDArray[np.bool_], score: Score) -> Keys:
     """Keys with the refusals of one more score; the first in the order counts."""
     if refused is None:
-        refused = np.full(len(outliers), PASSES, dtype=np.int32)
+        refused = np.full(len(outliers), KEY_PASSES, dtype=np.int32)
     refused[outliers] = np.minimum(refused[outliers], score.refusal)
     return refused
 
 
-def recounted(counts: dict[int, int], before: Keys, after: Keys) -> dict[int, int]:
+def recounted(counts: dict[CycleKey, int], before: Keys, after: Keys) -> dict[CycleKey, int]:
     """Key → number of rows, after some rows have got another key."""
     found = dict(counts)
     for keys, sign in ((before, -1), (after, 1)):
@@ -306,9 +306,9 @@ def recounted(counts: dict[int, int], before: Keys, after: Keys) -> dict[int, in
     return {key: number for key, number in found.items() if number}
 
 
-def counted(keys: Keys) -> dict[int, int]:
+def counted(keys: Keys) -> dict[CycleKey, int]:
     """Key → number of rows."""
     if len(keys) and np.count_nonzero(keys == keys[0]) == len(keys):
-        return {int(keys[0]): len(keys)}  # sorting them is what takes time
+        return {keys[0].item(): len(keys)}  # sorting them is what takes time
     values, numbers = np.unique(keys, return_counts=True)
     return dict(zip(values.tolist(), numbers.tolist(), strict=True))

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from eventsched.domain.journal import Rows
 from eventsched.domain.objects.registry import PodDisruptionBudget
+from eventsched.scheduling.cycle.cycle_keys import KEY_PASSES
 from eventsched.scheduling.cycle.dry_run import DryRun
-from eventsched.scheduling.cycle.equivalence import PASSES
 from eventsched.scheduling.framework import PluginError
 from eventsched.scheduling.preemption.disruption_budgets import Budgets
 from eventsched.scheduling.preemption.victim_rules import BY_PRIORITY, VictimRule
@@ -114,7 +114,7 @@ class CandidateTable:
     def _found(self, rows: Rows, outcomes: NDArray[np.int64], wanted: int) -> tuple[Rows, int]:
         """The positions in ``rows`` of the candidates before the end of the search, as far as is
         known, and that end."""
-        found = np.flatnonzero(outcomes == PASSES)
+        found = np.flatnonzero(outcomes == KEY_PASSES)
         wanted = max(wanted, 1)
         if len(found) < wanted:
             return found, len(rows)

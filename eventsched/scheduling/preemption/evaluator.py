@@ -14,10 +14,15 @@ from eventsched.domain.draw import draw
 from eventsched.domain.journal import Rows
 from eventsched.domain.objects import Pod
 from eventsched.domain.records.verdicts import Code
+from eventsched.scheduling.cycle.cycle_keys import (
+    KEY_EXCLUDED,
+    KEY_NO_NODE,
+    KEY_NOT_EVALUATED,
+    KEY_PASSES,
+    CycleKey,
+)
 from eventsched.scheduling.cycle.dry_run import DryRun
-from eventsched.scheduling.cycle.equivalence import NO_NODE, PASSES
 from eventsched.scheduling.cycle.judgement import Judgement
-from eventsched.scheduling.cycle.pod_specific_verdicts import EXCLUDED, NOT_EVALUATED
 from eventsched.scheduling.framework import PostFilterResult, Status
 from eventsched.scheduling.framework.extender import ExtenderError
 from eventsched.scheduling.preemption.candidates import CandidateTable, Window, sheet_of
@@ -110,8 +115,8 @@ def helpful(judged: Judgement) -> Rows:
     (upstream: NodeToStatus.NodesForStatusCode)."""
     if judged.refusal is not None:
         is_helped = judged.refusal[1].code is Code.UNSCHEDULABLE
-        return np.flatnonzero((judged.keys != NO_NODE) & is_helped)
-    unasked = (PASSES, NO_NODE, EXCLUDED, NOT_EVALUATED)
+        return np.flatnonzero((judged.keys != KEY_NO_NODE) & is_helped)
+    unasked = (KEY_PASSES, KEY_NO_NODE, KEY_EXCLUDED, KEY_NOT_EVALUATED)
     keys = [
         key
         for key in judged.counts
@@ -143,10 +148,10 @@ def _ineligible(judged: Judgement, trials: DryRun, rule: VictimRule) -> str:
 def _is_unresolvable(judged: Judgement, row: int) -> bool:
     if judged.refusal is not None:
         return judged.refusal[1].code is Code.UNRESOLVABLE
-    key = int(judged.keys[row])
-    if key in (PASSES, NOT_EVALUATED):
+    key: CycleKey = judged.keys[row].item()
+    if key in (KEY_PASSES, KEY_NOT_EVALUATED):
         return False
-    return key in (NO_NODE, EXCLUDED) or judged.verdict(key).code is Code.UNRESOLVABLE
+    return key in (KEY_NO_NODE, KEY_EXCLUDED) or judged.verdict(key).code is Code.UNRESOLVABLE
 
 
 def _without_candidate(
@@ -166,7 +171,7 @@ def _without_candidate(
         )
     ours = {NOBODY_LESS: (NO_VICTIMS,), OVER_QUOTA: (QUOTA,)}
     for outcome, number in counted.items():
-        for reason in ours.get(outcome) or judged.verdict(outcome).reasons:
+        for reason in ours.get(outcome) or judged.verdict(CycleKey(outcome)).reasons:
             reasons[reason] = reasons.get(reason, 0) + number
     said = ", ".join(sorted(f"{number} {reason}" for reason, number in reasons.items()))
     return PostFilterResult(Status.unschedulable(f"0/{nodes} nodes are available: {said}."), "")

@@ -14,8 +14,8 @@ from eventsched.domain.records.extender_questions import (
     ExtenderAsked,
     Victims,
 )
+from eventsched.scheduling.cycle.cycle_keys import KEY_PASSES
 from eventsched.scheduling.cycle.dry_run import DryRun
-from eventsched.scheduling.cycle.equivalence import PASSES
 from eventsched.scheduling.cycle.extender_chain import ExtenderChain
 from eventsched.scheduling.framework.extender import Extender, ExtenderError
 from eventsched.scheduling.preemption.candidates import CandidateTable
@@ -66,7 +66,7 @@ def _taken_in(
         before = asked.candidates.get(name, Victims(uids=()))
         pods = _pods(extender, trials, row, wanted, before)
         if pods is not None:
-            trial = Candidate(PASSES, tuple(sorted(pods, key=importance)), wanted.violations)
+            trial = Candidate(KEY_PASSES, tuple(sorted(pods, key=importance)), wanted.violations)
             changed.trials[row] = trial
             changed.criteria[row] = (
                 trial.violations, trial.highest, trial.total, len(trial.victims), trial.start

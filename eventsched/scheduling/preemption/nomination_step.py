@@ -9,7 +9,7 @@ from eventsched.domain.records import NominationCleared
 from eventsched.domain.records.verdicts import Code
 from eventsched.domain.state.scheduler_state import PodState, SchedulerState
 from eventsched.scheduling.binding.binding_cycle import Binding
-from eventsched.scheduling.cycle.equivalence import PASSES
+from eventsched.scheduling.cycle.cycle_keys import KEY_PASSES
 from eventsched.scheduling.cycle.judgement import Judgement
 from eventsched.scheduling.framework import PostFilterResult, Status
 from eventsched.scheduling.preemption import preemption_recording as recording_preemption
@@ -83,7 +83,7 @@ def nominated_row(judged: Judgement) -> int:
     if trials is None or not trials.nominated:
         return -1
     row = trials.table.rows.get(trials.nominated, -1)
-    return row if row >= 0 and judged.keys[row] == PASSES else -1
+    return row if row >= 0 and judged.keys[row] == KEY_PASSES else -1
 
 
 def is_awaited(state: SchedulerState, pod: Pod, node: str) -> bool:

@@ -17,8 +17,8 @@ from eventsched.domain.journal import Rows
 from eventsched.domain.nodes.node_table import REQUESTED
 from eventsched.domain.nodes.node_views import PodStep, TrialView, loads_of
 from eventsched.domain.objects import Pod
+from eventsched.scheduling.cycle.cycle_keys import KEY_PASSES
 from eventsched.scheduling.cycle.dry_run import Crowd, DryRun
-from eventsched.scheduling.cycle.equivalence import PASSES
 from eventsched.scheduling.preemption.disruption_budgets import Budgets
 from eventsched.scheduling.preemption.victim_rules import BY_PRIORITY, QuotaCheck, VictimRule
 
@@ -34,9 +34,9 @@ util.GetPodStartTime)."""
 
 
 class Candidate(NamedTuple):
-    """What a node's trial gave: ``outcome`` PASSES and the ``victims``, the most important first,
-    with how many of them break a budget; or NOBODY_LESS, NO_VICTIM, OVER_QUOTA, or the key of the
-    filter that refuses the pod even so (as classes.py has it)."""
+    """What a node's trial gave: ``outcome`` KEY_PASSES and the ``victims``, the most important
+    first, with how many of them break a budget; or NOBODY_LESS, NO_VICTIM, OVER_QUOTA, or the
+    CycleKey of the filter that refuses the pod even so."""
 
     outcome: int
     victims: tuple[Pod, ...] = ()
@@ -94,13 +94,13 @@ def try_rows(
 
 
 def _trial(outcome: int, stays: list[bool], order: list[Pod], breaking: int) -> Candidate:
-    if outcome != PASSES:
+    if outcome != KEY_PASSES:
         return Candidate(outcome)
     victims = [pod for pod, stayed in zip(order, stays, strict=True) if not stayed]
     if not victims:
         return Candidate(NO_VICTIM)
     victims.sort(key=importance)
-    return Candidate(PASSES, tuple(victims), stays[:breaking].count(False))
+    return Candidate(KEY_PASSES, tuple(victims), stays[:breaking].count(False))
 
 
 class _Reprieve:
@@ -116,7 +116,7 @@ class _Reprieve:
         self._crowds = trials.crowds(rows)
 
     def run(self) -> Rows:
-        """The outcome of each row without any of its pods: PASSES or a key. Where it passes,
+        """The outcome of each row without any of its pods: KEY_PASSES or a key. Where it passes,
         ``stays`` is complete."""
         if not len(self._rows):
             return np.zeros(0, dtype=np.intp)
@@ -129,17 +129,17 @@ class _Reprieve:
         books[:, REQUESTED:] -= np.add.reduceat(loads, begins, axis=0)
         everything = np.arange(len(self._rows), dtype=np.intp)
         outcome = self._keys(everything, books, 0)
-        passing = np.flatnonzero(outcome == PASSES)
+        passing = np.flatnonzero(outcome == KEY_PASSES)
         for index in passing.tolist():
             if (check := self._checks[index]) is not None and not check.fits:
                 outcome[index] = OVER_QUOTA
-        passing = passing[outcome[passing] == PASSES]
+        passing = passing[outcome[passing] == KEY_PASSES]
         number = np.array(lengths, dtype=np.intp)
         round_ = 0
         while len(passing := passing[number[passing] > round_]):
             back = books[passing]
             back[:, REQUESTED:] += loads[begins[passing] + round_]
-            fits = self._keys(passing, back, round_ + 1) == PASSES
+            fits = self._keys(passing, back, round_ + 1) == KEY_PASSES
             self._ask_checks(passing, fits, round_)
             books[passing[fits]] = back[fits]
             for index, stays in zip(passing.tolist(), fits.tolist(), strict=True):
