@@ -1,0 +1,33 @@
+"""CONTRIBUTING.md names files, make targets and circles that there are."""
+
+import re
+import tomllib
+
+from tests.databases import ROOT
+
+TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+CODE = re.findall(r"`([^`\n]+)`", TEXT)
+PATH = re.compile(r"[\w.-]+(?:/[\w.*-]+)+|\w+\.(?:py|md|toml)")
+ADDED = re.compile(r"NAME|NNNN|nodes\.yaml|pods\.yaml|__init__")
+
+
+def test_paths_are_there() -> None:
+    """NAME and NNNN stand for what a contributor adds."""
+    found = [each for each in CODE if PATH.fullmatch(each) and not ADDED.search(each)]
+    assert len(found) > 50
+    assert [each for each in found if not any(ROOT.glob(each))] == []
+
+
+def test_make_targets_are_there() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    wanted = {found[1] for each in CODE if (found := re.match(r"make ([a-z-]+)", each))}
+    assert {"unit", "check"} <= wanted
+    assert [name for name in wanted if not re.search(rf"^{name}:", makefile, re.MULTILINE)] == []
+
+
+def test_circles_are_the_markers() -> None:
+    options = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]
+    known = {line.partition(":")[0] for line in options["markers"]}
+    section = TEXT.partition("## Circles of tests")[2].partition("\n## ")[0]
+    circles = set(re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE))
+    assert circles == known - {"row(number)", "trace"}
