@@ -27,7 +27,7 @@ def number(path: Path) -> int:
 def tracked() -> list[Path]:
     """The files of the repository; in a copy without Git those of its folders."""
     listed = subprocess.run(
-        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False
+        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False, timeout=60
     )
     if listed.returncode:
         folders = ("benchmarks", "deploy", "docs", "eventsched", "examples", "migrations", "tests")
