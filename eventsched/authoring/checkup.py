@@ -92,7 +92,7 @@ def _asked(job: CheckJob, seed: int) -> list[PluginRun]:
     if ended.returncode or not out.exists():
         last = ended.stderr.decode(errors="replace").strip().splitlines()[-1:]
         said = f"the process that asks it has ended with {ended.returncode}: {' '.join(last)}"
-        raise InputError(job.target, said, "mend the plugin")
+        raise InputError(job.target, said, "fix the plugin")
     found = msgspec.json.decode(out.read_bytes(), type=list[PluginRun] | JobRefusal)
     out.unlink()
     if isinstance(found, JobRefusal):

@@ -139,7 +139,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         return ENVIRONMENT
     except _overruns() as overrun:
-        print(f"eventsched {options.command}: {overrun}; mend the plugin", file=sys.stderr)
+        print(f"eventsched {options.command}: {overrun}; fix the plugin", file=sys.stderr)
         return BAD_INPUT
     except BrokenPipeError:
         # The reader (head, less) has seen enough; nothing may be flushed into the closed pipe.

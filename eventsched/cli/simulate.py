@@ -201,7 +201,7 @@ def _run(
             print(f"\n{told}")
     for plugin, message in report.failures.items():
         where = assembly.files.get(plugin, plugin)
-        print(f"eventsched simulate: {where}: {message}; mend the plugin", file=sys.stderr)
+        print(f"eventsched simulate: {where}: {message}; fix the plugin", file=sys.stderr)
     return BAD_INPUT if report.failures else 0
 
 

@@ -158,7 +158,7 @@ def test_a_plugin_that_fails_fails_its_attempts_and_is_named(
     assert reason.startswith("plugin Sharp failed in filter: returned shape (1,)")
     assert (found["parked"], found["attempts"]) == (8, 8 * 5)
     [said] = printed.err.splitlines()
-    assert all(word in said for word in ("sharp.py", "Sharp", "mend the plugin")), said
+    assert all(word in said for word in ("sharp.py", "Sharp", "fix the plugin")), said
 
 
 def test_warnings_about_methods_that_are_nearly_right_and_plugins_nobody_uses(
