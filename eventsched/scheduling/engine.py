@@ -100,7 +100,7 @@ class Engine:
             case _:
                 self._step.commit(stimulus, at)
                 self._goes_on(stimulus)
-        self._binding.regrouped(stimulus)
+        self._binding.groups_changed(stimulus)
         return self._step.take()
 
     def schedule_next(self) -> list[Logged]:
@@ -144,7 +144,7 @@ class Engine:
         self._step.position = logged.position
         self._step.commit(logged.record, logged.at)
         self._step.take()
-        self._step.queue.awaited.forget()
+        self._step.queue.prebind_waits.forget()
 
     def unrecorded(self) -> list[records.PluginOverran]:
         """Calls that spoilt an engine before this one and are not in the log."""
@@ -243,13 +243,13 @@ class Engine:
         """What follows from a stimulus that was committed: an outcome, or time."""
         match stimulus:
             case records.BindSucceeded() | records.BindFailed():
-                self._binding.ended(stimulus)
+                self._binding.bind_ended(stimulus)
             case records.BindVoided():
-                self._binding.voided(stimulus)
+                self._binding.bind_voided(stimulus)
             case records.WriteSucceeded():
-                self._binding.written(stimulus)
+                self._binding.write_succeeded(stimulus)
             case records.WriteFailed():
-                self._binding.refused(stimulus)
+                self._binding.write_failed(stimulus)
             case records.MemoryForgotten():
                 self._forget(stimulus)
             case records.ExtenderInquired():
@@ -257,8 +257,8 @@ class Engine:
             case records.SamplesTaken():
                 self._requeueing.samples_taken(stimulus.source)
             case records.TimePassed():
-                self._binding.overdue()
-                self._requeueing.time_passed()
+                self._binding.expire_waits()
+                self._requeueing.move_due_pods()
             case records.TermBegan() if stimulus.engine:
                 self._requeueing.reconfigured()
                 self._binding.reconfigured()
@@ -278,7 +278,7 @@ class Engine:
         if state.bound:
             self._assigned_pod_changed(ClusterEvent.ASSIGNED_POD_ADD, added.pod)
         elif self._step.profile(state) is not None:
-            self._requeueing.enter(state, "PodAdd")
+            self._requeueing.add(state, "PodAdd")
 
     def _pod_updated(self, updated: records.PodUpdated, at: int) -> None:
         state = self.state.pods[updated.pod.uid]
@@ -311,9 +311,9 @@ class Engine:
         """The cluster shows a pod on a node before the outcome of our bind is known: it is that
         outcome, or somebody else was faster."""
         if held.node == state.pod.node_name and held.intended:
-            self._binding.ended(records.BindSucceeded(uid=state.pod.uid, node=held.node))
+            self._binding.bind_ended(records.BindSucceeded(uid=state.pod.uid, node=held.node))
             return
-        self._binding.dropped(state, held)
+        self._binding.pod_gone(state, held)
         if held.node != state.pod.node_name:
             self._requeueing.wake(
                 [ClusterEvent.ASSIGNED_POD_DELETE],
@@ -330,7 +330,7 @@ class Engine:
         if nominated:
             self._requeueing.nomination_ended(state.pod, nominated)
         if held is not None:
-            self._binding.dropped(state, held)
+            self._binding.pod_gone(state, held)
         if row >= 0:
             self._requeueing.wake([ClusterEvent.ASSIGNED_POD_DELETE], row=row, pod=state.pod)
             self._room_made(self.state.nodes.names[row], ClusterEvent.ASSIGNED_POD_DELETE)
@@ -343,7 +343,7 @@ class Engine:
         for uid in sorted(nominated):
             state = self.state.pods[uid]
             if state.queue is Queue.UNSCHEDULABLE and not is_awaited(self.state, state.pod, node):
-                self._requeueing.up(state, event)
+                self._requeueing.move_to_active_or_backoff(state, event)
 
     def _eviction_ended(
         self, outcome: records.EvictionSucceeded | records.EvictionFailed, at: int
@@ -358,7 +358,7 @@ class Engine:
         if isinstance(outcome, records.EvictionFailed):
             waiting = self.state.preemptions.on(eviction.node) if eviction is not None else {}
             for uid in list(waiting):
-                self._requeueing.again(self.state.pods[uid], "EvictionFailed")
+                self._requeueing.requeue_after_failure(self.state.pods[uid], "EvictionFailed")
         elif state is not None and state.bound and state.pod is not old:
             self._assigned_pod_changed(ClusterEvent.ASSIGNED_POD_UPDATE, state.pod, old)
 
@@ -382,7 +382,7 @@ class Engine:
         if node is None:
             self._binding.node_gone(name)
             self._room_made(name, ClusterEvent.NODE_DELETE)
-        self._binding.changed((NODE, "", name))
+        self._binding.object_changed((NODE, "", name))
 
     def _object_changed(
         self, stimulus: records.ObjectChanged | records.ObjectDeleted, at: int
@@ -399,4 +399,4 @@ class Engine:
         self._requeueing.object_changed(old, new)
         changed = new or old
         if changed is not None:
-            self._binding.changed(key_of(changed))
+            self._binding.object_changed(key_of(changed))

@@ -108,7 +108,7 @@ class Attempts:
             if not attempt.told:
                 self._broken(attempt, "", f"eventsched failed: {type(bug).__name__}: {bug}")
             elif state.queue is None and uid not in self._step.state.reservations:
-                self._requeueing.broken(state, "")
+                self._requeueing.back_off_or_park(state, "")
 
     def _leave(self, state: PodState, attempt: int, *, is_ours: bool) -> None:
         """A pod leaves the queue for good: it is being deleted, which is no attempt (upstream:
@@ -187,7 +187,7 @@ class Attempts:
                 outcome, carry=plain(cycle.data) if cycle.data else {}, deadlines=deadlines
             )
             self._tell(attempt, decided)
-            self._binding.aftermath(pod.uid, cycle)
+            self._binding.apply_side_effects(pod.uid, cycle)
             if placed.preparations:
                 self._binding.prepare(pod.uid, placed.preparations)
             return
@@ -225,7 +225,7 @@ class Attempts:
         and the flush."""
         self._tell(attempt, attempt.decided(Outcome.ERROR, message=message))
         self._displacement.settle(attempt.state, GIVEN_UP)
-        self._requeueing.parked(attempt.state, OVER_BUDGET, "")
+        self._requeueing.park(attempt.state, OVER_BUDGET, "")
 
     def _tell(self, attempt: Attempt, decided: PodDecided) -> None:
         """The attempt becomes a fact. Before, no plugin's call leaves anything behind."""
@@ -245,11 +245,13 @@ class Attempts:
         decided = attempt.decided(Outcome.UNSCHEDULABLE, plugin=plugin, message=message)
         self._tell(attempt, decided)
         self._displacement.settle(attempt.state, found)
-        self._requeueing.refused(attempt.state, "AttemptFailed", plugin, rejectors, pending)
+        self._requeueing.add_unschedulable(
+            attempt.state, "AttemptFailed", plugin, rejectors, pending
+        )
         self._displacement.send_back(found)
         if found.nominated:  # it has found a way: nobody has to give a node back for it
             attempt.cycle.released.clear()
-        self._binding.aftermath(attempt.state.pod.uid, attempt.cycle)
+        self._binding.apply_side_effects(attempt.state.pod.uid, attempt.cycle)
 
     def _broken(
         self, attempt: Attempt, plugin: str, message: str, outcome: Outcome = Outcome.ERROR
@@ -258,10 +260,10 @@ class Attempts:
         self._tell(attempt, decided)
         self._displacement.settle(attempt.state, GIVEN_UP)
         if outcome is Outcome.ERROR and plugin != EXTENDER:  # a server may be back at any time
-            self._requeueing.broken(attempt.state, plugin)
+            self._requeueing.back_off_or_park(attempt.state, plugin)
         else:
-            self._requeueing.failed(attempt.state, "AttemptFailed", plugin)
-        self._binding.aftermath(attempt.state.pod.uid, attempt.cycle)
+            self._requeueing.back_off(attempt.state, "AttemptFailed", plugin)
+        self._binding.apply_side_effects(attempt.state.pod.uid, attempt.cycle)
 
 
 def _chosen(judged: Judgement, cycle: Cycle, names: list[str]) -> dict[str, Any]:

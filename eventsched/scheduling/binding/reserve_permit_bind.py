@@ -17,13 +17,13 @@ from eventsched.scheduling.framework import (
 from eventsched.scheduling.framework.profile import Profile, guarded
 
 LATE = "what the bind waits for took too long"
-"""Said of a preparation that is overdue, where its plugin has no words of its own."""
+"""Message for an overdue preparation if its plugin does not set its own."""
 
 
 class Placement(NamedTuple):
-    """How it ended: ``refusal`` None means that it may go on, or, with ``waits`` (plugin →
-    seconds), that the pod waits at Permit, with ``preparations`` (by plugin), for what PreBind
-    needs. Where there is a refusal, Unreserve has run."""
+    """The result of running an extension point. With no ``refusal`` the pod continues; it first
+    waits at Permit if there are ``waits`` (plugin → seconds), or for PreBind if there are
+    ``preparations`` (by plugin). If there is a refusal, Unreserve has run."""
 
     refusal: tuple[str, Status] | None = None
     waits: tuple[tuple[str, float], ...] = ()
@@ -31,8 +31,8 @@ class Placement(NamedTuple):
 
 
 def reserve(profile: Profile, pod: Pod, node: str, cycle: Cycle) -> Placement:
-    """Reserve in order, then Permit in order (upstream: framework/runtime RunReservePluginsReserve,
-    RunPermitPlugins). A refusal has already been unreserved."""
+    """Runs Reserve, then Permit, each in order (upstream: framework/runtime
+    RunReservePluginsReserve, RunPermitPlugins). On a refusal Unreserve has run."""
     for plugin in profile.points["reserve"]:
         refusal = _ask(plugin, "reserve", cycle, pod, node)
         if refusal is not None:
@@ -55,7 +55,7 @@ def reserve(profile: Profile, pod: Pod, node: str, cycle: Cycle) -> Placement:
 
 
 def prepare(profile: Profile, pod: Pod, node: str, cycle: Cycle) -> Placement:
-    """PreBind in order (upstream: RunPreBindPlugins). A refusal has already been unreserved."""
+    """Runs PreBind in order (upstream: RunPreBindPlugins). On a refusal Unreserve has run."""
     preparations: list[tuple[str, Preparation]] = []
     for plugin in profile.points["preBind"]:
         cycle.plugin = plugin.name
@@ -67,7 +67,7 @@ def prepare(profile: Profile, pod: Pod, node: str, cycle: Cycle) -> Placement:
             preparations.append((plugin.name, answer))
         elif isinstance(answer, Status) and answer.code is not Code.SUCCESS:
             return _back(profile, pod, node, cycle, (plugin.name, answer))
-    unstorable = _not_json([each.writes for _, each in preparations], "a Preparation")
+    unstorable = _not_json([preparation.writes for _, preparation in preparations], "a Preparation")
     if unstorable is not None:
         return _back(profile, pod, node, cycle, unstorable)
     return Placement(preparations=tuple(preparations))
@@ -76,8 +76,8 @@ def prepare(profile: Profile, pod: Pod, node: str, cycle: Cycle) -> Placement:
 def prepared(
     plugin: Any, pod: Pod, node: str, nodes: NodeView, cycle: Cycle
 ) -> Awaiting | tuple[str, Status] | None:
-    """What a plugin says of what it asked for at PreBind: nothing against the bind, that it has to
-    be asked again, or a refusal; this one has not been unreserved."""
+    """Asks a plugin whether what it requested at PreBind is ready: None if the bind may continue,
+    Awaiting if the plugin has to be asked again, or a refusal. Does not run Unreserve."""
     if not hasattr(plugin, "prepared"):
         return None
     cycle.plugin = plugin.name
@@ -92,13 +92,13 @@ def prepared(
 
 
 def overdue(plugin: Any) -> Status:
-    """A plugin's words for a preparation that took too long."""
+    """The status of a preparation that took too long, in the plugin's words if it has any."""
     return Status.error(str(getattr(plugin, "overdue", LATE)))
 
 
 def bind(profile: Profile, pod: Pod, node: str, cycle: Cycle) -> Placement:
-    """Bind until one plugin takes it (upstream: RunBindPlugins). A refusal has already been
-    unreserved."""
+    """Calls Bind until one plugin takes the pod (upstream: RunBindPlugins). On a refusal Unreserve
+    has run."""
     for plugin in profile.points["bind"]:
         cycle.plugin = plugin.name
         try:
@@ -115,15 +115,16 @@ def bind(profile: Profile, pod: Pod, node: str, cycle: Cycle) -> Placement:
 
 
 def unreserve(profile: Profile, pod: Pod, node: str, cycle: Cycle) -> tuple[str, ...]:
-    """Unreserve of all Reserve plugins, in reverse order. One that raises does not stop the others
-    (upstream asks that Unreserve never fails); returns what such plugins raised."""
-    reserved = [each for each in profile.points["reserve"] if hasattr(each, "unreserve")]
+    """Runs Unreserve of all Reserve plugins, in reverse order. A plugin that raises does not stop
+    the others (upstream requires that Unreserve never fails). Returns the messages of the errors
+    raised."""
+    reserved = [plugin for plugin in profile.points["reserve"] if hasattr(plugin, "unreserve")]
     return _all(reversed(reserved), "unreserve", pod, node, cycle)
 
 
 def post_bind(profile: Profile, pod: Pod, node: str, cycle: Cycle) -> tuple[str, ...]:
-    """PostBind in order. The pod is bound: a plugin that raises cannot change that; returns what
-    such plugins raised."""
+    """Runs PostBind in order. The pod is bound, and a plugin that raises cannot change that.
+    Returns the messages of the errors raised."""
     return _all(profile.points["postBind"], "post_bind", pod, node, cycle)
 
 
@@ -139,7 +140,7 @@ def _all(plugins: Iterable[Any], method: str, pod: Pod, node: str, cycle: Cycle)
 
 
 def _not_json(values: Any, what: str) -> tuple[str, Status] | None:
-    """A refusal where what the plugins left cannot be stored with the decision."""
+    """A refusal if the plugins' data cannot be stored with the decision; None if it can."""
     try:
         canonical(values)
     except (TypeError, ValueError, OverflowError) as problem:

@@ -73,7 +73,7 @@ class NominationStep:
         for pod in made.victims if isinstance(made, Preemption) else ():
             held = state.reservations.get(pod.uid)
             if held is not None and held.waiting:
-                self._binding.preempted(pod.uid, found.plugin)
+                self._binding.preempt(pod.uid, found.plugin)
 
 
 def nominated_row(judged: Judgement) -> int:

@@ -1,7 +1,7 @@
-"""A step of the engine: each record is applied to the state and collected for the log, at once.
+"""A step of the engine: applies each record to the state at once and collects it for the log.
 
-The parts of the engine (scheduling cycle, requeueing, binding cycle) share it; each of them decides
-and calls ``emit``. Nothing else changes the state.
+The parts of the engine (scheduling cycle, requeueing, binding cycle) share it. Each decides and
+calls ``emit``. Nothing else changes the state.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,14 +32,14 @@ _MOVES = frozenset(
         records.PodUnreserved,
     }
 )
-"""Records after which a pod waits elsewhere, or no longer."""
+"""Records that move a pod to another queue or wait, or out of them."""
 _SEEN = (records.PodAdded, records.PodUpdated)
 _GONE = (records.PodDeleted, records.EvictionSucceeded)
-"""Records after which a pod's group may be another one."""
+"""Records that may change a pod's group."""
 
 
 class EngineStep:
-    """State, queue and the records made since they were last taken."""
+    """The state, the queue, and the records made since the last ``take``."""
 
     def __init__(self, profiles: Mapping[str, Profile], extenders: Sequence[Extender] = ()) -> None:
         self.state = SchedulerState()
@@ -49,17 +49,17 @@ class EngineStep:
         self.groups = PodGroups(self.state)
         self.queue = QueueIndex(self.state, first.sort_key, self.groups)
         alone = {"queueSort": first.points["queueSort"]}
-        self._nobody = Profile("", {point: alone.get(point, []) for point in POINTS}, {})
+        self._no_plugins = Profile("", {point: alone.get(point, []) for point in POINTS}, {})
         self.position = 0
         self._cause = 0
         self._out: list[Logged] = []
 
     def begin(self) -> None:
-        """Starts a step: what follows has the next record as its cause."""
+        """Starts a step: the next record is the cause of all that follow it."""
         self._cause = self.position
 
     def commit(self, record: Record, at: int, detail: Detail | None = None) -> None:
-        """Applies a record and puts it on the list."""
+        """Applies a record and collects it."""
         self.state.apply(record, at)
         self._out.append(Logged(self.position, at, self._cause, record, detail))
         self.position += 1
@@ -73,11 +73,11 @@ class EngineStep:
             self.queue.note(record.pod.uid, self.signatures)
 
     def emit(self, event: Event, detail: Detail | None = None) -> None:
-        """Commits an event at the present time."""
+        """Commits an event at the current time."""
         self.commit(event, self.state.now, detail)
 
     def restored(self, position: int) -> None:
-        """Indexes a state that came from a snapshot; the next record stands at ``position``."""
+        """Indexes a state restored from a snapshot. ``position`` is that of the next record."""
         self.position = position
         for uid in self.state.pods:
             self.groups.note(uid)
@@ -88,38 +88,38 @@ class EngineStep:
     def take(self) -> list[Logged]:
         """The records since the last call."""
         taken, self._out = self._out, []
-        self.groups.changed()  # what follows from that is among them
+        self.groups.changed()  # these changes have been handled: their records are in the list
         return taken
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was made since."""
+        """Whether no record was made since the last ``take``."""
         return not self._out
 
     def profile(self, state: PodState) -> Profile | None:
-        """The profile that schedules a pod; None where it is not ours."""
+        """The profile that schedules a pod; None if this scheduler is not responsible for it."""
         return None if self.state.serves else self.profiles.get(state.pod.scheduler_name)
 
     @property
     def served(self) -> Profile | None:
-        """The profile that other schedulers are answered with."""
+        """The profile used to answer other schedulers; None if this scheduler does not serve."""
         return self.profiles.get(self.state.serves) if self.state.serves else None
 
     def profile_of(self, pod: Pod) -> Profile:
-        """The profile that a pod with a reservation was placed by. One that is not there any more
-        has no plugins."""
-        return self.profiles.get(self.state.serves or pod.scheduler_name) or self._nobody
+        """The profile that placed a pod with a reservation; one without plugins if that profile no
+        longer exists."""
+        return self.profiles.get(self.state.serves or pod.scheduler_name) or self._no_plugins
 
     def signatures(self, state: PodState) -> tuple[Any, ...]:
-        """The profile, and what of the pod the hints of those who refused it may read: what they
-        sign, nothing where they have no hint, the pod itself where they do not sign."""
+        """The profile's name, and per plugin that refused the pod, what its hint may read of the
+        pod: its signature; nothing if it has no hint; the pod itself if it does not sign."""
         profile = self.profile(state)
         if profile is None:
             return ()
         return (profile.name, *(profile.hint_key(name, state.pod) for name in state.rejectors))
 
     def cycle(self, attempt: int, carry: Mapping[str, Any] | None = None) -> Cycle:
-        """A cycle for one step of one pod, with what was carried over from its attempt."""
+        """A cycle for one step of one pod. ``carry`` is the plugin data stored by its attempt."""
         return Cycle(
             now=self.state.now,
             seed=self.state.seed,
@@ -138,5 +138,5 @@ class EngineStep:
         )
 
     def _note_group(self, uid: str) -> None:
-        for each in self.groups.note(uid):
-            self.queue.reorder(each)
+        for member in self.groups.note(uid):
+            self.queue.reorder(member)

@@ -1,4 +1,4 @@
-"""What a change of a node is, in the terms in which plugins say what they want to hear of."""
+"""Maps a change of a node to the cluster events that plugins register for."""
 
 from eventsched.domain import records
 from eventsched.domain.objects import Node
@@ -6,8 +6,8 @@ from eventsched.scheduling.framework import ClusterEvent
 
 
 def node_events(old: Node | None, stimulus: records.Stimulus) -> list[ClusterEvent]:
-    """What a node's stimulus changes, in upstream's terms (backend/queue events:
-    framework/events.go nodeSchedulingPropertiesChange)."""
+    """The cluster events of a node's stimulus (upstream: framework/events.go
+    nodeSchedulingPropertiesChange). ``old`` is the node before, None if it was unknown."""
     if isinstance(stimulus, records.NodeAdded):
         return [ClusterEvent.NODE_ADD]
     if not isinstance(stimulus, records.NodeUpdated) or old is None:

@@ -1,7 +1,7 @@
-"""Which pods a change of an object concerns, of those that wait for what PreBind needs.
+"""Which pods that wait in PreBind a change of an object affects.
 
-A cache of what ``prepared`` has answered: a pod of which nothing is known, as after a restart,
-is concerned by every change; asking once too often changes nothing.
+A cache of the answers of ``prepared``. A pod without an answer, as after a restart, is affected by
+every change; asking its plugins once too often is harmless.
 """
 
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ from eventsched.scheduling.framework.wait_results import ObjectKey
 
 
 class PreBindWaitIndex:
-    """Pods by the objects that they wait for."""
+    """Indexes pods by the objects that they wait for."""
 
     def __init__(self) -> None:
         self._keys: dict[str, frozenset[ObjectKey]] = {}
@@ -18,15 +18,15 @@ class PreBindWaitIndex:
         self._unknown: dict[str, None] = {}
 
     def note(self, uid: str, *, waits: bool) -> None:
-        """Takes in that a pod waits, or no longer does."""
+        """Records that a pod waits, or no longer does."""
         if waits and uid not in self._keys:
             self._unknown[uid] = None
         elif not waits:
             self._unknown.pop(uid, None)
             self._leave(uid)
 
-    def keep(self, uid: str, objects: Iterable[ObjectKey]) -> None:
-        """Takes in which objects a pod waits for now."""
+    def set_objects(self, uid: str, objects: Iterable[ObjectKey]) -> None:
+        """Records which objects a pod waits for now."""
         self._leave(uid)
         self._unknown.pop(uid, None)
         self._keys[uid] = frozenset(objects)
@@ -34,13 +34,13 @@ class PreBindWaitIndex:
             self._pods.setdefault(key, {})[uid] = None
 
     def forget(self) -> None:
-        """Drops all that was answered: somebody else has gone on from there."""
+        """Drops all answers: another replica may have processed records since."""
         self._unknown |= dict.fromkeys(self._keys)
         self._keys.clear()
         self._pods.clear()
 
-    def concerned(self, key: ObjectKey) -> list[str]:
-        """The pods that an object's change concerns, in no order."""
+    def affected_pods(self, key: ObjectKey) -> list[str]:
+        """The pods that a change of the object affects, in no particular order."""
         return [*self._unknown, *self._pods.get(key, ())]
 
     def _leave(self, uid: str) -> None:

@@ -1,12 +1,12 @@
 """The queue's order, timers and wake-ups: heaps and groups derived from the state.
 
-    PodAdd ─▶ active ─▶ (attempt) ─▶ placed            gated: PreEnqueue holds it, until an update
+    PodAdd ─▶ active ─▶ (attempt) ─▶ placed            gated: held by PreEnqueue until an update
                 ▲   ╲ refused ─▶ unschedulable ─┐      flush: after 5 minutes in unschedulable
                 │   ╲ error ───▶ backoff        │ a plugin's hint (or the flush)
-                └── backoff over ◀── backoff ◀──┴─▶ active, where its backoff is already over
+                └── backoff over ◀── backoff ◀──┴─▶ active, if its backoff is already over
 
-Entries of a heap are never removed, only passed over once the pod has moved on; the move's order
-number tells. Upstream: pkg/scheduler/backend/queue.
+Heap entries are never removed. An entry whose order number is not the pod's current one is stale
+and is skipped. Upstream: pkg/scheduler/backend/queue.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -22,8 +22,8 @@ from eventsched.scheduling.framework.pod_groups import PodGroups
 from eventsched.scheduling.queueing.prebind_waits import PreBindWaitIndex
 
 FLUSH_AFTER = 300 * SECOND
-"""Microseconds in the unschedulable queue before a pod is tried again without a reason (upstream:
-DefaultPodMaxInUnschedulablePodsDuration)."""
+"""Microseconds in the unschedulable queue after which a pod is tried again without an event
+(upstream: DefaultPodMaxInUnschedulablePodsDuration)."""
 
 _NONE: Mapping[str, int] = {}
 _WAKEABLE = (Queue.UNSCHEDULABLE, Queue.GATED)
@@ -40,14 +40,14 @@ class Backoff:
         self.longest = longest * SECOND
 
     def until(self, now: int, failures: int) -> int:
-        """The end (µs) of the backoff after so many failures; 0 where there is none."""
+        """The end (µs) of the backoff after so many failures; 0 if there is none."""
         if not failures or not self.longest:
             return 0
         return now + min(self.longest, self.initial << min(failures - 1, 40))
 
 
 class QueueIndex:
-    """Who is next, what comes due, and whom a change concerns."""
+    """The next pod, the timers that are due, and the pods that a change affects."""
 
     def __init__(
         self,
@@ -70,26 +70,26 @@ class QueueIndex:
         self.waiting: dict[str, None] = {}
         """The pods that wait at Permit."""
         self.permits: dict[str, dict[str, str]] = {}
-        """By plugin, those that wait for it, and their nodes."""
+        """Plugin → uid of each pod that waits for it → the pod's node."""
         self._waits_for: dict[str, tuple[str, ...]] = {}
         self.preparing: dict[str, None] = {}
-        """The pods that wait for what PreBind needs."""
-        self.awaited = PreBindWaitIndex()
+        """The pods that wait in PreBind."""
+        self.prebind_waits = PreBindWaitIndex()
 
     def note(self, uid: str, signatures: Callable[[PodState], tuple[Any, ...]]) -> None:
-        """Takes in where the pod is now; called after each record that moved it."""
-        held = self._state.reservations.get(uid)
-        self._note_waits(uid, self.waiting, held.waits if held else _NONE)
-        self._note_permits(uid, held)
-        self._note_waits(uid, self.preparing, held.preparing if held else _NONE)
-        self.awaited.note(uid, waits=uid in self.preparing)
+        """Updates the indexes with where the pod is now. Called after each record that moves it."""
+        reservation = self._state.reservations.get(uid)
+        self._note_waits(uid, self.waiting, reservation.waits if reservation else _NONE)
+        self._note_permits(uid, reservation)
+        self._note_waits(uid, self.preparing, reservation.preparing if reservation else _NONE)
+        self.prebind_waits.note(uid, waits=uid in self.preparing)
         state = self._state.pods.get(uid)
         queue = state.queue if state else None
         before = self._counted.pop(uid, None)
         if before is not None:
             self.lengths[before] -= 1
-        if (left := self._group_of.pop(uid, None)) is not None:
-            self._groups.get(left, {}).pop(uid, None)
+        if (old_group := self._group_of.pop(uid, None)) is not None:
+            self._groups.get(old_group, {}).pop(uid, None)
         self._keys.pop(uid, None)
         if state is None or queue is None:
             return
@@ -115,19 +115,19 @@ class QueueIndex:
         elif not waits:
             among.pop(uid, None)
 
-    def _note_permits(self, uid: str, held: Reservation | None) -> None:
+    def _note_permits(self, uid: str, reservation: Reservation | None) -> None:
         before = self._waits_for.pop(uid, ())
-        now = tuple(held.waits) if held is not None else ()
+        now = tuple(reservation.waits) if reservation is not None else ()
         for plugin in before:
             if plugin not in now:
                 del self.permits[plugin][uid]
-        if held is not None and now:
+        if reservation is not None and now:
             self._waits_for[uid] = now
             for plugin in now:
-                self.permits.setdefault(plugin, {})[uid] = held.node
+                self.permits.setdefault(plugin, {})[uid] = reservation.node
 
     def reorder(self, uid: str) -> None:
-        """Takes in that a pod's group is another than before: its place may be, too."""
+        """Updates a pod's place in the active queue after its group has changed."""
         if uid in self._keys:
             state = self._state.pods[uid]
             key = self._key(state)
@@ -140,11 +140,11 @@ class QueueIndex:
         queued = QueuedPod(state.pod, state.since, state.attempts, self._grouped.of(uid))
         try:
             return 0, self._sort_key(queued)
-        except Exception:  # noqa: BLE001 - somebody's QueueSort: such a pod goes last, by age
+        except Exception:  # noqa: BLE001 - third-party QueueSort: such a pod goes last, by age
             return 1, queued.since
 
     def head(self) -> str | None:
-        """The pod that is next to be scheduled."""
+        """The next pod to schedule."""
         while self._active:
             key, order, uid = self._active[0]
             if self._is(uid, order, Queue.ACTIVE) and self._keys[uid] == key:
@@ -161,17 +161,20 @@ class QueueIndex:
         return self._next(self._flush, Queue.UNSCHEDULABLE)
 
     def next_deadline(self) -> int | None:
-        """When (µs) the next wait, at Permit or for what PreBind needs, has lasted too long."""
+        """When (µs) the next wait, at Permit or in PreBind, times out."""
         while self._deadlines:
             deadline, uid, plugin = self._deadlines[0]
-            held = self._state.reservations.get(uid)
-            if held and deadline in (held.waits.get(plugin), held.preparing.get(plugin)):
+            reservation = self._state.reservations.get(uid)
+            if reservation and deadline in (
+                reservation.waits.get(plugin),
+                reservation.preparing.get(plugin),
+            ):
                 return deadline
             heappop(self._deadlines)
         return None
 
     def overdue(self, now: int) -> Iterator[tuple[str, str]]:
-        """The waits that have lasted too long, (uid, plugin), by their deadlines."""
+        """The waits that have timed out, as (uid, plugin), in the order of their deadlines."""
         while (due := self.next_deadline()) is not None and due <= now:
             yield heappop(self._deadlines)[1:]
 
@@ -186,8 +189,8 @@ class QueueIndex:
             yield heappop(self._flush)[2]
 
     def groups(self) -> Iterator[tuple[Group, str]]:
-        """The unschedulable and gated pods, grouped by who refused them and by what the plugins
-        read of them, and one pod of each: what a change means for one, it means for its group."""
+        """The groups of unschedulable and gated pods, each with one of its pods. A group shares its
+        rejectors and what their hints read, so a change means the same for all its pods."""
         for group, members in list(self._groups.items()):
             while members:
                 uid, order = next(iter(members.items()))
@@ -199,9 +202,9 @@ class QueueIndex:
                 del self._groups[group]
 
     def members(self, group: Group) -> list[str]:
-        """All pods of a group, in the order in which they came."""
-        found = self._groups.get(group, {})
-        return [uid for uid, order in found.items() if self._is(uid, order, *_WAKEABLE)]
+        """All pods of a group, in the order of their arrival."""
+        members = self._groups.get(group, {})
+        return [uid for uid, order in members.items() if self._is(uid, order, *_WAKEABLE)]
 
     def _next(self, heap: list[tuple[int, int, str]], queue: Queue) -> int | None:
         while heap:

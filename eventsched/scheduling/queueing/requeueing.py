@@ -1,5 +1,5 @@
-"""A pod's moves between queues: in, back after a failure, and up again when a plugin's hint, the
-end of its backoff or the flush says so. Every move is an event with its cause.
+"""A pod's moves between queues: added, requeued after a failure, and moved to active or backoff by
+a plugin's hint, the end of its backoff or the flush. Every move is an event with its cause.
 
 Upstream: pkg/scheduler/backend/queue/scheduling_queue.go.
 """
@@ -23,14 +23,14 @@ from eventsched.scheduling.queueing.engine_step import EngineStep
 from eventsched.scheduling.queueing.queue import Backoff
 
 OURSELVES = "eventsched"
-"""Stands for a plugin where a mistake of ours is in the way: nothing but the pod's own change and
-the flush bring it back."""
+"""The rejector of a pod that an error of the scheduler itself holds back. Only a change of the pod
+and the flush requeue it."""
 PARKED_AFTER = 5
-"""Attempts in a row that ended in errors, after which a pod no longer comes back by itself."""
+"""Consecutive attempts that ended in errors after which a pod is no longer retried by backoff."""
 
 RETREATS = 5
-"""Failures after which a pod of a group is not tried again for the room that a group gives back:
-two that do not fit would wake each other for ever. Every other change does, and the flush."""
+"""Failures after which room given back by a group no longer requeues a pod of a group: two groups
+that do not fit would wake each other for ever. Every other change still does, and the flush."""
 
 
 class Requeueing:
@@ -52,14 +52,14 @@ class Requeueing:
         if step.extenders:
             self._listened |= set(ClusterEvent)
 
-    # --- into a queue ---------------------------------------------------------------------
+    # --- adding, and requeueing after a failure -------------------------------------------
 
-    def enter(self, state: PodState, cause: str) -> None:
-        """Puts a pod that is to be scheduled into the active queue, or holds it at a gate."""
+    def add(self, state: PodState, cause: str) -> None:
+        """Adds a pod to the active queue, or to the gated ones if PreEnqueue holds it."""
         self._activate(state, cause, "")
 
-    def failed(self, state: PodState, cause: str, plugin: str, message: str = "") -> None:
-        """Backs a pod off after an error: it is tried again without waiting for a change."""
+    def back_off(self, state: PodState, cause: str, plugin: str, message: str = "") -> None:
+        """Backs a pod off after an error. It is retried without waiting for a change."""
         errors = state.errors + 1
         self._emit(
             PodQueued(
@@ -74,19 +74,19 @@ class Requeueing:
             )
         )
 
-    def broken(self, state: PodState, plugin: str) -> None:
-        """An attempt ended in an error. Backs the pod off; where that is all that its attempts do,
-        it is parked: what breaks on it would do so again, and is tried once more when the pod, or
-        what the plugin listens to, has changed, or by the flush."""
+    def back_off_or_park(self, state: PodState, plugin: str) -> None:
+        """Backs a pod off after an attempt that ended in an error. After ``PARKED_AFTER`` such
+        attempts in a row the pod is parked instead: it is retried if the pod changes, if an event
+        occurs that the plugin listens to, or by the flush."""
         errors = state.errors + 1
         if errors < PARKED_AFTER:
-            self.failed(state, "AttemptFailed", plugin)
+            self.back_off(state, "AttemptFailed", plugin)
         else:
-            self.parked(state, "Parked", plugin)
+            self.park(state, "Parked", plugin)
 
-    def parked(self, state: PodState, cause: str, plugin: str) -> None:
-        """Holds a pod back until it is changed, what the plugin listens to has changed, or the
-        flush comes; for no plugin ("") until it is changed, or the flush comes."""
+    def park(self, state: PodState, cause: str, plugin: str) -> None:
+        """Parks a pod until it changes, an event occurs that ``plugin`` listens to, or the flush.
+        Without a plugin ("") only its own change and the flush requeue it."""
         errors = state.errors + 1
         self._emit(
             PodQueued(
@@ -101,7 +101,7 @@ class Requeueing:
             )
         )
 
-    def refused(
+    def add_unschedulable(
         self,
         state: PodState,
         cause: str,
@@ -109,7 +109,7 @@ class Requeueing:
         rejectors: tuple[str, ...],
         pending: tuple[str, ...] = (),
     ) -> None:
-        """Parks a pod until something changes that may let it pass those who refused it."""
+        """Parks a pod until a change may let it pass the plugins that refused it."""
         failures = state.failures + 1
         self._emit(
             PodQueued(
@@ -124,64 +124,66 @@ class Requeueing:
             )
         )
 
-    # --- up again -------------------------------------------------------------------------
+    # --- moves to active or backoff -------------------------------------------------------
 
-    def time_passed(self) -> None:
-        """Moves the pods whose backoff is over, and those that have waited for too long."""
+    def move_due_pods(self) -> None:
+        """Moves the pods whose backoff is over, and those that the flush is due for."""
         now = self._step.state.now
-        # Taken one by one: a pod that was updated meanwhile stands there twice, and has moved then.
+        # One by one: a pod that was updated meanwhile has two entries, and moves with the first.
         for uid in self._step.queue.backed_off(now):
             self._activate(self._step.state.pods[uid], "BackoffComplete", "")
         for uid in self._step.queue.stale(now):
-            self._up(self._step.state.pods[uid], "Flush", "")
+            self._move_to_active_or_backoff(self._step.state.pods[uid], "Flush", "")
 
     def reconfigured(self) -> None:
-        """Other plugins and profiles are in force: who waits for a change is tried again, and who
-        waited for nobody may be ours now. Those that are nobody's any more leave by an attempt."""
+        """The configuration changed: retries every waiting pod, and adds pods that now have a
+        profile. A pod without a profile any more leaves the queue by an attempt."""
         waiting = (Queue.UNSCHEDULABLE, Queue.GATED, Queue.BACKOFF)
-        held = self._step.state.reservations
+        reservations = self._step.state.reservations
         for uid, state in list(self._step.state.pods.items()):
             ours = self._step.profile(state) is not None
-            is_new = ours and state.queue is None and not state.bound and uid not in held
+            is_new = ours and state.queue is None and not state.bound and uid not in reservations
             if is_new or state.queue in waiting:
                 self._activate(state, "Reconfigured", "")
 
     def nomination_ended(self, pod: Pod, node: str) -> None:
-        """A pod is nominated to a node no more: to its like that is as if it had left the node
-        (upstream: eventhandlers.go hasNominatedNodeNameChanged)."""
+        """A pod's nomination ended: other pods are woken as if it had left the node (upstream:
+        eventhandlers.go hasNominatedNodeNameChanged)."""
         row = self._step.state.nodes.rows.get(node)
         if row is not None:
             self.wake([ClusterEvent.ASSIGNED_POD_DELETE], row=row, pod=pod)
 
-    def up(self, state: PodState, event: ClusterEvent) -> None:
-        """Moves a pod up that waits, without asking hints."""
-        self._up(state, event, "")
+    def move_to_active_or_backoff(self, state: PodState, event: ClusterEvent) -> None:
+        """Moves a waiting pod to active, or to backoff if that is not over; asks no hints."""
+        self._move_to_active_or_backoff(state, event, "")
 
-    def again(self, state: PodState, cause: str) -> None:
-        """A pod that waits for a change is tried again, as soon as its backoff is over."""
+    def requeue_after_failure(self, state: PodState, cause: str) -> None:
+        """Requeues an unschedulable pod; it is retried as soon as its backoff is over."""
         if state.queue is Queue.UNSCHEDULABLE:
-            self._up(state, cause, "")
+            self._move_to_active_or_backoff(state, cause, "")
 
     def activate(self, uid: str, plugin: str) -> None:
-        """A plugin has a pod tried that waits for a change or the end of its backoff (upstream:
+        """Moves an unschedulable pod, or one in backoff, to active at a plugin's request (upstream:
         scheduling_queue.go Activate)."""
         state = self._step.state.pods.get(uid)
         if state is not None and state.queue in (Queue.UNSCHEDULABLE, Queue.BACKOFF):
             self._activate(state, "ForceActivate", plugin)
 
-    def regrouped(self, changed: Sequence[Group]) -> None:
-        """Asks the plugins that refused pods of a group whether it matters that the group is
-        another than before."""
+    def groups_changed(self, changed: Sequence[Group]) -> None:
+        """Asks the plugins that refused members of the changed groups whether the change
+        matters."""
         for group in changed:
             matters: dict[tuple[str, str], bool] = {}
             for uid in group.in_order(group.members):
                 state = group.members[uid]
                 if state.queue is Queue.UNSCHEDULABLE:
-                    plugin = self._regrouped(state, matters)
+                    plugin = self._rejector_for_group(state, matters)
                     if plugin is not None:
-                        self._up(state, ClusterEvent.GROUP_CHANGE, plugin)
+                        self._move_to_active_or_backoff(state, ClusterEvent.GROUP_CHANGE, plugin)
 
-    def _regrouped(self, state: PodState, matters: dict[tuple[str, str], bool]) -> str | None:
+    def _rejector_for_group(
+        self, state: PodState, matters: dict[tuple[str, str], bool]
+    ) -> str | None:
         profile = self._step.profile(state)
         if profile is None:
             return None
@@ -189,26 +191,26 @@ class Requeueing:
             plugin = self._by_name[profile.name].get(name)
             if ClusterEvent.GROUP_CHANGE not in getattr(plugin, "wakes_on", ()):
                 continue
-            asked = (profile.name, name)
-            if asked not in matters:
+            key = (profile.name, name)
+            if key not in matters:
                 change = Change(ClusterEvent.GROUP_CHANGE, self._view(None))
-                matters[asked] = self._woken_by(state, change, {name}) is not None
-            if matters[asked]:
+                matters[key] = self._waking_plugin(state, change, {name}) is not None
+            if matters[key]:
                 return name
         return None
 
     def pod_updated(self, state: PodState, old: Pod) -> None:
-        """A waiting pod has itself changed, from ``old``: its gates are looked at, or its plugins
-        are asked."""
+        """A waiting pod has changed from ``old``: checks its gates, or asks the plugins that
+        refused it."""
         if state.queue is Queue.GATED:
             self._activate(state, ClusterEvent.POD_UPDATE, "")
         elif state.queue is Queue.UNSCHEDULABLE:
             change = Change(ClusterEvent.POD_UPDATE, self._view(None), pod=state.pod, old_pod=old)
-            plugin = self._woken_by(state, change)
+            plugin = self._waking_plugin(state, change)
             if plugin is None and OURSELVES in state.rejectors:
                 plugin = OURSELVES
             if plugin is not None:
-                self._up(state, change.event, plugin)
+                self._move_to_active_or_backoff(state, change.event, plugin)
 
     def wake(
         self,
@@ -221,48 +223,49 @@ class Requeueing:
         *,
         retreat: bool = False,
     ) -> None:
-        """Asks the plugins that refused each waiting pod whether a change concerns it. ``retreat``:
-        a group gives back room that it held for a moment."""
+        """Asks the plugins that refused each waiting pod whether a change may help it. ``retreat``
+        is set if a group gives back room that it held at Permit."""
         queue = self._step.queue
-        heard = [event for event in events if event in self._listened]
-        if not heard or not queue.lengths[Queue.UNSCHEDULABLE] + queue.lengths[Queue.GATED]:
+        relevant = [event for event in events if event in self._listened]
+        if not relevant or not queue.lengths[Queue.UNSCHEDULABLE] + queue.lengths[Queue.GATED]:
             return
-        changes = [Change(event, self._view(row), node, old, pod, old_pod) for event in heard]
+        changes = [Change(event, self._view(row), node, old, pod, old_pod) for event in relevant]
         self._wake(changes, retreat=retreat)
 
     def object_changed(self, old: ClusterObject | None, new: ClusterObject | None) -> None:
-        """An object other than a pod or a node came, changed or went."""
-        concerned = {
+        """An object other than a pod or a node was added, changed or deleted."""
+        listeners = {
             plugin.name
             for plugins in self._by_name.values()
             for plugin in plugins.values()
             if type(new or old) in getattr(plugin, "wakes_on_objects", ())
         }
         if self._step.extenders:
-            concerned.add(EXTENDER)
-        if concerned:
+            listeners.add(EXTENDER)
+        if listeners:
             change = Change(
                 ClusterEvent.OBJECT_CHANGE, self._view(None), old_object=old, new_object=new
             )
-            self._wake([change], concerned)
+            self._wake([change], listeners)
 
     def memory_changed(self, plugin: str, *more: ClusterEvent) -> None:
-        """A plugin's memory has changed: what it refused may pass now. ``more`` says how."""
-        found = [plugins[plugin] for plugins in self._by_name.values() if plugin in plugins]
+        """A plugin's memory has changed, so pods that it refused may pass now. ``more`` are events
+        that describe the change."""
+        instances = [plugins[plugin] for plugins in self._by_name.values() if plugin in plugins]
         events = (ClusterEvent.MEMORY_CHANGE, *more)
-        if any(event in _heard(each) for each in found for event in events):
+        if any(event in _registered_events(instance) for instance in instances for event in events):
             self._wake([Change(event, self._view(None)) for event in events], {plugin})
 
     def samples_taken(self, source: str) -> None:
-        """There are newer samples of a source, or a problem with them."""
-        concerned = {
+        """New samples of a source have arrived, or the source has failed."""
+        listeners = {
             plugin.name
             for plugins in self._by_name.values()
             for plugin in plugins.values()
             if (wants := getattr(plugin, "samples", None)) and wants.source == source
         }
-        if concerned:
-            self._wake([Change(ClusterEvent.SAMPLES_TAKEN, self._view(None))], concerned)
+        if listeners:
+            self._wake([Change(ClusterEvent.SAMPLES_TAKEN, self._view(None))], listeners)
 
     def _wake(
         self,
@@ -271,13 +274,13 @@ class Requeueing:
         *,
         retreat: bool = False,
     ) -> None:
-        """In the order in which the pods came, so that the groups' history does not matter."""
+        """Moves pods in the order of their arrival, so that the order of groups does not matter."""
         queue = self._step.queue
         woken: list[tuple[int, str, ClusterEvent, str]] = []
-        for group, first in queue.groups():
-            state = self._step.state.pods[first]
+        for group, representative in queue.groups():
+            state = self._step.state.pods[representative]
             for change in changes:
-                plugin = self._woken_by(state, change, only)
+                plugin = self._waking_plugin(state, change, only)
                 if plugin is not None:
                     woken += [
                         (self._step.state.pods[uid].order, uid, change.event, plugin)
@@ -288,7 +291,7 @@ class Requeueing:
             state = self._step.state.pods[uid]
             is_tired = retreat and state.failures > RETREATS and self._is_grouped(uid)
             if state.order == order and not is_tired:
-                self._up(state, event, plugin)
+                self._move_to_active_or_backoff(state, event, plugin)
 
     def _is_grouped(self, uid: str) -> bool:
         return self._step.groups.of(uid) is not None
@@ -297,13 +300,14 @@ class Requeueing:
         rows: Rows = np.array([] if row is None else [row], dtype=np.intp)
         return NodeView(self._step.state.nodes, rows)
 
-    def _woken_by(
+    def _waking_plugin(
         self, state: PodState, change: Change, only: Collection[str] | None = None
     ) -> str | None:
-        """The first of the plugins that refused the pod (one of ``only``, where that is given) for
-        which the change may matter. One without a hint wakes it, and so does a hint that raises: a
-        try too many harms nothing. A pod that no plugin refused (there was no node) wakes by any
-        change of the cluster (upstream: isPodWorthRequeuing)."""
+        """The first plugin that refused the pod and for which the change may matter; None if there
+        is none. ``only`` limits the plugins asked. A plugin without a hint wakes the pod, and so
+        does a hint that raises: one attempt too many is harmless. A pod that no plugin refused
+        (there was no node) is woken by any change of the cluster (upstream:
+        isPodWorthRequeuing)."""
         profile = self._step.profile(state)
         if profile is None:
             return None
@@ -312,7 +316,7 @@ class Requeueing:
         for name in state.rejectors:
             if only is not None and name not in only:
                 continue
-            if name == EXTENDER:  # who knows (upstream: defaultEnqueueExtension)
+            if name == EXTENDER:  # any change may matter to it (upstream: defaultEnqueueExtension)
                 return name
             plugin = self._by_name[profile.name].get(name)
             if plugin is None or (
@@ -331,28 +335,30 @@ class Requeueing:
                 return name
         return None
 
-    def _up(self, state: PodState, cause: str, plugin: str) -> None:
-        """Active, or backoff where that is not over yet. A plugin that had said Pending wakes its
-        pod at once."""
+    def _move_to_active_or_backoff(self, state: PodState, cause: str, plugin: str) -> None:
+        """Moves a pod to active, or to backoff if that is not over yet. A plugin that answered
+        Pending moves its pod to active at once."""
         backs_off = state.until > self._step.state.now and plugin not in state.pending
         if backs_off and state.queue is not Queue.GATED:
-            self._emit(_moved(state, Queue.BACKOFF, cause, plugin))
+            self._emit(_moved_record(state, Queue.BACKOFF, cause, plugin))
         else:
             self._activate(state, cause, plugin)
 
     def _activate(self, state: PodState, cause: str, plugin: str) -> None:
         profile = self._step.profile(state)
-        # Where nobody's, an attempt says so, and the pod leaves the queue.
+        # A pod without a profile leaves the queue by an attempt.
         gate = self.gate(profile, state.pod) if profile is not None else None
         if gate is None:
-            self._emit(_moved(state, Queue.ACTIVE, cause, plugin))
+            self._emit(_moved_record(state, Queue.ACTIVE, cause, plugin))
         elif state.queue is not Queue.GATED or state.rejectors != (gate[0],):
             name, status = gate
             message = ", ".join(status.reasons)
-            self._emit(_moved(state, Queue.GATED, cause, name, rejectors=(name,), message=message))
+            self._emit(
+                _moved_record(state, Queue.GATED, cause, name, rejectors=(name,), message=message)
+            )
 
     def gate(self, profile: Profile, pod: Pod) -> tuple[str, Status] | None:
-        """The first plugin whose PreEnqueue holds a pod, and what it says."""
+        """The first plugin whose PreEnqueue holds a pod, with its status; None if none does."""
         for plugin in profile.points["preEnqueue"]:
             try:
                 answer = guarded(plugin, "pre_enqueue", pod)
@@ -366,13 +372,13 @@ class Requeueing:
         self._step.emit(queued)
 
 
-def _heard(plugin: Any) -> tuple[ClusterEvent, ...]:
-    """The events that a plugin wants to know of: all of them where it does not say."""
-    heard: tuple[ClusterEvent, ...] = getattr(plugin, "wakes_on", tuple(ClusterEvent))
-    return heard
+def _registered_events(plugin: Any) -> tuple[ClusterEvent, ...]:
+    """The events that a plugin registers for; all of them if it does not say."""
+    events: tuple[ClusterEvent, ...] = getattr(plugin, "wakes_on", tuple(ClusterEvent))
+    return events
 
 
-def _moved(
+def _moved_record(
     state: PodState,
     queue: Queue,
     cause: str,
