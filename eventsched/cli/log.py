@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 import psycopg
 
@@ -21,6 +21,7 @@ from eventsched.domain import records
 from eventsched.domain.errors import InputError
 from eventsched.domain.objects import Pod
 from eventsched.domain.records import AnyRecord
+from eventsched.domain.records.record_catalogue import CATALOGUE
 from eventsched.eventlog import database
 from eventsched.eventlog.addresses import libpq_url, shown
 from eventsched.eventlog.log_errors import UnavailableError
@@ -35,7 +36,7 @@ from eventsched.history.explain.stored_evidence import StoredEvidence
 from eventsched.history.explain.update_differences import in_words
 from eventsched.history.export import export
 
-KINDS = sorted(kind.__name__ for kind in get_args(AnyRecord))
+KINDS = sorted(row.name for row in CATALOGUE)
 _CHUNK = 256
 """Records whose pods are looked up together."""
 _REMEMBERED = 4_096

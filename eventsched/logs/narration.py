@@ -16,38 +16,22 @@ from eventsched.domain import records
 from eventsched.domain.objects import Node, Pod
 from eventsched.domain.records import Outcome, Record
 from eventsched.domain.records.logged import Logged
+from eventsched.domain.records.record_catalogue import CATALOGUE, Level
 from eventsched.domain.units import SECOND
 from eventsched.logs import output
 
 MOST = 100
 """Lines of one kind that are told in one second, by the records' own time."""
 
-_SILENT = ("debug", "")
-_HEADINGS = {
-    records.StreamStarted: ("info", "StreamStarted"),
-    records.TermBegan: ("info", "TermBegan"),
-    records.HistoryLost: ("warning", "HistoryLost"),
-    records.WatchRelisted: ("info", "WatchRelisted"),
-    records.PodDecided: ("attempt", ""),
-    records.PodBound: ("info", "Scheduled"),
-    records.BindFailed: ("warning", "BindFailed"),
-    records.BindVoided: ("warning", "BindVoided"),
-    records.WriteFailed: ("warning", "WriteFailed"),
-    records.PreemptionDecided: ("info", "Preempting"),
-    records.EvictionSucceeded: ("info", "Preempted"),
-    records.EvictionFailed: ("warning", "EvictionFailed"),
-    records.NodeOvercommitted: ("warning", "NodeOvercommitted"),
-    records.MemoryForgotten: ("info", "MemoryForgotten"),
-    records.PluginOverran: ("warning", "PluginOverran"),
+_API_EVENTS: dict[type[Record], str] = {
+    records.PodBound: "Scheduled",
+    records.PreemptionDecided: "Preempting",
+    records.EvictionSucceeded: "Preempted",
 }
-"""Kind → level and name of its lines; where there is an event of that meaning at the API server, it
-is called as there. All others are told at ``debug``, under their kind's name."""
-_ATTEMPTS = {
-    Outcome.SCHEDULED: _SILENT,
-    Outcome.WAITING: _SILENT,
-    Outcome.UNSCHEDULABLE: ("info", "FailedScheduling"),
-    Outcome.ERROR: ("warning", "FailedScheduling"),
-}
+"""Kinds whose lines are called as the events of that meaning at the API server. All others are
+called as the kind."""
+_HEADINGS = {row.record: (row.level, _API_EVENTS.get(row.record, row.name)) for row in CATALOGUE}
+"""Kind → level and name of its lines, unless ``_RAISED`` has other ones."""
 _TOLD = {
     records.PodDecided: ("uid", "attempt", "outcome", "profile", "plugin", "node", "message"),
     records.PreemptionDecided: ("uid", "attempt", "node"),
@@ -88,19 +72,15 @@ class Narrator:
     def lines(self, logged: Iterable[Logged], *, with_debug: bool) -> Iterator[LogLine]:
         """The lines of committed records, in their order."""
         for each in logged:
-            level, event = _HEADINGS.get(type(each.record), _SILENT)
-            if isinstance(each.record, records.ExtenderAnswered) and each.record.problem:
-                level, event = "warning", "ExtenderFailed"
-            if isinstance(each.record, records.SamplesTaken) and each.record.problem:
-                level, event = "warning", "SamplesLacking"
-            if level == "attempt":
-                level, event = _ATTEMPTS[each.record.outcome]  # type: ignore[attr-defined]
+            kind = type(each.record)
+            level, event = _HEADINGS[kind]
+            if kind in _RAISED:
+                level, event = _RAISED[kind](each.record) or (level, event)
             if level == "debug" and not with_debug:
                 continue
             if each.at // SECOND != self._second:
                 yield from self._left_out()
                 self._second = each.at // SECOND
-            event = event or type(each.record).__name__
             self._told[event] += 1
             if self._told[event] <= self._most:
                 yield LogLine(level, event, self._fields(each))
@@ -143,3 +123,25 @@ def _plain(record: Record) -> dict[str, Any]:
 
 def _number(level: str) -> int:
     return {"debug": 10, "info": 20, "warning": 30}[level]
+
+
+def _attempt(decided: records.PodDecided) -> tuple[Level, str] | None:
+    if decided.outcome is Outcome.ERROR:
+        return "warning", "FailedScheduling"
+    return ("info", "FailedScheduling") if decided.outcome is Outcome.UNSCHEDULABLE else None
+
+
+def _extender(answered: records.ExtenderAnswered) -> tuple[Level, str] | None:
+    return ("warning", "ExtenderFailed") if answered.problem else None
+
+
+def _samples(taken: records.SamplesTaken) -> tuple[Level, str] | None:
+    return ("warning", "SamplesLacking") if taken.problem else None
+
+
+_RAISED: dict[type[Record], Callable[[Any], tuple[Level, str] | None]] = {
+    records.PodDecided: _attempt,
+    records.ExtenderAnswered: _extender,
+    records.SamplesTaken: _samples,
+}
+"""Level and name of a record's line where those of its kind do not say that something failed."""

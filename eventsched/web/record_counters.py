@@ -8,13 +8,14 @@ term it is not known: such pods are left out of the durations, and an attempt's 
 from collections import Counter as Tally
 from collections.abc import Callable, Iterable
 from functools import cache
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from eventsched.domain import records
 from eventsched.domain.records import Outcome, Queue
 from eventsched.domain.records.logged import Logged
+from eventsched.domain.records.record_catalogue import CATALOGUE
 from eventsched.domain.units import SECOND
 from eventsched.scheduling.cycle.work_budget import OVER_BUDGET
 from eventsched.scheduling.framework import ClusterEvent
@@ -159,8 +160,8 @@ class _Series:
         self.samples = cache(samples.labels)
         kinds = self._counter("eventsched_log_records_total", "Committed records, by kind.", "kind")
         self.records = cache(kinds.labels)
-        for kind in get_args(records.AnyRecord):
-            self.records(kind.__name__)
+        for row in CATALOGUE:
+            self.records(row.name)
 
     def _of_attempts(self) -> None:
         attempts = self._counter(

@@ -1,67 +1,65 @@
 """What a log holds: stimuli (what happened outside) and events (what was decided).
 
-Start with ``events``; it has the union of all records and the codec. ``stimuli`` has the facts that
-come in, ``verdicts`` the vectors that stand beside a decision. A new kind of record begins here.
+Start with ``record_catalogue``: a row for each kind, and the union of all. ``stimuli`` has the
+facts that come in, ``events`` the decisions and their effects, ``verdicts`` the vectors that stand
+beside a decision, ``record_codec`` the bytes. A new kind of record begins here.
 Every package may import this one; it imports only ``objects`` and ``eventsched.domain``.
 """
 
 from eventsched.domain.records.events import (
-    FORMAT,
-    AnyRecord,
     Bind,
-    BindFailed,
     BindIntended,
-    BindRetried,
-    BindSucceeded,
-    BindVoided,
-    Consult,
     Effect,
-    Event,
     Evict,
-    EvictionFailed,
-    EvictionSucceeded,
-    ExtenderAnswered,
-    ExtenderAsked,
-    ExtenderInquired,
-    ExtenderReplied,
-    HistoryLost,
     MemoryChanged,
-    MemoryForgotten,
-    NodeAdded,
-    NodeDeleted,
     NodeOvercommitted,
-    NodeUpdated,
     NominationCleared,
-    ObjectChanged,
-    ObjectDeleted,
     Outcome,
     PermitGranted,
-    PluginOverran,
-    PodAdded,
     PodBound,
     PodDecided,
-    PodDeleted,
     PodQueued,
     PodSkipped,
     PodUnreserved,
-    PodUpdated,
     PreemptionDecided,
     PreparationIntended,
-    Prepare,
     Queue,
+    ScoringDefined,
+    VerdictDefined,
+)
+from eventsched.domain.records.extender_questions import Consult, ExtenderAnswered, ExtenderAsked
+from eventsched.domain.records.extender_replies import ExtenderInquired, ExtenderReplied
+from eventsched.domain.records.object_writes import Prepare
+from eventsched.domain.records.record_catalogue import AnyRecord
+from eventsched.domain.records.record_codec import FORMAT, decode, encode
+from eventsched.domain.records.stimuli import (
+    BindFailed,
+    BindRetried,
+    BindSucceeded,
+    BindVoided,
+    Event,
+    EvictionFailed,
+    EvictionSucceeded,
+    HistoryLost,
+    MemoryForgotten,
+    NodeAdded,
+    NodeDeleted,
+    NodeUpdated,
+    ObjectChanged,
+    ObjectDeleted,
+    PluginOverran,
+    PodAdded,
+    PodDeleted,
+    PodUpdated,
     Record,
     SamplesTaken,
-    ScoringDefined,
     Stimulus,
     StreamStarted,
     TermBegan,
     TimePassed,
-    VerdictDefined,
     WatchRelisted,
     WriteFailed,
     WriteSucceeded,
-    decode,
-    encode,
 )
 
 __all__ = [

@@ -1,8 +1,8 @@
-"""The catalogue of stimuli and events: everything that can stand in a log.
+"""The events: what was decided; and the effects, what the world is asked to do because of it.
 
-A stimulus says what happened outside (or that time passed); an event says what was decided. Both
-are facts: frozen, versioned, with canonical bytes. ``SchedulerState.apply`` takes either. Times are
-microseconds; trace second 0 is 1970-01-01 UTC.
+Stimuli (stimuli.py) and events are the records of a log: frozen facts with a version and canonical
+bytes. ``SchedulerState.apply`` takes either. Times are microseconds; second 0 of a trace is
+1970-01-01 UTC.
 
 To change the shape of a kind: raise its ``version`` and add an upcaster where records are read;
 stored bytes never change.
@@ -11,55 +11,11 @@ stored bytes never change.
 from enum import StrEnum
 from typing import Any
 
-import msgspec
-
-from eventsched.domain.objects import Frozen, canonical
-from eventsched.domain.records.extender_questions import Consult, ExtenderAnswered, ExtenderAsked
-from eventsched.domain.records.extender_replies import ExtenderInquired, ExtenderReplied
+from eventsched.domain.objects import Frozen
+from eventsched.domain.records.extender_questions import Consult
 from eventsched.domain.records.object_writes import Prepare, Write
-from eventsched.domain.records.stimuli import (
-    BindFailed,
-    BindRetried,
-    BindSucceeded,
-    BindVoided,
-    Event,
-    EvictionFailed,
-    EvictionSucceeded,
-    HistoryLost,
-    MemoryForgotten,
-    NodeAdded,
-    NodeDeleted,
-    NodeUpdated,
-    ObjectChanged,
-    ObjectDeleted,
-    PluginOverran,
-    PodAdded,
-    PodDeleted,
-    PodUpdated,
-    Record,
-    SamplesTaken,
-    Stimulus,
-    StreamStarted,
-    TermBegan,
-    TimePassed,
-    WatchRelisted,
-    WriteFailed,
-    WriteSucceeded,
-)
+from eventsched.domain.records.stimuli import Event
 from eventsched.domain.records.verdicts import ScoreColumn, Verdict
-
-__all__ = [
-    "FORMAT", "AnyRecord", "Bind", "BindFailed", "BindIntended", "BindRetried", "BindSucceeded",
-    "BindVoided", "Consult", "Effect", "Event", "Evict", "EvictionFailed", "EvictionSucceeded",
-    "ExtenderAnswered", "ExtenderAsked", "ExtenderInquired", "ExtenderReplied",
-    "HistoryLost", "MemoryChanged", "MemoryForgotten",
-    "NodeAdded", "NodeDeleted", "NodeOvercommitted", "NodeUpdated", "NominationCleared",
-    "ObjectChanged", "ObjectDeleted", "Outcome", "PermitGranted", "PluginOverran", "PodAdded",
-    "PodBound", "PodDecided", "PodDeleted", "PodQueued", "PodSkipped", "PodUnreserved",
-    "PodUpdated", "PreemptionDecided", "PreparationIntended", "Prepare", "Queue", "Record",
-    "SamplesTaken", "ScoringDefined", "Stimulus", "StreamStarted", "TermBegan", "TimePassed",
-    "VerdictDefined", "WatchRelisted", "WriteFailed", "WriteSucceeded", "decode", "encode",
-]  # fmt: skip
 
 
 class Queue(StrEnum):
@@ -78,9 +34,6 @@ class Outcome(StrEnum):
     UNSCHEDULABLE = "unschedulable"
     WAITING = "waiting"
     ERROR = "error"
-
-
-# --- events -------------------------------------------------------------------------------
 
 
 class VerdictDefined(Event, frozen=True, tag=True):
@@ -291,67 +244,6 @@ class MemoryChanged(Event, frozen=True, tag=True):
     plugin: str
     key: str
     value: Any = None
-
-
-AnyRecord = (
-    StreamStarted
-    | TermBegan
-    | HistoryLost
-    | WatchRelisted
-    | NodeAdded
-    | NodeUpdated
-    | NodeDeleted
-    | PodAdded
-    | PodUpdated
-    | PodDeleted
-    | ObjectChanged
-    | ObjectDeleted
-    | BindSucceeded
-    | BindFailed
-    | EvictionSucceeded
-    | EvictionFailed
-    | BindRetried
-    | BindVoided
-    | WriteSucceeded
-    | WriteFailed
-    | ExtenderAnswered
-    | ExtenderInquired
-    | MemoryForgotten
-    | PluginOverran
-    | SamplesTaken
-    | TimePassed
-    | VerdictDefined
-    | ScoringDefined
-    | PodQueued
-    | PodDecided
-    | PermitGranted
-    | PreparationIntended
-    | BindIntended
-    | PodUnreserved
-    | PodSkipped
-    | PodBound
-    | PreemptionDecided
-    | NominationCleared
-    | NodeOvercommitted
-    | MemoryChanged
-    | ExtenderAsked
-    | ExtenderReplied
-)
-
-FORMAT = 1
-"""Version of the log's format as a whole, in StreamStarted."""
-
-_decoder: msgspec.json.Decoder[AnyRecord] = msgspec.json.Decoder(AnyRecord)
-
-
-def encode(record: Record) -> bytes:
-    """A record's canonical bytes: what is stored, hashed and compared."""
-    return canonical(record)
-
-
-def decode(body: bytes) -> AnyRecord:
-    """The record in stored bytes. Raises msgspec.ValidationError for an unknown kind or shape."""
-    return _decoder.decode(body)
 
 
 # --- effects: what the world is asked to do, once the record that says so is committed ----

@@ -14,6 +14,7 @@ from eventsched.domain.objects import Pod
 from eventsched.domain.objects.registry import TYPES, NodeResourceTopology
 from eventsched.domain.records import Outcome, Record
 from eventsched.domain.records.extender_questions import Consultation
+from eventsched.domain.records.record_catalogue import CATALOGUE
 from eventsched.domain.records.stimuli import in_force, serves, work_budget
 from eventsched.domain.records.verdicts import ScoreColumn, Verdict, VerdictCode
 from eventsched.domain.state.digest import digest_of
@@ -24,12 +25,7 @@ from eventsched.domain.state.reservations import Reservation
 
 __all__ = ["PodState", "SchedulerState"]
 
-_CONSEQUENTIAL = (
-    records.WatchRelisted, records.BindSucceeded, records.BindFailed, records.BindRetried,
-    records.BindVoided, records.WriteFailed, records.MemoryForgotten, records.TimePassed,
-    records.NodeOvercommitted, records.ExtenderInquired,
-)  # fmt: skip
-"""Facts whose consequences are events of their own."""
+_UNCHANGING = tuple(row.record for row in CATALOGUE if not row.changes_state)
 
 
 class SchedulerState(PodPlaces):
@@ -69,6 +65,7 @@ class SchedulerState(PodPlaces):
         self.scorings: list[tuple[ScoreColumn, ...]] = [()]
         self.scoring_numbers: dict[tuple[ScoreColumn, ...], int] = {}
         self._branches: dict[type[Record], Callable[[Any], None]] = {
+            **dict.fromkeys(_UNCHANGING, self._nothing),
             records.StreamStarted: self._stream_started,
             records.TermBegan: self._term_began,
             records.HistoryLost: self._history_lost,
@@ -101,7 +98,6 @@ class SchedulerState(PodPlaces):
             records.PreemptionDecided: self._preemption_decided,
             records.NominationCleared: self._nomination_cleared,
             records.MemoryChanged: self._memory_changed,
-            **dict.fromkeys(_CONSEQUENTIAL, self._nothing),
         }
 
     def apply(self, record: Record, at: int) -> None:
@@ -116,7 +112,7 @@ class SchedulerState(PodPlaces):
     # --- what happened outside ------------------------------------------------------------
 
     def _nothing(self, record: Record) -> None:
-        """See _CONSEQUENTIAL."""
+        """All consequences of these are events of their own."""
 
     def _stream_started(self, started: records.StreamStarted) -> None:
         self.seed = started.seed

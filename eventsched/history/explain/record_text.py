@@ -7,8 +7,9 @@ from typing import Any
 from eventsched.domain import records
 from eventsched.domain.objects import canonical
 from eventsched.domain.objects.registry import title
-from eventsched.domain.records import AnyRecord, Outcome, PodDecided, PodQueued
+from eventsched.domain.records import AnyRecord, Outcome, PodDecided, PodQueued, Record
 from eventsched.domain.records.extender_questions import BIND, PREEMPT, PRIORITIZE, rows_of
+from eventsched.domain.records.record_catalogue import CATALOGUE
 
 Namer = Callable[[str], str]
 """``namespace/name`` of a uid; the uid itself where nobody knows it."""
@@ -24,14 +25,13 @@ CRITERIA = {
     "first": "the first of several that are alike",
 }
 """What a criterion of a preemption says of the node."""
+_UIDS = {row.record: row.uid for row in CATALOGUE if row.pod}
 
 
 def pod_of(record: AnyRecord) -> str | None:
     """The uid of the pod that a record is about; None where it is about none."""
-    if isinstance(record, records.PodAdded | records.PodUpdated):
-        return record.pod.uid
-    uid: str | None = getattr(record, "uid", None)
-    return uid or None
+    uid_of = _UIDS.get(type(record))
+    return None if uid_of is None else uid_of(record) or None
 
 
 def concerns(record: AnyRecord, uid: str) -> bool:
@@ -62,56 +62,143 @@ def displaced(record: records.PreemptionDecided, uid: str, name: Namer = str) ->
 
 def sentence(record: AnyRecord, name: Namer) -> str:
     """What a record says, with who it is about."""
-    uid = pod_of(record)
-    if uid is None:
-        return _without_pod(record)
+    text = told(record, name)
     if isinstance(record, records.PodAdded | records.PodUpdated):
-        return f"{record.pod.full_name} {told(record)}"
-    return f"{name(uid)} {told(record, name)}"
+        return f"{record.pod.full_name} {text}"
+    uid = pod_of(record)
+    return text if uid is None else f"{name(uid)} {text}"
 
 
 def told(record: AnyRecord, name: Namer = str) -> str:
-    """What a record says of its pod, without naming it."""
-    match record:
-        case PodQueued():
-            return move(record)
-        case PodDecided():
-            return attempt(record)
-        case records.PodAdded():
-            return f"arrived on {record.pod.node_name}" if record.pod.node_name else "arrived"
-        case records.PodUpdated():
-            node = record.pod.node_name
-            return f"changed; it is on {node}" if node else "changed"
-        case records.PodDeleted():
-            return "is gone"
-        case records.PreemptionDecided():
-            victims = ", ".join(map(name, record.victims))
-            several = "candidate" if record.candidates == 1 else "candidates"
-            return (
-                f"nominated to {record.node}, which {victims} {_has(record.victims)} to leave: "
-                f"{CRITERIA.get(record.criterion, record.criterion)}; {record.candidates} "
-                f"{several}, {record.looked} of {record.nodes} nodes tried"
-            )
-        case records.NominationCleared():
-            by = f" for {name(record.by)}" if record.by else ""
-            return f"no longer nominated to {record.node}: {record.cause}{by}"
-        case records.PluginOverran():
-            return f"attempt {record.attempt} is void and made again: {_overran(record)}"
-        case records.ExtenderAsked() | records.ExtenderAnswered():
-            return consultation(record)
-        case records.ExtenderInquired() | records.ExtenderReplied():
-            return inquiry(record)
-        case records.PodSkipped():
-            return f"leaves the queue without an attempt: {record.message}"
-        case records.PermitGranted():
-            by = f" on behalf of {name(record.by)}" if record.by else ""
-            return f"may go on: {record.plugin} at Permit{by}"
-        case _:
-            return _binding(record)
+    """What a record says of its pod, without naming it; all that it says if it is about none."""
+    kind = type(record)
+    template = _TEMPLATES.get(kind)
+    return _TEXTS[kind](record, name) if template is None else template.format(record)
 
 
-def move(queued: PodQueued) -> str:
-    """A move: the queue and its cause, in the records' own words."""
+_TEMPLATES: dict[type[Record], str] = {
+    records.StreamStarted: "stream begun by eventsched {0.engine}, seed {0.seed}",
+    records.HistoryLost: "history was lost: the database is on {0.timeline}",
+    records.WatchRelisted: (
+        "the watch of {0.resource} had a gap, from {0.since} to {0.upto}: listed again"
+    ),
+    records.NodeAdded: "{0.node.name} joined",
+    records.NodeUpdated: "{0.node.name} changed",
+    records.NodeDeleted: "{0.name} left",
+    records.PodDeleted: "is gone",
+    records.ObjectChanged: "{0.object.title} changed",
+    records.BindSucceeded: "is on {0.node}: the cluster accepted the bind",
+    records.BindFailed: "bind to {0.node} failed: {0.message}",
+    records.EvictionSucceeded: "is being deleted: the cluster accepted the eviction",
+    records.EvictionFailed: "eviction failed: {0.message}",
+    records.BindRetried: "bind to {0.node} goes on (attempt {0.attempt})",
+    records.BindVoided: "bind to {0.node} was given up: {0.reason}",
+    records.WriteSucceeded: "the cluster took it: {0.write}",
+    records.WriteFailed: "the cluster refused {0.write}: {0.message}",
+    records.MemoryForgotten: (
+        "{0.plugin} is to forget {0.key}, asked by {0.by} (request {0.request})"
+    ),
+    records.TimePassed: "time passed",
+    records.BindIntended: "is to be bound to {0.node} (attempt {0.attempt})",
+    records.PodSkipped: "leaves the queue without an attempt: {0.message}",
+}
+"""Kinds whose text is the same for all their records, but for their fields."""
+
+
+def _term_began(began: records.TermBegan, _: Namer) -> str:
+    text = f"epoch {began.epoch} began"
+    return f"{text}, by eventsched {began.engine} configured anew" if began.engine else text
+
+
+def _pod_added(added: records.PodAdded, _: Namer) -> str:
+    return f"arrived on {added.pod.node_name}" if added.pod.node_name else "arrived"
+
+
+def _pod_updated(updated: records.PodUpdated, _: Namer) -> str:
+    node = updated.pod.node_name
+    return f"changed; it is on {node}" if node else "changed"
+
+
+def _object_deleted(deleted: records.ObjectDeleted, _: Namer) -> str:
+    return f"{title(deleted.type, deleted.namespace, deleted.name)} is gone"
+
+
+def _plugin_overran(overran: records.PluginOverran, _: Namer) -> str:
+    took = f"took longer than {overran.limit / 1e6:g} s"
+    text = f"{overran.plugin} {took} in {overran.point} and is not asked there"
+    if not overran.uid:
+        return f"{text} any more"
+    return f"attempt {overran.attempt} is void and made again: {text}"
+
+
+def _samples_taken(taken: records.SamplesTaken, _: Namer) -> str:
+    number = f"{len(taken.values)} {'node' if len(taken.values) == 1 else 'nodes'}"
+    text = f"{taken.source}: samples of {number}" if taken.values else f"{taken.source}: none"
+    return f"{text}; {taken.problem}" if taken.problem else text
+
+
+def _verdict_defined(defined: records.VerdictDefined, _: Namer) -> str:
+    verdict = defined.verdict
+    reasons = ", ".join(verdict.reasons)
+    return f"verdict {defined.number}: {verdict.plugin or 'PreFilter'} {verdict.code}: {reasons}"
+
+
+def _scoring_defined(defined: records.ScoringDefined, _: Namer) -> str:
+    columns = ", ".join(f"{column.plugin} x {column.weight}" for column in defined.columns)
+    return f"scoring {defined.number}: {columns}"
+
+
+def _memory_changed(changed: records.MemoryChanged, _: Namer) -> str:
+    if changed.value is None:
+        return f"{changed.plugin} forgets {changed.key}"
+    value = changed.value if isinstance(changed.value, str) else canonical(changed.value).decode()
+    return f"{changed.plugin} remembers {changed.key} = {value}"
+
+
+def _node_overcommitted(crowded: records.NodeOvercommitted, _: Namer) -> str:
+    excess = [f"{wants} of {has} {name}" for name, (wants, has) in crowded.resources.items()]
+    return f"{crowded.node} holds more than it has: {', '.join(excess)}"
+
+
+def _permit_granted(granted: records.PermitGranted, name: Namer) -> str:
+    by = f" on behalf of {name(granted.by)}" if granted.by else ""
+    return f"may go on: {granted.plugin} at Permit{by}"
+
+
+def _preparation_intended(intended: records.PreparationIntended, _: Namer) -> str:
+    text = f"before the bind to {intended.node} {', '.join(intended.deadlines)} waits"
+    writes = [str(write) for asked in intended.writes.values() for write in asked]
+    return f"{text} for {', '.join(dict.fromkeys(writes))}" if writes else text
+
+
+def _pod_unreserved(unreserved: records.PodUnreserved, _: Namer) -> str:
+    by = f" by {unreserved.plugin}" if unreserved.plugin else ""
+    text = f"gives {unreserved.node} up{by}"
+    return f"{text}: {unreserved.message}" if unreserved.message else text
+
+
+def _pod_bound(bound: records.PodBound, _: Namer) -> str:
+    text = f"bound to {bound.node}"
+    return f"{text}; PostBind: {bound.message}" if bound.message else text
+
+
+def _preemption_decided(decided: records.PreemptionDecided, name: Namer) -> str:
+    victims = ", ".join(map(name, decided.victims))
+    have = "has" if len(decided.victims) == 1 else "have"
+    several = "candidate" if decided.candidates == 1 else "candidates"
+    return (
+        f"nominated to {decided.node}, which {victims} {have} to leave: "
+        f"{CRITERIA.get(decided.criterion, decided.criterion)}; {decided.candidates} "
+        f"{several}, {decided.looked} of {decided.nodes} nodes tried"
+    )
+
+
+def _nomination_cleared(cleared: records.NominationCleared, name: Namer) -> str:
+    by = f" for {name(cleared.by)}" if cleared.by else ""
+    return f"no longer nominated to {cleared.node}: {cleared.cause}{by}"
+
+
+def _pod_queued(queued: PodQueued, _: Namer) -> str:
     text = f"queue {queued.queue.value}: {queued.cause}"
     if queued.plugin:
         text += f" ({queued.plugin})"
@@ -120,8 +207,7 @@ def move(queued: PodQueued) -> str:
     return f"{text}: {queued.message}" if queued.message else text
 
 
-def attempt(decided: PodDecided) -> str:
-    """An attempt and how it ended."""
+def _pod_decided(decided: PodDecided, _: Namer) -> str:
     text = f"attempt {decided.attempt}: "
     if decided.outcome in (Outcome.SCHEDULED, Outcome.WAITING):
         text += f"{decided.node} with {decided.score}, "
@@ -140,36 +226,33 @@ def attempt(decided: PodDecided) -> str:
     return f"{text}: {decided.message}" if decided.message else text
 
 
-def _overran(record: records.PluginOverran) -> str:
-    took = f"took longer than {record.limit / 1e6:g} s"
-    return f"{record.plugin} {took} in {record.point} and is not asked there"
+def _extender_asked(asked: records.ExtenderAsked, _: Namer) -> str:
+    question = _about(asked.verb, asked.number)
+    return f"attempt {asked.attempt}: extender {asked.name} is asked to {question}"
 
 
-def consultation(record: records.ExtenderAsked | records.ExtenderAnswered) -> str:
-    """A question to an extender, or its answer."""
-    if isinstance(record, records.ExtenderAsked):
-        asked = f"extender {record.name} is asked to {_about(record.verb, record.number)}"
-        return f"attempt {record.attempt}: {asked}"
-    if record.problem:
-        return f"extender {record.name} failed to {record.verb}: {record.problem}"
-    text = f"extender {record.name} {_answer(record)}"
-    return f"{text}; {record.remark}" if record.remark else text
+def _extender_answered(answered: records.ExtenderAnswered, _: Namer) -> str:
+    if answered.problem:
+        return f"extender {answered.name} failed to {answered.verb}: {answered.problem}"
+    text = f"extender {answered.name} {_answer(answered)}"
+    return f"{text}; {answered.remark}" if answered.remark else text
 
 
-def inquiry(record: records.ExtenderInquired | records.ExtenderReplied) -> str:
-    """A question of another scheduler to us as its extender, or our answer."""
-    if isinstance(record, records.ExtenderReplied):
-        if record.problem:
-            return f"answer: no {record.verb}: {record.problem}"
-        if record.verb != BIND:
-            return f"answer: {_answer(record)}"
-        way = "on its way to" if record.waits else "on"
-        return f"answer: it is {way} {record.node}"
-    if record.verb == BIND:
-        return f"another scheduler asks to bind it to {record.node}"
-    number = len(rows_of(record.nodes)) + len(record.strange)
-    text = f"another scheduler asks to {_about(record.verb, number)}"
-    return f"{text}, {len(record.strange)} of them not known" if record.strange else text
+def _extender_inquired(inquired: records.ExtenderInquired, _: Namer) -> str:
+    if inquired.verb == BIND:
+        return f"another scheduler asks to bind it to {inquired.node}"
+    number = len(rows_of(inquired.nodes)) + len(inquired.strange)
+    text = f"another scheduler asks to {_about(inquired.verb, number)}"
+    return f"{text}, {len(inquired.strange)} of them not known" if inquired.strange else text
+
+
+def _extender_replied(replied: records.ExtenderReplied, _: Namer) -> str:
+    if replied.problem:
+        return f"answer: no {replied.verb}: {replied.problem}"
+    if replied.verb != BIND:
+        return f"answer: {_answer(replied)}"
+    way = "on its way to" if replied.waits else "on"
+    return f"answer: it is {way} {replied.node}"
 
 
 def _about(verb: str, number: int) -> str:
@@ -195,102 +278,28 @@ def _answer(answered: records.ExtenderAnswered | records.ExtenderReplied) -> str
     return f"refused {number} {'node' if number == 1 else 'nodes'}: {said}"
 
 
-def _has(pods: tuple[str, ...]) -> str:
-    return "has" if len(pods) == 1 else "have"
-
-
-def _binding(record: AnyRecord) -> str:
-    match record:
-        case records.PreparationIntended():
-            text = f"before the bind to {record.node} {', '.join(record.deadlines)} waits"
-            writes = [str(each) for asked in record.writes.values() for each in asked]
-            return f"{text} for {', '.join(dict.fromkeys(writes))}" if writes else text
-        case records.WriteSucceeded():
-            return f"the cluster took it: {record.write}"
-        case records.WriteFailed():
-            return f"the cluster refused {record.write}: {record.message}"
-        case records.BindIntended():
-            return f"is to be bound to {record.node} (attempt {record.attempt})"
-        case records.BindSucceeded():
-            return f"is on {record.node}: the cluster accepted the bind"
-        case records.EvictionSucceeded():
-            return "is being deleted: the cluster accepted the eviction"
-        case records.EvictionFailed():
-            return f"eviction failed: {record.message}"
-        case records.BindFailed():
-            return f"bind to {record.node} failed: {record.message}"
-        case records.BindRetried():
-            return f"bind to {record.node} goes on (attempt {record.attempt})"
-        case records.BindVoided():
-            return f"bind to {record.node} was given up: {record.reason}"
-        case records.PodBound():
-            text = f"bound to {record.node}"
-            return f"{text}; PostBind: {record.message}" if record.message else text
-        case records.PodUnreserved():
-            by = f" by {record.plugin}" if record.plugin else ""
-            text = f"gives {record.node} up{by}"
-            return f"{text}: {record.message}" if record.message else text
-        case _:
-            return type(record).__name__
-
-
-def _without_pod(record: AnyRecord) -> str:
-    match record:
-        case records.NodeAdded():
-            return f"{record.node.name} joined"
-        case records.NodeUpdated():
-            return f"{record.node.name} changed"
-        case records.NodeOvercommitted():
-            excess = [f"{wants} of {has} {name}" for name, (wants, has) in record.resources.items()]
-            return f"{record.node} holds more than it has: {', '.join(excess)}"
-        case records.NodeDeleted():
-            return f"{record.name} left"
-        case records.ObjectChanged():
-            return f"{record.object.title} changed"
-        case records.ObjectDeleted():
-            return f"{title(record.type, record.namespace, record.name)} is gone"
-        case records.TimePassed():
-            return "time passed"
-        case records.VerdictDefined():
-            said = record.verdict
-            reasons = ", ".join(said.reasons)
-            return f"verdict {record.number}: {said.plugin or 'PreFilter'} {said.code}: {reasons}"
-        case records.ScoringDefined():
-            columns = ", ".join(f"{each.plugin} x {each.weight}" for each in record.columns)
-            return f"scoring {record.number}: {columns}"
-        case records.MemoryChanged():
-            if record.value is None:
-                return f"{record.plugin} forgets {record.key}"
-            return f"{record.plugin} remembers {record.key} = {_value(record.value)}"
-        case records.PluginOverran():
-            return f"{_overran(record)} any more"
-        case records.MemoryForgotten():
-            asked = f"asked by {record.by} (request {record.request})"
-            return f"{record.plugin} is to forget {record.key}, {asked}"
-        case _:
-            return _of_the_stream(record)
-
-
-def _value(value: Any) -> str:
-    return value if isinstance(value, str) else canonical(value).decode()
-
-
-def _of_the_stream(record: AnyRecord) -> str:
-    match record:
-        case records.StreamStarted():
-            return f"stream begun by eventsched {record.engine}, seed {record.seed}"
-        case records.SamplesTaken(values=values, problem=problem):
-            number = f"{len(values)} {'node' if len(values) == 1 else 'nodes'}"
-            text = f"{record.source}: samples of {number}" if values else f"{record.source}: none"
-            return f"{text}; {problem}" if problem else text
-        case records.TermBegan(engine=""):
-            return f"epoch {record.epoch} began"
-        case records.TermBegan():
-            return f"epoch {record.epoch} began, by eventsched {record.engine} configured anew"
-        case records.HistoryLost():
-            return f"history was lost: the database is on {record.timeline}"
-        case records.WatchRelisted():
-            gap = f"from {record.since} to {record.upto}"
-            return f"the watch of {record.resource} had a gap, {gap}: listed again"
-        case _:
-            return type(record).__name__
+_TEXTS: dict[type[Record], Callable[[Any, Namer], str]] = {
+    records.TermBegan: _term_began,
+    records.PodAdded: _pod_added,
+    records.PodUpdated: _pod_updated,
+    records.ObjectDeleted: _object_deleted,
+    records.ExtenderAnswered: _extender_answered,
+    records.ExtenderInquired: _extender_inquired,
+    records.PluginOverran: _plugin_overran,
+    records.SamplesTaken: _samples_taken,
+    records.VerdictDefined: _verdict_defined,
+    records.ScoringDefined: _scoring_defined,
+    PodQueued: _pod_queued,
+    PodDecided: _pod_decided,
+    records.PermitGranted: _permit_granted,
+    records.PreparationIntended: _preparation_intended,
+    records.PodUnreserved: _pod_unreserved,
+    records.PodBound: _pod_bound,
+    records.PreemptionDecided: _preemption_decided,
+    records.NominationCleared: _nomination_cleared,
+    records.NodeOvercommitted: _node_overcommitted,
+    records.MemoryChanged: _memory_changed,
+    records.ExtenderAsked: _extender_asked,
+    records.ExtenderReplied: _extender_replied,
+}
+"""All other kinds."""

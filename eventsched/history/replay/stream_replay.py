@@ -17,6 +17,7 @@ from eventsched.domain import records
 from eventsched.domain.objects import canonical
 from eventsched.domain.records import AnyRecord, Stimulus
 from eventsched.domain.records.logged import Logged
+from eventsched.domain.records.record_catalogue import CATALOGUE
 from eventsched.domain.state.digest import digest_of
 from eventsched.eventlog.log_errors import CorruptLogError
 from eventsched.eventlog.port import Stored, StoredLog, StoredSnapshot
@@ -25,10 +26,7 @@ from eventsched.history.replay.tolerances import Tolerance, escaped, tolerance
 from eventsched.history.replay.vector_differences import in_vectors
 from eventsched.scheduling.engine import Engine
 
-_STIMULI = frozenset(
-    name for name, kind in vars(records).items()
-    if isinstance(kind, type) and issubclass(kind, Stimulus)
-)  # fmt: skip
+_STIMULI = frozenset(row.name for row in CATALOGUE if row.is_stimulus)
 ABSENT = "nothing"
 
 

@@ -17,36 +17,21 @@ from eventsched.domain.records import (
     Effect,
     Evict,
     ExtenderAsked,
-    NodeAdded,
-    NodeDeleted,
-    NodeUpdated,
-    ObjectChanged,
-    ObjectDeleted,
     Outcome,
-    PodAdded,
     PodDecided,
-    PodDeleted,
-    PodUpdated,
     PreemptionDecided,
     PreparationIntended,
     Prepare,
 )
 from eventsched.domain.records.logged import Logged
+from eventsched.domain.records.record_catalogue import CATALOGUE
 from eventsched.domain.records.verdicts import Detail
 from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.eventlog.port import Batch, Stored
 
-_INTENTS = frozenset(
-    {PodDecided, PreparationIntended, BindIntended, BindRetried, PreemptionDecided, ExtenderAsked}
-)
-"""The kinds of records that may ask something of the world."""
-_NEWS = frozenset(
-    {
-        PodAdded, PodUpdated, PodDeleted, NodeAdded, NodeUpdated, NodeDeleted, ObjectChanged,
-        ObjectDeleted,
-    }
-)  # fmt: skip
-"""What the cluster tells: for the commit of these alone nobody waits."""
+_INTENTS = frozenset(row.record for row in CATALOGUE if row.is_intent)
+_NEWS = frozenset(row.record for row in CATALOGUE if row.is_news)
+"""For the commit of these alone nobody waits."""
 
 
 class Pending(NamedTuple):

@@ -7,11 +7,11 @@ calls ``emit``. Nothing else changes the state.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from eventsched.domain import records
 from eventsched.domain.behaviours import Behaviour
 from eventsched.domain.objects import Pod
 from eventsched.domain.records import Event, Record
 from eventsched.domain.records.logged import Logged
+from eventsched.domain.records.record_catalogue import CATALOGUE
 from eventsched.domain.records.verdicts import Detail
 from eventsched.domain.state.scheduler_state import PodState, SchedulerState
 from eventsched.scheduling.framework import POINTS, Cycle, plain
@@ -20,22 +20,9 @@ from eventsched.scheduling.framework.pod_groups import PodGroups
 from eventsched.scheduling.framework.profile import Profile
 from eventsched.scheduling.queueing.queue import QueueIndex
 
-_MOVES = frozenset(
-    {
-        records.PodDeleted,
-        records.PodQueued,
-        records.PodDecided,
-        records.PodSkipped,
-        records.PermitGranted,
-        records.PreparationIntended,
-        records.BindIntended,
-        records.PodUnreserved,
-    }
-)
-"""Records that move a pod to another queue or wait, or out of them."""
-_SEEN = (records.PodAdded, records.PodUpdated)
-_GONE = (records.PodDeleted, records.EvictionSucceeded)
-"""Records that may change a pod's group."""
+_MOVES = {row.record: row.uid for row in CATALOGUE if row.moves_pod}
+_REGROUPS = {row.record: row.uid for row in CATALOGUE if row.regroups_pod}
+"""Kind → the function from such a record to the uid of its pod."""
 
 
 class EngineStep:
@@ -63,14 +50,11 @@ class EngineStep:
         self.state.apply(record, at)
         self._out.append(Logged(self.position, at, self._cause, record, detail))
         self.position += 1
-        if isinstance(record, _SEEN):
-            self._note_group(record.pod.uid)
-        elif isinstance(record, _GONE):
-            self._note_group(record.uid)
-        if type(record) in _MOVES:
-            self.queue.note(record.uid, self.signatures)  # type: ignore[attr-defined]
-        elif isinstance(record, records.PodUpdated):
-            self.queue.note(record.pod.uid, self.signatures)
+        kind = type(record)
+        if (uid_of := _REGROUPS.get(kind)) is not None:
+            self._note_group(uid_of(record))
+        if (uid_of := _MOVES.get(kind)) is not None:
+            self.queue.note(uid_of(record), self.signatures)
 
     def emit(self, event: Event, detail: Detail | None = None) -> None:
         """Commits an event at the current time."""

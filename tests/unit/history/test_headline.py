@@ -13,7 +13,7 @@ from eventsched.domain.records.extender_replies import ExtenderInquired
 from eventsched.history.explain.evidence import LoggedPod
 from eventsched.history.explain.explanation import ExplainedAttempt, Explanation, NodeRefusals, Step
 from eventsched.history.explain.folding import ALIKE, Folded, folded
-from eventsched.history.explain.record_text import consultation, inquiry
+from eventsched.history.explain.record_text import told as text_of
 from eventsched.history.explain.remedies import remedy
 from tests.builders import SECOND, make_pod
 
@@ -200,11 +200,11 @@ def test_a_claim_that_is_missing_is_the_remedy_whichever_plugin_looks_first() ->
 
 def test_questions_to_extenders_and_their_answers_are_counted_in_words() -> None:
     asked = ExtenderAsked(uid="p1", attempt=1, extender=0, name="http://x", verb="filter", number=1)
-    assert consultation(asked) == "attempt 1: extender http://x is asked to filter 1 node"
+    assert text_of(asked) == "attempt 1: extender http://x is asked to filter 1 node"
     inquired = ExtenderInquired(number=1, uid="p1", verb="preempt", nodes="0,2")
-    assert inquiry(inquired) == "another scheduler asks to preempt 2 candidates"
+    assert text_of(inquired) == "another scheduler asks to preempt 2 candidates"
     answered = ExtenderAnswered(
         uid="p1", attempt=1, extender=0, name="http://x", verb="filter",
         failed={"busy": "0"}, unresolvable={"busy": "1-2"},
     )  # fmt: skip
-    assert consultation(answered) == "extender http://x refused 3 nodes: 3 busy"
+    assert text_of(answered) == "extender http://x refused 3 nodes: 3 busy"

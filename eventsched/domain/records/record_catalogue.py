@@ -1,0 +1,157 @@
+"""The record catalogue: one row for each kind of record, with the facts that others read of it.
+
+Tables that go by the kind of a record (which ones move a pod, which ones are intents…) are derived
+from these rows when their modules are imported. A new kind is a class in ``stimuli`` or ``events``,
+a member of ``AnyRecord`` and a row here. tests/unit/domain/test_record_catalogue.py names the other
+places that have to know it.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any, Literal
+
+from eventsched.domain.records import events, extender_questions, extender_replies, stimuli
+from eventsched.domain.records.stimuli import Record, Stimulus
+
+AnyRecord = (
+    stimuli.StreamStarted
+    | stimuli.TermBegan
+    | stimuli.HistoryLost
+    | stimuli.WatchRelisted
+    | stimuli.NodeAdded
+    | stimuli.NodeUpdated
+    | stimuli.NodeDeleted
+    | stimuli.PodAdded
+    | stimuli.PodUpdated
+    | stimuli.PodDeleted
+    | stimuli.ObjectChanged
+    | stimuli.ObjectDeleted
+    | stimuli.BindSucceeded
+    | stimuli.BindFailed
+    | stimuli.EvictionSucceeded
+    | stimuli.EvictionFailed
+    | stimuli.BindRetried
+    | stimuli.BindVoided
+    | stimuli.WriteSucceeded
+    | stimuli.WriteFailed
+    | extender_questions.ExtenderAnswered
+    | extender_replies.ExtenderInquired
+    | stimuli.MemoryForgotten
+    | stimuli.PluginOverran
+    | stimuli.SamplesTaken
+    | stimuli.TimePassed
+    | events.VerdictDefined
+    | events.ScoringDefined
+    | events.PodQueued
+    | events.PodDecided
+    | events.PermitGranted
+    | events.PreparationIntended
+    | events.BindIntended
+    | events.PodUnreserved
+    | events.PodSkipped
+    | events.PodBound
+    | events.PreemptionDecided
+    | events.NominationCleared
+    | events.NodeOvercommitted
+    | events.MemoryChanged
+    | extender_questions.ExtenderAsked
+    | extender_replies.ExtenderReplied
+)
+
+Level = Literal["debug", "info", "warning"]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordKind:
+    """What is known of all records of one kind.
+
+    ``level`` is that of their lines in the process's own log; where it depends on the record this
+    is the lowest one. ``pod`` is the attribute that holds the uid of the pod that a record is
+    about, "" if it is about none.
+    """
+
+    record: type[Record]
+    level: Level
+    pod: str = ""
+    moves_pod: bool = False
+    """After such a record its pod waits elsewhere, or no longer."""
+    regroups_pod: bool = False
+    """After such a record the group of its pod may be another one."""
+    changes_state: bool = True
+    """False if all consequences of such a record are events of their own."""
+    is_intent: bool = False
+    """Such a record may ask something of the world once it is committed."""
+    is_news: bool = False
+    """The cluster tells it, and nobody waits for it to be committed."""
+    has_metrics: bool = False
+    """Metrics depend on it, besides the count that all kinds have."""
+
+    @property
+    def name(self) -> str:
+        """The name in the log."""
+        return self.record.__name__
+
+    @property
+    def is_stimulus(self) -> bool:
+        """Whether such a record comes from outside; all others are events."""
+        return issubclass(self.record, Stimulus)
+
+    @property
+    def uid(self) -> Callable[[Any], str]:
+        """The function from a record to the uid of its pod, for a kind that is about a pod."""
+        return attrgetter(self.pod)
+
+
+CATALOGUE = (
+    RecordKind(stimuli.StreamStarted, "info"),
+    RecordKind(stimuli.TermBegan, "info", has_metrics=True),
+    RecordKind(stimuli.HistoryLost, "warning"),
+    RecordKind(stimuli.WatchRelisted, "info", changes_state=False),
+    RecordKind(stimuli.NodeAdded, "debug", is_news=True),
+    RecordKind(stimuli.NodeUpdated, "debug", is_news=True),
+    RecordKind(stimuli.NodeDeleted, "debug", is_news=True),
+    RecordKind(stimuli.PodAdded, "debug", "pod.uid", regroups_pod=True, is_news=True),
+    RecordKind(
+        stimuli.PodUpdated, "debug", "pod.uid", moves_pod=True, regroups_pod=True, is_news=True
+    ),
+    RecordKind(
+        stimuli.PodDeleted, "debug", "uid",
+        moves_pod=True, regroups_pod=True, is_news=True, has_metrics=True,
+    ),
+    RecordKind(stimuli.ObjectChanged, "debug", is_news=True),
+    RecordKind(stimuli.ObjectDeleted, "debug", is_news=True),
+    RecordKind(stimuli.BindSucceeded, "debug", "uid", changes_state=False),
+    RecordKind(stimuli.BindFailed, "warning", "uid", changes_state=False),
+    RecordKind(stimuli.EvictionSucceeded, "info", "uid", regroups_pod=True),
+    RecordKind(stimuli.EvictionFailed, "warning", "uid"),
+    RecordKind(stimuli.BindRetried, "debug", "uid", changes_state=False, is_intent=True),
+    RecordKind(stimuli.BindVoided, "warning", "uid", changes_state=False),
+    RecordKind(stimuli.WriteSucceeded, "debug", "uid"),
+    RecordKind(stimuli.WriteFailed, "warning", "uid", changes_state=False),
+    RecordKind(extender_questions.ExtenderAnswered, "debug", "uid", has_metrics=True),
+    RecordKind(extender_replies.ExtenderInquired, "debug", "uid", changes_state=False),
+    RecordKind(stimuli.MemoryForgotten, "info", changes_state=False),
+    RecordKind(stimuli.PluginOverran, "warning", "uid"),
+    RecordKind(stimuli.SamplesTaken, "debug", has_metrics=True),
+    RecordKind(stimuli.TimePassed, "debug", changes_state=False),
+    RecordKind(events.VerdictDefined, "debug"),
+    RecordKind(events.ScoringDefined, "debug"),
+    RecordKind(events.PodQueued, "debug", "uid", moves_pod=True, has_metrics=True),
+    RecordKind(
+        events.PodDecided, "debug", "uid", moves_pod=True, is_intent=True, has_metrics=True
+    ),
+    RecordKind(events.PermitGranted, "debug", "uid", moves_pod=True),
+    RecordKind(events.PreparationIntended, "debug", "uid", moves_pod=True, is_intent=True),
+    RecordKind(events.BindIntended, "debug", "uid", moves_pod=True, is_intent=True),
+    RecordKind(events.PodUnreserved, "debug", "uid", moves_pod=True),
+    RecordKind(events.PodSkipped, "debug", "uid", moves_pod=True),
+    RecordKind(events.PodBound, "info", "uid", has_metrics=True),
+    RecordKind(events.PreemptionDecided, "info", "uid", is_intent=True, has_metrics=True),
+    RecordKind(events.NominationCleared, "debug", "uid"),
+    RecordKind(events.NodeOvercommitted, "warning", changes_state=False),
+    RecordKind(events.MemoryChanged, "debug"),
+    RecordKind(extender_questions.ExtenderAsked, "debug", "uid", is_intent=True),
+    RecordKind(extender_replies.ExtenderReplied, "debug", "uid", has_metrics=True),
+)  # fmt: skip
+"""One row for each kind, in the order of ``AnyRecord``."""

@@ -1,0 +1,22 @@
+"""Records as the bytes that a log stores."""
+
+import msgspec
+
+from eventsched.domain.objects import canonical
+from eventsched.domain.records.record_catalogue import AnyRecord
+from eventsched.domain.records.stimuli import Record
+
+FORMAT = 1
+"""Version of the log's format as a whole, in StreamStarted."""
+
+_decoder: msgspec.json.Decoder[AnyRecord] = msgspec.json.Decoder(AnyRecord)
+
+
+def encode(record: Record) -> bytes:
+    """A record's canonical bytes: what is stored, hashed and compared."""
+    return canonical(record)
+
+
+def decode(body: bytes) -> AnyRecord:
+    """The record in stored bytes. Raises msgspec.ValidationError for an unknown kind or shape."""
+    return _decoder.decode(body)
