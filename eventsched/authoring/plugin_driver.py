@@ -26,7 +26,8 @@ from eventsched.scheduling.framework import (
     Wait,
     points_of,
 )
-from eventsched.scheduling.framework.profile import Profile, guarded
+from eventsched.scheduling.framework.plugin_calls import guarded
+from eventsched.scheduling.framework.profile import Profile
 
 Answers = dict[str, Any]
 """Method → what it answered, as JSON values."""
@@ -118,9 +119,9 @@ class Asking:
         view = NodeView(table)
         passing = table.alive[: table.size].copy()
         skips = False
-        for _ in self.profile.points["preFilter"]:
-            cycle.plugin = self.plugin.name
-            said = guarded(self.plugin, "pre_filter", cycle, pod, None if signed else view)
+        for plugin in self.profile.pre_filter:
+            cycle.plugin = plugin.name
+            said = plugin.pre_filter(cycle, pod, None if signed else view)
             answers["pre_filter"] = plain(said)
             if isinstance(said, PreFilterResult):
                 passing &= np.isin(view.names, list(said.node_names)) if len(passing) else passing
@@ -133,10 +134,10 @@ class Asking:
             answers["filter"] = plain(codes)
             if codes is not None:
                 refused = sorted({int(code) for code in codes[table.alive[: table.size]]} - {0})
-                said = [plain(each.verdict(cycle, pod, code)) for code in refused]
-                answers["explain"] = said
+                words = [plain(each.verdict(cycle, pod, code)) for code in refused]
+                answers["explain"] = words
                 # Codes may be numbered by whoever asked first; what they mean counts.
-                answers["filter"] = _worded(codes, dict(zip(refused, said, strict=True)), table)
+                answers["filter"] = _worded(codes, dict(zip(refused, words, strict=True)), table)
                 passing &= codes == 0
         return passing, False
 
@@ -146,9 +147,9 @@ class Asking:
     ) -> None:  # fmt: skip
         rows = np.flatnonzero(passing)
         view = NodeView(self.state.nodes, rows)
-        for _ in self.profile.points["preScore"]:
-            cycle.plugin = self.plugin.name
-            said = guarded(self.plugin, "pre_score", cycle, pod, None if signed else view)
+        for plugin in self.profile.pre_score:
+            cycle.plugin = plugin.name
+            said = plugin.pre_score(cycle, pod, None if signed else view)
             answers["pre_score"] = plain(said)
             if said is not None and said.code is not Code.SUCCESS:
                 return

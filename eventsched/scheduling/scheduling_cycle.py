@@ -204,7 +204,7 @@ class Attempts:
 
     def _post_filter(self, judged: Judgement) -> PostFilterResult:
         refused = judged.refusal is None or judged.refusal[1].rejected
-        if refused and self._step.state.nodes.live and judged.profile.points["postFilter"]:
+        if refused and self._step.state.nodes.live and judged.profile.post_filter:
             return post_filter(judged)
         return GIVEN_UP
 

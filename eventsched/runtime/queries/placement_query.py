@@ -188,7 +188,7 @@ def answer(engine: Engine, pod: Pod) -> PlacementAnswer:
     names, live = engine.state.nodes.names, engine.state.nodes.live
     if ranked := _ranked(judged, names):
         return PlacementAnswer(pod.full_name, pod.scheduler_name, ranked, refused, "")
-    if not live or not judged.profile.points["postFilter"]:
+    if not live or not judged.profile.post_filter:
         return PlacementAnswer(
             pod.full_name, pod.scheduler_name, (), refused, fit_error(judged, live)
         )

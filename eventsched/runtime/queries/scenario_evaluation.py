@@ -144,7 +144,7 @@ def _judged(engine: Engine, pod: Pod, *, preempt: bool) -> dict[str, Any]:
         answer |= _scored(judged, names, feasible)
     else:
         answer["fit_error"] = fit_error(judged, engine.state.nodes.live)
-        if preempt and judged.profile.points["postFilter"]:
+        if preempt and judged.profile.post_filter:
             answer |= _post_filtered(judged)
     return answer
 

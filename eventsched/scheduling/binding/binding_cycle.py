@@ -6,7 +6,6 @@ are records, so that it resumes after a restart.
 
 from collections import deque
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from eventsched.domain.units import SECOND
 from eventsched.scheduling.binding import reserve_permit_bind
 from eventsched.scheduling.framework import ClusterEvent, Cycle, PluginError, Status
 from eventsched.scheduling.framework.extender import binder
-from eventsched.scheduling.framework.profile import guarded
+from eventsched.scheduling.framework.plugin_calls import PluginCalls
 from eventsched.scheduling.framework.wait_results import NODE, Awaiting, ObjectKey, Preparation
 from eventsched.scheduling.queueing.engine_step import EngineStep
 from eventsched.scheduling.queueing.requeueing import Requeueing
@@ -82,20 +81,18 @@ class Binding:
         reservation = self._step.state.reservations.get(uid)
         for name in tuple(reservation.waits) if reservation is not None else ():
             profile = self._step.profile_of(self._step.state.pods[uid].pod)
-            plugin = profile.plugin(name)
+            plugin = profile.calls(name)
             if uid not in self._step.queue.waiting:
                 return
-            if ClusterEvent.GROUP_CHANGE in getattr(plugin, "wakes_on", ()):
+            if plugin.traits.asks_again_with_group:
                 self._permit(uid, plugin)
 
-    def _permit(self, uid: str, plugin: Any) -> None:
+    def _permit(self, uid: str, plugin: PluginCalls) -> None:
         reservation = self._step.state.reservations[uid]
         cycle = self._step.cycle(reservation.attempt, reservation.carry)
         cycle.plugin = plugin.name
         try:
-            answer = guarded(
-                plugin, "permit", cycle, self._step.state.pods[uid].pod, reservation.node
-            )
+            answer = plugin.permit(cycle, self._step.state.pods[uid].pod, reservation.node)
         except PluginError as problem:
             self._give_up(uid, plugin.name, Status.error(str(problem)), "BindingFailed")
             return
@@ -123,7 +120,7 @@ class Binding:
                 reason = f'pod "{pod.full_name}" rejected while waiting on permit: {timeout}'
                 self._give_up(uid, plugin, Status.unschedulable(reason))
             else:
-                status = reserve_permit_bind.overdue(self._step.profile_of(pod).plugin(plugin))
+                status = reserve_permit_bind.overdue(self._step.profile_of(pod).calls(plugin))
                 self._give_up(uid, plugin, status, "BindingFailed")
 
     def prepare(self, uid: str, preparations: Sequence[tuple[str, Preparation]]) -> None:
@@ -221,7 +218,7 @@ class Binding:
         intent to bind is kept."""
         for uid, reservation in list(self._step.state.reservations.items()):
             profile = self._step.profile_of(self._step.state.pods[uid].pod)
-            names = {plugin.name for plugin in profile.plugins}
+            names = profile.by_name.keys()
             missing = [
                 name for name in (*reservation.waits, *reservation.preparing) if name not in names
             ]
@@ -270,7 +267,7 @@ class Binding:
         view = NodeView(nodes, np.array([] if row is None else [row], dtype=np.intp))
         objects: set[ObjectKey] = set()
         for name in reservation.preparing:
-            plugin = profile.plugin(name)
+            plugin = profile.calls(name)
             answer = reserve_permit_bind.prepared(plugin, state.pod, reservation.node, view, cycle)
             if isinstance(answer, Awaiting):
                 objects |= {*answer.objects, (NODE, "", reservation.node)}

@@ -1,6 +1,6 @@
 """From the chosen node to the intent to bind: Reserve, Permit, PreBind, Bind, and the way back."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from eventsched.domain.nodes.node_views import NodeView
@@ -14,7 +14,8 @@ from eventsched.scheduling.framework import (
     Status,
     Wait,
 )
-from eventsched.scheduling.framework.profile import Profile, guarded
+from eventsched.scheduling.framework.plugin_calls import PluginCalls
+from eventsched.scheduling.framework.profile import Profile
 
 LATE = "what the bind waits for took too long"
 """Message for an overdue preparation if its plugin does not set its own."""
@@ -33,15 +34,15 @@ class Placement(NamedTuple):
 def reserve(profile: Profile, pod: Pod, node: str, cycle: Cycle) -> Placement:
     """Runs Reserve, then Permit, each in order (upstream: framework/runtime
     RunReservePluginsReserve, RunPermitPlugins). On a refusal Unreserve has run."""
-    for plugin in profile.points["reserve"]:
-        refusal = _ask(plugin, "reserve", cycle, pod, node)
+    for plugin in profile.reserve:
+        refusal = _reserve(plugin, cycle, pod, node)
         if refusal is not None:
             return _back(profile, pod, node, cycle, refusal)
     waits: list[tuple[str, float]] = []
-    for plugin in profile.points["permit"]:
+    for plugin in profile.permit:
         cycle.plugin = plugin.name
         try:
-            answer = guarded(plugin, "permit", cycle, pod, node)
+            answer = plugin.permit(cycle, pod, node)
         except PluginError as broken:
             return _back(profile, pod, node, cycle, _broken(broken))
         if isinstance(answer, Wait):
@@ -57,10 +58,10 @@ def reserve(profile: Profile, pod: Pod, node: str, cycle: Cycle) -> Placement:
 def prepare(profile: Profile, pod: Pod, node: str, cycle: Cycle) -> Placement:
     """Runs PreBind in order (upstream: RunPreBindPlugins). On a refusal Unreserve has run."""
     preparations: list[tuple[str, Preparation]] = []
-    for plugin in profile.points["preBind"]:
+    for plugin in profile.pre_bind:
         cycle.plugin = plugin.name
         try:
-            answer = guarded(plugin, "pre_bind", cycle, pod, node)
+            answer = plugin.pre_bind(cycle, pod, node)
         except PluginError as broken:
             return _back(profile, pod, node, cycle, _broken(broken))
         if isinstance(answer, Preparation):
@@ -74,15 +75,15 @@ def prepare(profile: Profile, pod: Pod, node: str, cycle: Cycle) -> Placement:
 
 
 def prepared(
-    plugin: Any, pod: Pod, node: str, nodes: NodeView, cycle: Cycle
+    plugin: PluginCalls, pod: Pod, node: str, nodes: NodeView, cycle: Cycle
 ) -> Awaiting | tuple[str, Status] | None:
     """Asks a plugin whether what it requested at PreBind is ready: None if the bind may continue,
     Awaiting if the plugin has to be asked again, or a refusal. Does not run Unreserve."""
-    if not hasattr(plugin, "prepared"):
+    if plugin.prepared is None:
         return None
     cycle.plugin = plugin.name
     try:
-        answer = guarded(plugin, "prepared", cycle, pod, node, nodes)
+        answer = plugin.prepared(cycle, pod, node, nodes)
     except PluginError as broken:
         return _broken(broken)
     if isinstance(answer, Status):
@@ -91,25 +92,25 @@ def prepared(
     return answer
 
 
-def overdue(plugin: Any) -> Status:
+def overdue(plugin: PluginCalls) -> Status:
     """The status of a preparation that took too long, in the plugin's words if it has any."""
-    return Status.error(str(getattr(plugin, "overdue", LATE)))
+    return Status.error(LATE if plugin.traits.overdue is None else plugin.traits.overdue)
 
 
 def bind(profile: Profile, pod: Pod, node: str, cycle: Cycle) -> Placement:
     """Calls Bind until one plugin takes the pod (upstream: RunBindPlugins). On a refusal Unreserve
     has run."""
-    for plugin in profile.points["bind"]:
+    for plugin in profile.bind:
         cycle.plugin = plugin.name
         try:
-            answer = guarded(plugin, "bind", cycle, pod, node)
+            answer = plugin.bind(cycle, pod, node)
         except PluginError as broken:
             return _back(profile, pod, node, cycle, _broken(broken))
         if answer is None or answer.code is Code.SUCCESS:
             return Placement()
         if answer.code is not Code.SKIP:
             return _back(profile, pod, node, cycle, (plugin.name, answer))
-    names = ", ".join(plugin.name for plugin in profile.points["bind"])
+    names = ", ".join(plugin.name for plugin in profile.bind)
     refusal = (names, Status.error(f"no bind plugin took the pod: all of {names} skipped it"))
     return _back(profile, pod, node, cycle, refusal)
 
@@ -118,22 +119,29 @@ def unreserve(profile: Profile, pod: Pod, node: str, cycle: Cycle) -> tuple[str,
     """Runs Unreserve of all Reserve plugins, in reverse order. A plugin that raises does not stop
     the others (upstream requires that Unreserve never fails). Returns the messages of the errors
     raised."""
-    reserved = [plugin for plugin in profile.points["reserve"] if hasattr(plugin, "unreserve")]
-    return _all(reversed(reserved), "unreserve", pod, node, cycle)
+    calls = [(plugin.name, plugin.unreserve) for plugin in reversed(profile.reserve)]
+    return _all(calls, pod, node, cycle)
 
 
 def post_bind(profile: Profile, pod: Pod, node: str, cycle: Cycle) -> tuple[str, ...]:
     """Runs PostBind in order. The pod is bound, and a plugin that raises cannot change that.
     Returns the messages of the errors raised."""
-    return _all(profile.points["postBind"], "post_bind", pod, node, cycle)
+    calls = [(plugin.name, plugin.post_bind) for plugin in profile.post_bind]
+    return _all(calls, pod, node, cycle)
 
 
-def _all(plugins: Iterable[Any], method: str, pod: Pod, node: str, cycle: Cycle) -> tuple[str, ...]:
+def _all(
+    calls: Iterable[tuple[str, Callable[[Cycle, Pod, str], None] | None]],
+    pod: Pod, node: str, cycle: Cycle,
+) -> tuple[str, ...]:  # fmt: skip
+    """Makes the calls, by plugin, those that there are; returns what they raised."""
     problems = []
-    for plugin in plugins:
-        cycle.plugin = plugin.name
+    for name, call in calls:
+        if call is None:
+            continue
+        cycle.plugin = name
         try:
-            guarded(plugin, method, cycle, pod, node)
+            call(cycle, pod, node)
         except PluginError as broken:
             problems.append(str(broken))
     return tuple(problems)
@@ -148,12 +156,12 @@ def _not_json(values: Any, what: str) -> tuple[str, Status] | None:
     return None
 
 
-def _ask(plugin: Any, method: str, cycle: Cycle, pod: Pod, node: str) -> tuple[str, Status] | None:
-    if not hasattr(plugin, method):
+def _reserve(plugin: PluginCalls, cycle: Cycle, pod: Pod, node: str) -> tuple[str, Status] | None:
+    if plugin.reserve is None:
         return None
     cycle.plugin = plugin.name
     try:
-        answer = guarded(plugin, method, cycle, pod, node)
+        answer = plugin.reserve(cycle, pod, node)
     except PluginError as broken:
         return _broken(broken)
     if isinstance(answer, Status) and answer.code is not Code.SUCCESS:

@@ -93,7 +93,7 @@ class EquivalenceClass:
         self, profile: Profile, pod: Pod, unsigned: frozenset[str], cycle: Cycle
     ) -> set[str]:
         skipped: set[str] = set()
-        for plugin in profile.points["preFilter"]:
+        for plugin in profile.pre_filter:
             if plugin.name not in unsigned:
                 self.refusal = ask_pre_filter(
                     plugin, cycle, pod, None, self.narrowed, skipped, self.refusal
@@ -106,7 +106,7 @@ class EquivalenceClass:
         """The Score plugins that PreScore does not skip."""
         skipped = set()
         try:
-            for plugin in profile.points["preScore"]:
+            for plugin in profile.pre_score:
                 if plugin.name not in unsigned and skips_score(plugin, cycle, pod, None):
                     skipped.add(plugin.name)
         except PluginError as problem:

@@ -135,7 +135,7 @@ def judge(
     columns = cache.columns(profile, pod, cycle)
     refusal, narrowed = columns.refusal, list(columns.narrowed)
     skipped: set[str] = set()
-    for plugin in profile.points["preFilter"]:
+    for plugin in profile.pre_filter:
         if plugin.name in columns.unsigned:
             refusal = ask_pre_filter(
                 plugin, cycle, pod, NodeView(table), narrowed, skipped, refusal

@@ -191,7 +191,7 @@ class PodSpecificVerdicts:
         names = {each.name for each in late}
         view = NodeView(self._table, self.feasible)
         try:
-            for plugin in self._profile.points["preScore"]:
+            for plugin in self._profile.pre_score:
                 if plugin.name in names and skips_score(plugin, self._cycle, self._pod, view):
                     names.discard(plugin.name)
         except PluginError as problem:

@@ -3,13 +3,11 @@
 Upstream: framework/runtime/framework.go RunPreFilterPlugins, RunPreScorePlugins.
 """
 
-from typing import Any
-
 from eventsched.domain.nodes.node_views import NodeView
 from eventsched.domain.objects import Pod
 from eventsched.domain.records.verdicts import Code
 from eventsched.scheduling.framework import Cycle, PluginError, PreFilterResult, Status
-from eventsched.scheduling.framework.profile import guarded
+from eventsched.scheduling.framework.plugin_calls import PluginCalls
 
 Narrowed = list[tuple[str, frozenset[str]]]
 """(plugin, names of the only nodes that come into question for it)."""
@@ -18,13 +16,13 @@ Refusal = tuple[str, Status]
 
 
 def ask_pre_filter(
-    plugin: Any, cycle: Cycle, pod: Pod, nodes: NodeView | None,
+    plugin: PluginCalls, cycle: Cycle, pod: Pod, nodes: NodeView | None,
     narrowed: Narrowed, skipped: set[str], refusal: Refusal | None,
 ) -> Refusal | None:  # fmt: skip
     """Asks one plugin's PreFilter and notes what it says; returns the refusal that counts so far:
     the first that preemption cannot help, else the last. Raises PluginError."""
     cycle.plugin = plugin.name
-    answer = guarded(plugin, "pre_filter", cycle, pod, nodes)
+    answer = plugin.pre_filter(cycle, pod, nodes)
     if isinstance(answer, PreFilterResult):
         narrowed.append((plugin.name, answer.node_names))
     elif answer is not None and answer.code is Code.SKIP:
@@ -35,10 +33,10 @@ def ask_pre_filter(
     return refusal
 
 
-def skips_score(plugin: Any, cycle: Cycle, pod: Pod, nodes: NodeView | None) -> bool:
+def skips_score(plugin: PluginCalls, cycle: Cycle, pod: Pod, nodes: NodeView | None) -> bool:
     """What PreScore says. Raises PluginError, also for a refusal: there it is an error."""
     cycle.plugin = plugin.name
-    answer = guarded(plugin, "pre_score", cycle, pod, nodes)
+    answer = plugin.pre_score(cycle, pod, nodes)
     if answer is None or answer.code is Code.SUCCESS:
         return False
     if answer.code is Code.SKIP:

@@ -1,8 +1,9 @@
 """What plugin authors import: the extension points and what a plugin is given and may answer.
 
-Start with ``plugin``. ``profile`` calls the plugins of a profile; ``wait_results`` has the answers
-of Permit and PreBind that make a bind wait; ``extender`` is upstream's extender as decisions see
-it. The lowest room of ``eventsched.scheduling``: it imports only ``eventsched.domain``.
+Start with ``plugin``, then ``extension_points``, the methods' signatures. ``profile`` calls the
+plugins of a profile, by way of ``plugin_calls``; ``wait_results`` has the answers of Permit and
+PreBind that make a bind wait; ``extender`` is upstream's extender as decisions see it. The
+lowest room of ``eventsched.scheduling``: it imports only ``eventsched.domain``.
 """
 
 from eventsched.scheduling.framework.plugin import (

@@ -1,4 +1,4 @@
-"""A profile with its plugins instantiated, and guarded calls into them."""
+"""A profile with its plugins instantiated, and the calls into them."""
 
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any
@@ -8,23 +8,18 @@ from numpy.typing import NDArray
 
 from eventsched.domain.nodes.node_views import NodeView
 from eventsched.domain.objects import Pod
-from eventsched.domain.objects.texts import is_unicode, without_nul
 from eventsched.domain.records.verdicts import Code, Normalization, ScoreColumn, Verdict
+from eventsched.scheduling.framework.extension_points import QueueSortPlugin
 from eventsched.scheduling.framework.per_node_plugins import adapted
 from eventsched.scheduling.framework.plugin import (
     POINTS,
-    Awaiting,
     Cycle,
     DependsOn,
     IntColumn,
     PluginError,
-    PostFilterResult,
-    PreFilterResult,
-    Preparation,
     Status,
-    Wait,
-    depends_on,
 )
+from eventsched.scheduling.framework.plugin_calls import PluginCalls
 from eventsched.scheduling.framework.plugin_columns import (
     NORMALIZED,
     checked_codes,
@@ -39,26 +34,28 @@ SCORES = 16_384
 class Filter:
     """A plugin's Filter, with its place in the order."""
 
-    def __init__(self, position: int, plugin: Any) -> None:
+    def __init__(self, position: int, plugin: PluginCalls) -> None:
         self.position = position
         self.plugin = plugin
-        self.name: str = plugin.name
-        self.dynamic = DependsOn.USAGE in depends_on(plugin)
-        self.reads_images = DependsOn.IMAGES in depends_on(plugin)
-        self.reads_samples = DependsOn.SAMPLES in depends_on(plugin)
+        self.name = plugin.name
+        self._filter = plugin.filter
+        self.dynamic = DependsOn.USAGE in plugin.traits.depends_on
+        self.reads_images = DependsOn.IMAGES in plugin.traits.depends_on
+        self.reads_samples = DependsOn.SAMPLES in plugin.traits.depends_on
 
     def __call__(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> IntColumn | None:
         """int64[n] codes, 0 = passes; None where all pass. Raises PluginError."""
         cycle.plugin = self.name
-        codes = guarded(self.plugin, "filter", cycle, pod, nodes)
+        codes = self._filter(cycle, pod, nodes)
         return None if codes is None else checked_codes(self.name, codes, len(nodes))
 
     def verdict(self, cycle: Cycle, pod: Pod, code: int) -> Verdict:
         """What a code means. Raises PluginError where the plugin says that it is no refusal."""
-        if hasattr(self.plugin, "explain"):
-            status = guarded(self.plugin, "explain", cycle, pod, code)
-        else:
+        explain = self.plugin.explain
+        if explain is None:
             status = Status.unschedulable(f"node(s) were refused by {self.name}")
+        else:
+            status = explain(cycle, pod, code)
         if not isinstance(status, Status) or not status.rejected:
             if isinstance(status, Status) and status.code is Code.ERROR:
                 raise PluginError(self.name, "filter", ", ".join(status.reasons))
@@ -70,18 +67,17 @@ class Score:
     """A plugin's Score, with its weight and how its raw scores become 0..100. ``position`` is its
     place in the order, after that of all filters and extenders."""
 
-    def __init__(self, position: int, plugin: Any, weight: int) -> None:
+    def __init__(self, position: int, plugin: PluginCalls, weight: int) -> None:
         self.position = position
         self.plugin = plugin
-        self.name: str = plugin.name
+        self.name = plugin.name
         self.weight = weight
-        self.dynamic = DependsOn.USAGE in depends_on(plugin)
-        self.reads_images = DependsOn.IMAGES in depends_on(plugin)
-        self.reads_samples = DependsOn.SAMPLES in depends_on(plugin)
+        self._score = plugin.score
+        self.dynamic = DependsOn.USAGE in plugin.traits.depends_on
+        self.reads_images = DependsOn.IMAGES in plugin.traits.depends_on
+        self.reads_samples = DependsOn.SAMPLES in plugin.traits.depends_on
         self.normalization = Normalization(
-            Normalization.OWN
-            if hasattr(plugin, "normalize_score")
-            else getattr(plugin, "normalization", Normalization.IDENTITY)
+            Normalization.OWN if plugin.normalize_score is not None else plugin.traits.normalization
         )
         self._range = score_range(self.normalization)
 
@@ -91,7 +87,7 @@ class Score:
         """int64[n] raw scores, 0 for one out of range, and bool[n] of these, None without any.
         Raises PluginError."""
         cycle.plugin = self.name
-        scores = guarded(self.plugin, "score", cycle, pod, nodes)
+        scores = self._score(cycle, pod, nodes)
         return checked_scores(self.name, scores, len(nodes), self._range, strict=cycle.is_strict)
 
     @property
@@ -125,7 +121,8 @@ class Score:
         """int64[n] of 0..100 from the raw scores of feasible nodes, by the plugin's own code, and
         what is out of range as for the call."""
         cycle.plugin = self.name
-        normalized = guarded(self.plugin, "normalize_score", cycle, pod, scores)
+        assert self.plugin.normalize_score is not None, "asked of plugins that have it"
+        normalized = self.plugin.normalize_score(cycle, pod, scores)
         return checked_scores(
             self.name, normalized, len(scores), NORMALIZED, strict=cycle.is_strict
         )
@@ -153,20 +150,42 @@ class Profile:
         self.points: dict[str, list[Any]] = {
             point: [wrapped[id(plugin)] for plugin in points.get(point, [])] for point in POINTS
         }
-        self.filters = [Filter(i, p) for i, p in enumerate(self.points["filter"])]
+        self._calls = {id(plugin): PluginCalls(plugin) for plugin in wrapped.values()}
+        self._by_name = {plugin.name: self._calls[id(plugin)] for plugin in self.plugins}
+        self.pre_enqueue = self._at("preEnqueue")
+        self.pre_filter = self._at("preFilter")
+        self.filters = [Filter(i, p) for i, p in enumerate(self._at("filter"))]
+        self.post_filter = self._at("postFilter")
+        self.pre_score = self._at("preScore")
         self.scores = [
-            Score(SCORES + i, p, weights.get(p.name, 1)) for i, p in enumerate(self.points["score"])
+            Score(SCORES + i, p, weights.get(p.name, 1)) for i, p in enumerate(self._at("score"))
         ]
-        self.sort_key: Callable[[Any], tuple[Any, ...]] = self.points["queueSort"][0].sort_key
+        self.reserve = self._at("reserve")
+        self.permit = self._at("permit")
+        self.pre_bind = self._at("preBind")
+        self.bind = self._at("bind")
+        self.post_bind = self._at("postBind")
+        queue_sort: QueueSortPlugin = self.points["queueSort"][0]
+        self.sort_key = queue_sort.sort_key
         self._signs: dict[Any, list[str]] = {}
         for plugin in self._of("preFilter", "filter", "preScore", "score"):
-            self._signs.setdefault(getattr(plugin, "sign", None), []).append(plugin.name)
-
-        self._by_name = {plugin.name: plugin for plugin in self.plugins}
+            self._signs.setdefault(self._calls[id(plugin)].sign, []).append(plugin.name)
 
     def plugin(self, name: str) -> Any:
-        """The plugin of a name. Raises KeyError where there is none."""
+        """The plugin of a name. Raises KeyError if there is none."""
+        return self._by_name[name].plugin
+
+    def calls(self, name: str) -> PluginCalls:
+        """The calls of the plugin of a name. Raises KeyError if there is none."""
         return self._by_name[name]
+
+    @property
+    def by_name(self) -> Mapping[str, PluginCalls]:
+        """All plugins by name."""
+        return self._by_name
+
+    def _at(self, point: str) -> list[PluginCalls]:
+        return [self._calls[id(plugin)] for plugin in self.points[point]]
 
     def _of(self, *points: str) -> list[Any]:
         found = {plugin.name: plugin for point in points for plugin in self.points[point]}
@@ -180,10 +199,9 @@ class Profile:
     def hint_key(self, name: str, pod: Pod) -> Hashable:
         """What of a pod a plugin's hint may read: pods for which it is equal wake together."""
         plugin = self._by_name.get(name)
-        if plugin is None or not hasattr(plugin, "hint"):
+        if plugin is None or plugin.hint is None:
             return None
-        sign = getattr(plugin, "hint_sign", None) or getattr(plugin, "sign", None)
-        signature = None if sign is None else _signed(sign, pod)
+        signature = None if plugin.hint_sign is None else _signed(plugin.hint_sign, pod)
         return pod.uid if signature is None else signature
 
     def unsigned(self, signatures: tuple[Hashable, ...]) -> frozenset[str]:
@@ -195,50 +213,6 @@ class Profile:
     def plugins(self) -> list[Any]:
         """All plugins, each once."""
         return self._of(*POINTS)
-
-
-def guarded(plugin: Any, method: str, *arguments: Any) -> Any:
-    """Calls a plugin's method; whatever it raises becomes a PluginError with its name, and so does
-    an answer of a type that the method must not give."""
-    try:
-        answer = getattr(plugin, method)(*arguments)
-    except PluginError:
-        raise
-    except Exception as problem:
-        # Plugins are other people's code: whatever one raises fails its attempt and nothing else.
-        raise PluginError(
-            plugin.name, method, f"raised {type(problem).__name__}: {problem}"
-        ) from problem
-    if answer is None:
-        return None
-    if method in _ANSWERS and not isinstance(answer, _ANSWERS[method]):
-        due = " or a ".join(kind.__name__ for kind in _ANSWERS[method])
-        raise PluginError(plugin.name, method, f"returned {answer!r}; None or a {due} is due")
-    if isinstance(answer, Status) and answer.reasons != ():
-        if not all(map(_is_text, answer.reasons)):
-            raise PluginError(plugin.name, method, f"returned {answer!r}; reasons must be texts")
-        if any("\0" in reason for reason in answer.reasons):
-            return Status(answer.code, tuple(map(without_nul, answer.reasons)))
-    return answer
-
-
-def _is_text(reason: object) -> bool:
-    """Whether a reason can be stored."""
-    return isinstance(reason, str) and is_unicode(reason)
-
-
-_ANSWERS: dict[str, tuple[type, ...]] = {
-    "pre_enqueue": (Status,),
-    "pre_filter": (Status, PreFilterResult),
-    "post_filter": (Status, PostFilterResult),
-    "pre_score": (Status,),
-    "reserve": (Status,),
-    "permit": (Status, Wait),
-    "pre_bind": (Status, Preparation),
-    "prepared": (Status, Awaiting),
-    "bind": (Status,),
-}
-"""What the methods may answer besides None; columns are checked apart."""
 
 
 def _signed(sign: Callable[[Pod], Hashable], pod: Pod) -> Hashable:

@@ -6,7 +6,6 @@ Upstream: framework/runtime/framework.go RunPostFilterPlugins.
 from eventsched.domain.records.verdicts import Code
 from eventsched.scheduling.cycle.judgement import Judgement
 from eventsched.scheduling.framework import PluginError, PostFilterResult, Status
-from eventsched.scheduling.framework.profile import guarded
 
 
 def post_filter(judged: Judgement) -> PostFilterResult:
@@ -14,10 +13,10 @@ def post_filter(judged: Judgement) -> PostFilterResult:
     broken; else the reasons of all of them, and what the last one said of the nomination."""
     reasons: list[str] = []
     nominated: str | None = None
-    for plugin in judged.profile.points["postFilter"]:
+    for plugin in judged.profile.post_filter:
         judged.cycle.plugin = plugin.name
         try:
-            answer = guarded(plugin, "post_filter", judged.cycle, judged.pod, judged)
+            answer = plugin.post_filter(judged.cycle, judged.pod, judged)
         except PluginError as broken:
             return PostFilterResult(Status.error(str(broken)))
         if not isinstance(answer, PostFilterResult):

@@ -5,7 +5,6 @@ Upstream: pkg/scheduler/backend/queue/scheduling_queue.go.
 """
 
 from collections.abc import Collection, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from eventsched.domain.state.scheduler_state import PodState
 from eventsched.scheduling.framework import Change, ClusterEvent, Code, PluginError, Status
 from eventsched.scheduling.framework.extender import EXTENDER
 from eventsched.scheduling.framework.pod_groups import Group
-from eventsched.scheduling.framework.profile import Profile, guarded
+from eventsched.scheduling.framework.profile import Profile
 from eventsched.scheduling.queueing.engine_step import EngineStep
 from eventsched.scheduling.queueing.queue import Backoff
 
@@ -39,15 +38,12 @@ class Requeueing:
     def __init__(self, step: EngineStep, backoff: Backoff) -> None:
         self._step = step
         self._backoff = backoff
-        self._by_name = {
-            profile.name: {plugin.name: plugin for plugin in profile.plugins}
-            for profile in step.profiles.values()
-        }
+        self._by_name = {profile.name: profile.by_name for profile in step.profiles.values()}
         self._listened = {
             event
             for plugins in self._by_name.values()
             for plugin in plugins.values()
-            for event in getattr(plugin, "wakes_on", tuple(ClusterEvent))
+            for event in plugin.traits.wakes_on
         }
         if step.extenders:
             self._listened |= set(ClusterEvent)
@@ -189,7 +185,7 @@ class Requeueing:
             return None
         for name in state.rejectors:
             plugin = self._by_name[profile.name].get(name)
-            if ClusterEvent.GROUP_CHANGE not in getattr(plugin, "wakes_on", ()):
+            if plugin is None or not plugin.traits.asks_again_with_group:
                 continue
             key = (profile.name, name)
             if key not in matters:
@@ -238,7 +234,7 @@ class Requeueing:
             plugin.name
             for plugins in self._by_name.values()
             for plugin in plugins.values()
-            if type(new or old) in getattr(plugin, "wakes_on_objects", ())
+            if type(new or old) in plugin.traits.wakes_on_objects
         }
         if self._step.extenders:
             listeners.add(EXTENDER)
@@ -253,7 +249,7 @@ class Requeueing:
         that describe the change."""
         instances = [plugins[plugin] for plugins in self._by_name.values() if plugin in plugins]
         events = (ClusterEvent.MEMORY_CHANGE, *more)
-        if any(event in _registered_events(instance) for instance in instances for event in events):
+        if any(event in instance.traits.wakes_on for instance in instances for event in events):
             self._wake([Change(event, self._view(None)) for event in events], {plugin})
 
     def samples_taken(self, source: str) -> None:
@@ -262,7 +258,7 @@ class Requeueing:
             plugin.name
             for plugins in self._by_name.values()
             for plugin in plugins.values()
-            if (wants := getattr(plugin, "samples", None)) and wants.source == source
+            if (wants := plugin.traits.samples) and wants.source == source
         }
         if listeners:
             self._wake([Change(ClusterEvent.SAMPLES_TAKEN, self._view(None))], listeners)
@@ -321,15 +317,15 @@ class Requeueing:
             plugin = self._by_name[profile.name].get(name)
             if plugin is None or (
                 change.event is not ClusterEvent.OBJECT_CHANGE
-                and change.event not in getattr(plugin, "wakes_on", tuple(ClusterEvent))
+                and change.event not in plugin.traits.wakes_on
             ):
                 continue
-            if not hasattr(plugin, "hint"):
+            if plugin.hint is None:
                 return name
             cycle = self._step.cycle(state.attempts)
             cycle.plugin = name
             try:
-                if guarded(plugin, "hint", cycle, state.pod, change):
+                if plugin.hint(cycle, state.pod, change):
                     return name
             except PluginError:
                 return name
@@ -359,9 +355,9 @@ class Requeueing:
 
     def gate(self, profile: Profile, pod: Pod) -> tuple[str, Status] | None:
         """The first plugin whose PreEnqueue holds a pod, with its status; None if none does."""
-        for plugin in profile.points["preEnqueue"]:
+        for plugin in profile.pre_enqueue:
             try:
-                answer = guarded(plugin, "pre_enqueue", pod)
+                answer = plugin.pre_enqueue(pod)
             except PluginError as broken:
                 return plugin.name, Status.error(str(broken))
             if isinstance(answer, Status) and answer.code is not Code.SUCCESS:
@@ -370,12 +366,6 @@ class Requeueing:
 
     def _emit(self, queued: PodQueued) -> None:
         self._step.emit(queued)
-
-
-def _registered_events(plugin: Any) -> tuple[ClusterEvent, ...]:
-    """The events that a plugin registers for; all of them if it does not say."""
-    events: tuple[ClusterEvent, ...] = getattr(plugin, "wakes_on", tuple(ClusterEvent))
-    return events
 
 
 def _moved_record(
