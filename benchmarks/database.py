@@ -95,7 +95,7 @@ def measure(load: Load, times: int) -> dict[str, Any]:
 
 
 def _replayed(log: PostgresEventLog) -> dict[str, Any]:
-    gc_tuning.settle()
+    gc_tuning.freeze()
     started = time.perf_counter()
     done = stream_replay.verify(assemble().engine, log.reader)
     seconds = time.perf_counter() - started

@@ -64,7 +64,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _replay(options: argparse.Namespace, log: FileLog | Reader, reader: Reader | None) -> int:
     assembly = _assembly(log, log.stream, options.plugin, options.verify)
-    gc_tuning.settle()
+    gc_tuning.freeze()
     started = time.perf_counter()
     snapshot, end = reader.snapshot() if reader else None, log.head.next
     if options.verify:

@@ -179,7 +179,7 @@ def _run(
     keep = getattr(log, "keep", None)
     simulation = begun(assembly, source, log, options.seed, reader, keep)
     progress = ProgressLine(len(source.arrivals))
-    gc_tuning.settle()
+    gc_tuning.freeze()
     started = time.perf_counter()
     simulation.run(options.until, progress)
     seconds = time.perf_counter() - started

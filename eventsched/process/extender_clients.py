@@ -1,4 +1,4 @@
-"""Extenders of a live scheduler: what is kept for them, and binds that are theirs."""
+"""Extenders of a live scheduler: which objects' bytes are kept for them, and binds through them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -23,17 +23,17 @@ from eventsched.scheduling.config.sections import ExtenderSection
 
 
 def keeps(configured: Sequence[ExtenderSection]) -> Mapping[str, Keeps]:
-    """Of which objects the bytes are kept, by resource: of pods that wait, and of what extenders
-    without a cache of their own are sent besides."""
+    """Which objects' bytes are kept, by resource: those of waiting pods, and whatever else is sent
+    to extenders without a cache of their own."""
     if not configured:
         return {}
-    uncached = [each for each in configured if not each.node_cache_capable]
-    found: dict[str, Keeps] = {POD: _waits}
-    if any(each.preempt_verb for each in uncached):
-        found[POD] = _is_any
-    if any(each.filter_verb or each.prioritize_verb for each in uncached):
-        found[NODE] = _is_any
-    return found
+    uncached = [extender for extender in configured if not extender.node_cache_capable]
+    kept: dict[str, Keeps] = {POD: _waits}
+    if any(extender.preempt_verb for extender in uncached):
+        kept[POD] = _is_any
+    if any(extender.filter_verb or extender.prioritize_verb for extender in uncached):
+        kept[NODE] = _is_any
+    return kept
 
 
 def _waits(seen: Seen) -> bool:
@@ -45,8 +45,9 @@ def _is_any(seen: Seen) -> bool:
 
 
 async def bound(extenders: Extenders, calls: Calls, request: BindPod) -> PodAnswer | Unknown:
-    """Has an extender bind a pod. Where it refuses to the pod is looked at, and where it may be
-    ignored the pod is bound as usual (upstream: schedule_one.go extendersBinding)."""
+    """Has an extender bind a pod. If it refuses, the pod is read to see what happened. If the
+    extender fails and is ignorable, the pod is bound as usual (upstream: schedule_one.go
+    extendersBinding)."""
     try:
         await extenders.bind(request)
     except FailedError as failed:
@@ -55,13 +56,13 @@ async def bound(extenders: Extenders, calls: Calls, request: BindPod) -> PodAnsw
             return _about(request, answer)
         if not failed.refused:
             return Unknown(request)
-        looked = await calls.carry_out(GetPod(request.uid, request.namespace, request.name))
-        return _about(request, looked, str(failed))
+        pod_answer = await calls.carry_out(GetPod(request.uid, request.namespace, request.name))
+        return _about(request, pod_answer, str(failed))
     return Bound(request)
 
 
 def _about(request: BindPod, answer: object, message: str = "") -> PodAnswer | Unknown:
-    """An answer to another request as one to this."""
+    """Turns the answer to another request into an answer to this one."""
     match answer:
         case Bound():
             return Bound(request)

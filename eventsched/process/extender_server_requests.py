@@ -1,7 +1,7 @@
-"""What other schedulers ask us over HTTP becomes a stimulus, and leaves as an answer when the
-batch is committed that says it (docs/extender-server.md).
+"""Requests of other schedulers, from HTTP to a stimulus and back (docs/extender-server.md).
 
-Only a leader answers. A bind is answered when its outcome is known and committed.
+A request becomes a stimulus. Its answer is sent once the batch that holds it is committed. Only a
+leader answers. A bind is answered when its outcome is known and committed.
 """
 
 import asyncio
@@ -27,15 +27,15 @@ from eventsched.runtime.live.driver import Driver
 
 _ASKED = "the request"
 STARTING = 60.0
-"""Seconds without a term after which questions are not held any more: a scheduler that may do
-without an answer (``ignorable``) would wait for each of its pods in vain."""
-_LOOK = 0.02
+"""Seconds without a term after which requests are no longer held: a scheduler that can do without
+an answer (``ignorable``) would wait in vain for each of its pods."""
+_POLL_PERIOD = 0.02
 _MOST_STRANGE = 10_000
-"""Names of nodes that are not known (yet): they stand in the log."""
+"""At most this many unknown node names in one request, since they are written to the log."""
 
 
 class Inquiries:
-    """The inquiries that wait for an answer."""
+    """The requests of other schedulers that wait for an answer."""
 
     def __init__(
         self,
@@ -44,9 +44,9 @@ class Inquiries:
         leader: Callable[[], str] = lambda: "",
         annotations: KeptAnnotations | None = None,
     ) -> None:
-        """``driver`` gives that of the term there is, and ``leader`` the name of another replica
-        that leads ("" where none is known to). An answer that takes longer than ``patience`` (s) is
-        none. ``annotations`` are those of a pod that is not known which are kept: all, for None."""
+        """``driver`` gives the driver of the current term, if there is one. ``leader`` gives the
+        name of another replica that leads ("" if none is known). A request fails after ``patience``
+        (s). ``annotations`` selects the annotations to keep of an unknown pod; None keeps all."""
         self._driver, self._patience, self._leader = driver, patience, leader
         self._waiting_since: float | None = None
         self._is_closed = False
@@ -56,8 +56,8 @@ class Inquiries:
         self._replies, self._names = Replies(), Names()
 
     async def ask(self, verb: str, body: bytes) -> Answer:
-        """Answers a request. Raises InputError for one that cannot be understood, UnavailableError
-        where nobody here can answer now."""
+        """Answers a request. Raises InputError for a malformed request, UnavailableError if this
+        replica cannot answer now."""
         try:
             asked = served_requests.asked(verb, body)
         except WrongShapeError as wrong:
@@ -84,10 +84,10 @@ class Inquiries:
         return served_requests.answer(asked, inquired, replied, state.nodes.names)
 
     async def _leading(self, deadline: float) -> Driver:
-        """The driver of a term that leads. One that is about to is waited for: to a scheduler that
-        asks, a code other than 200 and a refused connection are failures alike (upstream:
-        pkg/scheduler/extender.go send), and its pod backs off. Raises UnavailableError where
-        another replica leads, and where none does for too long."""
+        """The driver of a term that leads. Waits for a term that is about to lead, because the
+        scheduler that asks treats any code other than 200 as a failure, like a refused connection
+        (upstream: pkg/scheduler/extender.go send), and its pod backs off. Raises UnavailableError
+        if another replica leads, or if none leads for too long."""
         loop = asyncio.get_running_loop()
         while True:
             driver = self._driver()
@@ -102,10 +102,10 @@ class Inquiries:
             if leader or is_late or self._is_closed:
                 problem = f"does not lead; {leader} does" if leader else "does not lead yet"
                 raise UnavailableError("this replica", problem, "ask the one that does, or later")
-            await asyncio.sleep(_LOOK)
+            await asyncio.sleep(_POLL_PERIOD)
 
     def close(self) -> None:
-        """No question is held any more."""
+        """Stops holding requests that cannot be answered at once."""
         self._is_closed = True
 
     def observe(self, committed: Sequence[Logged]) -> None:
@@ -117,34 +117,35 @@ class Inquiries:
 
 
 class Names:
-    """Where the nodes stand that were asked about last: ``prioritize`` is mostly asked about those
-    that ``filter`` has left."""
+    """The rows of the nodes in the last request, cached: ``prioritize`` mostly names the same nodes
+    that ``filter`` returned."""
 
     def __init__(self) -> None:
         self._last: tuple[Sequence[str], NodeTable | None, int] = ((), None, -1)
-        self._found: tuple[str, tuple[str, ...]] = ("", ())
+        self._rows: tuple[str, tuple[str, ...]] = ("", ())
 
     def rows(self, names: Sequence[str], state: SchedulerState) -> tuple[str, tuple[str, ...]]:
-        """Their rows, as ranges, and the names that are not known."""
+        """The rows of these nodes, as ranges, and the names that are not known."""
         nodes, newest = state.nodes, state.nodes.node_journal.end
         last_names, last_nodes, last_newest = self._last
         if last_names is not names or last_nodes is not nodes or last_newest != newest:
-            found = list(map(nodes.rows.get, names))
-            rows = sorted({row for row in found if row is not None})
+            row_of_name = list(map(nodes.rows.get, names))
+            rows = sorted({row for row in row_of_name if row is not None})
             strange: tuple[str, ...] = ()
-            if None in found:
-                unknown = (name for name, row in zip(names, found, strict=True) if row is None)
+            if None in row_of_name:
+                pairs = zip(names, row_of_name, strict=True)
+                unknown = (name for name, row in pairs if row is None)
                 strange = tuple(sorted(set(unknown)))
             self._last = names, nodes, newest
-            self._found = ranges(np.array(rows, dtype=np.intp)), strange
-        return self._found
+            self._rows = ranges(np.array(rows, dtype=np.intp)), strange
+        return self._rows
 
 
 def inquiry(
     asked: ExtenderRequest, number: int, state: SchedulerState, names: Names
 ) -> ExtenderInquired:
-    """The stimulus that a request is. Raises InputError for a pod that cannot be read, and where
-    the question is about another cluster."""
+    """The stimulus for a request. Raises InputError if the pod cannot be read, or if the request is
+    about another cluster."""
     nodes, strange = names.rows(asked.nodes, state)
     if len(strange) > _MOST_STRANGE:
         problem = f"is about {len(strange)} nodes that are not known"

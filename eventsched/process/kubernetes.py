@@ -1,4 +1,4 @@
-"""A Kubernetes cluster as a live scheduler needs it: what is watched, and what is asked for."""
+"""The ports of a live scheduler implemented for Kubernetes: ``Kube`` and ``LeaseElection``."""
 
 import asyncio
 from collections.abc import Collection, Sequence
@@ -29,8 +29,8 @@ from eventsched.process.extender_clients import bound, keeps
 from eventsched.runtime.live.ports import Subscriber
 from eventsched.scheduling.config.sections import ExtenderSection, LeaderElection
 
-_AGAIN = 2.0
-"""Seconds between two tries to reach an API server that is away."""
+_RETRY_AFTER = 2.0
+"""Seconds between two attempts to reach an API server that is down."""
 
 logger = structlog.get_logger()
 
@@ -49,10 +49,10 @@ class Kube:
         reads: Collection[str] = (),
         annotations: KeptAnnotations | None = None,
     ) -> None:
-        """``host`` names this process in Events; ``source`` is where the extenders are configured;
-        ``reads`` are the types of objects that only some plugins read; ``annotations`` are those of
-        objects that are kept: all, for None. Raises InputError for an extender that can never be
-        asked."""
+        """``host`` names this process in Events. ``source`` is where the extenders are configured.
+        ``reads`` are the optional resources that the plugins read. ``annotations`` selects the
+        annotations to keep; None keeps all. Raises InputError for an extender whose configuration
+        can never work."""
         self.api = api
         self._listed = asyncio.Event()
         self.store = Store(
@@ -66,7 +66,7 @@ class Kube:
         self.calls = Calls(api, host=host, concurrency=concurrency, decoders=self.store.decoders)
 
     async def start(self) -> None:
-        """Lists and watches from now on; returns when all lists are there. Raises InputError where
+        """Starts to list and watch, and returns once all lists are complete. Raises InputError if
         the server refuses one."""
         await self.store.start()
         self._listed.set()
@@ -76,7 +76,7 @@ class Kube:
         await self._listed.wait()
 
     async def close(self) -> None:
-        """Ends watches and connections."""
+        """Closes watches and connections."""
         await self.store.close()
         await self.extenders.close()
         await self.api.close()
@@ -110,14 +110,14 @@ class LeaseElection:
     """The Election port over a Lease: a new candidate for each term."""
 
     def __init__(self, kube: Kube, section: LeaderElection, identity: str) -> None:
-        """Raises InputError where the times of the section do not fit together."""
+        """Raises InputError if the durations of the section contradict each other."""
         self._kube, self._section, self._identity = kube, section, identity
         self._timing = Timing.of(section)
         self._candidate: LeaseParticipant | None = None
 
     @property
     def leader(self) -> str:
-        """Who holds the lease, as far as is known."""
+        """The holder of the lease, as far as is known."""
         return "" if self._candidate is None else self._candidate.leader
 
     def observe(self) -> None:
@@ -144,32 +144,32 @@ class LeaseElection:
         return self._candidate
 
     async def lost(self) -> str:
-        """Waits until it does not hold it any more."""
+        """Waits until this replica no longer holds the lease."""
         assert self._candidate is not None
         await self._candidate.lost.wait()
         return self._candidate.reason
 
     async def release(self) -> None:
-        """Gives it back, if it holds it."""
+        """Gives the lease back, if this replica holds it."""
         candidate, self._candidate = self._candidate, None
         if candidate is not None:
             await candidate.release()
 
 
 async def reached(kubeconfig: Path | None, context: str | None, timeout: float) -> Api:
-    """A connection to the API server; one that is away is waited for. Raises InputError for what
-    waiting does not mend."""
-    said = ""
+    """Connects to the API server, and retries while it is down. Raises InputError for a problem
+    that waiting cannot fix."""
+    logged = ""
     while True:
         try:
             return await connect(kubeconfig, context, timeout=timeout)
         except UnavailableError as problem:
-            if str(problem) != said:
+            if str(problem) != logged:
                 logger.warning("the API server is waited for", reason=str(problem))
-            said = str(problem)
-        await asyncio.sleep(_AGAIN)
+            logged = str(problem)
+        await asyncio.sleep(_RETRY_AFTER)
 
 
 def report(level: str, event: str, **fields: object) -> None:
-    """What the watches have to say, as a line of the process's log."""
+    """Writes a message of the watches to the process's log."""
     getattr(logger, level)(event, **fields)

@@ -1,8 +1,8 @@
-"""What a replica is at, as probes and metrics ask for it (web/status.py says what they ask).
+"""The status of a replica, for probes and metrics (web/status.py defines what they read).
 
-Everything is read from the parts themselves when somebody asks. A standby is ready when it could
-take over at once: its watches and its log are live. A leader is ready when it leads, and the log
-takes what it decides.
+Every value is read from the running parts at the time of the request. A standby is ready when it
+could take over at once: its watches and its log are current. A leader is ready when it makes
+attempts and the log accepts its decisions.
 """
 
 import time
@@ -19,10 +19,10 @@ from eventsched.runtime.leader.leader import Leader
 from eventsched.runtime.live.replica import Replica
 
 STALE = 180.0
-"""Seconds of a watch's silence, beyond which it counts as stalled: an API server says something
+"""Seconds of silence after which a watch counts as stalled. An API server sends at least a bookmark
 about every minute, and the watch itself is given up after 120 s."""
 _SHOWN = 3
-"""Troubles of one kind that readiness tells of."""
+"""How many troubles of one kind readiness names."""
 
 
 class WatchFacts(NamedTuple):
@@ -36,10 +36,10 @@ class WatchFacts(NamedTuple):
 
 
 class LiveStatus:
-    """A process's facts; its parts are set as they come to be."""
+    """The status of a process. ``kube`` and ``replica`` are set once they exist."""
 
     def __init__(self, lease: str) -> None:
-        """``lease`` is the Lease's name, "" where there is no election."""
+        """``lease`` is the Lease's name, "" if there is no election."""
         self.lease = lease
         self.waiting = "it has just started"
         """What the start waits for, "" once it is over."""
@@ -50,13 +50,13 @@ class LiveStatus:
 
     @property
     def liveness(self) -> Mapping[str, str]:
-        """That there is an answer at all says that the loop turns; nothing else helps to restart
-        for."""
+        """Always empty. An answer shows that the event loop runs, and a restart would fix nothing
+        else."""
         return {}
 
     @property
     def readiness(self) -> Mapping[str, str]:
-        """Why it could not do its work now, by part."""
+        """Why the replica cannot do its work now, by part; "" for a part without trouble."""
         return {
             "start": self.waiting,
             "watches": self._watch_trouble(),
@@ -67,7 +67,7 @@ class LiveStatus:
 
     @property
     def remarks(self) -> Mapping[str, str]:
-        """That it stands by, and for whom."""
+        """That this replica stands by, and which one leads."""
         leader = self.replica.leader if self.replica is not None else ""
         return {"term": f"standing by, {leader} leads"} if leader else {}
 
@@ -75,13 +75,13 @@ class LiveStatus:
         if self.kube is None:
             return "the API server is not reached yet"
         progress = self.kube.store.progress
-        troubles = [f"{name}: {each.problem}" for name, each in progress.items() if each.problem]
+        troubles = [f"{name}: {watch.problem}" for name, watch in progress.items() if watch.problem]
         if not troubles:
             facts = self.watches.items()
             troubles = [
-                f"{name}: nothing heard for {each.lag:.0f} s"
-                for name, each in facts
-                if each.lag > STALE
+                f"{name}: nothing heard for {watch.lag:.0f} s"
+                for name, watch in facts
+                if watch.lag > STALE
             ]
         return _some(troubles)
 
@@ -120,7 +120,7 @@ class LiveStatus:
 
     @property
     def log_head(self) -> int:
-        """Records that are known to be committed."""
+        """The number of records that are known to be committed."""
         if self._leader is not None and self._leader.leading:
             return self._leader.engine.position - self._leader.backlog
         return self.replica.standby.head.next + self.log_lag if self.replica is not None else 0
@@ -143,43 +143,43 @@ class LiveStatus:
     @property
     def unschedulable(self) -> Mapping[tuple[str, str], int]:
         """Unschedulable pods by (plugin, profile)."""
-        found: Counter[tuple[str, str]] = Counter()
+        counts: Counter[tuple[str, str]] = Counter()
         if self._state is not None:
-            for each in self._state.pods.values():
-                if each.queue is Queue.UNSCHEDULABLE:
-                    profile = each.pod.scheduler_name
-                    found.update((plugin, profile) for plugin in each.rejectors)
-        return found
+            for pod_state in self._state.pods.values():
+                if pod_state.queue is Queue.UNSCHEDULABLE:
+                    profile = pod_state.pod.scheduler_name
+                    counts.update((plugin, profile) for plugin in pod_state.rejectors)
+        return counts
 
     @property
     def oldest_waiting(self) -> Mapping[tuple[str, str], float]:
         """When the oldest pod of each (queue, profile) was created, in seconds since 1970."""
-        found: dict[tuple[str, str], float] = {}
-        for standing in self._state.pods.values() if self._state is not None else ():
-            if standing.queue is not None:
-                key = standing.queue.value, standing.pod.scheduler_name
-                created = (standing.pod.created_at or standing.since) / 1e6
-                found[key] = min(created, found.get(key, created))
-        return found
+        oldest: dict[tuple[str, str], float] = {}
+        for pod_state in self._state.pods.values() if self._state is not None else ():
+            if pod_state.queue is not None:
+                key = pod_state.queue.value, pod_state.pod.scheduler_name
+                created = (pod_state.pod.created_at or pod_state.since) / 1e6
+                oldest[key] = min(created, oldest.get(key, created))
+        return oldest
 
     @property
     def nodes(self) -> int:
-        """Nodes that are known."""
+        """The number of known nodes."""
         return len(self._state.nodes.rows) if self._state is not None else 0
 
     @property
     def node_names(self) -> Container[str]:
-        """The names of these."""
+        """The names of the known nodes."""
         return self._state.nodes.rows if self._state is not None else ()
 
     @property
     def pods(self) -> int:
-        """Pods on a node, reserved ones too."""
+        """The number of pods on nodes, reserved ones included."""
         return sum(map(len, self._state.nodes.residents)) if self._state is not None else 0
 
     @property
     def reservations(self) -> int:
-        """Pods that a node is held for."""
+        """The number of pods for which a node is reserved."""
         return len(self._state.reservations) if self._state is not None else 0
 
     @property
@@ -187,7 +187,7 @@ class LiveStatus:
         """Intents to bind without an outcome."""
         if self._state is None:
             return 0
-        return sum(held.intended for held in self._state.reservations.values())
+        return sum(reservation.intended for reservation in self._state.reservations.values())
 
     @property
     def open_evictions(self) -> int:
@@ -196,7 +196,8 @@ class LiveStatus:
 
     @property
     def overcommitted_nodes(self) -> int:
-        """Nodes whose pods request more than they offer, as far as they offer it at all."""
+        """The number of nodes whose pods request more of a resource than the node offers. A
+        resource that a node does not offer at all is not counted."""
         if self._state is None:
             return 0
         table = self._state.nodes
@@ -204,18 +205,18 @@ class LiveStatus:
 
     @property
     def reports_waiting(self) -> int:
-        """Events and conditions that are to be written yet."""
+        """Events and conditions that are not written yet."""
         reports = self._leader.reports if self._leader is not None else None
         return len(reports) if reports is not None else 0
 
     @property
     def reports_dropped(self) -> int:
-        """Those that were given up, by all leaders of this process."""
+        """Events and conditions that were given up, by all leaders of this process."""
         return self._count(DROPPED)
 
     @property
     def reports_refused(self) -> int:
-        """Those that the API server would not take, from all leaders of this process."""
+        """Events and conditions that the API server refused, from all leaders of this process."""
         return self._count(REFUSED)
 
     @property
@@ -226,27 +227,27 @@ class LiveStatus:
         now = time.monotonic()
         return {
             name: WatchFacts(
-                each.lines,
-                each.relists,
-                each.reconnects,
-                now - each.last_line if each.last_line is not None else 0.0,
+                watch.lines,
+                watch.relists,
+                watch.reconnects,
+                now - watch.last_line if watch.last_line is not None else 0.0,
                 len(self.kube.store.stores[name].undecodable),
             )
-            for name, each in self.kube.store.progress.items()
+            for name, watch in self.kube.store.progress.items()
         }
 
     @property
     def undecodable(self) -> Iterator[UndecodableObject]:
-        """The objects that are passed over."""
+        """The objects that are skipped because they cannot be decoded."""
         return self.kube.store.undecodable if self.kube is not None else iter(())
 
     def pod_name(self, uid: str) -> str:
-        """``namespace/name`` of a pod, "" where it is not known (any more)."""
-        found = self._state.pods.get(uid) if self._state is not None else None
-        return f"{found.pod.namespace}/{found.pod.name}" if found is not None else ""
+        """``namespace/name`` of a pod, "" if it is not known (any more)."""
+        pod_state = self._state.pods.get(uid) if self._state is not None else None
+        return f"{pod_state.pod.namespace}/{pod_state.pod.name}" if pod_state is not None else ""
 
     def _count(self, what: str) -> int:
-        """What all leaders of this process have counted of something."""
+        """The sum of a counter over all leaders of this process."""
         if self.replica is None:
             return 0
         present = self._leader.counts[what] if self._leader is not None else 0
@@ -259,7 +260,7 @@ class LiveStatus:
 
     @property
     def _state(self) -> SchedulerState | None:
-        """The state, as far as there is one that may be looked at."""
+        """The state; None if there is none, or if another thread changes it."""
         replica = self.replica
         if replica is None or (replica.driver is not None and replica.driver.apart):
             return None
@@ -267,6 +268,6 @@ class LiveStatus:
 
 
 def _some(troubles: Sequence[str]) -> str:
-    """The first ones in a line, and how many there are beside them."""
+    """The first troubles in one line, and how many more there are."""
     more = f" (and {len(troubles) - _SHOWN} more)" if len(troubles) > _SHOWN else ""
     return "; ".join(troubles[:_SHOWN]) + more

@@ -2,7 +2,8 @@
 
     web (health, metrics) ─▶ API server reached ─▶ watches ─▶ replica: follow, lead, follow …
 
-What is away is waited for, and readiness says so; what waiting does not mend ends the process.
+An unreachable dependency is waited for, and readiness reports it. A problem that waiting cannot fix
+ends the process.
 """
 
 import asyncio
@@ -60,19 +61,20 @@ from eventsched.web.metrics import Metrics
 _DEFAULT = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 
 LINGER = 20_000
-"""µs that news waits for a question where others are answered: each question has a commit, and for
-the news alone there would be as many again, which the next question would have to wait for."""
+"""µs that cluster news waits to share a batch with a request, when serving other schedulers. Each
+request needs a commit. Separate commits for the news would double their number, and the next
+request would have to wait for them."""
 
 logger = structlog.get_logger()
 
 ANNOTATIONS = "annotations"
-"""Among the inputs of a stream: which annotations of objects are kept."""
+"""Key in a stream's ``inputs``: which annotations of objects are kept."""
 
 
 class ServiceOptions(NamedTuple):
-    """What is to be run: ``address`` is the database's, ``kubeconfig`` None for the usual places,
-    ``plugins`` are the files that were named; ``serves`` says that it is not to schedule, but to
-    answer other schedulers as the settings' ``extender`` says."""
+    """What to run. ``address`` is the database's. ``kubeconfig`` is None for the usual places.
+    ``plugins`` are the plugin files named by the user. With ``serves`` the process does not
+    schedule: it answers other schedulers, as the settings' ``extender`` section says."""
 
     assembly: Assembly
     settings: Settings
@@ -83,31 +85,31 @@ class ServiceOptions(NamedTuple):
 
 
 def begin_logging(settings: Settings, warnings: Sequence[str]) -> None:
-    """From here on the process speaks in log lines."""
+    """Configures logging; from here on the process writes log lines."""
     output.configure(settings.logging.format, settings.logging.level)
     for warning in warnings:
         logger.warning(warning, stream=settings.stream)
 
 
 def require_free(settings: ServingSettings) -> None:
-    """Raises InputError or UnavailableError where health and metrics cannot have their port."""
+    """Raises InputError or UnavailableError if the port for health and metrics cannot be bound."""
     https_server.require_free(_options(settings))
 
 
 def serve(job: ServiceOptions) -> int:
-    """Runs until a signal says to stop; the exit code. Raises InputError, UnavailableError,
-    CorruptLogError."""
+    """Runs until a signal stops it, and returns the exit code. Raises InputError, UnavailableError
+    and CorruptLogError."""
     with structlog.contextvars.bound_contextvars(stream=job.settings.stream):
         return asyncio.run(_Process(job).run())
 
 
 def kept_annotations(job: ServiceOptions) -> tuple[str, ...]:
-    """The annotations that are kept: what plugins declare, and what the settings name."""
+    """The annotations to keep: those that plugins declare and those that the settings name."""
     return tuple(sorted({*job.assembly.annotations, *job.settings.keep_annotations}))
 
 
 def plan_of(job: ServiceOptions, identity: str) -> ReplicaPlan:
-    """What all terms of a replica of that name have in common."""
+    """What all terms of the replica called ``identity`` have in common."""
     assembly, settings = job.assembly, job.settings
     annotations = kept_annotations(job)
     opening = StreamStarted(
@@ -144,42 +146,42 @@ def plan_of(job: ServiceOptions, identity: str) -> ReplicaPlan:
 
 
 def checkpointer_of(settings: Settings) -> Checkpointer | None:
-    """What signs checkpoints as the settings say; None for no key. Raises InputError for a key that
-    cannot be read and for a folder that is not there."""
-    wanted = settings.checkpoints
-    if not wanted.key:
+    """The signer of checkpoints that the settings configure; None without a key. Raises InputError
+    if the key cannot be read or the folder cannot be written to."""
+    options = settings.checkpoints
+    if not options.key:
         return None
-    signer = Signer.read(Path(wanted.key), "checkpoints.key")
-    if wanted.to and not os.access(wanted.to, os.W_OK | os.X_OK):
-        said = f"{wanted.to} is no folder that can be written to"
-        raise InputError("checkpoints.to", said, "make it, or mount it for writing")
+    signer = Signer.read(Path(options.key), "checkpoints.key")
+    if options.to and not os.access(options.to, os.W_OK | os.X_OK):
+        problem = f"{options.to} is no folder that can be written to"
+        raise InputError("checkpoints.to", problem, "make it, or mount it for writing")
     return Checkpointer(
-        signer, settings.stream, migrations.newest(), every=seconds(wanted.every),
-        folder=Path(wanted.to) if wanted.to else None,
+        signer, settings.stream, migrations.newest(), every=seconds(options.every),
+        folder=Path(options.to) if options.to else None,
     )  # fmt: skip
 
 
 def _sampling(
     assembly: Assembly, now: Callable[[], int]
 ) -> Callable[[Attentive], Awaitable[None]] | None:
-    """Tells a leader of the samples that plugins want; None where none does."""
+    """A function that feeds a leader the samples that plugins want; None if no plugin wants any."""
     samplings = assembly.samplings
     if not samplings:
         return None
-    for each in samplings:
+    for sampling in samplings:
         logger.info(
             "samples",
-            source=each.source,
-            server=each.address,
-            query=each.query,
-            interval=each.interval,
+            source=sampling.source,
+            server=sampling.address,
+            query=sampling.query,
+            interval=sampling.interval,
         )
     return lambda leader: sample(samplings, Prometheus, leader, now)
 
 
 def shown_configuration(job: ServiceOptions) -> dict[str, Any]:
-    """What /configz shows: both documents with every default filled in, and what options and
-    environment have put in the place of the file's fields."""
+    """What /configz shows: both documents with every default filled in, and with the values that
+    options and environment variables override."""
     checked = check(job.assembly.text or _DEFAULT, "configuration", registry(job.plugins))
     return {
         "kubescheduler": completed(checked.configuration, checked.profiles),
@@ -188,7 +190,7 @@ def shown_configuration(job: ServiceOptions) -> dict[str, Any]:
 
 
 class CombinedAudience:
-    """Metrics and log lines hear the same."""
+    """Passes each event of a replica's life on to metrics and to log lines."""
 
     def __init__(
         self,
@@ -205,14 +207,14 @@ class CombinedAudience:
         self._metrics, self._narrator = metrics, Narrator(stream, status.pod_name)
 
     def took_over(self, seconds: float) -> None:
-        """A leader makes its first attempts, and knows the nodes."""
+        """A leader begins to make attempts; it knows the nodes by now."""
         self._metrics.took_over(seconds)
         logger.info("deciding", nodes=self._status.nodes, after=round(seconds, 3))
         for plugin, node in self._assembly.absent(self._status.node_names):
             logger.warning("a plugin names a node that is not there", plugin=plugin, node=node)
 
     def observe(self, logged: Sequence[Logged], now: int) -> None:
-        """Counts and tells committed records; answers leave."""
+        """Counts and logs committed records, and sends the answers among them."""
         if self._inquiries is not None:
             self._inquiries.observe(logged)
         self._metrics.observe(logged, now)
@@ -232,11 +234,11 @@ class _Process:
         self._most = descriptors.MOST
 
     async def run(self) -> int:
-        """The whole life; the exit code."""
+        """Runs the process from start to end, and returns its exit code."""
         self._main = asyncio.current_task()
         loop = asyncio.get_running_loop()
-        for each in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(each, self._signalled)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._signalled)
         if signals.asked_to_end():
             return 0
         logger.info(
@@ -250,31 +252,31 @@ class _Process:
         except asyncio.CancelledError:
             if not self._stopping:
                 raise
-            # A first signal while it started, or a second one.
+            # The first signal came during the start, or this is the second one.
             return STOPPED if self._status.replica is not None else 0
         logger.info("ended")
         return 0
 
     def _share_descriptors(self) -> None:
-        """Says how many clients the ports take, so that the API server and the database always
-        have descriptors."""
+        """Limits the connections of each port, so that descriptors remain for the API server and
+        the database."""
         settings = self._job.settings
         serving = settings.serving
         ports = bool(serving.port) + bool(serving.plain_health_port) + self._job.serves
-        found = descriptors.shared(ports, 2 * settings.client.concurrency)
-        self._most = found.connections
-        say = logger.warning if found.are_few else logger.info
-        say(
+        budget = descriptors.shared(ports, 2 * settings.client.concurrency)
+        self._most = budget.connections
+        log = logger.warning if budget.are_few else logger.info
+        log(
             "few files may be open; raise the limit (ulimit -n)"
-            if found.are_few
+            if budget.are_few
             else "file descriptors",
-            limit=found.limit,
-            reserved=found.reserved,
-            connections_per_port=found.connections,
+            limit=budget.limit,
+            reserved=budget.reserved,
+            connections_per_port=budget.connections,
         )
 
     def _signalled(self) -> None:
-        """The first signal ends the replica, another one the process."""
+        """The first signal stops the replica in order; a second one ends the process."""
         replica = self._status.replica
         if replica is not None and not self._stopping:
             replica.end()
@@ -285,7 +287,7 @@ class _Process:
     async def _live(self) -> None:
         async with AsyncExitStack() as running:
             await self._serve(running)
-            # Questions are held until they can be answered, so that their pods need not back off.
+            # Requests are held until they can be answered, so that their pods need not back off.
             inquiries = await self._answer(running) if self._job.serves else None
             kube, election = await self._reach(running, identity := own_identity())
             clock = Clock()
@@ -308,7 +310,7 @@ class _Process:
             self._status.replica = replica
             if self._stopping:
                 return
-            # The log is read while the API server answers; the replica leads when both are there.
+            # The log is read and the cluster is listed at the same time; leading needs both.
             working = asyncio.create_task(replica.run())
             watching = asyncio.create_task(self._watch(kube))
             try:
@@ -317,9 +319,9 @@ class _Process:
                 for task in (working, watching):
                     task.cancel()
                 ended = await asyncio.gather(working, watching, return_exceptions=True)
-            for each in ended:
-                if isinstance(each, Exception):
-                    raise each
+            for outcome in ended:
+                if isinstance(outcome, Exception):
+                    raise outcome
 
     async def _serve(self, running: AsyncExitStack) -> None:
         settings = self._job.settings.serving
@@ -335,18 +337,20 @@ class _Process:
         logger.info("serving", secure=addresses.secure, plain=addresses.plain)
 
     async def _answer(self, running: AsyncExitStack) -> Inquiries:
-        """Other schedulers may ask from now on."""
+        """Opens the port on which other schedulers send their requests."""
         settings = self._job.settings.extender
         annotations = KeptAnnotations(kept_annotations(self._job))
         timeout = seconds(settings.timeout)
-        made = Inquiries(self._driver, timeout, self._leader, annotations)
-        application = extender_paths.application(msgspec.structs.asdict(settings.paths), made.ask)
+        inquiries = Inquiries(self._driver, timeout, self._leader, annotations)
+        application = extender_paths.application(
+            msgspec.structs.asdict(settings.paths), inquiries.ask
+        )
         address = await running.enter_async_context(
             answering(extender_options(settings, self._most), application)
         )
-        running.callback(made.close)
+        running.callback(inquiries.close)
         logger.info("answering", at=address, profile=settings.profile)
-        return made
+        return inquiries
 
     def _driver(self) -> Driver | None:
         replica = self._status.replica
@@ -357,15 +361,15 @@ class _Process:
         return "" if replica is None else replica.leader
 
     async def _ask(self, path: str, body: bytes) -> tuple[int, bytes]:
-        """A review, by the scheduler's own connection."""
+        """Sends a token or access review over the scheduler's own connection."""
         if self._api is None:
             raise ConnectionError("the API server is not reached yet")
         answer = await self._api.call("POST", path, body=body, patience=0)
         return answer.status, answer.body
 
     async def _reach(self, running: AsyncExitStack, identity: str) -> tuple[Kube, Election]:
-        """The cluster, nothing of which is listed yet, and the election, which is observed already:
-        after a crash the old leader's lease runs out while this process starts."""
+        """Connects to the API server. Nothing is listed yet, but the lease is observed already:
+        after a crash the old leader's lease then expires while this process starts."""
         client = self._job.settings.client
         self._status.waiting = "the API server is not reached yet"
         self._api = await reached(
@@ -389,13 +393,13 @@ class _Process:
         return kube, election
 
     async def _watch(self, kube: Kube) -> None:
-        """Lists and watches the cluster for as long as this process lives. Raises InputError where
-        the server refuses a list, and whatever ends a watch, which is a defect."""
-        gc_tuning.settle()
+        """Lists and watches the cluster for as long as this process lives. Raises InputError if the
+        server refuses a list. Any other exception that ends a watch is a defect."""
+        gc_tuning.freeze()
         await kube.start()
         logger.info("the cluster is watched", server=kube.api.access.server)
         self._status.waiting = ""
-        gc_tuning.settle()
+        gc_tuning.freeze()
         await kube.store.broken()
 
     def _election(self, kube: Kube, identity: str) -> Election:
@@ -404,7 +408,7 @@ class _Process:
 
 
 def extender_options(settings: ExtenderSettings, most: int = descriptors.MOST) -> Options:
-    """Where other schedulers ask."""
+    """The port on which other schedulers send their requests."""
     return Options(
         settings.bind_address,
         settings.port if settings.tls else None,

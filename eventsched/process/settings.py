@@ -1,8 +1,9 @@
 """The scheduler's own settings: the second YAML document of the configuration file.
 
-The first one is a KubeSchedulerConfiguration and means what it means to kube-scheduler. What only
-eventsched has (its log, its limits, where it listens) stands here; docs/run.md tells of each field.
-Strict like the first: unknown fields, repeated keys and wrong types are refused by name and place.
+The first one is a KubeSchedulerConfiguration and means what it means to kube-scheduler. The second
+one holds what only eventsched has: its log, its limits, where it listens. docs/run.md describes
+each field. It is read as strictly as the first: unknown fields, repeated keys and wrong types are
+errors that name the field and the place.
 """
 
 from collections.abc import Iterator
@@ -34,15 +35,15 @@ _LARGEST_BATCH = 10_000
 
 
 class SettingsPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """Base of all parts; making one with values that mean nothing raises RuleError. Durations stay
+    """Base of all sections. Constructing one with invalid values raises RuleError. Durations stay
     in Go's notation."""
 
     def __post_init__(self) -> None:
-        if found := list(self.problems()):
-            raise RuleError(found)
+        if problems := list(self.problems()):
+            raise RuleError(problems)
 
     def problems(self) -> Iterator[InputError]:
-        """All that is wrong with the values; ``where`` is the path of the field within."""
+        """Every problem with the values; ``where`` is the field's path within the section."""
         yield from ()
 
 
@@ -53,13 +54,13 @@ def _named(part: SettingsPart) -> dict[str, object]:
 
 def _duration_problems(where: str, text: str, least: int) -> Iterator[InputError]:
     try:
-        found = nanoseconds(text, where)
+        duration = nanoseconds(text, where)
     except InputError as problem:
         yield problem
         return
-    if found < least:
-        wanted = "a duration above zero" if least else "0s or more"
-        yield InputError(where, f"{text} is out of range", f"use {wanted}")
+    if duration < least:
+        allowed = "a duration above zero" if least else "0s or more"
+        yield InputError(where, f"{text} is out of range", f"use {allowed}")
 
 
 class DatabaseSettings(SettingsPart, frozen=True):
@@ -71,19 +72,19 @@ class DatabaseSettings(SettingsPart, frozen=True):
 
     def problems(self) -> Iterator[InputError]:
         """More than one place."""
-        given = [name for name, value in _named(self).items() if value]
-        if len(given) > 1:
-            yield InputError(given[1], f"{' and '.join(given)} are given", "leave one of them")
+        fields = [name for name, value in _named(self).items() if value]
+        if len(fields) > 1:
+            yield InputError(fields[1], f"{' and '.join(fields)} are given", "leave one of them")
 
 
 class BatchSettings(SettingsPart, frozen=True):
-    """When a batch is closed: at so many records, or so many bytes of vectors."""
+    """When a batch is closed: at this many records or this many bytes of vectors."""
 
     records: Positive = 256
     bytes: Positive = 4 * 2**20
 
     def problems(self) -> Iterator[InputError]:
-        """A batch is one statement, and one commit."""
+        """Too many records: a batch is one statement and one commit."""
         if self.records > _LARGEST_BATCH:
             yield InputError(
                 "records", f"{self.records} is out of range", f"use 1 to {_LARGEST_BATCH}"
@@ -91,18 +92,19 @@ class BatchSettings(SettingsPart, frozen=True):
 
 
 class RetentionSettings(SettingsPart, frozen=True):
-    """How long vectors are kept ("0s": for ever); decisions and their digests always are."""
+    """How long vectors are kept ("0s": for ever). Decisions and their digests are always kept."""
 
     detail: Duration = "0s"
 
     def problems(self) -> Iterator[InputError]:
-        """No duration, or a negative one."""
+        """Not a duration, or a negative one."""
         yield from _duration_problems("detail", self.detail, least=0)
 
 
 class CheckpointSettings(SettingsPart, frozen=True):
-    """Signed checkpoints of the log (docs/verification.md): none without ``key``, the file of an
-    Ed25519 private key. ``to`` is a folder that keeps the newest one, beside the log line."""
+    """Signed checkpoints of the log (docs/verification.md). ``key`` is the file of an Ed25519
+    private key; without it there are none. Each checkpoint is a log line; the newest one is also
+    written to the folder ``to``, if set."""
 
     key: str = ""
     every: Duration = "10m"
@@ -116,13 +118,14 @@ class CheckpointSettings(SettingsPart, frozen=True):
 
 
 class SnapshotSettings(SettingsPart, frozen=True):
-    """After how many records the state is stored, for a faster start."""
+    """How many records lie between two snapshots of the state; a start loads the newest
+    snapshot."""
 
     records: Positive = 50_000
 
 
 class ServingSettings(SettingsPart, frozen=True):
-    """Where health, metrics and configuration are served. Port 0 serves nothing there."""
+    """Where health, metrics and configuration are served. Port 0 turns a port off."""
 
     bind_address: str = "127.0.0.1"
     port: Port = 10259
@@ -132,10 +135,12 @@ class ServingSettings(SettingsPart, frozen=True):
     plain_health_port: Port = 0
 
     def problems(self) -> Iterator[InputError]:
-        """Half a certificate."""
+        """A certificate without its key, or the reverse."""
         if bool(self.cert_file) != bool(self.key_file):
-            given, lacking = ("certFile", "keyFile") if self.cert_file else ("keyFile", "certFile")
-            yield InputError(given, f"there is no {lacking} to it", f"add {lacking}")
+            present, missing = (
+                ("certFile", "keyFile") if self.cert_file else ("keyFile", "certFile")
+            )
+            yield InputError(present, f"there is no {missing} to it", f"add {missing}")
 
 
 class LoggingSettings(SettingsPart, frozen=True):
@@ -146,7 +151,7 @@ class LoggingSettings(SettingsPart, frozen=True):
 
 
 class ClientSettings(SettingsPart, frozen=True):
-    """The way to the API server, and how many requests may be under way."""
+    """How to reach the API server, and how many requests may be under way."""
 
     kubeconfig: str = ""
     context: str = ""
@@ -154,12 +159,12 @@ class ClientSettings(SettingsPart, frozen=True):
     timeout: Duration = "10s"
 
     def problems(self) -> Iterator[InputError]:
-        """No duration, or none at all."""
+        """Not a duration, or not above zero."""
         yield from _duration_problems("timeout", self.timeout, least=1)
 
 
 class PathSettings(SettingsPart, frozen=True):
-    """The path of each verb of ``eventsched extender``; "" for one that is not offered."""
+    """The path of each verb of ``eventsched extender``; "" turns a verb off."""
 
     filter: str = "/filter"
     prioritize: str = "/prioritize"
@@ -178,8 +183,9 @@ class PathSettings(SettingsPart, frozen=True):
 
 
 class ExtenderSettings(SettingsPart, frozen=True):
-    """What ``eventsched extender`` answers with and where: ``profile`` "" is the first one. With
-    ``tls`` the port speaks HTTPS, with ``clientCAFile`` only to who has a certificate of it."""
+    """How and where ``eventsched extender`` answers. ``profile`` "" is the first one. With ``tls``
+    the port speaks HTTPS. With ``clientCAFile`` it accepts only clients with a certificate of that
+    CA."""
 
     profile: str = ""
     bind_address: str = "127.0.0.1"
@@ -192,18 +198,20 @@ class ExtenderSettings(SettingsPart, frozen=True):
     timeout: Duration = "4s"
 
     def problems(self) -> Iterator[InputError]:
-        """Files that nobody looks at, half a certificate, no time at all."""
+        """A certificate without its key, TLS files without ``tls``, a timeout of zero."""
         if bool(self.cert_file) != bool(self.key_file):
-            given, lacking = ("certFile", "keyFile") if self.cert_file else ("keyFile", "certFile")
-            yield InputError(given, f"there is no {lacking} to it", f"add {lacking}")
+            present, missing = (
+                ("certFile", "keyFile") if self.cert_file else ("keyFile", "certFile")
+            )
+            yield InputError(present, f"there is no {missing} to it", f"add {missing}")
         if not self.tls and (self.cert_file or self.client_ca_file):
-            given = "certFile" if self.cert_file else "clientCAFile"
-            yield InputError(given, "is for HTTPS", "add tls: true, or leave it out")
+            field = "certFile" if self.cert_file else "clientCAFile"
+            yield InputError(field, "is for HTTPS", "add tls: true, or leave it out")
         yield from _duration_problems("timeout", self.timeout, least=1)
 
 
 class Settings(SettingsPart, frozen=True):
-    """The whole document, apiVersion and kind apart."""
+    """The whole document except apiVersion and kind."""
 
     database: DatabaseSettings = DatabaseSettings()
     stream: str = "scheduler"
@@ -217,16 +225,16 @@ class Settings(SettingsPart, frozen=True):
     client: ClientSettings = ClientSettings()
     extender: ExtenderSettings = ExtenderSettings()
     keep_annotations: tuple[str, ...] = ()
-    """Annotations that are kept besides those that plugins declare: names, or beginnings that end
-    with ``/`` or ``*``."""
+    """Annotations to keep besides those that plugins declare: names, or prefixes that end with
+    ``/`` or ``*``."""
     plugin_deadline: Duration = "5s"
-    """How long a call of a plugin that is not in-tree may take."""
+    """How long one call of a plugin may take, unless the plugin is in-tree."""
     work_budget: WorkBudget = DEFAULT_BUDGET
-    """Units of work that an attempt may take (scheduling/cycle/work_budget.py); 0 for no bound."""
+    """Units of work that an attempt may use (scheduling/cycle/work_budget.py); 0 for no limit."""
 
     def problems(self) -> Iterator[InputError]:
-        """A stream needs a name that can stand in a decision's id; and no time at all for plugins
-        is none."""
+        """A stream's name that cannot be part of a decision's id, a plugin deadline of zero, a bad
+        pattern of annotations."""
         yield from stream_problems("stream", self.stream)
         yield from _duration_problems("pluginDeadline", self.plugin_deadline, least=1)
         for i, name in enumerate(self.keep_annotations):
@@ -246,35 +254,35 @@ def stream_problems(where: str, name: str) -> Iterator[InputError]:
 
 
 def load(text: str, source: str, report: Report = refuse) -> Settings:
-    """The settings in a configuration file's text; all defaults where it has no second document.
-    ``source`` is the file's name, for messages. Raises InputError for the first thing that is
-    wrong, unless ``report`` takes it; in any case for what leaves nothing to read on."""
-    found: list[InputError] = []
+    """The settings in a configuration file's text; the defaults if it has no second document.
+    ``source`` is the file's name, for messages. Each problem is passed to ``report``, which raises
+    InputError by default. Raises InputError in any case if the document cannot be read further."""
+    problems: list[InputError] = []
     fatal: InputError | None = None
     settings = Settings()
     try:
-        raw = second_mapping(text, found.append)
+        raw = second_mapping(text, problems.append)
         if raw is not None:
             _require(raw)
-            _mend_off(raw)
-            settings = salvaged(raw, Settings, "", found.append) or settings
-    except InputError as problem:
-        fatal = problem
-    for each in found:
-        report(_at(source, each))
+            _restore_off(raw)
+            settings = salvaged(raw, Settings, "", problems.append) or settings
+    except InputError as error:
+        fatal = error
+    for problem in problems:
+        report(_at(source, problem))
     if fatal is not None:
         raise _at(source, fatal)
     return settings
 
 
 def kept_annotations(config: Path | None) -> tuple[str, ...]:
-    """``keepAnnotations`` of a configuration file. Raises InputError as ``load``."""
+    """``keepAnnotations`` of a configuration file. Raises InputError like ``load``."""
     return () if config is None else load(read_text(config), str(config)).keep_annotations
 
 
 def database_url(settings: DatabaseSettings, source: str) -> str | None:
-    """The URL, read from its file where it is in one; None where there is none. Raises InputError
-    for a file that cannot be read or is empty."""
+    """The database's URL, read from ``url_file`` if that is set; None if neither is set. Raises
+    InputError if the file cannot be read or is empty."""
     if not settings.url_file:
         return settings.url or None
     where = f"{source}: database.urlFile"
@@ -296,16 +304,16 @@ def seconds(duration: str) -> float:
 
 
 def _require(raw: dict[str, object]) -> None:
-    """Checks apiVersion and kind, and takes them out."""
-    for field, wanted in (("apiVersion", API_VERSION), ("kind", KIND)):
-        found = raw.pop(field, None)
-        if found is None:
-            raise InputError(_SECOND + field, f"{field} is missing", f"add {field}: {wanted}")
-        if found != wanted:
-            raise InputError(_SECOND + field, f"{found!r} is not supported", f"use {wanted}")
+    """Checks apiVersion and kind, and removes them."""
+    for field, supported in (("apiVersion", API_VERSION), ("kind", KIND)):
+        value = raw.pop(field, None)
+        if value is None:
+            raise InputError(_SECOND + field, f"{field} is missing", f"add {field}: {supported}")
+        if value != supported:
+            raise InputError(_SECOND + field, f"{value!r} is not supported", f"use {supported}")
 
 
-def _mend_off(raw: dict[str, object]) -> None:
+def _restore_off(raw: dict[str, object]) -> None:
     """``authorization: off`` without quotes is false in YAML."""
     serving = raw.get("serving")
     if isinstance(serving, dict) and serving.get("authorization") is False:

@@ -1,8 +1,8 @@
-"""What a leader asks of the cluster in its term: each errand is followed to its end.
+"""A leader's requests to the cluster, each followed to its end.
 
-Effects are requests that promise something: a tracker (tracker.py) for each kind. Reports promise
-nothing (event_outbox.py). Here an answer finds whom it concerns. What comes back are steps, made
-one after the other: what the engine is told may change the next one.
+Effects are requests that the log promises: each kind has a tracker (tracker.py). Events and
+conditions are not promised (event_outbox.py). This module routes each answer to its tracker.
+Methods yield steps, which are carried out one by one: a stimulus may change what the next step is.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -39,21 +39,21 @@ TRACKED: Mapping[type, type] = {
     BindPod: Bind, GetPod: Bind, TouchPod: Bind, EvictPod: Evict, WriteObject: Prepare,
     CallExtender: Consult,
 }  # fmt: skip
-"""Requests, and the effects whose trackers make them."""
+"""The type of each request, and the effect whose tracker makes it."""
 
 
 class EffectTrackers:
-    """All errands of a term. ``reports`` are those that promise nothing."""
+    """All requests of a term to the cluster. ``reports`` is the outbox of events and conditions."""
 
-    def __init__(self, fold: Fold, sights: SeenResources, reports: EventOutbox) -> None:
-        """``sights`` are how new the objects are that were seen."""
+    def __init__(self, fold: Fold, seen: SeenResources, reports: EventOutbox) -> None:
+        """``seen`` holds the versions of the objects that were seen."""
         self.reports = reports
         self._state = fold.engine.state
-        self._seen = sights
+        self._seen = seen
         self._trackers = self._made(fold)
 
     def _made(self, fold: Fold) -> dict[type, Tracker]:
-        """The trackers by effect. Promises of the log are kept in this order."""
+        """The trackers by effect. After a takeover the log's promises are kept in this order."""
         state, decisions = fold.engine.state, fold.decisions
         return {
             Bind: Intents(state, decisions, self._seen.of(POD), fold.engine.binder),
@@ -63,23 +63,23 @@ class EffectTrackers:
         }
 
     def follow(self, taken: Sequence[Logged], drafts: Iterable[Draft]) -> None:
-        """Takes in the records of a step, and what they give to tell."""
+        """Follows the records of a step, and takes the events that follow from them."""
         self.reports.follow(taken, drafts)
         for tracker in self._trackers.values():
             tracker.follow(taken)
 
     def resume(self) -> Iterator[Step]:
-        """After a clean takeover: promises are kept."""
+        """After a clean takeover: resumes the effects that the log promises."""
         for tracker in self._trackers.values():
             yield from tracker.resume()
 
     def void(self, reason: str) -> Iterator[Step]:
-        """After lost history: none counts. All pods have been touched."""
+        """After lost history: voids all open effects. All pods have been touched by then."""
         for tracker in self._trackers.values():
             yield from tracker.void(reason)
 
     def committed(self, effects: Iterable[Effect], position: int) -> Iterator[Step]:
-        """A batch with these effects is durable; the log ends at a position."""
+        """A batch with these effects is durable; the log now ends at ``position``."""
         self.reports.committed(position)
         for effect in effects:
             yield from self._trackers[type(effect)].committed(effect)
@@ -98,7 +98,7 @@ class EffectTrackers:
             yield from tracker.answered(answer)
 
     def _shown(self, answer: Any) -> Iterator[Step]:
-        """What came with an answer. What the watch saw the end of meanwhile is not brought back."""
+        """The object that came with an answer, unless the watch has seen its deletion meanwhile."""
         if isinstance(answer, PodAbsent):
             self._seen.of(POD).absent(answer.request.uid)
             yield records.PodDeleted(uid=answer.request.uid)
@@ -107,15 +107,15 @@ class EffectTrackers:
             case PodSeen() as seen if seen.pod.uid in self._state.pods:
                 if self._seen.answered(seen):
                     yield stimulus_of(seen)
-            case ObjectSeen(object=found) as seen if self._state.registry.knows(found):
+            case ObjectSeen(object=obj) as seen if self._state.registry.knows(obj):
                 if self._seen.answered(seen):
                     yield stimulus_of(seen)
 
     def unanswered(self, request: Any) -> ClusterRequest | None:
-        """What to ask, a little later, after a request whose outcome is not known."""
+        """The request to make a little later, after one whose outcome is unknown."""
         tracked = TRACKED.get(type(request))
-        found: ClusterRequest | None = request
-        return found if tracked is None else self._trackers[tracked].unanswered(request)
+        again: ClusterRequest | None = request
+        return again if tracked is None else self._trackers[tracked].unanswered(request)
 
     def awaits(self, request: ClusterRequest) -> bool:
         """Whether a request is still needed."""

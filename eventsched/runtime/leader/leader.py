@@ -1,16 +1,15 @@
 """A leader of a stream: the loop of a live scheduler, without its input and output.
 
 ``handle`` takes a message (runtime/leader/leader_messages.py, cluster/messages.py) and returns the
-requests that follow; whoever drives it carries them out, tells the time, and does nothing else. A
-term goes through
+requests that follow. Its driver carries them out and passes the time. A term goes through
 
     Acquire ─▶ fold the log ─▶ ListCluster (and after lost history: touch, and list again)
             ─▶ differences, open promises ─▶ leading: observe, attempt, append, bind ─▶ stopped
 
-At most one batch is under way, and the next one is computed meanwhile. Effects leave when the batch
-that intends them is committed, and each kind has a tracker that follows it to its end (tracker.py).
-A leader that is deposed stops for good and its state is dropped; the next term begins with a new
-leader and the log.
+At most one batch is under way, and the next one is computed meanwhile. An effect is requested
+once the batch with its intent is committed, and each kind has a tracker that follows it to its end
+(tracker.py). A deposed leader stops for good and its state is dropped. The next term begins with a
+new leader and the log.
 """
 
 from collections import Counter, deque
@@ -70,9 +69,9 @@ Otherwise an idle one would never learn that it was replaced."""
 
 
 class Leader:
-    """One term, from its acquisition to its end. ``stopped`` says why it is over, "" while it is
-    not; ``leading`` whether attempts are made; ``counts`` the records made, by kind, requests
-    without an answer (``unknown BindPod``), and reports that were given up."""
+    """One term, from its acquisition to its end. ``stopped`` says why it is over ("" until then).
+    ``leading`` says whether attempts are made. ``counts`` counts records by kind, requests without
+    an answer (``unknown BindPod``), and reports that were given up."""
 
     def __init__(
         self,
@@ -82,7 +81,7 @@ class Leader:
         observer: Callable[[Sequence[Logged]], None] | None = None,
     ) -> None:
         """``standby`` may have followed the stream already. ``opening`` becomes the first record of
-        a stream that has none. ``observer`` is told of each record once it is committed."""
+        an empty stream. ``observer`` gets each record once it is committed."""
         self.stopped = ""
         self.leading = False
         self.counts: Counter[str] = Counter()
@@ -106,16 +105,16 @@ class Leader:
         return [Acquire(self._standby.head)]
 
     def handle(self, message: Message, now: int) -> list[Request]:
-        """Takes in a message and returns what is to be requested; see ``step``."""
+        """Takes one message and returns the requests that follow; see ``step``."""
         return self.step([message], now)
 
     def step(
         self, messages: Iterable[Message], now: int, attempts: int | None = None
     ) -> list[Request]:
-        """Takes in messages, makes attempts (at most so many), and returns what is to be requested.
-        ``now`` (µs since 1970) does not go back in the life of a leader. Raises ValueError for a
-        log that does not end where its head says, and KeyError for one that does not fit
-        together."""
+        """Takes messages, makes at most ``attempts`` attempts, and returns the requests that
+        follow. ``now`` (µs since 1970) must not go back in the life of a leader. Raises ValueError
+        if the log does not end where its head says, and KeyError if its records contradict each
+        other."""
         self._clock, self._now = now, self._slew.time(now)
         for message in messages:
             if not self.stopped:
@@ -127,7 +126,7 @@ class Leader:
 
     @property
     def engine(self) -> Engine:
-        """The engine and its state, to be read."""
+        """The engine and its state, for reading only."""
         return self._standby.fold.engine
 
     @property
@@ -137,33 +136,33 @@ class Leader:
 
     @property
     def wake_at(self) -> int | None:
-        """When (µs) a ``Tick`` is due, whatever else happens; None where none is."""
+        """When (µs) a ``Tick`` is due at the latest; None if none is."""
         times = [self._database.next_at, self._cluster.next_at]
         if self.leading:
             times += [self.engine.due, self.engine.flush_due]
             if self._under_way is None:
                 times += [self._writer.due, None if self._renewing else self._renew_at]
-        found = [time for time in times if time is not None]
-        return None if self.stopped or not found else self._slew.clock(min(found))
+        due = [time for time in times if time is not None]
+        return None if self.stopped or not due else self._slew.clock(min(due))
 
     @property
     def settled(self) -> bool:
-        """Whether everything that was observed and decided is known to be committed."""
+        """Whether every observation and decision is known to be committed."""
         return self.leading and self.engine.position == self._head.next
 
     @property
     def backlog(self) -> int:
-        """Records that were made and are not known to be committed."""
+        """How many records were made and are not known to be committed."""
         return self.engine.position - self._head.next if self.leading else 0
 
     @property
     def reports(self) -> EventOutbox | None:
-        """What the cluster is told; None before the term."""
+        """The outbox of events and conditions; None before the term leads."""
         return self._trackers.reports if self.leading else None
 
     @property
     def term(self) -> Term:
-        """The term; there is one from ``Acquired`` on."""
+        """The term; set by ``Acquired``."""
         return self._term
 
     def _receive(self, message: Message) -> None:
@@ -195,7 +194,8 @@ class Leader:
     # --- takeover -------------------------------------------------------------------------
 
     def _acquired(self, acquired: Acquired) -> None:
-        """The term has begun: the log becomes the state, and its time ours where it is ahead."""
+        """The term has begun: applies the log, and adopts its time if that is ahead of the
+        clock."""
         if acquired.since != self._standby.head:
             self._standby.start_over()
         fold = self._fold = self._standby.fold
@@ -217,12 +217,12 @@ class Leader:
 
     def _new_trackers(self) -> EffectTrackers:
         limits = {"at_once": self._limits.reports, "backlog": self._limits.reports_waiting}
-        made = EventOutbox(self.engine.state, self._seen.of(POD), self.counts, **limits)
-        return EffectTrackers(self._fold, self._seen, made)
+        outbox = EventOutbox(self.engine.state, self._seen.of(POD), self.counts, **limits)
+        return EffectTrackers(self._fold, self._seen, outbox)
 
     @property
     def lossy(self) -> bool:
-        """Whether committed records may be missing, and that is not dealt with yet."""
+        """Whether committed records may be missing, and this is not dealt with yet."""
         moved = not self._is_first and self.engine.state.timeline != self._timeline
         return moved or self._standby.rewritten
 
@@ -246,7 +246,8 @@ class Leader:
             self._begin(listed)
 
     def _begin(self, listed: Listed) -> None:
-        """The barrier: what the cluster has is known; what the log promises is kept or void."""
+        """Begins to lead: the cluster is known now, and the log's promises are resumed or
+        voided."""
         if self._is_first:
             self._observe(msgspec.structs.replace(self._opening, timeline=self._timeline))
         self._observe(takeover.beginning(self.engine.state, self._term, self._opening))
@@ -261,7 +262,8 @@ class Leader:
         self.leading = True
 
     def _take_in(self, listings: Sequence[Listing], since: int | None = None) -> None:
-        """What has happened is found by comparison. A list in the term is one after a gap."""
+        """Finds what has changed by comparing lists with the state. During a term, a list follows a
+        gap in a watch."""
         if not self.leading:
             before = unbound(self.engine.state, listings)
         elif self._restore_detector.shows(listings, since):
@@ -269,23 +271,24 @@ class Leader:
             return
         else:
             before = takeover.gaps(listings, self._seen, since)
-        for each in (*before, *takeover.differences(self.engine.state, listings, self._seen)):
-            self._observe(each)
+        for stimulus in (*before, *takeover.differences(self.engine.state, listings, self._seen)):
+            self._observe(stimulus)
         if self.leading and self._restore_detector.doubts and not self._listing:
             self._list()
 
     def _resume(self) -> None:
-        """After a clean takeover promises are kept."""
+        """After a clean takeover: resumes the effects that the log promises."""
         self._do(self._trackers.resume())
 
     def _void_all(self) -> None:
-        """After lost history none counts: all pods have been touched."""
+        """After lost history: voids all open effects. All pods have been touched by then."""
         self._do(self._trackers.void(takeover.LOST))
 
     # --- work -----------------------------------------------------------------------------
 
     def _work(self, attempts: int | None) -> None:
-        """Timers, attempts until the batch is full, the batch, the heartbeat, reports."""
+        """Runs timers, makes attempts until the batch is full, sends the batch, the heartbeat and
+        reports."""
         timers = (self.engine.due, self.engine.flush_due)
         if any(due is not None and due <= self._now for due in timers):
             self._observe(records.TimePassed())
@@ -317,11 +320,12 @@ class Leader:
         return msgspec.json.encode(Mark(self._seen.upto, reported))
 
     def _snapshot_when_due(self, head: Head) -> StoredSnapshot | None:
-        """A snapshot that is true once the batch under way is committed: where that is all."""
+        """A snapshot, if one is due and the batch under way holds all records. It becomes valid
+        once that batch is committed."""
         every = self._limits.snapshot_every
         if every is None or len(self._writer):
             return None
-        # It takes a while; pods wait.
+        # Making it takes a while, and pods wait meanwhile.
         if self._standby.due(head, every) < (1 if self.engine.idle else 2):
             return None
         snapshot = self._fold.snapshot(head, self._trackers.reports.open)
@@ -332,7 +336,8 @@ class Leader:
         assert self._under_way is not None
         (sealed, pending), self._under_way = self._under_way, None
         self._head, self._renew_at = sealed.head, self._now + HEARTBEAT
-        self._do(self._trackers.committed((each for each, _ in pending.effects), self._head.next))
+        effects = (effect for effect, _ in pending.effects)
+        self._do(self._trackers.committed(effects, self._head.next))
         if self._snapshot is not None:
             self._out.append(Keep(self._term, self._snapshot))
             self._snapshot = None
@@ -392,12 +397,12 @@ class Leader:
         self._take(self.engine.observe(stimulus, self._now))
 
     def _take(self, taken: Sequence[Logged]) -> None:
-        """Records of a step: to be logged, and followed by whoever needs them."""
+        """Passes the records of a step to the writer, the trackers and the counters."""
         if not taken:
             return
         drafts = self._fold.take(taken)
         self._writer.add(taken)
         self._trackers.follow(taken, drafts)
-        self.counts.update(type(each.record).__name__ for each in taken)
+        self.counts.update(type(logged.record).__name__ for logged in taken)
         if self._observer is not None:
             self._uncommitted += taken

@@ -1,8 +1,9 @@
-"""What a leader is told, and what it asks for: the alphabets of ``runtime/leader/leader.py``.
+"""The messages that a leader takes, and the requests that it makes (runtime/leader/leader.py).
 
-Here the database's part; cluster/messages.py has the API server's. Whoever drives a leader carries
-each request out and answers it exactly once (but ``Keep``): with its answer, or with ``Unknown``
-when none came in time (the request may have been carried out, or still will be).
+This module defines those of the database; cluster/messages.py defines those of the API server. The
+driver of a leader carries out each request and answers it exactly once, except ``Keep``: with its
+answer, or with ``Unknown`` if none came in time. After ``Unknown`` the request may have been
+carried out, or may still be.
 """
 
 from collections.abc import Iterable
@@ -18,9 +19,9 @@ from eventsched.eventlog.port import Stored, StoredSnapshot
 
 @dataclass(frozen=True, slots=True)
 class Acquire:
-    """Begin a new epoch with a token of its own, and read what of the log follows ``known``, the
-    place up to which the asker has followed it. Where the log has no such place (another hash, or
-    it ends before), history was lost: read it whole. Answer: ``Acquired``."""
+    """Begin a new epoch with its own token, and read the log after ``known``, the head up to which
+    the standby has followed it. If the log does not have that head (another hash, or it ends
+    before), history was lost: read the whole log. Answer: ``Acquired``."""
 
     known: Head
 
@@ -28,14 +29,14 @@ class Acquire:
 @dataclass(frozen=True, slots=True)
 class Append:
     """Commit a batch. Answer: ``Committed``, or ``Deposed``. After an unknown outcome the same
-    batch comes again, byte for byte; where the first one did arrive, that is ``Committed``."""
+    batch is sent again, byte for byte. If the first one did arrive, the answer is ``Committed``."""
 
     batch: SealedBatch
 
 
 @dataclass(frozen=True, slots=True)
 class Renew:
-    """Ask whether the term is still the newest, and say that its holder lives. Answer:
+    """Ask whether the term is still the newest, and report that its holder is alive. Answer:
     ``Renewed``, or ``Deposed``."""
 
     term: Term
@@ -43,8 +44,8 @@ class Renew:
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """Store a snapshot in place of older ones; it is committed up to there. That it is lost is no
-    harm: there is no answer."""
+    """Store a snapshot in place of older ones; all its records are committed. There is no answer,
+    because losing it does no harm."""
 
     term: Term
     snapshot: StoredSnapshot
@@ -60,10 +61,10 @@ Request = DatabaseRequest | ClusterRequest
 @dataclass(frozen=True, slots=True)
 class Acquired:
     """A term has begun. ``records`` are the log from ``since`` up to ``head``; ``since`` is the
-    place that was asked for, or position 0: the whole log. ``timeline`` names the history that the
-    database is on ("" where it hides that): it differs from the one in the log when committed
-    batches may have been lost (a failover to a replica, a restored backup). ``mark`` is that of the
-    last batch."""
+    head that was asked for, or position 0 for the whole log. ``timeline`` names the database's
+    history ("" if the database hides it). It differs from the one in the log if committed batches
+    may have been lost (a failover to a replica, a restored backup). ``mark`` is that of the last
+    batch."""
 
     term: Term
     since: Head
@@ -85,19 +86,19 @@ class Renewed:
 
 @dataclass(frozen=True, slots=True)
 class Deposed:
-    """The term is over: another one has begun, the database has gone over to another history since
-    (also where the log's end looks the same on it), or the stored head is not the leader's. Nothing
-    that this leader offers will be accepted. ``reason`` is for people."""
+    """The term is over: another one has begun, the database has changed to another history (even if
+    the log's end looks the same there), or the stored head is not the leader's. The database will
+    accept no batch of this leader. ``reason`` is for people."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """Time has passed: ``Leader.wake_at`` is reached. From whoever drives the leader."""
+    """``Leader.wake_at`` is reached. Sent by the driver."""
 
 
 DatabaseAnswer = Acquired | Committed | Renewed | Deposed
 Message = DatabaseAnswer | WatchEvent | ClusterAnswer | Tick | Stimulus
-"""A stimulus comes from outside cluster and log as it is: what people asked for, say. Before the
-leader leads it is passed over."""
+"""A stimulus of its own comes from outside cluster and log, such as an operator's request. It is
+ignored before the leader leads."""

@@ -6,10 +6,10 @@ from eventsched.runtime.effects.event_outbox import AT_ONCE, BACKLOG
 
 
 class Limits(NamedTuple):
-    """A batch is closed at so many ``records``, or at a ``size`` in bytes, or when nothing is under
-    way. ``touches`` and ``reports`` are how many are under way at most; a snapshot is made after so
-    many records (None: never). News from the cluster alone waits for ``linger`` (µs), or until it
-    is in one batch with what somebody waits for."""
+    """A batch is closed at ``records`` records, at ``size`` bytes, or when no other batch is under
+    way. At most ``touches`` and ``reports`` requests of these kinds are under way. A snapshot is
+    made every ``snapshot_every`` records (None: never). Cluster news alone waits for ``linger``
+    (µs), or until a batch is due that a request waits for."""
 
     records: int = 256
     size: int = 1 << 20

@@ -1,4 +1,4 @@
-"""Requests that were not answered, and when they are to be followed up."""
+"""Requests that were not answered, and when to retry them."""
 
 from collections.abc import Iterator
 from heapq import heappop, heappush
@@ -8,42 +8,42 @@ from typing import Generic, TypeVar
 from eventsched.domain.units import SECOND
 
 PATIENCE = SECOND // 5
-"""Microseconds before a request whose outcome is not known is followed up."""
+"""Microseconds before a request with an unknown outcome is retried."""
 LONGEST = 5 * SECOND
-"""Microseconds that this may grow to, while nothing is answered at all."""
+"""Microseconds to which this delay may grow while nothing is answered."""
 
-Asked = TypeVar("Asked")
+RequestT = TypeVar("RequestT")
 
 
-class RetryQueue(Generic[Asked]):
-    """What is asked of one side, and not answered. The longer that side is silent, the less often
-    it is asked: as long again as it has been silent."""
+class RetryQueue(Generic[RequestT]):
+    """Unanswered requests to one side, the database or the API server. The longer it has been
+    silent, the longer the delay: as long as the silence so far."""
 
     def __init__(self) -> None:
-        self._later: list[tuple[int, int, Asked]] = []
+        self._later: list[tuple[int, int, RequestT]] = []
         self._order = count()
         self._silent_since: int | None = None
 
     def heard(self) -> None:
-        """The other side has answered something."""
+        """Notes that the other side has answered something."""
         self._silent_since = None
 
     def patience(self, now: int) -> int:
-        """Microseconds to wait after a request that was not answered."""
+        """Microseconds to wait after an unanswered request."""
         if self._silent_since is None:
             self._silent_since = now
         return min(max(PATIENCE, now - self._silent_since), LONGEST)
 
-    def put(self, request: Asked, now: int) -> None:
-        """Takes in a request to be followed up."""
+    def put(self, request: RequestT, now: int) -> None:
+        """Adds a request to retry."""
         heappush(self._later, (now + self.patience(now), next(self._order), request))
 
-    def due(self, now: int) -> Iterator[Asked]:
-        """Takes out the requests whose time has come."""
+    def due(self, now: int) -> Iterator[RequestT]:
+        """Removes and yields the requests that are due."""
         while self._later and self._later[0][0] <= now:
             yield heappop(self._later)[2]
 
     @property
     def next_at(self) -> int | None:
-        """When (µs) the next one is due; None where there is none."""
+        """When (µs) the next request is due; None if there is none."""
         return self._later[0][0] if self._later else None
