@@ -22,7 +22,7 @@ DEFINITION = "elasticquotas.scheduling.x-k8s.io"
 @contextmanager
 def defined(client: Client) -> Iterator[None]:
     """The definition, for as long as the block runs."""
-    path = ROOT / "tests" / "cluster" / "definitions" / "elasticquota.yaml"
+    path = ROOT / "tests" / "cluster" / "harness" / "definitions" / "elasticquota.yaml"
     client.create(yaml.safe_load(path.read_text()))
     try:
         wait_for(lambda: client.list(f"{VERSION}/ElasticQuota") == [], "quotas are served")

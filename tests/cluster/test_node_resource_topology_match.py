@@ -23,7 +23,7 @@ DEFINITION = "noderesourcetopologies.topology.node.k8s.io"
 @contextmanager
 def defined(client: Client) -> Iterator[None]:
     """The definition, for as long as the block runs."""
-    path = ROOT / "tests" / "cluster" / "definitions" / "noderesourcetopology.yaml"
+    path = ROOT / "tests" / "cluster" / "harness" / "definitions" / "noderesourcetopology.yaml"
     client.create(yaml.safe_load(path.read_text()))
     try:
         wait_for(lambda: client.list(KIND) == [], "topologies are served")
