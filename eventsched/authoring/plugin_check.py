@@ -29,7 +29,7 @@ _JUDGING = {"sign", "pre_filter", "filter"}
 """Methods whose answers say which nodes pass."""
 MOST_FINDINGS = 30
 SLOW_UNSIGNED = 5.0
-"""Milliseconds at 5,000 nodes beyond which a plugin that is called for each node, and asked anew
+"""Milliseconds at 5,000 nodes beyond which a plugin that is called for each node, and asked again
 for each pod, is told that there are quicker ways."""
 
 
@@ -167,7 +167,7 @@ class PluginCheck:
         for each in self.trial.costs:
             if unsigned and each.at_scale > SLOW_UNSIGNED:
                 self.trial.remarks.append(
-                    f"{each.point} is asked anew for every pod: sign what of a pod matters, or "
+                    f"{each.point} is asked again for every pod: sign what of a pod matters, or "
                     "work on columns"
                 )
 

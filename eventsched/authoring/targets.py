@@ -58,7 +58,7 @@ def _entry(value: str, file: Path) -> type[Any]:
     except Exception as problem:
         # Somebody's package: whatever keeps it from loading is bad input.
         said = f"{value} does not import: {type(problem).__name__}: {problem}"
-        raise InputError(str(file), said, "mend the package") from problem
+        raise InputError(str(file), said, "fix the package") from problem
     if not isinstance(found, type) or not points_of(found) or not hasattr(found, "name"):
         raise InputError(
             str(file),

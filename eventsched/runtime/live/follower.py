@@ -134,7 +134,7 @@ class Follower:
 
     def _tell(self) -> None:
         """Says what the start had to apply, and where its time went (s). ``estimated`` is what a
-        leader bounds by its snapshots (keeping.py)."""
+        leader bounds by its snapshots (snapshot_policy.py)."""
         standby = self._standby
         logger.info(
             "caught up with the log",

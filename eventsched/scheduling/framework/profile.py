@@ -205,7 +205,7 @@ class Profile:
         return pod.uid if signature is None else signature
 
     def unsigned(self, signatures: tuple[Hashable, ...]) -> frozenset[str]:
-        """The plugins that must be asked anew for every pod."""
+        """The plugins that must be asked again for every pod."""
         names = zip(self._signs.values(), signatures, strict=True)
         return frozenset(name for group, signed in names if signed is None for name in group)
 
