@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eventsched.cluster.kube.watch import object_fields
+from eventsched.cluster.kube.watch import object_fields, pod_templates
 from eventsched.cluster.kube.watch.decoded import Decoded
 from eventsched.cluster.kube.watch.object_decoding import Decoder, WatchError
 from eventsched.cluster.kube.watch.pod_templates import FINISHED
@@ -348,3 +348,16 @@ def test_keys_of_other_objects() -> None:
     assert told("StorageClass", name="fast").key == "fast"
     assert told("Service", name="web", namespace="shop").key == "shop/web"
     assert told("Node") == Decoded("", 5, problem="metadata.name is missing", name="")
+
+
+def test_large_maps_are_not_remembered() -> None:
+    read: list[bytes] = []
+
+    def counted(raw: bytes) -> dict[str, str]:
+        read.append(raw)
+        return {}
+
+    remembering = pod_templates._remembering(counted)
+    for raw in (b"small", b"small", b"x" * 5000, b"x" * 5000):
+        remembering(raw)
+    assert [len(raw) for raw in read] == [5, 5000, 5000]

@@ -27,6 +27,8 @@ _LARGE = 2**16
 """Bytes of a template's JSON from which on only a few are kept: they may be above a MiB."""
 _FEW = 16
 _MAPS = 8192
+_MAP_BYTES = 4096
+"""Labels or annotations with more JSON than this are read each time: an object may have 256 KiB."""
 _UNUSUAL = ("PodResizePending", "DisruptionTarget")
 """Conditions that change how a pod counts."""
 _NO_SOURCE = object_fields.Volume()
@@ -51,8 +53,8 @@ class Pods:
         self._specs: dict[bytes, PodSpec] = {}
         self._template = lru_cache(_TEMPLATES)(self._shared)
         self._large = lru_cache(_FEW)(long_lists.pod)
-        self._labels = lru_cache(_MAPS)(lambda raw: _of_metadata("labels", raw).labels)
-        self._annotations = lru_cache(_MAPS)(
+        self._labels = _remembering(lambda raw: _of_metadata("labels", raw).labels)
+        self._annotations = _remembering(
             lambda raw: annotations.of(_of_metadata("annotations", raw).annotations)
         )
         self._none: dict[str, str] = {}
@@ -167,6 +169,12 @@ def _counts(volume: object_fields.Volume) -> bool:
 def _of_metadata(name: str, raw: bytes) -> Pod:
     obj = {"metadata": {"name": "-", name: msgspec.json.decode(raw)}}
     return manifest.pod(obj, "", defaults=False)
+
+
+def _remembering(read: Callable[[bytes], dict[str, str]]) -> Callable[[bytes], dict[str, str]]:
+    """The same function, with a cache that is bounded in bytes."""
+    cached = lru_cache(_MAPS)(read)
+    return lambda raw: cached(raw) if len(raw) <= _MAP_BYTES else read(raw)
 
 
 @lru_cache(_MAPS)
