@@ -29,8 +29,9 @@ from eventsched.runtime.effects.event_outbox import EventOutbox
 from eventsched.runtime.effects.intents import Intent, Intents
 from eventsched.runtime.leader.catch_up import Standby
 from eventsched.runtime.leader.effect_trackers import EffectTrackers
-from eventsched.runtime.leader.leader import Leader
+from eventsched.runtime.leader.leader import Leader, TakingOver
 from eventsched.runtime.leader.leader_messages import Acquired, Committed, Deposed, Renewed
+from eventsched.runtime.leader.leader_term import LeaderTerm
 from eventsched.runtime.reconciliation import takeover
 from eventsched.runtime.reconciliation.seen_versions import POD
 
@@ -41,20 +42,23 @@ from .database import Database
 class Mutant(NamedTuple):
     """What takes the product's place."""
 
+    term: type[LeaderTerm] = LeaderTerm
     leader: type[Leader] = Leader
     database: type[Database] = Database
     standby: type[Standby] = Standby
 
     def make_leader(self, standby: Standby) -> Leader:
         """Makes its leaders."""
-        return self.leader(standby, cluster.OPENING, cluster.LIMITS)
+        leader = self.leader(standby, cluster.OPENING, cluster.LIMITS)
+        leader.term_type = self.term
+        return leader
 
     def make_standby(self) -> Standby:
         """Makes those who follow the log."""
         return self.standby(cluster.engine, cluster.STREAM)
 
 
-class Hasty(Leader):
+class Hasty(LeaderTerm):
     """Some effects leave with their batch, not after it."""
 
     kind: type[Effect]
@@ -63,7 +67,7 @@ class Hasty(Leader):
         super()._append()
         effects = [effect for effect, _ in self._under_way[1].effects] if self._under_way else []
         hasty = [effect for effect in effects if isinstance(effect, self.kind)]
-        self._do(self._trackers.committed(hasty, 0))
+        self._do(self.trackers.committed(hasty, 0))
 
 
 class BindFirst(Hasty):
@@ -78,11 +82,11 @@ class EvictFirst(Hasty):
     kind = Evict
 
 
-class ForgetsEvictions(Leader):
+class ForgetsEvictions(LeaderTerm):
     """A new leader leaves the evictions that its predecessor promised alone."""
 
     def _resume(self) -> None:
-        self._trackers._trackers[Evict].resume = tuple  # type: ignore[method-assign]
+        self.trackers._trackers[Evict].resume = tuple  # type: ignore[method-assign]
         super()._resume()
 
 
@@ -120,16 +124,16 @@ class UnfencedIntents(Intents):
         return super()._not_bound(uid, intent, shown)
 
 
-class OtherIntents(Leader):
+class OtherIntents(LeaderTerm):
     """With another tracker of binds."""
 
     intents: type[Intents]
 
     def _new_trackers(self) -> EffectTrackers:
-        made = super()._new_trackers()
-        state, decisions = self.engine.state, self._fold.decisions
-        made._trackers[Bind] = self.intents(state, decisions, self._seen.of(POD))
-        return made
+        trackers = super()._new_trackers()
+        intents = self.intents(self._state, self._fold.decisions, self._seen.of(POD))
+        trackers._trackers[Bind] = intents
+        return trackers
 
 
 class NoFence(OtherIntents):
@@ -138,12 +142,12 @@ class NoFence(OtherIntents):
     intents = UnfencedIntents
 
 
-class Redecide(Leader):
+class Redecide(LeaderTerm):
     """A new leader gives all open intents up and decides anew."""
 
     def _resume(self) -> None:
-        for uid in list(self.engine.state.reservations):
-            self._observe(takeover.void(self.engine.state, uid, "another leader"))
+        for uid in list(self._state.reservations):
+            self.observe(takeover.void(self._state, uid, "another leader"))
 
 
 class HastyIntents(Intents):
@@ -160,36 +164,37 @@ class RetryNoLog(OtherIntents):
     intents = HastyIntents
 
 
-class NoQuarantine(Leader):
+class NoQuarantine(LeaderTerm):
     """Touches no pods after lost history."""
 
-    def _begin_fence(self, listed: Listed) -> None:
-        self._begin(listed)
+    def fence(self, listed: Listed) -> takeover.Fence:
+        return super().fence(Listed([]))
 
 
-class RedoAfterLoss(Leader):
+class RedoAfterLoss(LeaderTerm):
     """Keeps the promises of a log that may have lost their ends."""
 
     def _void_all(self) -> None:
-        intents = self._trackers._trackers[Bind]
+        intents = self.trackers._trackers[Bind]
         assert isinstance(intents, Intents)
-        for uid, held in self.engine.state.reservations.items():
+        for uid, held in self._state.reservations.items():
             intent = intents._add(uid, held.node, held.attempt, 0)
             self._do([intents.retry(uid, intent, self._seen.of(POD).version(uid))])
 
 
-class NoHeartbeat(Leader):
+class NoHeartbeat(LeaderTerm):
     """Never asks whether it still is the leader."""
 
     def _heartbeat(self) -> None:
-        self._renew_at = self._now + 10**15
+        self._renew_at = self._clock.now + 10**15
 
 
 class NoBarrier(Leader):
     """Begins with what the log knows; the list comes when it comes."""
 
-    def _acquired(self, acquired: Acquired) -> None:
-        super()._acquired(acquired)
+    def _take_over(self, acquired: Acquired) -> None:
+        super()._take_over(acquired)
+        assert isinstance(self._phase, TakingOver)
         if not self.lossy:
             state = self.engine.state
             known = {
@@ -197,7 +202,8 @@ class NoBarrier(Leader):
                 "Pod": [PodSeen(each.pod, 0) for each in state.pods.values()],
                 "Namespace": [ObjectSeen(each, 0) for each in state.registry.everything()],
             }
-            self._begin(Listed([Listing(name, 0, seen) for name, seen in known.items()]))
+            listed = Listed([Listing(name, 0, seen) for name, seen in known.items()])
+            self._lead(self._phase.term, listed)
 
 
 class HalfWriter(Writer):
@@ -207,20 +213,18 @@ class HalfWriter(Writer):
         return min(len(self._open), self._batch_size)
 
 
-class HalfSteps(Leader):
+class HalfSteps(LeaderTerm):
     """With batches that end anywhere."""
 
-    def _acquired(self, acquired: Acquired) -> None:
-        super()._acquired(acquired)
-        self._writer = HalfWriter(self.engine.state, batch_size=self._limits.records)
+    def _new_writer(self) -> Writer:
+        return HalfWriter(self._state, batch_size=self._limits.records)
 
 
-class IgnoresGaps(Leader):
+class IgnoresGaps(LeaderTerm):
     """Takes the watches to go on where they were."""
 
-    def _take_in(self, listings: Sequence[Listing], since: int | None = None) -> None:
-        if not self.leading:
-            super()._take_in(listings)
+    def relisted(self, listings: Sequence[Listing], since: int | None) -> bool:
+        return False
 
 
 class TrustingStandby(Standby):
@@ -241,15 +245,13 @@ class NamelessStandby(Standby):
         return helped
 
 
-class OtherReports(Leader):
-    """With other reports."""
+class OtherReports(LeaderTerm):
+    """With another outbox."""
 
-    reports_made: type[EventOutbox]
+    outbox: type[EventOutbox]
 
-    def _new_trackers(self) -> EffectTrackers:
-        made = super()._new_trackers()
-        made.reports = self.reports_made(self.engine.state, self._seen.of(POD), self.counts)
-        return made
+    def _new_outbox(self) -> EventOutbox:
+        return self.outbox(self._state, self._seen.of(POD), self._counts)
 
 
 class OneTimeReports(EventOutbox):
@@ -262,7 +264,7 @@ class OneTimeReports(EventOutbox):
 class ForgetsReports(OtherReports):
     """Leaves nothing for the next leader to tell."""
 
-    reports_made = OneTimeReports
+    outbox = OneTimeReports
 
 
 class HastyReports(EventOutbox):
@@ -276,7 +278,7 @@ class HastyReports(EventOutbox):
 class ReportFirst(OtherReports):
     """Tells what is not committed."""
 
-    reports_made = HastyReports
+    outbox = HastyReports
 
 
 class LateReports(EventOutbox):
@@ -290,7 +292,7 @@ class LateReports(EventOutbox):
 class ReportsLate(OtherReports):
     """Tells of a pod what was so once."""
 
-    reports_made = LateReports
+    outbox = LateReports
 
 
 MUTANTS = {
@@ -304,7 +306,7 @@ MUTANTS = {
     "noquarantine": Mutant(NoQuarantine),
     "redoafterloss": Mutant(RedoAfterLoss),
     "noheartbeat": Mutant(NoHeartbeat),
-    "nobarrier": Mutant(NoBarrier),
+    "nobarrier": Mutant(leader=NoBarrier),
     "keepsterms": Mutant(database=KeepsTerms),
     "halfsteps": Mutant(HalfSteps),
     "ignoresgaps": Mutant(IgnoresGaps),

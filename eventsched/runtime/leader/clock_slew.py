@@ -22,3 +22,25 @@ class ClockSlew:
         """What the clock shows when the term's time is ``time``."""
         left = time - self._since - self._lead
         return self._since + left + max(0, min(left, self._lead))
+
+
+class LeaderClock:
+    """The time of a leader's current step: ``clock`` is what the clock shows, ``now`` the term's
+    time; both in µs since 1970."""
+
+    def __init__(self) -> None:
+        self.clock = self.now = 0
+        self._slew = ClockSlew()
+
+    def advance(self, clock: int) -> None:
+        """A step begins when the clock shows ``clock``."""
+        self.clock, self.now = clock, self._slew.time(clock)
+
+    def adopt(self, time: int) -> None:
+        """Continues from ``time``, the log's, if that is ahead of the clock."""
+        self._slew = ClockSlew(self.clock, time)
+        self.now = self._slew.time(self.clock)
+
+    def clock_at(self, time: int) -> int:
+        """What the clock shows when the term's time is ``time``."""
+        return self._slew.clock(time)

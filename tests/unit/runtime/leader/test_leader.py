@@ -23,7 +23,6 @@ from eventsched.cluster.messages import (
 from eventsched.domain import records
 from eventsched.domain.objects.registry import Namespace
 from eventsched.domain.records import StreamStarted
-from eventsched.runtime.leader import leader as runtime
 from eventsched.runtime.leader.leader_messages import (
     Append,
     Committed,
@@ -32,6 +31,7 @@ from eventsched.runtime.leader.leader_messages import (
     Renewed,
     Tick,
 )
+from eventsched.runtime.leader.leader_term import HEARTBEAT
 from eventsched.runtime.leader.retry_queue import PATIENCE
 from tests.builders import SECOND, make_node, make_pod
 from tests.desk import (
@@ -221,13 +221,13 @@ def test_a_deposed_leader_is_silent() -> None:
 def test_an_idle_leader_asks_whether_it_still_is_one() -> None:
     """After two seconds, and soon again when there was no answer."""
     desk = leading()
-    assert desk.leader.wake_at == NOW + runtime.HEARTBEAT
+    assert desk.leader.wake_at == NOW + HEARTBEAT
     assert desk.tell(Tick(), after=2) == [Renew(desk.term)]
     assert desk.tell(Tick(), after=3) == []
     assert desk.tell(Unknown(Renew(desk.term)), after=3) == []
     assert desk.tell(Tick(), after=3.2) == [Renew(desk.term)]
     assert desk.tell(Renewed(), after=4) == []
-    assert desk.leader.wake_at == NOW + 4 * SECOND + runtime.HEARTBEAT
+    assert desk.leader.wake_at == NOW + 4 * SECOND + HEARTBEAT
 
 
 def test_after_a_gap_in_a_watch_its_resource_is_compared() -> None:
@@ -288,7 +288,7 @@ def test_a_clock_that_is_behind_the_log_goes_on_from_there() -> None:
     desk.leader.handle(listed(make_node()), NOW - 3598 * SECOND)
     assert desk.leader.engine.state.now == NOW + SECOND
     desk.leader.handle(Committed(), NOW - 3596 * SECOND)
-    assert desk.leader.wake_at == NOW - 3596 * SECOND + 2 * runtime.HEARTBEAT
+    assert desk.leader.wake_at == NOW - 3596 * SECOND + 2 * HEARTBEAT
     desk.leader.handle(PodSeen(make_pod(), 21), NOW + 3599 * SECOND)
     assert desk.leader.engine.state.now == NOW + 3600 * SECOND - SECOND // 2
     desk.leader.handle(PodSeen(make_pod("p2"), 22), NOW + 3602 * SECOND)

@@ -1,0 +1,279 @@
+"""The work of one term: records into batches, batches into the log, effects to the cluster.
+
+At most one batch is under way, and the next one is computed meanwhile. An effect is requested once
+the batch with its intent is committed, and each kind has a tracker that follows it to its end
+(runtime/effects/tracker.py).
+"""
+
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Sequence
+
+import msgspec
+
+from eventsched.cluster.messages import Gone, ListCluster, Listed, Listing, Seen, TermAnswer
+from eventsched.domain import records
+from eventsched.domain.records import Stimulus, StreamStarted
+from eventsched.domain.records.logged import Logged
+from eventsched.domain.units import SECOND
+from eventsched.eventlog import chain
+from eventsched.eventlog.chain import Head, SealedBatch
+from eventsched.eventlog.port import StoredSnapshot
+from eventsched.runtime.effects.batches import Pending, Writer
+from eventsched.runtime.effects.event_outbox import EventOutbox
+from eventsched.runtime.effects.tracker import Step
+from eventsched.runtime.leader.catch_up import Mark, Standby
+from eventsched.runtime.leader.clock_slew import LeaderClock
+from eventsched.runtime.leader.effect_trackers import EffectTrackers
+from eventsched.runtime.leader.leader_messages import Acquired, Append, Keep, Renew, Request
+from eventsched.runtime.leader.limits import Limits
+from eventsched.runtime.reconciliation import takeover
+from eventsched.runtime.reconciliation.etcd_restore import EtcdRestoreDetector, unbound
+from eventsched.runtime.reconciliation.seen_versions import POD, SeenResources
+
+HEARTBEAT = 2 * SECOND
+"""Microseconds without a commit after which a leader asks the log whether it still is the leader.
+Otherwise an idle one would never learn that it was replaced."""
+
+
+class LeaderTerm:
+    """A term that has begun. Its requests are appended to the leader's list. ``is_listing`` says
+    whether a ``ListCluster`` is under way."""
+
+    def __init__(
+        self,
+        standby: Standby,
+        acquired: Acquired,
+        opening: StreamStarted,
+        limits: Limits,
+        clock: LeaderClock,
+        requests: list[Request],
+        counts: Counter[str],
+        observer: Callable[[Sequence[Logged]], None] | None,
+    ) -> None:
+        """``standby`` has followed the log up to ``acquired.head``. The other arguments are the
+        leader's."""
+        self.term = acquired.term
+        self.is_listing = False
+        self._standby, self._fold, self._engine = standby, standby.fold, standby.fold.engine
+        self._state = self._engine.state
+        self._head, self._is_first = acquired.head, not acquired.head.next
+        self._timeline, self._opening = acquired.timeline, opening
+        self._limits, self._clock = limits, clock
+        self._requests, self._counts, self._observer = requests, counts, observer
+        self._seen = SeenResources()
+        self._restore_detector = EtcdRestoreDetector(self._state, self._seen)
+        self._writer = self._new_writer()
+        self._under_way: tuple[SealedBatch, Pending] | None = None
+        self._uncommitted: deque[Logged] = deque()
+        self._snapshot: StoredSnapshot | None = None
+        self._renew_at: int | None = clock.now + HEARTBEAT
+        """When the next ``Renew`` is due; None while one is under way."""
+        self.trackers = self._new_trackers()
+        self.trackers.follow((), self._fold.drafts)
+        self._fold.drafts = []
+
+    def _new_writer(self) -> Writer:
+        return Writer(
+            self._state,
+            batch_size=self._limits.records,
+            batch_bytes=self._limits.size,
+            linger=self._limits.linger,
+        )
+
+    def _new_trackers(self) -> EffectTrackers:
+        return EffectTrackers(self._fold, self._seen, self._new_outbox())
+
+    def _new_outbox(self) -> EventOutbox:
+        return EventOutbox(
+            self._state,
+            self._seen.of(POD),
+            self._counts,
+            at_once=self._limits.reports,
+            backlog=self._limits.reports_waiting,
+        )
+
+    # --- status ---------------------------------------------------------------------------
+
+    @property
+    def busy(self) -> bool:
+        """Whether attempts can be made at once."""
+        return not self._writer.full and not self._engine.idle
+
+    @property
+    def backlog(self) -> int:
+        """How many records were made and are not known to be committed."""
+        return self._engine.position - self._head.next
+
+    @property
+    def due_times(self) -> list[int | None]:
+        """When (µs) timers of the engine, the open batch and the heartbeat are due."""
+        times = [self._engine.due, self._engine.flush_due]
+        if self._under_way is None:
+            times += [self._writer.due, self._renew_at]
+        return times
+
+    @property
+    def lossy(self) -> bool:
+        """Whether committed records may be missing, and this is not dealt with yet."""
+        is_moved = not self._is_first and self._state.timeline != self._timeline
+        return is_moved or self._standby.rewritten
+
+    # --- takeover -------------------------------------------------------------------------
+
+    def list_cluster(self) -> None:
+        """Requests lists of the whole cluster."""
+        self.is_listing = True
+        self._requests.append(ListCluster())
+
+    def fence(self, listed: Listed) -> takeover.Fence:
+        """The touches that are due after lost history, before the term may lead."""
+        return takeover.Fence(listed, self._limits.touches)
+
+    def begin(self, listings: Sequence[Listing]) -> None:
+        """Begins to lead: the cluster is known now, and the log's promises are resumed or
+        voided."""
+        if self._is_first:
+            self.observe(msgspec.structs.replace(self._opening, timeline=self._timeline))
+        self.observe(takeover.beginning(self._state, self.term, self._opening))
+        self._do(self._engine.unrecorded())
+        self._compare(unbound(self._state, listings), listings)
+        if self.lossy:
+            self._void_all()
+            self.observe(records.HistoryLost(timeline=self._timeline))
+            self._standby.rewritten = False
+        else:
+            self._resume()
+
+    def _resume(self) -> None:
+        """After a clean takeover: resumes the effects that the log promises."""
+        self._do(self.trackers.resume())
+
+    def _void_all(self) -> None:
+        """After lost history: voids all open effects. All pods have been touched by then."""
+        self._do(self.trackers.void(takeover.LOST))
+
+    # --- work -----------------------------------------------------------------------------
+
+    def work(self, attempts: int | None) -> None:
+        """Runs timers, makes attempts until the batch is full, sends the batch, the heartbeat and
+        reports. Makes at most ``attempts`` attempts (None: no limit)."""
+        now = self._clock.now
+        timers = (self._engine.due, self._engine.flush_due)
+        if any(due is not None and due <= now for due in timers):
+            self.observe(records.TimePassed())
+        while self.busy and attempts != 0:
+            self._take(self._engine.schedule_next())
+            attempts = None if attempts is None else attempts - 1
+        if self._under_way is None and (self._writer.due or 0) <= now:
+            self._append()
+        self._heartbeat()
+        self._requests += self.trackers.reports.more()
+
+    def _heartbeat(self) -> None:
+        is_due = self._renew_at is not None and self._renew_at <= self._clock.now
+        if self._under_way is None and is_due:
+            self._renew_at = None
+            self._requests.append(Renew(self.term))
+
+    def _append(self) -> None:
+        pending = self._writer.close(self._mark(), whole=False)
+        if pending is not None:
+            sealed = chain.seal(pending.batch, self.term, self._head, self._clock.clock)
+            self._under_way = sealed, pending
+            self._requests.append(Append(sealed))
+            self._standby.weigh(sealed.count, len(sealed.body))
+            self._snapshot = self._snapshot_when_due(sealed.head)
+
+    def _mark(self) -> bytes:
+        reported = self.trackers.reports.done_before(self._head.next)
+        return msgspec.json.encode(Mark(self._seen.upto, reported))
+
+    def _snapshot_when_due(self, head: Head) -> StoredSnapshot | None:
+        """A snapshot, if one is due and the batch under way holds all records. It becomes valid
+        once that batch is committed."""
+        every = self._limits.snapshot_every
+        if every is None or len(self._writer):
+            return None
+        # Making it takes a while, and pods wait meanwhile.
+        if self._standby.due(head, every) < (1 if self._engine.idle else 2):
+            return None
+        snapshot = self._fold.snapshot(head, self.trackers.reports.open)
+        self._standby.kept(head.next, len(snapshot.body))
+        return snapshot
+
+    # --- answers of the database ----------------------------------------------------------
+
+    def committed(self) -> None:
+        """The batch under way is durable: its effects are requested."""
+        assert self._under_way is not None
+        (sealed, pending), self._under_way = self._under_way, None
+        self._head = sealed.head
+        if self._renew_at is not None:
+            self._renew_at = self._clock.now + HEARTBEAT
+        effects = (effect for effect, _ in pending.effects)
+        self._do(self.trackers.committed(effects, self._head.next))
+        if self._snapshot is not None:
+            self._requests.append(Keep(self.term, self._snapshot))
+            self._snapshot = None
+        if self._observer is not None:
+            self._observer([self._uncommitted.popleft() for _ in range(sealed.count)])
+
+    def renewed(self) -> None:
+        """The term is still the newest."""
+        self.renew_after(HEARTBEAT)
+
+    def renew_after(self, delay: int) -> None:
+        """The ``Renew`` under way is over; the next one is due after ``delay`` (µs)."""
+        self._renew_at = self._clock.now + delay
+
+    # --- the cluster ----------------------------------------------------------------------
+
+    def relisted(self, listings: Sequence[Listing], since: int | None) -> bool:
+        """Takes in lists that follow a gap in the watches. True if they show that the cluster's
+        storage was restored to an earlier state; nothing is taken in then. ``since`` is the end
+        of what the watch had reported before the gap, if the gap is the watch's own."""
+        if self._restore_detector.shows(listings, since):
+            return True
+        self._compare(takeover.gaps(listings, self._seen, since), listings)
+        if self._restore_detector.doubts and not self.is_listing:
+            self.list_cluster()
+        return False
+
+    def _compare(self, before: Iterable[Stimulus], listings: Sequence[Listing]) -> None:
+        """Observes ``before``, and then what the lists show that the state does not."""
+        for stimulus in (*before, *takeover.differences(self._state, listings, self._seen)):
+            self.observe(stimulus)
+
+    def watched(self, event: Seen | Gone | Stimulus) -> None:
+        """Takes in an event of a watch, unless it is old, or another stimulus."""
+        stimulus = event if isinstance(event, Stimulus) else self._seen.watched(event)
+        if stimulus:
+            self.observe(stimulus)
+
+    def answered(self, answer: TermAnswer) -> None:
+        """The cluster has answered a request."""
+        self._do(self.trackers.answered(answer))
+
+    # --- steps ----------------------------------------------------------------------------
+
+    def _do(self, steps: Iterable[Step]) -> None:
+        for step in steps:
+            if isinstance(step, Stimulus):
+                self.observe(step)
+            else:
+                self._requests.append(step)
+
+    def observe(self, stimulus: Stimulus) -> None:
+        """Passes a stimulus to the engine, and takes the records that follow."""
+        self._take(self._engine.observe(stimulus, self._clock.now))
+
+    def _take(self, taken: Sequence[Logged]) -> None:
+        """Passes the records of a step to the writer, the trackers and the counters."""
+        if not taken:
+            return
+        drafts = self._fold.take(taken)
+        self._writer.add(taken)
+        self.trackers.follow(taken, drafts)
+        self._counts.update(type(logged.record).__name__ for logged in taken)
+        if self._observer is not None:
+            self._uncommitted += taken
