@@ -96,7 +96,7 @@ def run(
         ended = time.perf_counter()
         seconds = ended - started
     gc.unfreeze()
-    tally = simulation.tally
+    tally = simulation.counters
     per = {name: total / tally.attempts * 1e6 for name, total in phases.items()}
     per["the rest"] = seconds / tally.attempts * 1e6 - sum(per.values())
     return Result(

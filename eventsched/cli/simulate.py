@@ -184,9 +184,9 @@ def _run(
     simulation.run(options.until, progress)
     seconds = time.perf_counter() - started
     progress.done()
-    if reader is not None and simulation.tally.resumed == simulation.tally.placed:
+    if reader is not None and simulation.counters.resumed == simulation.counters.placed:
         # Nothing was left to do: the summary is that of the run that did it.
-        simulation.tally.resumed, seconds = 0, reader.seconds()
+        simulation.counters.resumed, seconds = 0, reader.seconds()
     report = SimulationOutcome.of(simulation, log, seconds)
     story = None if options.why is None else _why(options.why, log, reader)
     if options.output == "json":

@@ -1,4 +1,4 @@
-"""What a simulation came to."""
+"""The outcome of a simulation."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from eventsched.scheduling.rules.volumes.claims import claims_of, class_of, is_b
 
 
 class MeasuredLog(Protocol):
-    """A log that tells its name, its head and what it takes."""
+    """A log that knows its name, its head and its size."""
 
     @property
     def stream(self) -> str:
@@ -28,21 +28,22 @@ class MeasuredLog(Protocol):
         """The hash of the last batch."""
 
     def usage(self) -> LogSize:
-        """Bytes."""
+        """The log's size, in bytes."""
 
 
 @dataclass(frozen=True)
 class SimulationOutcome:
     """A run's outcome.
 
-    ``seconds`` are real ones, of the run alone; ``virtual`` is the virtual time at the end (µs).
-    ``placed`` counts pods that were bound at some time, ``pending`` those that wait at the end.
-    ``reasons`` maps the last message of waiting pods to their number, ``examples`` to one of them.
-    ``errors`` are attempts that failed, ``failures`` the first message of each plugin that did it.
-    ``parked`` are the waiting pods whose attempts did nothing but fail.
-    ``bytes_per_pod`` is what the log takes for each scheduled pod, ``node_bytes`` what it takes for
-    the nodes; ``log_head`` is the hash of its last batch. ``stopped`` says why a run was given up,
-    "" for one that went to its end.
+    - ``seconds``: real time of the run alone; ``virtual``: the virtual time at the end (µs).
+    - ``placed``: pods that were bound at some time; ``pending``: pods that wait at the end.
+    - ``reasons``: the last message of waiting pods → their number; ``examples``: → one of them.
+    - ``errors``: attempts that failed; ``failures``: the first message of each plugin that failed.
+    - ``parked``: waiting pods that were parked because their attempts only failed.
+    - ``bytes_per_pod``: the log's size for each scheduled pod; ``node_bytes``: for the nodes.
+    - ``log_head``: the hash of the log's last batch.
+    - ``stopped``: why the run was given up; "" if it was not.
+    - ``resumed``: pods that were placed before this process continued the run.
     """
 
     nodes: int
@@ -70,29 +71,31 @@ class SimulationOutcome:
 
     @classmethod
     def of(cls, simulation: Simulation, log: "MeasuredLog", seconds: float) -> "SimulationOutcome":
-        """The report of a run that has ended."""
-        state, tally = simulation.engine.state, simulation.tally
+        """The outcome of a run that has ended."""
+        state, counters = simulation.engine.state, simulation.counters
         reasons: dict[str, int] = {}
         examples: dict[str, str] = {}
-        waiting = [(s.order, uid) for uid, s in state.pods.items() if s.queue is not None]
-        for _, uid in sorted(waiting):
-            queued = state.pods[uid]
-            said = tally.messages.get(uid)
-            if said is None:
-                gates = queued.queue is Queue.GATED
-                said = f"waiting for gates: {', '.join(queued.pod.gates)}" if gates else "not tried"
-            reasons[said] = reasons.get(said, 0) + 1
-            examples.setdefault(said, queued.pod.full_name)
+        queued = [(pod.order, uid) for uid, pod in state.pods.items() if pod.queue is not None]
+        waiting = [uid for _, uid in sorted(queued)]
+        for uid in waiting:
+            pod_state = state.pods[uid]
+            reason = counters.messages.get(uid)
+            if reason is None:
+                reason = _untried(pod_state)
+            reasons[reason] = reasons.get(reason, 0) + 1
+            examples.setdefault(reason, pod_state.pod.full_name)
         usage = log.usage()
         return cls(
             nodes=state.nodes.live,
-            pods=tally.arrived,
-            placed=tally.placed,
+            pods=counters.arrived,
+            placed=counters.placed,
             pending=len(waiting) + len(state.reservations),
-            attempts=tally.attempts,
+            attempts=counters.attempts,
             seconds=seconds,
-            virtual=tally.now,
-            queues={queue.value: n for queue, n in simulation.engine.queue_lengths.items()},
+            virtual=counters.now,
+            queues={
+                queue.value: length for queue, length in simulation.engine.queue_lengths.items()
+            },
             reasons=reasons,
             utilization=simulation.meter.report(),
             state_digest=state.digest(),
@@ -101,18 +104,18 @@ class SimulationOutcome:
             log_head=log.head_hash.hex(),
             bytes_per_pod=usage.bytes_per_pod,
             node_bytes=usage.nodes,
-            resumed=tally.resumed,
-            parked=sum(_is_parked(state.pods[uid]) for _, uid in waiting),
+            resumed=counters.resumed,
+            parked=sum(_is_parked(state.pods[uid]) for uid in waiting),
             stopped=_stopped(simulation),
-            errors=tally.errors,
-            failures=tally.failures,
+            errors=counters.errors,
+            failures=counters.failures,
             examples=examples,
         )
 
     @property
     def pods_per_second(self) -> float:
-        """Pods placed for each real second, by this process or, where it found the run finished,
-        by the one that finished it."""
+        """Pods placed per real second, by this process, or by the process that finished the run if
+        it was finished already."""
         return (self.placed - self.resumed) / self.seconds if self.seconds else 0.0
 
     def as_json(self) -> dict[str, Any]:
@@ -129,8 +132,8 @@ class SimulationOutcome:
             "queues": self.queues,
             "pending_reasons": self.reasons,
             "utilization": {
-                name: {"mean": round(used.mean, 4), "peak": round(used.peak, 4)}
-                for name, used in self.utilization.items()
+                name: {"mean": round(share.mean, 4), "peak": round(share.peak, 4)}
+                for name, share in self.utilization.items()
             },
             "records": self.records,
             "bytes_per_pod": round(self.bytes_per_pod, 1),
@@ -145,41 +148,51 @@ class SimulationOutcome:
 
 
 def _is_parked(state: PodState) -> bool:
-    """Whether only a change brings the pod back. One that is refused after it had a node fails as
-    often, and is tried again and again."""
+    """Whether only a change brings the pod back. (A pod that fails after it had a node may have as
+    many errors, but is retried.)"""
     return state.errors >= PARKED_AFTER and state.queue is Queue.UNSCHEDULABLE
 
 
+def _untried(pod_state: PodState) -> str:
+    """The reason of a waiting pod that has no message."""
+    if pod_state.queue is Queue.GATED:
+        return f"waiting for gates: {', '.join(pod_state.pod.gates)}"
+    return "not tried"
+
+
 def _stopped(simulation: Simulation) -> str:
-    if found := simulation.repeats:
-        return _repetition(simulation, found)
+    if repeating := simulation.repeats:
+        return _repetition(simulation, repeating)
     if not simulation.hopeless:
         return ""
-    last = next(reversed(simulation.tally.messages.values()), "")
-    return f"the last {simulation.tally.errors_in_a_row} attempts all failed; the last one: {last}"
+    last = next(reversed(simulation.counters.messages.values()), "")
+    return (
+        f"the last {simulation.counters.errors_in_a_row} attempts all failed; the last one: {last}"
+    )
 
 
-def _repetition(simulation: Simulation, found: list[PodState]) -> str:
-    """Which pods only come to the same end again, and what the first of them waits for."""
-    first = min(found, key=lambda each: each.pod.full_name)
-    others = len(found) - 1
+def _repetition(simulation: Simulation, repeating: list[PodState]) -> str:
+    """Which pods only repeat, and what the first of them waits for."""
+    first = min(repeating, key=lambda pod_state: pod_state.pod.full_name)
+    others = len(repeating) - 1
     more = f" and {others} more {'pod' if others == 1 else 'pods'}" if others else ""
-    said = simulation.tally.messages.get(first.pod.uid, "")
-    waits = "; ".join(_unbound(simulation.engine.state.registry, first.pod))
-    waits = f"; it waits for {waits}" if waits else ""
+    message = simulation.counters.messages.get(first.pod.uid, "")
+    claims = "; ".join(_unbound(simulation.engine.state.registry, first.pod))
+    waits = f"; it waits for {claims}" if claims else ""
     return (
         f"only repetition is left: the last {REPEATS} rounds of {first.pod.full_name}{more} ended "
-        f"alike, and nothing else is to come: {said}{waits}"
+        f"alike, and nothing else is to come: {message}{waits}"
     )
 
 
 def _unbound(registry: Registry, pod: Pod) -> Iterator[str]:
-    """The pod's claims that have no volume, and who should make it."""
+    """The pod's claims without a volume, and what should provision it."""
     for name, _ in claims_of(pod):
         claim = registry.get(PersistentVolumeClaim, name, pod.namespace)
         if claim is None or is_bound(claim):
             continue
-        kind = registry.get(StorageClass, class_of(claim))
-        maker = f" by provisioner {kind.provisioner}" if kind and kind.provisioner else ""
+        storage_class = registry.get(StorageClass, class_of(claim))
+        provisioner = storage_class.provisioner if storage_class is not None else ""
+        maker = f" by provisioner {provisioner}" if provisioner else ""
         node = f" for node {claim.selected_node}" if claim.selected_node else ""
         yield f"a volume of claim {pod.namespace}/{name}, to be made{maker}{node}"

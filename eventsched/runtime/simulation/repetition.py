@@ -1,17 +1,17 @@
-"""Whether a simulation only repeats itself: timers bring the same pods back to the same end.
+"""Detects that a simulation only repeats itself: timers retry the same pods with the same result.
 
-A pod that waits before its bind for something that nobody in the simulated cluster will do (a
-provisioner that is not played, a webhook, an operator) gives up at its deadline, backs off, and
-waits again, as long as virtual time goes on. The run ends when
+A pod may wait before its bind for something that the simulated cluster never does (a provisioner
+that is not simulated, a webhook, an operator). It gives up at its deadline, backs off, and waits
+again, as long as virtual time goes on. A round is one such attempt. The run ends if all of these
+hold:
 
-- the cluster has nothing to happen: no arrival, end, outcome or change of an object is to come;
-- every pod that a timer brings back (it backs off, or waits at Permit or for PreBind) has ended its
-  last REPEATS rounds in the same way: the same node, plugin and words, by way of the same queue;
-- nothing else has happened in between: any record that is not part of such a round starts the
-  count again.
+- The cluster has nothing left to happen: no arrival, end, outcome or change of an object.
+- Every pod that a timer retries (it backs off, or waits at Permit or for PreBind) has ended its
+last REPEATS rounds in the same way: the same node, plugin and message, through the same queue.
+- Nothing else has happened in between: any other record starts the count again.
 
-Pods that wait for a change are not looked at: without one only the flush could try them again. All
-of it is counted from the records, so that a run which goes on from its log ends at the same place.
+Pods that wait for a change are ignored, because without a change only the flush retries them. All
+this is counted from the records, so that a run that is resumed from its log ends at the same place.
 """
 
 from collections.abc import Iterator, Mapping
@@ -21,24 +21,25 @@ from eventsched.domain.records import Outcome, PodDecided, PodQueued, Queue, Rec
 from eventsched.domain.state.scheduler_state import PodState, SchedulerState
 
 REPEATS = 10
-"""Rounds in a row with the same end; more than the errors after which a pod is parked."""
+"""Rounds in a row with the same result; more than the errors after which a pod is parked."""
 
-_PARTS = frozenset(
+_ROUND_RECORDS = frozenset(
     {
         records.TimePassed, PodQueued, PodDecided, records.PermitGranted, records.PodSkipped,
         records.PreparationIntended, records.WriteSucceeded, records.WriteFailed,
         records.BindIntended, records.PodUnreserved,
     }
 )  # fmt: skip
-"""What a round consists of."""
+"""The kinds of records of a round."""
 
 Rounds = dict[str, list[str | int]]
-"""By uid: how the last round ended, how often in a row, and the end of the round under way."""
+"""By uid: the result of the last round, how often in a row it came, and the result of the round
+under way ("" if it has none yet)."""
 
 
 def follow(rounds: Rounds, record: Record) -> None:
     """Takes in the next record."""
-    if type(record) not in _PARTS:
+    if type(record) not in _ROUND_RECORDS:
         rounds.clear()
     elif isinstance(record, PodDecided):
         if record.outcome in (Outcome.UNSCHEDULABLE, Outcome.ERROR):
@@ -50,31 +51,31 @@ def follow(rounds: Rounds, record: Record) -> None:
 
 
 def _end(rounds: Rounds, ended: PodDecided | records.PodUnreserved) -> None:
-    found = rounds.setdefault(ended.uid, ["", 0, ""])
-    found[2] = f"{ended.node}\n{ended.plugin}\n{ended.message}"
+    pod_round = rounds.setdefault(ended.uid, ["", 0, ""])
+    pod_round[2] = f"{ended.node}\n{ended.plugin}\n{ended.message}"
 
 
 def _close(rounds: Rounds, queued: PodQueued) -> None:
-    found = rounds.get(queued.uid)
-    if found is None or not found[2]:
+    pod_round = rounds.get(queued.uid)
+    if pod_round is None or not pod_round[2]:
         return
-    end, found[2] = f"{queued.queue}\n{queued.cause}\n{found[2]}", ""
-    found[1] = int(found[1]) + 1 if found[0] == end else 1
-    found[0] = end
+    result, pod_round[2] = f"{queued.queue}\n{queued.cause}\n{pod_round[2]}", ""
+    pod_round[1] = int(pod_round[1]) + 1 if pod_round[0] == result else 1
+    pod_round[0] = result
 
 
 def repeating(rounds: Mapping[str, list[str | int]], state: SchedulerState) -> list[PodState]:
-    """The pods whose rounds only repeat, where no other pod has a timer; else none."""
+    """The pods whose rounds only repeat, if no other pod has a timer; else none."""
     if not any(int(count) >= REPEATS for _, count, _ in rounds.values()):
         return []
-    found = list(_timed(state))
-    if all(int(rounds.get(each.pod.uid, ("", 0))[1]) >= REPEATS for each in found):
-        return found
+    timed = list(_timed(state))
+    if all(int(rounds.get(pod_state.pod.uid, ("", 0))[1]) >= REPEATS for pod_state in timed):
+        return timed
     return []
 
 
 def _timed(state: SchedulerState) -> Iterator[PodState]:
-    """The pods that time alone brings on."""
-    for uid, pod in state.pods.items():
-        if pod.queue is Queue.BACKOFF or uid in state.reservations:
-            yield pod
+    """The pods that a timer retries."""
+    for uid, pod_state in state.pods.items():
+        if pod_state.queue is Queue.BACKOFF or uid in state.reservations:
+            yield pod_state

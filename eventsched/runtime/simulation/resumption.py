@@ -1,5 +1,5 @@
-"""How a simulation goes on from its log: state is the log read back, or a snapshot and what came
-after it; the cluster is told of the effects again, and forgets what was observed."""
+"""Resumes a simulation from its log, or from a snapshot and the records after it. The simulated
+cluster gets the effects again, and drops the stimuli that were observed already."""
 
 import zlib
 from collections.abc import Callable
@@ -18,13 +18,13 @@ from eventsched.runtime.assembly import Assembly
 from eventsched.runtime.simulation.simulation import KeptRun, Simulation
 from eventsched.runtime.snapshot_policy import is_readable
 
-if TYPE_CHECKING:  # imported at run time only where there is a database
+if TYPE_CHECKING:  # at run time only imported if there is a database
     from eventsched.eventlog.postgres.reader import Reader
 
 
 class SnapshotError(Exception):
-    """A snapshot that does not give the state that it says. The simulation is spoilt: make another
-    and let it fold the whole log."""
+    """A snapshot whose state does not match its digest. The simulation cannot be used any more:
+    make another one and apply the whole log."""
 
 
 def begun(
@@ -35,10 +35,10 @@ def begun(
     reader: "Reader | None" = None,
     keep: Callable[[StoredSnapshot], None] | None = None,
 ) -> Simulation:
-    """A simulation over a log: new, or, with a ``reader`` of that log, where its run has come to.
-    ``keep`` stores snapshots. Raises InputError where the stream is of other inputs."""
+    """A simulation over a log: a new one, or with a ``reader`` of that log one that is resumed.
+    ``keep`` stores snapshots. Raises InputError if the stream was begun with other inputs."""
 
-    def made() -> Simulation:
+    def new_simulation() -> Simulation:
         cluster = SimulatedCluster(
             source.nodes,
             source.arrivals,
@@ -48,25 +48,26 @@ def begun(
         )
         return Simulation(assembly, cluster, log, seed=seed, inputs=source.digests, keep=keep)
 
-    simulation = made()
+    simulation = new_simulation()
     if reader is not None and reader.head.next > 0:
         try:
             resume(simulation, reader)
         except SnapshotError:
-            simulation = made()
+            simulation = new_simulation()
             resume(simulation, reader, use_snapshot=False)
     return simulation
 
 
 def resume(simulation: Simulation, log: "Reader", *, use_snapshot: bool = True) -> bool:
-    """Takes in what the log holds; whether a snapshot helped. Raises InputError where the stream
-    is of other inputs, SnapshotError where the snapshot is not what it says, CorruptLogError."""
+    """Applies the log, or its newest snapshot and the records after it. True if a snapshot was
+    used. Raises InputError if the stream was begun with other inputs, SnapshotError,
+    CorruptLogError."""
     first = next(log.read(), None)
     if first is None:
         raise CorruptLogError(0, "is not there")
     _compare(first, simulation.started, log.stream)
-    helped = use_snapshot and _from_snapshot(simulation, log)
-    if not helped:
+    used_snapshot = use_snapshot and _from_snapshot(simulation, log)
+    if not used_snapshot:
         simulation.meter.advance(first.at)
     mark = log.last_batch()
     assert mark is not None
@@ -75,7 +76,7 @@ def resume(simulation: Simulation, log: "Reader", *, use_snapshot: bool = True) 
         if stored.at > simulation.engine.state.now:
             simulation.meter.advance(stored.at)
         logged = _applied(simulation, stored)
-        simulation.tally.count(logged.record)
+        simulation.counters.count(logged.record)
         for effect in simulation.writer.effects(logged):
             simulation.cluster.execute(effect, logged.at)
     try:
@@ -83,9 +84,9 @@ def resume(simulation: Simulation, log: "Reader", *, use_snapshot: bool = True) 
     except ValueError as problem:
         raise CorruptLogError(simulation.engine.position - 1, str(problem)) from problem
     simulation.observed, simulation.scheduling = observed, bool(scheduling)
-    simulation.tally.now = simulation.engine.state.now
-    simulation.tally.resumed = simulation.tally.placed
-    return helped
+    simulation.counters.now = simulation.engine.state.now
+    simulation.counters.resumed = simulation.counters.placed
+    return used_snapshot
 
 
 def _applied(simulation: Simulation, stored: Stored) -> Logged:
@@ -98,48 +99,48 @@ def _applied(simulation: Simulation, stored: Stored) -> Logged:
 
 
 def _from_snapshot(simulation: Simulation, log: "Reader") -> bool:
-    """Loads the newest snapshot that has this version's format, at a place that the chain still
-    has; whether there was one. Raises SnapshotError if its state is not what its digest says."""
-    found = log.snapshot()
-    while found is not None and not (
-        is_readable(found.version) and log.hash_before(found.position) == found.hash
+    """Loads the newest snapshot that has this version's format and whose hash is still in the
+    chain. False if there is none. Raises SnapshotError if its state is not what its digest says."""
+    snapshot = log.snapshot()
+    while snapshot is not None and not (
+        is_readable(snapshot.version) and log.hash_before(snapshot.position) == snapshot.hash
     ):
-        found = log.snapshot(found.position)
-    if found is None:
+        snapshot = log.snapshot(snapshot.position)
+    if snapshot is None:
         return False
     try:
-        kept = msgspec.json.decode(zlib.decompress(found.body), type=KeptRun)
-        simulation.engine.restore(bytes(kept.engine), found.position)
+        run = msgspec.json.decode(zlib.decompress(snapshot.body), type=KeptRun)
+        simulation.engine.restore(bytes(run.engine), snapshot.position)
     except (zlib.error, msgspec.MsgspecError, KeyError) as problem:
         raise SnapshotError from problem
-    if simulation.engine.state.digest() != found.digest:
+    if simulation.engine.state.digest() != snapshot.digest:
         raise SnapshotError
-    simulation.tally.restore(kept.tally)
-    simulation.meter.restore(kept.meter)
-    simulation.cluster.restore(kept.cluster)
-    simulation.observed, simulation.scheduling = kept.observed, kept.scheduling
-    simulation.kept_at = found.position
+    simulation.counters.restore(run.tally)
+    simulation.meter.restore(run.meter)
+    simulation.cluster.restore(run.cluster)
+    simulation.observed, simulation.scheduling = run.observed, run.scheduling
+    simulation.kept_at = snapshot.position
     return True
 
 
-def _compare(first: Stored, wanted: StreamStarted, stream: str) -> None:
-    """Raises InputError for a stream that was begun with other inputs."""
+def _compare(first: Stored, expected: StreamStarted, stream: str) -> None:
+    """Raises InputError if the stream was begun with other inputs than the expected ones."""
     try:
-        found = first.record
+        opening = first.record
     except msgspec.MsgspecError as problem:
         raise CorruptLogError(0, str(problem)) from problem
-    if not isinstance(found, StreamStarted):
+    if not isinstance(opening, StreamStarted):
         raise CorruptLogError(0, "a stream begins with StreamStarted")
     differs = [
         name
-        for name in sorted({*found.inputs, *wanted.inputs})
-        if found.inputs.get(name) != wanted.inputs.get(name)
+        for name in sorted({*opening.inputs, *expected.inputs})
+        if opening.inputs.get(name) != expected.inputs.get(name)
     ]
-    differs += ["seed"] if found.seed != wanted.seed else []
+    differs += ["seed"] if opening.seed != expected.seed else []
     differs += [
         f"plugin {name}"
-        for name in sorted({*found.plugins, *wanted.plugins})
-        if found.plugins.get(name) != wanted.plugins.get(name)
+        for name in sorted({*opening.plugins, *expected.plugins})
+        if opening.plugins.get(name) != expected.plugins.get(name)
     ]
     if differs:
         raise InputError(

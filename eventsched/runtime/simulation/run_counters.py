@@ -1,4 +1,4 @@
-"""What has happened so far in a run, counted from its records."""
+"""Counters of a run, from its records."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,8 +9,7 @@ from eventsched.domain.records import Outcome, PodBound, PodDecided, PodQueued, 
 from eventsched.runtime.simulation.repetition import Rounds, follow
 
 _OWN_FAILURES = frozenset({"AttemptFailed", "BindingFailed", "Parked", "PermitDenied"})
-"""What moves a pod after an error that is no answer of the cluster's."""
-
+"""Causes that move a pod after an error that is not the cluster's answer."""
 
 _COUNTED = frozenset(
     {
@@ -18,16 +17,21 @@ _COUNTED = frozenset(
         records.PodDeleted, records.PodSkipped,
     }
 )  # fmt: skip
-"""Kinds of records that any count or message depends on."""
+"""The kinds of records that are counted."""
 
 
 @dataclass
 class RunCounters:
-    """Counts; ``messages`` are the last words said of each pod that waits, ``failures`` the first
-    ones of each plugin that failed, ``now`` is in µs. ``errors_in_a_row`` are the attempts that
-    ended in an error, before or after they had found a node, since a pod was bound. ``resumed``
-    counts the pods that had been placed before this process went on with the run. ``rounds``: see
-    repetition.py."""
+    """The counters of a run.
+
+    - ``messages``: the last message about each waiting pod; ``failures``: the first one of each
+      plugin that failed.
+    - ``now``: the virtual time, in µs.
+    - ``errors_in_a_row``: attempts that ended in an error, before or after they had found a node,
+      since the last pod was bound.
+    - ``resumed``: pods that were placed before this process continued the run.
+    - ``rounds``: see repetition.py.
+    """
 
     placed: int = 0
     attempts: int = 0
@@ -43,18 +47,18 @@ class RunCounters:
     rounds: Rounds = field(default_factory=dict)
 
     def count(self, record: Record) -> None:
-        """Takes in a record."""
+        """Counts a record."""
         follow(self.rounds, record)
         if type(record) not in _COUNTED:
             return
         match record:
             case PodDecided():
                 self.attempts += 1
-                broken = record.outcome is Outcome.ERROR
-                self.errors += broken
+                is_error = record.outcome is Outcome.ERROR
+                self.errors += is_error
                 self.decided += record.outcome is Outcome.SCHEDULED
-                # What a plugin says of a pod (a malformed selector) is no failure of the plugin's.
-                if broken and record.message.startswith(f"plugin {record.plugin} failed"):
+                # A plugin that reports a bad pod (a malformed selector) has not failed.
+                if is_error and record.message.startswith(f"plugin {record.plugin} failed"):
                     self.failures.setdefault(record.plugin, record.message)
                 if record.outcome in (Outcome.UNSCHEDULABLE, Outcome.ERROR):
                     self.messages[record.uid] = record.message
@@ -72,9 +76,9 @@ class RunCounters:
                 self.messages.pop(record.uid, None)
 
     def snapshot(self) -> dict[str, Any]:
-        """The counts as JSON values, for ``restore``."""
+        """The counters as JSON values, for ``restore``."""
         return {name: value for name, value in vars(self).items() if name != "queues"}
 
-    def restore(self, kept: Mapping[str, Any]) -> None:
-        """Goes on counting from a snapshot."""
-        vars(self).update(kept)
+    def restore(self, snapshot: Mapping[str, Any]) -> None:
+        """Loads a snapshot."""
+        vars(self).update(snapshot)

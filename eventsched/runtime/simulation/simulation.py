@@ -1,11 +1,15 @@
 """A simulation: the engine, a log and a simulated cluster, run in virtual time to the end.
 
-Only virtual time exists here. At each instant everything that happens is observed, then attempts
-are made until the active queue is empty; the clock moves on when all that asks something of the
-cluster is committed (what asks nothing may wait for it; docs/adr/0006). A run ends when nothing
-but the flush of unschedulable pods could still happen, when only repetition is left
-(repetition.py), or when attempts do nothing but fail with errors. Where the log holds a run of the
-same inputs already, it goes on from there (resumption.py).
+At each instant of virtual time:
+
+1. Everything that happens is observed.
+2. Attempts are made until the active queue is empty.
+3. All batches with effects are committed before time moves on (docs/adr/0006); batches without
+   effects may wait.
+
+A run ends when nothing but the flush of unschedulable pods could still happen, when only repetition
+is left (repetition.py), or when attempts only fail with errors. If the log already holds a run of
+the same inputs, that run is continued (resumption.py).
 """
 
 import zlib
@@ -33,11 +37,12 @@ from eventsched.scheduling.engine import Engine
 
 DEFAULT_SEED = "eventsched"
 HOPELESS_AFTER = 1_000
-"""Attempts in a row that ended in errors (or three for each waiting pod) before a run gives up."""
+"""A run is given up after this many errors in a row, or three for each waiting pod if these are
+more."""
 
 
 class KeptRun(msgspec.Struct):
-    """A snapshot's body: the engine's state, and where the run was."""
+    """A snapshot's body: the engine's state and the progress of the run."""
 
     engine: msgspec.Raw
     observed: int
@@ -48,7 +53,8 @@ class KeptRun(msgspec.Struct):
 
 
 class Simulation:
-    """One run. ``tally`` and ``meter`` tell how it goes; ``engine`` holds the state at the end."""
+    """One run. ``counters`` and ``meter`` (utilization) show its progress; ``engine`` has the
+    state."""
 
     def __init__(
         self,
@@ -62,12 +68,12 @@ class Simulation:
         keep: Callable[[StoredSnapshot], None] | None = None,
         keep_every: int = 100_000,
     ) -> None:
-        """``inputs`` are digests of what the run is made of, by name, for the stream's first
-        record. Without a log nothing is recorded (for measuring). ``keep`` stores a snapshot; one
-        is made after so many records and at the end. A log that is not empty is to be taken in by
-        ``resumption.resume`` before the run."""
+        """``inputs`` are digests of the run's inputs, by name, for the stream's first record.
+        Without a log nothing is recorded; this is for measuring. ``keep`` stores a snapshot; one is
+        made every ``keep_every`` records and at the end. If the log is not empty,
+        ``resumption.resume`` must be called before ``run``."""
         self.engine: Engine = assembly.engine(with_detail=log is not None)
-        self.tally = RunCounters(queues=self.engine.queue_lengths)
+        self.counters = RunCounters(queues=self.engine.queue_lengths)
         self.meter = Meter(self.engine.state.nodes)
         self.cluster = cluster
         self.started = records.StreamStarted(
@@ -81,9 +87,10 @@ class Simulation:
         )
         self.writer = Writer(self.engine.state, batch_size=batch_size)
         self.observed = 0
-        """Things that happened in the cluster and were observed."""
+        """How many stimuli of the cluster were observed."""
         self.scheduling = False
-        """Whether the present instant has come to its attempts."""
+        """Whether all stimuli of the current instant were observed, so that attempts may be
+        made."""
         self.ends_early = True
         """Whether the run ends as soon as only repetition is left."""
         self.kept_at = 0
@@ -98,15 +105,15 @@ class Simulation:
     def run(
         self, until: int | None = None, progress: Callable[[RunCounters], None] | None = None
     ) -> RunCounters:
-        """Runs to the end, or to a virtual time (µs) that is not passed. ``progress`` is called
-        often and should return soon. Raises what the log raises."""
+        """Runs to the end, or up to the virtual time ``until`` (µs). ``progress`` is called often
+        and should return soon. Raises what the log raises."""
         if self._is_cut_off:
             self._instant(self.engine.state.now, progress)
         self.ends_early = until is None
         while not self.is_over and (now := self._next_instant()) is not None:
             if until is not None and now > until:
                 self.meter.advance(max(until, self.engine.state.now))
-                self.tally.now = max(until, self.engine.state.now)
+                self.counters.now = max(until, self.engine.state.now)
                 break
             self.meter.advance(now)
             self._instant(now, progress)
@@ -114,15 +121,15 @@ class Simulation:
         self._committer.settle()
         if self.kept_at < self.engine.position:
             self._keep_snapshot()
-        return self.tally
+        return self.counters
 
     def snapshot(self, head_hash: bytes) -> StoredSnapshot:
-        """The run as it is, at a moment when all that was decided is committed."""
-        kept = KeptRun(
+        """A snapshot of the run. Everything decided must be committed."""
+        run = KeptRun(
             engine=msgspec.Raw(self.engine.snapshot()),
             observed=self.observed,
             scheduling=self.scheduling,
-            tally=self.tally.snapshot(),
+            tally=self.counters.snapshot(),
             meter=self.meter.snapshot(),
             cluster=self.cluster.snapshot(),
         )
@@ -131,57 +138,57 @@ class Simulation:
             hash=head_hash,
             digest=self.engine.state.digest(),
             version=label(),
-            body=zlib.compress(msgspec.json.encode(kept), 1),
+            body=zlib.compress(msgspec.json.encode(run), 1),
         )
 
     @property
     def hopeless(self) -> bool:
-        """Whether attempts only end in errors: pods that fail so are tried again and again, for as
-        long as virtual time goes on, and a broken plugin would keep a run from ever ending."""
+        """Whether attempts only end in errors. Such pods are retried as long as virtual time goes
+        on, so a broken plugin would keep a run from ever ending."""
         queues = self.engine.queue_lengths
         waiting = queues[Queue.ACTIVE] + queues[Queue.BACKOFF]
-        return self.tally.errors_in_a_row >= max(HOPELESS_AFTER, 3 * waiting)
+        return self.counters.errors_in_a_row >= max(HOPELESS_AFTER, 3 * waiting)
 
     @property
     def repeats(self) -> list[PodState]:
-        """The pods that come to the same end again and again, where nothing else is left
-        (repetition.py). None in a run to a given time: that goes on to its end."""
+        """The pods that only repeat, if nothing else is left (repetition.py). Empty in a run to a
+        given time: that always goes on to its end."""
         if not self.ends_early or self.cluster.next_at is not None:
             return []
-        return repeating(self.tally.rounds, self.engine.state)
+        return repeating(self.counters.rounds, self.engine.state)
 
     @property
     def is_over(self) -> bool:
-        """Whether what is left leads nowhere."""
+        """Whether the run is to be given up."""
         return self.hopeless or bool(self.repeats)
 
     @property
     def _is_cut_off(self) -> bool:
-        """Whether the log ends within an instant that cannot be found again by what is to come."""
+        """Whether the log ends within an instant that the next due times would not give again."""
         flush = self.engine.flush_due
         overdue = flush is not None and flush <= self.engine.state.now
         return self.scheduling or not self.engine.idle or overdue
 
     def _next_instant(self) -> int | None:
-        awaited = [self.cluster.next_at, self.engine.due]
-        times = [time for time in awaited if time is not None]
+        next_times = (self.cluster.next_at, self.engine.due)
+        times = [time for time in next_times if time is not None]
         if not times:
             return None
         flush = self.engine.flush_due
         return max(self.engine.state.now, min(times if flush is None else [*times, flush]))
 
     def _instant(self, now: int, progress: Callable[[RunCounters], None] | None) -> None:
-        self.tally.now = now
+        self.counters.now = now
         if not self.scheduling:
             self._observe_all(now, progress)
         while logged := self.engine.schedule_next():
             self._write(logged)
             if progress is not None:
-                progress(self.tally)
+                progress(self.counters)
         if self.writer.has_effects:
             self._commit()
         self.scheduling = False
-        # Outcomes of effects are the next things that may happen.
+        # The outcomes of effects may be the next stimuli.
         self._committer.settle()
         self._keep_snapshot_when_due()
 
@@ -190,15 +197,15 @@ class Simulation:
             self.observed += 1
             self._write(self.engine.observe(stimulus, now))
             if progress is not None and number % 256 == 255:
-                progress(self.tally)
+                progress(self.counters)
         self.scheduling = True
         timers = (self.engine.due, self.engine.flush_due)
         if any(due is not None and due <= now for due in timers):
             self._write(self.engine.observe(records.TimePassed(), now))
 
     def _write(self, logged: list[Logged]) -> None:
-        for each in logged:
-            self.tally.count(each.record)
+        for entry in logged:
+            self.counters.count(entry.record)
         self.writer.add(logged)
         if self.writer.full:
             self._commit()
@@ -209,12 +216,12 @@ class Simulation:
         pending = self.writer.close(b"[%d,%d]" % (self.observed, self.scheduling))
         if pending is not None:
             if self._keep is not None:
-                self._unkept += sum(len(each.body) for each in pending.batch.records)
+                self._unkept += sum(len(stored.body) for stored in pending.batch.records)
             self._committer.offer(pending)
 
     def _keep_snapshot_when_due(self) -> None:
-        many = self.engine.position - self.kept_at >= self._keep_every
-        if self._keep is not None and (many or self._unkept * BYTE_SECONDS >= FOLD_SECONDS):
+        is_many = self.engine.position - self.kept_at >= self._keep_every
+        if self._keep is not None and (is_many or self._unkept * BYTE_SECONDS >= FOLD_SECONDS):
             self._commit()
             self._committer.settle()
             self._keep_snapshot()

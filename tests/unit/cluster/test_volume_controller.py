@@ -207,8 +207,8 @@ def test_a_run_with_volumes_is_decided_again_as_it_is_written() -> None:
     source, log = volumes.load(), MemoryEventLog()
     cluster = SimulatedCluster(source.nodes, source.arrivals, objects=source.objects)
     run = Simulation(assembly, cluster, log)
-    tally = run.run()
-    assert (tally.placed, tally.arrived) == (13, 15)
+    counters = run.run()
+    assert (counters.placed, counters.arrived) == (13, 15)
     waited = [each.record for each in log.read() if each.kind == "PreparationIntended"]
     assert len(waited) == 12
     assert not run.engine.state.reservations

@@ -110,7 +110,7 @@ def test_the_loads_have_all_that_there_is_to_fold() -> None:
     """Waits, backoffs and ends: otherwise the tests above would show little."""
     run, _ = simulated(LOADS[2], "required")
     kinds = {type(each.record).__name__ for each in log_of(LOADS[2])}
-    assert run.tally.attempts > run.tally.placed == run.tally.arrived
+    assert run.counters.attempts > run.counters.placed == run.counters.arrived
     assert kinds >= {"PodQueued", "PodDecided", "PodBound", "PodDeleted", "TimePassed"}
 
 

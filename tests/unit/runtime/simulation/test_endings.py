@@ -51,8 +51,8 @@ def test_a_pod_that_is_refused_after_it_had_a_node(monkeypatch: pytest.MonkeyPat
     cluster = SimulatedCluster([make_node(cpu=64_000, memory=64 * GIB)], pods)
     log = MemoryEventLog()
     run = Simulation(assembly, cluster, log)
-    tally = run.run(until=100_000 * SECOND)
-    assert (tally.placed, tally.errors_in_a_row) == (9, 12)
+    counters = run.run(until=100_000 * SECOND)
+    assert (counters.placed, counters.errors_in_a_row) == (9, 12)
     said = "the last 12 attempts all failed; the last one: not this one"
     assert SimulationOutcome.of(run, log, 1.0).stopped == said
 
@@ -92,10 +92,10 @@ def test_a_pod_that_waits_for_what_nobody_does() -> None:
     """The run ends when its rounds only repeat, after all others, and names the pod."""
     others = [TracePod(make_pod(f"p{n}"), arrives_at=n * 600 * SECOND) for n in range(4)]
     run, log = run_of(Absent, TracePod(make_pod("stuck"), arrives_at=0), *others)
-    tally = run.run()
-    assert tally.placed == 4
-    assert tally.errors_in_a_row == REPEATS
-    assert tally.now > others[-1].arrives_at  # type: ignore[operator]
+    counters = run.run()
+    assert counters.placed == 4
+    assert counters.errors_in_a_row == REPEATS
+    assert counters.now > others[-1].arrives_at  # type: ignore[operator]
     said = SimulationOutcome.of(run, log, 1.0).stopped
     assert said.startswith(
         f"only repetition is left: the last {REPEATS} rounds of default/stuck ended alike"
@@ -108,7 +108,7 @@ def test_every_pod_with_a_timer_has_to_repeat_itself() -> None:
     run, log = run_of(Absent, TracePod(make_pod("stuck-1"), arrives_at=0), late)
     run.run()
     assert sorted(each.pod.name for each in run.repeats) == ["stuck-1", "stuck-2"]
-    assert all(int(count) >= REPEATS for _, count, _ in run.tally.rounds.values())
+    assert all(int(count) >= REPEATS for _, count, _ in run.counters.rounds.values())
     assert (
         "default/stuck-1 and 1 more pod ended alike" in SimulationOutcome.of(run, log, 1.0).stopped
     )
@@ -116,9 +116,9 @@ def test_every_pod_with_a_timer_has_to_repeat_itself() -> None:
 
 def test_a_run_to_a_given_time_goes_on_to_it() -> None:
     run, log = run_of(Absent, TracePod(make_pod("stuck"), arrives_at=0))
-    tally = run.run(until=5_000 * SECOND)
-    assert tally.now == 5_000 * SECOND
-    assert tally.attempts > REPEATS * 3
+    counters = run.run(until=5_000 * SECOND)
+    assert counters.now == 5_000 * SECOND
+    assert counters.attempts > REPEATS * 3
     assert SimulationOutcome.of(run, log, 1.0).stopped == ""
 
 

@@ -266,7 +266,7 @@ class Run:
     def outcome(self) -> dict[str, Any]:
         """Everything that may not depend on how often it was cut off."""
         report = SimulationOutcome.of(self.simulation, self.log, 1.0).as_json()
-        tally = self.simulation.tally.snapshot()
+        tally = self.simulation.counters.snapshot()
         del tally["resumed"]
         return {
             "records": list(self.log.read()),
@@ -390,10 +390,10 @@ def test_a_run_ends_beside_a_pod_that_always_fails() -> None:
     pods = [TracePod(make_pod("parked-1")), TracePod(make_pod("p-3"))]
     case = Case(Source([make_node()], pods), assembly_of(Broken, Parking))
     simulation = simulation_of(case, Kept(), 256, None, 1)
-    tally = simulation.run(until=20_000 * SECOND)
+    counters = simulation.run(until=20_000 * SECOND)
     assert not simulation.hopeless
-    assert tally.now < 20_000 * SECOND
-    assert 5 <= tally.errors < 20
+    assert counters.now < 20_000 * SECOND
+    assert 5 <= counters.errors < 20
 
 
 def test_a_finished_run_has_nothing_to_do() -> None:
@@ -404,7 +404,7 @@ def test_a_finished_run_has_nothing_to_do() -> None:
     assert not found.snapshots
     found, _ = resumed("tight", 7, len(run.log.batches))
     assert [each.position for each in found.snapshots] == [run.log.head]
-    assert found.simulation.tally.resumed == found.simulation.tally.placed == 14
+    assert found.simulation.counters.resumed == found.simulation.counters.placed == 14
 
 
 def test_a_later_end() -> None:

@@ -8,10 +8,10 @@ from tests.builders import refused, scheduled
 
 def said_of(*told: records.Record) -> dict[str, str]:
     """The last words of waiting pods, after these."""
-    tally = RunCounters()
+    counters = RunCounters()
     for each in told:
-        tally.count(each)
-    return tally.messages
+        counters.count(each)
+    return counters.messages
 
 
 def test_the_last_words_of_a_pod_that_waits() -> None:
