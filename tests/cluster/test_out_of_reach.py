@@ -35,7 +35,7 @@ def test_the_lease_is_given_to_one_who_reaches_the_database(stage: Stage) -> Non
     assert stage.bindings() == before
     second.leads()
     [line] = said(first, "no longer the leader")
-    assert line["reason"].startswith("the database: away for 4")
+    assert line["reason"].startswith("the database: unreachable for 4")
     assert [each.epoch for each in second.log().of(TermBegan)] == [1, 2]
     stage.postgres.clear()
     wait_for(lambda: stands_by(first), "the first one stands by", 60.0)

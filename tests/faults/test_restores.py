@@ -26,7 +26,7 @@ def test_nothing_wrong_happens_when_a_cluster_is_put_back() -> None:
     and log and cluster agree."""
     counts = run(SEEDS)
     assert counts["restore"] > SEEDS
-    assert counts["deposed: the cluster's storage was put back to an earlier state"] > SEEDS // 10
+    assert counts["deposed: the cluster's storage was restored to an earlier state"] > SEEDS // 10
 
 
 def test_a_pod_that_lost_its_node_would_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from eventsched.cluster.messages import BindPod
 from eventsched.runtime.leader.leader import Leader
-from eventsched.runtime.live.driver import _MOST, TURN
+from eventsched.runtime.live.driver import _MAX_ATTEMPTS, TURN
 from tests.builders import make_node
 from tests.live.stage import LiveCluster, Stage, nodes, pods, until
 
@@ -93,7 +93,7 @@ def test_events_wait_with_the_cluster_where_the_log_does_not_follow() -> None:
 
 def test_a_list_that_makes_up_for_events_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """The cluster is away as well, when the log is back."""
-    monkeypatch.setattr("eventsched.runtime.live.driver._AGAIN", 0.01)
+    monkeypatch.setattr("eventsched.runtime.live.driver._RETRY_AFTER", 0.01)
 
     async def story(stage: Stage, _: "asyncio.Task[str]") -> None:
         await until(lambda: stage.leader.settled)
@@ -209,7 +209,7 @@ def test_turns_are_as_long_as_they_may_be(monkeypatch: pytest.MonkeyPatch) -> No
         stage.cluster.put(*nodes(40))
         stage.cluster.put(*pods(400))
         await until(lambda: len(stage.bound) == 400)
-        assert max(asked) == _MOST
+        assert max(asked) == _MAX_ATTEMPTS
         duration[0] = TURN / 4
         asked.clear()
         stage.cluster.put(*pods(400, "q"))
@@ -255,7 +255,7 @@ def test_news_that_takes_long_leaves_attempts_their_share(
         stage.cluster.put(*pods(100, "q"))
         await until(lambda: len(stage.bound) == 500)
         assert turns[-1][0] <= 2  # and a Tick
-        assert min(attempts for _, attempts in turns) == _MOST
+        assert min(attempts for _, attempts in turns) == _MAX_ATTEMPTS
 
     play(story)
 

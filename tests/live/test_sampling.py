@@ -92,7 +92,7 @@ def test_each_source_is_asked_again_and_again() -> None:
 
 def test_nobody_is_asked_before_the_term_leads(monkeypatch: pytest.MonkeyPatch) -> None:
     """It would be passed over."""
-    monkeypatch.setattr("eventsched.runtime.live.sample_source._SOON", 0.001)
+    monkeypatch.setattr("eventsched.runtime.live.sample_source._POLL_PERIOD", 0.001)
 
     async def story(leader: Leader, asked: list[str]) -> None:
         leader.elected = False

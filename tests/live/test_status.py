@@ -121,7 +121,7 @@ def test_a_database_that_is_away() -> None:
     """To a standby the log that it reads, to a leader the one that it writes."""
     lost = DatabaseHealth(lambda: NOW)
     lost.missed("connection refused")
-    words = "away for 0 s: connection refused"
+    words = "unreachable for 0 s: connection refused"
     standby, leading = follower(), SimpleNamespace(reach=lost)
     standby.reach = lost
     assert running(replica(follower=standby)).readiness == {**WELL, "database": words}

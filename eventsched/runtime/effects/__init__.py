@@ -1,6 +1,7 @@
-"""Effects: what leaves once its records are committed, and how each is followed to its end.
+"""Effects: requests to the cluster that are made once their records are committed.
 
 Start with ``batches`` (which effects wait for which batch) and ``tracker`` (one for each kind of
-effect). ``event_outbox`` writes Events and pod status, in order and never in the way.
+effect follows it to its outcome). ``event_outbox`` writes Events and pod status; nothing waits for
+it.
 Imports ``reconciliation``; the leader and simulations import it.
 """

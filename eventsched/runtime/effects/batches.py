@@ -1,8 +1,8 @@
 """From the engine's records to batches: what a batch holds, and which effects wait for it.
 
-Pure; ``Committer`` and the leader do the waiting. Where a batch ends changes no decision: the
-engine does not know of batches. A step's records are never parted: what follows from a record is
-not decided again after a restart.
+Pure; ``Committer`` and the leader do the waiting. The end of a batch changes no decision: the
+engine knows nothing of batches. The records of a step are never split between batches, so a restart
+does not decide again what follows from a record.
 """
 
 import sys
@@ -31,12 +31,12 @@ from eventsched.eventlog.port import Batch, Stored
 
 _INTENTS = frozenset(row.record for row in CATALOGUE if row.is_intent)
 _NEWS = frozenset(row.record for row in CATALOGUE if row.is_news)
-"""For the commit of these alone nobody waits."""
+"""Records of news. A batch of these alone is not urgent: nothing waits for its commit."""
 
 
 class Pending(NamedTuple):
-    """A closed batch, and the effects (each with the time, µs, of its decision) that may leave once
-    it is committed."""
+    """A closed batch, and the effects (each with the time, µs, of its decision) that may be
+    requested once it is committed."""
 
     batch: Batch
     effects: Sequence[tuple[Effect, int]]
@@ -53,8 +53,8 @@ class Writer:
         batch_bytes: int | None = None,
         linger: int = 0,
     ) -> None:
-        """A batch is full with so many records, or so many bytes of records and vectors. One that
-        has nothing but news may wait for more, for ``linger`` (µs)."""
+        """A batch is full with ``batch_size`` records, or ``batch_bytes`` bytes of records and
+        vectors (None: no limit). A batch of news alone may wait ``linger`` (µs) for more."""
         self._state = state
         self._batch_size = batch_size
         self._batch_bytes = batch_bytes
@@ -62,7 +62,7 @@ class Writer:
         self._details: dict[int, Detail] = {}
         self._effects: list[tuple[int, Effect, int]] = []
         self._sizes: list[int] = []
-        """Bytes that each open record and its vectors take; counted only where that is limited."""
+        """Bytes of each open record and its vectors; counted only if they are limited."""
         self._bytes = 0
         self._linger = linger
         self._close_at = 0
@@ -74,30 +74,30 @@ class Writer:
         """Takes the records of a step."""
         if not self._open and logged:
             self._close_at = logged[0].at + self._linger
-        for each in logged:
-            stored, detail = Stored.of(each), each.detail
+        for entry in logged:
+            stored, detail = Stored.of(entry), entry.detail
             self._open.append(stored)
             if detail is not None:
-                self._details[each.position] = detail
+                self._details[entry.position] = detail
             if self._batch_bytes is not None:
                 size = len(stored.body) + (0 if detail is None else detail.stored_bytes)
                 self._sizes.append(size)
                 self._bytes += size
-            if type(each.record) not in _NEWS:
+            if type(entry.record) not in _NEWS:
                 self._close_at = 0
-            # Made now, from the state that the record was decided in: a batch's edge changes none.
-            if type(each.record) in _INTENTS:
-                found = self.effects(each)
-                self._effects += [(each.position, effect, each.at) for effect in found]
+            # Made now, from the state of the decision: it does not depend on when the batch ends.
+            if type(entry.record) in _INTENTS:
+                effects = self.effects(entry)
+                self._effects += [(entry.position, effect, entry.at) for effect in effects]
 
     @property
     def has_effects(self) -> bool:
-        """Whether something in the open batch asks anything of the world."""
+        """Whether any record in the open batch has an effect."""
         return bool(self._effects)
 
     @property
     def due(self) -> int | None:
-        """When (µs) the open batch is to be closed; None where nothing is in it."""
+        """When (µs) the open batch is to be closed; None if it is empty."""
         if not self._open:
             return None
         return 0 if self.full else self._close_at
@@ -110,14 +110,14 @@ class Writer:
         return len(self._open) >= self._batch_size
 
     def close(self, mark: bytes = b"null", *, whole: bool = True) -> Pending | None:
-        """Closes the open batch; None where nothing is in it. ``mark`` is JSON text that says how
-        far the sources were read. Unless it is to be ``whole``, a batch takes only as many steps as
-        fill it, at least one, and the others stay."""
+        """Closes the open batch; None if it is empty. ``mark`` is JSON text that says how far the
+        sources were read. With ``whole`` the batch takes all open records. Otherwise it takes as
+        many steps as fill it, at least one, and the others stay open."""
         if not self._open:
             return None
         count = len(self._open) if whole else self._filling()
         taken, self._open = self._open[:count], self._open[count:]
-        self._close_at = 0  # what is left has waited
+        self._close_at = 0  # the other records have waited
         end = taken[-1].position
         details = {at: detail for at, detail in self._details.items() if at <= end}
         effects = [(effect, at) for position, effect, at in self._effects if position <= end]
@@ -128,19 +128,19 @@ class Writer:
         return Pending(Batch(taken, details, mark), effects)
 
     def effects(self, logged: Logged) -> Sequence[Effect]:
-        """What a record that was just applied asks of the world, once it is committed."""
+        """The effects of a record that was just applied."""
         record = logged.record
         if isinstance(record, PreemptionDecided):
             return [self._evict(uid, record, logged.position) for uid in record.evicted]
         if isinstance(record, ExtenderAsked):
             return [Consult(uid=record.uid, attempt=record.attempt, decision=logged.position)]
         if isinstance(record, PreparationIntended):
-            asked = [write for writes in record.writes.values() for write in writes]
+            writes = [write for group in record.writes.values() for write in group]
             return [
                 Prepare(
                     uid=record.uid, attempt=record.attempt, decision=logged.position, write=write
                 )
-                for write in dict.fromkeys(asked)
+                for write in dict.fromkeys(writes)
             ]
         if isinstance(record, PodDecided):
             if record.outcome is not Outcome.SCHEDULED:
@@ -159,13 +159,13 @@ class Writer:
         return (bind,)
 
     def _filling(self) -> int:
-        """How many of the open records make a batch: whole steps, until it is full."""
+        """The number of open records that fill a batch, in whole steps."""
         if not self.full:
             return len(self._open)
         size = 0
-        for number, each in enumerate(self._open):
-            full = number >= self._batch_size or size >= (self._batch_bytes or sys.maxsize)
-            if full and each.cause == each.position:
+        for number, stored in enumerate(self._open):
+            is_full = number >= self._batch_size or size >= (self._batch_bytes or sys.maxsize)
+            if is_full and stored.cause == stored.position:
                 return number
             size += self._sizes[number] if self._sizes else 0
         return len(self._open)

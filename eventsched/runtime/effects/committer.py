@@ -1,4 +1,4 @@
-"""Hands batches to a log, one under way at a time, and lets effects leave after the commit."""
+"""Writes batches to a log, one at a time, and executes their effects after the commit."""
 
 from collections.abc import Callable
 
@@ -8,25 +8,25 @@ from eventsched.runtime.effects.batches import Pending
 
 
 class Committer:
-    """Group commit for a loop that does not wait: while one batch commits, the next is computed."""
+    """Group commit: while one batch commits, the loop computes the next."""
 
     def __init__(self, log: EventLog | None, execute: Callable[[Effect, int], None]) -> None:
-        """``execute`` gets each effect and the time (µs) of its decision. Without a log effects
-        leave at the end of a batch all the same: for measuring what logging costs."""
+        """``execute`` gets each effect and the time (µs) of its decision. Without a log, effects
+        are executed at the end of their batch; this is for measuring the cost of logging."""
         self._log = log
         self._execute = execute
         self._under_way: Pending | None = None
 
     def offer(self, pending: Pending) -> None:
-        """Waits for the batch under way, then begins this one. Raises what the log raises; nothing
-        that was not committed has any effect."""
+        """Waits for the batch under way, then begins this one. Raises what the log raises. The
+        effects of a batch that is not committed are not executed."""
         self.settle()
         if self._log is not None:
             self._log.begin(pending.batch)
         self._under_way = pending
 
     def settle(self) -> None:
-        """Waits for the batch under way, and lets its effects leave."""
+        """Waits for the batch under way, and executes its effects."""
         if self._under_way is None:
             return
         if self._log is not None:

@@ -1,8 +1,8 @@
-"""The names of decisions (``stream/position@token``), of those whose effects are not over yet.
+"""The names of the decisions whose effects have no outcome yet: ``stream/position@token``.
 
-The token is that of the term: an epoch's number can be handed out twice, when a failover loses
-history. The engine knows neither; so this stands beside its state, is folded from the same records,
-and goes into a leader's snapshot.
+The token is the term's. An epoch's number is not enough: it can be given out twice if a failover
+loses history. The engine knows neither stream nor token. So these names are folded from the same
+records beside the engine's state, and stored in a leader's snapshot.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from eventsched.domain.records.logged import Logged
 
 
 class KeptDecisions(msgspec.Struct):
-    """What a snapshot holds of them."""
+    """The names in a snapshot."""
 
     token: str
     intents: dict[str, str]
@@ -24,8 +24,9 @@ class KeptDecisions(msgspec.Struct):
 
 
 class OpenDecisions:
-    """Follows the log. ``intents`` are the decisions to bind by the pod's uid, ``evictions`` by the
-    victim's. One that came to nothing without a record of its own stays until its pod is gone."""
+    """Follows the log. ``intents`` maps a pod's uid to the decision to bind it, ``evictions`` a
+    victim's uid to the decision to evict it. A name whose effect ended without a record of its own
+    stays until the pod is gone."""
 
     def __init__(self, stream: str) -> None:
         self.intents: dict[str, str] = {}
@@ -45,7 +46,7 @@ class OpenDecisions:
         }
 
     def name(self, position: int) -> str:
-        """The id of a decision of the present term."""
+        """The name of a decision of the current term."""
         return f"{self._stream}/{position}@{self._token}"
 
     def follow(self, logged: Logged) -> None:
@@ -55,11 +56,11 @@ class OpenDecisions:
             branch(logged.record, logged.position)
 
     def snapshot(self) -> KeptDecisions:
-        """What ``restore`` takes."""
+        """The names, for ``restore``."""
         return KeptDecisions(self._token, self.intents, self.evictions)
 
     def restore(self, kept: KeptDecisions) -> None:
-        """Goes on from a snapshot."""
+        """Loads a snapshot."""
         self._token = kept.token
         self.intents, self.evictions = dict(kept.intents), dict(kept.evictions)
 

@@ -1,7 +1,7 @@
-"""What people are told of a log's records: an Event of each decision, and a pod's status.
+"""Drafts of Events and of pod status, from the records of a log.
 
-Pure: the same records give the same drafts, whoever leads, so the next leader repeats what may not
-have been told. The words are upstream's (pkg/scheduler/schedule_one.go bindingCycle and
+Pure: the same records give the same drafts in every replica, so the next leader repeats those that
+may not have been written. The texts are upstream's (pkg/scheduler/schedule_one.go bindingCycle and
 handleSchedulingFailure; framework/preemption/executor.go).
 """
 
@@ -23,17 +23,17 @@ UNSCHEDULABLE, ERROR = "Unschedulable", "SchedulerError"
 """Reasons of the condition PodScheduled (upstream: api/core/v1 PodReasonUnschedulable,
 PodReasonSchedulerError)."""
 OVER_BUDGET = "WorkBudgetExceeded"
-"""Another one, of our own: the pod was not tried, for it asks for too much work (ADR 15)."""
+"""A reason of eventsched: the pod was not tried because it needs too much work (ADR 15)."""
 LONGEST_NOTE = 1024
-"""Bytes that an Event's note may have (upstream: apis/events/validation NoteLengthLimit)."""
+"""The longest note of an Event, in bytes (upstream: apis/events/validation NoteLengthLimit)."""
 CUT = " ..."
 _REASONS = {work_budget.OVER_BUDGET: OVER_BUDGET}
-"""What moved a pod after an error → the condition's reason, where that is another one."""
+"""Cause of a move between queues → the condition's reason, if it is not SchedulerError."""
 
 
 class DraftedStatus(msgspec.Struct, frozen=True):
-    """What a pod's status is to say: the condition with a reason and a message, where there is a
-    reason; the nominated node ("" for none), where it is not None. ``at`` is in µs."""
+    """Changes of a pod's status: the condition PodScheduled with ``reason`` and ``message`` (reason
+    "": unchanged), and the nominated node ("": none; None: unchanged). ``at`` is in µs."""
 
     uid: str
     reason: str
@@ -43,9 +43,8 @@ class DraftedStatus(msgspec.Struct, frozen=True):
 
 
 class Draft(msgspec.Struct, frozen=True):
-    """Something to be told: an Event or a status. ``position`` is that of the first record of the
-    step it follows from: when all drafts of the steps before are told, a leader says so in its
-    batches."""
+    """An Event or a status to write. ``position`` is that of the first record of the step that it
+    follows from. Each batch's mark says up to which position everything is written."""
 
     position: int
     event: Announce | None = None
@@ -53,7 +52,7 @@ class Draft(msgspec.Struct, frozen=True):
 
 
 class KeptDrafting(msgspec.Struct):
-    """What a snapshot holds."""
+    """The drafter's part of a snapshot."""
 
     victims: dict[str, Announce]
 
@@ -62,13 +61,14 @@ class EventDrafter:
     """Follows records that were just applied to a state."""
 
     def __init__(self, state: SchedulerState, decisions: OpenDecisions) -> None:
-        """``decisions`` are told of each record after this."""
+        """``decisions`` follows each record after this."""
         self._state = state
         self._decisions = decisions
         self._failed: dict[str, Logged] = {}
-        """Attempts and reservations that came to nothing; what queue the pod goes to says why."""
+        """By uid: a failed attempt or reservation; the queue that the pod goes to gives the
+        reason."""
         self.victims: dict[str, Announce] = {}
-        """By uid: what is to be told once the cluster deletes the pod."""
+        """By uid: the Event to write once the cluster deletes the pod."""
         self._branches: dict[
             type, Callable[[Any, Logged], Iterable[Announce | DraftedStatus | None]]
         ] = {
@@ -77,33 +77,33 @@ class EventDrafter:
             records.PodSkipped: self._skipped,
             records.PodQueued: self._queued,
             records.PodBound: self._bound,
-            records.PreemptionDecided: self._preempts,
+            records.PreemptionDecided: self._preempted,
             records.NominationCleared: self._cleared,
             records.EvictionSucceeded: self._evicted,
-            records.EvictionFailed: self._spared,
+            records.EvictionFailed: self._eviction_failed,
             records.PodUpdated: self._updated,
             records.PodDeleted: self._deleted,
         }
 
     def follow(self, logged: Logged) -> list[Draft]:
-        """What a record gives to tell."""
+        """The drafts that follow from a record."""
         branch = self._branches.get(type(logged.record))
-        if branch is None or self._state.serves:  # whoever asks us tells
+        if branch is None or self._state.serves:  # the scheduler that asks writes them
             return []
         return [
-            Draft(logged.cause, status=told)
-            if isinstance(told, DraftedStatus)
-            else Draft(logged.cause, event=told)
-            for told in branch(logged.record, logged)
-            if told is not None
+            Draft(logged.cause, status=draft)
+            if isinstance(draft, DraftedStatus)
+            else Draft(logged.cause, event=draft)
+            for draft in branch(logged.record, logged)
+            if draft is not None
         ]
 
     def snapshot(self) -> KeptDrafting:
-        """What ``restore`` takes, at the end of a step."""
+        """The state after a whole step, for ``restore``."""
         return KeptDrafting(dict(self.victims))
 
     def restore(self, kept: KeptDrafting) -> None:
-        """Goes on from a snapshot."""
+        """Loads a snapshot."""
         self.victims = dict(kept.victims)
 
     # --- attempts -------------------------------------------------------------------------
@@ -112,11 +112,11 @@ class EventDrafter:
         self, decided: records.PodDecided, logged: Logged
     ) -> Iterable[Announce | DraftedStatus]:
         if decided.outcome is Outcome.WAITING:
-            # Others may count on the pod's coming (upstream: NominatedNodeNameForExpectation).
+            # Other components may rely on it (upstream: NominatedNodeNameForExpectation).
             yield DraftedStatus(decided.uid, "", "", decided.node, logged.at)
         elif decided.outcome is not Outcome.SCHEDULED:
             pod = self._state.pods[decided.uid].pod
-            if pod.deleting:  # of a stream that does not skip such pods
+            if pod.deleting:  # in a stream whose version does not skip such pods
                 yield self._failure(pod, logged, decided.message)
             else:
                 self._failed[decided.uid] = logged
@@ -125,9 +125,9 @@ class EventDrafter:
         yield self._failure(self._state.pods[skipped.uid].pod, logged, skipped.message)
 
     def _unreserved(
-        self, given_up: records.PodUnreserved, logged: Logged
+        self, unreserved: records.PodUnreserved, logged: Logged
     ) -> Iterable[DraftedStatus]:
-        self._failed[given_up.uid] = logged
+        self._failed[unreserved.uid] = logged
         return ()
 
     def _queued(
@@ -138,18 +138,18 @@ class EventDrafter:
             return
         ended, pod = failed.record, self._state.pods[queued.uid].pod
         if isinstance(ended, records.PodUnreserved):
-            refused, message = queued.queue is Queue.UNSCHEDULABLE, ended.message
-            wrapped, nominated = refused, ""
+            is_refused, message = queued.queue is Queue.UNSCHEDULABLE, ended.message
+            is_wrapped, nominated = is_refused, ""
         else:
             assert isinstance(ended, records.PodDecided)
-            refused, message = ended.outcome is Outcome.UNSCHEDULABLE, ended.message
-            # Refused on its node, by Reserve or Permit; otherwise the words are FitError's already.
-            wrapped = refused and ended.node != "" and queued.queue is Queue.UNSCHEDULABLE
+            is_refused, message = ended.outcome is Outcome.UNSCHEDULABLE, ended.message
+            # Refused on its node by Reserve or Permit. Otherwise the text is FitError's already.
+            is_wrapped = is_refused and ended.node != "" and queued.queue is Queue.UNSCHEDULABLE
             nominated = None
-        if wrapped:
+        if is_wrapped:
             message = f"0/1 nodes are available: 1 {message}."
         yield self._failure(pod, failed, message)
-        reason = UNSCHEDULABLE if refused else _REASONS.get(queued.cause, ERROR)
+        reason = UNSCHEDULABLE if is_refused else _REASONS.get(queued.cause, ERROR)
         yield DraftedStatus(pod.uid, reason, message, nominated, failed.at)
 
     def _failure(self, pod: Pod, logged: Logged, message: str) -> Announce:
@@ -181,19 +181,19 @@ class EventDrafter:
 
     # --- preemption -----------------------------------------------------------------------
 
-    def _preempts(
+    def _preempted(
         self, decided: records.PreemptionDecided, logged: Logged
     ) -> Iterable[Announce | DraftedStatus]:
         pod = self._state.pods[decided.uid].pod
         note = f"Preempted by pod {pod.uid} on node {decided.node}"
         for uid in decided.evicted:
-            self.victims[uid] = self._preempted(self._state.pods[uid].pod, pod, note, logged)
+            self.victims[uid] = self._preemption_event(self._state.pods[uid].pod, pod, note, logged)
         for uid in decided.sent_back:
             victim = self._state.pods[uid].pod
-            yield self._preempted(victim, pod, f"{note} (in kube-scheduler memory).", logged)
+            yield self._preemption_event(victim, pod, f"{note} (in kube-scheduler memory).", logged)
         yield DraftedStatus(pod.uid, "", "", decided.node, logged.at)
 
-    def _preempted(self, victim: Pod, by: Pod, note: str, logged: Logged) -> Announce:
+    def _preemption_event(self, victim: Pod, preemptor: Pod, note: str, logged: Logged) -> Announce:
         return Announce(
             key=self._decisions.name(logged.position),
             **_about(victim),
@@ -201,9 +201,9 @@ class EventDrafter:
             action="Preempting",
             type="Normal",
             note=cut(note),
-            related=("Pod", by.namespace, by.name, by.uid),
+            related=("Pod", preemptor.namespace, preemptor.name, preemptor.uid),
             at=logged.at,
-            controller=by.scheduler_name,
+            controller=preemptor.scheduler_name,
         )
 
     def _cleared(
@@ -212,11 +212,11 @@ class EventDrafter:
         yield DraftedStatus(cleared.uid, "", "", "", logged.at)
 
     def _evicted(
-        self, gone: records.EvictionSucceeded | records.PodDeleted, _: Logged
+        self, ended: records.EvictionSucceeded | records.PodDeleted, _: Logged
     ) -> Iterable[Announce | None]:
-        yield self.victims.pop(gone.uid, None)
+        yield self.victims.pop(ended.uid, None)
 
-    def _spared(self, failed: records.EvictionFailed, _: Logged) -> Iterable[Announce]:
+    def _eviction_failed(self, failed: records.EvictionFailed, _: Logged) -> Iterable[Announce]:
         self.victims.pop(failed.uid, None)
         return ()
 
@@ -234,7 +234,8 @@ def _about(pod: Pod) -> dict[Literal["namespace", "name", "uid"], str]:
 
 
 def cut(note: str) -> str:
-    """A note that an Event may have (upstream: schedule_one.go truncateMessage)."""
+    """The note, shortened to the longest that an Event may have (upstream: schedule_one.go
+    truncateMessage)."""
     encoded = note.encode()
     if len(encoded) <= LONGEST_NOTE:
         return note

@@ -1,12 +1,12 @@
-"""Tells the cluster what was decided: some reports at a time, in order, and never in the way.
+"""Writes Events and pod status ("reports") to the cluster, in order and at low priority.
 
     committed ─▶ waiting ─▶ under way ─▶ reported
-                    ▲ ╲─▶ dropped (there are too many, or it is out of date)
-                    ╰── changed meanwhile (409)
+                    ▲ ╲─▶ dropped (too many, or out of date)
+                    ╰── the pod had changed (409)
 
-Nothing depends on a report, and none changes the engine's state. What is waiting is bounded: where
-the cluster is slow, the oldest FailedScheduling events are dropped, and counted. ``done_before``
-goes into the mark of each batch; the next leader repeats what follows it.
+Nothing depends on a report, and none changes the engine's state. The waiting reports are bounded:
+if the cluster is slow, the oldest FailedScheduling events are dropped and counted. ``done_before``
+goes into the mark of each batch; the next leader repeats the reports after it.
 """
 
 from collections import Counter
@@ -21,9 +21,9 @@ from eventsched.runtime.effects.event_drafts import Draft, DraftedStatus
 from eventsched.runtime.reconciliation.seen_versions import SeenVersions
 
 AT_ONCE = 32
-"""Reports under way."""
+"""Reports under way at most."""
 BACKLOG = 10_000
-"""Reports that wait to be sent; beyond that some are dropped."""
+"""Reports that wait at most; beyond that some are dropped."""
 DROPPED, REFUSED = "reports dropped", "reports refused"
 Report = ReportPod | Announce
 
@@ -34,44 +34,45 @@ class EventOutbox:
     def __init__(
         self,
         state: SchedulerState,
-        sight: SeenVersions,
+        seen_versions: SeenVersions,
         counts: Counter[str],
         *,
         at_once: int = AT_ONCE,
         backlog: int = BACKLOG,
     ) -> None:
-        """``sight`` is how new the pods are that were seen. ``counts`` has how many were given up
-        for want of room, and how many the API server would not take (``DROPPED``, ``REFUSED``)."""
+        """``seen_versions`` are those of pods. ``counts`` counts the reports that were dropped and
+        those that the API server refused (``DROPPED``, ``REFUSED``)."""
         self.counts = counts
         self._state = state
-        self._seen_versions = sight
+        self._seen_versions = seen_versions
         self._at_once = at_once
         self._backlog = backlog
         self._number = 0
         self._open: dict[int, int] = {}
-        """Number → position: what is not told yet, oldest first."""
+        """Number → position of the drafts that are not reported yet, oldest first."""
         self._new: list[tuple[int, Draft]] = []
         self._waiting: dict[int, Draft] = {}
         self._failures: dict[int, None] = {}
-        """The FailedScheduling events among those."""
+        """The numbers of the waiting FailedScheduling events."""
         self._statuses: dict[str, int] = {}
-        """By uid: the status that waits, also for the one before it to be told."""
+        """By uid: the number of the waiting status."""
         self._calls: dict[Report, tuple[int, Draft]] = {}
         self._busy: set[str] = set()
         """The pods whose status is under way."""
-        self._told: dict[str, DraftedStatus] = {}
+        self._reported: dict[str, DraftedStatus] = {}
+        """By uid: the status that was written last."""
 
-    # --- what there is to tell ------------------------------------------------------------
+    # --- drafts ---------------------------------------------------------------------------
 
     def follow(self, logged: Iterable[Logged], drafts: Iterable[Draft]) -> None:
-        """Takes in records that are not committed yet, and what they give to tell."""
+        """Takes in records that are not committed yet, and their drafts."""
         for draft in drafts:
             self._number += 1
             self._open[self._number] = draft.position
             self._new.append((self._number, draft))
-        for each in logged:
-            if isinstance(each.record, records.PodDeleted | records.PodBound):
-                self._told.pop(each.record.uid, None)
+        for entry in logged:
+            if isinstance(entry.record, records.PodDeleted | records.PodBound):
+                self._reported.pop(entry.record.uid, None)
 
     def committed(self, position: int) -> None:
         """All records before a position are durable."""
@@ -85,12 +86,12 @@ class EventOutbox:
 
     @property
     def open(self) -> list[Draft]:
-        """What is not told yet; all of it can be told again."""
-        found = [*self._calls.values(), *self._waiting.items(), *self._new]
-        return [draft for _, draft in sorted(found, key=lambda each: each[0])]
+        """The drafts that are not reported yet. All of them may be reported again."""
+        numbered = [*self._calls.values(), *self._waiting.items(), *self._new]
+        return [draft for _, draft in sorted(numbered, key=lambda pair: pair[0])]
 
     def done_before(self, end: int) -> int:
-        """The position, ``end`` at most, up to which everything is told."""
+        """The position, at most ``end``, before which everything is reported."""
         return min(end, next(iter(self._open.values()), end))
 
     def __len__(self) -> int:
@@ -111,14 +112,14 @@ class EventOutbox:
             self.counts[DROPPED] += 1
 
     def _wait_with_status(self, number: int, draft: Draft) -> None:
-        """Only the newest is told; what it says nothing of, it takes over."""
+        """A waiting status of the same pod is merged into this one."""
         assert draft.status is not None
         new, before = draft.status, self._statuses.get(draft.status.uid)
         if before is not None:
             del self._open[number]
             number, old = before, self._waiting[before]
             assert old.status is not None
-            # It stands for the older one too: whoever repeats it begins there.
+            # The older position, because the draft stands for both.
             draft = Draft(old.position, status=_merged(old.status, new))
         self._waiting[number] = draft
         self._statuses[new.uid] = number
@@ -130,21 +131,22 @@ class EventOutbox:
             del self._statuses[draft.status.uid]
         return draft
 
-    # --- telling --------------------------------------------------------------------------
+    # --- requests -------------------------------------------------------------------------
 
     def more(self) -> list[Report]:
-        """The reports that are to be sent now."""
-        found: list[Report] = []
+        """The reports that are to be requested now."""
+        reports: list[Report] = []
         while (room := self._at_once - len(self._calls)) > 0:
-            ready = list(islice((n for n, each in self._waiting.items() if self._may(each)), room))
-            if not ready:
+            ready = (number for number, draft in self._waiting.items() if self._is_ready(draft))
+            numbers = list(islice(ready, room))
+            if not numbers:
                 break
-            for number in ready:
-                found += self._send(number)
-        return found
+            for number in numbers:
+                reports += self._send(number)
+        return reports
 
-    def _may(self, draft: Draft) -> bool:
-        """A pod's statuses are written one after the other."""
+    def _is_ready(self, draft: Draft) -> bool:
+        """Whether a draft can be sent now: a pod's statuses are written one after the other."""
         return draft.status is None or draft.status.uid not in self._busy
 
     def _send(self, number: int) -> list[Report]:
@@ -159,19 +161,20 @@ class EventOutbox:
         return [report]
 
     def _request(self, status: DraftedStatus) -> ReportPod | None:
-        """What has to be written; None where the pod is placed or gone, or shows it already."""
-        found = self._state.pods.get(status.uid)
-        if found is None or found.bound:
+        """The request for a status; None if the pod is placed or gone, or shows the status
+        already."""
+        pod_state = self._state.pods.get(status.uid)
+        if pod_state is None or pod_state.bound:
             return None
-        held = self._state.reservations.get(status.uid)
-        if held is not None and held.intended:
+        reservation = self._state.reservations.get(status.uid)
+        if reservation is not None and reservation.intended:
             return None
-        pod, told = found.pod, self._told.get(status.uid)
+        pod, last = pod_state.pod, self._reported.get(status.uid)
         reason, nominated = status.reason, status.nominated
-        if told is not None and (told.reason, told.message) == (reason, status.message):
+        if last is not None and (last.reason, last.message) == (reason, status.message):
             reason = ""
         if nominated == pod.nominated_node and (
-            told is None or told.nominated in (None, nominated)
+            last is None or last.nominated in (None, nominated)
         ):
             nominated = None
         if not reason and nominated is None:
@@ -190,7 +193,7 @@ class EventOutbox:
     # --- answers --------------------------------------------------------------------------
 
     def answered(self, answer: Reported | PodShown | PodAbsent) -> None:
-        """The cluster has answered; a pod that came with it was observed before."""
+        """The cluster has answered. A pod in the answer was observed before."""
         assert isinstance(answer.request, ReportPod | Announce)
         call = self._calls.pop(answer.request, None)
         if call is None:
@@ -200,17 +203,17 @@ class EventOutbox:
         if status is not None:
             self._busy.remove(status.uid)
             if isinstance(answer, PodShown):
-                self._again(number, draft, status)
+                self._retry(number, draft, status)
                 return
             if isinstance(answer, Reported) and not answer.refused:
-                told = self._told.get(status.uid)
-                self._told[status.uid] = status if told is None else _merged(told, status)
+                last = self._reported.get(status.uid)
+                self._reported[status.uid] = status if last is None else _merged(last, status)
         if isinstance(answer, Reported) and answer.refused:
             self.counts[REFUSED] += 1
         del self._open[number]
 
-    def _again(self, number: int, draft: Draft, status: DraftedStatus) -> None:
-        """A pod had changed when its status was to be written."""
+    def _retry(self, number: int, draft: Draft, status: DraftedStatus) -> None:
+        """Puts back a status that was not written because the pod had changed."""
         newer = self._statuses.get(status.uid)
         if newer is not None:
             later = self._take(newer).status
@@ -226,7 +229,7 @@ class EventOutbox:
 
 
 def _merged(old: DraftedStatus, new: DraftedStatus) -> DraftedStatus:
-    """What the newer one says, and of the older one what that says nothing of."""
-    kept = new if new.reason else old
+    """The newer status; what it leaves unchanged comes from the older one."""
+    condition = new if new.reason else old
     nominated = old.nominated if new.nominated is None else new.nominated
-    return DraftedStatus(new.uid, kept.reason, kept.message, nominated, new.at)
+    return DraftedStatus(new.uid, condition.reason, condition.message, nominated, new.at)

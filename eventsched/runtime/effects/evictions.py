@@ -1,13 +1,13 @@
-"""The open evictions of a stream: each is followed until the pod is being deleted, or is gone.
+"""Tracks the open evictions of a stream, until each pod is being deleted or is gone.
 
-    committed ─▶ evict ─▶ being deleted: EvictionSucceeded        gone: 404, anywhere
+    committed ─▶ evict ─▶ being deleted: EvictionSucceeded        gone: 404, at any point
                   ╲─▶ no answer ─▶ evict again
                    ╲─▶ refused: EvictionFailed
 
-Like a bind's intent a committed eviction is a promise, also of the next leader; it is repeated
-without harm, as it is for one uid. It is given up where nobody needs the room any more. One that is
-still on its way when history is lost may land all the same: it only ends a pod, and the log learns
-of that as it would of any other end.
+A committed eviction is a promise that also binds the next leader. It can be repeated safely,
+because it names one uid. It is given up if no pod needs the room any more. If history is lost, an
+eviction that is still on its way may succeed: it only ends a pod, and the log records that end like
+any other.
 """
 
 from collections.abc import Iterator, Sequence
@@ -35,9 +35,9 @@ class Evictions:
         self._calls: dict[str, EvictPod] = {}
 
     def follow(self, logged: Sequence[Logged]) -> None:
-        """Takes in the records of a step: an eviction that is over is followed no more."""
-        for each in logged:
-            match each.record:
+        """Takes in the records of a step: an eviction with an outcome is no longer tracked."""
+        for entry in logged:
+            match entry.record:
                 case (
                     records.EvictionSucceeded(uid=uid)
                     | records.EvictionFailed(uid=uid)
@@ -51,7 +51,7 @@ class Evictions:
             yield from self._evict(uid)
 
     def void(self, reason: str) -> Iterator[Step]:
-        """Gives all open evictions up."""
+        """Gives up all open evictions."""
         for uid in list(self._state.preemptions.evicting):
             yield records.EvictionFailed(uid=uid, message=reason)
 
@@ -60,7 +60,7 @@ class Evictions:
         return self._evict(effect.uid)
 
     def answered(self, answer: PodAnswer) -> list[Step]:
-        """The cluster has answered; the pod as the answer shows it is observed after this."""
+        """The cluster has answered. The pod in the answer is observed after this."""
         uid = answer.request.uid
         if self._calls.get(uid) != answer.request:
             return []
@@ -72,7 +72,7 @@ class Evictions:
         return [records.EvictionFailed(uid=uid, message=REFUSED)]
 
     def unanswered(self, request: EvictPod) -> EvictPod | None:
-        """It is asked again: an eviction of one uid may be repeated."""
+        """The same request again: an eviction of one uid may be repeated."""
         return request if self.awaits(request) else None
 
     def awaits(self, request: EvictPod) -> bool:
@@ -87,7 +87,7 @@ class Evictions:
         if not self._state.preemptions.needed(self._state.pods[uid].pod):
             return [records.EvictionFailed(uid=uid, message=NEEDLESS)]
         pod = self._state.pods[uid].pod
-        # Somebody needs the room, but perhaps not the pod that asked for it any more.
+        # A pod needs the room, but perhaps no longer the one that preempted.
         profile = self._state.pods.get(eviction.preemptor, self._state.pods[uid]).pod.scheduler_name
         call = EvictPod(uid, pod.namespace, pod.name, self._decisions.evictions[uid], profile)
         self._calls[uid] = call

@@ -1,11 +1,10 @@
-"""The open question of a stream to an extender, until it is answered (ADR 13).
+"""Tracks the open call of a stream to an extender, until it is answered (ADR 13).
 
-    committed ─▶ call ─▶ ExtenderAnswered: an answer, or what went wrong
+    committed ─▶ call ─▶ ExtenderAnswered: an answer, or a problem
                   ╲─▶ no answer ─▶ call again
 
-Questions only read: they are asked again without harm, also by the next leader. An answer names
-nodes; here it becomes one about the rows that were asked about, and one that does not fit them is
-found out.
+A call only reads, so it can be repeated safely, also by the next leader. An answer names nodes. It
+is translated to the rows that were asked about, and refused if it does not fit them.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -32,15 +31,16 @@ from eventsched.runtime.effects.tracker import Step
 HIGHEST = 10
 """The best score (upstream: extender/v1 MaxExtenderPriority)."""
 REASONS = 100
-"""Different reasons in an answer that are kept; the others are summed up."""
+"""How many different reasons of an answer are kept; the others become one."""
 LONGEST = 300
-"""Characters of a reason that are kept."""
+"""The length of a reason, at most."""
 _OTHERS = "other reasons"
 _NAMED = 3
+"""How many unknown nodes a remark names."""
 
 
 class Consultations:
-    """A Tracker (tracker.py) of Consult effects; there is one at a time."""
+    """A Tracker (tracker.py) of Consult effects; at most one is open."""
 
     outcome_first = False
 
@@ -49,40 +49,39 @@ class Consultations:
         self._call: CallExtender | None = None
 
     def follow(self, logged: Sequence[Logged]) -> None:
-        """All that matters is in the state."""
+        """Does nothing: the state has everything that is needed."""
 
     def resume(self) -> Iterator[Step]:
-        """Asks the open question again."""
+        """Makes the open call again."""
         question = self._question
         if question is not None:
-            yield self._asked(question)
+            yield self._new_call(question)
 
     def void(self, reason: str) -> Iterator[Step]:
-        """A question is no promise: it is asked again."""
+        """A call changes nothing, so it is made again."""
         return self.resume()
 
     def committed(self, effect: Consult) -> Iterator[Step]:
-        """The question's record is durable."""
+        """The record of the call is durable."""
         question = self._question
-        if question is not None and (question.uid, question.attempt) == (
-            effect.uid,
-            effect.attempt,
-        ):
-            yield self._asked(question)
+        if question is None:
+            return
+        if (question.uid, question.attempt) == (effect.uid, effect.attempt):
+            yield self._new_call(question)
 
     def answered(self, answer: ExtenderReply) -> Iterator[Step]:
-        """The extender has answered, or has failed to."""
+        """The extender has answered, or has failed."""
         question = self._question
         if question is not None and answer.request is self._call:
             self._call = None
             yield outcome(question, answer, self._state.nodes.names)
 
     def unanswered(self, request: CallExtender) -> CallExtender | None:
-        """It is asked again."""
+        """The same call again."""
         return request if self.awaits(request) else None
 
     def awaits(self, request: CallExtender) -> bool:
-        """Whether the question is still open."""
+        """Whether the call is still open."""
         return self._question is not None and request is self._call
 
     @property
@@ -90,7 +89,7 @@ class Consultations:
         consultation = self._state.consultation
         return None if consultation is None else consultation.question
 
-    def _asked(self, question: ExtenderAsked) -> CallExtender:
+    def _new_call(self, question: ExtenderAsked) -> CallExtender:
         pod, names = self._state.pods[question.uid].pod, self._state.nodes.names
         rows = () if question.verb == PREEMPT else rows_of(question.nodes).tolist()
         self._call = CallExtender(
@@ -107,11 +106,12 @@ class Consultations:
 
 
 def outcome(question: ExtenderAsked, reply: ExtenderReply, names: list[str]) -> ExtenderAnswered:
-    """What an answer means for the rows that were asked about; ``names`` are those of all rows."""
-    told: dict[str, Any] = {"problem": reply.problem}
-    asked = {names[row]: row for row in rows_of(question.nodes).tolist()}
+    """Translates an answer to the rows that were asked about. ``names`` are the names of all
+    rows."""
+    fields: dict[str, Any] = {"problem": reply.problem}
+    rows_asked = {names[row]: row for row in rows_of(question.nodes).tolist()}
     if not reply.problem:
-        told = _TAKEN[question.verb](question, reply, asked)
+        fields = _READERS[question.verb](question, reply, rows_asked)
     return ExtenderAnswered(
         uid=question.uid,
         attempt=question.attempt,
@@ -119,76 +119,84 @@ def outcome(question: ExtenderAsked, reply: ExtenderReply, names: list[str]) -> 
         verb=question.verb,
         name=question.name,
         duration=reply.duration,
-        **told,
+        **fields,
     )
 
 
 def _filtered(
-    question: ExtenderAsked, reply: ExtenderReply, asked: dict[str, int]
+    question: ExtenderAsked, reply: ExtenderReply, rows_asked: dict[str, int]
 ) -> dict[str, Any]:
-    """Who passes passes, whatever is said of it besides; then unresolvable goes before failed
-    (upstream: schedule_one.go findNodesThatPassExtenders)."""
+    """A node that is listed as passed passes, even if it is listed as failed too; unresolvable
+    overrides failed (upstream: schedule_one.go findNodesThatPassExtenders)."""
     passed = set(reply.passed)
     for name in reply.passed:
-        if name not in asked:
-            # Upstream's words (extender.go Filter).
+        if name not in rows_asked:
+            # Upstream's text (extender.go Filter).
             claim = f'extender "{question.name}" claims a filtered node "{name}"'
             return {"problem": f"{claim} which is not found in the input node list"}
-    unresolvable = {n: reply.unresolvable[n] for n in reply.unresolvable if n in asked}
-    failed = {n: reply.failed[n] for n in reply.failed if n in asked and n not in unresolvable}
-    for name in asked:
+    unresolvable = {
+        name: reason for name, reason in reply.unresolvable.items() if name in rows_asked
+    }
+    failed = {
+        name: reason
+        for name, reason in reply.failed.items()
+        if name in rows_asked and name not in unresolvable
+    }
+    for name in rows_asked:
         if name not in passed and name not in failed and name not in unresolvable:
             unresolvable[name] = ""
-    strange = [name for name in (*reply.failed, *reply.unresolvable) if name not in asked]
+    strange = [name for name in (*reply.failed, *reply.unresolvable) if name not in rows_asked]
     return {
-        "failed": _grouped(failed, passed, asked),
-        "unresolvable": _grouped(unresolvable, passed, asked),
+        "failed": _grouped(failed, passed, rows_asked),
+        "unresolvable": _grouped(unresolvable, passed, rows_asked),
         "remark": _strange(strange),
     }
 
 
-def _grouped(reasons: dict[str, str], passed: set[str], asked: dict[str, int]) -> dict[str, str]:
+def _grouped(
+    reasons: dict[str, str], passed: set[str], rows_asked: dict[str, int]
+) -> dict[str, str]:
     """Reason → rows."""
-    found: dict[str, list[int]] = {}
-    for name, row in asked.items():
+    rows_by_reason: dict[str, list[int]] = {}
+    for name, row in rows_asked.items():
         if name in passed or name not in reasons:
             continue
         reason = reasons[name].strip()[:LONGEST]
-        if reason not in found and len(found) >= REASONS:
+        if reason not in rows_by_reason and len(rows_by_reason) >= REASONS:
             reason = _OTHERS
-        found.setdefault(reason, []).append(row)
-    return {reason: ranges(np.array(rows)) for reason, rows in found.items()}
+        rows_by_reason.setdefault(reason, []).append(row)
+    return {reason: ranges(np.array(rows)) for reason, rows in rows_by_reason.items()}
 
 
 def _prioritized(
-    question: ExtenderAsked, reply: ExtenderReply, asked: dict[str, int]
+    question: ExtenderAsked, reply: ExtenderReply, rows_asked: dict[str, int]
 ) -> dict[str, Any]:
-    """Scores out of range spoil an answer (upstream takes them as they are: then one extender
-    decides alone)."""
-    found: dict[int, list[int]] = {}
+    """A score out of range invalidates the whole answer. (Upstream accepts it; one extender could
+    then decide alone.)"""
     strange = []
-    given: dict[str, int] = {}
+    scores: dict[str, int] = {}
     for name, score in reply.scores:
         if not 0 <= score <= HIGHEST:
-            said = f"the score {score} of node {name} is not between 0 and {HIGHEST}"
-            return {"problem": f"{said}: none of its scores is used"}
-        if name in asked:
-            given[name] = score
+            problem = f"the score {score} of node {name} is not between 0 and {HIGHEST}"
+            return {"problem": f"{problem}: none of its scores is used"}
+        if name in rows_asked:
+            scores[name] = score
         else:
             strange.append(name)
-    for name, row in asked.items():
-        if name in given:
-            found.setdefault(given[name], []).append(row)
-    scores = tuple((score, ranges(np.array(found[score]))) for score in sorted(found) if score)
-    return {"scores": scores, "remark": _strange(strange)}
+    rows_by_score: dict[int, list[int]] = {}
+    for name, row in rows_asked.items():
+        if scores.get(name):
+            rows_by_score.setdefault(scores[name], []).append(row)
+    ranked = tuple((score, ranges(np.array(rows))) for score, rows in sorted(rows_by_score.items()))
+    return {"scores": ranked, "remark": _strange(strange)}
 
 
 def _preempted(
-    question: ExtenderAsked, reply: ExtenderReply, asked: dict[str, int]
+    question: ExtenderAsked, reply: ExtenderReply, rows_asked: dict[str, int]
 ) -> dict[str, Any]:
-    """Nodes that were no candidates count for nothing."""
+    """Nodes that were not candidates are ignored."""
     victims: dict[str, Victims] = {
-        name: each for name, each in reply.victims.items() if name in question.candidates
+        name: listed for name, listed in reply.victims.items() if name in question.candidates
     }
     return {"victims": victims, "remark": _strange(reply.victims.keys() - victims.keys())}
 
@@ -202,4 +210,4 @@ def _strange(names: Iterable[str]) -> str:
     return f"it names nodes that it was not asked about: {', '.join(strange[:_NAMED])}{more}"
 
 
-_TAKEN = {FILTER: _filtered, PRIORITIZE: _prioritized, PREEMPT: _preempted}
+_READERS = {FILTER: _filtered, PRIORITIZE: _prioritized, PREEMPT: _preempted}

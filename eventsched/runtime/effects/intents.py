@@ -1,15 +1,18 @@
-"""The open intents of a stream: each is followed until its bind has landed or can land no more.
+"""Tracks the open intents of a stream, until each bind has succeeded or cannot succeed any more.
 
-    committed ─▶ bind ─▶ bound                                              gone: 404, anywhere
-                  │ ╲ refused ───────────▶ as it is now ─▶ bound (by us, by somebody else)
+    committed ─▶ bind ─▶ bound                                         gone: 404, at any point
+                  │ ╲ refused ───────────▶ the pod now ─▶ bound (by this or another scheduler)
                   ╰─▶ no answer ─▶ get ─▶       │ ╲─▶ changed: BindRetried ─▶ committed
                                                 ╰─▶ hopeless ─▶ touch ─▶ BindVoided
 
-A committed intent is a promise: its bind is repeated, to the same node and with the
-same decision id, also by the next leader. It is given up in one order only: the pod is touched, so
-that no bind that is still on its way can land; that is recorded; and then its room is free. A newer
-resourceVersion is used only when a record of one's own term says so (ADR 8): a leader that has been
-replaced cannot write one, and so cannot step over the touch of its successor.
+A committed intent is a promise: its bind is repeated, to the same node and with the same decision
+id, also by the next leader. An intent is given up in this order only:
+
+1. The pod is touched, so that a bind that is still on its way fails.
+2. That is recorded, and frees the room.
+
+A newer resourceVersion is used only after a record of the same term says so (ADR 8). A replaced
+leader cannot write such a record, and so cannot overcome the touch of its successor.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -40,8 +43,8 @@ TRIES = 4
 
 
 class Intent:
-    """An intent, and how far it has come. ``resource_version`` is the precondition of its next
-    bind, ``call`` the request under way for it, ``hopeless`` why it is to be given up."""
+    """An intent and its progress. ``resource_version`` is the precondition of its next bind,
+    ``call`` the request under way for it, ``hopeless`` why it is to be given up."""
 
     __slots__ = ("attempt", "call", "decision", "hopeless", "node", "resource_version", "tries")
 
@@ -64,25 +67,26 @@ class Intents:
         self,
         state: SchedulerState,
         decisions: OpenDecisions,
-        sight: SeenVersions,
+        seen_versions: SeenVersions,
         binder: Callable[[Pod], Extender | None] = lambda pod: None,
     ) -> None:
-        """``sight`` is how new the pods are that were seen; ``binder`` gives the extender that
-        binds a pod."""
+        """``seen_versions`` are those of pods. ``binder`` returns the extender that binds a pod,
+        if one does."""
         self._state = state
         self._binder = binder
         self._decisions = decisions
-        self._seen_versions = sight
+        self._seen_versions = seen_versions
         self._intents: dict[str, Intent] = {}
 
     def follow(self, logged: Sequence[Logged]) -> None:
-        """Takes in the records of a step. The resourceVersion of a bind is one that was seen before
-        its record is committed: a touch by a later leader is newer."""
-        for each in logged:
-            match each.record:
+        """Takes in the records of a step. The resourceVersion of a bind was seen before its record
+        is committed, so a touch by a later leader is newer."""
+        for entry in logged:
+            match entry.record:
                 case records.PodDecided(outcome=Outcome.SCHEDULED) | records.BindIntended():
-                    made, version = each.record, self._seen_versions.version(each.record.uid)
-                    self._add(made.uid, made.node, made.attempt, version)
+                    intended = entry.record
+                    version = self._seen_versions.version(intended.uid)
+                    self._add(intended.uid, intended.node, intended.attempt, version)
                 case records.BindRetried(uid=uid, resource_version=version):
                     if (intent := self._open(uid)) is not None:
                         intent.resource_version = version
@@ -94,35 +98,35 @@ class Intents:
                     self._open(pod.uid)
 
     def resume(self) -> Iterator[Step]:
-        """Goes on with what the log intends, but where the room has been taken."""
-        for uid, held in list(self._state.reservations.items()):
-            if self._state.reservations.get(uid) is not held:
+        """Resumes the open intents; gives up those whose room has been taken."""
+        for uid, reservation in list(self._state.reservations.items()):
+            if self._state.reservations.get(uid) is not reservation:
                 continue  # it ended with another one
-            crowded = takeover.is_crowded(self._state, uid)
-            if held.intended:
-                intent = self._add(uid, held.node, held.attempt, 0)
-                if crowded:
+            is_crowded = takeover.is_crowded(self._state, uid)
+            if reservation.intended:
+                intent = self._add(uid, reservation.node, reservation.attempt, 0)
+                if is_crowded:
                     yield self.give_up(uid, intent, takeover.CROWDED)
                 else:
                     yield self.retry(uid, intent, self._seen_versions.version(uid))
-            elif crowded:  # nothing was sent that would bind it
+            elif is_crowded:  # no bind was requested yet
                 yield takeover.void(self._state, uid, takeover.CROWDED)
 
     def void(self, reason: str) -> Iterator[Step]:
-        """Gives all reservations up: every pod has been touched."""
+        """Voids all reservations: every pod has been touched."""
         for uid in list(self._state.reservations):
             if uid in self._state.reservations:
                 yield takeover.void(self._state, uid, reason, self._seen_versions.version(uid))
 
     def committed(self, effect: Bind) -> list[Step]:
-        """The record that lets a pod's bind leave is durable."""
+        """The record of an intent is durable: the bind may be requested."""
         intent = self._open(effect.uid)
         if intent is None or intent.call is not None:
             return []
-        return [self._go_on(effect.uid, intent)]
+        return [self._bind_or_give_up(effect.uid, intent)]
 
     def answered(self, answer: PodAnswer) -> list[Step]:
-        """The cluster has answered. The pod as the answer shows it was observed before."""
+        """The cluster has answered. The pod in the answer was observed before."""
         uid = answer.request.uid
         intent = self._open(uid)
         if intent is None or intent.call != answer.request:
@@ -139,7 +143,7 @@ class Intents:
                 return []
 
     def unanswered(self, request: PodRequest) -> PodRequest | None:
-        """What to ask, a little later, after a request whose outcome is not known."""
+        """The follow-up to a request whose outcome is unknown. After a bind the pod is read."""
         intent = self._open(request.uid)
         if intent is None or intent.call != request:
             return None
@@ -153,14 +157,14 @@ class Intents:
         return intent is not None and intent.call == request
 
     def give_up(self, uid: str, intent: Intent, reason: str) -> PodRequest:
-        """Begins to give an intent up: nothing of it may land any more."""
+        """Begins to give an intent up: after the touch no bind of it can succeed."""
         pod = self._pod(uid)
         intent.hopeless = reason
         intent.call = TouchPod(uid, pod.namespace, pod.name)
         return intent.call
 
     def retry(self, uid: str, intent: Intent, version: int) -> PodRequest | Stimulus:
-        """Goes on with a newer resourceVersion, when that is committed."""
+        """Records a newer resourceVersion; the bind is requested once that is committed."""
         return records.BindRetried(
             uid=uid, node=intent.node, attempt=intent.attempt, resource_version=version
         )
@@ -172,14 +176,14 @@ class Intents:
             return self.give_up(uid, intent, shown.message or "the bind is refused")
         if changed and not self._hopeless(uid, intent):
             return self.retry(uid, intent, shown.seen.resource_version)
-        return self._go_on(uid, intent)
+        return self._bind_or_give_up(uid, intent)
 
-    def _go_on(self, uid: str, intent: Intent) -> PodRequest:
+    def _bind_or_give_up(self, uid: str, intent: Intent) -> PodRequest:
         reason = self._hopeless(uid, intent)
         return self.give_up(uid, intent, reason) if reason else self.bind(uid, intent)
 
     def bind(self, uid: str, intent: Intent) -> PodRequest:
-        """The bind itself."""
+        """Requests the bind."""
         pod = self._pod(uid)
         intent.tries += 1
         extender = self._binder(pod)
@@ -213,8 +217,10 @@ class Intents:
         return intent
 
     def _open(self, uid: str) -> Intent | None:
-        intent, held = self._intents.get(uid), self._state.reservations.get(uid)
-        if intent is not None and (held is None or held.attempt != intent.attempt):
+        intent, reservation = self._intents.get(uid), self._state.reservations.get(uid)
+        if intent is None:
+            return None
+        if reservation is None or reservation.attempt != intent.attempt:
             del self._intents[uid]
             return None
         return intent

@@ -1,14 +1,14 @@
-"""What open binds of a stream wait for: each change is followed until the cluster has made it, or
-refuses to.
+"""Tracks the object changes that open binds wait for (PreBind), until the cluster has made or
+refused each.
 
-    committed ─▶ write ─▶ made, or shown already: WriteSucceeded
+    committed ─▶ write ─▶ made, or there already: WriteSucceeded
                   ╲─▶ no answer ─▶ write again
                    ╲─▶ refused: WriteFailed
 
-Like a bind's intent a committed change is a promise, also of the next leader; it is repeated
-without harm. It is dropped where its reservation is given up. One that is still on its way then, or
-when history is lost, may land all the same: a volume that is promised to a claim, or a node that is
-selected for one, is seen as what it is, and no node is booked by it.
+A committed change is a promise that also binds the next leader; it can be repeated safely. It is
+dropped with its reservation. A change that is still on its way then, or when history is lost, may
+succeed: a claim then has a volume or a selected node, which the watch shows, and no room on a node
+is taken by it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -32,24 +32,24 @@ class Provisions:
         self._calls: set[WriteObject] = set()
 
     def follow(self, logged: Sequence[Logged]) -> None:
-        """All that matters is in the state."""
+        """Does nothing: the state has everything that is needed."""
 
     def resume(self) -> Iterator[Step]:
         """Repeats all open changes."""
-        for uid, held in list(self._state.reservations.items()):
-            for write in held.open_writes():
-                yield from self._ask(uid, held.attempt, write)
+        for uid, reservation in list(self._state.reservations.items()):
+            for write in reservation.open_writes():
+                yield from self._request(uid, reservation.attempt, write)
 
     def void(self, reason: str) -> Sequence[Step]:
-        """They ended with their reservations."""
+        """Nothing to do: the changes ended with their reservations."""
         return ()
 
     def committed(self, effect: Prepare) -> list[Step]:
         """The record of a change is durable."""
-        return self._ask(effect.uid, effect.attempt, effect.write)
+        return self._request(effect.uid, effect.attempt, effect.write)
 
     def answered(self, answer: WriteAnswer) -> list[Step]:
-        """The cluster has answered; the object as the answer shows it was observed before."""
+        """The cluster has answered. The object in the answer was observed before."""
         request = answer.request
         if request not in self._calls:
             return []
@@ -67,17 +67,17 @@ class Provisions:
         return [outcome]
 
     def unanswered(self, request: WriteObject) -> WriteObject | None:
-        """It is asked for again."""
+        """The same request again."""
         return request if self.awaits(request) else None
 
     def awaits(self, request: WriteObject) -> bool:
-        """Whether a change is still to be made."""
+        """Whether a change is still needed."""
         is_open = self._is_open(request.uid, request.attempt, request.write)
         if not is_open:
             self._calls.discard(request)
         return is_open and request in self._calls
 
-    def _ask(self, uid: str, attempt: int, write: Write) -> list[Step]:
+    def _request(self, uid: str, attempt: int, write: Write) -> list[Step]:
         if not self._is_open(uid, attempt, write):
             return []
         pod = self._state.pods[uid].pod
@@ -88,5 +88,9 @@ class Provisions:
         return [call]
 
     def _is_open(self, uid: str, attempt: int, write: Write) -> bool:
-        held = self._state.reservations.get(uid)
-        return held is not None and held.attempt == attempt and bool(held.asked_by(write))
+        reservation = self._state.reservations.get(uid)
+        return (
+            reservation is not None
+            and reservation.attempt == attempt
+            and bool(reservation.asked_by(write))
+        )

@@ -1,6 +1,7 @@
-"""Which replies to a scheduler that asks us may leave, once they are committed.
+"""Which committed replies may be sent to the scheduler that asked (docs/extender-server.md).
 
-Most at once. One to a bind waits for its outcome: an answer says that the pod is on the node.
+Most are sent at once. The reply to a bind waits for the bind's outcome, because it says whether the
+pod is on the node.
 """
 
 from collections.abc import Sequence
@@ -13,42 +14,43 @@ from eventsched.domain.records.logged import Logged
 
 
 class Replies:
-    """The replies of a process, and the binds under way that some of them wait for."""
+    """The replies of a process; those to binds wait for their outcome."""
 
     def __init__(self) -> None:
         self._binds: dict[str, list[ExtenderReplied]] = {}
 
     def observe(self, committed: Sequence[Logged]) -> list[ExtenderReplied]:
-        """Takes in committed records; the replies that may leave now, those to binds with what came
-        of them."""
-        found: list[ExtenderReplied] = []
-        for each in committed:
-            record = each.record
+        """Takes in committed records. Returns the replies to send now; those to binds have their
+        outcome."""
+        replies: list[ExtenderReplied] = []
+        for entry in committed:
+            record = entry.record
             if not isinstance(record, ExtenderReplied):
-                found += self._ended(record)
+                replies += self._bind_outcomes(record)
             elif record.waits:
                 self._binds.setdefault(record.uid, []).append(record)
             else:
-                found.append(record)
-        return found
+                replies.append(record)
+        return replies
 
-    def _ended(self, record: records.Record) -> list[ExtenderReplied]:
+    def _bind_outcomes(self, record: records.Record) -> list[ExtenderReplied]:
         match record:
             case records.PodBound(uid=uid, node=node):
-                return self._told(uid, node)
+                return self._with_outcome(uid, node)
             case records.PodUpdated(pod=pod) if pod.node_name:
-                return self._told(pod.uid, pod.node_name)
+                return self._with_outcome(pod.uid, pod.node_name)
             case records.PodUnreserved(uid=uid, message=message):
-                return self._told(uid, "", message or "the bind was given up")
+                return self._with_outcome(uid, "", message or "the bind was given up")
             case records.PodDeleted(uid=uid):
-                return self._told(uid, "", "the pod is gone")
+                return self._with_outcome(uid, "", "the pod is gone")
             case records.TermBegan():
-                self._binds.clear()  # whoever waits asks again
+                self._binds.clear()  # the schedulers that wait ask again
         return []
 
-    def _told(self, uid: str, node: str, problem: str = "") -> list[ExtenderReplied]:
-        found = []
+    def _with_outcome(self, uid: str, node: str, problem: str = "") -> list[ExtenderReplied]:
+        """The waiting replies about a pod that is on ``node``, or that has a ``problem``."""
+        replies = []
         for replied in self._binds.pop(uid, ()):
-            said = problem or ("" if node == replied.node else f"the pod is on {node}")
-            found.append(msgspec.structs.replace(replied, problem=said))
-        return found
+            outcome = problem or ("" if node == replied.node else f"the pod is on {node}")
+            replies.append(msgspec.structs.replace(replied, problem=outcome))
+        return replies

@@ -1,10 +1,10 @@
-"""What follows an effect to its end, one tracker for each kind; the leader gives each its turn.
+"""A tracker follows the effects of one kind to their outcome (effect_trackers.py has one of each).
 
     committed ─▶ request ─▶ answered ─▶ a stimulus: the outcome
-                       ╲─▶ no answer ─▶ a request that follows it up, a little later
+                       ╲─▶ no answer ─▶ a follow-up request, a little later
 
-What is to be done comes back as steps. A tracker's promises stand in the log: whatever it needs of
-them after a restart, it finds in the engine's state and in ``Decisions``.
+The methods return steps. The promises are in the log: after a restart a tracker finds all that it
+needs in the engine's state and in ``OpenDecisions``.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,32 +15,32 @@ from eventsched.domain.records import Stimulus
 from eventsched.domain.records.logged import Logged
 
 Step = ClusterRequest | Stimulus
-"""What to ask of the cluster, or what to tell the engine."""
+"""A request to the cluster, or a stimulus for the engine."""
 
 
 class Tracker(Protocol):
-    """Follows effects of some kinds."""
+    """Follows the effects of one kind."""
 
     outcome_first: bool
-    """Whether an answer's outcome stands in the log before the object that came with it."""
+    """Whether an answer's outcome is logged before the object in the answer."""
 
     def follow(self, logged: Sequence[Logged]) -> None:
-        """Takes in the records of a step that was just made."""
+        """Takes in the records of the last step."""
 
     def resume(self) -> Iterable[Step]:
-        """After a clean takeover: goes on with what the log promises."""
+        """After a clean takeover: resumes the effects that the log promises."""
 
     def void(self, reason: str) -> Iterable[Step]:
-        """After lost history: no promise counts, and nothing is on its way that could matter."""
+        """After lost history: voids all open effects; no request under way can harm."""
 
     def committed(self, effect: Any) -> Iterable[Step]:
-        """The record that lets an effect leave is durable."""
+        """The record of an effect is durable: it may be requested."""
 
     def answered(self, answer: Any) -> Iterable[Step]:
         """The cluster has answered one of the tracker's requests."""
 
     def unanswered(self, request: Any) -> ClusterRequest | None:
-        """What to ask, a little later, after a request whose outcome is not known."""
+        """The follow-up to a request whose outcome is unknown; None if none is needed."""
 
     def awaits(self, request: Any) -> bool:
         """Whether a request is still the next one for its effect."""

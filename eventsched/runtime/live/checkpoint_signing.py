@@ -1,7 +1,7 @@
-"""A leader's own checkpoints: signed from what it has committed, not from what the database says.
+"""Signs a leader's checkpoints, from what it has committed and not from what the database says.
 
-Each is a log line, which the cluster's log collection takes away from the database's owner, and a
-file if a folder is named. docs/verification.md says how they are used.
+Each checkpoint is a log line, so that the cluster's log collection has a copy that the owner of the
+database cannot change. If a folder is given it is also a file. See docs/verification.md.
 """
 
 import asyncio
@@ -21,8 +21,8 @@ logger = structlog.get_logger()
 
 
 class Checkpointer:
-    """Signs the head of a stream at most once an interval, when a batch is committed: an idle
-    stream needs no new one."""
+    """Signs the head of a stream when a batch is committed, at most once per interval. An idle
+    stream gets no new checkpoint."""
 
     def __init__(
         self,
@@ -35,15 +35,15 @@ class Checkpointer:
         clock: Callable[[], int] = lambda: time.time_ns() // 1000,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``every`` in seconds; ``clock`` gives the wall clock (µs)."""
+        """``every`` is the interval (s); ``clock`` returns the wall clock's time (µs)."""
         self._signer, self._stream, self._schema = signer, stream, schema
         self._every, self._folder, self._clock, self._monotonic = every, folder, clock, monotonic
         self._due = 0.0
         self._writing: asyncio.Task[None] | None = None
 
     def committed(self, head: Head) -> None:
-        """The log is durable up to ``head``. Never waits, and never fails: what cannot be written
-        is logged."""
+        """The log is durable up to ``head``. Never waits and never fails: a checkpoint that cannot
+        be written is logged."""
         now = self._monotonic()
         if now < self._due:
             return
@@ -52,25 +52,27 @@ class Checkpointer:
         logger.info("checkpoint", checkpoint=checkpoint)
         if self._folder is not None and (self._writing is None or self._writing.done()):
             path = self._folder / f"{re.sub(r'[^A-Za-z0-9_.-]', '_', self._stream)}.jsonl"
-            self._writing = asyncio.create_task(asyncio.to_thread(_keep, path, encoded(checkpoint)))
+            self._writing = asyncio.create_task(
+                asyncio.to_thread(_write, path, encoded(checkpoint))
+            )
 
     async def close(self) -> None:
-        """Waits for the file that is being written."""
+        """Waits until the file is written."""
         if self._writing is not None:
             await self._writing
 
 
-def _keep(path: Path, line: str) -> None:
-    """Replaces the file: the newest checkpoint stands for all before it."""
-    beside = path.with_name(f".{path.name}.new")
+def _write(path: Path, line: str) -> None:
+    """Replaces the file: the newest checkpoint covers all earlier ones."""
+    temporary = path.with_name(f".{path.name}.new")
     try:
-        with beside.open("w", encoding="utf-8") as file:
+        with temporary.open("w", encoding="utf-8") as file:
             file.write(line + "\n")
             file.flush()
             os.fsync(file.fileno())
-        beside.replace(path)
+        temporary.replace(path)
     except OSError as problem:
         reason = problem.strerror or str(problem)
         logger.warning("a checkpoint cannot be written", file=str(path), reason=reason)
         with contextlib.suppress(OSError):
-            beside.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""The database's side of a term: its requests go to the one thread that may block on it."""
+"""Answers a leader's requests to the database, on a thread that may block."""
 
 import time
 from collections.abc import Awaitable, Callable
@@ -40,18 +40,18 @@ T = TypeVar("T")
 
 logger = structlog.get_logger()
 
-_OVER = (FencedError, ConflictError, HistoryChangedError)
-_AWAY = (UnavailableError, UnknownOutcomeError, psycopg.Error)
+_TERM_OVER = (FencedError, ConflictError, HistoryChangedError)
+_UNANSWERED = (UnavailableError, UnknownOutcomeError, psycopg.Error)
 
 
 def _is_loss(problem: Exception) -> bool:
-    """Whether a term's end means lost history: only a later epoch ends a term otherwise."""
+    """Whether an error that ends a term means lost history, and not merely a later epoch."""
     return not isinstance(problem, FencedError) or problem.now <= problem.epoch
 
 
 class DatabaseClient:
-    """Answers a leader's requests to the database; ``reach`` says whether it does. ``lost`` says
-    that the term was over because batches that were committed in it are gone again."""
+    """Answers a leader's requests to the database. ``reach`` is the database's health. ``lost``
+    says that the term ended because batches that were committed in it are gone."""
 
     def __init__(
         self,
@@ -65,8 +65,9 @@ class DatabaseClient:
         keeps_vectors: bool = True,
         checkpointer: Checkpointer | None = None,
     ) -> None:
-        """``catch_up`` lets the leader follow the log up to a head. Without ``keeps_vectors``
-        decisions keep the digests of their vectors only: no chain has the vectors themselves."""
+        """``catch_up`` applies the log up to a head and returns the time it took (s). Without
+        ``keeps_vectors`` only the digests of decisions' vectors are stored; hashes never cover the
+        vectors themselves."""
         self.reach = DatabaseHealth()
         self.lost = False
         self._session, self._worker, self._audience = session, worker, audience
@@ -75,12 +76,12 @@ class DatabaseClient:
         self._offered: tuple[bytes, float] = (b"", 0.0)
 
     async def answer(self, request: DatabaseRequest) -> DatabaseAnswer | Unknown | None:
-        """Carries a request out once; None where it has no answer. Raises CorruptLogError, and
-        RefusedError where the database refuses this user, which waiting does not mend: the address
-        may be another one by now, and is read when the process starts."""
+        """Carries out a request once; None if it has no answer. Raises CorruptLogError, and
+        DatabaseRefusedError if the database refuses this user. Waiting does not fix that: the
+        address, which may have changed, is only read when the process starts."""
         try:
             answer = await self._answer(request)
-        except _OVER as problem:
+        except _TERM_OVER as problem:
             if isinstance(request, Append):
                 self._audience.fenced()
             if not isinstance(request, Acquire):
@@ -88,14 +89,14 @@ class DatabaseClient:
             return Deposed(str(problem))
         except DatabaseRefusedError:
             raise
-        except _AWAY as problem:
-            said = str(problem).split("\n")[0]
-            if self.reach.missed(said):
-                logger.warning("the database is away; nothing is decided", reason=said)
+        except _UNANSWERED as problem:
+            reason = str(problem).split("\n")[0]
+            if self.reach.missed(reason):
+                logger.warning("the database is unreachable; nothing is decided", reason=reason)
             return Unknown(request)
-        away = self.reach.answered()
-        if away is not None:
-            logger.info("the database answers again", away=round(away, 3))
+        downtime = self.reach.answered()
+        if downtime is not None:
+            logger.info("the database answers again", downtime=round(downtime, 3))
         return answer
 
     async def _answer(self, request: DatabaseRequest) -> DatabaseAnswer | None:
@@ -113,15 +114,15 @@ class DatabaseClient:
                 return None
 
     async def _ask(self, function: Callable[..., T], *arguments: object) -> T:
-        """Calls a function that asks the database."""
+        """Calls a function that blocks on the database."""
         with self.reach.asking():
             return await self._worker.call(function, *arguments)
 
     async def _acquire(self) -> Acquired:
-        """A term; what was committed before it has been followed when this returns."""
-        reign = await self._ask(self._session.acquire, self._stream, self._holder)
-        self._audience.folded(await self._catch_up(reign.head))
-        return Acquired(reign.term, reign.head, reign.head, (), reign.history)
+        """Acquires a term, and applies everything that was committed before it."""
+        acquired = await self._ask(self._session.acquire, self._stream, self._holder)
+        self._audience.folded(await self._catch_up(acquired.head))
+        return Acquired(acquired.term, acquired.head, acquired.head, (), acquired.history)
 
     async def _append(self, batch: SealedBatch) -> None:
         if self._offered[0] != batch.hash:

@@ -1,8 +1,8 @@
-"""A standby takes in what others commit, so that its term can begin at once.
+"""Keeps a standby up to date with the log, so that its term can begin at once.
 
-The log is read in a thread of its own and applied here in small steps. History that is gone again
-(a failover, a restored backup) is dropped, and the log read anew; a log that is damaged, or of
-kinds of records that this version does not know, is not passed over: that ends the process.
+The log is read in a thread of its own and applied on the event loop in small steps. If history is
+lost (a failover, a restored backup), the state is dropped and the log is read again from the start.
+A damaged log, or a record of a kind that this version does not know, ends the process.
 """
 
 import asyncio
@@ -26,28 +26,28 @@ from eventsched.runtime.live.database_health import DatabaseHealth
 from eventsched.runtime.live.worker import Worker
 
 PERIOD = 0.2
-"""Seconds between two looks at the log's end."""
-_AWAY = 2.0
-"""Seconds between two tries to reach a database that is away."""
+"""Seconds between two polls of the log."""
+_RETRY_AFTER = 2.0
+"""Seconds between two attempts to reach the database."""
 
 logger = structlog.get_logger()
 
 
 class Follower:
-    """Feeds one standby. ``caught_up`` says whether everything was taken in when last looked;
-    ``reach`` whether the log can be read."""
+    """Feeds one standby. ``caught_up`` says whether the standby had everything at the last poll.
+    ``reach`` is the health of the database."""
 
     def __init__(self, standby: Standby, tail: Tail, worker: Worker) -> None:
         self.reach = DatabaseHealth()
         self.caught_up = False
-        self._there = asyncio.Event()
+        self._caught_up_once = asyncio.Event()
         self._standby, self._tail, self._worker = standby, tail, worker
         self._restored = False
-        self._loaded = self._read = self._applied = 0.0
-        """Seconds that loading the snapshot, reading batches and applying them have taken."""
+        self._load_seconds = self._read_seconds = self._apply_seconds = 0.0
+        """Time spent on loading the snapshot, reading batches and applying them."""
 
     async def run(self) -> None:
-        """Follows until cancelled. Raises CorruptLogError and RefusedError."""
+        """Follows until cancelled. Raises CorruptLogError and DatabaseRefusedError."""
         while True:
             try:
                 await self._step()
@@ -55,47 +55,47 @@ class Follower:
                 raise
             except UnavailableError as problem:
                 self._missed(problem)
-                await asyncio.sleep(_AWAY)
+                await asyncio.sleep(_RETRY_AFTER)
                 continue
-            self._found()
-            if self.caught_up and not self._there.is_set():
-                self._there.set()
-                self._tell()
+            self._answered()
+            if self.caught_up and not self._caught_up_once.is_set():
+                self._caught_up_once.set()
+                self._log_start()
             await asyncio.sleep(PERIOD if self.caught_up else 0)
 
     async def there(self) -> None:
-        """Waits until everything was taken in once, while ``run`` follows."""
-        await self._there.wait()
+        """Waits until the standby has caught up once, while ``run`` follows."""
+        await self._caught_up_once.wait()
 
     async def catch_up(self, head: Head) -> float:
-        """Takes in everything up to a head that is known to be committed; how long that took (s).
-        Raises HistoryChangedError where somebody else has written since, CorruptLogError, and
+        """Applies everything up to a head that is known to be committed. Returns the time this took
+        (s). Raises HistoryChangedError if another replica has written since, CorruptLogError, and
         UnavailableError."""
         began = time.perf_counter()
         if self._standby.head.next > head.next:
-            self._start_over("the log ends before what was read of it")
+            self._start_over("the log ends before the last record that was read")
         while (before := self._standby.head) != head:
             await self._step()
             if self._standby.head.next > head.next:
-                raise HistoryChangedError("somebody else has written since the term began")
+                raise HistoryChangedError("another replica has written since the term began")
             if self._standby.head == before:
                 await asyncio.sleep(PERIOD)
-        self._found()
+        self._answered()
         return time.perf_counter() - began
 
     @property
     def lag(self) -> int:
-        """Committed records that were not taken in when last looked."""
+        """Committed records that were not applied at the last poll."""
         summit = self._tail.summit
         return 0 if summit is None else max(0, summit.head.next - self._standby.head.next)
 
     @property
     def epoch(self) -> int:
-        """The epoch that the stream is in; 0 where nobody has begun it."""
+        """The stream's epoch; 0 for a new stream."""
         return self._tail.summit.epoch if self._tail.summit is not None else 0
 
     async def _step(self) -> None:
-        """Takes in what is there, some batches of it."""
+        """Reads and applies some batches, if there are new ones."""
         if not self._restored:
             await self._restore()
         began = time.perf_counter()
@@ -105,35 +105,37 @@ class Follower:
         except HistoryChangedError as problem:
             self._start_over(str(problem))
             return
-        self._read += time.perf_counter() - began
+        self._read_seconds += time.perf_counter() - began
         for batch in batches:
             began = time.perf_counter()
             self._apply(batch)
-            self._applied += time.perf_counter() - began
+            self._apply_seconds += time.perf_counter() - began
             await asyncio.sleep(0)
         self.caught_up = not self.lag
 
     async def _restore(self) -> None:
-        """Begins with the newest snapshot that is of any use."""
+        """Begins with the newest usable snapshot."""
         before, began = sys.maxsize, time.perf_counter()
         while True:
             with self.reach.asking():
-                found = await self._worker.call(self._tail.snapshot, before)
-            if found is None:
+                snapshot = await self._worker.call(self._tail.snapshot, before)
+            if snapshot is None:
                 break
-            # Seconds, if there are many pods: the process is alive meanwhile.
-            fold = await asyncio.to_thread(self._standby.restored, found)
+            # With many pods this takes seconds; probes must be answered meanwhile.
+            fold = await asyncio.to_thread(self._standby.restored, snapshot)
             if fold is not None:
-                self._standby.begin(fold, len(found.body))
-                logger.info("begun with a snapshot", seq=found.position)
+                self._standby.begin(fold, len(snapshot.body))
+                logger.info("begun with a snapshot", seq=snapshot.position)
                 break
-            logger.info("a snapshot is of no use", seq=found.position, version=found.version)
-            before = found.position
+            logger.info(
+                "a snapshot cannot be used", seq=snapshot.position, version=snapshot.version
+            )
+            before = snapshot.position
         self._restored = True
-        self._loaded = time.perf_counter() - began
+        self._load_seconds = time.perf_counter() - began
 
-    def _tell(self) -> None:
-        """Says what the start had to apply, and where its time went (s). ``estimated`` is what a
+    def _log_start(self) -> None:
+        """Logs what the start had to apply and its times (s). ``estimated`` is the time that a
         leader bounds by its snapshots (snapshot_policy.py)."""
         standby = self._standby
         logger.info(
@@ -142,9 +144,9 @@ class Follower:
             snapshot=standby.kept_at,
             records=standby.head.next - standby.kept_at,
             estimated=round(standby.unkept, 3),
-            loading=round(self._loaded, 3),
-            reading=round(self._read, 3),
-            applying=round(self._applied, 3),
+            loading=round(self._load_seconds, 3),
+            reading=round(self._read_seconds, 3),
+            applying=round(self._apply_seconds, 3),
         )
 
     def _apply(self, batch: StoredBatch) -> None:
@@ -152,19 +154,19 @@ class Follower:
         try:
             self._standby.follow(batch.records, head, batch.mark.encode())
         except (msgspec.MsgspecError, LookupError, AssertionError, ValueError) as problem:
-            # What Engine.apply raises for a record that does not fit: nothing of it is skipped.
+            # Engine.apply raises these for a record that does not fit. None may be skipped.
             raise CorruptLogError(batch.first, f"does not fit: {problem!r}") from problem
 
-    def _start_over(self, why: str) -> None:
-        logger.warning("history was lost; the log is read anew", reason=why)
+    def _start_over(self, reason: str) -> None:
+        logger.warning("history was lost; the log is read again from the start", reason=reason)
         self.caught_up = False
         self._standby.start_over()
 
     def _missed(self, problem: UnavailableError) -> None:
         self.caught_up = False
         if self.reach.missed(str(problem)):
-            logger.warning("the log is away", reason=str(problem))
+            logger.warning("the log is unreachable", reason=str(problem))
 
-    def _found(self) -> None:
+    def _answered(self) -> None:
         if self.reach.answered() is not None:
-            logger.info("the log is read again", seq=self._standby.head.next)
+            logger.info("the log is reachable again", seq=self._standby.head.next)

@@ -1,4 +1,4 @@
-"""What a live scheduler needs of others: a cluster, and somebody who is told how it goes."""
+"""The ports of a live scheduler: the cluster, the election, and the audience (metrics, logs)."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -19,99 +19,100 @@ Subscriber = Callable[[Listed | WatchEvent], None]
 
 
 class Cluster(Protocol):
-    """A cluster, watched all the time; used inside one event loop."""
+    """A watched cluster; used on one event loop."""
 
     async def listed(self) -> None:
-        """Waits until everything was listed once, and is watched."""
+        """Waits until everything has been listed and is watched."""
 
     async def list_cluster(self, subscriber: Subscriber) -> str:
-        """Gives the subscriber all objects, as of now or later, and from then on each event of the
-        watches in order. "" where that is done, else why it is not (and nothing was given)."""
+        """Passes all objects, as of now or later, to the subscriber, and from then on each event of
+        the watches in order. Returns "", or the problem if nothing was passed."""
 
     def unsubscribe(self) -> None:
-        """Nobody gets anything any more."""
+        """Passes nothing more to the subscriber."""
 
     async def carry_out(
         self, request: PodRequest | Announce | WriteObject | CallExtender
     ) -> ClusterAnswer:
-        """Sends a request when there is room for it, and answers it; ``Unknown`` where nobody
-        knows what came of it."""
+        """Sends a request, as soon as there are not too many under way, and returns its answer;
+        ``Unknown`` if its outcome is unknown."""
 
 
 class Election(Protocol):
-    """Who of several replicas may lead."""
+    """Decides which replica may lead."""
 
     @property
     def leader(self) -> str:
-        """The name of the one that leads, as far as is known; "" for nobody."""
+        """The name of the replica that leads, as far as is known; "" for none."""
 
     def observe(self) -> None:
-        """Begins to watch who leads, without taking part. A leader that died is then known to be
-        silent by the time that this one is ready to lead."""
+        """Begins to watch the leader without running. The lease of a leader that died may then
+        have expired by the time that this replica is ready to lead."""
 
     async def won(self) -> None:
-        """Takes part, and waits until this one may."""
+        """Runs for leader, and waits until this replica may lead."""
 
     async def lost(self) -> str:
-        """Waits until it may no longer, and says why."""
+        """Waits until this replica may no longer lead, and returns the reason."""
 
     async def release(self) -> None:
-        """Lets another one lead at once; nothing where it does not lead."""
+        """Lets another replica lead at once. Does nothing if this one does not lead."""
 
 
 class Unopposed:
-    """No election: the log's epoch alone keeps two writers apart."""
+    """No election: only the log's epoch excludes a second writer."""
 
     leader = ""
 
     def observe(self) -> None:
-        """Nothing."""
+        """Does nothing."""
 
     async def won(self) -> None:
-        """At once."""
+        """Returns at once."""
 
     async def lost(self) -> str:
-        """Never."""
+        """Never returns."""
         await asyncio.Event().wait()
         return ""
 
     async def release(self) -> None:
-        """Nothing."""
+        """Does nothing."""
 
 
 class Audience(Protocol):
-    """Is told what has become durable and how long things took; metrics and log lines."""
+    """Receives what has become durable, and durations: metrics and log lines."""
 
     def observe(self, logged: Sequence[Logged], now: int) -> None:
         """Committed records, each once, in the order of the log; ``now`` in µs."""
 
     def committed(self, seconds: float, records: int, size: int) -> None:
-        """A batch of so many records and bytes is durable, so long after it was first offered."""
+        """A batch of ``records`` records and ``size`` bytes is durable, ``seconds`` after it was
+        first sent."""
 
     def fenced(self) -> None:
-        """A batch was refused: somebody else has the stream."""
+        """A batch was refused: another writer has the stream."""
 
     def folded(self, seconds: float) -> None:
-        """The log was read and folded at the beginning of a term, which took so long."""
+        """The log was applied at the beginning of a term."""
 
     def took_over(self, seconds: float) -> None:
-        """A term makes attempts, so long after its lease was won."""
+        """A term makes attempts, ``seconds`` after its lease was won."""
 
 
 class Silence:
-    """An audience that does not listen."""
+    """An audience that ignores everything."""
 
     def observe(self, logged: Sequence[Logged], now: int) -> None:
-        """Nothing."""
+        """Does nothing."""
 
     def committed(self, seconds: float, records: int, size: int) -> None:
-        """Nothing."""
+        """Does nothing."""
 
     def fenced(self) -> None:
-        """Nothing."""
+        """Does nothing."""
 
     def folded(self, seconds: float) -> None:
-        """Nothing."""
+        """Does nothing."""
 
     def took_over(self, seconds: float) -> None:
-        """Nothing."""
+        """Does nothing."""

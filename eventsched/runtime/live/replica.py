@@ -1,10 +1,10 @@
-"""One replica of a scheduler: it follows the log, stands for election, leads, and begins again.
+"""One replica of a scheduler: it follows the log, runs for leader, leads, and begins again.
 
-    follow ─▶ elected ─▶ term: acquire, catch up, barrier, lead ─▶ deposed, lease lost ─▶ follow …
-                                                               ╰▶ ``end``: brought to rest
+    follow ─▶ elected ─▶ term: acquire, catch up, list, lead ─▶ deposed, lease lost ─▶ follow …
+                                                            ╰▶ ``end``: open requests are finished
 
-Whatever ends a term, its state is dropped: the next one begins with the log. The Lease only keeps
-replicas from disturbing each other; that an old leader binds nothing is the log's doing.
+When a term ends its state is dropped; the next one begins with the log. The Lease only keeps
+replicas from disturbing each other. It is the log that keeps an old leader from binding.
 """
 
 import asyncio
@@ -36,24 +36,24 @@ from eventsched.runtime.live.worker import Worker
 from eventsched.scheduling.engine import Engine
 
 GRACE = 5.0
-"""Seconds for what is under way when a replica is told to end."""
+"""Seconds that requests under way may take after ``end``."""
 PATIENCE = 45.0
-"""Seconds for which a leader waits for its database before another replica may have its turn."""
+"""Seconds that a leader waits for its database before it gives the lease back."""
 REST = 15.0
-"""Seconds for which it does not stand for election then: as long as a Lease lasts."""
-_OFTEN, _WINDOW = 5, 300.0
-"""So many terms that somebody else ended within so many seconds are too many."""
+"""Seconds for which it does not run for leader afterwards: as long as a Lease lasts."""
+_MAX_DEPOSED, _WINDOW = 5, 300.0
+"""This many terms ended by another writer within this many seconds are too many."""
 
 _THINNED_EVERY = 600.0
-"""Seconds, at least, between two looks for old vectors: each reads all that are kept."""
+"""Seconds between two searches for old vectors, at least: each reads all vectors."""
 
 logger = structlog.get_logger()
 
 
 @dataclass(frozen=True)
 class ReplicaPlan:
-    """What all terms of a replica have in common. ``opening`` says which configuration and plugins
-    are in force; ``holder`` names the replica."""
+    """What all terms of a replica have in common. ``opening`` names the configuration and plugins
+    in force; ``holder`` is the replica's name."""
 
     make_engine: Callable[[], Engine]
     opening: StreamStarted
@@ -69,12 +69,12 @@ class ReplicaPlan:
     rest: float = REST
     checkpointer: Checkpointer | None = None
     sample: Callable[[Driver], Awaitable[None]] | None = None
-    """Tells a term's driver of what plugins want from outside, as long as it lasts."""
+    """Feeds a term's driver the samples that plugins want, until cancelled."""
 
 
 class Replica:
-    """Terms, one after the other, in one event loop. What it is at is there to be read: it has a
-    ``follower`` while it follows, a ``driver`` and a ``database`` during a term."""
+    """Runs terms, one after the other, on one event loop. ``follower`` is set once the replica
+    follows; ``driver`` and ``database`` are set during a term."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class Replica:
         audience: Audience,
         now: Callable[[], int],
     ) -> None:
-        """``now`` gives µs since 1970 and never goes back."""
+        """``now`` returns µs since 1970 and never goes back."""
         self.plan = plan
         self.standby = Standby(plan.make_engine, plan.stream)
         self.follower: Follower | None = None
@@ -92,31 +92,33 @@ class Replica:
         self.driver: Driver | None = None
         self.terms = 0
         self.counts: Counter[str] = Counter()
-        """What the leaders of terms that are over have counted."""
+        """The sums of the counters of earlier terms."""
         self._cluster, self._election, self._audience = cluster, election, audience
         self._now = now
         self._ended = asyncio.Event()
-        self._deposed: deque[float] = deque(maxlen=_OFTEN)
+        self._deposed: deque[float] = deque(maxlen=_MAX_DEPOSED)
         self._rest = 0.0
-        self._forgotten = False
-        """Whether the log was seen to lack what was committed once, and no term has dealt with it:
-        all that is remembered from term to term, as the log may not show it."""
+        """Seconds to wait before running for leader."""
+        self._is_lossy = False
+        """Whether the log lacks records that were once committed, and no term has dealt with it
+        yet. Kept from term to term, because the log itself may not show it."""
 
     async def run(self) -> None:
-        """Until ``end``. Raises CorruptLogError, UnavailableError for what waiting does not mend,
-        and whatever is a defect."""
+        """Runs until ``end``. Raises CorruptLogError, and UnavailableError for a problem that
+        waiting does not fix. Any other exception is a defect."""
         while not self._ended.is_set():
             await self._round()
 
     def end(self) -> None:
-        """No more attempts; ``run`` returns when what is under way has come to its end, and the
-        lease is given up."""
+        """Stops making attempts. ``run`` returns once the requests under way have their outcome and
+        the lease is released."""
         logger.info("ending")
         self._ended.set()
 
     @property
     def leader(self) -> str:
-        """Which other replica leads, as far as is known; "" for none, and while this one does."""
+        """The other replica that leads, as far as is known; "" if there is none or this one
+        leads."""
         leader = "" if self.driver is not None else self._election.leader
         return "" if leader == self.plan.holder else leader
 
@@ -125,7 +127,7 @@ class Replica:
     async def _round(self) -> None:
         reader = Worker("log reader")
         standby = self.standby = Standby(self.plan.make_engine, self.plan.stream)
-        standby.rewritten = self._forgotten
+        standby.rewritten = self._is_lossy
         tail = Tail(self.plan.address, self.plan.stream)
         follower = self.follower = Follower(standby, tail, reader)
         reason = ""
@@ -134,7 +136,7 @@ class Replica:
             if await self._elected(follower):
                 reason = await self._term(standby, follower, partial(attend, tail, reader))
         finally:
-            self._forgotten |= standby.rewritten or (
+            self._is_lossy |= standby.rewritten or (
                 self.database is not None and self.database.lost
             )
             self.driver = self.database = None
@@ -144,9 +146,9 @@ class Replica:
             await self._after(reason)
 
     async def _elected(self, follower: Follower) -> bool:
-        """Follows until this replica may lead; False where it is to end instead. A replica that has
-        not read the log or listed the cluster does not run for leader: without the database nobody
-        leads."""
+        """Follows until this replica may lead. False if it is to end instead. A replica that has
+        not read the log or listed the cluster does not run for leader; without the database none
+        does."""
         following = asyncio.create_task(follower.run())
         winning = asyncio.create_task(self._won(follower))
         ending = asyncio.create_task(self._ended.wait())
@@ -167,10 +169,10 @@ class Replica:
             await self._election.won()
 
     async def _term(
-        self, standby: Standby, follower: Follower, asked: Callable[[Driver], Awaitable[None]]
+        self, standby: Standby, follower: Follower, attend: Callable[[Driver], Awaitable[None]]
     ) -> str:
-        """One term; why somebody else ended it, "" where nobody did. ``asked`` tells its driver
-        what people ask for."""
+        """Runs one term. Returns the reason if it was deposed, else "". ``attend`` passes
+        operators' requests to its driver."""
         self.terms += 1
         won = time.monotonic()
         logger.info("a term begins")
@@ -194,19 +196,20 @@ class Replica:
             leads=lambda: self._audience.took_over(time.monotonic() - won),
         )
         try:
-            beside = [asked(driver), self._thin()]
+            side_tasks = [attend(driver), self._thin()]
             if self.plan.sample is not None:
-                beside.append(self.plan.sample(driver))
-            return await self._driven(driver, beside)
+                side_tasks.append(self.plan.sample(driver))
+            return await self._driven(driver, side_tasks)
         finally:
             self.counts.update(leader.counts)
             writer.stop(session.close)
 
-    async def _driven(self, driver: Driver, others: Sequence[Awaitable[None]]) -> str:
+    async def _driven(self, driver: Driver, side_tasks: Sequence[Awaitable[None]]) -> str:
+        """Runs the driver, and the other tasks beside it, until the term ends."""
         running = asyncio.create_task(driver.run())
         losing = asyncio.create_task(self._replaced())
         ending = asyncio.create_task(self._ended.wait())
-        beside = [asyncio.ensure_future(each) for each in others]
+        beside = [asyncio.ensure_future(task) for task in side_tasks]
         try:
             await _first(running, losing, ending)
             if ending.done() and not running.done() and not losing.done():
@@ -224,9 +227,9 @@ class Replica:
         return ""
 
     async def _replaced(self) -> str:
-        """Waits until another one is to lead, and says why: the lease is lost, or the database has
-        not answered for so long that it is given back. Where the database is away for all, nobody
-        stands for election any more, until it is back."""
+        """Waits until another replica is to lead, and returns the reason: the lease is lost, or the
+        database has not answered for so long that the lease is given back. If the database is
+        unreachable for all replicas, none runs for leader until it is back."""
         losing = asyncio.create_task(self._election.lost())
         try:
             while not losing.done():
@@ -241,12 +244,12 @@ class Replica:
             await _stopped(losing)
 
     async def _thin(self) -> None:
-        """Deletes old vectors now and then, as long as the term lasts."""
+        """Deletes old vectors from time to time, while the term lasts."""
         plan = self.plan
         while plan.vectors_age:
-            keeper = Worker("log keeper")
+            worker = Worker("log keeper")
             try:
-                count = await keeper.call(
+                count = await worker.call(
                     thin, plan.address, plan.stream, plan.vectors_age, self._now()
                 )
             except UnavailableError as problem:
@@ -254,33 +257,33 @@ class Replica:
             else:
                 logger.info("old vectors are deleted", decisions=count)
             finally:
-                keeper.stop()
+                worker.stop()
             await asyncio.sleep(max(_THINNED_EVERY, plan.vectors_age / 24))
 
     async def _after(self, reason: str) -> None:
-        """Raises UnavailableError where terms end too often: two replicas that elect apart would
-        depose each other for ever."""
+        """Raises UnavailableError if terms are deposed too often: two replicas with separate
+        elections would depose each other for ever."""
         self._deposed.append(time.monotonic())
-        if len(self._deposed) == _OFTEN and self._deposed[-1] - self._deposed[0] < _WINDOW:
+        if len(self._deposed) == _MAX_DEPOSED and self._deposed[-1] - self._deposed[0] < _WINDOW:
             raise UnavailableError(
                 f"stream {self.plan.stream}",
-                f"was taken over {_OFTEN} times in a row ({reason})",
+                f"was taken over {_MAX_DEPOSED} times in a row ({reason})",
                 "see that all its replicas use one Lease, or give each a --stream of its own",
             )
 
     def _observe(self, committed: Sequence[Logged]) -> None:
-        if self._forgotten and any(isinstance(each.record, HistoryLost) for each in committed):
-            self._forgotten = False
+        if self._is_lossy and any(isinstance(entry.record, HistoryLost) for entry in committed):
+            self._is_lossy = False
         self._audience.observe(committed, self._now())
 
 
 async def _first(*tasks: "asyncio.Task[Any]", timeout: float | None = None) -> None:
-    """Waits until one has ended."""
+    """Waits until one of the tasks has ended."""
     await asyncio.wait(tasks, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
 
 
 async def _stopped(*tasks: "asyncio.Task[Any]") -> None:
-    """Ends those that have not."""
+    """Cancels the tasks, and waits until they have ended."""
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)

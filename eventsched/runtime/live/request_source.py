@@ -1,8 +1,8 @@
-"""What people ask of a running scheduler reaches its leader: polled in the database, on the thread
-that reads the log, and told as stimuli.
+"""Passes operators' requests from the database to the leader, as stimuli.
 
-A request is marked there in the transaction that commits its record (sql/0002_requests.sql), so one
-whose leader was killed or deposed before that is still open, and the next leader takes it up.
+They are polled on the thread that reads the log. A request is marked as done in the transaction
+that commits its record (sql/0002_requests.sql). If the leader is killed or deposed before that, the
+request is still open and the next leader takes it up.
 """
 
 import asyncio
@@ -14,40 +14,40 @@ from eventsched.eventlog.log_errors import UnavailableError
 from eventsched.runtime.live.worker import Worker
 
 PERIOD = 1.0
-"""Seconds between two looks."""
+"""Seconds between two polls."""
 
 
 class Desk(Protocol):
-    """Where requests are."""
+    """Stores operators' requests."""
 
     def requests(self) -> Sequence[MemoryForgotten]:
-        """Those that no committed record answers, the oldest first. Raises UnavailableError."""
+        """The open requests, oldest first. Raises UnavailableError."""
 
 
 class Attentive(Protocol):
-    """Who takes requests up."""
+    """Takes stimuli while it leads; the driver of a term."""
 
     @property
     def leads(self) -> bool:
-        """Whether it would hear of one now."""
+        """Whether stimuli are taken up now."""
 
     def tell(self, stimulus: Stimulus) -> None:
-        """Something has happened."""
+        """Passes a stimulus."""
 
 
 async def attend(desk: Desk, worker: Worker, leader: Attentive, period: float = PERIOD) -> None:
-    """Tells a leader of each request once, until cancelled. While the database is away nothing is
-    asked for, and others say so."""
-    told: set[int] = set()
+    """Passes each request to the leader once, until cancelled. While the database is unreachable it
+    does nothing; others report that."""
+    passed: set[int] = set()
     while True:
         await asyncio.sleep(period)
         if not leader.leads:
             continue
         try:
-            found = await worker.call(desk.requests)
+            requests = await worker.call(desk.requests)
         except UnavailableError:
             continue
-        for each in found:
-            if each.request not in told:
-                leader.tell(each)
-        told = {each.request for each in found}
+        for request in requests:
+            if request.request not in passed:
+                leader.tell(request)
+        passed = {request.request for request in requests}

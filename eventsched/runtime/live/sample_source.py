@@ -1,6 +1,5 @@
-"""Samples that plugins want (scheduling/framework/sampling.py): asked for now and then while a
-leader leads, each source in a thread of its own, and told as stimuli, so that a replay asks
-nobody."""
+"""Queries the samples that plugins want (scheduling/framework/sampling.py), and passes them to the
+leader as stimuli, so that a replay queries nothing. Each source has a thread of its own."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -11,11 +10,11 @@ from eventsched.runtime.live.request_source import Attentive
 from eventsched.runtime.live.worker import Worker
 from eventsched.scheduling.framework.sampling import Sampling
 
-_SOON = 0.05
-"""Seconds between two looks whether attempts are made, before the first question."""
+_POLL_PERIOD = 0.05
+"""Seconds between two checks whether the term leads."""
 
 Ask = Callable[[], SamplesTaken]
-"""Asks a source once; blocks, and raises nothing but what is a defect. Times are filled in here."""
+"""Queries a source once. Blocks; any exception is a defect. ``dated`` fills in the times."""
 
 
 async def sample(
@@ -24,11 +23,11 @@ async def sample(
     leader: Attentive,
     now: Callable[[], int],
 ) -> None:
-    """Tells a leader of each source's values at once and then every interval, until cancelled.
-    ``ask`` makes what asks; ``now`` gives µs since 1970."""
+    """Passes each source's values to the leader at once and then every interval, until cancelled.
+    ``ask`` makes the function that queries a source; ``now`` returns µs since 1970."""
     async with asyncio.TaskGroup() as group:
-        for each in samplings:
-            group.create_task(_follow(each, ask(each), leader, now))
+        for sampling in samplings:
+            group.create_task(_follow(sampling, ask(sampling), leader, now))
 
 
 async def _follow(sampling: Sampling, ask: Ask, leader: Attentive, now: Callable[[], int]) -> None:
@@ -36,7 +35,7 @@ async def _follow(sampling: Sampling, ask: Ask, leader: Attentive, now: Callable
     try:
         while True:
             while not leader.leads:
-                await asyncio.sleep(_SOON)
+                await asyncio.sleep(_POLL_PERIOD)
             taken = await worker.call(ask)
             leader.tell(dated(taken, now(), sampling.max_age))
             await asyncio.sleep(sampling.interval)
@@ -45,7 +44,8 @@ async def _follow(sampling: Sampling, ask: Ask, leader: Attentive, now: Callable
 
 
 def dated(taken: SamplesTaken, at: int, max_age: float) -> SamplesTaken:
-    """With the time (µs) at which it was taken, and until when it holds (``max_age`` in s)."""
+    """The samples with the time (µs) at which they were taken and until which they are valid
+    (``max_age`` in s)."""
     return SamplesTaken(
         source=taken.source,
         values=taken.values,

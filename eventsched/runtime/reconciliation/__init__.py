@@ -1,4 +1,4 @@
-"""The log held against the cluster: which news are new, and what a gap has hidden.
+"""Reconciliation: compares the log with the cluster, and finds which news are new.
 
-Start with ``seen_versions``, then ``takeover``. The lowest room of ``eventsched.runtime``.
+Start with ``seen_versions``, then ``takeover``. The lowest package of ``eventsched.runtime``.
 """

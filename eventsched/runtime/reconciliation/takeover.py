@@ -1,11 +1,14 @@
-"""What a new leader does before its first attempt, and after a gap in a watch: the log and the
-cluster are brought to agree.
+"""Brings the log and the cluster to agreement: before a leader's first attempt, and after a gap in
+a watch.
 
-After a clean takeover the log is complete: what it does not intend was never sent. After lost
-history (a failover or a restored backup that lacks committed batches) it may be missing intents
-whose binds are still on their way, and ends of intents that it shows as open. So every pod without
-a node is touched, which stops whatever is on its way; what the cluster has then is taken in; and
-everything that the log still promises is void.
+After a clean takeover the log is complete: an effect that it does not intend was never requested.
+After lost history (a failover, or a restored backup that lacks committed batches) the log may lack
+intents whose binds are still on their way, and outcomes of intents that it shows as open.
+Therefore:
+
+1. Every pod without a node is touched. A bind that is still on its way then fails.
+2. The cluster is listed, and the differences are observed.
+3. Everything that the log still promises is voided.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,7 +21,6 @@ from eventsched.cluster.messages import (
     Listing,
     PodRequest,
     PodSeen,
-    Seen,
     TouchPod,
     WriteObject,
 )
@@ -39,11 +41,12 @@ from eventsched.runtime.reconciliation.seen_versions import (
 LOST = "history was lost"
 CROWDED = "the node is full"
 ORDER = {resource: number for number, resource in enumerate([*TYPES, NODE, POD])}
-"""A pod comes after what its scheduling depends on, and goes before it."""
+"""Objects are observed in this order, and ends in the reverse order: a pod comes after what its
+scheduling depends on, and goes before it."""
 
 
 def beginning(state: SchedulerState, term: Term, opening: StreamStarted) -> records.TermBegan:
-    """A term's first record. It says what is in force, where that is not what was before."""
+    """A term's first record. It names configuration and plugins only if they have changed."""
     began = records.TermBegan(epoch=term.epoch, token=term.token.hex()[:8])
     if state.in_force == in_force(opening):
         return began
@@ -58,14 +61,14 @@ def beginning(state: SchedulerState, term: Term, opening: StreamStarted) -> reco
 
 
 class Fence:
-    """Touches pods, some at a time, and knows which of them have not been touched yet."""
+    """Touches all pods without a node, a limited number at a time."""
 
     def __init__(self, listed: Listed, at_once: int) -> None:
         self._at_once = at_once
+        objects = (seen for listing in listed.listings for seen in listing.seen)
+        pods = (seen.pod for seen in objects if isinstance(seen, PodSeen))
         self._waiting = [
-            TouchPod(pod.uid, pod.namespace, pod.name)
-            for pod in (each.pod for each in _seen(listed) if isinstance(each, PodSeen))
-            if not pod.node_name
+            TouchPod(pod.uid, pod.namespace, pod.name) for pod in pods if not pod.node_name
         ]
         self._waiting.reverse()
         self._under_way: set[str] = set()
@@ -76,72 +79,78 @@ class Fence:
         return not self._waiting and not self._under_way
 
     def more(self) -> list[TouchPod]:
-        """The touches that are to be sent now."""
-        found = []
+        """The touches that are to be requested now."""
+        touches = []
         while self._waiting and len(self._under_way) < self._at_once:
-            found.append(self._waiting.pop())
-            self._under_way.add(found[-1].uid)
-        return found
+            touch = self._waiting.pop()
+            touches.append(touch)
+            self._under_way.add(touch.uid)
+        return touches
 
     def answered(self, request: PodRequest | Announce | WriteObject) -> None:
         """A pod was touched, or is gone."""
         self._under_way.discard(request.uid)
 
 
-def _seen(listed: Listed) -> Iterable[Seen]:
-    return (each for listing in listed.listings for each in listing.seen)
-
-
-def gaps(listings: Iterable[Listing], sights: SeenResources, since: int | None) -> list[Stimulus]:
-    """That watches had a gap: from ``since``, or where that is None from what they told last."""
+def gaps(
+    listings: Iterable[Listing], seen_resources: SeenResources, since: int | None
+) -> list[Stimulus]:
+    """Records that watches had a gap. It begins at ``since``, or at the last event of each watch if
+    that is None."""
     return [
         records.WatchRelisted(
-            resource=each.resource,
-            since=sights.of(each.resource).upto if since is None else since,
-            upto=each.version,
+            resource=listing.resource,
+            since=seen_resources.of(listing.resource).upto if since is None else since,
+            upto=listing.version,
         )
-        for each in listings
+        for listing in listings
     ]
 
 
 def differences(
-    state: SchedulerState, listings: Iterable[Listing], sights: SeenResources
+    state: SchedulerState, listings: Iterable[Listing], seen_resources: SeenResources
 ) -> list[Stimulus]:
-    """What lists of resources say that is news: ends first, then objects, nodes, and pods."""
+    """What lists of resources show that the state does not: first the ends of objects, then changed
+    objects, nodes, and pods."""
     ordered = sorted(listings, key=lambda listing: ORDER[listing.resource])
-    parts = [(listing, {place_of(each)[1] for each in listing.seen}) for listing in ordered]
-    found: list[Stimulus] = []
-    for listing, there in reversed(parts):
-        found += _ends(state, listing.resource, there)
-    for listing, there in parts:
-        found += sights.news(listing.seen)
-        sights.of(listing.resource).relisted(listing.version, there)
-    return found
+    keyed = [(listing, {place_of(seen)[1] for seen in listing.seen}) for listing in ordered]
+    stimuli: list[Stimulus] = []
+    for listing, keys in reversed(keyed):
+        stimuli += _ends(state, listing.resource, keys)
+    for listing, keys in keyed:
+        stimuli += seen_resources.news(listing.seen)
+        seen_resources.of(listing.resource).relisted(listing.version, keys)
+    return stimuli
 
 
-def _ends(state: SchedulerState, resource: str, there: set[str]) -> Sequence[Stimulus]:
-    """The ends of what the state knows of a resource and is not there any more."""
+def _ends(state: SchedulerState, resource: str, listed: set[str]) -> Sequence[Stimulus]:
+    """The ends of the objects that the state knows and that are not ``listed``."""
     if resource == POD:
-        return [records.PodDeleted(uid=uid) for uid in state.pods if uid not in there]
+        return [records.PodDeleted(uid=uid) for uid in state.pods if uid not in listed]
     if resource == NODE:
-        return [records.NodeDeleted(name=name) for name in state.nodes.rows if name not in there]
+        return [records.NodeDeleted(name=name) for name in state.nodes.rows if name not in listed]
     return [
         records.ObjectDeleted(type=resource, namespace=namespace, name=name)
         for namespace, name in state.registry.all(TYPES[resource])
-        if key_of_object(namespace, name) not in there
+        if key_of_object(namespace, name) not in listed
     ]
 
 
 def is_crowded(state: SchedulerState, uid: str) -> bool:
-    """Whether the node that is held for a pod is gone, or is booked beyond what it has: somebody
-    else has placed pods there."""
+    """Whether the node that is reserved for a pod is gone or overbooked, because another scheduler
+    has placed pods there."""
     row = state.pods[uid].row
     return row < 0 or state.nodes.overbooked([row]) > 0
 
 
 def void(state: SchedulerState, uid: str, reason: str, version: int = 0) -> Stimulus:
-    """The end of a reservation for which no bind can land."""
-    held = state.reservations[uid]
+    """The end of a reservation whose bind cannot succeed any more. ``version`` is the
+    resourceVersion in which the pod was touched."""
+    reservation = state.reservations[uid]
     return records.BindVoided(
-        uid=uid, node=held.node, attempt=held.attempt, reason=reason, resource_version=version
+        uid=uid,
+        node=reservation.node,
+        attempt=reservation.attempt,
+        reason=reason,
+        resource_version=version,
     )

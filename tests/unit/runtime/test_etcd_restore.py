@@ -1,4 +1,4 @@
-"""A cluster that was put back to an earlier state, as a leader meets it."""
+"""A leader notices that the cluster was restored to an earlier state."""
 
 from typing import Any
 

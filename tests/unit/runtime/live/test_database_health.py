@@ -20,7 +20,7 @@ def test_it_answers_it_is_slow_it_is_away() -> None:
     now[0] += 3
     assert not reach.missed("refused")
     assert reach.missed("gone")
-    assert reach.trouble == "away for 3 s: gone"
+    assert reach.trouble == "unreachable for 3 s: gone"
     with reach.asking():
         assert reach.lacking == 3
     now[0] += 1
