@@ -19,7 +19,7 @@ from eventsched.cluster.simulated.cluster import SimulatedCluster
 from eventsched.cluster.sources.load import Source
 from eventsched.domain.records import PodDeleted
 from eventsched.domain.records.logged import Logged
-from eventsched.eventlog.database import written
+from eventsched.eventlog.database import writer_address
 from eventsched.eventlog.memory import MemoryEventLog
 from eventsched.eventlog.port import Batch, Stored
 from eventsched.eventlog.postgres.writer import PostgresEventLog
@@ -39,7 +39,7 @@ def _database() -> Iterator[str]:
     folder = Path(tempfile.mkdtemp(prefix="eventsched-bench-", dir="/var/tmp"))
     folder.chmod(0o755)
     try:
-        with written(None, folder / "data") as address:
+        with writer_address(None, folder / "data") as address:
             yield address
     finally:
         shutil.rmtree(folder)

@@ -34,5 +34,5 @@ if given is not None:
 else:
     engine = create_engine(sqlalchemy_url(os.environ["EVENTSCHED_DATABASE"]))
     with engine.begin() as opened:
-        revisions.take_turn(opened)
+        revisions.lock_migrations(opened)
         _run(opened)

@@ -39,10 +39,10 @@ def add_checkpoint(actions: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Signs and writes them."""
     signer = Signer.read(options.key, "--key")
-    with database.read(*database_of(options)) as address:
+    with database.reader_address(*database_of(options)) as address:
         known = reader.streams(address)
         if options.stream is not None or not known:
-            known = [reader.chosen(address, options.stream)]
+            known = [reader.choose_stream(address, options.stream)]
         at, schema = time.time_ns() // 1000, migrations.newest()
         lines = [
             encoded(signer.sign(stream, Reader(address, stream).head, at, schema)) + "\n"

@@ -71,10 +71,10 @@ def _url(options: argparse.Namespace) -> int:
     address, folder = database_of(options)
     if folder is None or address is not None:
         if options.role == "reader":
-            with database.read(address, folder) as reading:
+            with database.reader_address(address, folder) as reading:
                 print(reading)
         else:
-            with database.written(address, folder) as writing:
+            with database.writer_address(address, folder) as writing:
                 print(writing)
         return 0
     with EmbeddedPostgres(folder, keep_running=True).open(create=False) as postgres:
@@ -89,7 +89,7 @@ def _url(options: argparse.Namespace) -> int:
 def _upgrade(options: argparse.Namespace) -> int:
     address, folder = database_of(options)
     if folder is None or address is not None:
-        with database.written(address, folder) as given:
+        with database.writer_address(address, folder) as given:
             before = _revision(given)
             migrations.upgrade(given, one_user=options.one_user)
             _print_upgrade(shown(given), before, _revision(given))
@@ -98,7 +98,7 @@ def _upgrade(options: argparse.Namespace) -> int:
         raise InputError("--one-user", "an embedded database has its roles", "leave the option out")
     with EmbeddedPostgres(folder).open() as postgres:  # made if there is none
         before = _revision(postgres.superuser_url)
-        with database.written(None, folder):
+        with database.writer_address(None, folder):
             _print_upgrade(str(folder), before, _revision(postgres.superuser_url))
     return 0
 
@@ -108,7 +108,7 @@ def _grant(options: argparse.Namespace) -> int:
         raise InputError("options", "a grant has a role and a stream", "give --role and --stream")
     address, folder = database_of(options)
     if folder is None or address is not None:
-        with database.written(address, folder) as given:
+        with database.writer_address(address, folder) as given:
             return _granted(given, options)
     with EmbeddedPostgres(folder).open(create=False) as postgres:
         return _granted(postgres.superuser_url, options)
@@ -158,6 +158,6 @@ def _revision(address: str) -> str | None:
             found = connection.scalar(text("SELECT version_num FROM eventsched_log.migration"))
             return None if found is None else str(found)
     except DBAPIError as problem:
-        raise migrations.away(address, problem) from problem
+        raise migrations.connection_error(address, problem) from problem
     finally:
         engine.dispose()

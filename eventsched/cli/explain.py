@@ -3,6 +3,7 @@
 import argparse
 import json
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from eventsched.eventlog.postgres.reader import Reader
 from eventsched.history.explain.evidence import Evidence, ScannedEvidence
 from eventsched.history.explain.explanation import NoPodError, explain
 from eventsched.history.explain.stored_evidence import StoredEvidence
-from eventsched.history.explain.workloads import POD, ExplainTarget, asked_for, workload
+from eventsched.history.explain.workloads import POD, ExplainTarget, find_workload, parse_target
 from eventsched.history.export_reader import FileLog
 
 
@@ -53,7 +54,7 @@ def add_to(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Prints the explanation."""
-    asked = asked_for(options.pod, options.namespace)
+    asked = parse_target(options.pod, options.namespace)
     if options.file is not None:
         log = FileLog(options.file)
         evidence = ScannedEvidence(log, log.stream)
@@ -61,18 +62,22 @@ def run(options: argparse.Namespace) -> int:
             remedy = "name one of its pods, or give --database or --data-dir"
             raise InputError("--file", "an exported log has no table of the pods there are", remedy)
         return _explain(options, asked, evidence)
-    with database.read(*database_of(options)) as address:
-        stream = reading.chosen(address, options.stream)
-        reader = Reader(address, stream)
-        stored = StoredEvidence(reader)
-        try:
-            if _is_workload(asked, stored):
-                return _explain_workload(options, asked, reader)
-            return _explain(options, asked, stored)
-        except NoPodError as problem:
-            raise InputError(
-                problem.where, f"{problem.problem}; {_freshness(reader)}", problem.remedy
-            ) from None
+    with database.reader_address(*database_of(options)) as address:
+        stream = reading.choose_stream(address, options.stream)
+        with closing(Reader(address, stream, keeps_connection=True)) as reader:
+            return _explain_stored(options, asked, reader)
+
+
+def _explain_stored(options: argparse.Namespace, asked: ExplainTarget, reader: Reader) -> int:
+    stored = StoredEvidence(reader)
+    try:
+        if _is_workload(asked, stored):
+            return _explain_workload(options, asked, reader)
+        return _explain(options, asked, stored)
+    except NoPodError as problem:
+        raise InputError(
+            problem.where, f"{problem.problem}; {_freshness(reader)}", problem.remedy
+        ) from None
 
 
 _FRESHNESS = """
@@ -106,7 +111,7 @@ def _explain_workload(options: argparse.Namespace, asked: ExplainTarget, reader:
         if getattr(options, option) is not None:
             problem = f"is about one pod, and {asked.word} is a workload"
             raise InputError(f"--{option}", problem, "name one of its pods, or leave it out")
-    found = workload(reader, asked)
+    found = find_workload(reader, asked)
     if options.output == "json":
         print(json.dumps(workload_json(found, reader.stream)))
     else:

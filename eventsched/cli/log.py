@@ -30,8 +30,8 @@ from eventsched.eventlog.postgres import reader as reading
 from eventsched.eventlog.postgres.reader import Reader
 from eventsched.eventlog.postgres.seeking import last, position_at
 from eventsched.history.explain.evidence import uid_key
-from eventsched.history.explain.explanation import chosen_pod
-from eventsched.history.explain.record_text import pod_of, sentence, told
+from eventsched.history.explain.explanation import find_pod
+from eventsched.history.explain.record_text import describe, describe_with_pod, pod_of
 from eventsched.history.explain.stored_evidence import StoredEvidence
 from eventsched.history.explain.update_differences import in_words
 from eventsched.history.export import export
@@ -109,8 +109,8 @@ def _with_reader(
     action: Callable[[argparse.Namespace, Reader], int],
 ) -> Callable[[argparse.Namespace], int]:
     def run(options: argparse.Namespace) -> int:
-        with database.read(*database_of(options)) as address:
-            return action(options, Reader(address, reading.chosen(address, options.stream)))
+        with database.reader_address(*database_of(options)) as address:
+            return action(options, Reader(address, reading.choose_stream(address, options.stream)))
 
     return run
 
@@ -181,7 +181,7 @@ def _wanted(options: argparse.Namespace, limits: _Range, reader: Reader) -> Iter
         found = reader.read(limits.first)
     else:
         evidence = StoredEvidence(reader)
-        found = evidence.records(chosen_pod(evidence, options.pod)[0])
+        found = evidence.records(find_pod(evidence, options.pod)[0])
     return _within(limits, found)
 
 
@@ -220,7 +220,7 @@ def _tail(options: argparse.Namespace, reader: Reader) -> int:
 
 def _uid_of(pod: str | None, reader: Reader) -> str | None:
     """A pod's uid as views have it."""
-    return None if pod is None else chosen_pod(StoredEvidence(reader), pod)[0].uid
+    return None if pod is None else find_pod(StoredEvidence(reader), pod)[0].uid
 
 
 def _is_of(stored: Stored, uid: str | None) -> bool:
@@ -286,7 +286,7 @@ def _row(
     def name(other: str) -> str:
         return names.get(other, other)
 
-    text = changed or (sentence(record, name) if uid is None else told(record, name))
+    text = changed or (describe_with_pod(record, name) if uid is None else describe(record, name))
     line = _LINE.format(stored.position, moment(stored.at), stored.kind, pod, text)
     return " ".join(line.splitlines())
 
@@ -315,7 +315,7 @@ _STREAMS = (
 
 
 def _streams(options: argparse.Namespace) -> int:
-    with database.read(*database_of(options)) as address:
+    with database.reader_address(*database_of(options)) as address:
         rows = [
             dict(row)
             for name in reading.streams(address)
@@ -330,8 +330,8 @@ def _streams(options: argparse.Namespace) -> int:
 
 
 def _export(options: argparse.Namespace) -> int:
-    with database.read(*database_of(options)) as address:
-        stream = reading.chosen(address, options.stream)
+    with database.reader_address(*database_of(options)) as address:
+        stream = reading.choose_stream(address, options.stream)
         try:
             with psycopg.connect(libpq_url(address), autocommit=True) as connection:
                 written = export(connection, stream, options.file)

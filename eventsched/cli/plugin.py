@@ -100,8 +100,8 @@ def _checked(options: argparse.Namespace, wanted: Checkup) -> Any:
     from eventsched.eventlog.postgres import reader
     from eventsched.eventlog.postgres.reader import Reader
 
-    with database.read(*database_of(options)) as address:
-        log: StoredLog = Reader(address, reader.chosen(address, options.stream))
+    with database.reader_address(*database_of(options)) as address:
+        log: StoredLog = Reader(address, reader.choose_stream(address, options.stream))
         return check(wanted, log)
 
 

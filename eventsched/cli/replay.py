@@ -21,7 +21,7 @@ from eventsched.eventlog.postgres import reader as reading
 from eventsched.eventlog.postgres.reader import Reader
 from eventsched.history.export_reader import FileLog
 from eventsched.history.replay import stream_replay
-from eventsched.history.replay.stream_replay import Replayed
+from eventsched.history.replay.stream_replay import ReplayResult
 from eventsched.plugins import IN_TREE
 from eventsched.process.exit_codes import DIFFERS
 from eventsched.runtime import gc_tuning
@@ -57,8 +57,8 @@ def run(options: argparse.Namespace) -> int:
         if not options.database is options.data_dir is options.stream is None:
             raise InputError("options", "--file names a whole log", "leave the other places out")
         return _replay(options, FileLog(options.file), None)
-    with database.read(*database_of(options)) as address:
-        log = Reader(address, reading.chosen(address, options.stream))
+    with database.reader_address(*database_of(options)) as address:
+        log = Reader(address, reading.choose_stream(address, options.stream))
         return _replay(options, log, log)
 
 
@@ -123,7 +123,7 @@ def _assembled(said: StreamStarted | TermBegan, stream: str, plugins: list[Path]
     return assembly
 
 
-def _as_text(options: argparse.Namespace, stream: str, done: Replayed, seconds: float) -> str:
+def _as_text(options: argparse.Namespace, stream: str, done: ReplayResult, seconds: float) -> str:
     rate = f"{done.placed / seconds:,.0f} pods/s" if seconds else ""
     how = "decided again" if options.verify else "applied"
     answers = f"{counted(done.answers, 'answer')} to other schedulers, " if done.answers else ""
@@ -146,7 +146,7 @@ def _as_text(options: argparse.Namespace, stream: str, done: Replayed, seconds: 
 
 
 def _as_json(
-    options: argparse.Namespace, stream: str, done: Replayed, seconds: float
+    options: argparse.Namespace, stream: str, done: ReplayResult, seconds: float
 ) -> dict[str, Any]:
     return {
         "stream": stream,

@@ -87,7 +87,7 @@ def started(
     kubeconfig = Path(settings.client.kubeconfig) if settings.client.kubeconfig else None
     try:
         from eventsched.cluster.kube.http.access import require_files
-        from eventsched.eventlog.database import written
+        from eventsched.eventlog.database import writer_address
         from eventsched.process import service
     except ModuleNotFoundError as lacking:
         raise InputError(
@@ -101,7 +101,7 @@ def started(
     service.begin_logging(settings, [*assembly.warnings, *warnings])
     if data_dir is not None:
         service.logger.info("starting the embedded database", folder=str(data_dir))
-    with written(database, data_dir) as address:
+    with writer_address(database, data_dir) as address:
         if data_dir is not None:
             service.logger.info("the embedded database runs", folder=str(data_dir))
         return service.serve(

@@ -109,11 +109,13 @@ def run(options: argparse.Namespace) -> int:
     database, data_dir = _place(options)
     if database is None and data_dir is None:
         return _run(options, assembly, source, MemoryEventLog(options.stream or STREAM))
-    from eventsched.eventlog.database import written  # half a second that only a database needs
+    from eventsched.eventlog.database import (
+        writer_address,  # half a second that only a database needs
+    )
     from eventsched.eventlog.postgres.writer import PostgresEventLog
 
     try:
-        with written(database, data_dir) as address:
+        with writer_address(database, data_dir) as address:
             holder = f"simulate {os.getpid()}"
             log = PostgresEventLog(address, options.stream or STREAM, holder=holder)
             with closing(log):

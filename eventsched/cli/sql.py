@@ -57,7 +57,7 @@ def add_to(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Prints the rows, or hands over to psql and returns its exit code."""
-    with database.read(*database_of(options)) as address:
+    with database.reader_address(*database_of(options)) as address:
         if options.stream is not None:
             Reader(address, options.stream)  # says if there is no such stream
         address = _for_people(address, options.stream)

@@ -13,7 +13,7 @@ from eventsched.domain.objects import canonical
 from eventsched.eventlog import database
 from eventsched.eventlog.postgres import reader, request_table
 from eventsched.eventlog.postgres.reader import Reader
-from eventsched.history.plugin_memory import MemoryEntry, remembered
+from eventsched.history.plugin_memory import MemoryEntry, read_memory
 
 PLUGIN = "FirstScheduledNode"
 _LOOK_EVERY = 0.1
@@ -61,9 +61,9 @@ def _seconds(text: str) -> float:
 
 
 def _list(options: argparse.Namespace) -> int:
-    with database.read(*database_of(options)) as address:
-        log = Reader(address, reader.chosen(address, options.stream))
-        found = remembered(log, options.plugin)
+    with database.reader_address(*database_of(options)) as address:
+        log = Reader(address, reader.choose_stream(address, options.stream))
+        found = read_memory(log, options.plugin)
     if options.output == "json":
         print(json.dumps([_told(key, each) for key, each in found.items()]))
     elif not found:
@@ -77,13 +77,13 @@ def _list(options: argparse.Namespace) -> int:
 
 def _forget(options: argparse.Namespace) -> int:
     plugin, key = options.plugin, options.key
-    with database.asking(*database_of(options)) as address:
-        log = Reader(address, reader.chosen(address, options.stream))
-        known = remembered(log, plugin)
+    with database.requester_address(*database_of(options)) as address:
+        log = Reader(address, reader.choose_stream(address, options.stream))
+        known = read_memory(log, plugin)
         if key not in known:
             print(f"{plugin} remembers nothing under {key}; see `eventsched sticky list`")
             return 1
-        with request_table.inbox(address, log.stream) as inbox:
+        with request_table.open_requests(address, log.stream) as inbox:
             number = inbox.ask_to_forget(plugin, key)
             answered = _answer(inbox, number, options.wait)
     if answered is None:
@@ -96,7 +96,7 @@ def _forget(options: argparse.Namespace) -> int:
     return 0
 
 
-def _answer(inbox: request_table.Inbox, number: int, patience: float) -> int | None:
+def _answer(inbox: request_table.RequestTable, number: int, patience: float) -> int | None:
     """The position of the answer; None where none comes in time."""
     until = time.monotonic() + patience
     while (found := inbox.answer(number)) is None and time.monotonic() < until:

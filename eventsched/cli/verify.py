@@ -111,14 +111,14 @@ def _checkpoints(options: argparse.Namespace) -> list[Checkpoint]:
 def _of_database(options: argparse.Namespace) -> tuple[list[Result], list[str]]:
     """What was found in the streams, and in the schema."""
     checkpoints = _checkpoints(options)
-    with database.read(*database_of(options)) as address:
+    with database.reader_address(*database_of(options)) as address:
         known = reader.streams(address)
         pinned = {each.stream for each in checkpoints}
         if options.stream is not None and options.stream not in (*known, *pinned):
             there = f"there are: {', '.join(known) or 'none'}"
             raise InputError("--stream", f"there is no stream {options.stream}", there)
         if not known and not pinned:
-            reader.chosen(address, None)  # says that there is none
+            reader.choose_stream(address, None)  # says that there is none
         names = None if options.stream is None else [options.stream]
         try:
             with psycopg.connect(libpq_url(address), autocommit=True) as connection:

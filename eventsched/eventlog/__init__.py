@@ -1,7 +1,7 @@
-"""The event log: append-only, chained by hashes, with one writer a stream.
+"""The event log: append-only, hash-chained, with one writer per stream.
 
-Start with ``port`` (what a log is to everybody else) and ``chain`` (how batches hang together).
-``memory`` and ``postgres`` implement the port; ``schema`` migrates a database; ``embedded`` runs a
-Postgres of our own; ``database`` chooses between a URL and the embedded one. Imports
-``eventsched.domain``; runtime, history and the command line import it.
+Start with ``port`` (the interface that the other packages use) and ``chain`` (how batches are
+hashed). ``memory`` and ``postgres`` implement the port; ``schema`` migrates a database;
+``embedded`` runs a private Postgres server; ``database`` chooses between a URL and the embedded
+server. Imports ``eventsched.domain``; runtime, history and the command line import it.
 """

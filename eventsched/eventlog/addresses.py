@@ -1,4 +1,4 @@
-"""Addresses of databases: what may be written, and the form that SQLAlchemy wants."""
+"""Addresses of databases: which URLs are accepted, and their forms for libpq and SQLAlchemy."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,20 +15,19 @@ NOTICES: Mapping[str, Any] = {
     "keepalives_interval": 5,
     "keepalives_count": 3,
 }
-"""Options of libpq by which a server that is gone without a word is noticed within half a minute.
-"""
+"""Options of libpq that detect a server that vanished silently within half a minute."""
 _REMEDY = "write postgresql://USER@HOST:PORT/DATABASE, or use --data-dir"
 
 
 def sqlalchemy_url(address: str) -> URL:
-    """The URL with psycopg 3 as its driver. Raises InputError for what is no Postgres URL."""
+    """The URL with psycopg 3 as its driver. Raises InputError if it is not a Postgres URL."""
     try:
         url = make_url(address)
     except (ArgumentError, ValueError) as problem:
         raise InputError("--database", "is not a URL", _REMEDY) from problem
     if url.drivername not in ("postgresql", "postgres", "postgresql+psycopg"):
         raise InputError("--database", f"names {url.drivername}, not Postgres", _REMEDY)
-    password = url.query.get("password")  # libpq takes it there too; it must not be shown
+    password = url.query.get("password")  # libpq accepts it there too; it must not be shown
     if isinstance(password, str):
         url = url.set(password=password).difference_update_query(["password"])
     return url.set(drivername="postgresql+psycopg")
@@ -47,8 +46,8 @@ def libpq_url(address: str) -> str:
 
 
 def rendered(url: URL) -> str:
-    """The text of a URL for libpq, with its password: libpq knows no ``+`` for a space, and takes
-    none as it is."""
+    """The text of a URL for libpq, with its password. Spaces become ``%20``: libpq accepts neither
+    ``+`` nor a literal space."""
     text = url.set(drivername="postgresql").render_as_string(hide_password=False)
-    place, mark, options = text.partition("?")
-    return place.replace(" ", "%20") + mark + options.replace("+", "%20")
+    location, separator, options = text.partition("?")
+    return location.replace(" ", "%20") + separator + options.replace("+", "%20")

@@ -1,9 +1,9 @@
-"""Signed checkpoints: where a stream's log ended at a time, in a form to be kept elsewhere.
+"""Signed checkpoints: where a stream's log ended at a time, to be stored outside the database.
 
-An owner of the database can rewrite a log with new hashes so that it hangs together. What he cannot
-do is sign: a checkpoint that was kept where he cannot write pins the stream's name and every record
+The owner of the database can rewrite a log and compute a consistent chain of new hashes, but cannot
+sign it. A checkpoint stored where the owner cannot write fixes the stream's name and every record
 before its position. docs/verification.md describes its use;
-``history/verify/verified_checkpoints.py`` checks them, with code of its own.
+``history/verify/verified_checkpoints.py`` checks checkpoints with separate code.
 """
 
 import base64
@@ -32,12 +32,12 @@ class Signer:
         self._key = key
         public = key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
         self.key_id = sha256(public).hexdigest()[:16]
-        """The beginning of the SHA-256 of the public key."""
+        """The first 16 hex digits of the SHA-256 of the public key."""
 
     @classmethod
     def read(cls, path: Path, where: str) -> "Signer":
         """The signer of a private key in a PEM file (PKCS #8, not encrypted). ``where`` names the
-        option or field. Raises InputError for a file that cannot be read or holds no such key."""
+        option or field. Raises InputError if the file cannot be read or holds no such key."""
         try:
             from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
             from cryptography.hazmat.primitives.serialization import load_pem_private_key
@@ -48,18 +48,18 @@ class Signer:
         try:
             key = load_pem_private_key(path.read_bytes(), None)
         except OSError as problem:
-            said = f"{path} cannot be read: {problem.strerror}"
-            raise InputError(where, said, _REMEDY) from problem
+            message = f"{path} cannot be read: {problem.strerror}"
+            raise InputError(where, message, _REMEDY) from problem
         except (ValueError, TypeError) as problem:
-            said = f"{path} holds no private key that can be read"
-            raise InputError(where, said, _REMEDY) from problem
+            message = f"{path} holds no private key that can be read"
+            raise InputError(where, message, _REMEDY) from problem
         if not isinstance(key, Ed25519PrivateKey):
             raise InputError(where, f"{path} holds a key of another kind", _REMEDY)
         return cls(key)
 
     def sign(self, stream: str, head: Head, at: int, schema: str) -> dict[str, Any]:
-        """The checkpoint of a stream that ended at ``head`` at a time (µs since 1970); ``schema``
-        is the database's revision."""
+        """The checkpoint of a stream that ended at ``head`` at the time ``at`` (µs since 1970);
+        ``schema`` is the database's revision."""
         checkpoint: dict[str, Any] = {
             "format": FORMAT,
             "stream": stream,

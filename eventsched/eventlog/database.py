@@ -1,4 +1,5 @@
-"""Which database is meant, and the way into it: a URL, or the embedded one of a folder."""
+"""The database that a command uses, a URL or the embedded one of a data folder, and its address for
+writers and readers."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,24 +25,25 @@ _NOT_NAMED = InputError(
 
 
 @contextmanager
-def written(database: str | None, data_dir: Path | None) -> Iterator[str]:
-    """The address for a writer. An embedded database is made, started and brought to this
-    version's schema; a given one is used as it is. Raises InputError and UnavailableError."""
-    _one_of(database, data_dir)
+def writer_address(database: str | None, data_dir: Path | None) -> Iterator[str]:
+    """The address for a writer. An embedded database is created, started and migrated to this
+    version's schema if necessary; a database given by URL is used as it is. Raises InputError and
+    UnavailableError."""
+    _require_one(database, data_dir)
     if data_dir is None:
         assert database is not None
         yield libpq_url(database)
         return
     with EmbeddedPostgres(data_dir).open(writer=True) as postgres:
-        _bring_up(postgres)
+        _migrate_embedded(postgres)
         yield postgres.url(WRITER)
 
 
 @contextmanager
-def asking(database: str | None, data_dir: Path | None) -> Iterator[str]:
-    """The address for somebody who asks something of a scheduler, which goes on meanwhile. An
-    embedded database has to exist. Raises InputError and UnavailableError."""
-    _one_of(database, data_dir)
+def requester_address(database: str | None, data_dir: Path | None) -> Iterator[str]:
+    """The address for a user who sends requests to a running scheduler, with a writer's privileges.
+    An embedded database has to exist. Raises InputError and UnavailableError."""
+    _require_one(database, data_dir)
     if data_dir is None:
         assert database is not None
         yield libpq_url(database)
@@ -52,12 +54,12 @@ def asking(database: str | None, data_dir: Path | None) -> Iterator[str]:
 
 
 @contextmanager
-def read(
+def reader_address(
     database: str | None, data_dir: Path | None, *, keep_running: bool = False
 ) -> Iterator[str]:
-    """The address for a reader, who can change nothing. An embedded database has to exist; it is
-    started where it does not run. Raises InputError and UnavailableError."""
-    _one_of(database, data_dir)
+    """The address for a reader, which cannot change anything. An embedded database has to exist; it
+    is started if it does not run. Raises InputError and UnavailableError."""
+    _require_one(database, data_dir)
     if data_dir is None:
         assert database is not None
         yield _as_reader(database)
@@ -67,28 +69,28 @@ def read(
         yield postgres.url(READER)
 
 
-def _one_of(database: str | None, data_dir: Path | None) -> None:
+def _require_one(database: str | None, data_dir: Path | None) -> None:
     if database is None and data_dir is None:
         raise _NOT_NAMED
     if database is not None and data_dir is not None:
         raise InputError("options", "two databases are named", "give --data-dir or --database")
 
 
-def _bring_up(postgres: EmbeddedPostgres) -> None:
+def _migrate_embedded(postgres: EmbeddedPostgres) -> None:
     address = postgres.superuser_url
     try:
         with reader.connected(address).connect() as connection:
             migrations.check(connection, address)
     except UnavailableError:
-        migrations.upgrade(address)  # raises where the schema is newer
-    # Looked at every time: a process killed right after the upgrade has not come to it.
+        migrations.upgrade(address)  # raises if the schema is newer
+    # Checked at every start: a process may be killed between the upgrade and this statement.
     locked_out = "SELECT rolname FROM pg_roles WHERE rolname LIKE 'eventsched%' AND NOT rolcanlogin"
     for (role,) in postgres.execute(locked_out):
         if role in (WRITER, READER):
             postgres.execute(f"ALTER ROLE {role} LOGIN")
 
 
-_LIMITS = """
+_TIMEOUTS = """
 SELECT DISTINCT ON (split_part(c, '=', 1)) c
 FROM pg_db_role_setting s CROSS JOIN unnest(s.setconfig) AS c
 WHERE s.setrole = CAST(:role AS regrole)
@@ -96,21 +98,22 @@ WHERE s.setrole = CAST(:role AS regrole)
   AND c ~ '^[a-z_]+_timeout=[0-9a-z]+$'
 ORDER BY split_part(c, '=', 1), s.setdatabase DESC
 """
-"""The timeouts of a role in this database. A role that is taken on (``role=``) brings none."""
+"""The timeouts of a role in this database. Postgres applies them at login only, not when a session
+switches to the role (``role=``)."""
 
 
 def _as_reader(database: str) -> str:
-    """The address, made harmless: read-only, and with the reader's role and its timeouts where
-    there is one."""
+    """The address with a read-only session, and with the reader's role and timeouts if this user is
+    a member of that role."""
     address = libpq_url(database)
     url = sqlalchemy_url(database).set(drivername="postgresql")
     options = ["-c default_transaction_read_only=on"]
-    limits: list[str] = []
+    timeouts: list[str] = []
     try:
         with reader.connected(address).connect() as connection:
             member = connection.scalar(
                 text(
-                    # On a server whose other databases have roles, this one may do without them.
+                    # Roles belong to the server; this database may have been made without them.
                     "SELECT bool_or(pg_has_role(r.oid, 'MEMBER')"
                     " AND has_schema_privilege(r.oid, n.oid, 'USAGE'))"
                     " FROM pg_roles r, pg_namespace n"
@@ -119,14 +122,14 @@ def _as_reader(database: str) -> str:
                 {"role": READER},
             )
             if member:
-                limits = list(connection.scalars(text(_LIMITS), {"role": READER}))
+                timeouts = list(connection.scalars(text(_TIMEOUTS), {"role": READER}))
     except OperationalError as problem:
-        raise migrations.away(database, problem) from problem
+        raise migrations.connection_error(database, problem) from problem
     if member:
         options.append(f"-c role={READER}")
-    given = url.query.get("options", "")
-    # What the address says comes later than the limits, and wins.
-    before = [f"-c {limit}" for limit in limits]
-    given = given if isinstance(given, str) else " ".join(given)
-    joined = " ".join([*before, given, *options]).strip()
+    own_options = url.query.get("options", "")
+    # The address's own options come after the timeouts, so that they override them.
+    timeout_options = [f"-c {timeout}" for timeout in timeouts]
+    own_options = own_options if isinstance(own_options, str) else " ".join(own_options)
+    joined = " ".join([*timeout_options, own_options, *options]).strip()
     return rendered(url.update_query_dict({"options": joined}))

@@ -1,16 +1,16 @@
-"""What can go wrong with a log, apart from bad input."""
+"""Errors of a log, other than bad input."""
 
 from eventsched.domain.errors import UnavailableError as UnavailableError
 
 
 class DatabaseRefusedError(UnavailableError):
-    """It is there and answers, but refuses us: a wrong password, a right that is missing, a schema
-    of another version. Waiting does not mend that, somebody has to."""
+    """The database answers but refuses: a wrong password, a missing privilege, a schema of another
+    version. Waiting does not help; somebody has to change something."""
 
 
 class ConflictError(Exception):
-    """The log's head is not where the batch begins: history is not what the writer takes it to be.
-    Whoever meets it drops its state and folds the log anew."""
+    """The batch does not begin at the log's head: the writer's view of the log is wrong. The writer
+    drops its state and reads the log again."""
 
     def __init__(self, expected: int, head: int) -> None:
         self.expected = expected
@@ -19,8 +19,8 @@ class ConflictError(Exception):
 
 
 class FencedError(Exception):
-    """Another writer has taken the stream over: its epoch is newer than ours. Nothing that we
-    offer will ever be accepted again."""
+    """Another writer with a newer epoch has taken over the stream. It will accept no further batch
+    from this writer."""
 
     def __init__(self, stream: str, epoch: int, now: int) -> None:
         self.stream, self.epoch, self.now = stream, epoch, now
@@ -30,23 +30,23 @@ class FencedError(Exception):
 
 
 class HistoryChangedError(Exception):
-    """The database has gone over to another history (a failover, a restored backup): batches that
-    were committed may be missing in it. A term does not outlive that."""
+    """The database is on another history (after a failover or a restored backup), which may lack
+    batches that were committed. The writer's term ends."""
 
 
 class UnknownOutcomeError(Exception):
-    """The connection broke before the answer came: the batch may have been committed or not.
-    Offer the identical batch again: if the first attempt has committed, the database says so. A
-    changed batch could come on top of one that is committed already."""
+    """The connection broke before the answer arrived: the batch may or may not be committed. Send
+    the identical batch again: the database recognises it if it was committed. A changed batch
+    could be stored after one that was already committed."""
 
 
 class NotDurableError(UnknownOutcomeError):
-    """The batch is in the log, but a synchronous standby has not confirmed it: a failover could
-    lose it. Offered again, it waits for the standby anew."""
+    """The batch is in the log, but a synchronous standby has not confirmed it, so a failover could
+    lose it. Sending it again waits for the standby again."""
 
 
 class CorruptLogError(Exception):
-    """What is stored at a position is no record of this log: damaged, or edited."""
+    """The data stored at a position is not a record of this log: it was damaged or edited."""
 
     def __init__(self, position: int, problem: str) -> None:
         self.position, self.problem = position, problem

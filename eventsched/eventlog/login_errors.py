@@ -1,8 +1,8 @@
-"""Whether a server that does not let us in ever will, by SQLSTATE.
+"""Whether a failed login is permanent, by SQLSTATE.
 
-Of an error of connecting libpq hands out the words alone, and these are in the server's language.
-The SQLSTATE stands beside them in the server's message, which one more try, traced, shows (libpq 18
-or newer, on Linux; elsewhere nothing is known).
+For a failed connection libpq returns only the message, in the server's language. The SQLSTATE is in
+the server's response but not in libpq's API, so the connection is tried once more with libpq's
+protocol trace enabled (libpq 18 or newer, on Linux; elsewhere the SQLSTATE is unknown).
 """
 
 import os
@@ -16,54 +16,55 @@ from psycopg import pq
 
 from eventsched.eventlog.addresses import libpq_url
 
-_ANSWERED = ":  "
-"""Stands between severity and words of what a server says, in every language (libpq
-fe-protocol3.c, pqBuildErrorMessage3)."""
-_FINAL = ("28", "3D000", "42501")
-"""What the SQLSTATE begins with: no such user, a wrong password, no line for it in pg_hba.conf; no
-such database; no right to connect to it."""
-_CODE = re.compile(rb'ErrorResponse\t S "[^"]*" V "[^"]*" C "(\w{5})"')
-_LIMIT = 5.0
-"""Seconds for the try."""
-_PAUSE = 60.0
-"""Seconds between two tries: each leaves the buffer of its trace behind."""
+_SEPARATOR = ":  "
+"""libpq puts it between severity and text of a server's error, in every language
+(fe-protocol3.c, pqBuildErrorMessage3). A message without it is not from the server."""
+_PERMANENT = ("28", "3D000", "42501")
+"""Beginnings of SQLSTATEs: unknown user, wrong password or no line in pg_hba.conf (class 28);
+unknown database; no privilege to connect to it."""
+_SQLSTATE = re.compile(rb'ErrorResponse\t S "[^"]*" V "[^"]*" C "(\w{5})"')
+_CONNECT_LIMIT = 5.0
+"""Seconds for the traced connection."""
+_INTERVAL = 60.0
+"""Seconds between two traced connections: each leaks the buffer of its trace."""
 
 
-def is_closed(address: str, said: str) -> bool:
-    """Whether somebody has to change something before this user gets in. ``said`` is libpq's word
-    of a connection that did not come about."""
-    if _ANSWERED not in said:
+def is_permanent(address: str, message: str) -> bool:
+    """Whether somebody has to change something before this user can log in. ``message`` is libpq's
+    message of the failed connection."""
+    if _SEPARATOR not in message:
         return False
-    return _sqlstate(address, said, time.monotonic() // _PAUSE).startswith(_FINAL)
+    return _sqlstate(address, message, time.monotonic() // _INTERVAL).startswith(_PERMANENT)
 
 
 @lru_cache(maxsize=16)
-def _sqlstate(address: str, said: str, minute: float) -> str:
-    """The server's last word now; "" where it lets us in, says nothing, or is not understood."""
-    reading, writing = os.pipe()
+def _sqlstate(address: str, message: str, interval: float) -> str:
+    """The SQLSTATE of a new login; "" if it succeeds, gets no answer, or cannot be traced.
+    ``message`` and ``interval`` are part of the cache's key only."""
+    read_end, write_end = os.pipe()
     try:
-        for end in (reading, writing):
+        for end in (read_end, write_end):
             os.set_blocking(end, False)
-        _try(address, writing)
-        found: list[bytes] = _CODE.findall(os.read(reading, 2**16))
+        _connect_traced(address, write_end)
+        states: list[bytes] = _SQLSTATE.findall(os.read(read_end, 2**16))
     except (psycopg.Error, BlockingIOError):  # libpq cannot trace; nothing was traced
         return ""
     finally:
-        os.close(reading)
-        os.close(writing)
-    return found[-1].decode() if found else ""
+        os.close(read_end)
+        os.close(write_end)
+    return states[-1].decode() if states else ""
 
 
-def _try(address: str, trace: int) -> None:
-    """Connects, and writes down what is said on the way."""
+def _connect_traced(address: str, trace: int) -> None:
+    """Connects and closes again; writes libpq's protocol trace to the file descriptor."""
     pgconn = pq.PGconn.connect_start(libpq_url(address).encode())
     try:
         pgconn.trace(trace)
-        deadline = time.monotonic() + _LIMIT
+        deadline = time.monotonic() + _CONNECT_LIMIT
         while (state := pgconn.connect_poll()) in _EVENTS:
-            waiting = select.poll()
-            waiting.register(pgconn.socket, _EVENTS[pq.PollingStatus(state)])
-            if not waiting.poll(max(0.0, deadline - time.monotonic()) * 1000):
+            poll = select.poll()
+            poll.register(pgconn.socket, _EVENTS[pq.PollingStatus(state)])
+            if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
                 return
     finally:
         pgconn.untrace()

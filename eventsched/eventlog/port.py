@@ -1,7 +1,7 @@
-"""What a log is to the rest of the scheduler: batches in, records out, nothing ever changed.
+"""The interface of a log: batches go in, records come out, and nothing is ever changed.
 
-One writer has at most one batch under way: it goes on working while the log commits, and lets
-effects leave when ``finish`` has returned. Every implementation passes
+A writer has at most one batch in flight. It keeps computing while the log commits, and carries out
+effects only after ``finish`` has returned. Every implementation passes
 tests/contract/test_eventlog.py.
 """
 
@@ -15,8 +15,9 @@ from eventsched.domain.records.verdicts import Detail
 
 
 class Stored(NamedTuple):
-    """A record as the log keeps it: its place in the stream, its time (µs), the position of the
-    first record of its step, kind and version of its shape, and its canonical bytes."""
+    """A record as the log stores it: its position in the stream, its time (µs), the position of
+    the first record of its step (the cause), its kind, the version of its shape, and its canonical
+    bytes."""
 
     position: int
     at: int
@@ -27,20 +28,20 @@ class Stored(NamedTuple):
 
     @classmethod
     def of(cls, logged: Logged) -> "Stored":
-        """A record's stored form."""
-        kind = type(logged.record)
+        """The stored form of a record."""
+        record_type = type(logged.record)
         return cls(
             logged.position,
             logged.at,
             logged.cause,
-            kind.__name__,
-            kind.version,
+            record_type.__name__,
+            record_type.version,
             records.encode(logged.record),
         )
 
     @property
     def record(self) -> AnyRecord:
-        """The record itself. Raises msgspec.ValidationError for an unknown kind or shape."""
+        """The decoded record. Raises msgspec.ValidationError for an unknown kind or shape."""
         return records.decode(self.body)
 
     @property
@@ -50,8 +51,8 @@ class Stored(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Consecutive records that are committed together; ``details`` are by position. ``mark`` is
-    JSON text: how far the writer had read its sources by then."""
+    """Consecutive records that are committed together. ``details`` maps positions of decisions to
+    their vectors. ``mark`` is JSON text: how far the writer had read its sources by then."""
 
     records: Sequence[Stored]
     details: Mapping[int, Detail]
@@ -59,12 +60,13 @@ class Batch(NamedTuple):
 
     @property
     def first(self) -> int:
-        """The position of its first record."""
+        """The position of the first record."""
         return self.records[0].position
 
 
 class StoredSnapshot(NamedTuple):
-    """State after the records before ``position``; ``hash`` is the stream's head there."""
+    """The state after all records before ``position``; ``hash`` is that of the last batch before
+    it."""
 
     position: int
     hash: bytes
@@ -74,8 +76,8 @@ class StoredSnapshot(NamedTuple):
 
 
 class LogSize(NamedTuple):
-    """What a log takes on disk. ``nodes`` are the bytes of node inputs, ``pods`` those of all else
-    (the empty schema apart), ``scheduled`` the number of decisions that placed a pod."""
+    """The size of a log. ``nodes``: bytes of node inputs; ``pods``: bytes of everything else,
+    without the empty schema; ``scheduled``: the number of decisions that placed a pod."""
 
     nodes: int
     pods: int
@@ -83,52 +85,54 @@ class LogSize(NamedTuple):
 
     @property
     def bytes_per_pod(self) -> float:
-        """Bytes for each scheduled pod, node inputs apart."""
+        """Bytes per scheduled pod, without node inputs."""
         return self.pods / self.scheduled if self.scheduled else 0.0
 
 
 class StoredLog(Protocol):
-    """What can be read of a stream."""
+    """The read side of one stream."""
 
     def read(self, first: int = 0) -> Iterator[Stored]:
-        """The committed records from a position on, in order. Raises CorruptLogError."""
+        """The committed records from position ``first`` on, in order. Raises CorruptLogError."""
 
     def detail(self, position: int) -> Detail | None:
-        """The vectors of the decision at a position, whole; None where there are none."""
+        """The vectors of the decision at a position, with deltas expanded; None if there are
+        none."""
 
 
 class EventLog(StoredLog, Protocol):
-    """An append-only log of one stream, as its one writer sees it."""
+    """An append-only log of one stream, for its only writer."""
 
     @property
     def head(self) -> int:
-        """The position of the next record; a batch that was begun counts."""
+        """The position of the next record, counting a batch in flight."""
 
     @property
     def head_hash(self) -> bytes:
-        """The hash of the last batch; of one that was begun, too."""
+        """The hash of the last batch, which may be in flight."""
 
     def begin(self, batch: Batch) -> None:
-        """Offers a batch and returns before it is known to be committed; at most one can be under
-        way. Raises ValueError for positions with gaps or an empty batch, and ConflictError where it
-        does not begin at the head."""
+        """Sends a batch and returns without waiting for the commit. At most one batch can be in
+        flight. Raises ValueError for an empty batch or positions with gaps, and ConflictError if
+        the batch does not begin at the head."""
 
     def finish(self) -> None:
-        """Waits until the batch under way is durable, whole; nothing where none is. Raises
-        FencedError where another writer has taken over and ConflictError where the stored head is
-        another one: nothing of the batch is in the log then."""
+        """Waits until the batch in flight is durable; returns at once if there is none. Raises
+        FencedError if another writer has taken over, and ConflictError if the stored head differs;
+        in both cases nothing of the batch is in the log."""
 
 
-def whole(position: int, find: Callable[[int], Detail | None]) -> Detail | None:
-    """The vectors of a decision with every delta expanded; None where a part is missing."""
+def expand_deltas(position: int, stored_detail: Callable[[int], Detail | None]) -> Detail | None:
+    """The vectors of a decision with all deltas expanded; None if a detail is missing.
+    ``stored_detail`` gives the detail of a position as it is stored, whole or as a delta."""
     deltas: list[Detail] = []
-    at: int | None = position
-    while at is not None:
-        found = find(at)
-        if found is None:
+    base: int | None = position
+    while base is not None:
+        detail = stored_detail(base)
+        if detail is None:
             return None
-        deltas.append(found)
-        at = found.base
+        deltas.append(detail)
+        base = detail.base
     expanded = deltas.pop()
     while deltas:
         expanded = deltas.pop().expand(expanded)

@@ -1,7 +1,7 @@
-"""The vectors of a decision as bytes that SQL can read: docs/log-format.md has the layout.
+"""The vectors of a decision as bytes that SQL can read; docs/log-format.md describes the layout.
 
-Little-endian, no compression (the database compresses large values), widths as small as the values
-allow. ``unpack`` gives back what ``pack`` was given, dtypes included.
+Little-endian, without compression (the database compresses large values), in the smallest width
+that fits the values. ``unpack`` restores what ``pack`` encoded, dtypes included.
 """
 
 import struct
@@ -14,7 +14,7 @@ from eventsched.domain.records.verdicts import Codes, DeltaPart, Detail, Vector
 
 FORMAT = 1
 MOST_ROWS = 2**22
-"""Rows that a record can have: a damaged one must not ask for all memory there is."""
+"""The largest number of rows that is read: a damaged detail must not exhaust the memory."""
 _HEAD, _COUNT = struct.Struct("<BBIBB"), struct.Struct("<I")
 _CONSTANT, _NARROW, _BITMAP = 16, 32, 64
 _SIGNED: dict[int, np.dtype[Any]] = {width: np.dtype(f"<i{width}") for width in (1, 2, 4, 8)}
@@ -22,7 +22,7 @@ _LIMITS = [(1, 128), (2, 32_768), (4, 2_147_483_648)]
 
 
 def pack(detail: Detail) -> bytes:
-    """The detail's bytes; its ``base`` is kept beside them."""
+    """The detail's bytes. ``base`` is not part of them; it is stored in a column of its own."""
     size, scores = detail.size, len(detail.scores)
     columns = [_as_signed(detail.codes), *detail.scores, *detail.normalized]
     wide = 0 if detail.base is None else 2 if size <= 65_536 else 4
@@ -41,7 +41,7 @@ def pack(detail: Detail) -> bytes:
 
 
 def unpack(body: bytes, base: int | None) -> Detail:
-    """A detail from its bytes. Raises ValueError where they are not of this layout."""
+    """A detail from its bytes. Raises ValueError if they do not have this layout."""
     try:
         version, wide, size, columns, scores = _HEAD.unpack_from(body)
     except struct.error as problem:
@@ -53,14 +53,15 @@ def unpack(body: bytes, base: int | None) -> Detail:
     if columns != 1 + scores and (wide or columns != 1 + 2 * scores):
         raise ValueError(f"{columns} columns, {scores} of them scores")
     at = _HEAD.size
-    found: list[Any] = []
+    unpacked: list[Any] = []
     for _ in range(columns):
         column, at = _unpacked(body, at, wide, size)
-        found.append(column)
+        unpacked.append(column)
     if at != len(body):
         raise ValueError(f"{len(body) - at} bytes after the last column")
-    codes = _as_codes(found[0])
-    return Detail(size, base, codes, tuple(found[1 : 1 + scores]), tuple(found[1 + scores :]))
+    codes = _as_codes(unpacked[0])
+    raw, normalized = unpacked[1 : 1 + scores], unpacked[1 + scores :]
+    return Detail(size, base, codes, tuple(raw), tuple(normalized))
 
 
 def _as_signed(codes: Codes | DeltaPart | None) -> Vector | DeltaPart | None:
@@ -69,14 +70,14 @@ def _as_signed(codes: Codes | DeltaPart | None) -> Vector | DeltaPart | None:
     return None if codes is None else codes.view(np.int16)
 
 
-def _as_codes(found: Vector | DeltaPart | None) -> Codes | DeltaPart | None:
-    if isinstance(found, DeltaPart):
-        return DeltaPart(found.rows, found.values.astype(np.int16).view(np.uint16))
-    return None if found is None else found.astype(np.int16).view(np.uint16)
+def _as_codes(column: Vector | DeltaPart | None) -> Codes | DeltaPart | None:
+    if isinstance(column, DeltaPart):
+        return DeltaPart(column.rows, column.values.astype(np.int16).view(np.uint16))
+    return None if column is None else column.astype(np.int16).view(np.uint16)
 
 
 def _packed(column: Vector) -> tuple[int, bytes]:
-    """Kind and values."""
+    """The kind byte and the bytes of the values."""
     narrow = _NARROW if column.dtype == np.uint8 else 0
     if not len(column):
         return 1 | narrow, b""
@@ -92,16 +93,16 @@ def _packed(column: Vector) -> tuple[int, bytes]:
 
 
 def _packed_rows(rows: NDArray[np.int32], wide: int, size: int) -> tuple[int, bytes]:
-    """A flag of the kind, and the rows: as a list, or as a bitmap where that is smaller."""
+    """A flag for the kind byte, and the rows: as a list, or as a bitmap if that is smaller."""
     if wide * len(rows) <= (size + 7) // 8:
         return 0, rows.astype("<u2" if wide == 2 else "<u4").tobytes()
-    named = np.zeros(size, dtype=bool)
-    named[rows] = True
-    return _BITMAP, np.packbits(named, bitorder="little").tobytes()
+    is_listed = np.zeros(size, dtype=bool)
+    is_listed[rows] = True
+    return _BITMAP, np.packbits(is_listed, bitorder="little").tobytes()
 
 
 def _unpacked(body: bytes, at: int, wide: int, size: int) -> tuple[Vector | DeltaPart | None, int]:
-    """A column, and where the next one begins."""
+    """A column, and the offset of the next one."""
     if at >= len(body):
         raise ValueError("a column is missing")
     kind = body[at]

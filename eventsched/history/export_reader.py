@@ -10,8 +10,8 @@ from eventsched.domain.records.verdicts import Detail
 from eventsched.eventlog import vectors
 from eventsched.eventlog.chain import Head
 from eventsched.eventlog.log_errors import CorruptLogError
-from eventsched.eventlog.port import Stored, whole
-from eventsched.eventlog.postgres.reader import StoredBatch
+from eventsched.eventlog.port import Stored, expand_deltas
+from eventsched.eventlog.postgres.stored_batch import StoredBatch
 from eventsched.history.verify.verified_file import LogFile
 from eventsched.history.verify.verified_log import DamagedError
 
@@ -71,7 +71,7 @@ class FileLog:
             for _ in self.batches():  # now the place of every line is known
                 pass
             self._is_indexed = True
-        return whole(position, self._part)
+        return expand_deltas(position, self._part)
 
     def _part(self, position: int) -> Detail | None:
         packed = self._file.detail(position)

@@ -28,7 +28,7 @@ class _Kept(msgspec.Struct):
     memory: dict[str, dict[str, Any]] = {}
 
 
-def remembered(log: Reader, plugin: str) -> dict[str, MemoryEntry]:
+def read_memory(log: Reader, plugin: str) -> dict[str, MemoryEntry]:
     """Key → value of a plugin's memory at the log's end, by key. Raises UnavailableError."""
     first, memory = _from_snapshot(log)
     found = {key: MemoryEntry(value) for key, value in memory.get(plugin, {}).items()}

@@ -288,7 +288,7 @@ def test_patience_runs_out(proxy: Proxy, name: str) -> None:
     with pytest.raises(UnavailableError) as told:
         log.finish()
     assert told.value.where.startswith("postgresql://")
-    assert "goes on from the log" in told.value.remedy
+    assert "continues from the log" in told.value.remedy
     assert "\n" not in str(told.value)
     with pytest.raises(UnavailableError):
         log.finish()
@@ -306,7 +306,7 @@ def test_an_answer_that_never_comes(url: str, log: PostgresEventLog) -> None:
     with held(url, log.stream):
         log._patience = 0
         log.begin(batch(0))
-        with pytest.raises(UnavailableError, match="the answer does not come"):
+        with pytest.raises(UnavailableError, match="no answer arrived in time"):
             log.finish()
     log._patience = 60
     log.finish()
@@ -329,7 +329,7 @@ def test_no_database(url: str, proxy: Proxy, away: str) -> None:
     assert told.value.remedy == remedy
     assert "secret" not in str(told.value)
     assert "\n" not in str(told.value)
-    with pytest.raises(UnavailableError), database.read(addresses[away], None):
+    with pytest.raises(UnavailableError), database.reader_address(addresses[away], None):
         pass
 
 
@@ -545,7 +545,7 @@ def test_a_reader_may_read_only(url: str, log: PostgresEventLog) -> None:
 def test_an_address_for_reading_changes_nothing(url: str, log: PostgresEventLog) -> None:
     """Though its user may do everything."""
     with (
-        database.read(url, None) as address,
+        database.reader_address(url, None) as address,
         psycopg.connect(address, autocommit=True) as connection,
     ):
         assert connection.execute("SELECT current_user").fetchone() == ("eventsched_reader",)
@@ -562,8 +562,8 @@ def _sealed(log: PostgresEventLog, sealed: Batch) -> SealedBatch:
 
 
 def _offer(log: PostgresEventLog, sealed: SealedBatch) -> None:
-    log._link.send(log._number, sealed)
-    log._link.answer(sealed, time.monotonic() + 60)
+    log._connection.send(log._number, sealed)
+    log._connection.answer(sealed, time.monotonic() + 60)
 
 
 def _denied(connection: psycopg.Connection, statement: str) -> None:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from eventsched.domain.records.verdicts import DeltaPart, Detail
 from eventsched.eventlog import vectors
-from eventsched.eventlog.port import Batch, whole
+from eventsched.eventlog.port import Batch, expand_deltas
 from eventsched.eventlog.postgres.writer import PostgresEventLog
 from tests.contract.test_eventlog import append, stored
 from tests.properties.strategies import deterministic
@@ -233,7 +233,7 @@ def test_sql_expands_the_same_vectors(
 
 
 def _whole(at: int, details: dict[int, Detail]) -> Detail:
-    found = whole(at, details.get)
+    found = expand_deltas(at, details.get)
     assert found is not None
     return found
 

@@ -27,9 +27,9 @@ def test_it_goes_on_where_it_was_cut_off(place: Path, done: object) -> None:
         assert callable(done)
         done(postgres.superuser_url)
     with (
-        database.written(None, place / "data") as address,
+        database.writer_address(None, place / "data") as address,
         closing(PostgresEventLog(address, "s")) as log,
     ):
         assert (log.head, log.epoch) == (0, 1)
-    with database.read(None, place / "data") as address:
+    with database.reader_address(None, place / "data") as address:
         assert Reader(address, "s").head.next == 0

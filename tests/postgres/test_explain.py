@@ -6,13 +6,16 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import psycopg
 import pytest
 
 from eventsched.cli.main import main
 from eventsched.domain import records
 from eventsched.domain.errors import InputError
 from eventsched.domain.records import PodDecided, PodQueued
-from eventsched.eventlog.postgres.reader import Reader, StoredBatch
+from eventsched.eventlog.port import Stored
+from eventsched.eventlog.postgres.reader import Reader
+from eventsched.eventlog.postgres.stored_batch import decode_records
 from eventsched.history.explain import stored_evidence
 from eventsched.history.explain.evidence import ScannedEvidence, uid_key
 from eventsched.history.explain.explanation import explain
@@ -107,11 +110,11 @@ def test_only_the_pods_batches_are_fetched(address: str, monkeypatch: pytest.Mon
     uid = truth.all(records.PodDeleted)[0][3].uid
     fetched: list[int] = []
 
-    def counted(first: int, *rest: Any) -> StoredBatch:
+    def counted(first: int, body: str) -> list[Stored]:
         fetched.append(first)
-        return StoredBatch(first, *rest)
+        return decode_records(first, body)
 
-    monkeypatch.setattr(stored_evidence, "StoredBatch", counted)
+    monkeypatch.setattr(stored_evidence, "decode_records", counted)
     evidence = StoredEvidence(truth.reader)
     positions = [each.position for each in evidence.records(evidence.pods(uid)[0])]
     assert positions == [at for at, _, _, r in truth.records if pod_of(r) == uid]
@@ -243,6 +246,23 @@ def test_what_is_not_there_is_refused_in_one_line(
     assert printed.out == ""
     assert printed.err.count("\n") == 1
     assert all(word in printed.err for word in words), printed.err
+
+
+def test_the_nearest_name_is_suggested_among_many(one_server: Server) -> None:
+    """The search is bounded, but ordered by nearness rather than by name."""
+    with one_server.fresh(migrate) as url:
+        odd(url)
+        with psycopg.connect(url) as connection:
+            connection.execute(
+                "INSERT INTO eventsched_log.pod (stream, uid, namespace, name, seq)"
+                " SELECT 1, gen_random_uuid(), 'shop', 'web-' || n || '-checkout', 1000 + n"
+                " FROM generate_series(1000, 4000) AS n"
+            )
+        evidence = StoredEvidence(Reader(url, ODD))
+        with pytest.raises(InputError) as refused:
+            explain(evidence, "shop/web-3789-chekcout")
+        assert refused.value.remedy.startswith("did you mean shop/web-3789-checkout")
+        assert len(evidence.similar("web-3789-chekcout")) < 1_000
 
 
 def test_without_the_vectors_the_counts_are_told(one_server: Server) -> None:

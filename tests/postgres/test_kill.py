@@ -136,7 +136,9 @@ def test_the_database_stays_away(server: tuple[str, Postmaster]) -> None:
     (line,) = complaints(errors)
     assert line.startswith("eventsched simulate: postgresql://postgres@")
     assert ": no answer for 0.2 s (" in line
-    assert line.endswith("; start it and run the same command again: it goes on from the log")
+    assert line.endswith(
+        "; start the database and run the same command again: it continues from the log"
+    )
     code, output, said = ended(*arguments, changes=impatient)
     assert (code, output, len(said)) == (3, "", 1)
     postmaster.start()

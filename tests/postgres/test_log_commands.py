@@ -17,7 +17,7 @@ from eventsched.cli import log
 from eventsched.cli.main import main
 from eventsched.cli.output.time_format import read_moment
 from eventsched.domain import records
-from eventsched.eventlog.database import read
+from eventsched.eventlog.database import reader_address
 from eventsched.eventlog.port import Batch, Stored
 from eventsched.eventlog.postgres.reader import Reader
 from eventsched.eventlog.postgres.seeking import position_at
@@ -165,7 +165,7 @@ def test_what_comes_is_followed(one_server: Server) -> None:
                 writer.begin(Batch(stored, {}))
                 writer.finish()
 
-        with read(url, None) as address, pytest.raises(KeyboardInterrupt):
+        with reader_address(url, None) as address, pytest.raises(KeyboardInterrupt):
             log.follow(
                 Reader(address, "s"),
                 0,

@@ -188,7 +188,7 @@ def test_two_upgrades_of_a_database_at_the_same_time(empty: str, before: str | N
 
 def test_an_upgrade_waits_its_turn(empty: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """While another one is under way it does nothing, and says so when it has waited enough."""
-    monkeypatch.setattr(revisions, "TURN_LIMIT", 0.1)
+    monkeypatch.setattr(revisions, "MIGRATION_LOCK_LIMIT", 0.1)
     with psycopg.connect(empty) as other:
         other.execute("SELECT pg_advisory_xact_lock(%s)", (revisions._MIGRATING,))
         with pytest.raises(UnavailableError) as told:
@@ -200,7 +200,7 @@ def test_an_upgrade_waits_its_turn(empty: str, monkeypatch: pytest.MonkeyPatch) 
 
 def test_an_upgrade_does_not_hold_up_the_log(empty: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Behind a long transaction it gives up instead of having all appends wait behind itself."""
-    monkeypatch.setattr(revisions, "LOCK_LIMIT", 0.1)
+    monkeypatch.setattr(revisions, "TABLE_LOCK_LIMIT", 0.1)
     migrations.upgrade(empty, "0005")
     with psycopg.connect(empty) as reader:
         reader.execute("SELECT count(*) FROM eventsched_log.batch")
@@ -288,7 +288,10 @@ def test_a_user_who_may_not_make_roles(each_server: Server) -> None:
         assert ours(url) == []
         migrations.upgrade(address, one_user=True)
         assert migrations.drift(address) == []
-        with database.written(address, None) as writing, database.read(address, None) as reader:
+        with (
+            database.writer_address(address, None) as writing,
+            database.reader_address(address, None) as reader,
+        ):
             use(writing, reader)
         migrations.downgrade(address)
         assert [name for _, name in ours(url)] == ["migration", "migration_pkc"]

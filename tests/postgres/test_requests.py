@@ -55,7 +55,7 @@ def tail(stream: str) -> Iterator[Tail]:
 def test_a_request_is_open_until_its_record_is_committed(stream: str, tail: Tail) -> None:
     """And is not made twice while it is."""
     assert tail.requests() == []
-    with request_table.inbox(stream, "s") as inbox:
+    with request_table.open_requests(stream, "s") as inbox:
         number = inbox.ask_to_forget(STICKY, "default/a")
         assert inbox.ask_to_forget(STICKY, "default/a") == number
         assert inbox.answer(number) is None
@@ -72,7 +72,7 @@ def test_a_request_is_open_until_its_record_is_committed(stream: str, tail: Tail
 def test_a_leader_that_is_deposed_answers_nothing(stream: str, tail: Tail) -> None:
     """Its batch is not written, and the request is still open for the next one. The same batch
     again changes nothing."""
-    with request_table.inbox(stream, "s") as inbox:
+    with request_table.open_requests(stream, "s") as inbox:
         inbox.ask_to_forget(STICKY, "default/a")
     (asked,) = tail.requests()
     with closing(Session(stream)) as old, closing(Session(stream)) as new:
@@ -90,7 +90,7 @@ def test_a_leader_that_is_deposed_answers_nothing(stream: str, tail: Tail) -> No
 
 def test_a_request_of_another_stream_is_not_marked(stream: str, tail: Tail) -> None:
     """Also by a record that names its number."""
-    with request_table.inbox(stream, "s") as inbox:
+    with request_table.open_requests(stream, "s") as inbox:
         number = inbox.ask_to_forget(STICKY, "default/a")
     with closing(Session(stream)) as session:
         term, head, _ = session.acquire("other", "me")
@@ -102,7 +102,7 @@ def test_a_request_of_another_stream_is_not_marked(stream: str, tail: Tail) -> N
 def test_who_asked_is_who_connected(stream: str, tail: Tail) -> None:
     """Whatever role was taken on; and a reader may not ask."""
     writer = acting_as(stream, "eventsched_writer")
-    with request_table.inbox(writer, "s") as inbox:
+    with request_table.open_requests(writer, "s") as inbox:
         inbox.ask_to_forget(STICKY, "default/a")
     with psycopg.connect(stream) as connection:
         [(user,)] = connection.execute("SELECT session_user::text").fetchall()
@@ -112,9 +112,9 @@ def test_who_asked_is_who_connected(stream: str, tail: Tail) -> None:
     assert found == [("s", user, STICKY, "default/a", None)]
     assert [each.by for each in tail.requests()] == [user]
     with (
-        database.read(stream, None) as reader,
+        database.reader_address(stream, None) as reader,
         pytest.raises(DatabaseRefusedError) as refused,
-        request_table.inbox(reader, "s") as inbox,
+        request_table.open_requests(reader, "s") as inbox,
     ):
         inbox.ask_to_forget(STICKY, "default/a")
     assert "eventsched_log.ask_to_forget" in refused.value.remedy
@@ -130,7 +130,7 @@ def test_the_narrowest_right_is_enough(stream: str) -> None:
                 " TO eventsched_test_asker"
             )
             address = acting_as(stream, "eventsched_test_asker")
-            with request_table.inbox(address, "s") as inbox:
+            with request_table.open_requests(address, "s") as inbox:
                 assert inbox.answer(inbox.ask_to_forget(STICKY, "default/a")) is None
             with (
                 psycopg.connect(address, autocommit=True) as connection,

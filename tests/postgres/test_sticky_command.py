@@ -13,7 +13,7 @@ from eventsched.cli.main import main
 from eventsched.domain.records import MemoryChanged
 from eventsched.eventlog.postgres.reader import Reader
 from eventsched.eventlog.postgres.tail import Tail
-from eventsched.history.plugin_memory import remembered
+from eventsched.history.plugin_memory import read_memory
 from eventsched.plugins.gallery.first_scheduled_node import FirstScheduledNode
 from eventsched.plugins.node_resources_fit import NodeResourcesFit
 from eventsched.runtime.live import request_source
@@ -120,7 +120,7 @@ def test_a_request_waits_for_the_next_scheduler(
         play(database, story)
     finally:
         tail.close()
-    assert remembered(Reader(database, STREAM), STICKY) == {}
+    assert read_memory(Reader(database, STREAM), STICKY) == {}
 
 
 def test_what_is_remembered_is_the_same_with_and_without_a_snapshot(
@@ -134,14 +134,14 @@ def test_what_is_remembered_is_the_same_with_and_without_a_snapshot(
     with psycopg.connect(database, autocommit=True) as connection:
         query = "SELECT key, value FROM eventsched.memory WHERE plugin = %s"
         expected: dict[str, Any] = dict(connection.execute(query, (STICKY,)).fetchall())
-        found = {key: each.value for key, each in remembered(reader, STICKY).items()}
+        found = {key: each.value for key, each in read_memory(reader, STICKY).items()}
         assert found == expected
         assert len(found) == 30
         assert main(["sticky", "list", "-o", "json", "--database", database]) == 0
         told = json.loads("".join(printed(capsys)))
         assert {each["key"]: each["value"] for each in told} == expected
         connection.execute("UPDATE eventsched_log.snapshot SET hash = '\\x00'")
-        assert {key: each.value for key, each in remembered(reader, STICKY).items()} == expected
+        assert {key: each.value for key, each in read_memory(reader, STICKY).items()} == expected
 
 
 @pytest.mark.parametrize(

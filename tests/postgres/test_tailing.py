@@ -50,11 +50,11 @@ def tail(proxy: Proxy) -> Iterator[Follower]:
 def test_a_stream_that_is_not_there_yet(database: str, tail: Follower) -> None:
     """Nothing to read, until somebody begins it."""
     assert tail.read() == []
-    assert (tail.summit, tail.snapshot()) == (None, None)
+    assert (tail.last_seen, tail.snapshot()) == (None, None)
     with closing(PostgresEventLog(database, "s", "writer")) as log:
         assert tail.read() == []
-        assert tail.summit is not None
-        assert (tail.summit.head, tail.summit.epoch) == (Head(0, chain.genesis("s")), 1)
+        assert tail.last_seen is not None
+        assert (tail.last_seen.head, tail.last_seen.epoch) == (Head(0, chain.genesis("s")), 1)
         append(log, batch(0, 2))
         [found] = tail.poll(tail.place)
     assert found.records == stored(0, 2)
@@ -67,8 +67,8 @@ def test_batches_are_read_once_and_in_order(tail: Follower, log: PostgresEventLo
     assert tail.read(2) == [0, 2]
     assert tail.read() == [4]
     assert tail.read() == []
-    assert tail.summit is not None
-    assert tail.place == tail.summit.head == Head(6, log.head_hash)
+    assert tail.last_seen is not None
+    assert tail.place == tail.last_seen.head == Head(6, log.head_hash)
 
 
 def test_a_lost_connection_is_made_again(

@@ -127,7 +127,7 @@ class LogMachine(RuleBasedStateMachine):
                 if self.stored_head() == self.log.head:
                     break
                 time.sleep(0.001)
-            self.log._link.close()
+            self.log._connection.close()
         self.log.finish()
         self.model.take(batch, Head(self.log.head, self.log.head_hash))
 

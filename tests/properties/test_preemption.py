@@ -17,7 +17,7 @@ from eventsched.domain.records import Outcome, PodDecided, PreemptionDecided
 from eventsched.domain.records.logged import Logged
 from eventsched.domain.records.verdicts import Code, Detail
 from eventsched.domain.state.scheduler_state import SchedulerState
-from eventsched.eventlog.port import whole
+from eventsched.eventlog.port import expand_deltas
 from eventsched.plugins.default_preemption import DefaultPreemption
 from eventsched.scheduling.config.pluginargs import DefaultPreemptionArgs
 from eventsched.scheduling.cycle.cycle_keys import KEY_PASSES, CycleKey
@@ -267,7 +267,7 @@ class Driver:
 
     def candidates(self, made: Logged) -> dict[str, tuple[list[str], int]]:
         self.details[made.position] = made.detail  # type: ignore[assignment]
-        detail = whole(made.position, self.details.get)
+        detail = expand_deltas(made.position, self.details.get)
         assert detail is not None
         assert detail.codes is not None
         state = self.engine.state

@@ -14,11 +14,11 @@ from eventsched.history.explain.explanation import (
     NodeScore,
     Step,
 )
-from eventsched.history.explain.folding import Folded, folded
+from eventsched.history.explain.folding import FoldedRounds, fold_rounds
 from eventsched.history.explain.preemption_explanation import PreemptionExplanation
 from eventsched.history.explain.record_text import CRITERIA
 from eventsched.history.explain.sample_ages import SampleAge
-from eventsched.history.explain.waits import Waited, waits
+from eventsched.history.explain.waits import PluginWait, waits_of_attempt
 
 
 def story_text(explained: Explanation, now: int = 0, width: int = 0, *, full: bool = False) -> str:
@@ -31,11 +31,11 @@ def story_text(explained: Explanation, now: int = 0, width: int = 0, *, full: bo
     if explained.older:
         places = ", ".join(f"{each.uid} (position {each.position})" for each in explained.older)
         lines.append(f"the newest of {len(explained.older) + 1} of that name; before: {places}")
-    steps = explained.steps if full else folded(explained.steps)
+    steps = explained.steps if full else fold_rounds(explained.steps)
     rows = [_row(step) for step in steps]
     header = (f"time {zone(explained.steps[-1].at)}".rstrip(), "position", "what")
     lines += ["", table(header, rows, width=width)]
-    attempt, displaced = explained.explained, explained.displacement
+    attempt, displaced = explained.explained, explained.preemption
     told = []
     if attempt is not None:
         told = _why_there(attempt) + _waits(explained, attempt) + _why_not(attempt, width)
@@ -44,8 +44,8 @@ def story_text(explained: Explanation, now: int = 0, width: int = 0, *, full: bo
     return "\n".join(lines + (left + told if first else told + left))
 
 
-def _row(step: Step | Folded) -> tuple[str, int, str]:
-    if not isinstance(step, Folded):
+def _row(step: Step | FoldedRounds) -> tuple[str, int, str]:
+    if not isinstance(step, FoldedRounds):
         return moment(step.at), step.position, _step(step)
     woken = ", ".join(f"{cause} x{count}" if count > 1 else cause for cause, count in step.woken)
     numbers = f"attempts {step.first} to {step.last}" if step.rounds > 1 else f"{step.first}"
@@ -89,7 +89,7 @@ def _why_there(attempt: ExplainedAttempt) -> list[str]:
 
 
 def _waits(explained: Explanation, attempt: ExplainedAttempt) -> list[str]:
-    found = waits(explained.steps, attempt.position)
+    found = waits_of_attempt(explained.steps, attempt.position)
     if not found:
         return []
     rows = [(each.plugin, each.point, ", ".join(each.writes), _lasted(each)) for each in found]
@@ -98,7 +98,7 @@ def _waits(explained: Explanation, attempt: ExplainedAttempt) -> list[str]:
     return ["", f"What its bind waited for at attempt {number}:", table(header, rows)]
 
 
-def _lasted(wait: Waited) -> str:
+def _lasted(wait: PluginWait) -> str:
     if wait.seconds is None:
         return f"since {moment(wait.since)}, until {moment(wait.due)} at most"
     given_up = ", then given up" if wait.ended_by in ("PodUnreserved", "PodDeleted") else ""
@@ -149,8 +149,8 @@ def _scores(compared: tuple[NodeScore, ...]) -> str:
 
 def _why_not(attempt: ExplainedAttempt, width: int) -> list[str]:
     number = attempt.decided.attempt
-    if attempt.asked is not None:
-        return ["", *_answer(attempt.asked, attempt)]
+    if attempt.node_answer is not None:
+        return ["", *_answer(attempt.node_answer, attempt)]
     if not attempt.refusals:
         return []
     others = "the others" if attempt.compared else f"any node at attempt {number}"
@@ -211,10 +211,8 @@ def story_json(explained: Explanation) -> dict[str, Any]:
         "explained": None if asked is None else asked.decided.attempt,
         "waits": []
         if asked is None
-        else [_wait(each) for each in waits(explained.steps, asked.position)],
-        "preemption": None
-        if explained.displacement is None
-        else _displacement(explained.displacement),
+        else [_wait(each) for each in waits_of_attempt(explained.steps, asked.position)],
+        "preemption": None if explained.preemption is None else _displacement(explained.preemption),
         "events": [
             {
                 "seq": step.position,
@@ -273,11 +271,11 @@ def _attempt(attempt: ExplainedAttempt) -> dict[str, Any]:
         "refusals": [_refusal(each) for each in attempt.refusals],
         "scores": [_score(each) for each in attempt.compared],
         "samples": [_samples(each) for each in attempt.samples],
-        "asked": None if attempt.asked is None else _asked(attempt.asked),
+        "asked": None if attempt.node_answer is None else _asked(attempt.node_answer),
     }
 
 
-def _wait(wait: Waited) -> dict[str, Any]:
+def _wait(wait: PluginWait) -> dict[str, Any]:
     return {
         "plugin": wait.plugin,
         "point": wait.point,

@@ -1,5 +1,5 @@
-"""The log in Postgres: its one writer, and those who read or follow it.
+"""The log in Postgres: its only writer, its readers, and the replicas that follow it.
 
-Start with ``writer`` (fenced, idempotent, one round trip a batch) and ``reader``. ``tail`` follows
-a stream for a standby. Imports ``schema`` and the modules of ``eventsched.eventlog``.
+Start with ``writer`` (fenced, idempotent, one round trip per batch) and ``reader``. ``tail``
+follows a stream for a standby. Imports ``schema`` and the modules of ``eventsched.eventlog``.
 """

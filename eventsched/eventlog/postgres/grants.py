@@ -1,4 +1,4 @@
-"""Which login roles may write which streams (migrations/sql/0007_grants.sql)."""
+"""Grants: which login roles may write which streams (migrations/sql/0007_grants.sql)."""
 
 import psycopg
 
@@ -15,14 +15,15 @@ _REVOKE = "DELETE FROM eventsched_log.stream_grant WHERE role = %s AND stream = 
 
 
 def grant(address: str, role: str, stream: str, *, revoke: bool = False) -> bool:
-    """Lets a role write a stream, or no longer; whether that changes anything. As the owner of the
-    schema, which the user of the address must be or be a member of. Raises InputError for a role
-    that does not exist, RefusedError for a user who may not, UnavailableError."""
+    """Allows a role to write a stream, or with ``revoke`` no longer allows it. Returns whether that
+    changed anything. The user of the address must be the owner of the schema or a member of the
+    owner's role. Raises InputError if the role does not exist, DatabaseRefusedError if the user
+    lacks the privilege, and UnavailableError."""
     migrations.require(address)
     with connected(address, "eventsched db grant") as connection:
         try:
-            known = connection.execute("SELECT FROM pg_roles WHERE rolname = %s", (role,))
-            if known.fetchone() is None and not revoke:
+            roles = connection.execute("SELECT FROM pg_roles WHERE rolname = %s", (role,))
+            if roles.fetchone() is None and not revoke:
                 raise InputError("--role", f"there is no role {role}", "CREATE ROLE … LOGIN first")
             with connection.transaction():
                 owner = connection.execute(
@@ -31,16 +32,16 @@ def grant(address: str, role: str, stream: str, *, revoke: bool = False) -> bool
                 ).fetchone()
                 if owner is not None:
                     connection.execute(owner[0].encode())
-                done = connection.execute(_REVOKE if revoke else _GRANT, (role, stream))
-                return done.rowcount > 0
+                cursor = connection.execute(_REVOKE if revoke else _GRANT, (role, stream))
+                return cursor.rowcount > 0
         except psycopg.errors.InsufficientPrivilege as problem:
-            said = str(problem).splitlines()[0]
-            remedy = "be the user who ran `eventsched db upgrade`"
-            raise DatabaseRefusedError(shown(address), said, remedy) from problem
+            remedy = "connect as the user who ran `eventsched db upgrade`"
+            message = str(problem).splitlines()[0]
+            raise DatabaseRefusedError(shown(address), message, remedy) from problem
 
 
 def grants(address: str) -> list[tuple[str, str]]:
-    """(role, stream) of all grants, in order. Raises UnavailableError."""
+    """(role, stream) of all grants, sorted. Raises UnavailableError."""
     migrations.require(address)
     with connected(address, "eventsched db grant") as connection:
         query = "SELECT role, stream FROM eventsched_log.stream_grant ORDER BY 1, 2"

@@ -1,40 +1,55 @@
-"""Reading a log that is in Postgres: records, vectors, snapshots. Needs the reader role."""
+"""Reads a log in Postgres: records, vectors, snapshots. Needs the reader role."""
 
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
-import msgspec
-from sqlalchemy import (
-    Connection,
-    Engine,
-    RowMapping,
-    bindparam,
-    create_engine,
-    func,
-    select,
-    text,
-)
+from sqlalchemy import Connection, Engine, RowMapping, create_engine, text
 from sqlalchemy.exc import OperationalError
-from sqlalchemy.pool import NullPool
+from sqlalchemy.pool import NullPool, QueuePool
 
 from eventsched.domain.errors import InputError
 from eventsched.domain.records.verdicts import Detail
 from eventsched.eventlog import vectors
 from eventsched.eventlog.addresses import shown, sqlalchemy_url
 from eventsched.eventlog.chain import Head
-from eventsched.eventlog.log_errors import CorruptLogError
-from eventsched.eventlog.port import LogSize, Stored, StoredSnapshot, whole
-from eventsched.eventlog.schema import log_tables, migrations
+from eventsched.eventlog.port import LogSize, Stored, StoredSnapshot, expand_deltas
+from eventsched.eventlog.postgres.stored_batch import BATCH_COLUMNS, StoredBatch
+from eventsched.eventlog.schema import migrations
 
 _PAGE = 64
 """Batches that are fetched at a time."""
-_items = msgspec.json.Decoder(list[tuple[int, int, int, msgspec.Raw]])
-_kind = msgspec.json.Decoder(msgspec.defstruct("_Kind", [("kind", str)]))
-
-
+_STREAMS = "SELECT id, name FROM eventsched_log.stream ORDER BY id"
+_HEAD = "SELECT next, hash FROM eventsched_log.head WHERE stream = :s"
+_BATCHES = f"""
+SELECT {BATCH_COLUMNS} FROM eventsched_log.batch b
+WHERE b.stream = :s AND b.first >= :begin ORDER BY b.first LIMIT {_PAGE}
+"""
+_BATCH_WITH = """
+SELECT max(first) AS first FROM eventsched_log.batch WHERE stream = :s AND first <= :position
+"""
+_BATCH_BEFORE = """
+SELECT hash, first + count AS next FROM eventsched_log.batch
+WHERE stream = :s AND first < :position ORDER BY first DESC LIMIT 1
+"""
+_DETAIL_CHAIN = """
+WITH RECURSIVE chain AS (
+    SELECT seq, base, body FROM eventsched_log.detail WHERE stream = :s AND seq = :position
+    UNION ALL
+    SELECT d.seq, d.base, d.body FROM chain c
+    JOIN eventsched_log.detail d ON d.stream = :s AND d.seq = c.base
+)
+SELECT seq, base, body FROM chain
+"""
+_SNAPSHOT = """
+SELECT seq, hash, digest, version, body FROM eventsched_log.snapshot
+WHERE stream = :s AND seq < :before ORDER BY seq DESC LIMIT 1
+"""
+_SECONDS = """
+SELECT extract(epoch FROM max(written_at) - min(written_at)) AS seconds
+FROM eventsched_log.batch WHERE stream = :s
+"""
 _USAGE = """
 WITH relation AS (
     SELECT c.oid, c.relkind, c.reltoastrelid FROM pg_class c
@@ -53,72 +68,51 @@ SELECT (SELECT sum(pg_total_relation_size(oid)) FROM relation WHERE relkind = 'r
 """
 
 
-@dataclass(frozen=True, slots=True)
-class StoredBatch:
-    """A batch as it is in the database; see SealedBatch. ``written_at`` is in µs since 1970."""
-
-    first: int
-    count: int
-    epoch: int
-    written_at: int
-    mark: str
-    hash: bytes
-    body: str
-
-    @property
-    def records(self) -> list[Stored]:
-        """Its records. Raises CorruptLogError for a body of another form."""
-        try:
-            items = _items.decode(self.body)
-            return [
-                Stored(self.first + n, at, cause, _kind_of(bytes(raw)), version, bytes(raw))
-                for n, (at, cause, version, raw) in enumerate(items)
-            ]
-        except msgspec.MsgspecError as problem:
-            raise CorruptLogError(self.first, str(problem)) from problem
-
-
-_PREFIX = b'{"kind":"'
-
-
-def _kind_of(body: bytes) -> str:
-    """A record's kind, which stands at its beginning unless somebody has written it by hand. Raises
-    msgspec.MsgspecError where there is none."""
-    if body.startswith(_PREFIX):
-        return body[len(_PREFIX) : body.index(b'"', len(_PREFIX))].decode()
-    kind: str = _kind.decode(body).kind  # type: ignore[attr-defined]
-    return kind
-
-
-def connected(address: str) -> Engine:
-    """An engine that opens a connection for each use."""
-    return create_engine(sqlalchemy_url(address), poolclass=NullPool)
+def connected(address: str, *, keeps_connection: bool = False) -> Engine:
+    """An engine that opens a connection for each use, or keeps one open for the next use."""
+    url = sqlalchemy_url(address)
+    if keeps_connection:
+        return create_engine(url, poolclass=QueuePool, pool_size=1)
+    return create_engine(url, poolclass=NullPool)
 
 
 class Reader:
-    """A stream's log, to be read."""
+    """Reads the log of one stream."""
 
-    def __init__(self, address: str, stream: str) -> None:
-        """Raises UnavailableError where the database is away or its schema is not ours, and
-        InputError where there is no such stream."""
+    def __init__(self, address: str, stream: str, *, keeps_connection: bool = False) -> None:
+        """``keeps_connection`` is for many short reads: opening a connection takes longer than most
+        of them. A long-lived reader does not keep one, because the server may restart.
+
+        Raises UnavailableError if the database is unreachable or its schema is not this version's,
+        and InputError if there is no such stream."""
         self.address, self.stream = address, stream
-        self._engine = connected(address)
+        self._engine = connected(address, keeps_connection=keeps_connection)
+        try:
+            self.number = self._stream_number()
+        except BaseException:
+            self.close()
+            raise
+
+    def _stream_number(self) -> int:
         with self.connection() as connection:
-            migrations.check(connection, address)
-            number = connection.scalar(
-                select(log_tables.stream.c.id).where(log_tables.stream.c.name == stream)
-            )
-            names = connection.scalars(select(log_tables.stream.c.name)).all()
-        if number is None:
-            known = ", ".join(sorted(names)) or "none"
-            raise InputError("--stream", f"there is no stream {stream}", f"there are: {known}")
-        self.number = int(number)
+            migrations.check(connection, self.address)
+            numbers = {name: number for number, name in connection.execute(text(_STREAMS))}
+        if self.stream not in numbers:
+            known = ", ".join(sorted(numbers)) or "none"
+            problem = f"there is no stream {self.stream}"
+            raise InputError("--stream", problem, f"there are: {known}")
+        return int(numbers[self.stream])
+
+    def close(self) -> None:
+        """Closes the connection that it keeps, if any."""
+        self._engine.dispose()
 
     @contextmanager
     def connection(self, *, one_moment: bool = True) -> Iterator[Connection]:
-        """A connection for some reads, all of one moment, or each by itself: a transaction that
-        stays open keeps Postgres from cleaning up the stream's head, which every append changes.
-        The role's timeouts are for what people ask, not for this. Raises UnavailableError."""
+        """A connection for some reads, in one transaction with one snapshot, or each by itself: an
+        open transaction keeps Postgres from cleaning up the stream's head, which every append
+        changes. The timeouts of the reader's role are meant for people's queries and do not apply
+        here. Raises UnavailableError."""
         level = "REPEATABLE READ" if one_moment else "AUTOCOMMIT"
         try:
             with self._engine.connect() as connection:
@@ -126,37 +120,21 @@ class Reader:
                 connection.execute(text("SET statement_timeout = 0"))
                 yield connection
         except OperationalError as problem:
-            raise migrations.away(self.address, problem) from problem
+            raise migrations.connection_error(self.address, problem) from problem
 
     @property
     def head(self) -> Head:
         """The stream's committed head."""
-        with self.connection() as connection:
-            row = connection.execute(
-                select(log_tables.head.c.next, log_tables.head.c.hash).where(
-                    log_tables.head.c.stream == self.number
-                )
-            ).one()
-        return Head(row.next, bytes(row.hash))
+        [row] = self.rows(_HEAD)
+        return Head(row["next"], bytes(row["hash"]))
 
     def batches(self, first: int = 0) -> Iterator[StoredBatch]:
-        """The batches that hold the position, or come after it, in order, up to the head of this
-        moment; some at a time, each page a transaction of its own."""
-        table = log_tables.batch
-        query = (
-            select(
-                table.c.first, table.c.count, table.c.epoch,
-                text("(extract(epoch FROM written_at) * 1000000)::bigint AS written_at"),
-                text("mark::text AS mark"), table.c.hash, text("body::text AS body"),
-            )
-            .where(table.c.stream == self.number, table.c.first >= bindparam("begin"))
-            .order_by(table.c.first)
-            .limit(_PAGE)
-        )  # fmt: skip
+        """The batch that holds position ``first`` and all later ones, in order, up to the head at
+        the time of the call. Reads pages, each in a transaction of its own."""
         begin, end = self.batch_with(first), self.head.next
         with self.connection(one_moment=False) as connection:
             while begin < end:
-                rows = connection.execute(query, {"begin": begin}).all()
+                rows = connection.execute(text(_BATCHES), {"s": self.number, "begin": begin}).all()
                 for row in rows:
                     if row.first >= end:
                         return
@@ -166,16 +144,12 @@ class Reader:
                 begin = rows[-1].first + 1
 
     def batch_with(self, position: int) -> int:
-        """Where the batch begins that holds a position; the last one, if the log ends before."""
-        table = log_tables.batch
-        query = select(func.max(table.c.first)).where(
-            table.c.stream == self.number, table.c.first <= position
-        )
-        with self.connection() as connection:
-            return int(connection.scalar(query) or 0)
+        """The first position of the batch that holds ``position``, or of the last batch if the log
+        ends before."""
+        return int(self.rows(_BATCH_WITH, position=position)[0]["first"] or 0)
 
     def read(self, first: int = 0) -> Iterator[Stored]:
-        """The records from a position on, in order."""
+        """The records from position ``first`` on, in order."""
         for batch in self.batches(first):
             for record in batch.records:
                 if record.position >= first:
@@ -187,59 +161,35 @@ class Reader:
         return None if head.next == 0 else next(self.batches(head.next - 1))
 
     def hash_before(self, position: int) -> bytes | None:
-        """The hash of the batch that ends right before a position; None where none does."""
-        table = log_tables.batch
-        query = (
-            select(table.c.hash, (table.c.first + table.c.count).label("next"))
-            .where(table.c.stream == self.number, table.c.first < position)
-            .order_by(table.c.first.desc())
-            .limit(1)
-        )
-        with self.connection() as connection:
-            row = connection.execute(query).one_or_none()
-        return bytes(row.hash) if row is not None and row.next == position else None
+        """The hash of the batch that ends right before ``position``; None if no batch does."""
+        for row in self.rows(_BATCH_BEFORE, position=position):
+            if row["next"] == position:
+                return bytes(row["hash"])
+        return None
 
     def detail(self, position: int) -> Detail | None:
-        """The vectors of a decision, whole; None where there are none (any more)."""
-        chain = text(
-            "WITH RECURSIVE chain AS ("
-            " SELECT seq, base, body FROM eventsched_log.detail WHERE stream = :s AND seq = :p"
-            " UNION ALL SELECT d.seq, d.base, d.body FROM chain c"
-            " JOIN eventsched_log.detail d ON d.stream = :s AND d.seq = c.base"
-            ") SELECT seq, base, body FROM chain"
-        )
-        with self.connection() as connection:
-            rows = connection.execute(chain, {"s": self.number, "p": position}).all()
-        parts = {row.seq: vectors.unpack(bytes(row.body), row.base) for row in rows}
-        return whole(position, parts.get)
+        """The vectors of a decision, with deltas expanded; None if there are none or they were
+        thinned."""
+        rows = self.rows(_DETAIL_CHAIN, position=position)
+        details = {row["seq"]: vectors.unpack(bytes(row["body"]), row["base"]) for row in rows}
+        return expand_deltas(position, details.get)
 
     def snapshot(self, before: int = sys.maxsize) -> StoredSnapshot | None:
-        """The newest snapshot of a position before that one."""
-        table = log_tables.snapshot
-        query = (
-            select(table.c.seq, table.c.hash, table.c.digest, table.c.version, table.c.body)
-            .where(table.c.stream == self.number, table.c.seq < before)
-            .order_by(table.c.seq.desc())
-            .limit(1)
-        )
-        with self.connection() as connection:
-            row = connection.execute(query).one_or_none()
-        if row is None:
-            return None
-        return StoredSnapshot(row.seq, bytes(row.hash), row.digest, row.version, bytes(row.body))
+        """The newest snapshot of a position less than ``before``."""
+        for row in self.rows(_SNAPSHOT, before=before):
+            return StoredSnapshot(
+                row["seq"], bytes(row["hash"]), row["digest"], row["version"], bytes(row["body"])
+            )
+        return None
 
     def usage(self) -> LogSize:
-        """What the whole database takes on disk, all streams together."""
-        row = self.rows(_USAGE)[0]
+        """The size on disk of the whole database, all streams together."""
+        [row] = self.rows(_USAGE)
         return LogSize(int(row["nodes"]), int(row["all"] - row["nodes"]), int(row["scheduled"]))
 
     def seconds(self) -> float:
         """Real seconds from the first batch to the last one."""
-        query = (
-            "SELECT extract(epoch FROM max(written_at) - min(written_at)) AS seconds"
-            " FROM eventsched_log.batch WHERE stream = :s"
-        )
-        return float(self.rows(query)[0]["seconds"] or 0.0)
+        return float(self.rows(_SECONDS)[0]["seconds"] or 0.0)
 
     def rows(self, query: str, **values: Any) -> list[RowMapping]:
         """The rows of a query with named parameters (``:name``); ``:s`` is the stream's number."""
@@ -252,24 +202,20 @@ def streams(address: str) -> list[str]:
     try:
         with connected(address).connect() as connection:
             migrations.check(connection, address)
-            return list(
-                connection.scalars(
-                    select(log_tables.stream.c.name).order_by(log_tables.stream.c.id)
-                )
-            )
+            return [row.name for row in connection.execute(text(_STREAMS))]
     except OperationalError as problem:
-        raise migrations.away(address, problem) from problem
+        raise migrations.connection_error(address, problem) from problem
 
 
-def chosen(address: str, stream: str | None) -> str:
-    """The stream that is meant: the named one, or the only one there is. Raises InputError."""
+def choose_stream(address: str, stream: str | None) -> str:
+    """The named stream, or the only one of the database. Raises InputError."""
     if stream is not None:
         return stream
-    found = streams(address)
-    if len(found) == 1:
-        return found[0]
-    if not found:
+    names = streams(address)
+    if len(names) == 1:
+        return names[0]
+    if not names:
         raise InputError(shown(address), "holds no stream", "run a scheduler on it first")
     raise InputError(
-        "--stream", f"the database holds {len(found)} streams", f"name one: {', '.join(found)}"
+        "--stream", f"the database holds {len(names)} streams", f"name one: {', '.join(names)}"
     )

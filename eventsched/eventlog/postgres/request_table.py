@@ -1,6 +1,6 @@
-"""What people ask of a stream's scheduler: written beside the log, answered by a record in it.
+"""Operators' requests to a stream's scheduler: rows of table ``request``, answered by records.
 
-Needs the writer role, or the right to call ``eventsched_log.ask_to_forget``.
+Needs the writer role, or EXECUTE on ``eventsched_log.ask_to_forget``.
 """
 
 from collections.abc import Iterator
@@ -14,35 +14,35 @@ from eventsched.eventlog.postgres.writer_connection import connected
 from eventsched.eventlog.schema import migrations
 
 
-class Inbox:
-    """Where one hands requests in, and asks what became of them."""
+class RequestTable:
+    """Stores requests, and tells which of them have been answered."""
 
     def __init__(self, connection: psycopg.Connection, stream: str) -> None:
         self._connection, self._stream = connection, stream
 
     def ask_to_forget(self, plugin: str, key: str) -> int:
-        """Asks for a plugin to forget a key; the number of the request. One that is open is not
-        made twice."""
+        """Requests that a plugin forgets a key of its memory. Returns the request's number, that of
+        the open request if there is one for this key."""
         query = "SELECT eventsched_log.ask_to_forget(%s, %s, %s)"
         row = self._connection.execute(query, (self._stream, plugin, key)).fetchone()
         assert row is not None
         return int(row[0])
 
     def answer(self, request: int) -> int | None:
-        """The position of the record that answers a request; None while there is none."""
+        """The position of the record that answers a request; None until there is one."""
         query = "SELECT seq FROM eventsched_log.request WHERE id = %s"
         row = self._connection.execute(query, (request,)).fetchone()
         return None if row is None else row[0]
 
 
 @contextmanager
-def inbox(address: str, stream: str) -> Iterator[Inbox]:
-    """The inbox of a stream. Raises UnavailableError where the database is away or its schema is
-    another one, as RefusedError where this user may not ask."""
+def open_requests(address: str, stream: str) -> Iterator[RequestTable]:
+    """The requests to a stream. Raises UnavailableError if the database is unreachable or its
+    schema is not this version's, and DatabaseRefusedError if the user lacks the privilege."""
     migrations.require(address)
     connection = connected(address, f"eventsched asks {stream}")
     try:
-        yield Inbox(connection, stream)
+        yield RequestTable(connection, stream)
     except psycopg.errors.InsufficientPrivilege as problem:
         raise DatabaseRefusedError(
             shown(address),

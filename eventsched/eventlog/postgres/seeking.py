@@ -1,7 +1,7 @@
-"""From a time to a position, and the last records of a kind, without reading the whole log.
+"""Finds the position of a time, and the last records of a kind, without reading the whole log.
 
-Times of records never fall within a stream, so a time is looked up by halving: each step reads the
-beginning of one batch, found by the primary key.
+Times never decrease within a stream, so a time is found by binary search. Each step reads the first
+record of one batch by the primary key.
 """
 
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from eventsched.eventlog.port import Stored
 from eventsched.eventlog.postgres.reader import Reader
 
 _WINDOW = 4_096
-"""Records that are looked at first for the last of a kind; then twice as many, and so on."""
+"""Records in the first window of a search from the end; each further window is twice as large."""
 _BATCH = """
 SELECT first, count, (body -> 0 ->> 0)::bigint AS at FROM eventsched_log.batch
 WHERE stream = :s AND first <= :position ORDER BY first DESC LIMIT 1
@@ -18,7 +18,8 @@ WHERE stream = :s AND first <= :position ORDER BY first DESC LIMIT 1
 
 
 def position_at(reader: Reader, at: int) -> int:
-    """The position of the first record at a time (µs) or later; the head's, if there is none."""
+    """The position of the first record at the time ``at`` (µs) or later; the head's position if
+    there is none."""
     low, high, before = 0, reader.head.next, None
     end = high
     while low < high:
@@ -29,22 +30,23 @@ def position_at(reader: Reader, at: int) -> int:
             high = batch["first"]
     if before is None:
         return 0
-    return next((each.position for each in reader.read(before) if each.at >= at), end)
+    return next((stored.position for stored in reader.read(before) if stored.at >= at), end)
 
 
 def last(
-    reader: Reader, number: int, wanted: Callable[[Stored], bool], first: int, end: int
+    reader: Reader, number: int, matches: Callable[[Stored], bool], first: int, end: int
 ) -> list[Stored]:
-    """The last so many records that are wanted, in order, of those from ``first`` up to ``end``."""
-    found: list[Stored] = []
+    """The last ``number`` records that match, in order, of those from ``first`` to before
+    ``end``."""
+    matching: list[Stored] = []
     window = _WINDOW
-    while len(found) < number and end > first:
+    while len(matching) < number and end > first:
         begin = max(first, end - window)
-        part = []
+        in_window = []
         for stored in reader.read(begin):
             if stored.position >= end:
                 break
-            if wanted(stored):
-                part.append(stored)
-        found, end, window = part + found, begin, window * 2
-    return found[-number:] if number else []
+            if matches(stored):
+                in_window.append(stored)
+        matching, end, window = in_window + matching, begin, window * 2
+    return matching[-number:] if number else []

@@ -1,7 +1,8 @@
-"""A stream followed by a standby: batch after batch as they are committed, the chain verified.
+"""Follows a stream for a standby: batch after batch as they are committed, with the hash chain
+verified.
 
-Polled: one row, the stream's head, says whether there is anything new. Blocks its thread for as
-long as the database takes, up to a minute; ``close`` ends its one connection.
+``poll`` reads one row, the stream's head, to see whether there is anything new. Calls block their
+thread for as long as the database takes, at most a minute. ``close`` ends the only connection.
 """
 
 from typing import NamedTuple
@@ -18,23 +19,23 @@ from eventsched.eventlog.log_errors import (
     HistoryChangedError,
 )
 from eventsched.eventlog.port import StoredSnapshot
-from eventsched.eventlog.postgres.reader import StoredBatch
+from eventsched.eventlog.postgres.stored_batch import BATCH_COLUMNS, StoredBatch
 from eventsched.eventlog.postgres.writer_connection import connected, limited
 from eventsched.eventlog.schema import migrations
 
 _LIMIT = 60.0
-"""Seconds for an answer, which may be a snapshot."""
+"""Seconds to wait for an answer, which may be a snapshot."""
 _HEAD = """
 SELECT h.stream, h.next, h.hash, h.epoch, h.holder, h.renewals
 FROM eventsched_log.head h JOIN eventsched_log.stream s ON s.id = h.stream WHERE s.name = %s
 """
-_BATCHES = """
-SELECT b.first, b.count, b.epoch, (extract(epoch FROM b.written_at) * 1000000)::bigint,
-       b.mark::text, b.hash, b.body::text, e.token
-FROM eventsched_log.batch b JOIN eventsched_log.epoch e USING (stream, epoch)
+_BATCHES = f"""
+SELECT {BATCH_COLUMNS}, e.token
+FROM eventsched_log.batch b JOIN eventsched_log.epoch e
+    ON e.stream = b.stream AND e.epoch = b.epoch
 WHERE b.stream = %s AND b.first >= %s ORDER BY b.first LIMIT %s
 """
-# The batch that ends there, by index: it is the last one that begins before.
+# The batch that ends at the snapshot, found by index: it is the last one that begins before.
 _SNAPSHOT = """
 SELECT s.seq, s.hash, s.digest, s.version, s.body FROM eventsched_log.snapshot s
 CROSS JOIN LATERAL (
@@ -52,8 +53,8 @@ WHERE stream = %s AND seq IS NULL ORDER BY id LIMIT %s
 
 
 class StreamHead(NamedTuple):
-    """The stream's end as the database has it: where, and who writes there. ``renewals`` grows with
-    whatever the writer does."""
+    """The stream's end in the database: its head, and who writes it. ``renewals`` grows with every
+    append and renewal of the writer."""
 
     head: Head
     epoch: int
@@ -62,91 +63,90 @@ class StreamHead(NamedTuple):
 
 
 class Tail:
-    """What follows any place in a stream."""
+    """Reads the batches after any head of a stream."""
 
     def __init__(self, address: str, stream: str) -> None:
-        """Connects at the first call; the stream need not be there yet."""
+        """Connects at the first call. The stream need not exist yet."""
         self._address, self._stream = address, stream
         self._connection: psycopg.Connection | None = None
         self._number: int | None = None
-        self.summit: StreamHead | None = None
-        """The stream's end when last looked at; None while there is no such stream."""
+        self.last_seen: StreamHead | None = None
+        """The stream's end at the last query; None until the stream exists."""
 
     def snapshot(self, before: int = 2**63 - 1) -> StoredSnapshot | None:
-        """The newest snapshot that the chain knows, of a position before that one. Raises
-        UnavailableError."""
-        self._look()
+        """The newest snapshot of a position less than ``before`` whose hash is that of the batch
+        before it. Raises UnavailableError."""
+        self._query_head()
         if self._number is None:
             return None
         rows = self._rows(_SNAPSHOT, {"stream": self._number, "before": before})
         if not rows:
             return None
-        position, digest_hash, digest, version, body = rows[0]
-        return StoredSnapshot(position, bytes(digest_hash), digest, version, bytes(body))
+        position, batch_hash, digest, version, body = rows[0]
+        return StoredSnapshot(position, bytes(batch_hash), digest, version, bytes(body))
 
-    def poll(self, place: Head, most: int = 64) -> list[StoredBatch]:
-        """The batches that follow a place, at most so many; none where nothing is new.
+    def poll(self, head: Head, limit: int = 64) -> list[StoredBatch]:
+        """At most ``limit`` batches that follow ``head``; none if nothing is new.
 
-        Raises HistoryChangedError where the stream no longer has the place (the database lost
-        history: begin anew), CorruptLogError for a batch that is not what its hash says, and
-        UnavailableError, as RefusedError for what waiting does not mend.
+        Raises HistoryChangedError if the stream no longer contains ``head`` (the database lost
+        history; the caller has to read the log from the beginning), CorruptLogError if a batch does
+        not match its hash, and UnavailableError, as DatabaseRefusedError if waiting would not help.
         """
-        summit = self._look()
-        if summit is None or summit.head == place:
+        stream_head = self._query_head()
+        if stream_head is None or stream_head.head == head:
             return []
-        if summit.head.next <= place.next:
-            raise HistoryChangedError(
-                f"the log was read up to {place.next}, and ends at {summit.head.next} now"
-            )
-        found = []
-        rows = self._rows(_BATCHES, (self._number, place.next, most))
-        if not rows or rows[0][0] != place.next:
-            raise HistoryChangedError(f"no batch begins at {place.next}, where one ended")
-        for first, count, epoch, written_at, mark, digest, body, token in rows:
-            batch = StoredBatch(first, count, epoch, written_at, mark, bytes(digest), body)
-            self._verify(batch, token.bytes, place)
-            place = Head(batch.first + batch.count, batch.hash)
-            found.append(batch)
-        return found
+        end = stream_head.head.next
+        if end <= head.next:
+            raise HistoryChangedError(f"the log was read up to {head.next}, and ends at {end} now")
+        rows = self._rows(_BATCHES, (self._number, head.next, limit))
+        if not rows or rows[0][0] != head.next:
+            raise HistoryChangedError(f"no batch begins at {head.next}, where one ended")
+        batches = []
+        for first, count, epoch, written_at, mark, batch_hash, body, token in rows:
+            batch = StoredBatch(first, count, epoch, written_at, mark, bytes(batch_hash), body)
+            self._verify(batch, token.bytes, head)
+            head = Head(batch.first + batch.count, batch.hash)
+            batches.append(batch)
+        return batches
 
-    def requests(self, most: int = 100) -> list[MemoryForgotten]:
-        """What people have asked and no record answers yet, the oldest first. Raises
+    def requests(self, limit: int = 100) -> list[MemoryForgotten]:
+        """At most ``limit`` open requests of operators, the oldest first. Raises
         UnavailableError."""
-        if self._number is None and self._look() is None:
+        if self._number is None and self._query_head() is None:
             return []
-        rows = self._rows(_REQUESTS, (self._number, most))
+        rows = self._rows(_REQUESTS, (self._number, limit))
         return [
             MemoryForgotten(plugin=plugin, key=key, by=by, request=number)
             for plugin, key, by, number in rows
         ]
 
     def close(self) -> None:
-        """Closes the connection; the next call makes a new one."""
+        """Closes the connection; the next call opens a new one."""
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
 
-    def _look(self) -> StreamHead | None:
+    def _query_head(self) -> StreamHead | None:
         rows = self._rows(_HEAD, (self._stream,))
         if rows:
-            self._number, following, digest, *holder = rows[0]
-            self.summit = StreamHead(Head(following, bytes(digest)), *holder)
-        return self.summit
+            self._number, following, batch_hash, epoch, holder, renewals = rows[0]
+            self.last_seen = StreamHead(Head(following, bytes(batch_hash)), epoch, holder, renewals)
+        return self.last_seen
 
-    def _verify(self, batch: StoredBatch, token: bytes, place: Head) -> None:
+    def _verify(self, batch: StoredBatch, token: bytes, head: Head) -> None:
         sealed = SealedBatch(
             term=Term(self._stream, batch.epoch, token),
             first=batch.first,
             count=batch.count,
             written_at=batch.written_at,
             mark=batch.mark.encode(),
-            previous=place.hash,
+            previous=head.hash,
             hash=batch.hash,
             body=batch.body.encode(),
             details={},
         )
-        if batch.first != place.next or chain.batch_hash(sealed) != batch.hash:
-            raise CorruptLogError(batch.first, "the batch is not what its hash says")
+        if batch.first != head.next or chain.batch_hash(sealed) != batch.hash:
+            raise CorruptLogError(batch.first, "the batch does not match its hash")
 
     def _rows(self, query: str, values: object) -> list[tuple]:  # type: ignore[type-arg]
         try:

@@ -1,7 +1,7 @@
-"""Old vectors are deleted: they are most of a log, and nothing hangs on them but explanations.
+"""Deletes the vectors of old decisions: they are most of a log, and only explanations need them.
 
-Decisions and the digests of their vectors stay, so the chain is whole; ``eventsched verify`` then
-needs ``--thinned``.
+Decisions and the digests of their vectors stay, so the hash chain remains intact. ``eventsched
+verify`` then needs ``--thinned``.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -13,8 +13,8 @@ from eventsched.eventlog.schema import migrations
 
 
 def thin(address: str, stream: str, age: float, now: int) -> int:
-    """Deletes the vectors of decisions that are older than ``age`` seconds at a time (µs since
-    1970); how many. Blocks for as long as that takes. Raises UnavailableError."""
+    """Deletes the vectors of decisions that are more than ``age`` seconds older than ``now`` (µs
+    since 1970) and returns their number. Blocks until done. Raises UnavailableError."""
     before = datetime.fromtimestamp(now / 1e6, UTC) - timedelta(seconds=age)
     connection = connected(address, f"eventsched thins {stream}")
     try:

@@ -1,7 +1,7 @@
-"""The log in Postgres, as its one writer sees it: fenced, idempotent, one round trip a batch.
+"""The log in Postgres for its only writer: fenced, idempotent, one round trip per batch.
 
-The append is sent and its answer awaited later (``begin``, ``finish``), so that the next batch is
-computed while one commits. What is said to the database is in writer_connection.py.
+``begin`` sends a batch and ``finish`` waits for the answer, so that the next batch is computed
+while one commits. writer_connection.py makes the calls to the database.
 """
 
 import time
@@ -11,11 +11,9 @@ from contextlib import suppress
 import psycopg
 
 from eventsched.domain.records.verdicts import Detail
-from eventsched.eventlog import chain
 from eventsched.eventlog.addresses import shown
-from eventsched.eventlog.chain import SealedBatch, Term
+from eventsched.eventlog.chain import ChainWriter, SealedBatch, Term
 from eventsched.eventlog.log_errors import (
-    ConflictError,
     NotDurableError,
     UnavailableError,
     UnknownOutcomeError,
@@ -26,11 +24,11 @@ from eventsched.eventlog.postgres.writer_connection import WriterConnection
 from eventsched.eventlog.schema import migrations
 
 PATIENCE = 30.0
-"""Seconds that a batch is offered again to a database that does not answer."""
+"""Seconds for which a batch is sent again to a database that does not answer."""
 
 
-class PostgresEventLog:
-    """The EventLog port over a stream in Postgres; a new epoch begins when it is opened."""
+class PostgresEventLog(ChainWriter):
+    """The EventLog port over a stream in Postgres. Opening it begins a new epoch."""
 
     def __init__(
         self,
@@ -41,90 +39,75 @@ class PostgresEventLog:
         patience: float = PATIENCE,
         clock: Callable[[], int] = lambda: time.time_ns() // 1000,
     ) -> None:
-        """``clock`` gives the wall clock (µs) that batches are stamped with. Raises
-        UnavailableError where the database is away or its schema is not ours."""
-        self._address, self._holder, self._patience, self._clock = address, holder, patience, clock
-        self._under_way: SealedBatch | None = None
-        self._link = WriterConnection(address, holder)
+        """``clock`` returns the wall-clock time (µs) stored with each batch. Raises
+        UnavailableError if the database is unreachable or its schema is not this version's."""
+        self._address, self._holder, self._patience = address, holder, patience
+        self._in_flight: SealedBatch | None = None
+        self._connection = WriterConnection(address, holder)
         try:
             migrations.require(address)
-            self._number, self._term, self._head = self._link.acquire(stream, holder)
+            self._number, term, head = self._connection.acquire(stream, holder)
             self._reader = Reader(address, stream)
         except BaseException:
-            self._link.close()
+            self._connection.close()
             raise
-
-    @property
-    def stream(self) -> str:
-        """The stream's name."""
-        return self._term.stream
+        super().__init__(term, head, clock)
 
     @property
     def term(self) -> Term:
-        """This writer's reign."""
+        """This writer's term."""
         return self._term
 
     @property
     def epoch(self) -> int:
-        """The number of this writer's reign."""
+        """The number of this writer's epoch."""
         return self._term.epoch
 
     @property
-    def head(self) -> int:
-        """The position of the next record; a batch that was begun counts."""
-        return self._head.next
-
-    @property
-    def head_hash(self) -> bytes:
-        """The hash of the last batch."""
-        return self._head.hash
-
-    @property
     def reader(self) -> Reader:
-        """The committed log, to be read."""
+        """A reader of the committed log."""
         return self._reader
 
     def begin(self, batch: Batch) -> None:
         """Sends a batch; see the port."""
-        assert self._under_way is None
-        sealed = chain.seal(batch, self._term, self._head, self._clock())
-        if batch.first != self._head.next:
-            raise ConflictError(batch.first, self._head.next)
-        self._under_way, self._head = sealed, sealed.head
-        with suppress(psycopg.OperationalError):  # finish() offers it again
-            self._link.send(self._number, sealed)
+        assert self._in_flight is None
+        self._in_flight = sealed = self._extend(batch)
+        with suppress(psycopg.OperationalError):  # finish() sends it again
+            self._connection.send(self._number, sealed)
 
     def finish(self) -> None:
-        """Waits for the batch under way; offers it again, unchanged, while its fate is unknown."""
-        if self._under_way is None:
+        """Waits for the batch in flight; sends it again, unchanged, while its outcome is
+        unknown. Raises as the port says, and UnavailableError after ``patience`` seconds."""
+        if self._in_flight is None:
             return
-        sealed = self._under_way
+        sealed = self._in_flight
         deadline = time.monotonic() + self._patience
         pause = 0.02
         while True:
             try:
-                self._link.answer(sealed, min(deadline, time.monotonic() + self._patience / 4))
+                attempt_deadline = min(deadline, time.monotonic() + self._patience / 4)
+                self._connection.answer(sealed, attempt_deadline)
                 break
             except NotDurableError as problem:
                 raise UnavailableError(
                     shown(self._address),
                     str(problem),
-                    "mend replication and start again: the log decides what happened",
+                    "repair the replication and start again: the log then shows what happened",
                 ) from problem
             except (UnknownOutcomeError, psycopg.OperationalError) as problem:
                 if time.monotonic() > deadline:
-                    raise self._gone(problem) from problem
+                    raise self._no_answer(problem) from problem
                 time.sleep(pause)
                 pause = min(pause * 2, 1.0)
-                self._offer_again(sealed)
-        self._under_way = None
+                self._send_again(sealed)
+        self._in_flight = None
 
     def read(self, first: int = 0) -> Iterator[Stored]:
         """The committed records from a position on."""
         return self._reader.read(first)
 
     def detail(self, position: int) -> Detail | None:
-        """The vectors of a decision, whole."""
+        """The vectors of a decision, with deltas expanded."""
         return self._reader.detail(position)
 
     def usage(self) -> LogSize:
@@ -132,27 +115,28 @@ class PostgresEventLog:
         return self._reader.usage()
 
     def renew(self) -> None:
-        """Makes sure that nobody has taken over. Raises FencedError."""
-        self._link.renew(self._number, self._term, time.monotonic() + self._patience)
+        """Checks that no other writer has taken over. Raises FencedError."""
+        self._connection.renew(self._number, self._term, time.monotonic() + self._patience)
 
     def keep(self, snapshot: StoredSnapshot) -> None:
-        """Stores a snapshot in place of older ones. It is a cache: losing it loses time only."""
-        self._link.keep(self._number, self._term, snapshot)
+        """Stores a snapshot in place of older ones. Snapshots are a cache: losing one costs time
+        only."""
+        self._connection.keep(self._number, self._term, snapshot)
 
     def close(self) -> None:
-        """Closes the connections; what was begun and not finished may be committed or not."""
-        self._link.close()
+        """Closes the connection. A batch in flight may or may not be committed."""
+        self._connection.close()
 
-    def _offer_again(self, sealed: SealedBatch) -> None:
-        self._link.close()
-        # Still away: the next answer says so, until patience is over.
+    def _send_again(self, sealed: SealedBatch) -> None:
+        self._connection.close()
+        # If the database is still unreachable, finish() tries again until the deadline.
         with suppress(UnavailableError):
-            self._link = WriterConnection(self._address, self._holder)
-            self._link.send(self._number, sealed)
+            self._connection = WriterConnection(self._address, self._holder)
+            self._connection.send(self._number, sealed)
 
-    def _gone(self, problem: Exception) -> UnavailableError:
+    def _no_answer(self, problem: Exception) -> UnavailableError:
         return UnavailableError(
             shown(self._address),
             f"no answer for {self._patience:g} s ({str(problem).splitlines()[0]})",
-            "start it and run the same command again: it goes on from the log",
+            "start the database and run the same command again: it continues from the log",
         )

@@ -1,9 +1,9 @@
-"""A writer's one connection to its stream: what is said to the database, and what its answers mean.
+"""A writer's connection to its stream: the calls to the database, and what its answers mean.
 
-``PostgresEventLog`` (writer.py) and ``Session`` (session.py) stand on it: they decide when to
-connect again and what to offer. What the functions do is in migrations/sql/0001_append.sql. An
-append is sent and its answer awaited later: libpq's own asynchronous calls (psycopg.pq), one
-thread, no event loop, nothing to wait for but the answer.
+``PostgresEventLog`` (writer.py) and ``Session`` (session.py) use it; they decide when to reconnect
+and what to send. The SQL functions are in migrations/sql/0001_append.sql. An append is sent, and
+its answer awaited later, by libpq's asynchronous calls (psycopg.pq) in one thread without an event
+loop.
 """
 
 import os
@@ -42,7 +42,8 @@ _TYPES = (_INT4, _INT4, _UUID, _INT8, _INT4, _INT8, _JSON, _BYTEA, _BYTEA, _JSON
           _INT8S, _INT8S, _BYTEAS)  # fmt: skip
 _FORMATS = (0, 0, 0, 0, 0, 0, 0, 1, 1, 0, 1, 1, 1)
 _NOT_DURABLE = "01000"
-"""Of a COMMIT whose wait for a synchronous standby was cancelled: success, but not durable."""
+"""The SQLSTATE of the warning when a COMMIT's wait for a synchronous standby was cancelled: the
+batch is committed but not durable."""
 _SESSION = (
     "SET synchronous_commit = on; SET lock_timeout = '10s';"
     " SET idle_in_transaction_session_timeout = '5s'"
@@ -51,9 +52,9 @@ _HISTORY = (
     "SELECT (pg_control_system()).system_identifier || '/'"
     " || ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::integer"
 )
-"""The control file tells a new timeline only some time after a failover, the WAL at once."""
+"""The control file shows a new timeline only some time after a failover, the WAL at once."""
 LIMIT = 30.0
-"""Seconds for what is asked beside appends; a snapshot may be large."""
+"""Seconds for calls other than appends; a snapshot may be large."""
 _HIDDEN = (
     psycopg.errors.InsufficientPrivilege,
     psycopg.errors.UndefinedFunction,
@@ -62,8 +63,8 @@ _HIDDEN = (
 
 
 def connected(address: str, name: str) -> psycopg.Connection:
-    """A connection in autocommit mode; the server knows it as ``name``. Raises UnavailableError, as
-    RefusedError where waiting would not help."""
+    """A connection in autocommit mode with ``name`` as application_name. Raises UnavailableError,
+    as DatabaseRefusedError if waiting would not help."""
     try:
         return psycopg.connect(
             libpq_url(address),
@@ -77,9 +78,9 @@ def connected(address: str, name: str) -> psycopg.Connection:
 
 @contextmanager
 def limited(connection: psycopg.Connection, seconds: float) -> Iterator[None]:
-    """Where the block takes longer, the connection breaks: what waits in it for the server then
-    raises psycopg.OperationalError. A server may hold a connection, and not answer."""
-    timer = threading.Timer(seconds, _cut, [connection])
+    """Breaks the connection if the block takes longer: a call that waits for the server then raises
+    psycopg.OperationalError. A server may hold a connection open and never answer."""
+    timer = threading.Timer(seconds, _shut_down, [connection])
     timer.daemon = True
     timer.start()
     try:
@@ -88,17 +89,17 @@ def limited(connection: psycopg.Connection, seconds: float) -> Iterator[None]:
         timer.cancel()
 
 
-def _cut(connection: psycopg.Connection) -> None:
+def _shut_down(connection: psycopg.Connection) -> None:
     with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(connection.fileno())) as end:
         end.shutdown(socket.SHUT_RDWR)
 
 
 class WriterConnection:
-    """One connection, used by one thread. Whatever is lost with it, a new one is made."""
+    """One connection, used by one thread. It does not reconnect: its user opens a new one."""
 
     def __init__(self, address: str, holder: str) -> None:
-        """Connects. ``holder`` is for people who look at the server. Raises UnavailableError, as
-        RefusedError where waiting would not help."""
+        """Connects. ``holder`` is shown in the server's list of sessions. Raises UnavailableError,
+        as DatabaseRefusedError if waiting would not help."""
         self._address = address
         self._connection = connected(address, f"eventsched {holder}")
         try:
@@ -108,9 +109,9 @@ class WriterConnection:
             raise migrations.unreachable(address, _first_line(problem)) from problem
 
     def acquire(self, stream: str, holder: str, limit: float = LIMIT) -> tuple[int, Term, Head]:
-        """Begins an epoch with a token of its own: the stream's number, the term and the head.
-        Raises RefusedError where this user may not, psycopg.Error for whatever else, also where
-        that takes longer than ``limit`` (s)."""
+        """Begins an epoch with a new token. Returns the stream's number, the term and the head.
+        Raises DatabaseRefusedError if the user lacks the privilege, and psycopg.Error otherwise,
+        also if the call takes longer than ``limit`` (s)."""
         token = uuid4()
         try:
             with limited(self._connection, limit):
@@ -127,9 +128,9 @@ class WriterConnection:
         return row[0], Term(stream, row[1], token.bytes), Head(row[2], bytes(row[3]))
 
     def history(self, limit: float = LIMIT) -> str:
-        """The history that the database is on, ``system identifier/timeline``: another one after a
-        failover or a restore. "" where the database hides it. Raises UnavailableError for one that
-        cannot be written, such as a standby, or does not answer within ``limit`` (s)."""
+        """The history that the database is on, as ``system identifier/timeline``; it differs after
+        a failover or a restore. "" if the database hides it. Raises UnavailableError if the
+        database is read-only, such as a standby, or does not answer within ``limit`` (s)."""
         try:
             with limited(self._connection, limit):
                 row = self._connection.execute(_HISTORY).fetchone()
@@ -143,42 +144,42 @@ class WriterConnection:
         return str(row[0])
 
     def renew(self, number: int, term: Term, deadline: float) -> None:
-        """Says that the term's holder lives, and waits for the answer as ``answer`` does. Raises
-        FencedError, UnknownOutcomeError and UnavailableError."""
+        """Tells the database that the term's holder is alive, and waits for the answer as
+        ``answer`` does. Raises FencedError, UnknownOutcomeError and UnavailableError."""
         values = [b"%d" % number, b"%d" % term.epoch, str(UUID(bytes=term.token)).encode()]
         try:
             self._connection.pgconn.send_query_params(_RENEW, values, _TYPES[:3])
-            self._settle(term, 0, deadline)
+            self._await_results(term, 0, deadline)
         except psycopg.OperationalError as problem:
             raise UnknownOutcomeError(_first_line(problem)) from problem
 
     def keep(self, number: int, term: Term, snapshot: StoredSnapshot, limit: float = LIMIT) -> None:
-        """Stores a snapshot in place of older ones. It is a cache: losing it loses time only. One
-        that takes longer than ``limit`` (s) is given up, and the connection with it."""
+        """Stores a snapshot in place of older ones. Snapshots are a cache: losing one costs time
+        only. If it takes longer than ``limit`` (s), the connection is broken off."""
         query = "SELECT eventsched_log.keep_snapshot(%s, %s, %s, %s, %s, %s, %s, %s)"
-        reign = (number, term.epoch, UUID(bytes=term.token))
-        # What is wrong shows at the next batch.
+        fence = (number, term.epoch, UUID(bytes=term.token))
+        # If something is wrong, the next batch reports it.
         with suppress(psycopg.Error), limited(self._connection, limit):
-            self._connection.execute(query, (*reign, *snapshot))
+            self._connection.execute(query, (*fence, *snapshot))
 
     def send(self, number: int, sealed: SealedBatch) -> None:
-        """Sends a batch and does not wait. Raises psycopg.OperationalError."""
+        """Sends a batch without waiting for the answer. Raises psycopg.OperationalError."""
         pgconn = self._connection.pgconn
         pgconn.send_query_params(_APPEND, _values(number, sealed), _TYPES, _FORMATS)
-        pgconn.flush()  # what does not go out at once goes while the answer is awaited
+        pgconn.flush()  # _next_result() sends the rest
 
     def answer(self, sealed: SealedBatch, deadline: float) -> None:
-        """Waits for the answer to what was sent, until ``deadline`` of time.monotonic(). A result
-        is not enough: a server sends it before it commits. Only when it is ready for the next query
-        has it committed (ADR 19).
+        """Waits for the answer to a batch, until ``deadline`` of time.monotonic(). A result alone
+        proves nothing: the server sends it before it commits. It has committed only when it is
+        ready for the next query (ADR 19).
 
-        Raises FencedError, ConflictError and UnavailableError where nothing of the batch was
-        written; UnknownOutcomeError, or NotDurableError where it is there but a synchronous standby
-        has not confirmed it.
+        Raises FencedError, ConflictError or UnavailableError if nothing of the batch was written;
+        NotDurableError if it is in the log but a synchronous standby has not confirmed it; and
+        UnknownOutcomeError.
         """
-        self._settle(sealed.term, sealed.first, deadline)
+        self._await_results(sealed.term, sealed.first, deadline)
 
-    def _settle(self, term: Term, first: int, deadline: float) -> None:
+    def _await_results(self, term: Term, first: int, deadline: float) -> None:
         notices: list[str] = []
         pgconn = self._connection.pgconn
         pgconn.notice_handler = lambda notice: notices.append(
@@ -186,13 +187,13 @@ class WriterConnection:
         )
         refusal: tuple[str, str] | None = None
         answered = False
-        while (result := self._result(deadline)) is not None:
+        while (result := self._next_result(deadline)) is not None:
             answered = True
             if result.status not in (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK):
                 state = (result.error_field(pq.DiagnosticField.SQLSTATE) or b"").decode()
-                # A result that libpq has made itself has words, and no fields.
-                told = result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY)
-                refusal = (state, (told or result.error_message).decode(errors="replace"))
+                # A result that libpq itself made has a message but no fields.
+                message = result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY)
+                refusal = (state, (message or result.error_message).decode(errors="replace"))
         if refusal is not None:
             raise self._refusal(*refusal, term, first)
         if not answered or pgconn.status != pq.ConnStatus.OK:
@@ -201,35 +202,35 @@ class WriterConnection:
             raise NotDurableError("a commit was not confirmed by the synchronous standby")
 
     def close(self) -> None:
-        """Closes the connection; what was sent and not answered may be committed or not."""
+        """Closes the connection. A batch without an answer may or may not be committed."""
         self._connection.close()
 
-    def _result(self, deadline: float) -> pq.abc.PGresult | None:
-        """The next result. get_result() alone would wait in C, holding the interpreter's lock: no
-        other thread would go on, and no Ctrl-C would be heard."""
+    def _next_result(self, deadline: float) -> pq.abc.PGresult | None:
+        """The next result. get_result() alone would wait in C and hold the interpreter's lock: no
+        other thread would run, and Ctrl-C would have no effect."""
         pgconn = self._connection.pgconn
         while (unsent := pgconn.flush()) or pgconn.is_busy():
-            waiting = select.poll()
-            waiting.register(pgconn.socket, select.POLLIN | (select.POLLOUT if unsent else 0))
-            if not waiting.poll(max(0.0, deadline - time.monotonic()) * 1000):
-                raise UnknownOutcomeError("the answer does not come")
+            poll = select.poll()
+            poll.register(pgconn.socket, select.POLLIN | (select.POLLOUT if unsent else 0))
+            if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
+                raise UnknownOutcomeError("no answer arrived in time")
             pgconn.consume_input()
         return pgconn.get_result()
 
     def _refusal(self, state: str | None, message: str, term: Term, first: int) -> Exception:
-        """What a refusal means; ``message`` is its first line alone, of ES001 and ES002 a number.
-        (libpq's own form of it begins with a word that the server has translated.)"""
+        """The error for a refusal. ``message`` is the primary message, for ES001 and ES002 a
+        number. (libpq's full message begins with a severity in the server's language.)"""
         if state == "ES001":
             return FencedError(term.stream, term.epoch, int(message))
         if state == "ES002":
             return ConflictError(first, int(message))
-        # 57: shut down or cancelled, 08: connection, 40: rolled back, 55P03: lock not had in time.
+        # 57: shut down or cancelled; 08: connection; 40: rolled back; 55P03: lock timeout.
         if not state or state[:2] in ("57", "08", "40") or state == "55P03":
             return UnknownOutcomeError(message)
         return UnavailableError(
             shown(self._address),
             message.strip().split("\n")[0],
-            "nothing of this batch was written; mend the database and start again",
+            "nothing of this batch was written; repair the database and start again",
         )
 
 
@@ -239,7 +240,7 @@ def _first_line(problem: psycopg.Error) -> str:
 
 def _values(number: int, sealed: SealedBatch) -> list[bytes | None]:
     details = sealed.details.values()
-    bases = [None if each.base is None else struct.pack(">q", each.base) for each in details]
+    bases = [None if d.base is None else struct.pack(">q", d.base) for d in details]
     return [
         b"%d" % number,
         b"%d" % sealed.term.epoch,

@@ -98,7 +98,7 @@ def drift(address: str) -> list[Any]:
 @contextmanager
 def _turn(address: str, connection: Connection) -> Iterator[None]:
     try:
-        revisions.take_turn(connection)
+        revisions.lock_migrations(connection)
         yield
     except (psycopg.errors.LockNotAvailable, OperationalError) as problem:
         locked = problem.orig if isinstance(problem, OperationalError) else problem
@@ -175,14 +175,14 @@ def _connected(address: str) -> Iterator[Connection]:
         with engine.begin() as connection:
             yield connection
     except DBAPIError as problem:
-        if problem.connection_invalidated or problem.orig is None or _is_away(problem):
-            raise away(address, problem) from problem
+        if problem.connection_invalidated or problem.orig is None or _is_connection_error(problem):
+            raise connection_error(address, problem) from problem
         raise
     finally:
         engine.dispose()
 
 
-def away(address: str, problem: DBAPIError) -> UnavailableError:
+def connection_error(address: str, problem: DBAPIError) -> UnavailableError:
     """What to say of a database that does not answer, or does not let us in."""
     return unreachable(address, _first_line(problem))
 
@@ -191,13 +191,13 @@ def unreachable(address: str, said: str) -> UnavailableError:
     """What to say where a connection cannot be had; ``said`` is libpq's word. What waiting would
     not mend is told by these words, or, where the server speaks another language, by asking again.
     """
-    refused = _NO_ENTRY.search(said) or login_errors.is_closed(address, said)
+    refused = _NO_ENTRY.search(said) or login_errors.is_permanent(address, said)
     kind = DatabaseRefusedError if refused else UnavailableError
     remedy = "mend the address" if refused else "start the database, or mend its address"
     return kind(shown(address), said, remedy)
 
 
-def _is_away(problem: DBAPIError) -> bool:
+def _is_connection_error(problem: DBAPIError) -> bool:
     return isinstance(problem.orig, psycopg.OperationalError | psycopg.InterfaceError)
 
 

@@ -11,20 +11,20 @@ from sqlalchemy import Connection, text
 
 _MIGRATING = 0x6576656E7473
 """Key of the advisory lock of a database under which it is migrated."""
-TURN_LIMIT = 600
+MIGRATION_LOCK_LIMIT = 600
 """Seconds that a migration waits for another one of the same database."""
-LOCK_LIMIT = 10
+TABLE_LOCK_LIMIT = 10
 """Seconds that a migration waits for a lock on a table: what comes after it in the queue, such as
 the scheduler's appends, waits as long."""
 OWNER, WRITER, READER = "eventsched_owner", "eventsched_writer", "eventsched_reader"
 
 
-def take_turn(connection: Connection) -> None:
+def lock_migrations(connection: Connection) -> None:
     """Waits until no other migration of the database is under way; until the transaction ends it
-    is ours. From here on, nothing waits for a table's lock for longer than LOCK_LIMIT."""
-    connection.execute(text(f"SET LOCAL lock_timeout = '{TURN_LIMIT}s'"))
+    is ours. From here on, nothing waits for a table's lock for longer than TABLE_LOCK_LIMIT."""
+    connection.execute(text(f"SET LOCAL lock_timeout = '{MIGRATION_LOCK_LIMIT}s'"))
     connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _MIGRATING})
-    connection.execute(text(f"SET LOCAL lock_timeout = '{LOCK_LIMIT}s'"))
+    connection.execute(text(f"SET LOCAL lock_timeout = '{TABLE_LOCK_LIMIT}s'"))
 
 
 def folder() -> Path:

@@ -1,7 +1,7 @@
-"""What an explanation is told from: a pod's records and what their numbers stand for.
+"""The evidence for an explanation: a pod's records, and the meaning of the numbers in them.
 
-Any log, read once from its beginning, can give it (``ScannedEvidence``). Of a log in Postgres only
-what concerns the pod is read: stored_evidence.py.
+``ScannedEvidence`` reads any log once from its beginning. stored_evidence.py reads only the parts
+of a log in Postgres that concern the pod.
 """
 
 import re
@@ -20,11 +20,13 @@ _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _PLACED = (Outcome.SCHEDULED, Outcome.WAITING)
 _READ_FIRST = frozenset({"NodeAdded", "VerdictDefined", "ScoringDefined", "PodAdded", "PodDecided"})
 LOOKED_BACK = 20
-"""Records of samples (in Postgres: batches with some) at most that are looked at for what held."""
+"""The largest number of SamplesTaken records (in Postgres: of batches with some) that are searched
+for the samples in force."""
 
 
 class LoggedPod(NamedTuple):
-    """A pod in a log: ``uid`` as views show it, ``position`` of the record that added it."""
+    """A pod in a log: its ``uid`` as views show it, and the ``position`` of the record that added
+    it."""
 
     uid: str
     namespace: str
@@ -38,57 +40,59 @@ class LoggedPod(NamedTuple):
 
 
 class Evidence(Protocol):
-    """What is known of a stream. Numbers are those of its dictionaries and rows."""
+    """What a stream's log says. Numbers are those of its dictionaries and node rows."""
 
     @property
     def stream(self) -> str:
         """The stream's name."""
 
-    def pods(self, wanted: str) -> list[LoggedPod]:
-        """The pods that ``namespace/name``, a name or a uid means, as they arrived."""
+    def pods(self, name: str) -> list[LoggedPod]:
+        """The pods that ``name`` means (``namespace/name``, a name or a uid), in order of
+        arrival."""
 
-    def similar(self, wanted: str) -> list[str]:
-        """Full names, some of which may be near to one that is not there."""
+    def similar(self, name: str) -> list[str]:
+        """Full names of pods, sorted, that include those most similar to an unknown name."""
 
     def records(self, pod: LoggedPod) -> Iterator[Stored]:
-        """The records of a pod, in order, to the one that says that it is gone; among them the
-        preemptions that it is a victim of."""
+        """The records of a pod in order, up to the one that deletes it, including the preemptions
+        that chose it as a victim."""
 
     def records_at(self, positions: Iterable[int]) -> dict[int, Stored]:
         """Records by their positions."""
 
     def names(self, uids: Iterable[str]) -> dict[str, str]:
-        """``namespace/name`` by uid, of those that are known."""
+        """``namespace/name`` by uid, for those that are known."""
 
     def homes(self, ends: Mapping[str, int]) -> dict[str, str]:
-        """The nodes that pods were on, by uid, where that is known; ``ends`` are the positions
-        before which to look."""
+        """The nodes that pods were on, by uid, for those that are known. ``ends`` maps uids to the
+        positions before which to look."""
 
     def detail(self, position: int) -> Detail | None:
-        """The vectors of a decision, whole; None where there are none."""
+        """The vectors of a decision, with deltas expanded; None if there are none."""
 
     def samples(self, before: int) -> list[Stored]:
-        """The last samples that were taken before a position, the newest first."""
+        """The last SamplesTaken records before a position, the newest first."""
 
     def nodes(self) -> list[str]:
         """The names of all rows."""
 
     def verdicts(self) -> Mapping[int, Verdict]:
-        """The words of all codes."""
+        """The verdicts by code."""
 
     def columns(self, number: int) -> tuple[ScoreColumn, ...]:
-        """Score columns, without parameters; none for 0."""
+        """The score columns of a scoring, without parameters; none for 0."""
 
 
 def uid_key(uid: str) -> str:
-    """A uid as tables and views have it: as it is, or the MD5 of its text as a UUID."""
+    """A uid as tables and views have it: unchanged if it is a UUID, else the MD5 of its text as a
+    UUID."""
     if _UUID.fullmatch(uid):
         return uid
     return str(UUID(md5(uid.encode(), usedforsecurity=False).hexdigest()))
 
 
 class ScannedEvidence:
-    """What a log says, read once from its beginning to its present end."""
+    """The evidence of any log, read once from its beginning to its present end."""
 
     def __init__(self, log: StoredLog, stream: str) -> None:
         self._log = log
@@ -114,10 +118,10 @@ class ScannedEvidence:
             case records.ScoringDefined():
                 self._columns[record.number] = record.columns
             case records.PodAdded(pod=pod):
-                found = LoggedPod(uid_key(pod.uid), pod.namespace, pod.name, position)
-                self._pods.setdefault(found.uid, found)
+                logged = LoggedPod(uid_key(pod.uid), pod.namespace, pod.name, position)
+                self._pods.setdefault(logged.uid, logged)
                 if pod.node_name:
-                    self._homes.setdefault(found.uid, []).append((position, pod.node_name))
+                    self._homes.setdefault(logged.uid, []).append((position, pod.node_name))
             case PodDecided() if record.outcome in _PLACED:
                 self._homes.setdefault(uid_key(record.uid), []).append((position, record.node))
 
@@ -126,15 +130,15 @@ class ScannedEvidence:
         """The stream's name."""
         return self._stream
 
-    def pods(self, wanted: str) -> list[LoggedPod]:
+    def pods(self, name: str) -> list[LoggedPod]:
         """See Evidence."""
-        by_uid = self._pods.get(uid_key(wanted))
+        by_uid = self._pods.get(uid_key(name))
         if by_uid is not None:
             return [by_uid]
-        return [pod for pod in self._pods.values() if wanted in (pod.full_name, pod.name)]
+        return [pod for pod in self._pods.values() if name in (pod.full_name, pod.name)]
 
-    def similar(self, wanted: str) -> list[str]:
-        """See Evidence: all there are."""
+    def similar(self, name: str) -> list[str]:
+        """See Evidence. Returns all names."""
         return sorted({pod.full_name for pod in self._pods.values()})
 
     def records(self, pod: LoggedPod) -> Iterator[Stored]:
@@ -142,10 +146,10 @@ class ScannedEvidence:
         for stored in self._log.read(pod.position):
             record = stored.record
             uid = pod_of(record)
-            mine = uid is not None and uid_key(uid) == pod.uid
+            concerns_pod = uid is not None and uid_key(uid) == pod.uid
             if isinstance(record, records.PreemptionDecided):
-                mine = mine or pod.uid in map(uid_key, record.victims)
-            if mine:
+                concerns_pod = concerns_pod or pod.uid in map(uid_key, record.victims)
+            if concerns_pod:
                 yield stored
                 if stored.kind == "PodDeleted":
                     return
@@ -156,17 +160,17 @@ class ScannedEvidence:
 
     def names(self, uids: Iterable[str]) -> dict[str, str]:
         """See Evidence."""
-        found = {uid: self._pods.get(uid_key(uid)) for uid in uids}
-        return {uid: pod.full_name for uid, pod in found.items() if pod is not None}
+        pods = {uid: self._pods.get(uid_key(uid)) for uid in uids}
+        return {uid: pod.full_name for uid, pod in pods.items() if pod is not None}
 
     def homes(self, ends: Mapping[str, int]) -> dict[str, str]:
         """See Evidence."""
-        found = {}
+        homes = {}
         for uid, end in ends.items():
             before = [node for at, node in self._homes.get(uid_key(uid), ()) if at < end]
             if before:
-                found[uid] = before[-1]
-        return found
+                homes[uid] = before[-1]
+        return homes
 
     def detail(self, position: int) -> Detail | None:
         """See Evidence."""
@@ -174,8 +178,8 @@ class ScannedEvidence:
 
     def samples(self, before: int) -> list[Stored]:
         """See Evidence."""
-        found = [stored for stored in self._samples if stored.position < before]
-        return found[: -LOOKED_BACK - 1 : -1]
+        earlier = [stored for stored in self._samples if stored.position < before]
+        return earlier[: -LOOKED_BACK - 1 : -1]
 
     def nodes(self) -> list[str]:
         """See Evidence."""

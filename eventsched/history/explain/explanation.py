@@ -1,4 +1,4 @@
-"""Why a pod is where it is, or nowhere: told from the log alone, never from the engine's state.
+"""Explains from the log alone why a pod is on its node, or on none. The engine's state is not used.
 
 ``eventsched explain`` and ``simulate --why`` print it (cli/output/explain_output.py).
 """
@@ -28,15 +28,18 @@ from eventsched.eventlog.port import Stored
 from eventsched.history.explain import update_differences
 from eventsched.history.explain.evidence import Evidence, LoggedPod, uid_key
 from eventsched.history.explain.origins import Origin, origins_of
-from eventsched.history.explain.preemption_explanation import PreemptionExplanation, displacement
-from eventsched.history.explain.record_text import Namer, displaced, named_in, told
-from eventsched.history.explain.sample_ages import SampleAge, measured
+from eventsched.history.explain.preemption_explanation import (
+    PreemptionExplanation,
+    explain_preemption,
+)
+from eventsched.history.explain.record_text import Namer, describe, describe_victim, pods_named_in
+from eventsched.history.explain.sample_ages import SampleAge, sample_ages_at
 
 EXAMPLES = 3
-"""Nodes named for each refusal; the rest are counted."""
+"""Nodes named for each refusal; the others are only counted."""
 _SUGGESTED = 3
 _OWN_CAUSES = frozenset({"PodAdd", "AttemptFailed", "BackoffComplete", "Flush"})
-"""Causes of moves that lie with the pod itself or with the clock."""
+"""Causes of moves between queues that are due to the pod itself or to the clock."""
 _FIXED: dict[int, tuple[str, str]] = {
     STORED_EXCLUDED: ("Excluded", "PreFilter left the node out"),
     STORED_NOT_EVALUATED: ("NotEvaluated", "the search ended before this node"),
@@ -44,13 +47,13 @@ _FIXED: dict[int, tuple[str, str]] = {
 
 
 class NoPodError(InputError):
-    """The log knows no pod of that name (yet)."""
+    """The log holds no pod of that name (yet)."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """A record of the pod, and what it says in words. ``origin`` is what happened elsewhere that
-    moved the pod between queues."""
+    """A record of the pod, and its text. ``origin`` is the event elsewhere that moved the pod
+    between queues, if it was one."""
 
     position: int
     at: int
@@ -61,9 +64,9 @@ class Step:
 
 @dataclass(frozen=True)
 class NodeRefusals:
-    """What so many nodes were told; ``plugin`` is "" where it was PreFilter as a whole, or nobody
-    as the search had ended. ``nodes`` in row order, the first EXAMPLES of them where vectors are
-    kept, are ``examples``."""
+    """Nodes that were refused for the same reasons. ``plugin`` is "" if PreFilter as a whole left
+    the nodes out, or if the search ended before them. ``nodes`` is their number; ``examples`` names
+    the first EXAMPLES of them in row order, if the log has the vectors."""
 
     plugin: str
     code: str
@@ -95,7 +98,8 @@ class NodeScore:
 
 @dataclass(frozen=True)
 class NodeAnswer:
-    """What one node was told: its refusal, or its scores and how far it is ``behind`` the best."""
+    """The result for one node: its refusal, or its scores and how far its sum is ``behind`` the
+    best."""
 
     node: str
     refusal: NodeRefusals | None
@@ -105,24 +109,25 @@ class NodeAnswer:
 
 @dataclass(frozen=True)
 class ExplainedAttempt:
-    """An attempt, with what the nodes were told. ``compared`` are the chosen node and the
-    runner-up; these, examples and ``samples`` are there for the attempt that was asked for, where
-    vectors are kept."""
+    """An attempt with the results for the nodes. ``compared`` holds the chosen node and the
+    runner-up, ``node_answer`` the node that the user asked about. These, the examples and
+    ``samples`` are filled in only for the attempt to explain, and only if the log has its
+    vectors."""
 
     position: int
     at: int
     decided: PodDecided
     refusals: tuple[NodeRefusals, ...]
     compared: tuple[NodeScore, ...] = ()
-    asked: NodeAnswer | None = None
+    node_answer: NodeAnswer | None = None
     has_vectors: bool = False
     samples: tuple[SampleAge, ...] = ()
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """What a log says of a pod. ``older`` are earlier pods of the same name, ``explained`` is the
-    attempt that was asked for, None where there was none yet."""
+    """What a log says about a pod. ``older`` are earlier pods of the same name. ``explained`` is
+    the attempt to explain; None if there was none yet."""
 
     stream: str
     pod: LoggedPod
@@ -130,22 +135,23 @@ class Explanation:
     steps: tuple[Step, ...]
     attempts: tuple[ExplainedAttempt, ...]
     explained: ExplainedAttempt | None
-    displacement: PreemptionExplanation | None = None
-    """What the attempt that was asked for did to other pods, where it found no node."""
+    preemption: PreemptionExplanation | None = None
+    """The preemption that the explained attempt caused, or that made room for it."""
 
     @property
     def moves(self) -> list[Step]:
-        """The moves between queues."""
+        """The pod's moves between queues."""
         return [step for step in self.steps if isinstance(step.record, PodQueued)]
 
 
 def explain(
-    evidence: Evidence, wanted: str, attempt: int | None = None, node: str | None = None
+    evidence: Evidence, name: str, attempt: int | None = None, node: str | None = None
 ) -> Explanation:
-    """The explanation of a pod: ``namespace/name``, a name that is unique, or a uid; of several
-    with one name over time the newest. ``attempt`` is the one to explain, by default the last;
-    ``node`` one to be told of. Raises InputError for what the log does not know."""
-    pod, older = chosen_pod(evidence, wanted)
+    """Explains a pod. ``name`` is ``namespace/name``, a unique name, or a uid; among pods that had
+    the same name over time it means the newest. ``attempt`` is the attempt to explain, by default
+    the last; ``node`` a node to report on. Raises InputError for anything that the log does not
+    hold."""
+    pod, older = find_pod(evidence, name)
     stored = list(evidence.records(pod))
     steps = _steps(evidence, pod, stored)
     verdicts = evidence.verdicts()
@@ -154,104 +160,106 @@ def explain(
         for step in steps
         if isinstance(step.record, PodDecided)
     ]
-    number = _asked_for(attempts, attempt, pod)
-    if number is None:
+    index = _attempt_index(attempts, attempt, pod)
+    if index is None:
         if node is not None:
             raise InputError("--node", f"no attempt was made for {pod.full_name} yet", "wait")
         return Explanation(evidence.stream, pod, older, steps, tuple(attempts), None)
-    attempts[number] = _in_full(evidence, attempts[number], verdicts, node)
+    attempts[index] = _with_vectors(evidence, attempts[index], verdicts, node)
     return Explanation(
-        evidence.stream, pod, older, steps, tuple(attempts), attempts[number],
-        _displacement(evidence, pod, steps, attempts[number]),
+        evidence.stream, pod, older, steps, tuple(attempts), attempts[index],
+        _preemption_of(evidence, pod, steps, attempts[index]),
     )  # fmt: skip
 
 
-def _displacement(
+def _preemption_of(
     evidence: Evidence, pod: LoggedPod, steps: tuple[Step, ...], attempt: ExplainedAttempt
 ) -> PreemptionExplanation | None:
-    """The preemption that came of the attempt, or that it came of: the one before, where the pod
-    was placed on the node that it was nominated to."""
-    decided, found = attempt.decided, None
+    """The preemption that followed the attempt, or the one before it if the attempt placed the pod
+    on the node that the preemption nominated it to."""
+    decided, preemption = attempt.decided, None
     for number, step in enumerate(steps):
         record = step.record
         if not isinstance(record, records.PreemptionDecided) or uid_key(record.uid) != pod.uid:
             continue
-        of_it = step.position > attempt.position and record.attempt == decided.attempt
-        before = step.position < attempt.position and decided.nominated
-        if of_it or (before and record.node == decided.node):
-            found = displacement(evidence, step.position, record, steps[number + 1 :])
-    return found
+        is_result = step.position > attempt.position and record.attempt == decided.attempt
+        is_earlier = step.position < attempt.position and decided.nominated
+        if is_result or (is_earlier and record.node == decided.node):
+            preemption = explain_preemption(evidence, step.position, record, steps[number + 1 :])
+    return preemption
 
 
-def chosen_pod(evidence: Evidence, wanted: str) -> tuple[LoggedPod, tuple[LoggedPod, ...]]:
-    """The pod that is meant, and older ones of its name. Raises InputError."""
-    found = evidence.pods(wanted)
-    names = sorted({pod.full_name for pod in found})
-    if not found:
-        near = suggestion(wanted, evidence.similar(wanted))
-        raise NoPodError("POD", f"there is no pod {wanted} in stream {evidence.stream}", near)
-    if len(names) > 1:
-        raise InputError(
-            "POD", f"{wanted} is the name of {len(names)} pods", f"name one: {', '.join(names[:9])}"
-        )
-    return found[-1], tuple(found[:-1])
+def find_pod(evidence: Evidence, name: str) -> tuple[LoggedPod, tuple[LoggedPod, ...]]:
+    """The newest pod of that name (or uid), and the older ones. Raises InputError."""
+    pods = evidence.pods(name)
+    full_names = sorted({pod.full_name for pod in pods})
+    if not pods:
+        remedy = suggestion(name, evidence.similar(name))
+        raise NoPodError("POD", f"there is no pod {name} in stream {evidence.stream}", remedy)
+    if len(full_names) > 1:
+        problem = f"{name} is the name of {len(full_names)} pods"
+        raise InputError("POD", problem, f"name one: {', '.join(full_names[:9])}")
+    return pods[-1], tuple(pods[:-1])
 
 
-def suggestion(wanted: str, known: list[str]) -> str:
-    """What to do about a name that is not known."""
-    full = get_close_matches(wanted, known, _SUGGESTED)
-    if not full:  # a bare name, or one with another namespace
-        bare = {name.rpartition("/")[2]: name for name in reversed(known)}
-        full = [bare[n] for n in get_close_matches(wanted.rpartition("/")[2], bare, _SUGGESTED)]
-    if full:
-        return f"did you mean {' or '.join(full)}?"
+def suggestion(name: str, known: list[str]) -> str:
+    """The remedy for an unknown name: the nearest of the known full names."""
+    nearest = get_close_matches(name, known, _SUGGESTED)
+    if not nearest:  # a bare name, or one with another namespace
+        bare = {full_name.rpartition("/")[2]: full_name for full_name in reversed(known)}
+        matches = get_close_matches(name.rpartition("/")[2], bare, _SUGGESTED)
+        nearest = [bare[match] for match in matches]
+    if nearest:
+        return f"did you mean {' or '.join(nearest)}?"
     return f"there are, among others: {', '.join(known[:_SUGGESTED])}" if known else "there is none"
 
 
 def _steps(evidence: Evidence, pod: LoggedPod, stored: list[Stored]) -> tuple[Step, ...]:
-    """The pod's records, with what moved it where that was something else."""
-    found = [(each, each.record) for each in stored]
-    moved = {
-        each.cause
-        for each, record in found
+    """The pod's records with their texts, and the origins of its moves between queues."""
+    decoded = [(entry, entry.record) for entry in stored]
+    causes = {
+        entry.cause
+        for entry, record in decoded
         if isinstance(record, PodQueued) and record.cause not in _OWN_CAUSES
     }
-    origins = origins_of(evidence, moved - {each.position for each in stored})
-    names = evidence.names({uid for _, record in found for uid in named_in(record)})
-    changed = update_differences.in_words((each.position, record) for each, record in found)
+    origins = origins_of(evidence, causes - {entry.position for entry in stored})
+    names = evidence.names({uid for _, record in decoded for uid in pods_named_in(record)})
+    changes = update_differences.in_words((entry.position, record) for entry, record in decoded)
     return tuple(
         Step(
-            each.position,
-            each.at,
+            entry.position,
+            entry.at,
             record,
-            changed.get(each.position) or _words(record, pod, lambda uid: names.get(uid, uid)),
-            origins.get(each.cause) if isinstance(record, PodQueued) else None,
+            changes.get(entry.position) or _text_of(record, pod, lambda uid: names.get(uid, uid)),
+            origins.get(entry.cause) if isinstance(record, PodQueued) else None,
         )
-        for each, record in found
+        for entry, record in decoded
     )
 
 
-def _words(record: AnyRecord, pod: LoggedPod, name: Namer) -> str:
-    """What a record says of the pod."""
+def _text_of(record: AnyRecord, pod: LoggedPod, name: Namer) -> str:
+    """What a record says about the pod."""
     if isinstance(record, records.PreemptionDecided) and uid_key(record.uid) != pod.uid:
         uid = next(uid for uid in record.victims if uid_key(uid) == pod.uid)
-        return displaced(record, uid, name)
-    return told(record, name)
+        return describe_victim(record, uid, name)
+    return describe(record, name)
 
 
-def _asked_for(attempts: list[ExplainedAttempt], attempt: int | None, pod: LoggedPod) -> int | None:
-    """The index of the attempt to explain."""
+def _attempt_index(
+    attempts: list[ExplainedAttempt], attempt: int | None, pod: LoggedPod
+) -> int | None:
+    """The index of the attempt to explain; None if there is none yet. Raises InputError."""
     if attempt is None:
         return len(attempts) - 1 if attempts else None
     for index in reversed(range(len(attempts))):
         if attempts[index].decided.attempt == attempt:
             return index
-    numbers = sorted({each.decided.attempt for each in attempts})
-    there = f"there are 1 to {numbers[-1]}" if len(numbers) > 1 else "there is 1"
+    numbers = sorted({explained.decided.attempt for explained in attempts})
+    known = f"there are 1 to {numbers[-1]}" if len(numbers) > 1 else "there is 1"
     raise InputError(
         "--attempt",
         f"there was no attempt {attempt} for {pod.full_name}",
-        there if numbers else "none was made yet",
+        known if numbers else "none was made yet",
     )
 
 
@@ -261,9 +269,9 @@ def _refusals(decided: PodDecided, verdicts: Mapping[int, Verdict]) -> tuple[Nod
         and decided.plugin
         and [n for n, _ in decided.counts] == [STORED_EXCLUDED]
     ):
-        # PreFilter refused the pod, and so all nodes at once: its words are the attempt's.
-        (_, nodes), said = decided.counts[0], (decided.message,)
-        return (NodeRefusals(decided.plugin, _FIXED[STORED_EXCLUDED][0], said, nodes),)
+        # PreFilter refused the pod on all nodes at once: its message is that of the attempt.
+        (_, nodes), reasons = decided.counts[0], (decided.message,)
+        return (NodeRefusals(decided.plugin, _FIXED[STORED_EXCLUDED][0], reasons, nodes),)
     return tuple(_refusal(number, nodes, verdicts) for number, nodes in decided.counts)
 
 
@@ -275,10 +283,11 @@ def _refusal(number: int, nodes: int, verdicts: Mapping[int, Verdict]) -> NodeRe
     return NodeRefusals(verdict.plugin, verdict.code.value, verdict.reasons, nodes)
 
 
-def _in_full(
+def _with_vectors(
     evidence: Evidence, attempt: ExplainedAttempt, verdicts: Mapping[int, Verdict], node: str | None
 ) -> ExplainedAttempt:
-    """The attempt with what only its vectors tell."""
+    """The attempt with the parts that come from its vectors. Raises InputError for a node that
+    they do not have."""
     decided = attempt.decided
     detail = evidence.detail(attempt.position)
     if detail is None or detail.codes is None:
@@ -291,28 +300,31 @@ def _in_full(
         return attempt
     vectors = _Vectors(decided, detail, evidence.nodes(), evidence.columns(decided.scoring))
     refusals = tuple(
-        replace(each, examples=vectors.refused(number))
-        for each, (number, _) in zip(attempt.refusals, decided.counts, strict=True)
+        replace(refusal, examples=vectors.refused(number))
+        for refusal, (number, _) in zip(attempt.refusals, decided.counts, strict=True)
     )
     compared = [] if decided.row < 0 else [vectors.score(decided.row)]
     if compared and decided.runner_up:
         compared.append(vectors.score(vectors.present[decided.runner_up]))
-    asked = None if node is None else _answer(vectors, verdicts, node)
     return replace(
-        attempt, refusals=refusals, compared=tuple(compared), asked=asked, has_vectors=True,
-        samples=measured(evidence, attempt.position, attempt.at, decided),
-    )  # fmt: skip
+        attempt,
+        refusals=refusals,
+        compared=tuple(compared),
+        node_answer=None if node is None else _node_answer(vectors, verdicts, node),
+        has_vectors=True,
+        samples=sample_ages_at(evidence, attempt.position, attempt.at, decided),
+    )
 
 
-def _answer(vectors: "_Vectors", verdicts: Mapping[int, Verdict], node: str) -> NodeAnswer:
-    """What a node was told in the attempt. Raises InputError for one that was not there."""
+def _node_answer(vectors: "_Vectors", verdicts: Mapping[int, Verdict], node: str) -> NodeAnswer:
+    """The attempt's result for a node. Raises InputError if the node was not there."""
     if node not in vectors.present:
-        near = get_close_matches(node, vectors.present, _SUGGESTED)
-        remedy = (
-            f"did you mean {' or '.join(near)}?" if near else "see `eventsched sql` on verdicts()"
-        )
-        known = "was not there at that attempt" if node in vectors.names else "is not known"
-        raise InputError("--node", f"{node} {known}", remedy)
+        nearest = get_close_matches(node, vectors.present, _SUGGESTED)
+        remedy = f"did you mean {' or '.join(nearest)}?"
+        if not nearest:
+            remedy = "see `eventsched sql` on verdicts()"
+        problem = "was not there at that attempt" if node in vectors.names else "is not known"
+        raise InputError("--node", f"{node} {problem}", remedy)
     row = vectors.present[node]
     number = int(vectors.codes[row])
     if number != STORED_PASSES:
@@ -336,9 +348,11 @@ class _Vectors:
         self.codes = detail.codes
         self.present = {
             names[row]: int(row) for row in np.flatnonzero(self.codes != STORED_NO_NODE)
-        }  # a name that came back stands at its newest row
-        pairs = zip(columns, decided.parameters, strict=True)
-        self._columns = [msgspec.structs.replace(c, parameters=given) for c, given in pairs]
+        }  # a node that was added again is at its newest row
+        self._columns = [
+            msgspec.structs.replace(column, parameters=parameters)
+            for column, parameters in zip(columns, decided.parameters, strict=True)
+        ]
         self._raws, self._normalized = [], []
         self._totals: NDArray[np.int64] = np.zeros(len(self.codes), dtype=np.int64)
         for place, column in enumerate(self._columns):
@@ -357,17 +371,20 @@ class _Vectors:
         return int(self._feasible.max())
 
     def refused(self, number: int) -> tuple[str, ...]:
-        """The first nodes that were told so."""
+        """The first nodes that have this code."""
         return tuple(self.names[row] for row in np.flatnonzero(self.codes == number)[:EXAMPLES])
 
     def score(self, row: int) -> NodeScore:
         """The scores of a feasible row."""
-        columns = zip(self._columns, self._raws, self._normalized, strict=True)
-        given = [(column, int(raw[row]), int(values[row])) for column, raw, values in columns]
         parts = tuple(
-            PluginScore(column.plugin, column.weight, raw, value, value * column.weight)
-            for column, raw, value in given
-        )
+            PluginScore(
+                column.plugin, column.weight, int(raw[row]), int(values[row]),
+                int(values[row]) * column.weight,
+            )
+            for column, raw, values in zip(
+                self._columns, self._raws, self._normalized, strict=True
+            )
+        )  # fmt: skip
         total = int(self._totals[row])
         rank = 1 + int(np.count_nonzero(self._feasible > total))
         return NodeScore(self.names[row], total, rank, parts)

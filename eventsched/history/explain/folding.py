@@ -19,7 +19,7 @@ ALIKE = 3
 
 
 @dataclass(frozen=True)
-class Folded:
+class FoldedRounds:
     """Rounds that ended as the one before them did: attempts ``first`` to ``last``, from ``begin``
     to ``end`` (µs), ``position`` of the last one's decision; ``woken`` counts by cause what brought
     the pod back to each of them."""
@@ -33,7 +33,7 @@ class Folded:
     woken: tuple[tuple[str, int], ...]
 
 
-def folded(steps: Sequence[Step]) -> list[Step | Folded]:
+def fold_rounds(steps: Sequence[Step]) -> list[Step | FoldedRounds]:
     """The steps in order; of ALIKE and more rounds that are alike the first in full, and the rest
     as one."""
     rounds: list[list[Step]] = [[]]
@@ -41,7 +41,7 @@ def folded(steps: Sequence[Step]) -> list[Step | Folded]:
         if isinstance(step.record, PodDecided):
             rounds.append([])
         rounds[-1].append(step)
-    found: list[Step | Folded] = [*rounds[0]]
+    found: list[Step | FoldedRounds] = [*rounds[0]]
     at = 1
     while at < len(rounds):
         end = at + 1
@@ -59,14 +59,14 @@ def folded(steps: Sequence[Step]) -> list[Step | Folded]:
     return found
 
 
-def _fold(alike: Sequence[Sequence[Step]]) -> Folded:
+def _fold(alike: Sequence[Sequence[Step]]) -> FoldedRounds:
     """All but the first of these."""
     decided = [each[0] for each in alike[1:]]
     woken = Counter(_woken(each) for each in alike[:-1])
     first, last = decided[0].record, decided[-1].record
     assert isinstance(first, PodDecided)
     assert isinstance(last, PodDecided)
-    return Folded(
+    return FoldedRounds(
         first.attempt, last.attempt, len(decided), decided[0].at, decided[-1].at,
         decided[-1].position, tuple(woken.most_common()),
     )  # fmt: skip

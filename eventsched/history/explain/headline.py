@@ -12,7 +12,7 @@ from eventsched.domain import records
 from eventsched.domain.records import Outcome, PodDecided, PodQueued
 from eventsched.history.explain.explanation import ExplainedAttempt, Explanation, NodeRefusals, Step
 from eventsched.history.explain.remedies import remedy
-from eventsched.history.explain.waits import waits
+from eventsched.history.explain.waits import waits_of_attempt
 from eventsched.scheduling.queueing.queue import FLUSH_AFTER
 
 BOUND, BINDING, WAITING, UNQUEUED, GONE = "bound", "binding", "waiting", "unqueued", "gone"
@@ -59,7 +59,9 @@ def headline(explained: Explanation) -> Headline:
             found.waiting_since = None
     last = explained.attempts[-1] if explained.attempts else None
     if found.state == WAITING and last is not None:
-        held = [each for each in waits(explained.steps, last.position) if each.ended is None]
+        held = [
+            each for each in waits_of_attempt(explained.steps, last.position) if each.ended is None
+        ]
         found.waits_for = tuple(f"{each.plugin} at {each.point}" for each in held)
         found.until = min((each.due for each in held), default=None)
     elif found.state in ("active", "backoff", "unschedulable"):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from eventsched.domain import records
 from eventsched.domain.records import AnyRecord
 from eventsched.history.explain.evidence import Evidence
-from eventsched.history.explain.record_text import named_in, pod_of, sentence
+from eventsched.history.explain.record_text import describe_with_pod, pod_of, pods_named_in
 
 _DEFINITIONS = ("VerdictDefined", "ScoringDefined")
 
@@ -45,13 +45,13 @@ def origins_of(evidence: Evidence, positions: Iterable[int]) -> dict[int, Origin
 def _sentences(evidence: Evidence, found: dict[int, AnyRecord]) -> dict[int, str]:
     """Records in words, with the names of their pods, by position."""
     uids = {at: uid for at, record in found.items() if (uid := pod_of(record)) is not None}
-    others = {uid for record in found.values() for uid in named_in(record)}
+    others = {uid for record in found.values() for uid in pods_named_in(record)}
     names = evidence.names({*uids.values(), *others})
     gone = {r.uid: at for at, r in found.items() if isinstance(r, records.PodDeleted)}
     homes = evidence.homes(gone)
     said = {}
     for at, record in found.items():
-        said[at] = sentence(record, lambda uid: names.get(uid, uid))
+        said[at] = describe_with_pod(record, lambda uid: names.get(uid, uid))
         if isinstance(record, records.PodDeleted) and record.uid in homes:
             said[at] += f" from {homes[record.uid]}"
     return said

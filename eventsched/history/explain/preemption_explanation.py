@@ -46,7 +46,7 @@ class PreemptionExplanation:
     landed_at: int
 
 
-def displacement(
+def explain_preemption(
     evidence: Evidence, position: int, decided: PreemptionDecided, later: Iterable[Any]
 ) -> PreemptionExplanation:
     """What the log says of a preemption; ``later`` are the pod's steps after it."""

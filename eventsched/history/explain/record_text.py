@@ -41,7 +41,7 @@ def concerns(record: AnyRecord, uid: str) -> bool:
     return pod_of(record) == uid
 
 
-def named_in(record: AnyRecord) -> set[str]:
+def pods_named_in(record: AnyRecord) -> set[str]:
     """The uids of other pods that the words of a record name."""
     match record:
         case records.PermitGranted(by=by) | records.NominationCleared(by=by) if by:
@@ -52,7 +52,7 @@ def named_in(record: AnyRecord) -> set[str]:
             return set()
 
 
-def displaced(record: records.PreemptionDecided, uid: str, name: Namer = str) -> str:
+def describe_victim(record: records.PreemptionDecided, uid: str, name: Namer = str) -> str:
     """What a preemption says of one of its victims."""
     text = f"has to leave {record.node} for {name(record.uid)}"
     if uid in record.leaving:
@@ -60,16 +60,16 @@ def displaced(record: records.PreemptionDecided, uid: str, name: Namer = str) ->
     return f"{text}; its bind still waits, and it is sent back" if uid in record.sent_back else text
 
 
-def sentence(record: AnyRecord, name: Namer) -> str:
+def describe_with_pod(record: AnyRecord, name: Namer) -> str:
     """What a record says, with who it is about."""
-    text = told(record, name)
+    text = describe(record, name)
     if isinstance(record, records.PodAdded | records.PodUpdated):
         return f"{record.pod.full_name} {text}"
     uid = pod_of(record)
     return text if uid is None else f"{name(uid)} {text}"
 
 
-def told(record: AnyRecord, name: Namer = str) -> str:
+def describe(record: AnyRecord, name: Namer = str) -> str:
     """What a record says of its pod, without naming it; all that it says if it is about none."""
     kind = type(record)
     template = _TEMPLATES.get(kind)

@@ -26,7 +26,7 @@ class SampleAge(NamedTuple):
     age: float
 
 
-def measured(
+def sample_ages_at(
     evidence: Evidence, position: int, at: int, decided: PodDecided
 ) -> tuple[SampleAge, ...]:
     """What held when an attempt was decided (at a time in µs), by source; nothing where no score

@@ -1,4 +1,4 @@
-"""An explanation's evidence in Postgres: found through the derived tables and their indexes."""
+"""The evidence for an explanation in Postgres, found through the derived tables and indexes."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -8,26 +8,32 @@ from sqlalchemy import Row, text
 
 from eventsched.domain.records.verdicts import Code, Detail, Normalization, ScoreColumn, Verdict
 from eventsched.eventlog.port import Stored
-from eventsched.eventlog.postgres.reader import Reader, StoredBatch
+from eventsched.eventlog.postgres.reader import Reader
+from eventsched.eventlog.postgres.stored_batch import decode_records
 from eventsched.history.explain.evidence import LOOKED_BACK, LoggedPod, uid_key
 from eventsched.history.explain.record_text import concerns, pod_of
 
-_CANDIDATES = 1_000
-"""Names at most that are looked at for what may have been meant."""
+_SIMILAR_NAMES = 200
+"""The largest number of names that are compared with an unknown one."""
 
 _PODS = "SELECT uid, namespace, name, seq FROM eventsched_log.pod WHERE stream = :s"
 
-_ALIKE = """
-AND (left(name, :half) = left(:name, :half) OR right(name, :half) = right(:name, :half))
+# The names that share the most pairs of neighbouring characters with the unknown one.
+_SIMILAR = f"""
+SELECT namespace, name
+FROM (SELECT DISTINCT namespace, name FROM eventsched_log.pod WHERE stream = :s) p
+ORDER BY (SELECT count(*) FROM unnest(CAST(:pairs AS text[])) AS pair WHERE strpos(name, pair) > 0)
+             DESC, abs(length(name) - :length), name, namespace
+LIMIT {_SIMILAR_NAMES}
 """
 
 _SPAN, _WIDEST_SPAN = 1_000, 64_000
-"""Records that are searched at a time for those of a pod: at first (most pods are decided soon),
-and at most."""
-_NAMING = text("""
+"""Records that one query searches for those of a pod: the first query (most pods are decided soon),
+and the largest."""
+_BATCHES_NAMING = text("""
 SELECT first, body::text AS body FROM eventsched_log.batch
 WHERE stream = :s
-  AND first >= :begin AND first < :end AND strpos(body::text, :words) > 0
+  AND first >= :begin AND first < :end AND strpos(body::text, :uid) > 0
 ORDER BY first
 """)
 
@@ -60,8 +66,8 @@ CROSS JOIN LATERAL (
 
 
 class StoredEvidence:
-    """What a log in Postgres says, found through its derived tables. Of the log itself only the
-    batches that name the pod are fetched."""
+    """The evidence of a log in Postgres, found through its derived tables. Of the log itself, only
+    the batches that name the pod are fetched."""
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
@@ -71,78 +77,78 @@ class StoredEvidence:
         """The stream's name."""
         return self._reader.stream
 
-    def pods(self, wanted: str) -> list[LoggedPod]:
+    def pods(self, name: str) -> list[LoggedPod]:
         """See Evidence."""
-        found = self._reader.rows(f"{_PODS} AND uid = CAST(:uid AS uuid)", uid=uid_key(wanted))
-        if not found:
-            namespace, slash, name = wanted.rpartition("/")
-            found = self._reader.rows(
-                f"{_PODS} AND name = :name AND (:bare OR namespace = :namespace) ORDER BY seq",
-                name=name, namespace=namespace, bare=not slash,
+        rows = self._reader.rows(f"{_PODS} AND uid = CAST(:uid AS uuid)", uid=uid_key(name))
+        if not rows:
+            namespace, slash, bare_name = name.rpartition("/")
+            rows = self._reader.rows(
+                f"{_PODS} AND name = :name AND (:is_bare OR namespace = :namespace) ORDER BY seq",
+                name=bare_name, namespace=namespace, is_bare=not slash,
             )  # fmt: skip
         return [
-            LoggedPod(str(row["uid"]), row["namespace"], row["name"], row["seq"]) for row in found
+            LoggedPod(str(row["uid"]), row["namespace"], row["name"], row["seq"]) for row in rows
         ]
 
-    def similar(self, wanted: str) -> list[str]:
-        """See Evidence: those whose names begin or end alike, else any."""
-        name = wanted.rpartition("/")[2]
-        limit = f"ORDER BY name LIMIT {_CANDIDATES}"
-        half = max(1, len(name) // 2)
-        found = self._reader.rows(f"{_PODS} {_ALIKE} {limit}", name=name, half=half)
-        found = found or self._reader.rows(f"{_PODS} {limit}")
-        return sorted({f"{row['namespace']}/{row['name']}" for row in found})
+    def similar(self, name: str) -> list[str]:
+        """See Evidence. Returns at most _SIMILAR_NAMES names."""
+        bare_name = name.rpartition("/")[2]
+        pairs = sorted({bare_name[at : at + 2] for at in range(len(bare_name) - 1)})
+        rows = self._reader.rows(_SIMILAR, pairs=pairs, length=len(bare_name))
+        return sorted(f"{row['namespace']}/{row['name']}" for row in rows)
 
     def records(self, pod: LoggedPod) -> Iterator[Stored]:
-        """See Evidence. The log after the last of them is not looked at."""
+        """See Evidence. Searches the log from the pod's first record to its end, or to the end of
+        the log for a pod that still exists: no table has the position of its last record."""
         uid = pod_of(self.records_at([pod.position])[pod.position].record)
         assert uid is not None
-        words = msgspec.json.encode(uid)
-        for row in self._naming(pod.position, words.decode()):
-            for stored in StoredBatch(row.first, 0, 0, 0, "", b"", row.body).records:
-                if stored.position < pod.position or words not in stored.body:
+        encoded_uid = msgspec.json.encode(uid)
+        for row in self._batches_naming(encoded_uid.decode(), pod.position):
+            for stored in decode_records(row.first, row.body):
+                if stored.position < pod.position or encoded_uid not in stored.body:
                     continue
                 if concerns(stored.record, uid):
                     yield stored
                     if stored.kind == "PodDeleted":
                         return
 
-    def _naming(self, position: int, words: str) -> Iterator[Row[Any]]:
-        """The batches that hold some words, from a position on; each span a transaction."""
+    def _batches_naming(self, encoded_uid: str, position: int) -> Iterator[Row[Any]]:
+        """The batches from a position on that contain a uid (as JSON); each span is read in a
+        transaction of its own."""
         begin, end = self._reader.batch_with(position), self._reader.head.next
         span = _SPAN
         with self._reader.connection(one_moment=False) as connection:
             while begin < end:
-                values = {"s": self._reader.number, "begin": begin, "words": words}
+                values = {"s": self._reader.number, "begin": begin, "uid": encoded_uid}
                 values["end"] = min(end, begin + span)
-                yield from connection.execute(_NAMING, values)
+                yield from connection.execute(_BATCHES_NAMING, values)
                 begin, span = begin + span, min(2 * span, _WIDEST_SPAN)
 
     def records_at(self, positions: Iterable[int]) -> dict[int, Stored]:
         """See Evidence."""
-        found = self._reader.rows(_AT, positions=sorted(set(positions)))
+        rows = self._reader.rows(_AT, positions=sorted(set(positions)))
         return {
             row["position"]: Stored(
                 row["position"], row["at"], row["cause"], row["kind"], row["version"],
                 row["body"].encode(),
             )
-            for row in found
+            for row in rows
         }  # fmt: skip
 
     def names(self, uids: Iterable[str]) -> dict[str, str]:
         """See Evidence."""
         keys = {uid_key(uid): uid for uid in uids}
         query = f"{_PODS} AND uid = ANY(CAST(:uids AS uuid[]))"
-        found = self._reader.rows(query, uids=list(keys)) if keys else []
-        return {keys[str(row["uid"])]: f"{row['namespace']}/{row['name']}" for row in found}
+        rows = self._reader.rows(query, uids=list(keys)) if keys else []
+        return {keys[str(row["uid"])]: f"{row['namespace']}/{row['name']}" for row in rows}
 
     def homes(self, ends: Mapping[str, int]) -> dict[str, str]:
-        """See Evidence. Pods that came with a node have none here."""
+        """See Evidence. Leaves out pods that arrived with a node."""
         keys = {uid_key(uid): uid for uid in ends}
         if not keys:
             return {}
-        found = self._reader.rows(_HOMES, uids=list(keys), ends=list(ends.values()))
-        return {keys[str(row["uid"])]: row["node"] for row in found}
+        rows = self._reader.rows(_HOMES, uids=list(keys), ends=list(ends.values()))
+        return {keys[str(row["uid"])]: row["node"] for row in rows}
 
     def detail(self, position: int) -> Detail | None:
         """See Evidence."""
@@ -150,13 +156,13 @@ class StoredEvidence:
 
     def samples(self, before: int) -> list[Stored]:
         """See Evidence."""
-        found = [
+        samples = [
             stored
             for row in self._reader.rows(_SAMPLES, before=before)
-            for stored in StoredBatch(row["first"], 0, 0, 0, "", b"", row["body"]).records
+            for stored in decode_records(row["first"], row["body"])
             if stored.kind == "SamplesTaken" and stored.position < before
         ]
-        return sorted(found, key=lambda stored: -stored.position)
+        return sorted(samples, key=lambda stored: -stored.position)
 
     def nodes(self) -> list[str]:
         """See Evidence."""
@@ -175,7 +181,7 @@ class StoredEvidence:
 
     def columns(self, number: int) -> tuple[ScoreColumn, ...]:
         """See Evidence."""
-        found = self._reader.rows(
+        rows = self._reader.rows(
             "SELECT plugin, weight, normalization FROM eventsched_log.scoring"
             " WHERE stream = :s AND number = :number ORDER BY place",
             number=number,
@@ -186,5 +192,5 @@ class StoredEvidence:
                 weight=row["weight"],
                 normalization=Normalization(row["normalization"]),
             )
-            for row in found
+            for row in rows
         )

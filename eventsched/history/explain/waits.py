@@ -12,7 +12,7 @@ PERMIT, PRE_BIND = "Permit", "PreBind"
 
 
 @dataclass
-class Waited:
+class PluginWait:
     """A plugin's wait: at which point, since when and until when at most (µs), when it was over
     (None: it is not) and by what, a record's kind. ``writes`` are the changes that it asked the
     cluster for, in words."""
@@ -31,9 +31,9 @@ class Waited:
         return None if self.ended is None else (self.ended - self.since) / 1_000_000
 
 
-def waits(steps: Iterable[Step], position: int) -> list[Waited]:
+def waits_of_attempt(steps: Iterable[Step], position: int) -> list[PluginWait]:
     """The waits of the attempt decided at a position, in the order in which they began."""
-    found: list[Waited] = []
+    found: list[PluginWait] = []
     of_it = False
     for step in steps:
         record = step.record
@@ -50,12 +50,14 @@ def waits(steps: Iterable[Step], position: int) -> list[Waited]:
 
 def _begun(
     point: str, at: int, deadlines: dict[str, int], writes: dict[str, tuple[str, ...]] | None = None
-) -> list[Waited]:
+) -> list[PluginWait]:
     asked = writes or {}
-    return [Waited(name, point, at, due, asked.get(name, ())) for name, due in deadlines.items()]
+    return [
+        PluginWait(name, point, at, due, asked.get(name, ())) for name, due in deadlines.items()
+    ]
 
 
-def _end(found: list[Waited], step: Step) -> None:
+def _end(found: list[PluginWait], step: Step) -> None:
     record, kind = step.record, type(step.record).__name__
     for each in found:
         granted = isinstance(record, records.PermitGranted) and record.plugin == each.plugin

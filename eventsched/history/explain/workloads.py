@@ -106,7 +106,7 @@ class Workload:
         return self.placed + sum(group.pods for group in self.groups)
 
 
-def asked_for(word: str, namespace: str | None) -> ExplainTarget:
+def parse_target(word: str, namespace: str | None) -> ExplainTarget:
     """Reads the argument of ``explain``, as kubectl's users write it. Raises InputError."""
     *before, name = word.split("/")
     kind = POD
@@ -186,7 +186,7 @@ GROUP BY 1, 2, 3, 4, 5 ORDER BY pods DESC, since, reason
 """
 
 
-def workload(reader: Reader, asked: ExplainTarget) -> Workload:
+def find_workload(reader: Reader, asked: ExplainTarget) -> Workload:
     """The workload that is asked for. Raises NoPodError if no pod of it is known, and InputError if
     several namespaces have one of that name."""
     found = _owners(reader, asked)

@@ -10,11 +10,11 @@ from eventsched.eventlog.log_errors import CorruptLogError
 from eventsched.eventlog.port import Stored
 from eventsched.scheduling.engine import Engine
 
-Remake = Callable[[TermBegan], Engine]
+EngineOfTerm = Callable[[TermBegan], Engine]
 """A new engine with what a term's first record says that is in force."""
 
 
-def succeeded(engine: Engine, stored: Stored, remake: Remake | None) -> Engine:
+def engine_for(engine: Engine, stored: Stored, remake: EngineOfTerm | None) -> Engine:
     """The engine for a record and what follows: another one, with the same state, where the record
     says that something else is in force from then on. Without ``remake`` it is always the same.
     Raises CorruptLogError for a record that cannot be read."""

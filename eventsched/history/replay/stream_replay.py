@@ -21,7 +21,7 @@ from eventsched.domain.records.record_catalogue import CATALOGUE
 from eventsched.domain.state.digest import digest_of
 from eventsched.eventlog.log_errors import CorruptLogError
 from eventsched.eventlog.port import Stored, StoredLog, StoredSnapshot
-from eventsched.history.replay.engine_versions import Remake, succeeded
+from eventsched.history.replay.engine_versions import EngineOfTerm, engine_for
 from eventsched.history.replay.tolerances import Tolerance, escaped, tolerance
 from eventsched.history.replay.vector_differences import in_vectors
 from eventsched.scheduling.engine import Engine
@@ -51,7 +51,7 @@ class Divergence:
 
 
 @dataclass
-class Replayed:
+class ReplayResult:
     """How far a replay came; ``engine`` holds the state there."""
 
     engine: Engine
@@ -71,7 +71,7 @@ class Replayed:
         self.answers += stored.kind == "ExtenderReplied"
 
 
-Progress = Callable[[Replayed], None]
+Progress = Callable[[ReplayResult], None]
 
 
 def fold(
@@ -82,10 +82,10 @@ def fold(
     progress: Progress | None = None,
     *,
     end: int = 0,
-) -> Replayed:
+) -> ReplayResult:
     """The state after the records before ``until`` (all, for None), by applying them to a new
     engine. A snapshot on the way is held against it. The log has to reach to ``end``."""
-    done = Replayed(engine)
+    done = ReplayResult(engine)
     try:
         for stored in _in_order(log, end):
             if _is_told_apart(snapshot, done, stored.position):
@@ -110,12 +110,12 @@ def verify(
     progress: Progress | None = None,
     *,
     end: int = 0,
-    remake: Remake | None = None,
-) -> Replayed:
+    remake: EngineOfTerm | None = None,
+) -> ReplayResult:
     """Decides everything again; ends at the first difference. ``make`` gives a new engine with the
     stream's configuration and plugins, ``remake`` one for a term that has others; the rest is as it
     is for ``fold``."""
-    done, written = Replayed(make()), _Written(make, log, remake)
+    done, written = ReplayResult(make()), _Written(make, log, remake)
     try:
         for step in _steps(_in_order(log, end)):
             first = step[0].position
@@ -123,7 +123,7 @@ def verify(
                 return done
             if until is not None and first >= until:
                 return done
-            done.engine = succeeded(done.engine, step[0], remake)
+            done.engine = engine_for(done.engine, step[0], remake)
             came = _again(done.engine, step[0])
             wanted = step if until is None else step[: until - first]
             if len(wanted) < len(step):
@@ -207,13 +207,13 @@ def _again(engine: Engine, first: Stored) -> list[Logged]:
 
 
 def _engine_before(
-    position: int, make: Callable[[], Engine], log: StoredLog, remake: Remake | None
+    position: int, make: Callable[[], Engine], log: StoredLog, remake: EngineOfTerm | None
 ) -> Engine:
     engine = make()
     for stored in log.read():
         if stored.position >= position:
             break
-        engine = succeeded(engine, stored, remake)
+        engine = engine_for(engine, stored, remake)
         _apply(engine, stored)
     return engine
 
@@ -222,7 +222,9 @@ class _Written:
     """The state as it is written, for a replay that has decided otherwise and has to go on from
     there. It follows the log as far as it is asked, so that all of these read the log once."""
 
-    def __init__(self, make: Callable[[], Engine], log: StoredLog, remake: Remake | None) -> None:
+    def __init__(
+        self, make: Callable[[], Engine], log: StoredLog, remake: EngineOfTerm | None
+    ) -> None:
         self._make, self._remake = make, remake
         self._log = log
         self._records: Iterator[Stored] | None = None
@@ -234,7 +236,7 @@ class _Written:
             self._records, self._engine = self._log.read(), self._make()
         while self._engine.position < position:
             stored = next(self._records)
-            following = succeeded(self._engine, stored, self._remade)
+            following = engine_for(self._engine, stored, self._remade)
             self._engine = following
             _apply(self._engine, stored)
         found = self._make()
@@ -242,7 +244,7 @@ class _Written:
         return found
 
     @property
-    def _remade(self) -> Remake | None:
+    def _remade(self) -> EngineOfTerm | None:
         """Remembers what makes the engines from there on."""
         remake = self._remake
         if remake is None:
@@ -324,7 +326,7 @@ def _pod_of(
 # --- what else can be wrong ---------------------------------------------------------------
 
 
-def _is_told_apart(snapshot: StoredSnapshot | None, done: Replayed, position: int) -> bool:
+def _is_told_apart(snapshot: StoredSnapshot | None, done: ReplayResult, position: int) -> bool:
     """Whether the snapshot is of this position and of another state; then that is noted."""
     if snapshot is None or snapshot.position != position:
         return False

@@ -17,15 +17,15 @@ from typing import Any, NamedTuple
 import psycopg
 
 from eventsched.history.verify import verified_database
-from eventsched.history.verify.verified_chain import Chain
-from eventsched.history.verify.verified_checkpoints import Anchors, Checkpoint
+from eventsched.history.verify.verified_chain import ChainCheck
+from eventsched.history.verify.verified_checkpoints import Checkpoint, CheckpointCheck
 from eventsched.history.verify.verified_database import DatabaseLog
 from eventsched.history.verify.verified_decisions import DecisionCheck, Facts
 from eventsched.history.verify.verified_file import LogFile
 from eventsched.history.verify.verified_log import BatchRow, DamagedError, Log, NoLogError, Packed
-from eventsched.history.verify.verified_pods import KINDS, PodsNow
+from eventsched.history.verify.verified_pods import KINDS, PodNowCheck
 from eventsched.history.verify.verified_preemptions import LivePods, PreemptionCheck
-from eventsched.history.verify.verified_rows import Rows
+from eventsched.history.verify.verified_rows import RowCheck
 
 
 def _refuse(name: str) -> None:
@@ -203,12 +203,12 @@ class _Verification:
             self._facts, self._pods, log.detail, self._report, self._missing.take, thinned=thinned
         )
         tables = log.tables
-        self._rows = None if tables is None else Rows(tables, self._report)
-        self._pods_now = None if tables is None else PodsNow(tables, self._report)
+        self._rows = None if tables is None else RowCheck(tables, self._report)
+        self._pods_now = None if tables is None else PodNowCheck(tables, self._report)
         snapshots = [] if tables is None else tables.snapshots()
-        self._chain = Chain(log.stream, log.epochs, snapshots, self._report)
+        self._chain = ChainCheck(log.stream, log.epochs, snapshots, self._report)
         own = [each for each in checkpoints if each.stream == log.stream]
-        self._anchors = Anchors(own, self._report)
+        self._anchors = CheckpointCheck(own, self._report)
         self._step, self._now = -1, -(2**63)
         self._lost = False
         """Whether records are missing, so that what later ones say cannot be judged."""

@@ -11,7 +11,7 @@ _HASHED = struct.Struct(">B32si16sqiq32s32s")
 Report = Callable[[int, str], None]
 
 
-class Chain:
+class ChainCheck:
     """A stream's batches, one after the other. ``next`` and ``hash`` are those after the last."""
 
     def __init__(

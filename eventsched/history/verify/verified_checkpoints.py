@@ -97,7 +97,7 @@ def _checked(where: str, line: str, key: "Ed25519PublicKey") -> Checkpoint:
     return found
 
 
-class Anchors:
+class CheckpointCheck:
     """The checkpoints of one stream against its chain."""
 
     def __init__(self, checkpoints: Iterable[Checkpoint], report: Report) -> None:

@@ -17,7 +17,14 @@ from typing import Any
 import psycopg
 from psycopg.pq import TransactionStatus
 
-from eventsched.history.verify.verified_log import COLUMNS, Ahead, BatchRow, Epoch, HeadRow, Packed
+from eventsched.history.verify.verified_log import (
+    COLUMNS,
+    BatchRow,
+    Epoch,
+    HeadRow,
+    Packed,
+    RowCursor,
+)
 
 _KEYS = {"verdict": ("number",), "scoring": ("number", "place"), "pod_now": ("uid::text",)}
 _BATCHES = """
@@ -125,7 +132,7 @@ class DatabaseLog:
             self._details_at_first = self.details_now() if counts_details else 0
         query = f"{_DETAILS} AND seq >= %s AND seq < %s ORDER BY seq LIMIT %s"
         rows = chain(pages.by_index(query, self._end, _ROWS_AT_ONCE), beyond)
-        self._details = Ahead(map(Packed._make, rows))
+        self._details = RowCursor(map(Packed._make, rows))
 
     @property
     def stream(self) -> str:
@@ -196,7 +203,7 @@ class DatabaseTables:
             "SELECT seq, hash FROM eventsched_log.snapshot WHERE stream = %s ORDER BY seq",
             binary=True,
         )
-        self._ahead: dict[str, Ahead] = {}
+        self._ahead: dict[str, RowCursor] = {}
         for table in ("node", "pod", "decision"):
             query = f"{_select(table)} AND seq >= %s"
             beyond = pages.rows(f"{query} ORDER BY seq", end, binary=True)
@@ -206,7 +213,7 @@ class DatabaseTables:
                 if table == "decision"
                 else pages.by_window(ordered, end)
             )
-            self._ahead[table] = Ahead(chain(rows, beyond))
+            self._ahead[table] = RowCursor(chain(rows, beyond))
 
     def rows(self, table: str, end: int) -> list[tuple[Any, ...]]:
         """See Tables."""

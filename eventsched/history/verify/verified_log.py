@@ -117,7 +117,7 @@ class Log(Protocol):
         """How many of these there are now: as many, unless the log is thinned meanwhile."""
 
 
-class Ahead:
+class RowCursor:
     """An iterator over rows with the position first, ascending; gives what is due."""
 
     def __init__(self, rows: Iterator[Any]) -> None:

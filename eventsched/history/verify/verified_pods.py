@@ -15,7 +15,7 @@ _NO_NODE = 65533
 """From this code on a verdict stands for no plugin's refusal."""
 
 
-class PodsNow:
+class PodNowCheck:
     """The pods that there are after each record. Bounded by their number, not by the log's."""
 
     def __init__(self, tables: Tables, report: Report) -> None:

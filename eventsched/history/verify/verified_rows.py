@@ -14,7 +14,7 @@ Row = tuple[Any, ...]
 Report = Callable[[int, str], None]
 
 
-class Rows:
+class RowCheck:
     """The rows that records should have, a batch at a time, against those that are there."""
 
     def __init__(self, tables: Tables, report: Report) -> None:

@@ -19,7 +19,7 @@ from eventsched.eventlog.log_errors import (
     HistoryChangedError,
     UnavailableError,
 )
-from eventsched.eventlog.postgres.reader import StoredBatch
+from eventsched.eventlog.postgres.stored_batch import StoredBatch
 from eventsched.eventlog.postgres.tail import Tail
 from eventsched.runtime.leader.catch_up import Standby
 from eventsched.runtime.live.database_health import DatabaseHealth
@@ -86,13 +86,13 @@ class Follower:
     @property
     def lag(self) -> int:
         """Committed records that were not applied at the last poll."""
-        summit = self._tail.summit
-        return 0 if summit is None else max(0, summit.head.next - self._standby.head.next)
+        end = self._tail.last_seen
+        return 0 if end is None else max(0, end.head.next - self._standby.head.next)
 
     @property
     def epoch(self) -> int:
         """The stream's epoch; 0 for a new stream."""
-        return self._tail.summit.epoch if self._tail.summit is not None else 0
+        return self._tail.last_seen.epoch if self._tail.last_seen is not None else 0
 
     async def _step(self) -> None:
         """Reads and applies some batches, if there are new ones."""

@@ -16,7 +16,7 @@ from eventsched.domain.objects.registry import (
     Service,
     StorageClass,
 )
-from eventsched.history.explain.record_text import sentence
+from eventsched.history.explain.record_text import describe_with_pod
 from eventsched.plugins import IN_TREE
 from eventsched.runtime.queries.scenario_evaluation import evaluate
 from eventsched.scheduling.engine import Engine
@@ -50,9 +50,9 @@ def test_the_end_of_what_is_not_known_is_no_news(unknown: records.ObjectDeleted)
 
 
 def test_people_are_told_of_them() -> None:
-    assert sentence(changed(CLAIM), str) == "PersistentVolumeClaim shop/data changed"
-    assert sentence(changed(CLASS), str) == "StorageClass fast changed"
-    assert sentence(GONE, str) == "PersistentVolumeClaim shop/data is gone"
+    assert describe_with_pod(changed(CLAIM), str) == "PersistentVolumeClaim shop/data changed"
+    assert describe_with_pod(changed(CLASS), str) == "StorageClass fast changed"
+    assert describe_with_pod(GONE, str) == "PersistentVolumeClaim shop/data is gone"
 
 
 def test_a_snapshot_holds_them() -> None:

@@ -18,7 +18,7 @@ from eventsched.domain.records import AnyRecord, Record
 from eventsched.domain.records.logged import Logged
 from eventsched.domain.records.record_catalogue import CATALOGUE, Level, RecordKind
 from eventsched.domain.state.scheduler_state import SchedulerState
-from eventsched.history.explain.record_text import pod_of, sentence
+from eventsched.history.explain.record_text import describe_with_pod, pod_of
 from eventsched.logs.narration import Narrator
 from eventsched.web.record_counters import Counting
 
@@ -90,7 +90,7 @@ def test_the_pod_of_a_row_is_the_field_that_holds_it(row: RecordKind) -> None:
 def test_a_kind_has_a_text(row: RecordKind) -> None:
     record = EXAMPLES[row.record]
     try:
-        text = sentence(record, str)
+        text = describe_with_pod(record, str)
     except KeyError:
         pytest.fail(f"eventsched/history/explain/record_text.py lacks {row.name}")
     assert text != row.name

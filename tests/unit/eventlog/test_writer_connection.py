@@ -35,8 +35,8 @@ def settle(state: str, primary: str, words: str) -> None:
     link._connection = SimpleNamespace(  # type: ignore[assignment]
         pgconn=SimpleNamespace(notice_handler=None, status=pq.ConnStatus.OK)
     )
-    link._result = lambda _: next(results)  # type: ignore[method-assign,assignment,return-value]
-    link._settle(TERM, 7, 0.0)
+    link._next_result = lambda _: next(results)  # type: ignore[method-assign,assignment,return-value]
+    link._await_results(TERM, 7, 0.0)
 
 
 def test_a_server_that_speaks_another_language() -> None:

@@ -12,8 +12,8 @@ from eventsched.domain.records.extender_questions import ExtenderAnswered, Exten
 from eventsched.domain.records.extender_replies import ExtenderInquired
 from eventsched.history.explain.evidence import LoggedPod
 from eventsched.history.explain.explanation import ExplainedAttempt, Explanation, NodeRefusals, Step
-from eventsched.history.explain.folding import ALIKE, Folded, folded
-from eventsched.history.explain.record_text import told as text_of
+from eventsched.history.explain.folding import ALIKE, FoldedRounds, fold_rounds
+from eventsched.history.explain.record_text import describe as text_of
 from eventsched.history.explain.remedies import remedy
 from tests.builders import SECOND, make_pod
 
@@ -149,8 +149,8 @@ def rounds(*messages: str) -> list[Step]:
 def test_attempts_that_ended_alike_are_one_line() -> None:
     """The first stands in full, and what led to the attempt that ended otherwise."""
     steps = rounds("full", "full", "full", "full", "other")
-    found = folded(steps)
-    [line] = [each for each in found if isinstance(each, Folded)]
+    found = fold_rounds(steps)
+    [line] = [each for each in found if isinstance(each, FoldedRounds)]
     assert (line.first, line.last, line.rounds) == (2, 4, 3)
     assert (line.begin, line.end) == (BEGIN + 2 * SECOND, BEGIN + 4 * SECOND)
     assert line.woken == (("AssignedPodDelete", 3),)
@@ -163,7 +163,7 @@ def test_attempts_that_ended_alike_are_one_line() -> None:
 @pytest.mark.parametrize("messages", [("a", "b", "a", "b"), ("a",) * (ALIKE - 1), ()])
 def test_what_differs_stands_in_full(messages: tuple[str, ...]) -> None:
     steps = rounds(*messages)
-    assert folded(steps) == steps
+    assert fold_rounds(steps) == steps
 
 
 def test_an_update_between_two_attempts_is_not_folded() -> None:
@@ -171,7 +171,7 @@ def test_an_update_between_two_attempts_is_not_folded() -> None:
     for number in range(1, 5):
         happened += [(number, tried(number)), (number, records.PodUpdated(pod=make_pod()))]
     steps = list(told(*happened).steps)
-    assert folded(steps) == steps
+    assert fold_rounds(steps) == steps
 
 
 def test_tables_keep_to_the_width() -> None:

@@ -11,8 +11,8 @@ from eventsched.domain.records import AnyRecord, Outcome
 from eventsched.eventlog.memory import MemoryEventLog
 from eventsched.history.explain.evidence import ScannedEvidence
 from eventsched.history.explain.explanation import Step, explain
-from eventsched.history.explain.record_text import told
-from eventsched.history.explain.waits import Waited, waits
+from eventsched.history.explain.record_text import describe
+from eventsched.history.explain.waits import PluginWait, waits_of_attempt
 from eventsched.plugins import IN_TREE
 from eventsched.runtime.assembly import assembled
 from eventsched.runtime.simulation.simulation import Simulation
@@ -46,7 +46,7 @@ UNRESERVED = records.PodUnreserved(uid="p1", node="n1", plugin="VolumeBinding", 
     ],
 )
 def test_records_in_words(record: AnyRecord, text: str) -> None:
-    assert told(record) == text
+    assert describe(record) == text
 
 
 def steps(*found: tuple[int, AnyRecord]) -> list[Step]:
@@ -54,20 +54,22 @@ def steps(*found: tuple[int, AnyRecord]) -> list[Step]:
     return [Step(n, at * SECOND, record, "", None) for n, (at, record) in enumerate(found)]
 
 
-BOUND = Waited("VolumeBinding", "PreBind", 0, 600 * SECOND, (PROMISED,), 3 * SECOND, "BindIntended")
+BOUND = PluginWait(
+    "VolumeBinding", "PreBind", 0, 600 * SECOND, (PROMISED,), 3 * SECOND, "BindIntended"
+)
 
 
 def test_a_wait_for_volumes() -> None:
     intent = records.BindIntended(uid="p1", node="n1", attempt=1)
     story = steps((0, DECIDED), (0, intended(promise())), (1, written(promise())), (3, intent))
-    assert waits(story, 0) == [BOUND]
+    assert waits_of_attempt(story, 0) == [BOUND]
     assert BOUND.seconds == 3
-    assert waits(story, 7) == []
+    assert waits_of_attempt(story, 7) == []
 
 
 def test_one_that_is_not_over() -> None:
     story = steps((0, DECIDED), (0, intended()))
-    [wait] = waits(story, 0)
+    [wait] = waits_of_attempt(story, 0)
     assert (wait.ended, wait.seconds, wait.writes) == (None, None, ())
 
 
@@ -83,16 +85,16 @@ def test_one_that_came_to_nothing(end: AnyRecord) -> None:
     """And the next attempt's waits are its own."""
     again = scheduled(outcome=Outcome.WAITING, attempt=2)
     story = steps((0, DECIDED), (0, intended()), (5, end), (9, again), (9, intended(attempt=2)))
-    [first] = waits(story, 0)
+    [first] = waits_of_attempt(story, 0)
     assert (first.ended, first.ended_by) == (5 * SECOND, type(end).__name__)
-    [second] = waits(story, 3)
+    [second] = waits_of_attempt(story, 3)
     assert (second.since, second.ended) == (9 * SECOND, None)
 
 
 def test_permit_before_it() -> None:
     granted = records.PermitGranted(uid="p1", plugin="Gang", by="p2")
     story = steps((0, GANG), (4, granted), (4, intended(promise())), (7, UNRESERVED))
-    assert [(each.plugin, each.point, each.seconds) for each in waits(story, 0)] == [
+    assert [(each.plugin, each.point, each.seconds) for each in waits_of_attempt(story, 0)] == [
         ("Gang", "Permit", 4), ("VolumeBinding", "PreBind", 3)
     ]  # fmt: skip
 

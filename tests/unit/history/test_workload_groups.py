@@ -6,7 +6,7 @@ import pytest
 
 from eventsched.cli.output.workload_output import workload_json, workload_text
 from eventsched.domain.errors import InputError
-from eventsched.history.explain.workloads import WaitingGroup, Workload, asked_for, deployment_of
+from eventsched.history.explain.workloads import WaitingGroup, Workload, deployment_of, parse_target
 from tests.builders import SECOND
 
 BEGIN = 1_800_000_000 * SECOND
@@ -126,7 +126,7 @@ def test_the_object() -> None:
 def test_what_an_argument_names(
     word: str, namespace: str | None, kind: str, full_name: str
 ) -> None:
-    asked = asked_for(word, namespace)
+    asked = parse_target(word, namespace)
     assert (asked.kind, asked.full_name) == (kind, full_name)
 
 
@@ -142,7 +142,7 @@ def test_what_an_argument_names(
 )
 def test_an_argument_that_means_nothing(word: str, namespace: str | None, words: str) -> None:
     with pytest.raises(InputError, match=words):
-        asked_for(word, namespace)
+        parse_target(word, namespace)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,56 @@
+"""Batches as they are stored, and the records in them."""
+
+from dataclasses import dataclass
+
+import msgspec
+
+from eventsched.eventlog.log_errors import CorruptLogError
+from eventsched.eventlog.port import Stored
+
+BATCH_COLUMNS = (
+    "b.first, b.count, b.epoch, (extract(epoch FROM b.written_at) * 1000000)::bigint AS written_at,"
+    " b.mark::text AS mark, b.hash, b.body::text AS body"
+)
+"""The columns of a StoredBatch, in the order of its fields, from ``eventsched_log.batch b``."""
+_items = msgspec.json.Decoder(list[tuple[int, int, int, msgspec.Raw]])
+_kind = msgspec.json.Decoder(msgspec.defstruct("_Kind", [("kind", str)]))
+_PREFIX = b'{"kind":"'
+
+
+@dataclass(frozen=True, slots=True)
+class StoredBatch:
+    """A batch as it is stored; see SealedBatch. ``written_at`` is in µs since 1970."""
+
+    first: int
+    count: int
+    epoch: int
+    written_at: int
+    mark: str
+    hash: bytes
+    body: str
+
+    @property
+    def records(self) -> list[Stored]:
+        """Its records. Raises CorruptLogError if the body has another form."""
+        return decode_records(self.first, self.body)
+
+
+def decode_records(first: int, body: str) -> list[Stored]:
+    """The records of a batch that begins at position ``first``. Raises CorruptLogError if the body
+    has another form."""
+    try:
+        return [
+            Stored(first + index, at, cause, _kind_of(bytes(raw)), version, bytes(raw))
+            for index, (at, cause, version, raw) in enumerate(_items.decode(body))
+        ]
+    except msgspec.MsgspecError as problem:
+        raise CorruptLogError(first, str(problem)) from problem
+
+
+def _kind_of(body: bytes) -> str:
+    """A record's kind, which is its first field unless the record was written by hand. Raises
+    msgspec.MsgspecError if there is none."""
+    if body.startswith(_PREFIX):
+        return body[len(_PREFIX) : body.index(b'"', len(_PREFIX))].decode()
+    kind: str = _kind.decode(body).kind  # type: ignore[attr-defined]
+    return kind
