@@ -106,7 +106,7 @@ def placed(made: Engine) -> set[str]:
     """The pods that have a node and wait for nobody."""
     state = made.state
     waiting = {uid for uid, held in state.reservations.items() if held.waits}
-    return {uid for uid, each in state.pods.items() if each.home} - waiting
+    return {uid for uid, each in state.pods.items() if each.booked_node} - waiting
 
 
 def settle(made: Engine) -> None:

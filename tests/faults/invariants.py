@@ -123,7 +123,7 @@ class Auditor:
         for uid in decided.victims:
             victim = state.pods[uid]
             ensure(victim.pod.priority < limit, f"{uid} is evicted for {decided.uid}")
-            ensure(victim.home == decided.node, f"{uid} is not on {decided.node}")
+            ensure(victim.booked_node == decided.node, f"{uid} is not on {decided.node}")
         for uid in decided.evicted:
             decision = f"{STREAM}/{logged.position}@{self._token}"
             self._evictions.add((uid, decision))

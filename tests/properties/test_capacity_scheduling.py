@@ -36,13 +36,15 @@ class Naive:
         self.quotas, self.pod = quotas, pod
         self.bound = {
             name: sorted(
-                (each for each in state.pods.values() if each.home == name),
-                key=lambda each: each.came,
+                (each for each in state.pods.values() if each.booked_node == name),
+                key=lambda each: each.booking_order,
             )
             for name in NODES
         }
         self.here = {name: [each.pod for each in self.bound[name]] for name in NODES}
-        self.came = {e.pod.uid: e.came for states in self.bound.values() for e in states}
+        self.booking_order = {
+            e.pod.uid: e.booking_order for states in self.bound.values() for e in states
+        }
         self.nominated = {
             name: [p for uid, p in state.preemptions.on(name).items() if uid != pod.uid]
             for name in NODES
@@ -112,7 +114,7 @@ class Naive:
 
     def importance(self, pod: Pod) -> tuple[int, int]:
         """Smaller for more important ones."""
-        return -pod.priority, self.came[pod.uid]
+        return -pod.priority, self.booking_order[pod.uid]
 
     def victims(self, node: str) -> list[Pod]:
         """The most important first; nobody where the node does not help."""

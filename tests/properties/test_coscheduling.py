@@ -91,7 +91,7 @@ class World:
 
     def placed(self, group: str) -> list[str]:
         """Those of them that have a node."""
-        return [uid for uid in self.members(group) if self.engine.state.pods[uid].home]
+        return [uid for uid in self.members(group) if self.engine.state.pods[uid].booked_node]
 
     def add(self, gang: str, priority: int = 0) -> None:
         """A pod of a gang, or of none."""
@@ -208,7 +208,9 @@ def test_many_gangs_cost_what_they_are() -> None:
     while not engine.idle:
         logged += len(engine.schedule_next())
         attempts += 1
-    sizes = Counter(each.pod.labels[NAMES[0]] for each in engine.state.pods.values() if each.home)
+    sizes = Counter(
+        each.pod.labels[NAMES[0]] for each in engine.state.pods.values() if each.booked_node
+    )
     assert sizes == dict.fromkeys((f"g{number}" for number in range(500)), 8)
     assert attempts < 2 * 8000
     assert logged < 10 * 8000

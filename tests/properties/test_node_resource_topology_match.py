@@ -182,7 +182,9 @@ def step(it: Engine, kind: str, what: Any, more: Any, at: int) -> None:
             if held.intended:
                 observed(it, records.BindSucceeded(uid=uid, node=held.node), at=at)
     elif kind == "object":
-        names = [each.pod for each in known.values() if each.home == what.name and each.bound]
+        names = [
+            each.pod for each in known.values() if each.booked_node == what.name and each.bound
+        ]
         right = fingerprint((each.namespace, each.name) for each in names)
         mark = {None: "", True: right, False: "pfp0v0010000000000000000"}[more]
         topology = msgspec.structs.replace(what, fingerprint=mark)

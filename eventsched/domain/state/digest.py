@@ -1,4 +1,4 @@
-"""A state's digest: whether two of them would decide alike, in a line."""
+"""A state's digest: equal for two states that make the same decisions."""
 
 from collections.abc import Callable
 from hashlib import blake2b
@@ -13,43 +13,46 @@ if TYPE_CHECKING:
 def digest_of(
     state: "SchedulerState", canonical: Callable[[Any], bytes] = objects.canonical
 ) -> str:
-    """32 hex digits over nodes, pods, queues, reservations and plugin memory with their times; not
-    over positions, batches or caches, which may differ between a live run and its replay.
-    ``canonical`` writes what it is over."""
+    """32 hex digits over nodes, other objects, pods, queues, reservations and plugin memory, with
+    their times. Positions, batches and caches are left out: they may differ between a live run and
+    its replay. ``canonical`` encodes each part; tests pass another one."""
     digest = blake2b(digest_size=16)
     for node in state.nodes.nodes:
         digest.update(canonical(node) + b"\n")
-    others = [[type(each).__name__, each] for each in state.registry.everything()]
-    if others:
-        digest.update(canonical(sorted(others, key=canonical)) + b"\n")
+    registered = [[type(item).__name__, item] for item in state.registry.everything()]
+    if registered:
+        digest.update(canonical(sorted(registered, key=canonical)) + b"\n")
     for uid in sorted(state.pods):
         digest.update(canonical(_pod_summary(state, uid)) + b"\n")
-    queued = [(s.order, uid) for uid, s in state.pods.items() if s.queue is not None]
+    queued = [(pod.order, uid) for uid, pod in state.pods.items() if pod.queue is not None]
     digest.update(canonical([uid for _, uid in sorted(queued)]))
-    if state.next_start:
-        digest.update(canonical(state.next_start))
-    if state.consultation is not None:
-        digest.update(canonical(state.consultation.summary()))
-    if state.overruns:
-        digest.update(canonical(state.overruns))
-    if state.serves:
-        digest.update(canonical(state.serves))
-    if state.work_budget:
-        digest.update(canonical({"workBudget": state.work_budget}))
-    if samples := state.nodes.samples.held():
-        digest.update(canonical(samples))
-    if topologies := state.topologies.summary():
-        digest.update(canonical({"topologies": topologies}))
-    digest.update(canonical({name: kept for name, kept in state.memory.items() if kept}))
+    for part in _optional_parts(state):
+        if part:
+            digest.update(canonical(part))
+    digest.update(canonical({plugin: memory for plugin, memory in state.memory.items() if memory}))
     return digest.hexdigest()
 
 
-def _pod_summary(state: "SchedulerState", uid: str) -> list[Any]:
-    pod, held = state.pods[uid], state.reservations.get(uid)
+def _optional_parts(state: "SchedulerState") -> list[Any]:
+    """Parts that the digest leaves out while they are empty."""
+    topologies = state.topologies.summary()
     return [
-        pod.pod, pod.row, pod.came, pod.bound, pod.queue, pod.since, pod.entered, pod.until,
-        pod.attempts, pod.failures, pod.errors, pod.rejectors, pod.pending,
-        held and held.summary(),
+        state.next_start,
+        state.consultation and state.consultation.summary(),
+        state.overruns,
+        state.serves,
+        state.work_budget and {"workBudget": state.work_budget},
+        state.nodes.samples.held(),
+        topologies and {"topologies": topologies},
+    ]
+
+
+def _pod_summary(state: "SchedulerState", uid: str) -> list[Any]:
+    pod, reservation = state.pods[uid], state.reservations.get(uid)
+    return [
+        pod.pod, pod.row, pod.booking_order, pod.bound, pod.queue, pod.since, pod.entered,
+        pod.until, pod.attempts, pod.failures, pod.errors, pod.rejectors, pod.pending,
+        reservation and reservation.summary(),
         *_preemption_summary(state, uid),
     ]  # fmt: skip
 

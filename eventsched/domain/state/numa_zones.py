@@ -73,14 +73,14 @@ class Topologies:
         changed there. ``reserved``: it was placed by a decision."""
         if not self._reports:
             return
-        if before != state.home:
+        if before != state.booked_node:
             if before in self._reports:
                 self._reports[before].uncovered.pop(state.pod.uid, None)
                 self._settle(before)
-            if state.home in self._reports:
-                self._reports[state.home].uncovered[state.pod.uid] = reserved
-        if state.home in self._reports:
-            self._settle(state.home)
+            if state.booked_node in self._reports:
+                self._reports[state.booked_node].uncovered[state.pod.uid] = reserved
+        if state.booked_node in self._reports:
+            self._settle(state.booked_node)
 
     def put_back(self, name: str, report: ZoneReport) -> None:
         """Takes in a report from a snapshot."""

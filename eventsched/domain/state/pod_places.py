@@ -1,4 +1,4 @@
-"""Which pod is on which node: the part of the state that all books, columns and counts follow."""
+"""Which pod is booked on which node. Columns, quotas and NUMA reports follow from it."""
 
 from collections.abc import Iterable
 from weakref import WeakValueDictionary
@@ -14,70 +14,71 @@ from eventsched.domain.state.quota_usage import Quotas
 
 
 class PodPlaces:
-    """Nodes, pods and what follows from where these are. Changed by SchedulerState alone, of which
-    it is the base."""
+    """Nodes, pods, and everything that follows from where the pods are. The base class of
+    SchedulerState, which alone changes it."""
 
     def __init__(self) -> None:
-        self.housed = 0
-        """Times that a pod came to a node so far."""
+        self.bookings = 0
+        """Pods booked on a node so far."""
         self.nodes = NodeTable()
         self.registry = Registry()
         self.pods: dict[str, PodState] = {}
         self.quotas = Quotas(self.registry, self.pods)
         self.topologies = Topologies(self.registry, self.pods, self._on_node)
         self._specs = WeakValueDictionary[bytes, PodSpec]()
-        self._homeless: dict[str, dict[str, None]] = {}
+        self._on_unknown_nodes: dict[str, dict[str, None]] = {}
 
     def _interned(self, pod: Pod) -> Pod:
         spec = intern(pod.spec, self._specs)
         return pod if spec is pod.spec else msgspec.structs.replace(pod, spec=spec)
 
-    def _house(self, state: PodState, node: str) -> None:
-        """Moves a pod's bookings to a node, from wherever they were; "" takes them off. A pod whose
-        node is not known (yet, or any more) is booked as soon as a node of that name is there."""
+    def _book(self, state: PodState, node: str) -> None:
+        """Books a pod's requests on a node instead of on the previous one; "" only removes them. If
+        the node is unknown, they are booked on its row when it is added."""
         if state.row >= 0:
             self.nodes.place(state.row, state.pod, -1)
             state.row = -1
-        elif state.home:
-            homeless = self._homeless[state.home]
-            del homeless[state.pod.uid]
-            if not homeless:
-                del self._homeless[state.home]
-        if state.home:
+        elif state.booked_node:
+            uids = self._on_unknown_nodes[state.booked_node]
+            del uids[state.pod.uid]
+            if not uids:
+                del self._on_unknown_nodes[state.booked_node]
+        if state.booked_node:
             self.quotas.place(state, -1)
-        state.home = node
+        state.booked_node = node
         if node:
             self.quotas.place(state, 1)
-            self.housed += 1
-            state.came = self.housed
-            self._lodge(state)
+            self.bookings += 1
+            state.booking_order = self.bookings
+            self._book_on_row(state)
 
-    def _rehouse(self, state: PodState, node: str) -> None:
-        """Moves a pod's bookings to a node that a decision has chosen, or takes them off."""
-        home = state.home
-        self._house(state, node)
-        self.topologies.move(state, home, reserved=True)
+    def _book_reservation(self, state: PodState, node: str) -> None:
+        """Books a pod on the node that a decision has chosen; "" if a decision takes it back."""
+        previous_node = state.booked_node
+        self._book(state, node)
+        self.topologies.move(state, previous_node, reserved=True)
 
     def _on_node(self, name: str) -> Iterable[PodState]:
-        """The pods on a node, whether it is known or not, and those that have it reserved."""
+        """The pods that are bound to a node or have it reserved. The node may be unknown."""
         row = self.nodes.rows.get(name)
-        uids: Iterable[str] = self._homeless.get(name, {})
+        uids: Iterable[str] = self._on_unknown_nodes.get(name, {})
         if row is not None:
             uids = self.nodes.residents[row]
         return [self.pods[uid] for uid in uids]
 
     def put_back(self, state: PodState) -> None:
-        """Books a pod from a snapshot, in the order in which pods came: that decides who goes."""
+        """Books a pod from a snapshot. Call it in ``booking_order``: victims of equal importance
+        are chosen by it."""
         state.pod = self._interned(state.pod)
         if state.row >= 0:
             self.nodes.place(state.row, state.pod)
-        elif state.home:
-            self._homeless.setdefault(state.home, {})[state.pod.uid] = None
+        elif state.booked_node:
+            self._on_unknown_nodes.setdefault(state.booked_node, {})[state.pod.uid] = None
 
-    def _lodge(self, state: PodState) -> None:
-        row = self.nodes.rows.get(state.home)
+    def _book_on_row(self, state: PodState) -> None:
+        row = self.nodes.rows.get(state.booked_node)
         if row is None:
-            self._homeless.setdefault(state.home, {})[state.pod.uid] = None
+            self._on_unknown_nodes.setdefault(state.booked_node, {})[state.pod.uid] = None
         else:
             state.row = row
             self.nodes.place(row, state.pod)

@@ -1,36 +1,41 @@
-"""A pod and where it stands: what the state knows of it (scheduler_state.py)."""
+"""What the state knows of one pod: its object, its place, its queue and its counters."""
 
 from eventsched.domain.objects import Pod
 from eventsched.domain.records import Queue
 
 
 class PodState:
-    """A pod and where it stands. ``row`` is the node row that its requests are booked on, -1 for
-    none; ``queue`` None means that it is placed, reserved, or not ours to place."""
+    """A pod, the node that its requests are booked on, and its place in the queues. Changed by
+    SchedulerState alone."""
 
     __slots__ = (
-        "attempts", "bound", "came", "entered", "errors", "failures", "home", "number", "order",
-        "pending", "pod", "queue", "rejectors", "row", "since", "until",
+        "attempts", "booked_node", "booking_order", "bound", "entered", "errors", "failures",
+        "number", "order", "pending", "pod", "queue", "rejectors", "row", "since", "until",
     )  # fmt: skip
 
     def __init__(self, pod: Pod) -> None:
         self.pod = pod
         self.number = 0
-        """The position of its PodAdded record: a short name for it in vectors."""
+        """Position of its PodAdded record; vectors name the pod by it."""
         self.row = -1
-        self.home = ""
-        """The node its requests belong to, "" for none; booked there while the node is known."""
-        self.came = 0
-        """Rises with each pod that comes to a node."""
+        """The node row that its requests are booked on; -1 for none."""
+        self.booked_node = ""
+        """The node that is bound or reserved, "" for none. ``row`` is -1 while that node is
+        unknown."""
+        self.booking_order = 0
+        """Larger for pods that were booked on a node later."""
         self.bound = bool(pod.node_name)
         self.queue: Queue | None = None
+        """None if it is bound, reserved, or not for this scheduler."""
         self.order = 0
-        """Rises with each move: what came first among equals."""
+        """Larger for pods that moved to a queue later: breaks ties."""
         self.since = 0
-        """When it was added or last failed (µs): what PrioritySort orders by."""
+        """When it was added or last failed (µs): PrioritySort orders by it."""
         self.entered = 0
-        """When it came into its present queue (µs): what the flush counts from."""
+        """When it entered its present queue (µs): the flush of unschedulable pods counts from
+        it."""
         self.until = 0
+        """When its backoff ends (µs); 0 for none."""
         self.attempts = 0
         self.failures = 0
         self.errors = 0

@@ -1,4 +1,4 @@
-"""What preemption has set going and what is not over yet: nominations and evictions.
+"""The nominations and evictions of preemption that are not over yet.
 
 Part of SchedulerState, changed only by its ``apply``. Upstream: backend/queue/nominator.go, and
 the set ``preempting`` of framework/preemption/executor.go.
@@ -10,21 +10,21 @@ from typing import NamedTuple
 from eventsched.domain.journal import Journal
 from eventsched.domain.objects import Pod
 
-_NOBODY: Mapping[str, Pod] = {}
+_NO_PODS: Mapping[str, Pod] = {}
 
 
 class Eviction(NamedTuple):
-    """A pod that is to go from its node to make room: for whom (a uid). The intent is committed or
-    about to be; it ends when the pod is being deleted, is gone, or the cluster has refused."""
+    """An eviction that makes room for another pod: the victim's node and the preemptor's uid. It
+    ends when the victim is being deleted or is gone, or when the cluster has refused."""
 
     node: str
     preemptor: str
 
 
 class Preemptions:
-    """Pods without a node by the node that they were nominated to, and the evictions under way.
+    """The nominated pods by node, and the evictions under way.
 
-    ``journal`` names the rows (-1: the node is not known) where a nomination came or went.
+    ``journal`` has the rows where a nomination was added or withdrawn; -1 for an unknown node.
     """
 
     def __init__(self) -> None:
@@ -40,13 +40,13 @@ class Preemptions:
     # --- changes, called by SchedulerState.apply only -------------------------------------
 
     def nominate(self, pod: Pod, node: str, row: int) -> None:
-        """Takes a nomination in; the pod has none."""
+        """Adds the nomination of a pod that has none."""
         self._node_of[pod.uid] = node
         self._on.setdefault(node, {})[pod.uid] = pod
         self.journal.touch(row)
 
     def withdraw(self, uid: str, row: int) -> None:
-        """Ends a pod's nomination. Raises KeyError where it has none."""
+        """Ends a pod's nomination. Raises KeyError if it has none."""
         node = self._node_of.pop(uid)
         pods = self._on[node]
         del pods[uid]
@@ -62,16 +62,15 @@ class Preemptions:
 
     def on(self, node: str) -> Mapping[str, Pod]:
         """The pods nominated to a node, by uid."""
-        return self._on.get(node, _NOBODY)
+        return self._on.get(node, _NO_PODS)
 
     def needed(self, victim: Pod) -> bool:
-        """Whether any pod that is nominated to the node counts on a victim's end: the preemptor (a
-        quota may let it displace more important ones), or a more important one."""
+        """Whether a pod that is nominated to the node still needs a victim's end: the preemptor (a
+        quota may let it displace more important pods), or a more important pod."""
         eviction = self.evicting.get(victim.uid)
         return eviction is not None and any(
-            (each.priority > victim.priority or each.uid == eviction.preemptor)
-            and not each.deleting
-            for each in self.on(eviction.node).values()
+            (pod.priority > victim.priority or pod.uid == eviction.preemptor) and not pod.deleting
+            for pod in self.on(eviction.node).values()
         )
 
     def nodes(self) -> Iterator[str]:

@@ -155,7 +155,7 @@ class Quotas:
         if self._quotas and self._spaces is None:
             self._spaces = {}
             for state in self._pods.values():
-                if state.home:
+                if state.booked_node:
                     self._book(self._spaces, state, 1)
         self._used, self._min = {}, {}
         for namespace, quota in self._quotas.items():

@@ -1,4 +1,4 @@
-"""A node held for a pod: from the decision, over whatever its bind waits for, to the outcome."""
+"""A node reserved for a pod, from the decision to the outcome of the bind."""
 
 from typing import Any
 
@@ -7,10 +7,13 @@ from eventsched.domain.records.object_writes import Write
 
 
 class Reservation:
-    """A node held for a pod between the decision and the outcome of its bind. ``waits`` are the
-    permit deadlines (µs) by plugin that are still open, ``preparing`` the ends (µs) by plugin of
-    what PreBind waits for, ``writes`` what was asked of the cluster for that and has no outcome
-    yet; ``intended`` whether the bind may leave."""
+    """A node reserved for a pod.
+
+    ``carry`` is the cycle's data that the decision stored for PreBind. ``waits`` are the open
+    Permit deadlines (µs) by plugin, ``preparing`` the deadlines (µs) of PreBind by plugin,
+    ``writes`` the changes to the cluster that PreBind asked for and that have no outcome yet, by
+    plugin. ``intended`` says that the bind may be sent.
+    """
 
     __slots__ = ("attempt", "carry", "intended", "node", "preparing", "waits", "writes")
 
@@ -25,27 +28,26 @@ class Reservation:
 
     @classmethod
     def of(cls, node: str, attempt: int) -> "Reservation":
-        """A node that somebody else has chosen; its bind is still to be intended."""
-        waiting = Outcome.WAITING
-        return cls(PodDecided(uid="", attempt=attempt, outcome=waiting, node=node))
+        """A node that another scheduler has chosen; its bind is not intended yet."""
+        return cls(PodDecided(uid="", attempt=attempt, outcome=Outcome.WAITING, node=node))
 
     # --- changes, called by SchedulerState.apply only -------------------------------------
 
     def prepare(self, intended: PreparationIntended) -> None:
-        """Begins to wait for what PreBind needs."""
+        """Starts to wait for what PreBind needs."""
         self.preparing = dict(intended.deadlines)
         self.writes = dict(intended.writes)
 
-    def written(self, write: Write) -> None:
-        """Takes in that the cluster has made a change."""
-        left = {
-            plugin: tuple(each for each in writes if each != write)
+    def close_write(self, succeeded: Write) -> None:
+        """Notes that the cluster has made a change."""
+        remaining = {
+            plugin: tuple(write for write in writes if write != succeeded)
             for plugin, writes in self.writes.items()
         }
-        self.writes = {plugin: writes for plugin, writes in left.items() if writes}
+        self.writes = {plugin: writes for plugin, writes in remaining.items() if writes}
 
-    def intend(self) -> None:
-        """Nothing is waited for any more: the bind may leave."""
+    def intend_bind(self) -> None:
+        """Notes that nothing is waited for any more: the bind may be sent."""
         self.intended = True
         self.preparing, self.writes = {}, {}
 
@@ -57,14 +59,14 @@ class Reservation:
         return bool(self.waits or self.preparing)
 
     def asked_by(self, write: Write) -> str:
-        """The plugin that waits for a change to be made, "" where none does (any more)."""
-        return next((plugin for plugin, each in self.writes.items() if write in each), "")
+        """The plugin that waits for a change, "" for none."""
+        return next((plugin for plugin, writes in self.writes.items() if write in writes), "")
 
     def open_writes(self) -> list[Write]:
-        """What was asked of the cluster and has no outcome yet, each once."""
-        return list(dict.fromkeys(each for writes in self.writes.values() for each in writes))
+        """The distinct changes to the cluster that have no outcome yet."""
+        return list(dict.fromkeys(write for writes in self.writes.values() for write in writes))
 
     def summary(self) -> list[Any]:
         """What the state's digest covers."""
-        found = [self.node, self.attempt, self.carry, self.waits, self.intended]
-        return [*found, self.preparing, self.writes] if self.preparing else found
+        summary = [self.node, self.attempt, self.carry, self.waits, self.intended]
+        return [*summary, self.preparing, self.writes] if self.preparing else summary

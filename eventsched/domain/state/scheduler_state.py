@@ -1,7 +1,7 @@
 """The scheduler's state and ``apply``, the only code that changes it.
 
-Live runs apply each record as it is made; a restart or a replay applies the same records as they
-are read. Heaps, caches and column digests are derived elsewhere and hold nothing of their own.
+A live run applies each record as it is made; a restart or a replay applies the same records as it
+reads them. Heaps, caches and column digests are derived from the state elsewhere.
 """
 
 from collections.abc import Callable
@@ -25,7 +25,7 @@ from eventsched.domain.state.reservations import Reservation
 
 __all__ = ["PodState", "SchedulerState"]
 
-_UNCHANGING = tuple(row.record for row in CATALOGUE if not row.changes_state)
+_WITHOUT_EFFECT = tuple(row.record for row in CATALOGUE if not row.changes_state)
 
 
 class SchedulerState(PodPlaces):
@@ -36,36 +36,38 @@ class SchedulerState(PodPlaces):
         self.now = 0
         self.seed = ""
         self.timeline = ""
-        """The database's history that the log goes on with; "" where that cannot change."""
+        """The timeline of the database that holds the log; "" for a log without one."""
         self.in_force = ""
-        """A digest of the configuration, plugins and engine that decisions are made with."""
+        """Digest of the configuration, plugins and engine that make the decisions."""
         self.flags: tuple[int, ...] = ()
         """The behaviours in force (behaviours.py)."""
         self.serves = ""
-        """The profile that other schedulers are answered with; where there is one no pod is
-        scheduled here."""
+        """The profile that answers other schedulers as an extender. If set, no pod is scheduled
+        here."""
         self.work_budget = 0
-        """Units of work that an attempt may take at most; 0 where there is no bound."""
+        """The most units of work that one attempt may take; 0 for no limit."""
         self.order = 0
         """Moves between queues so far."""
         self.position = 0
         """Records applied so far."""
         self.next_start = 0
-        """The node that the next search begins with that may stop early (upstream:
-        nextStartNodeIndex)."""
+        """Where the next search that may stop early begins (upstream: nextStartNodeIndex)."""
         self.preemptions = Preemptions()
         self.consultation: Consultation | None = None
-        """What extenders were asked for the attempt under way."""
+        """Questions to extenders, and their answers, of the attempt under way."""
         self.overruns: list[records.PluginOverran] = []
-        """Calls of plugins that are not made, as they take too long."""
+        """Plugin calls that took too long and are not made again (see PluginOverran)."""
         self.reservations: dict[str, Reservation] = {}
         self.memory: dict[str, dict[str, Any]] = {}
         self.verdicts: list[Verdict | None] = [None]
         self.verdict_numbers: dict[Verdict, VerdictCode] = {}
         self.scorings: list[tuple[ScoreColumn, ...]] = [()]
         self.scoring_numbers: dict[tuple[ScoreColumn, ...], int] = {}
-        self._branches: dict[type[Record], Callable[[Any], None]] = {
-            **dict.fromkeys(_UNCHANGING, self._nothing),
+        self._handlers = self._handlers_by_record()
+
+    def _handlers_by_record(self) -> dict[type[Record], Callable[[Any], None]]:
+        return {
+            **dict.fromkeys(_WITHOUT_EFFECT, self._ignore),
             records.StreamStarted: self._stream_started,
             records.TermBegan: self._term_began,
             records.HistoryLost: self._history_lost,
@@ -101,42 +103,42 @@ class SchedulerState(PodPlaces):
         }
 
     def apply(self, record: Record, at: int) -> None:
-        """Makes one record's change. ``at`` is its time in microseconds; time never goes back.
-        Raises KeyError for a record that does not fit the state: the log is not what it says."""
+        """Applies one record. ``at`` is its time in microseconds; time never goes back. Raises
+        KeyError for a record that does not fit the state: the log is damaged."""
         if at > self.now:
             self.now = at
             self.nodes.samples.advance(at)
-        self._branches[type(record)](record)
+        self._handlers[type(record)](record)
         self.position += 1
 
-    # --- what happened outside ------------------------------------------------------------
+    # --- stimuli --------------------------------------------------------------------------
 
-    def _nothing(self, record: Record) -> None:
-        """All consequences of these are events of their own."""
+    def _ignore(self, record: Record) -> None:
+        """For records whose consequences are all recorded as events."""
 
     def _stream_started(self, started: records.StreamStarted) -> None:
         self.seed = started.seed
         self.timeline = started.timeline
-        self._take_over(started)
+        self._adopt_settings(started)
 
     def _term_began(self, began: records.TermBegan) -> None:
         if began.engine:
-            self._take_over(began)
-            self.consultation = None  # there may be other extenders now
+            self._adopt_settings(began)
+            self.consultation = None  # the term may have other extenders
             self.overruns.clear()
 
-    def _take_over(self, said: records.StreamStarted | records.TermBegan) -> None:
-        """What is in force from here on."""
-        self.in_force, self.serves, self.flags = in_force(said), serves(said), said.flags
-        self.work_budget = work_budget(said)
+    def _adopt_settings(self, source: records.StreamStarted | records.TermBegan) -> None:
+        """Puts the configuration and flags of a stream or term in force."""
+        self.in_force, self.serves, self.flags = in_force(source), serves(source), source.flags
+        self.work_budget = work_budget(source)
 
     def _history_lost(self, lost: records.HistoryLost) -> None:
         self.timeline = lost.timeline
 
     def _node_added(self, added: records.NodeAdded) -> None:
         self.nodes.add(added.node)
-        for uid in self._homeless.pop(added.node.name, {}):
-            self._lodge(self.pods[uid])
+        for uid in self._on_unknown_nodes.pop(added.node.name, {}):
+            self._book_on_row(self.pods[uid])
 
     def _node_updated(self, updated: records.NodeUpdated) -> None:
         self.nodes.update(updated.node)
@@ -146,40 +148,42 @@ class SchedulerState(PodPlaces):
         for uid, pod in list(self.nodes.residents[row].items()):
             self.nodes.place(row, pod, -1)
             self.pods[uid].row = -1
-            self._homeless.setdefault(deleted.name, {})[uid] = None
+            self._on_unknown_nodes.setdefault(deleted.name, {})[uid] = None
 
     def _pod_added(self, added: records.PodAdded) -> None:
         state = self.pods[added.pod.uid] = PodState(self._interned(added.pod))
         state.number = self.position
-        self._house(state, state.pod.node_name)
+        self._book(state, state.pod.node_name)
         self.topologies.move(state, "", reserved=False)
         if not state.bound:
             self._nominate(state, state.pod.nominated_node)
 
     def _pod_updated(self, updated: records.PodUpdated) -> None:
         state = self.pods[updated.pod.uid]
-        held = self.reservations.get(updated.pod.uid)
-        home = state.home
-        self._house(state, "")
+        reservation = self.reservations.get(updated.pod.uid)
+        previous_node = state.booked_node
+        self._book(state, "")
         before, node = state.pod, state.pod.node_name
         state.pod = self._interned(updated.pod)
         if state.bound and not state.pod.node_name:
-            # Older than the bind: a pod never leaves its node (a watch may be behind our outcome).
+            # A pod never leaves its node: the watch is behind the outcome of our bind.
             state.pod = msgspec.structs.replace(state.pod, node_name=node)
         if state.pod.node_name:
             state.bound, state.queue = True, None
             self._end_attempt(updated.pod.uid)
-            if held is not None and (held.node != state.pod.node_name or not held.intended):
+            if reservation is not None and (
+                reservation.node != state.pod.node_name or not reservation.intended
+            ):
                 del self.reservations[updated.pod.uid]
-        self._house(state, state.pod.node_name or (held.node if held else ""))
-        self.topologies.move(state, home, reserved=False)
+        self._book(state, state.pod.node_name or (reservation.node if reservation else ""))
+        self.topologies.move(state, previous_node, reserved=False)
         self._nominate(state, self._nominated_now(state, before))
         if state.pod.deleting:
             self.preemptions.evicting.pop(state.pod.uid, None)
 
     def _nominated_now(self, state: PodState, before: Pod) -> str:
-        """The nomination after an update: that of the cluster, where it says another one than
-        before (upstream: nominator.go UpdateNominatedPod)."""
+        """The nomination after an update: the cluster's if the update changed it, otherwise ours
+        (upstream: nominator.go UpdateNominatedPod)."""
         if state.bound or state.pod.uid in self.reservations:
             return ""
         if state.pod.nominated_node != before.nominated_node:
@@ -188,33 +192,33 @@ class SchedulerState(PodPlaces):
 
     def _pod_deleted(self, deleted: records.PodDeleted) -> None:
         state = self.pods[deleted.uid]
-        self._rehouse(state, "")
+        self._book_reservation(state, "")
         self._nominate(state, "")
         self.preemptions.evicting.pop(deleted.uid, None)
         del self.pods[deleted.uid]
         self.reservations.pop(deleted.uid, None)
         self._end_attempt(deleted.uid)
 
-    def _eviction_succeeded(self, accepted: records.EvictionSucceeded) -> None:
-        self.preemptions.evicting.pop(accepted.uid, None)
-        state = self.pods.get(accepted.uid)
+    def _eviction_succeeded(self, succeeded: records.EvictionSucceeded) -> None:
+        self.preemptions.evicting.pop(succeeded.uid, None)
+        state = self.pods.get(succeeded.uid)
         if state is not None and not state.pod.deleting:
             before = state.pod
             state.pod = msgspec.structs.replace(before, deleting=True, displaced=True)
             if state.row >= 0:
                 self.nodes.replace(state.row, before, state.pod)
-                self.housed += 1  # it came to the end of its row
-                state.came = self.housed
+                self.bookings += 1  # replaced: now the last pod of its row
+                state.booking_order = self.bookings
             else:
-                self._house(state, state.home)
+                self._book(state, state.booked_node)
 
     def _eviction_failed(self, failed: records.EvictionFailed) -> None:
         self.preemptions.evicting.pop(failed.uid, None)
 
-    def _write_succeeded(self, made: records.WriteSucceeded) -> None:
-        held = self.reservations.get(made.uid)
-        if held is not None and held.attempt == made.attempt:
-            held.written(made.write)
+    def _write_succeeded(self, succeeded: records.WriteSucceeded) -> None:
+        reservation = self.reservations.get(succeeded.uid)
+        if reservation is not None and reservation.attempt == succeeded.attempt:
+            reservation.close_write(succeeded.write)
 
     def _object_changed(self, changed: records.ObjectChanged) -> None:
         self.registry.put(changed.object)
@@ -232,7 +236,7 @@ class SchedulerState(PodPlaces):
         assert self.consultation.awaits(answered)
         self.consultation.answered.append(answered)
 
-    # --- what was decided -----------------------------------------------------------------
+    # --- events ---------------------------------------------------------------------------
 
     def _extender_asked(self, asked: records.ExtenderAsked) -> None:
         if self.consultation is None:
@@ -245,12 +249,12 @@ class SchedulerState(PodPlaces):
             state.attempts = replied.attempt
             self._nominate(state, "")
             self.reservations[replied.uid] = Reservation.of(replied.node, replied.attempt)
-            self._rehouse(state, replied.node)
+            self._book_reservation(state, replied.node)
 
     def _end_attempt(self, uid: str) -> None:
-        """A pod's attempt is over."""
+        """Forgets what is kept only during a pod's attempt."""
         if self.overruns:
-            self.overruns[:] = [each for each in self.overruns if each.uid != uid]
+            self.overruns[:] = [overrun for overrun in self.overruns if overrun.uid != uid]
         if self.consultation is not None and self.consultation.uid == uid:
             self.consultation = None
 
@@ -259,7 +263,7 @@ class SchedulerState(PodPlaces):
         self.define_verdict(defined.verdict)
 
     def define_verdict(self, verdict: Verdict) -> None:
-        """Gives the verdict the next number of the dictionary."""
+        """Gives a verdict the next number of the dictionary."""
         self.verdict_numbers[verdict] = VerdictCode(len(self.verdicts))
         self.verdicts.append(verdict)
 
@@ -268,7 +272,7 @@ class SchedulerState(PodPlaces):
         self.define_scoring(defined.columns)
 
     def define_scoring(self, columns: tuple[ScoreColumn, ...]) -> None:
-        """Gives the score columns the next number of the dictionary."""
+        """Gives score columns the next number of the dictionary."""
         self.scoring_numbers[columns] = len(self.scorings)
         self.scorings.append(columns)
 
@@ -294,11 +298,11 @@ class SchedulerState(PodPlaces):
         if decided.start >= 0 and self.nodes.live:
             self.next_start = (decided.start + decided.evaluated) % self.nodes.live
         if decided.outcome in (Outcome.SCHEDULED, Outcome.WAITING):
-            state.until = 0  # failures and errors count on until the bind has succeeded
+            state.until = 0  # failures and errors are reset only when the bind succeeds
             state.rejectors = state.pending = ()
             self._nominate(state, "")
             self.reservations[decided.uid] = Reservation(decided)
-            self._rehouse(state, decided.node)
+            self._book_reservation(state, decided.node)
 
     def _permit_granted(self, granted: records.PermitGranted) -> None:
         del self.reservations[granted.uid].waits[granted.plugin]
@@ -307,11 +311,11 @@ class SchedulerState(PodPlaces):
         self.reservations[intended.uid].prepare(intended)
 
     def _bind_intended(self, intended: records.BindIntended) -> None:
-        self.reservations[intended.uid].intend()
+        self.reservations[intended.uid].intend_bind()
 
     def _pod_unreserved(self, unreserved: records.PodUnreserved) -> None:
         del self.reservations[unreserved.uid]
-        self._rehouse(self.pods[unreserved.uid], "")
+        self._book_reservation(self.pods[unreserved.uid], "")
 
     def _pod_skipped(self, skipped: records.PodSkipped) -> None:
         self.pods[skipped.uid].queue = None
@@ -325,7 +329,7 @@ class SchedulerState(PodPlaces):
         state.pod = msgspec.structs.replace(state.pod, node_name=bound.node)
         if state.row >= 0:
             self.nodes.residents[state.row][bound.uid] = state.pod
-        self.topologies.move(state, state.home, reserved=True)
+        self.topologies.move(state, state.booked_node, reserved=True)
 
     def _preemption_decided(self, decided: records.PreemptionDecided) -> None:
         self._nominate(self.pods[decided.uid], decided.node)
@@ -336,11 +340,11 @@ class SchedulerState(PodPlaces):
         self._nominate(self.pods[cleared.uid], "")
 
     def _nominate(self, state: PodState, node: str) -> None:
-        """Makes this the pod's nomination, "" for none."""
+        """Sets the pod's nomination; "" for none."""
         uid, rows = state.pod.uid, self.nodes.rows
-        before = self.preemptions.node(uid)
-        if before:
-            self.preemptions.withdraw(uid, rows.get(before, -1))
+        previous_node = self.preemptions.node(uid)
+        if previous_node:
+            self.preemptions.withdraw(uid, rows.get(previous_node, -1))
         if node:
             self.preemptions.nominate(state.pod, node, rows.get(node, -1))
 
@@ -354,5 +358,5 @@ class SchedulerState(PodPlaces):
     # --- questions ------------------------------------------------------------------------
 
     def digest(self) -> str:
-        """Whether two states would decide alike: 32 hex digits, see ``digest_of``."""
+        """32 hex digits, equal for states that make the same decisions; see ``digest_of``."""
         return digest_of(self)

@@ -1,8 +1,7 @@
-"""The scheduler's state as bytes, and back: a cache of the fold, so that a restart need not begin
-at the first record.
+"""The scheduler's state as bytes, and back: a restart reads a snapshot instead of all records.
 
-A snapshot holds what decisions depend on; columns, books and indexes are built again from it.
-Whoever loads one compares ``SchedulerState.digest`` with the digest that was taken beside it.
+A snapshot holds what decisions depend on; columns, bookings and indexes are rebuilt from it. The
+caller compares ``SchedulerState.digest`` with the digest that is stored beside the snapshot.
 """
 
 from typing import Any
@@ -25,13 +24,13 @@ from eventsched.domain.state.reservations import Reservation
 from eventsched.domain.state.scheduler_state import PodState, SchedulerState
 
 
-class KeptPod(msgspec.Struct, frozen=True, array_like=True):
-    """What PodState holds, field by field."""
+class PodSnapshot(msgspec.Struct, frozen=True, array_like=True):
+    """The attributes of a PodState."""
 
     pod: Pod
     row: int
-    home: str
-    came: int
+    booked_node: str
+    booking_order: int
     bound: bool
     queue: Queue | None
     order: int
@@ -46,8 +45,8 @@ class KeptPod(msgspec.Struct, frozen=True, array_like=True):
     number: int = 0
 
 
-class KeptReservation(msgspec.Struct, frozen=True, array_like=True):
-    """What Reservation holds, field by field."""
+class ReservationSnapshot(msgspec.Struct, frozen=True, array_like=True):
+    """The attributes of a Reservation."""
 
     node: str
     attempt: int
@@ -58,22 +57,22 @@ class KeptReservation(msgspec.Struct, frozen=True, array_like=True):
     writes: dict[str, tuple[Write, ...]] = {}
 
 
-class KeptPreemptions(msgspec.Struct, frozen=True, array_like=True):
-    """What Preemptions holds: uid → node, and uid → (node, preemptor)."""
+class PreemptionsSnapshot(msgspec.Struct, frozen=True, array_like=True):
+    """The nominations (uid → node) and the evictions by the victim's uid."""
 
     nominations: dict[str, str]
     evictions: dict[str, Eviction]
 
 
-class KeptConsultation(msgspec.Struct, frozen=True, array_like=True):
-    """What Consultation holds, field by field."""
+class ConsultationSnapshot(msgspec.Struct, frozen=True, array_like=True):
+    """The attributes of a Consultation."""
 
     asked: list[ExtenderAsked]
     answered: list[ExtenderAnswered]
 
 
-class KeptReport(msgspec.Struct, frozen=True, array_like=True):
-    """What Report holds, field by field."""
+class ZoneReportSnapshot(msgspec.Struct, frozen=True, array_like=True):
+    """The attributes of a ZoneReport."""
 
     current: NodeResourceTopology
     uncovered: dict[str, bool]
@@ -81,18 +80,18 @@ class KeptReport(msgspec.Struct, frozen=True, array_like=True):
 
 
 class StateSnapshot(msgspec.Struct, frozen=True):
-    """A whole state. ``nodes`` has a name for every row that there ever was, and the node where it
-    still exists; ``resources`` are in the order of their columns; of ``pods`` those that hold a
-    node come first, in the order in which they came to it: so they wait at Permit."""
+    """A whole state. ``nodes`` has the name of every row that was ever used, and its node or None
+    if that is deleted. ``resources`` are in the order of their columns. Of ``pods`` those with a
+    reservation come first, in the order in which they wait at Permit."""
 
     now: int
     seed: str
     order: int
-    housed: int
+    bookings: int = msgspec.field(name="housed")
     resources: list[str]
     nodes: list[tuple[str, Node | None]]
-    pods: list[KeptPod]
-    reservations: dict[str, KeptReservation]
+    pods: list[PodSnapshot]
+    reservations: dict[str, ReservationSnapshot]
     memory: dict[str, dict[str, Any]]
     verdicts: list[Verdict]
     scorings: list[tuple[ScoreColumn, ...]]
@@ -101,14 +100,14 @@ class StateSnapshot(msgspec.Struct, frozen=True):
     registry: list[AnyObject] = []
     next_start: int = 0
     position: int = 0
-    preemptions: KeptPreemptions = KeptPreemptions({}, {})
-    consultation: KeptConsultation | None = None
+    preemptions: PreemptionsSnapshot = PreemptionsSnapshot({}, {})
+    consultation: ConsultationSnapshot | None = None
     overruns: list[PluginOverran] = []
     samples: list[SamplesTaken] = []
     serves: str = ""
     flags: tuple[int, ...] = ()
     work_budget: int = 0
-    topologies: dict[str, KeptReport] = {}
+    topologies: dict[str, ZoneReportSnapshot] = {}
 
 
 _encoder = msgspec.json.Encoder()
@@ -117,16 +116,20 @@ _decoder = msgspec.json.Decoder(StateSnapshot)
 
 def encode(state: SchedulerState) -> bytes:
     """The state's bytes (JSON)."""
+    reserved_first = {**state.reservations, **state.pods}
     return _encoder.encode(
         StateSnapshot(
             now=state.now,
             seed=state.seed,
             order=state.order,
-            housed=state.housed,
+            bookings=state.bookings,
             resources=list(state.nodes.resource_index),
             nodes=list(zip(state.nodes.names, state.nodes.nodes, strict=True)),
-            pods=[_kept(KeptPod, state.pods[uid]) for uid in {**state.reservations, **state.pods}],
-            reservations={u: _kept(KeptReservation, r) for u, r in state.reservations.items()},
+            pods=[_attributes(PodSnapshot, state.pods[uid]) for uid in reserved_first],
+            reservations={
+                uid: _attributes(ReservationSnapshot, reservation)
+                for uid, reservation in state.reservations.items()
+            },
             memory=state.memory,
             verdicts=[verdict for verdict in state.verdicts if verdict is not None],
             scorings=state.scorings[1:],
@@ -134,76 +137,92 @@ def encode(state: SchedulerState) -> bytes:
             in_force=state.in_force,
             next_start=state.next_start,
             position=state.position,
-            preemptions=_kept_preemptions(state.preemptions),
-            consultation=_kept_consultation(state.consultation),
+            preemptions=_preemptions_snapshot(state.preemptions),
+            consultation=_consultation_snapshot(state.consultation),
             overruns=state.overruns,
             samples=state.nodes.samples.held(),
             serves=state.serves,
             flags=state.flags,
             work_budget=state.work_budget,
-            topologies={n: _kept(KeptReport, r) for n, r in state.topologies.all().items()},
+            topologies={
+                node: _attributes(ZoneReportSnapshot, report)
+                for node, report in state.topologies.all().items()
+            },
             registry=list(state.registry.everything()),  # type: ignore[arg-type]
         )
     )
 
 
 def restore(state: SchedulerState, body: bytes) -> None:
-    """Fills an empty state. Raises msgspec.ValidationError or DecodeError for bytes of another
-    form."""
-    kept = _decoder.decode(body)
-    for name in kept.resources:
-        state.nodes.resource(name)
-    for name, node in kept.nodes:
-        state.nodes.add(node or Node(name=name))
-        if node is None:
-            state.nodes.remove(name)
-    for kept_object in kept.registry:
-        state.registry.put(kept_object)
-    for each in kept.pods:
-        state.pods[each.pod.uid] = _filled(PodState.__new__(PodState), each)
-    for pod_state in sorted(state.pods.values(), key=lambda each: each.came):
-        state.put_back(pod_state)
-    for uid, held in kept.reservations.items():
-        state.reservations[uid] = _filled(Reservation.__new__(Reservation), held)
-    for name, report in kept.topologies.items():
-        held_report = ZoneReport(report.current, report.uncovered, is_settled=report.is_settled)
-        state.topologies.put_back(name, held_report)
-    state.memory.update(kept.memory)
-    state.now, state.seed, state.order = kept.now, kept.seed, kept.order
-    state.housed = kept.housed
-    state.timeline, state.in_force = kept.timeline, kept.in_force
-    state.next_start, state.serves = kept.next_start, kept.serves
-    state.position, state.flags = kept.position, kept.flags
-    state.work_budget = kept.work_budget
-    for uid, name in kept.preemptions.nominations.items():
-        state.preemptions.nominate(state.pods[uid].pod, name, state.nodes.rows.get(name, -1))
-    state.preemptions.evicting.update(kept.preemptions.evictions)
-    if kept.consultation is not None:
-        state.consultation = Consultation(kept.consultation.asked, kept.consultation.answered)
-    state.overruns.extend(kept.overruns)
-    state.nodes.samples.advance(kept.now)
-    for taken in kept.samples:
-        state.nodes.samples.take(taken)
-    for verdict in kept.verdicts:
+    """Fills an empty state. Raises msgspec.ValidationError or DecodeError for bytes that are not a
+    snapshot."""
+    snapshot = _decoder.decode(body)
+    _restore_nodes(state, snapshot)
+    for registered in snapshot.registry:
+        state.registry.put(registered)
+    _restore_pods(state, snapshot)
+    for node, report in snapshot.topologies.items():
+        restored = ZoneReport(report.current, report.uncovered, is_settled=report.is_settled)
+        state.topologies.put_back(node, restored)
+    state.memory.update(snapshot.memory)
+    state.now, state.seed, state.order = snapshot.now, snapshot.seed, snapshot.order
+    state.bookings = snapshot.bookings
+    state.timeline, state.in_force = snapshot.timeline, snapshot.in_force
+    state.next_start, state.serves = snapshot.next_start, snapshot.serves
+    state.position, state.flags = snapshot.position, snapshot.flags
+    state.work_budget = snapshot.work_budget
+    if snapshot.consultation is not None:
+        consultation = snapshot.consultation
+        state.consultation = Consultation(consultation.asked, consultation.answered)
+    state.overruns.extend(snapshot.overruns)
+    state.nodes.samples.advance(snapshot.now)
+    for samples in snapshot.samples:
+        state.nodes.samples.take(samples)
+    for verdict in snapshot.verdicts:
         state.define_verdict(verdict)
-    for columns in kept.scorings:
+    for columns in snapshot.scorings:
         state.define_scoring(columns)
 
 
-def _kept_preemptions(found: Preemptions) -> KeptPreemptions:
-    nominations = {uid: node for node in found.nodes() for uid in found.on(node)}
-    return KeptPreemptions(nominations, dict(found.evicting))
+def _restore_nodes(state: SchedulerState, snapshot: StateSnapshot) -> None:
+    """Every node gets the row that it had; the rows of deleted nodes stay empty."""
+    for resource in snapshot.resources:
+        state.nodes.resource(resource)
+    for name, node in snapshot.nodes:
+        state.nodes.add(node or Node(name=name))
+        if node is None:
+            state.nodes.remove(name)
 
 
-def _kept_consultation(found: Consultation | None) -> KeptConsultation | None:
-    return None if found is None else KeptConsultation(found.asked, found.answered)
+def _restore_pods(state: SchedulerState, snapshot: StateSnapshot) -> None:
+    """Pods with their bookings, reservations, nominations and evictions."""
+    for pod in snapshot.pods:
+        state.pods[pod.pod.uid] = _filled(PodState.__new__(PodState), pod)
+    for pod_state in sorted(state.pods.values(), key=lambda pod_state: pod_state.booking_order):
+        state.put_back(pod_state)
+    for uid, reservation in snapshot.reservations.items():
+        state.reservations[uid] = _filled(Reservation.__new__(Reservation), reservation)
+    for uid, node in snapshot.preemptions.nominations.items():
+        state.preemptions.nominate(state.pods[uid].pod, node, state.nodes.rows.get(node, -1))
+    state.preemptions.evicting.update(snapshot.preemptions.evictions)
 
 
-def _kept(kind: Any, source: PodState | Reservation | ZoneReport) -> Any:
+def _preemptions_snapshot(preemptions: Preemptions) -> PreemptionsSnapshot:
+    nominations = {uid: node for node in preemptions.nodes() for uid in preemptions.on(node)}
+    return PreemptionsSnapshot(nominations, dict(preemptions.evicting))
+
+
+def _consultation_snapshot(consultation: Consultation | None) -> ConsultationSnapshot | None:
+    if consultation is None:
+        return None
+    return ConsultationSnapshot(consultation.asked, consultation.answered)
+
+
+def _attributes(kind: Any, source: PodState | Reservation | ZoneReport) -> Any:
     return kind(*(getattr(source, name) for name in kind.__struct_fields__))
 
 
-def _filled(target: Any, kept: msgspec.Struct) -> Any:
-    for name in kept.__struct_fields__:
-        setattr(target, name, getattr(kept, name))
+def _filled(target: Any, source: msgspec.Struct) -> Any:
+    for name in source.__struct_fields__:
+        setattr(target, name, getattr(source, name))
     return target

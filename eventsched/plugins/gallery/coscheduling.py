@@ -102,7 +102,7 @@ class Coscheduling:
             return None
         if len(gang.others) + 1 < gang.minimum:
             return Status.unschedulable(self._hindrance(cycle, pod))
-        placed = sum(1 for each in gang.others.values() if each.home)
+        placed = sum(1 for each in gang.others.values() if each.booked_node)
         if placed + 1 >= gang.minimum:
             for uid in self._waiting(cycle, gang):
                 cycle.allow(uid)
@@ -178,7 +178,7 @@ class Coscheduling:
 
     def _is_stuck(self, state: PodState) -> bool:
         """Whether something else than the group stands in a pod's way."""
-        return not state.home and bool(state.rejectors) and self.name not in state.rejectors
+        return not state.booked_node and bool(state.rejectors) and self.name not in state.rejectors
 
     def _waits_for_others(self, state: PodState) -> bool:
         return state.queue in (Queue.UNSCHEDULABLE, Queue.BACKOFF) and self.name in state.rejectors

@@ -168,7 +168,7 @@ class Binding:
         it, in the order of their reservations."""
         pods = self._step.state.pods
         waiting = self._step.queue.prebind_waits.affected_pods(key)
-        for uid in sorted(waiting, key=lambda uid: pods[uid].came):
+        for uid in sorted(waiting, key=lambda uid: pods[uid].booking_order):
             if uid in self._step.queue.preparing:
                 self._continue(uid)
 

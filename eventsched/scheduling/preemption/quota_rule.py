@@ -124,7 +124,9 @@ class ByQuota:
                 if state.row >= 0:
                     self._by_row.setdefault(state.row, []).append(state)
             for states in self._by_row.values():
-                states.sort(key=lambda each: (*importance(each.pod), each.came), reverse=True)
+                states.sort(
+                    key=lambda each: (*importance(each.pod), each.booking_order), reverse=True
+                )
         return self._by_row
 
     def _candidates(self) -> list[PodState]:

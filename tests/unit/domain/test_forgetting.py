@@ -29,7 +29,7 @@ def kept(engine: Engine) -> dict[str, int]:
     return {
         "pods": len(state.pods),
         "specs": len(state._specs),
-        "homeless": len(state._homeless),
+        "homeless": len(state._on_unknown_nodes),
         "images": len(nodes._images),
         "host ports": len(nodes.host_ports._held),
         "unoffered": len(nodes.unoffered),

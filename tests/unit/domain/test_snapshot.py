@@ -115,15 +115,23 @@ def kept(engine: Engine) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("kind", "kept"), [(PodState, snapshot.KeptPod), (Reservation, snapshot.KeptReservation)]
+    ("kind", "stored"),
+    [(PodState, snapshot.PodSnapshot), (Reservation, snapshot.ReservationSnapshot)],
 )
-def test_no_field_is_forgotten(kind: type[Any], kept: type[msgspec.Struct]) -> None:
-    assert sorted(kept.__struct_fields__) == sorted(kind.__slots__)
+def test_no_field_is_forgotten(kind: type[Any], stored: type[msgspec.Struct]) -> None:
+    assert sorted(stored.__struct_fields__) == sorted(kind.__slots__)
 
 
 def test_no_part_of_the_state_is_forgotten() -> None:
-    """What is not kept is made again of what is: dictionaries' numbers, specs, who has no home."""
-    derived = {"verdict_numbers", "scoring_numbers", "_specs", "_homeless", "_branches", "quotas"}
+    """The parts that are not stored are derived from those that are."""
+    derived = {
+        "verdict_numbers",
+        "scoring_numbers",
+        "_specs",
+        "_on_unknown_nodes",
+        "_handlers",
+        "quotas",
+    }
     parts = set(vars(SchedulerState())) - derived - {"nodes"} | {"resources", "nodes", "samples"}
     assert set(snapshot.StateSnapshot.__struct_fields__) == parts
 
@@ -260,7 +268,9 @@ def test_the_runs_have_everything() -> None:
             names = [name for name in state.nodes.names if name in state.nodes.rows]
             held |= {
                 "a name on two rows" if len(names) > len(set(names)) else "",
-                "no home" if any(p.home and p.row < 0 for p in state.pods.values()) else "",
+                "an unknown node"
+                if any(p.booked_node and p.row < 0 for p in state.pods.values())
+                else "",
                 *(f"{pod.queue} queue" for pod in state.pods.values()),
                 *("carry" for each in state.reservations.values() if each.carry),
                 *("waits" for each in state.reservations.values() if each.waits),
@@ -271,7 +281,7 @@ def test_the_runs_have_everything() -> None:
         "PodDeleted", "PodUnreserved", "ScoringDefined", "VerdictDefined",
     }  # fmt: skip
     assert held >= {
-        "a name on two rows", "no home", "active queue", "backoff queue", "gated queue",
+        "a name on two rows", "an unknown node", "active queue", "backoff queue", "gated queue",
         "unschedulable queue", "carry", "waits", "memory of Gang", "memory of FirstScheduledNode",
     }  # fmt: skip
 

@@ -173,7 +173,7 @@ def test_a_pod_that_waits_wakes_when_it_goes_by_another_name() -> None:
     kept = make_pod("p1", annotations={"k": "x"})
     observed(made, *added(kept))
     attempted(made)
-    node = made.state.pods["p1"].home
+    node = made.state.pods["p1"].booked_node
     observed(made, records.BindSucceeded(uid="p1", node=node))
     observed(made, records.PodDeleted(uid="p1"), records.NodeDeleted(name=node))
     observed(made, *added(make_pod("p2", annotations={"k": "x"})))

@@ -66,14 +66,14 @@ def test_a_node_goes_on_which_they_wait() -> None:
     pods = [member(name) for name in ("p1", "p2", "p3")]
     observed(made, *added(make_node("n1", pods=2), make_node("n2", pods=2), *pods))
     attempted(made)
-    home = made.state.pods["p1"].home
+    home = made.state.pods["p1"].booked_node
     gone = records.NodeDeleted(name=home)
     back = PodUnreserved(uid="p1", node=home, plugin=GANG, message=f"node {home} is gone")
     assert observed(made, gone)[1] == back
     observed(made, *added(make_node("n3", pods=2)))
     settle(made)
     assert placed(made) == {"p1", "p2", "p3"}
-    assert home not in {made.state.pods[pod.uid].home for pod in pods}
+    assert home not in {made.state.pods[pod.uid].booked_node for pod in pods}
 
 
 @pytest.mark.parametrize("first", [True, False])
