@@ -1,6 +1,6 @@
-"""A scheduler without a framework: binds each of its pods to a node at random, and logs it first.
+"""A scheduler without the framework: logs a random node for each of its pods, then binds the pod.
 
-EVENTSCHED_DATABASE=postgresql://… python scheduler.py      # pods say: schedulerName: random
+EVENTSCHED_DATABASE=postgresql://… python scheduler.py      # for pods with schedulerName: random
 """
 
 import asyncio
@@ -10,23 +10,24 @@ import sys
 from eventsched.cluster.messages import Listed, WatchEvent
 from eventsched.domain.errors import InputError, UnavailableError
 from eventsched.eventlog.addresses import libpq_url
+from eventsched.eventlog.log_errors import ConflictError, FencedError
 from eventsched.process.kubernetes import Kube, reached
 from eventsched.runtime.logbook import Logbook
 
 NAME = "random"
 DATABASE = "EVENTSCHED_DATABASE"
-BAD_INPUT, AWAY = 2, 3
+BAD_INPUT, UNAVAILABLE = 2, 3
 
 
 async def schedule(book: Logbook) -> None:
     kube = Kube(await reached(None, None, timeout=10), host=NAME, concurrency=8)
-    news = asyncio.Queue[Listed | WatchEvent]()
+    events = asyncio.Queue[Listed | WatchEvent]()
     try:
         await kube.start()
-        while await kube.list_cluster(news.put_nowait):
+        while await kube.list_cluster(events.put_nowait):
             await asyncio.sleep(1)
         while True:
-            book.saw(await news.get())
+            book.saw(await events.get())
             nodes = [node for node in book.nodes if not node.unschedulable]
             for pod in book.waiting if nodes else ():
                 book.decide(pod, nodes[book.draw(pod) % len(nodes)], of=len(nodes))
@@ -38,24 +39,26 @@ async def schedule(book: Logbook) -> None:
 
 
 def main() -> int:
-    """Schedules until something is wrong; says what in one line, and returns the exit code."""
+    """Schedules until an error ends it; prints the error in one line, and returns the exit code."""
     try:
         address = libpq_url(os.environ.get(DATABASE, ""))
-    except InputError as wrong:
+    except InputError as error:
         remedy = "write postgresql://USER@HOST:PORT/DATABASE"
-        return ended(BAD_INPUT, f"{DATABASE} {wrong.problem}; {remedy}")
+        return report(BAD_INPUT, f"{DATABASE} {error.problem}; {remedy}")
     try:
         with Logbook(address, NAME) as book:
             asyncio.run(schedule(book))
-    except InputError as wrong:
-        return ended(BAD_INPUT, str(wrong))
-    except UnavailableError as away:
-        return ended(AWAY, str(away))
+    except InputError as error:
+        return report(BAD_INPUT, str(error))
+    except UnavailableError as error:
+        return report(UNAVAILABLE, str(error))
+    except (FencedError, ConflictError) as error:
+        return report(UNAVAILABLE, f"{error}; run only one scheduler on a stream")
     return 0
 
 
-def ended(code: int, why: str) -> int:
-    print(f"{NAME}: {why}", file=sys.stderr)
+def report(code: int, message: str) -> int:
+    print(f"{NAME}: {message}", file=sys.stderr)
     return code
 
 
