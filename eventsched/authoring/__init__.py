@@ -1,5 +1,6 @@
-"""For people who write plugins: a package to begin with, and a check of what they wrote.
+"""For plugin authors: generate a plugin package, and check a plugin.
 
-Start with ``checkup``: it runs a plugin in processes of its own (``__main__``) and reports
-``findings``. ``scaffold`` makes a new package of ``templates``. The command line imports it.
+Start with ``checkup``: it runs the plugin in two subprocesses (``__main__``) and returns
+``findings``. ``scaffold`` writes a new package from ``templates``. Only the command line imports
+this package.
 """

@@ -1,24 +1,27 @@
-"""The process in which a plugin is asked: a job on stdin, trials into a file (see checkup.py)."""
+"""The subprocess of a check: reads a CheckJob from stdin and writes the result to the job's file.
+
+See checkup.py for the parent process.
+"""
 
 import sys
 from pathlib import Path
 
 import msgspec
 
-from eventsched.authoring.purity_monitor import Sentinels
+from eventsched.authoring.purity_monitor import PurityMonitor
 
 
 def main() -> int:
-    """Watches first, then imports everything else, the plugin last."""
-    sentinels = Sentinels()
-    sentinels.install()
-    from eventsched.authoring.job import CheckJob, JobRefusal, tried
+    """Installs the monitor first, then imports everything else, and the plugin last."""
+    monitor = PurityMonitor()
+    monitor.install()
+    from eventsched.authoring.job import CheckJob, JobRefusal, run_job
     from eventsched.domain.errors import InputError
 
     job = msgspec.json.decode(sys.stdin.buffer.read(), type=CheckJob)
     out = Path(job.out)
     try:
-        out.write_bytes(msgspec.json.encode(tried(job, sentinels)))
+        out.write_bytes(msgspec.json.encode(run_job(job, monitor)))
     except InputError as problem:
         refusal = JobRefusal(problem.where, problem.problem, problem.remedy)
         out.write_bytes(msgspec.json.encode(refusal))

@@ -1,11 +1,12 @@
-"""The guard of a check: it measures each call, watches what it reaches for, and ends a slow one."""
+"""The call guard used by a check: it times each call, arms the purity monitor, and ends calls that
+take too long."""
 
 from collections.abc import Callable
 from statistics import median
 from typing import Any
 
 from eventsched.authoring.findings import Cost
-from eventsched.authoring.purity_monitor import Sentinels
+from eventsched.authoring.purity_monitor import PurityMonitor
 from eventsched.domain.nodes.node_views import NodeView
 from eventsched.runtime.call_deadlines import Deadlines
 from eventsched.scheduling.framework.call_guard import OverrunError
@@ -13,28 +14,31 @@ from eventsched.scheduling.framework.call_guard import OverrunError
 _PER_NODE = {"filter": "filter_node", "score": "score_node"}
 
 
-class _Sum:
+class _CallTimes:
+    """The processor times (ns) of a method's calls, and the number of nodes in all of them."""
+
     def __init__(self) -> None:
         self.nodes = 0
         self.times: list[int] = []
 
 
 class CallMonitor(Deadlines):
-    """``slow`` are the methods that took too long, and are not called any more."""
+    """``slow`` maps each method that exceeded the deadline to that deadline (s); such a method is
+    not called again."""
 
-    def __init__(self, sentinels: Sentinels, seconds: float) -> None:
+    def __init__(self, monitor: PurityMonitor, seconds: float) -> None:
         super().__init__(seconds)
         self.slow: dict[str, float] = {}
-        self._sentinels = sentinels
-        self._sums: dict[str, _Sum] = {}
-        self._overhead = self._measured()
+        self._monitor = monitor
+        self._calls: dict[str, _CallTimes] = {}
+        self._overhead = self._measure_overhead()
 
     def timed(
         self, plugin: str, method: str, function: Callable[..., Any], *arguments: Any, **named: Any
     ) -> Any:
-        """The call, with everything that is noted of it."""
-        outer, self._sentinels.armed = self._sentinels.armed, method
-        began = self._sentinels.now()
+        """Makes the call, timed and monitored. Raises OverrunError after the deadline."""
+        outer, self._monitor.armed = self._monitor.armed, method
+        began = self._monitor.now()
         try:
             return super().timed(plugin, method, function, *arguments, **named)
         except OverrunError:
@@ -42,38 +46,38 @@ class CallMonitor(Deadlines):
             self.overrun = {**self.overrun, (plugin, method): self.seconds}
             raise
         finally:
-            took = self._sentinels.now() - began
-            self._sentinels.armed = outer
+            took = self._monitor.now() - began
+            self._monitor.armed = outer
             self._count(method, took, arguments)
 
     def costs(self, plugin: Any) -> list[Cost]:
-        """What the calls took, by method."""
-        found = []
-        for method, each in self._sums.items():
+        """The cost of each method that was called."""
+        costs = []
+        for method, calls in self._calls.items():
             per_node = _PER_NODE.get(method, "")
-            by_nodes = bool(per_node) and not hasattr(plugin, method)
-            found.append(
+            is_per_node = bool(per_node) and not hasattr(plugin, method)
+            costs.append(
                 Cost(
-                    per_node if by_nodes else method,
-                    len(each.times),
-                    self._micros(median(each.times)),
-                    self._micros(max(each.times)),
-                    round(each.nodes / len(each.times), 1),
-                    by_nodes,
+                    per_node if is_per_node else method,
+                    len(calls.times),
+                    self._micros(median(calls.times)),
+                    self._micros(max(calls.times)),
+                    round(calls.nodes / len(calls.times), 1),
+                    is_per_node,
                 )
             )
-        return found
+        return costs
 
-    def _measured(self) -> float:
-        """What watching itself costs (ns)."""
+    def _measure_overhead(self) -> float:
+        """The cost of monitoring itself (ns)."""
         for _ in range(101):
             self.timed("", "", lambda: None)
-        return median(self._sums.pop("").times)
+        return median(self._calls.pop("").times)
 
     def _micros(self, nanoseconds: float) -> float:
         return round(max(0.0, nanoseconds - self._overhead) / 1_000, 2)
 
     def _count(self, method: str, took: int, arguments: tuple[Any, ...]) -> None:
-        found = self._sums.setdefault(method, _Sum())
-        found.times.append(took)
-        found.nodes += next((len(each) for each in arguments if isinstance(each, NodeView)), 0)
+        calls = self._calls.setdefault(method, _CallTimes())
+        calls.times.append(took)
+        calls.nodes += next((len(view) for view in arguments if isinstance(view, NodeView)), 0)

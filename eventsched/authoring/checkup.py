@@ -1,7 +1,8 @@
-"""A plugin checked: asked in two processes that have nothing in common but what it is given.
+"""Checks a plugin by running it in two separate processes and comparing its answers.
 
-They differ in Python's hash seed, so in the order of sets and in what ``hash`` of a text is. What
-a plugin answers must not: a replay on another day, in another process, has to decide the same.
+The processes have different hash seeds, so the iteration order of sets and ``hash`` of a text
+differ. A plugin's answers must not differ: a replay in another process, on another day, has to
+reach the same decisions.
 """
 
 import os
@@ -13,51 +14,51 @@ from typing import NamedTuple
 
 import msgspec
 
-from eventsched.authoring.findings import Finding, PluginRun, gravest_first
+from eventsched.authoring.findings import Finding, PluginRun, by_severity
 from eventsched.authoring.job import CheckJob, JobRefusal
-from eventsched.authoring.synthetic_history import NAME
 from eventsched.domain.errors import InputError
 from eventsched.domain.records import PodDecided
 from eventsched.eventlog.port import StoredLog
 
-DEADLINE = 5.0
-"""Seconds that a call may take."""
-PATIENCE = 600.0
-"""Seconds that a whole process may take."""
+CALL_DEADLINE = 5.0
+"""Seconds that one call of the plugin may take."""
+PROCESS_DEADLINE = 600.0
+"""Seconds that one process of a check may take."""
 
 
-class Checkup(NamedTuple):
-    """What is to be checked: a file, a folder or a plugin's name; with the arguments that a
-    configuration has for it; over so many attempts at most."""
+class CheckRequest(NamedTuple):
+    """What to check. ``target`` is a file, a package's folder or a plugin's name; ``config`` holds
+    the plugin's arguments; ``attempts`` limits the scheduling attempts; ``seconds`` is the deadline
+    of one call."""
 
     target: str
     config: Path | None = None
     attempts: int = 500
-    seconds: float = DEADLINE
+    seconds: float = CALL_DEADLINE
 
 
-def check(wanted: Checkup, log: StoredLog | None) -> list[PluginRun]:
-    """What was found of each plugin, over a log's history or a generated one. Raises InputError for
-    what is no plugin, CorruptLogError for a log that cannot be read."""
+def check(request: CheckRequest, log: StoredLog | None) -> list[PluginRun]:
+    """The findings for each plugin of the target, over the history in ``log`` or a generated one.
+    Raises InputError if the target holds no plugin, CorruptLogError if the log cannot be read."""
     with tempfile.TemporaryDirectory(prefix="eventsched-check-") as folder:
         job = CheckJob(
-            target=wanted.target,
-            out=str(Path(folder) / "trials.json"),
-            attempts=wanted.attempts,
-            seconds=wanted.seconds,
-            config="" if wanted.config is None else str(wanted.config),
+            target=request.target,
+            out=str(Path(folder) / "result.json"),
+            attempts=request.attempts,
+            seconds=request.seconds,
+            config="" if request.config is None else str(request.config),
         )
         if log is not None:
-            job.named = f"stream {getattr(log, 'stream', '')}"
-            job.history = str(_written(log, Path(folder) / "history", wanted.attempts))
-        first, second = (_asked(job, seed) for seed in (1, 2))
-    for one, other in zip(first, second, strict=True):
-        _compare(one, other)
+            job.history_name = f"stream {getattr(log, 'stream', '')}"
+            job.history = str(_export(log, Path(folder) / "history", request.attempts))
+        first, second = (_run_process(job, hash_seed) for hash_seed in (1, 2))
+    for run, repetition in zip(first, second, strict=True):
+        _merge(run, repetition)
     return first
 
 
-def _written(log: StoredLog, file: Path, attempts: int) -> Path:
-    """The part of a log that is asked about, in a file that other processes can read."""
+def _export(log: StoredLog, file: Path, attempts: int) -> Path:
+    """Writes the part of a log that the check needs to a file that the subprocesses can read."""
     left = attempts
     with file.open("wb") as lines:
         for stored in log.read():
@@ -69,50 +70,52 @@ def _written(log: StoredLog, file: Path, attempts: int) -> Path:
     return file
 
 
-def _asked(job: CheckJob, seed: int) -> list[PluginRun]:
-    """The trials of one process."""
-    environment = {**os.environ, "PYTHONHASHSEED": str(seed)}
-    # Where ``python -m`` would look for the package, whatever folder this is.
+def _run_process(job: CheckJob, hash_seed: int) -> list[PluginRun]:
+    """Runs the job in a new process. Raises InputError if it fails or exceeds its deadline."""
+    environment = {**os.environ, "PYTHONHASHSEED": str(hash_seed)}
+    # The subprocess must find this package whatever its working directory is.
     paths = [str(Path(__file__).parents[2]), environment.get("PYTHONPATH", "")]
     environment["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
     try:
-        ended = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-m", "eventsched.authoring"],
             input=msgspec.json.encode(job),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             env=environment,
-            timeout=PATIENCE,
+            timeout=PROCESS_DEADLINE,
             check=False,
         )
-    except subprocess.TimeoutExpired as late:
-        said = f"the check does not come to an end within {PATIENCE:g} s"
-        raise InputError(job.target, said, "ask about fewer --attempts") from late
+    except subprocess.TimeoutExpired as timeout:
+        problem = f"the check did not finish within {PROCESS_DEADLINE:g} s"
+        raise InputError(job.target, problem, "lower --attempts") from timeout
     out = Path(job.out)
-    if ended.returncode or not out.exists():
-        last = ended.stderr.decode(errors="replace").strip().splitlines()[-1:]
-        said = f"the process that asks it has ended with {ended.returncode}: {' '.join(last)}"
-        raise InputError(job.target, said, "fix the plugin")
-    found = msgspec.json.decode(out.read_bytes(), type=list[PluginRun] | JobRefusal)
+    if process.returncode or not out.exists():
+        last = process.stderr.decode(errors="replace").strip().splitlines()[-1:]
+        problem = f"the check's process ended with exit code {process.returncode}: {' '.join(last)}"
+        raise InputError(job.target, problem, "fix the plugin")
+    result = msgspec.json.decode(out.read_bytes(), type=list[PluginRun] | JobRefusal)
     out.unlink()
-    if isinstance(found, JobRefusal):
-        raise InputError(found.where, found.problem, found.remedy)
-    return found
+    if isinstance(result, JobRefusal):
+        raise InputError(result.where, result.problem, result.remedy)
+    return result
 
 
-def _compare(one: PluginRun, other: PluginRun) -> None:
-    """Adds to the first trial what only the second one shows."""
-    known = {(each.kind, each.point) for each in one.findings}
-    one.findings += [each for each in other.findings if (each.kind, each.point) not in known]
-    for mine, theirs in zip(one.transcript, other.transcript, strict=False):
-        if mine != theirs:
-            what = f"answers differently about {mine.pod} in another process: it is no function of "
-            what += "what it is given (the order of a set, hash() of a text, what it kept?)"
-            if ("unstable", mine.point) not in known:
-                where = f"position {mine.position}"
-                one.findings.append(Finding("unstable", mine.point, what, where))
+def _merge(run: PluginRun, repetition: PluginRun) -> None:
+    """Adds to the first run what only the second process shows."""
+    known = {(finding.kind, finding.point) for finding in run.findings}
+    run.findings += [
+        finding for finding in repetition.findings if (finding.kind, finding.point) not in known
+    ]
+    for entry, repeated in zip(run.transcript, repetition.transcript, strict=False):
+        if entry != repeated:
+            if ("unstable", entry.point) not in known:
+                text = (
+                    f"answers differently about {entry.pod} in another process, so it depends on "
+                    "more than its arguments (the order of a set, hash() of a text, its own "
+                    "attributes?)"
+                )
+                where = f"position {entry.position}"
+                run.findings.append(Finding("unstable", entry.point, text, where))
             break
-    one.findings = gravest_first(one.findings)
-
-
-__all__ = ["DEADLINE", "NAME", "Checkup", "check"]
+    run.findings = by_severity(run.findings)

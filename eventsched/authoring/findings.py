@@ -1,18 +1,19 @@
-"""What a check found, and how people are told."""
+"""The findings of a plugin check, and how they are printed."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
-_GRAVEST_FIRST = ("broken", "slow", "impure", "unstable", "signature", "wakes")
+_SEVERITY = ("broken", "slow", "impure", "unstable", "signature", "wakes")
+"""Kinds in the order in which they are shown: a cause before its consequences."""
 MANY_NODES = 5_000
-"""The cluster size for which costs are worked out."""
+"""The cluster size for which costs are extrapolated."""
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """Something that is wrong: ``kind`` is impure, unstable, broken, slow, wakes or signature;
-    ``where`` is the place in the plugin's code, or in the history."""
+    """A problem of a plugin. ``kind`` is impure, unstable, broken, slow, wakes or signature;
+    ``where`` is a line of the plugin's code or a position in the history."""
 
     kind: str
     point: str
@@ -21,8 +22,8 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 class Cost(msgspec.Struct, frozen=True):
-    """What a call of a method takes, in µs of processor time: half of them take less than
-    ``median``. ``nodes`` is how many nodes it is asked about in a call."""
+    """The cost of a method: median and maximum of its calls, in µs of processor time. ``nodes`` is
+    the mean number of nodes in a call; ``per_node`` means one call of the plugin for each node."""
 
     point: str
     calls: int
@@ -33,14 +34,14 @@ class Cost(msgspec.Struct, frozen=True):
 
     @property
     def at_scale(self) -> float:
-        """Milliseconds of a call about many nodes, where it is called once for each."""
+        """Milliseconds for MANY_NODES nodes if the method is called for each node, else 0."""
         if not self.per_node or not self.nodes:
             return 0.0
         return self.median / self.nodes * MANY_NODES / 1_000
 
 
-class Said(msgspec.Struct, frozen=True, array_like=True):
-    """What the plugin answered at a place of the history, as a digest."""
+class TranscriptEntry(msgspec.Struct, frozen=True, array_like=True):
+    """The digest of the plugin's answer at a position of the history."""
 
     position: int
     pod: str
@@ -49,8 +50,8 @@ class Said(msgspec.Struct, frozen=True, array_like=True):
 
 
 class PluginRun(msgspec.Struct):
-    """One plugin, asked in one process. ``unasked`` are extension points that a check leaves
-    out; ``remarks`` are about what is not wrong."""
+    """One plugin, run in one process. ``unasked`` are the extension points that a check does not
+    call; ``remarks`` are hints that are not findings."""
 
     plugin: str
     file: str
@@ -60,55 +61,55 @@ class PluginRun(msgspec.Struct):
     records: int = 0
     findings: list[Finding] = []
     costs: list[Cost] = []
-    transcript: list[Said] = []
+    transcript: list[TranscriptEntry] = []
     unasked: list[str] = []
     remarks: list[str] = []
 
 
-def gravest_first(findings: Sequence[Finding]) -> list[Finding]:
-    """What may be the reason of the others stands before them."""
-    return sorted(findings, key=lambda each: _GRAVEST_FIRST.index(each.kind))
+def by_severity(findings: Sequence[Finding]) -> list[Finding]:
+    """Sorted so that a finding stands before those that it may have caused."""
+    return sorted(findings, key=lambda finding: _SEVERITY.index(finding.kind))
 
 
-def findings_text(trials: Sequence[PluginRun]) -> str:
-    """For people: a paragraph a plugin."""
-    return "\n\n".join(_text(each) for each in trials)
+def findings_text(runs: Sequence[PluginRun]) -> str:
+    """For people: one paragraph for each plugin."""
+    return "\n\n".join(_text(run) for run in runs)
 
 
-def findings_json(trials: Sequence[PluginRun]) -> dict[str, Any]:
-    """For programs: everything but the transcripts."""
+def findings_json(runs: Sequence[PluginRun]) -> dict[str, Any]:
+    """For programs: everything except the transcripts."""
     plugins = []
-    for each in trials:
-        found = msgspec.to_builtins(each)
-        del found["transcript"]
-        plugins.append(found)
-    return {"ok": not any(each.findings for each in trials), "plugins": plugins}
+    for run in runs:
+        plugin = msgspec.to_builtins(run)
+        del plugin["transcript"]
+        plugins.append(plugin)
+    return {"ok": not any(run.findings for run in runs), "plugins": plugins}
 
 
-def _text(trial: PluginRun) -> str:
+def _text(run: PluginRun) -> str:
     lines = [
-        f"{trial.plugin} ({trial.file}): {', '.join(trial.points)}",
-        f"asked about {trial.attempts} attempts in {trial.records} records of {trial.history}, "
-        "twice, in two processes",
+        f"{run.plugin} ({run.file}): {', '.join(run.points)}",
+        f"called for {run.attempts} attempts in {run.records} records of {run.history}, "
+        "twice in each of two processes",
     ]
-    lines += [f"  {_cost(each)}" for each in trial.costs]
-    lines += [f"  {each}" for each in trial.remarks]
-    if trial.unasked:
-        lines.append(f"  not asked: {', '.join(trial.unasked)}")
-    if not trial.findings:
-        lines.append("nothing found: equal answers, nothing from outside, no change missed")
-    for each in trial.findings:
-        where = f" ({each.where})" if each.where else ""
-        lines.append(f"{each.kind.upper()} {each.point}: {each.what}{where}")
+    lines += [f"  {_cost(cost)}" for cost in run.costs]
+    lines += [f"  {remark}" for remark in run.remarks]
+    if run.unasked:
+        lines.append(f"  not called: {', '.join(run.unasked)}")
+    if not run.findings:
+        lines.append("no findings: equal answers, no access to anything outside, no missed change")
+    for finding in run.findings:
+        where = f" ({finding.where})" if finding.where else ""
+        lines.append(f"{finding.kind.upper()} {finding.point}: {finding.what}{where}")
     return "\n".join(lines)
 
 
 def _cost(cost: Cost) -> str:
-    text = f"{cost.point}: {cost.calls} calls, {cost.median:.1f} µs each"
-    text += f", {cost.longest:.0f} µs at most"
+    text = f"{cost.point}: {cost.calls} calls, median {cost.median:.1f} µs"
+    text += f", at most {cost.longest:.0f} µs"
     if not cost.nodes:
         return text
     text += f", {cost.nodes:.0f} nodes a call"
     if cost.per_node:
-        return f"{text}, called for each: {cost.at_scale:.1f} ms at {MANY_NODES:,} nodes"
+        return f"{text}, called for each node: {cost.at_scale:.1f} ms at {MANY_NODES:,} nodes"
     return f"{text}, as columns"

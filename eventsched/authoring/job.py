@@ -1,4 +1,4 @@
-"""What a process of a check is to do, and how it does it."""
+"""The job of a check's subprocess, and its execution."""
 
 import inspect
 from collections.abc import Iterator
@@ -8,16 +8,17 @@ import msgspec
 
 from eventsched.authoring.findings import PluginRun
 from eventsched.authoring.plugin_check import PluginCheck
-from eventsched.authoring.purity_monitor import Sentinels
-from eventsched.authoring.synthetic_history import NAME, rehearsed, words_of
-from eventsched.authoring.targets import made, module_of, plugins_of
+from eventsched.authoring.purity_monitor import PurityMonitor
+from eventsched.authoring.synthetic_history import NAME, generated_history, label_words
+from eventsched.authoring.targets import instantiated, module_of, plugins_of
 from eventsched.domain import records
 from eventsched.domain.records.logged import Logged
 
 
 class CheckJob(msgspec.Struct):
-    """``history`` is a file with lines of stored records, "" for the generated one, and ``named``
-    what it is called; ``out`` the file for the trials; ``seconds`` how long a call may take."""
+    """``history`` is a file of HistoryLines, "" for the generated history; ``history_name`` is
+    what reports call it. ``out`` is the file for the result. ``seconds`` is the deadline of one
+    call."""
 
     target: str
     out: str
@@ -25,11 +26,11 @@ class CheckJob(msgspec.Struct):
     seconds: float
     config: str = ""
     history: str = ""
-    named: str = NAME
+    history_name: str = NAME
 
 
 class JobRefusal(msgspec.Struct, tag=True):
-    """Bad input, as InputError has it."""
+    """An InputError, for the parent process."""
 
     where: str
     problem: str
@@ -37,26 +38,28 @@ class JobRefusal(msgspec.Struct, tag=True):
 
 
 class HistoryLine(msgspec.Struct, array_like=True):
-    """A record of a history: position, time, and the record as it is stored."""
+    """A record of a history: position, time (µs), and the record as it is stored."""
 
     position: int
     at: int
     body: msgspec.Raw
 
 
-def tried(job: CheckJob, sentinels: Sentinels) -> list[PluginRun]:
-    """A trial for each plugin of the target. Raises InputError for what is no plugin."""
-    trials = []
+def run_job(job: CheckJob, monitor: PurityMonitor) -> list[PluginRun]:
+    """Checks each plugin of the target. Raises InputError if the target holds no plugin."""
+    runs = []
     for plugin in plugins_of(job.target).values():
         file = inspect.getfile(plugin)
-        sentinels.file = str(Path(file).parent) if Path(job.target).is_dir() else file
-        sentinels.hits.clear()
-        instance = made(plugin, Path(job.config) if job.config else None)
-        trying = PluginCheck(instance, job.named, Path(file).name, sentinels, job.seconds)
-        words = words_of(module_of(plugin))
-        history = _read(Path(job.history)) if job.history else iter(rehearsed(words))
-        trials.append(trying.run(history, job.attempts))
-    return trials
+        monitor.file = str(Path(file).parent) if Path(job.target).is_dir() else file
+        monitor.hits.clear()
+        instance = instantiated(plugin, Path(job.config) if job.config else None)
+        check = PluginCheck(instance, job.history_name, Path(file).name, monitor, job.seconds)
+        if job.history:
+            history = _read(Path(job.history))
+        else:
+            history = iter(generated_history(label_words(module_of(plugin))))
+        runs.append(check.run(history, job.attempts))
+    return runs
 
 
 def _read(path: Path) -> Iterator[Logged]:

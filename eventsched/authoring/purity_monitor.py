@@ -1,8 +1,8 @@
-"""Sees a plugin reach out: for the clock, randomness, the environment, files or the network.
+"""Detects that a plugin uses the clock, randomness, the environment, files or the network.
 
-To be installed before the plugin is imported: what it takes from these modules is watched then,
-also where it takes it by name. Only calls during a call of the plugin count. What C code does is
-seen through Python's audit hooks. Each find is told once, with the plugin's own line.
+It must be installed before the plugin is imported, so that ``from time import time`` also gets the
+watched function. Uses count only while a method of the plugin runs. Python's audit hooks reveal
+what C code does. Each use is reported once, with the line in the plugin.
 """
 
 import datetime
@@ -26,7 +26,7 @@ _CLOCK: dict[ModuleType, tuple[str, ...]] = {
         "ctime", "sleep",
     )
 }  # fmt: skip
-_CHANCE: dict[ModuleType, tuple[str, ...]] = {
+_RANDOMNESS: dict[ModuleType, tuple[str, ...]] = {
     random: (
         "random", "randint", "randrange", "choice", "choices", "shuffle", "sample", "uniform",
         "gauss", "normalvariate", "betavariate", "expovariate", "getrandbits", "randbytes",
@@ -47,24 +47,28 @@ _AUDITED = {
     "subprocess.": "another program", "pty.": "another program",
     "ctypes.": "native code", "builtins.input": "the terminal",
 }  # fmt: skip
-"""Audit events that count, by their beginnings, and what they mean."""
+"""Prefix of an audit event → what it accesses."""
 
 
-class Sentinels:
-    """``armed`` is the method of the plugin that is being called, "" while none is; ``hits`` are
-    (method, what it did, where) → how often."""
+class PurityMonitor:
+    """``armed`` is the plugin's method that is running, or ""; ``hits`` maps (method, what it did,
+    where) to a count."""
 
     def __init__(self) -> None:
         self.armed = ""
         self.hits: dict[tuple[str, str, str], int] = {}
         self.file = ""
-        """The plugin's file, or its folder: whose lines are named."""
+        """The plugin's file or folder: hits name its lines."""
         self.now = time.thread_time_ns
-        """Processor time (ns), for whoever measures: asked so, nobody is seen to ask."""
+        """Processor time (ns): the unwatched function, for our own measurements."""
 
     def install(self) -> None:
-        """From here on they watch; for the rest of the process."""
-        for names, what in ((_CLOCK, "the clock"), (_CHANCE, "chance"), (_PROCESS, "the process")):
+        """Starts watching, for the rest of the process."""
+        for names, what in (
+            (_CLOCK, "the clock"),
+            (_RANDOMNESS, "randomness"),
+            (_PROCESS, "the process"),
+        ):
             for module, functions in names.items():
                 for name in functions:
                     if hasattr(module, name):
@@ -75,7 +79,7 @@ class Sentinels:
         sys.addaudithook(self._audited)
 
     def hit(self, what: str) -> None:
-        """Notes that the plugin did something, where it is being called."""
+        """Counts a use if a method of the plugin is running."""
         if not self.armed:
             return
         place = (self.armed, what, self._line())
@@ -83,9 +87,9 @@ class Sentinels:
 
     def _watch(self, module: Any, name: str, what: str) -> None:
         function = getattr(module, name)
-        setattr(module, name, self._seen(function, f"asks {what}: {module.__name__}.{name}()"))
+        setattr(module, name, self._watched(function, f"uses {what}: {module.__name__}.{name}()"))
 
-    def _seen(self, function: Callable[..., Any], what: str) -> Callable[..., Any]:
+    def _watched(self, function: Callable[..., Any], what: str) -> Callable[..., Any]:
         @wraps(function)
         def watched(*arguments: Any, **named: Any) -> Any:
             self.hit(what)
@@ -94,50 +98,51 @@ class Sentinels:
         return watched
 
     def _watch_numpy(self) -> None:
-        chance = np.random  # noqa: TID251 - it is to be seen where a plugin uses it
-        for name in chance.__all__:
-            if callable(getattr(chance, name)) and not isinstance(getattr(chance, name), type):
-                self._watch(chance, name, "chance")
+        numpy_random = np.random  # noqa: TID251 - watched, not used
+        for name in numpy_random.__all__:
+            function = getattr(numpy_random, name)
+            if callable(function) and not isinstance(function, type):
+                self._watch(numpy_random, name, "randomness")
 
     def _watch_dates(self) -> None:
-        """Types cannot be changed, so others take their place."""
+        """Replaces ``datetime`` and ``date`` by subclasses: built-in types cannot be patched."""
         hit = self.hit
 
-        class Watched(datetime.datetime):
+        class WatchedDatetime(datetime.datetime):
             @classmethod
             def now(cls, tz: datetime.tzinfo | None = None) -> Any:
-                hit("asks the clock: datetime.now()")
+                hit("uses the clock: datetime.now()")
                 return super().now(tz)
 
             @classmethod
             def utcnow(cls) -> Any:
-                hit("asks the clock: datetime.utcnow()")
+                hit("uses the clock: datetime.utcnow()")
                 return super().now(datetime.UTC).replace(tzinfo=None)
 
             @classmethod
             def today(cls) -> Any:
-                hit("asks the clock: datetime.today()")
+                hit("uses the clock: datetime.today()")
                 return super().today()
 
         class WatchedDate(datetime.date):
             @classmethod
             def today(cls) -> Any:
-                hit("asks the clock: date.today()")
+                hit("uses the clock: date.today()")
                 return super().today()
 
-        datetime.datetime, datetime.date = Watched, WatchedDate  # type: ignore[misc]
+        datetime.datetime, datetime.date = WatchedDatetime, WatchedDate  # type: ignore[misc]
 
     def _watch_environment(self) -> None:
         kind: Any = type(os.environ)
         for name in ("__getitem__", "__iter__", "__setitem__"):
-            setattr(kind, name, self._seen(getattr(kind, name), "reads the environment"))
+            setattr(kind, name, self._watched(getattr(kind, name), "reads the environment"))
 
     def _audited(self, event: str, arguments: tuple[Any, ...]) -> None:
         if not self.armed:
             return
-        meant = next((what for start, what in _AUDITED.items() if event.startswith(start)), "")
-        if meant and not _imports():
-            self.hit(f"reaches for {meant}: {event}")
+        what = next((what for prefix, what in _AUDITED.items() if event.startswith(prefix)), "")
+        if what and not _is_importing():
+            self.hit(f"accesses {what}: {event}")
 
     def _line(self) -> str:
         """The innermost line of the plugin's own code."""
@@ -152,8 +157,8 @@ class Sentinels:
         return ""
 
 
-def _imports() -> bool:
-    """Whether it is an import that opens a file."""
+def _is_importing() -> bool:
+    """Whether the event comes from an import statement, which may open files."""
     frame = sys._getframe(2)
     while frame is not None:
         if frame.f_code.co_filename.startswith("<frozen importlib"):

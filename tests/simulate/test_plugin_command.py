@@ -1,4 +1,4 @@
-"""``eventsched plugin``: a package that is made, and plugins that are checked."""
+"""``eventsched plugin``: new packages, and checks of plugins."""
 
 import json
 import os
@@ -69,28 +69,28 @@ def checked(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, d
 
 
 @pytest.mark.process
-def test_what_a_plugin_reaches_for_is_named_with_its_line(
+def test_impure_calls_are_reported_with_their_line(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     file = tmp_path / "impure.py"
     file.write_text(IMPURE)
-    code, said = checked(capsys, str(file), "--attempts", "20")
-    [plugin] = said["plugins"]
+    code, report = checked(capsys, str(file), "--attempts", "20")
+    [plugin] = report["plugins"]
     found = {
         (each["kind"], each["point"], each["what"].partition(", ")[0], each["where"])
         for each in plugin["findings"]
         if each["kind"] == "impure"
     }
-    assert (code, said["ok"], plugin["points"]) == (
+    assert (code, report["ok"], plugin["points"]) == (
         1, False, ["filter", "score", "reserve", "postBind"],
     )  # fmt: skip
     assert found == {
-        ("impure", "filter", "asks the clock: time.time()", "impure.py:17"),
-        ("impure", "filter", "asks the clock: datetime.now()", "impure.py:17"),
+        ("impure", "filter", "uses the clock: time.time()", "impure.py:17"),
+        ("impure", "filter", "uses the clock: datetime.now()", "impure.py:17"),
         ("impure", "reserve", "reads the environment", "impure.py:21"),
-        ("impure", "reserve", "reaches for a file: open", "impure.py:22"),
-        ("impure", "score", "asks chance: random.random()", "impure.py:25"),
-        ("impure", "score", "asks chance: numpy.random.rand()", "impure.py:26"),
+        ("impure", "reserve", "accesses a file: open", "impure.py:22"),
+        ("impure", "score", "uses randomness: random.random()", "impure.py:25"),
+        ("impure", "score", "uses randomness: numpy.random.rand()", "impure.py:26"),
     }
 
 
@@ -109,17 +109,17 @@ class Fickle:
 """
 
 
-def test_the_reason_stands_before_what_follows_from_it(
+def test_a_cause_is_reported_before_its_consequences(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    """Wake-ups are not looked at where nodes pass by chance; a misspelt method is noticed."""
+    """Wake-ups are not checked if filtering is random; a misspelt method gets a remark."""
     file = tmp_path / "fickle.py"
     file.write_text(FICKLE)
-    _, said = checked(capsys, str(file), "--attempts", "60")
-    [plugin] = said["plugins"]
+    _, report = checked(capsys, str(file), "--attempts", "60")
+    [plugin] = report["plugins"]
     assert [each["kind"] for each in plugin["findings"]] == ["impure", "unstable"]
     assert "plugin Fickle: method score_nod: did you mean score_node?" in plugin["remarks"]
-    assert any(each.startswith("wakes_on is not looked at") for each in plugin["remarks"])
+    assert any(each.startswith("wakes_on is not checked") for each in plugin["remarks"])
 
 
 @pytest.mark.process
@@ -128,19 +128,19 @@ def test_a_process_with_another_hash_seed_answers_differently(
 ) -> None:
     file = tmp_path / "unstable.py"
     file.write_text(UNSTABLE)
-    code, said = checked(capsys, str(file), "--attempts", "5")
-    [found] = said["plugins"][0]["findings"]
-    assert (code, found["kind"], found["point"]) == (1, "unstable", "score")
-    assert "in another process" in found["what"]
+    code, report = checked(capsys, str(file), "--attempts", "5")
+    [finding] = report["plugins"][0]["findings"]
+    assert (code, finding["kind"], finding["point"]) == (1, "unstable", "score")
+    assert "in another process" in finding["what"]
 
 
 def test_an_exported_log_is_a_history(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """One that the load generator made: fewer kinds of changes, other labels."""
+    """An exported log has fewer kinds of changes and other labels than the generated history."""
     logs = sorted((ROOT / "tests" / "histories").glob("**/*.jsonl*"))
     assert logs
-    code, said = checked(capsys, "NodeAffinity", "--history", str(logs[0]), "--attempts", "30")
-    [plugin] = said["plugins"]
-    assert (code, said["ok"]) == (0, True)
+    code, report = checked(capsys, "NodeAffinity", "--history", str(logs[0]), "--attempts", "30")
+    [plugin] = report["plugins"]
+    assert (code, report["ok"]) == (0, True)
     assert plugin["attempts"] > 0
     assert plugin["history"].startswith("stream ")
 
@@ -150,29 +150,29 @@ def test_an_exported_log_is_a_history(capsys: pytest.CaptureFixture[str], tmp_pa
     [
         ("import nothing_of_that_name", "does not import: line 1: ModuleNotFoundError"),
         ("x = 1", "holds no plugin"),
-        (BROKEN, "cannot be made: ZeroDivisionError"),
-        ("import os\nos._exit(7)", "has ended with 7"),
+        (BROKEN, "constructor raised ZeroDivisionError"),
+        ("import os\nos._exit(7)", "ended with exit code 7"),
     ],
 )  # fmt: skip
-def test_what_is_no_plugin_is_refused(
+def test_a_file_without_a_working_plugin_is_refused(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, text: str, problem: str
 ) -> None:
     file = tmp_path / "wrong.py"
     file.write_text(text)
     assert main(["plugin", "check", str(file)]) == 2
-    said = capsys.readouterr().err
-    assert problem in said
-    assert said.count("\n") == 1
+    message = capsys.readouterr().err
+    assert problem in message
+    assert message.count("\n") == 1
 
 
 @pytest.mark.parametrize("target", ["NoSuchPlugin", "no/such/file.py"])
-def test_what_is_not_there_is_refused(capsys: pytest.CaptureFixture[str], target: str) -> None:
+def test_an_unknown_target_is_refused(capsys: pytest.CaptureFixture[str], target: str) -> None:
     assert main(["plugin", "check", target]) == 2
     assert target in capsys.readouterr().err
 
 
 @pytest.mark.process
-def test_what_is_made_passes_its_tests_and_checks(tmp_path: Path) -> None:
+def test_a_new_package_passes_its_tests_and_checks(tmp_path: Path) -> None:
     """Its own test, ruff, mypy in strict mode, and the check."""
     folder = tmp_path / "two-words"
     assert main(["plugin", "new", "TwoWords", "--dir", str(folder)]) == 0
@@ -200,14 +200,14 @@ def _environment() -> dict[str, str]:
 @pytest.mark.parametrize(
     ("name", "problem"),
     [
-        ("fast_disk", "is no name of a class; write it like FastDisk"),
-        ("Größe", "is no name of a class"),
-        ("NodeName", "a plugin of that name exists already"),
+        ("fast_disk", "is not a class name; write it like FastDisk"),
+        ("Größe", "is not a class name"),
+        ("NodeName", "a plugin with this name exists"),
         ("Json", "a package cannot be called json"),
         ("A" + "b" * 60, "is too long"),
     ],
 )
-def test_names_that_will_not_do(
+def test_invalid_plugin_names_are_refused(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str, problem: str
 ) -> None:
     assert main(["plugin", "new", name, "--dir", str(tmp_path / "new")]) == 2
@@ -215,8 +215,10 @@ def test_names_that_will_not_do(
     assert not (tmp_path / "new").exists()
 
 
-def test_what_is_there_is_left_alone(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_folder_with_files_is_not_overwritten(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     (tmp_path / "mine").write_text("mine")
     assert main(["plugin", "new", "FastDisk", "--dir", str(tmp_path)]) == 2
-    assert "is there already" in capsys.readouterr().err
+    assert "is not an empty folder" in capsys.readouterr().err
     assert [each.name for each in tmp_path.iterdir()] == ["mine"]

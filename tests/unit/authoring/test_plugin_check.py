@@ -1,5 +1,6 @@
-"""A plugin asked along a history: what is found of good ones, and of each kind of bad one."""
+"""Checks of good plugins find nothing; each kind of bad plugin gets its finding."""
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -7,8 +8,8 @@ import pytest
 
 from eventsched.authoring.findings import Finding
 from eventsched.authoring.plugin_check import PluginCheck
-from eventsched.authoring.purity_monitor import Sentinels
-from eventsched.authoring.synthetic_history import rehearsed
+from eventsched.authoring.purity_monitor import PurityMonitor
+from eventsched.authoring.synthetic_history import generated_history
 from eventsched.plugins import IN_TREE
 from eventsched.scheduling.framework import ClusterEvent, DependsOn, Status
 from eventsched.testing import typed
@@ -19,34 +20,39 @@ ARGS: dict[str, dict[str, Any]] = {
     "FixedNode": {"nodeName": "node-03"},
     "NetworkTraffic": {"prometheusAddress": "http://prometheus.example:9090", "deviceName": "eth0"},
 }
-HISTORY = rehearsed(WORDS)
+HISTORY = generated_history(WORDS)
 
 
-def found(plugin: Any, seconds: float = 5.0) -> list[Finding]:
-    trying = PluginCheck(plugin, "the history", "file.py", Sentinels(), seconds)
-    return trying.run(HISTORY, 400).findings
+def checked(plugin: Any, seconds: float = 5.0) -> list[Finding]:
+    check = PluginCheck(plugin, "the history", "file.py", PurityMonitor(), seconds)
+    return check.run(HISTORY, 400).findings
 
 
-def kinds(plugin: Any) -> list[tuple[str, str]]:
-    return [(each.kind, each.point) for each in found(plugin)]
+@cache
+def findings_of(plugin: type[Any]) -> list[Finding]:
+    return checked(plugin())
+
+
+def kinds(plugin: type[Any]) -> list[tuple[str, str]]:
+    return [(finding.kind, finding.point) for finding in findings_of(plugin)]
 
 
 @pytest.mark.parametrize("name", sorted(IN_TREE))
-def test_nothing_is_found_of_the_plugins_that_are_there(name: str) -> None:
-    assert found(typed(IN_TREE[name], **ARGS.get(name, {}))) == []
+def test_the_in_tree_plugins_have_no_findings(name: str) -> None:
+    assert checked(typed(IN_TREE[name], **ARGS.get(name, {}))) == []
 
 
-def test_a_history_has_a_bit_of_everything() -> None:
-    happened = {type(each.record).__name__ for each in HISTORY}
-    assert happened >= {
+def test_the_generated_history_has_all_kinds_of_changes_and_is_repeatable() -> None:
+    kinds = {type(entry.record).__name__ for entry in HISTORY}
+    assert kinds >= {
         "NodeAdded", "NodeUpdated", "NodeDeleted", "PodAdded", "PodUpdated", "PodDeleted",
         "PodDecided", "PodBound",
     }  # fmt: skip
-    assert rehearsed(WORDS) == HISTORY
+    assert generated_history(WORDS) == HISTORY
 
 
 class Disk:
-    """A good one."""
+    """A correct plugin."""
 
     name = "Disk"
     depends_on = DependsOn.NODE
@@ -63,16 +69,20 @@ class Disk:
         return 100 if DISK in node.labels else 0
 
 
-def test_nothing_is_found_of_a_good_one() -> None:
-    assert found(Disk()) == []
+def test_a_correct_plugin_has_no_findings() -> None:
+    assert findings_of(Disk) == []
 
 
-class Deaf(Disk):
+class MissingEvents(Disk):
     wakes_on = (ClusterEvent.NODE_ADD,)
 
 
-def test_changes_that_it_does_not_wake_for() -> None:
-    assert sorted((each.kind, each.what.partition(", and ")[2]) for each in found(Deaf())) == [
+def test_changes_missing_in_wakes_on() -> None:
+    missed = sorted(
+        (finding.kind, finding.what.partition(", but ")[2])
+        for finding in findings_of(MissingEvents)
+    )
+    assert missed == [
         ("wakes", "wakes_on has no NodeUpdateLabel"),
         ("wakes", "wakes_on has no PodUpdate"),
     ]
@@ -83,9 +93,9 @@ class Denying(Disk):
         return change.event is not ClusterEvent.NODE_UPDATE_LABEL
 
 
-def test_a_hint_that_says_no_where_a_node_has_become_acceptable() -> None:
-    assert kinds(Denying()) == [("wakes", "hint")]
-    assert "its hint says no to NodeUpdateLabel" in found(Denying())[0].what
+def test_a_hint_that_refuses_a_change_that_made_a_node_acceptable() -> None:
+    assert kinds(Denying) == [("wakes", "hint")]
+    assert "its hint says no to NodeUpdateLabel" in findings_of(Denying)[0].what
 
 
 class Oversigned(Disk):
@@ -93,24 +103,24 @@ class Oversigned(Disk):
         return "all alike"
 
 
-def test_a_signature_that_leaves_out_what_matters() -> None:
-    assert ("signature", "sign") in kinds(Oversigned())
+def test_an_incomplete_signature() -> None:
+    assert ("signature", "sign") in kinds(Oversigned)
 
 
 class Counting(Disk):
-    """Says that only the node object matters, and counts pods."""
+    """Declares that it depends on the node object only, but counts pods."""
 
     def score(self, cycle: Any, pod: Any, nodes: Any) -> Any:
         return np.minimum(nodes.pods, 100)
 
 
-def test_a_dependence_that_is_not_declared() -> None:
-    assert kinds(Counting()) == [("signature", "depends_on")]
-    assert "depends_on has no DependsOn.USAGE" in found(Counting())[0].what
+def test_an_undeclared_dependence() -> None:
+    assert kinds(Counting) == [("signature", "depends_on")]
+    assert "depends_on has no DependsOn.USAGE" in findings_of(Counting)[0].what
 
 
-class Forgetful(Disk):
-    """Keeps something beside its memory."""
+class Stateful(Disk):
+    """Keeps state outside its memory."""
 
     def __init__(self) -> None:
         self.calls = 0
@@ -121,7 +131,7 @@ class Forgetful(Disk):
 
 
 def test_answers_that_differ_on_the_same_state() -> None:
-    assert ("unstable", "score") in kinds(Forgetful())
+    assert ("unstable", "score") in kinds(Stateful)
 
 
 class Misshapen(Disk):
@@ -142,14 +152,14 @@ class Unanswering(Disk):
 @pytest.mark.parametrize(
     ("plugin", "point", "what"),
     [
-        (Misshapen(), "score", "returned shape (1,); one value a node"),
-        (Raising(), "pre_bind", "raised KeyError: 'node-"),
-        (Unanswering(), "permit", "returned 'yes'; None or a Status or a Wait is due"),
+        (Misshapen, "score", "returned shape (1,); one value a node"),
+        (Raising, "pre_bind", "raised KeyError: 'node-"),
+        (Unanswering, "permit", "returned 'yes'; None or a Status or a Wait is due"),
     ],
 )
-def test_calls_that_fail(plugin: Any, point: str, what: str) -> None:
-    broken = [each for each in found(plugin) if each.kind == "broken"]
-    assert {each.point for each in broken} == {point}
+def test_calls_that_fail(plugin: type[Any], point: str, what: str) -> None:
+    broken = [finding for finding in findings_of(plugin) if finding.kind == "broken"]
+    assert {finding.point for finding in broken} == {point}
     assert what in broken[0].what
 
 
@@ -159,7 +169,7 @@ class Hanging(Disk):
             pass
 
 
-def test_a_call_that_does_not_come_back_is_ended_and_not_made_again() -> None:
-    assert [(each.kind, each.point, each.what) for each in found(Hanging(), 0.2)] == [
-        ("slow", "reserve", "took longer than 0.2 s, and was ended")
+def test_a_call_that_hangs_is_stopped_and_not_repeated() -> None:
+    assert [(finding.kind, finding.point, finding.what) for finding in checked(Hanging(), 0.2)] == [
+        ("slow", "reserve", "took longer than 0.2 s and was stopped")
     ]
