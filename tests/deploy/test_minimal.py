@@ -57,7 +57,7 @@ def test_the_page_shows_the_program() -> None:
 def test_a_wrong_address_is_reported_in_one_line(
     address: str | None, code: int, message: str
 ) -> None:
-    """The exit codes are those of ``eventsched``: 2 for bad input, 3 for an unreachable database."""
+    """Exit codes as ``eventsched`` has them: 2 for bad input, 3 for an unreachable database."""
     environment = {key: value for key, value in os.environ.items() if key != "EVENTSCHED_DATABASE"}
     if address is not None:
         environment["EVENTSCHED_DATABASE"] = address
