@@ -1,14 +1,14 @@
-"""Puts an engine together: plugins found, configuration resolved, profiles made.
+"""Builds an engine: finds plugins, resolves the configuration, makes profiles.
 
 Plugins come from three places: the in-tree list, the entry-point group ``eventsched.plugins`` of
-installed packages, and files named on the command line. Two of one name are refused.
+installed packages, and files named on the command line. Two plugins of one name are refused.
 """
 
 import importlib.util
 import inspect
 import sys
 import traceback
-from collections.abc import Collection, Container, Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from hashlib import blake2b
@@ -44,10 +44,10 @@ ENTRY_POINTS = "eventsched.plugins"
 
 @dataclass(frozen=True)
 class Assembly:
-    """What a run is made of: ``profiles`` by schedulerName, the configuration behind them, digests
-    of the configuration and of each plugin's source, the configuration's ``text`` ("" for the
-    default one), warnings for the user, and the ``files`` that
-    plugins come from, by name."""
+    """The parts of an engine: ``profiles`` by schedulerName, their configuration, digests of the
+    configuration (``digest``) and of each plugin's source (``sources``), the configuration's
+    ``text`` ("" for the default one), warnings for the user, and the ``files`` of plugins, by
+    name."""
 
     configuration: Configuration
     profiles: dict[str, Profile]
@@ -59,37 +59,34 @@ class Assembly:
 
     @property
     def annotations(self) -> tuple[str, ...]:
-        """The annotations that plugins declare that they read: names, or beginnings that end with
-        ``/`` or ``*``. Raises InputError for a declaration that is none."""
-        plugins = (plugin for each in self.profiles.values() for plugin in each.plugins)
-        return tuple(sorted({name for plugin in plugins for name in _annotations_of(plugin)}))
+        """The annotations that plugins declare to read: names, or prefixes that end with ``/`` or
+        ``*``. Raises InputError for a malformed declaration."""
+        return tuple(sorted({name for plugin in self._plugins for name in _annotations_of(plugin)}))
 
     @property
     def samplings(self) -> list[Sampling]:
-        """The samples that plugins want of somebody outside. Raises InputError where two want
-        different ones under the same name."""
-        return wanted(plugin for each in self.profiles.values() for plugin in each.plugins)
+        """The samples that plugins want. Raises InputError if two plugins want different samples of
+        the same name."""
+        return wanted(self._plugins)
 
     @property
     def reads(self) -> frozenset[str]:
-        """The types of objects that these plugins read and others do not (``reads_objects``)."""
+        """The optional types of objects that these plugins read (``reads_objects``)."""
         return frozenset(
             kind.__name__
-            for each in self.profiles.values()
-            for plugin in each.plugins
+            for plugin in self._plugins
             for kind in getattr(plugin, "reads_objects", ())
         )
 
     def absent(self, nodes: Container[str]) -> list[tuple[str, str]]:
-        """Plugins whose arguments name a node (``names_node``) that is not among these, and the
-        node: perhaps a typo, perhaps one that is still to come."""
-        named = [
-            (plugin.name, node)
-            for each in self.profiles.values()
-            for plugin in each.plugins
+        """Plugins whose arguments name a node (``names_node``) that is not among ``nodes``, each
+        with that node. It may be a typo, or a node that is still to come."""
+        named = {
+            (plugin.name, node): None
+            for plugin in self._plugins
             if (node := getattr(plugin, "names_node", ""))
-        ]
-        return [each for each in dict.fromkeys(named) if each[1] not in nodes]
+        }
+        return [(plugin, node) for plugin, node in named if node not in nodes]
 
     def engine(self, *, with_detail: bool = True) -> Engine:
         """A new engine with these profiles."""
@@ -100,13 +97,17 @@ class Assembly:
         extenders = extenders_of(self.configuration.extenders)
         return Engine(self.profiles, backoff, with_detail=with_detail, extenders=extenders)
 
+    @property
+    def _plugins(self) -> Iterator[Any]:
+        return (plugin for profile in self.profiles.values() for plugin in profile.plugins)
+
 
 def assemble(
     config: Path | None = None, plugin_files: Iterable[Path] = (), guard: Guard | None = None
 ) -> Assembly:
     """Reads a KubeSchedulerConfiguration (None: the default one) and makes its profiles. ``guard``
-    makes the calls of plugins that are not in-tree; without it they take as long as they like.
-    Raises InputError for whatever is wrong with the file or with a plugin."""
+    makes the calls of plugins that are not in-tree; without it they have no deadline. Raises
+    InputError for any problem of the file or of a plugin."""
     known = registry(plugin_files)
     if config is None:
         loaded, text = configuration.default(), ""
@@ -114,10 +115,14 @@ def assemble(
         text = first_text(read_text(config))
         loaded = configuration.load(text, str(config))
     source = str(config or "the default configuration")
-    made = assembled(loaded, source, known, text, guard)
-    idle = [known[name] for name in known if name not in IN_TREE and name not in made.sources]
-    unused = [f"plugin {each.name} is enabled in no profile; name it in --config" for each in idle]
-    return replace(made, warnings=(*made.warnings, *misspelt(known), *undeclared(known), *unused))
+    assembly = assembled(loaded, source, known, text, guard)
+    unused = [
+        f"plugin {plugin.name} is enabled in no profile; name it in --config"
+        for name, plugin in known.items()
+        if name not in IN_TREE and name not in assembly.sources
+    ]
+    warnings = (*assembly.warnings, *misspelt(known), *undeclared(known), *unused)
+    return replace(assembly, warnings=warnings)
 
 
 def assemble_text(
@@ -125,11 +130,11 @@ def assemble_text(
     flags: Collection[int] = CURRENT,
 ) -> Assembly:  # fmt: skip
     """Makes the profiles of a configuration's text ("": the default one), as a stream holds it.
-    ``only`` are the plugins that the stream ran: a default one that came later is no part of it.
-    ``flags`` are the behaviours in force there; in-tree plugins that decided otherwise without one
-    have ``as_of``."""
+    ``only`` are the plugins that the stream ran: a default plugin of a later version is left out.
+    ``flags`` are the behaviours in force there; ``as_of`` passes them to in-tree plugins whose
+    decisions depend on them."""
     loaded = configuration.load(text, source) if text else configuration.default()
-    known = {name: each for name, each in registry(plugin_files).items() if name in only}
+    known = {name: plugin for name, plugin in registry(plugin_files).items() if name in only}
     return assembled(loaded, source, known, text, flags=flags)
 
 
@@ -170,8 +175,8 @@ def assembled(
 
 
 def registry(plugin_files: Iterable[Path] = ()) -> dict[str, type[Any]]:
-    """Plugin name → class, of all plugins that can be found. Raises InputError for a file that
-    cannot be imported or holds no plugin, and for a name that is taken."""
+    """Plugin name → class, of all plugins. Raises InputError for a file that cannot be imported or
+    holds no plugin, and for a name that is taken."""
     known: dict[str, type[Any]] = dict(IN_TREE)
     for entry in entry_points(group=ENTRY_POINTS):
         if entry.value.partition(":")[0].startswith("eventsched.plugins."):
@@ -180,34 +185,34 @@ def registry(plugin_files: Iterable[Path] = ()) -> dict[str, type[Any]]:
         try:
             plugin = entry.load()
         except Exception as problem:
-            # Somebody's package: whatever keeps it from loading is bad input.
+            # The user's package: anything that it raises is bad input.
             raise InputError(
-                where, f"does not import: {problem}", "mend or uninstall the package"
+                where, f"does not import: {problem}", "fix or uninstall the package"
             ) from problem
         _add(known, plugin, where)
     for path in plugin_files:
-        found = _plugins_in(_imported(path))
-        if not found:
+        plugins = _plugins_in(_imported(path))
+        if not plugins:
             raise InputError(
                 str(path),
                 "holds no plugin",
                 "define a class with a name and a method of an extension point (filter_node…)",
             )
-        for plugin in found:
+        for plugin in plugins:
             _add(known, plugin, str(path))
     return known
 
 
 def misspelt(known: Mapping[str, type[Any]]) -> list[str]:
-    """Warnings about methods that are nearly those of an extension point, of plugins by name."""
+    """Warnings about methods whose names nearly are those of an extension point."""
     methods = [method for names in POINTS.values() for method in names]
-    found = []
+    warnings = []
     for name, plugin in known.items():
         for attribute in vars(plugin) if name not in IN_TREE else ():
             close = get_close_matches(attribute, methods, n=1, cutoff=0.85)
             if close and attribute not in methods:
-                found.append(f"plugin {name}: method {attribute}: did you mean {close[0]}?")
-    return found
+                warnings.append(f"plugin {name}: method {attribute}: did you mean {close[0]}?")
+    return warnings
 
 
 def _add(known: dict[str, type[Any]], plugin: type[Any], where: str) -> None:
@@ -220,13 +225,13 @@ def _add(known: dict[str, type[Any]], plugin: type[Any], where: str) -> None:
 
 
 def _plugins_in(module: ModuleType) -> list[type[Any]]:
-    classes = [c for c in vars(module).values() if inspect.isclass(c)]
     return [
-        each
-        for each in classes
-        if each.__module__ == module.__name__
-        and isinstance(getattr(each, "name", None), str)
-        and points_of(each)
+        plugin
+        for plugin in vars(module).values()
+        if inspect.isclass(plugin)
+        and plugin.__module__ == module.__name__
+        and isinstance(getattr(plugin, "name", None), str)
+        and points_of(plugin)
     ]
 
 
@@ -236,20 +241,20 @@ def _imported(path: Path) -> ModuleType:
         problem = "is no Python file" if path.exists() else "is not there"
         raise InputError(str(path), problem, "name a .py file that holds a plugin")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # where typed Args and inspect look for it
+    sys.modules[spec.name] = module  # typed Args and inspect look it up here
     try:
         spec.loader.exec_module(module)
     except Terminated:
         raise
     except (Exception, SystemExit) as raised:
-        # Somebody's file: whatever it raises, or that it ends the process, is bad input.
-        said = f"does not import: {_line(raised, path)}{type(raised).__name__}: {raised}"
-        raise InputError(str(path), " ".join(said.split()), "mend the file") from raised
+        # The user's file: anything that it raises is bad input, and so is ending the process.
+        problem = f"does not import: {_line(raised, path)}{type(raised).__name__}: {raised}"
+        raise InputError(str(path), " ".join(problem.split()), "fix the file") from raised
     return module
 
 
 def _line(raised: BaseException, path: Path) -> str:
-    """Which line of the file raised it, "" where none did (Python's words for syntax name it)."""
+    """The line of the file that raised it; "" if none did (syntax errors name the line)."""
     frames = traceback.extract_tb(raised.__traceback__)
     lines = [frame.lineno for frame in frames if frame.filename == str(path)]
     return f"line {lines[-1]}: " if lines else ""
@@ -257,7 +262,7 @@ def _line(raised: BaseException, path: Path) -> str:
 
 def _annotations_of(plugin: Any) -> tuple[str, ...]:
     declared = getattr(plugin, "annotations", ())
-    if isinstance(declared, str) or not all(isinstance(each, str) and each for each in declared):
+    if isinstance(declared, str) or not all(isinstance(name, str) and name for name in declared):
         raise InputError(
             f"plugin {plugin.name}: annotations",
             f"is {declared!r}",
@@ -267,8 +272,8 @@ def _annotations_of(plugin: Any) -> tuple[str, ...]:
 
 
 def undeclared(known: Mapping[str, type[Any]]) -> list[str]:
-    """Warnings about plugins whose code reads annotations, and that declare none."""
-    found = []
+    """Warnings about plugins whose code reads annotations but that declare none."""
+    warnings = []
     for name, plugin in known.items():
         if name in IN_TREE or hasattr(plugin, "annotations"):
             continue
@@ -277,16 +282,16 @@ def undeclared(known: Mapping[str, type[Any]]) -> list[str]:
         except (OSError, TypeError):
             continue
         if ".annotations" in text:
-            found.append(
+            warnings.append(
                 f"plugin {name} reads annotations and declares none: they are not kept; give it "
                 'the attribute annotations = ("NAME", "PREFIX/")'
             )
-    return found
+    return warnings
 
 
 def _with_ignored(plugin: type[Any], typed: object | None, loaded: Configuration) -> object | None:
-    """The arguments of a plugin. What extenders have the scheduler ignore takes the place of what
-    NodeResourcesFit was told to (upstream: scheduler.go buildExtenders)."""
+    """The arguments of a plugin. Resources that extenders manage replace ``ignoredResources`` of
+    NodeResourcesFit (upstream: scheduler.go buildExtenders)."""
     ignored = ignored_resources(loaded.extenders)
     if plugin is not NodeResourcesFit or not ignored:
         return typed
@@ -300,11 +305,11 @@ def _instance(plugin: type[Any], typed: object | None, source: str) -> Any:
     except InputError:
         raise
     except Exception as problem:
-        # Somebody's constructor: whatever it raises is bad input.
+        # The user's constructor: anything that it raises is bad input.
         raise InputError(
             f"{source}: plugin {plugin.name}",
             f"cannot be made: {type(problem).__name__}: {problem}",
-            "mend its constructor: it takes no argument, or its typed Args",
+            "fix its constructor: it takes no argument, or its typed Args",
         ) from problem
 
 
@@ -316,5 +321,5 @@ def _source_digest(plugin: type[Any]) -> str:
     try:
         text = inspect.getsource(inspect.getmodule(plugin) or plugin)
     except (OSError, TypeError):
-        text = plugin.__qualname__  # made at run time: it has no file to hash
+        text = plugin.__qualname__  # defined at run time: there is no file to hash
     return blake2b(text.encode(), digest_size=16).hexdigest()

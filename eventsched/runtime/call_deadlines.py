@@ -1,10 +1,12 @@
-"""Ends calls of plugins that take too long.
+"""Interrupts calls of plugins that take too long.
 
-In the main thread by a timer's signal, whose handler raises OverrunError inside the plugin's code:
-that ends sleeping and waiting too. Elsewhere (a live scheduler takes in a whole list in a thread of
-its own) by an exception that a watching thread raises there, between two steps of Python code. What
-neither ends is native code that never comes back. Our own code below a plugin's call (a NodeView
-that looks something up) is let finish first, so that nothing of it is left half done.
+- In the main thread, a timer's signal handler raises OverrunError inside the plugin's code. This
+  also ends sleeping and waiting.
+- In another thread (a live scheduler takes in a whole list in one), a watching thread raises an
+  exception there, between two steps of Python code.
+
+Neither can end native code that never returns. If a plugin has called eventsched's own code (a
+NodeView that looks something up), that code may finish first, so that it leaves nothing half done.
 """
 
 import ctypes
@@ -21,58 +23,58 @@ import eventsched
 from eventsched.scheduling.framework.call_guard import Guard, OverrunError
 
 DEFAULT = 5.0
-"""Seconds that a call of a plugin may take."""
-_AGAIN = 0.05
-"""Seconds between two tries to end a call."""
+"""Seconds that a call of a plugin may take, by default."""
+_RETRY_AFTER = 0.05
+"""Seconds between two attempts to end a call."""
 _PATIENCE = 20
-"""Tries for which our own code is let finish: as many as a second has."""
+"""Attempts during which eventsched's own code may finish: one second of them."""
 _ARRIVAL = 1_000
-"""Steps within which an exception arrives that was raised for a thread, if nobody has kept it."""
-_OURS = str(Path(eventsched.__file__).parent) + os.sep
+"""Steps within which an exception raised for another thread arrives, unless a plugin caught it."""
+_PACKAGE = str(Path(eventsched.__file__).parent) + os.sep
 
 
 class _LateError(OverrunError):
-    """What is raised in another thread, where only a class can be named."""
+    """Raised in another thread, which can only be given a class."""
 
     def __init__(self) -> None:
         super().__init__("", "", 0)
 
 
 class _Call(NamedTuple):
-    """A call under way in another thread, and when (s) it has to end."""
+    """A call under way in another thread, and when (s, monotonic) it has to end."""
 
     thread: int
     due: float
 
 
 class Deadlines(Guard):
-    """A guard that lets no call take longer than so many seconds."""
+    """A guard that interrupts calls after ``seconds`` seconds."""
 
     def __init__(self, seconds: float = DEFAULT) -> None:
         super().__init__()
         self.seconds = seconds
         self._under_way: tuple[str, str] | None = None
-        self._tries = 0
+        self._attempts = 0
         self._installed = False
         self._elsewhere: _Call | None = None
-        self._fired = False
+        self._has_raised = False
         self._lock = threading.Lock()
         self._watching: threading.Thread | None = None
 
     def timed(
         self, plugin: str, method: str, function: Callable[..., Any], *arguments: Any, **named: Any
     ) -> Any:
-        """The call; OverrunError where it takes too long."""
-        if self._under_way is not None:  # a plugin that has another one called
+        """Makes the call. Raises OverrunError if it takes too long."""
+        if self._under_way is not None:  # a plugin called another one
             return function(*arguments, **named)
-        self._under_way, self._tries = (plugin, method), 0
+        self._under_way, self._attempts = (plugin, method), 0
         try:
             if threading.current_thread() is not threading.main_thread():
                 return self._watched(plugin, method, function, *arguments, **named)
             if not self._installed:
                 signal.signal(signal.SIGALRM, self._alarmed)
                 self._installed = True
-            signal.setitimer(signal.ITIMER_REAL, self.seconds, _AGAIN)
+            signal.setitimer(signal.ITIMER_REAL, self.seconds, _RETRY_AFTER)
             try:
                 return function(*arguments, **named)
             finally:
@@ -83,11 +85,11 @@ class Deadlines(Guard):
     # --- in the main thread -----------------------------------------------------------------
 
     def _alarmed(self, number: int, frame: FrameType | None) -> None:
-        """Again and again, until the call has ended: a plugin might keep what is raised."""
+        """Called repeatedly until the call has ended, because a plugin may catch the exception."""
         if self._under_way is None:
             return
-        self._tries += 1
-        if self._tries <= _PATIENCE and _is_ours(frame):
+        self._attempts += 1
+        if self._attempts <= _PATIENCE and _is_own_code(frame):
             return
         plugin, method = self._under_way
         raise OverrunError(plugin, method, self.seconds)
@@ -100,7 +102,7 @@ class Deadlines(Guard):
         if self._watching is None:
             self._watching = threading.Thread(target=self._watch, name="deadlines", daemon=True)
             self._watching.start()
-        self._fired = False
+        self._has_raised = False
         self._elsewhere = _Call(threading.get_ident(), time.monotonic() + self.seconds)
         try:
             try:
@@ -108,29 +110,29 @@ class Deadlines(Guard):
             finally:
                 with self._lock:
                     self._elsewhere = None
-                for _ in range(_ARRIVAL if self._fired else 0):
-                    time.sleep(0)  # what was raised is on its way, and arrives here
+                for _ in range(_ARRIVAL if self._has_raised else 0):
+                    time.sleep(0)  # the exception was raised and arrives here
         except _LateError:
-            self._elsewhere, self._fired = None, False
+            self._elsewhere, self._has_raised = None, False
             raise OverrunError(plugin, method, self.seconds) from None
 
     def _watch(self) -> None:
-        """The watching thread: raises again and again, like the timer. A call may take a tenth
-        longer than it should."""
+        """The watching thread: raises repeatedly, like the timer. A call may take a tenth longer
+        than it should."""
         while True:
             time.sleep(self.seconds / 10)
             with self._lock:
                 call = self._elsewhere
                 if call is None or time.monotonic() < call.due:
                     continue
-                self._fired = True
+                self._has_raised = True
                 ctypes.pythonapi.PyThreadState_SetAsyncExc(
                     ctypes.c_ulong(call.thread), ctypes.py_object(_LateError)
                 )
 
 
-def _is_ours(frame: FrameType | None) -> bool:
-    """Whether it is our own code that runs, or numpy for it, and not the plugin's."""
+def _is_own_code(frame: FrameType | None) -> bool:
+    """Whether eventsched's own code is running (or numpy, called by it) and not the plugin's."""
     while frame is not None and f"{os.sep}numpy{os.sep}" in frame.f_code.co_filename:
         frame = frame.f_back
-    return frame is not None and frame.f_code.co_filename.startswith(_OURS)
+    return frame is not None and frame.f_code.co_filename.startswith(_PACKAGE)

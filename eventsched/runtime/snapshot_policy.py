@@ -1,32 +1,32 @@
-"""When state is stored beside the log, and which stored states are of use.
+"""When snapshots of the state are stored, and which of them can be loaded.
 
-A start applies what came after the newest snapshot. How long that takes follows from the number of
-records and from their bytes: a few nodes of 160 kB each weigh as much as thousands of pods.
+A start loads the newest snapshot and applies the records after it. The time this takes follows from
+their number and their bytes: a few nodes of 160 kB each take as long as thousands of pods.
 """
 
 from eventsched import __version__
 
 FORMAT = 1
-"""The form of a snapshot's body, and what the fold made of the records before it. It is raised if
-either changes, and not with the version: an upgrade then begins with the snapshot that is there.
-What was stored is checked by its digest in any case."""
+"""The format of a snapshot's body, and of what applying the records produces. It is raised only if
+either changes, not with each version, so that an upgrade can load the existing snapshot. The
+state's digest is checked in any case."""
 RECORD_SECONDS = 40e-6
 BYTE_SECONDS = 60e-9
-"""What applying a record takes, and each byte of it, on the safe side of what was measured: 10 to
-30 µs a record, 1 ns (annotations) to 63 ns (terms of affinity) a byte (docs/benchmarks.md)."""
+"""Estimated time to apply a record, and each of its bytes, above the measured ones: 10 to 30 µs a
+record, 1 ns (annotations) to 63 ns (affinity terms) a byte (docs/benchmarks.md)."""
 FOLD_SECONDS = 2.0
-"""As much is applied at a start at most, by these figures."""
+"""Estimated time, at most, to apply the records after the newest snapshot."""
 _FIRST = "0.1.0"
-"""The version that wrote no format yet."""
+"""The version that wrote no format number yet."""
 
 
 def fold_seconds(records: int, size: int) -> float:
-    """How long applying so many records of so many bytes together takes, roughly."""
+    """The estimated time to apply ``records`` records of ``size`` bytes together."""
     return records * RECORD_SECONDS + size * BYTE_SECONDS
 
 
 def label() -> str:
-    """What a snapshot of this version says of itself: its format and, for people, who wrote it."""
+    """The label of this version's snapshots: the format and, for people, the version."""
     return f"{FORMAT}/{__version__}"
 
 

@@ -1,5 +1,5 @@
-"""Questions to an engine that nothing is logged for.
+"""Queries to an engine. They log nothing and place nothing.
 
-``placement_query`` says where a pod would go now; ``scenario_evaluation`` answers files of
+``placement_query``: where would a pod go now? ``scenario_evaluation``: the verdicts for files of
 scenarios.
 """

@@ -1,7 +1,7 @@
-"""Where would this pod go now, and why? ``eventsched evaluate`` for people.
+"""Where would this pod go now, and why? The human-readable form of ``eventsched evaluate``.
 
-A cluster as ``kubectl get … -o json`` prints it is taken in by an engine, and the pod is judged as
-in an attempt; nothing is placed and nothing logged.
+An engine takes in a cluster as ``kubectl get … -o json`` prints it, and judges the pod as in an
+attempt. Nothing is placed and nothing is logged.
 """
 
 from collections.abc import Sequence
@@ -29,8 +29,8 @@ from eventsched.scheduling.preemption.postfilter import post_filter
 
 @dataclass(frozen=True)
 class Ranked:
-    """A node that can take the pod: its total, and of each Score plugin the normalised score times
-    its weight."""
+    """A node that can take the pod: its total score, and the normalized score of each Score plugin
+    times its weight."""
 
     node: str
     rank: int
@@ -40,8 +40,8 @@ class Ranked:
 
 @dataclass(frozen=True)
 class Refused:
-    """Nodes that were refused with the same words; ``plugin`` is "" for nodes that PreFilter left
-    out, and all nodes were refused at once where PreFilter refused the pod."""
+    """Nodes that were refused for the same reasons. ``plugin`` is "" for nodes that PreFilter left
+    out. If PreFilter refused the pod, all nodes are here."""
 
     plugin: str
     code: str
@@ -51,8 +51,8 @@ class Refused:
 
 @dataclass(frozen=True)
 class Room:
-    """How preemption would make room: on which node, by the end of which pods, the best of how many
-    candidates by which criterion ("" where a plugin of one's own nominated the node)."""
+    """How preemption would make room: the node, the victims, the number of candidates, and the
+    criterion that chose among them ("" if a custom plugin nominated the node)."""
 
     node: str
     victims: tuple[str, ...]
@@ -62,10 +62,14 @@ class Room:
 
 @dataclass(frozen=True)
 class PlacementAnswer:
-    """What the scheduler would say of a pod. ``ranked`` has the best node first (equal ones share a
-    rank and stand in the cluster's order); where it is empty ``message`` is upstream's FitError, or
-    what went wrong where a plugin failed, and ``room`` what preemption would do about it.
-    ``assigned`` is the node that it has already (""): the answer is as if it had none."""
+    """What the scheduler would decide about a pod.
+
+    - ``ranked``: the nodes that can take it, the best first. Equal ones share a rank and are in the
+      cluster's order.
+    - ``message``: if there is none, upstream's FitError, or the error of a plugin that failed.
+    - ``room``: what preemption would do then.
+    - ``assigned``: the node that the pod has already, or "". The answer is as if it had none.
+    """
 
     pod: str
     profile: str
@@ -77,14 +81,14 @@ class PlacementAnswer:
 
     @property
     def best(self) -> tuple[Ranked, ...]:
-        """The nodes with the largest total: one of them would be drawn."""
-        return tuple(each for each in self.ranked if each.rank == 1)
+        """The nodes with the largest total; one of them would be drawn."""
+        return tuple(ranked for ranked in self.ranked if ranked.rank == 1)
 
 
 @dataclass(frozen=True)
 class ClusterSnapshot:
-    """A cluster at one moment, and the pods that are asked about. ``annotations`` are kept besides
-    those that plugins declare."""
+    """A cluster at one moment, and the pods in question (``asked``). ``annotations`` are kept in
+    addition to those that plugins declare."""
 
     nodes: Sequence[Node]
     pods: Sequence[Pod]
@@ -95,18 +99,18 @@ class ClusterSnapshot:
 
 
 def read(cluster: Sequence[Path], pod: str) -> ClusterSnapshot:
-    """The snapshot in manifest files. ``pod`` is a manifest with the pods that are asked about, or
-    the name (``namespace/name``, or in namespace default ``name``) of one in the cluster. Raises
+    """The snapshot in manifest files. ``pod`` is a manifest with the pods in question, or the name
+    of one pod in the cluster (``namespace/name``; ``name`` in namespace default). Raises
     InputError."""
     if pod == "-" and Path("-") in cluster:
         raise InputError("--pod -", "standard input is the cluster's", "name the pod's file")
     is_file = pod == "-" or Path(pod).is_file()
-    named = not is_file and pod.rpartition(".")[2] not in ("yaml", "yml", "json")
-    paths = list(cluster) if named else [*cluster, Path(pod)]
-    found = manifests.read_all(paths)
-    inside = found if named else found[:-1]
-    nodes = [node for each in inside for node in each.nodes]
-    pods = [each_pod for each in inside for each_pod in each.pods]
+    is_name = not is_file and pod.rpartition(".")[2] not in ("yaml", "yml", "json")
+    paths = list(cluster) if is_name else [*cluster, Path(pod)]
+    files = manifests.read_all(paths)
+    cluster_files = files if is_name else files[:-1]
+    nodes = [node for file in cluster_files for node in file.nodes]
+    pods = [cluster_pod for file in cluster_files for cluster_pod in file.pods]
     if not nodes:
         raise InputError(
             ", ".join(str(path) for path in cluster),
@@ -116,33 +120,34 @@ def read(cluster: Sequence[Path], pod: str) -> ClusterSnapshot:
     return ClusterSnapshot(
         nodes=nodes,
         pods=pods,
-        objects=[each_object for each in found for each_object in each.objects],
-        asked=_named(pods, pod) if named else _given(found[-1].pods, pod),
-        warnings=tuple(warning for each in found for warning in each.warnings),
+        objects=[cluster_object for file in files for cluster_object in file.objects],
+        asked=_named(pods, pod) if is_name else _pods_of_manifest(files[-1].pods, pod),
+        warnings=tuple(warning for file in files for warning in file.warnings),
     )
 
 
 def _named(pods: Sequence[Pod], name: str) -> list[Pod]:
     full_name = name if "/" in name else f"default/{name}"
-    found = [each for each in pods if each.full_name == full_name]
-    if not found:
+    matching = [pod for pod in pods if pod.full_name == full_name]
+    if not matching:
         raise InputError(
             f"--pod {name}",
             "is neither a file nor a pod of the cluster",
             "name a manifest, or a pod as namespace/name",
         )
-    return found
+    return matching
 
 
-def _given(pods: Sequence[Pod], path: str) -> Sequence[Pod]:
+def _pods_of_manifest(pods: Sequence[Pod], path: str) -> Sequence[Pod]:
     if not pods:
-        raise InputError(path, "holds no pod", "write the pod that you ask about into it")
+        raise InputError(path, "holds no pod", "write the pod in question into it")
     return pods
 
 
 def ask(snapshot: ClusterSnapshot, assembly: Assembly) -> list[PlacementAnswer]:
-    """An answer for each pod that is asked about, as if it were the only one waiting and, where it
-    has a node already, were not there. Raises InputError for a pod that no profile schedules."""
+    """An answer for each pod in question, as if it were the only pod that waits. If it has a node
+    already, it is treated as not there yet. Raises InputError for a pod that no profile
+    schedules."""
     return [_ask(snapshot, assembly, pod) for pod in snapshot.asked]
 
 
@@ -157,32 +162,32 @@ def _ask(snapshot: ClusterSnapshot, assembly: Assembly, pod: Pod) -> PlacementAn
     annotations = KeptAnnotations((*assembly.annotations, *snapshot.annotations))
     for stimulus in _stimuli(snapshot, pod, annotations):
         engine.observe(stimulus, 0)
-    # Its node is an outcome, and no wish of the pod's.
-    found = answer(engine, msgspec.structs.replace(annotations.seen(pod), node_name=""))
-    return replace(found, assigned=pod.node_name)
+    # The node is a decision, not a request of the pod.
+    waiting = msgspec.structs.replace(annotations.seen(pod), node_name="")
+    return replace(answer(engine, waiting), assigned=pod.node_name)
 
 
 def _stimuli(
     snapshot: ClusterSnapshot, asked: Pod, annotations: KeptAnnotations
 ) -> list[records.Stimulus]:
-    others = [each for each in snapshot.pods if each.full_name != asked.full_name]
+    others = [pod for pod in snapshot.pods if pod.full_name != asked.full_name]
     objects = map(annotations.seen, snapshot.objects)
     return [
-        *(records.ObjectChanged(object=each) for each in objects),  # type: ignore[arg-type]
-        *(records.NodeAdded(node=annotations.seen(each)) for each in snapshot.nodes),
-        *(records.PodAdded(pod=annotations.seen(each)) for each in others),
+        *(records.ObjectChanged(object=seen) for seen in objects),  # type: ignore[arg-type]
+        *(records.NodeAdded(node=annotations.seen(node)) for node in snapshot.nodes),
+        *(records.PodAdded(pod=annotations.seen(pod)) for pod in others),
     ]
 
 
 def answer(engine: Engine, pod: Pod) -> PlacementAnswer:
-    """What an engine says of a pod that it does not know."""
+    """An engine's answer about a pod that it does not know."""
     if (gate := engine.gate(pod)) is not None:
         return PlacementAnswer(pod.full_name, pod.scheduler_name, (), (), ", ".join(gate.reasons))
     try:
         judged = engine.judge(pod)
         refused = _refused(judged, engine.state.nodes.names)
-    except PluginError as broken:
-        return PlacementAnswer(pod.full_name, pod.scheduler_name, (), (), str(broken))
+    except PluginError as error:
+        return PlacementAnswer(pod.full_name, pod.scheduler_name, (), (), str(error))
     if judged.problem is not None:
         return PlacementAnswer(pod.full_name, pod.scheduler_name, (), refused, str(judged.problem))
     names, live = engine.state.nodes.names, engine.state.nodes.live
@@ -192,45 +197,45 @@ def answer(engine: Engine, pod: Pod) -> PlacementAnswer:
         return PlacementAnswer(
             pod.full_name, pod.scheduler_name, (), refused, fit_error(judged, live)
         )
-    found = post_filter(judged)
-    message = fit_error(judged, live, ", ".join(found.status.reasons))
-    room = _room(found)
+    result = post_filter(judged)
+    message = fit_error(judged, live, ", ".join(result.status.reasons))
+    room = _room(result)
     return PlacementAnswer(pod.full_name, pod.scheduler_name, (), refused, message, room)
 
 
-def _room(found: PostFilterResult) -> Room | None:
-    if not found.nominated:
+def _room(result: PostFilterResult) -> Room | None:
+    if not result.nominated:
         return None
-    if not isinstance(found.preemption, Preemption):
-        return Room(found.nominated, (), 0, "")
-    victims = tuple(each.full_name for each in found.preemption.victims)
-    candidates = len(found.preemption.candidates)
-    return Room(found.nominated, victims, candidates, found.preemption.criterion)
+    preemption = result.preemption
+    if not isinstance(preemption, Preemption):
+        return Room(result.nominated, (), 0, "")
+    victims = tuple(victim.full_name for victim in preemption.victims)
+    return Room(result.nominated, victims, len(preemption.candidates), preemption.criterion)
 
 
 def _ranked(judged: Judgement, names: list[str]) -> tuple[Ranked, ...]:
     rows = np.flatnonzero(judged.keys == KEY_PASSES)
     totals = judged.totals[rows]
-    parts = [(each.column.plugin, weighted(each, rows)) for each in judged.scores]
-    found = []
+    columns = [(score.column.plugin, weighted(score, rows)) for score in judged.scores]
+    ranked = []
     for place in np.argsort(-totals, kind="stable").tolist():
         total = int(totals[place])
-        scores = {plugin: int(values[place]) for plugin, values in parts}
+        scores = {plugin: int(values[place]) for plugin, values in columns}
         rank = 1 + int(np.count_nonzero(totals > total))
-        found.append(Ranked(names[rows[place]], rank, total, scores))
-    return tuple(found)
+        ranked.append(Ranked(names[rows[place]], rank, total, scores))
+    return tuple(ranked)
 
 
 def _refused(judged: Judgement, names: list[str]) -> tuple[Refused, ...]:
     if judged.refusal is not None:
         plugin, status = judged.refusal
-        alive = tuple(names[row] for row in np.flatnonzero(judged.keys != KEY_NO_NODE))
-        return (Refused(plugin, str(status.code), status.reasons, alive),)
-    found = []
+        all_nodes = tuple(names[row] for row in np.flatnonzero(judged.keys != KEY_NO_NODE))
+        return (Refused(plugin, str(status.code), status.reasons, all_nodes),)
+    refused = []
     for key in sorted(judged.counts):
         if key in (KEY_PASSES, KEY_NO_NODE, KEY_NOT_EVALUATED):
             continue
         verdict = judged.verdict(key)
         nodes = tuple(names[row] for row in np.flatnonzero(judged.keys == key))
-        found.append(Refused(verdict.plugin, str(verdict.code), verdict.reasons, nodes))
-    return tuple(found)
+        refused.append(Refused(verdict.plugin, str(verdict.code), verdict.reasons, nodes))
+    return tuple(refused)

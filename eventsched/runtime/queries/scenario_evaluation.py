@@ -1,6 +1,6 @@
-"""Verdicts on snapshots: ``eventsched evaluate``, in the format of the conformance oracle.
+"""Verdicts on scenarios: ``eventsched evaluate`` in the format of the conformance oracle.
 
-Each scenario is a cluster and some pods; the pods are judged one by one, and none is placed.
+A scenario is a cluster and some pods. The pods are judged one by one, and none is placed.
 """
 
 from collections.abc import Mapping
@@ -33,7 +33,7 @@ from eventsched.scheduling.preemption.postfilter import post_filter
 
 
 class Scenario(msgspec.Struct):
-    """A line of the oracle's input: a configuration as text (empty: the default), API objects, and
+    """One line of the oracle's input: a configuration as text ("": the default), API objects, and
     the pods to judge."""
 
     id: str
@@ -45,8 +45,8 @@ class Scenario(msgspec.Struct):
 
 
 def evaluate(line: bytes, where: str, known: Mapping[str, type[Any]]) -> dict[str, Any]:
-    """The answer to one line. Raises InputError for a line or an object that is malformed; a
-    configuration that is refused is the scenario's error."""
+    """The answer to one line. Raises InputError for a malformed line or object. A refused
+    configuration is not raised: it is the answer's error."""
     try:
         scenario = msgspec.json.decode(line, type=Scenario)
     except msgspec.DecodeError as problem:
@@ -79,7 +79,7 @@ def _engine(scenario: Scenario, where: str, known: Mapping[str, type[Any]]) -> E
 
 
 def _cluster(scenario: Scenario, where: str) -> list[records.Stimulus]:
-    """What brings the scenario's objects in: nodes and pods after everything else."""
+    """The stimuli for the scenario's objects: nodes and pods after everything else."""
     others: list[records.Stimulus] = []
     nodes: list[records.Stimulus] = []
     pods: list[records.Stimulus] = []
@@ -95,17 +95,18 @@ def _cluster(scenario: Scenario, where: str) -> list[records.Stimulus]:
             _once(("pod", pod.uid), seen, place)
             if pod.node_name or pod.nominated_node:
                 pods.append(records.PodAdded(pod=pod))
-        elif (found := manifest.cluster_object(obj, place)) is not None:
-            kind, _, name = found.title.partition(" ")
+        elif (cluster_object := manifest.cluster_object(obj, place)) is not None:
+            kind, _, name = cluster_object.title.partition(" ")
             _once((kind, name), seen, place)
-            others.append(records.ObjectChanged(object=found))
+            others.append(records.ObjectChanged(object=cluster_object))
     return others + nodes + pods
 
 
-def _once(named: tuple[str, str], seen: set[tuple[str, str]], place: str) -> None:
-    if named in seen:
-        raise InputError(place, f"{named[0]} {named[1]} is there twice", "name each object once")
-    seen.add(named)
+def _once(kind_and_name: tuple[str, str], seen: set[tuple[str, str]], place: str) -> None:
+    if kind_and_name in seen:
+        kind, name = kind_and_name
+        raise InputError(place, f"{kind} {name} is there twice", "name each object once")
+    seen.add(kind_and_name)
 
 
 def _answer(engine: Engine, pod: Pod, *, preempt: bool) -> dict[str, Any]:
@@ -114,8 +115,8 @@ def _answer(engine: Engine, pod: Pod, *, preempt: bool) -> dict[str, Any]:
         return {**answer, **_judged(engine, pod, preempt=preempt)}
     except KeyError:
         return {**answer, "error": f"no profile {pod.scheduler_name}", "feasible": []}
-    except PluginError as broken:
-        return {**answer, "error": str(broken), "feasible": []}
+    except PluginError as error:
+        return {**answer, "error": str(error), "feasible": []}
 
 
 def _judged(engine: Engine, pod: Pod, *, preempt: bool) -> dict[str, Any]:
@@ -126,7 +127,7 @@ def _judged(engine: Engine, pod: Pod, *, preempt: bool) -> dict[str, Any]:
         plugin, status = judged.refusal
         reasons = status.reasons
         if not status.rejected:
-            # Upstream wraps what is no refusal but an error (RunPreFilterPlugins).
+            # Upstream wraps errors, but not refusals (RunPreFilterPlugins).
             answer["error"] = f'running PreFilter plugin "{plugin}": {", ".join(reasons)}'
             reasons = (answer["error"],)
         answer["prefilter"] = _verdict(Verdict(plugin=plugin, code=status.code, reasons=reasons))
@@ -150,42 +151,41 @@ def _judged(engine: Engine, pod: Pod, *, preempt: bool) -> dict[str, Any]:
 
 
 def _post_filtered(judged: Judgement) -> dict[str, Any]:
-    """What PostFilter makes of it. Nothing is evicted; victims that are leaving already are not
-    named, as nobody would have to ask them to."""
-    found = post_filter(judged)
-    said = ", ".join(found.status.reasons)
-    answer: dict[str, Any] = {"postfilter": f"{found.status.code}: {said}" if said else
-                              str(found.status.code)}  # fmt: skip
-    if found.nominated:
-        answer["nominated"] = found.nominated
-    if isinstance(found.preemption, Preemption):
+    """The result of PostFilter. Nothing is evicted. Victims that are being deleted already are left
+    out, because they need no eviction."""
+    result = post_filter(judged)
+    code, reasons = str(result.status.code), ", ".join(result.status.reasons)
+    answer: dict[str, Any] = {"postfilter": f"{code}: {reasons}" if reasons else code}
+    if result.nominated:
+        answer["nominated"] = result.nominated
+    if isinstance(result.preemption, Preemption):
         assert judged.trials is not None
-        victims = [p for p in found.preemption.victims if not is_leaving(p, judged.trials)]
+        victims = [pod for pod in result.preemption.victims if not is_leaving(pod, judged.trials)]
         answer["victims"] = sorted(pod.full_name for pod in victims)
     return answer
 
 
 def _filtered(judged: Judgement, names: list[str]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    answer: dict[str, Any] = {}
     if judged.narrowed_by:
         inside = np.flatnonzero((judged.keys != KEY_EXCLUDED) & (judged.keys != KEY_NO_NODE))
         if len(inside):
-            found["prefilter_nodes"] = sorted(names[row] for row in inside)
+            answer["prefilter_nodes"] = sorted(names[row] for row in inside)
     refused = {}
     for row, key in enumerate(judged.keys.tolist()):
         if key not in (KEY_PASSES, KEY_NO_NODE, KEY_EXCLUDED, KEY_NOT_EVALUATED):
             refused[names[row]] = _verdict(judged.verdict(key))
     if refused:
-        found["filter"] = dict(sorted(refused.items()))
-    return found
+        answer["filter"] = dict(sorted(refused.items()))
+    return answer
 
 
 def _scored(judged: Judgement, names: list[str], rows: Any) -> dict[str, Any]:
     scores = {}
-    for each in judged.scores:
-        values = weighted(each, rows)
-        if values.any():  # a column of zeros says no more than a skipped plugin
-            scores[each.column.plugin] = _by_name(names, rows, values)
+    for score in judged.scores:
+        values = weighted(score, rows)
+        if values.any():  # a column of zeros means the same as a skipped plugin
+            scores[score.column.plugin] = _by_name(names, rows, values)
     return {
         "scores": dict(sorted(scores.items())),
         "total": _by_name(names, rows, judged.totals[rows]),
@@ -193,15 +193,15 @@ def _scored(judged: Judgement, names: list[str], rows: Any) -> dict[str, Any]:
 
 
 def _by_name(names: list[str], rows: Any, values: Any) -> dict[str, int]:
-    found = {names[row]: value for row, value in zip(rows, values.tolist(), strict=True)}
-    return dict(sorted(found.items()))
+    by_name = {names[row]: value for row, value in zip(rows, values.tolist(), strict=True)}
+    return dict(sorted(by_name.items()))
 
 
 def _verdict(verdict: Verdict) -> dict[str, Any]:
-    found = {"plugin": verdict.plugin, "code": str(verdict.code), "reasons": list(verdict.reasons)}
-    return {key: value for key, value in found.items() if value}
+    fields = {"plugin": verdict.plugin, "code": str(verdict.code), "reasons": list(verdict.reasons)}
+    return {field: value for field, value in fields.items() if value}
 
 
 def lines(path: Path) -> list[bytes]:
-    """The lines of a .jsonl or .jsonl.gz file, empty ones left out. Raises InputError."""
+    """The lines of a .jsonl or .jsonl.gz file without empty ones. Raises InputError."""
     return [line.encode() for line in read_text(path).split("\n") if line.strip()]

@@ -38,8 +38,8 @@ def test_a_file_may_import_a_plugin_without_registering_it_again(tmp_path: Path)
             "does not import: line 2: ModuleNotFoundError: No module named 'nothing_of_that_name'",
         ),
         ("class A(:\n", r"does not import: SyntaxError: invalid syntax \(\w+.py, line 1\)"),
-        ("raise ValueError('a\\nb')\n", "does not import: line 1: ValueError: a b; mend the file"),
-        ("import sys\nsys.exit(3)\n", "does not import: line 2: SystemExit: 3; mend the file"),
+        ("raise ValueError('a\\nb')\n", "does not import: line 1: ValueError: a b; fix the file"),
+        ("import sys\nsys.exit(3)\n", "does not import: line 2: SystemExit: 3; fix the file"),
         ("x = 1\n", "holds no plugin"),
         (
             "class A:\n    name = 'A'\n    def fliter_node(self, pod, node): ...\n",
