@@ -88,7 +88,7 @@ def started(
     try:
         from eventsched.cluster.kube.http.access import require_files
         from eventsched.eventlog.database import writer_address
-        from eventsched.process import service
+        from eventsched.process import service, service_plan
     except ModuleNotFoundError as lacking:
         raise InputError(
             "this command",
@@ -97,7 +97,7 @@ def started(
         ) from lacking
     require_files(kubeconfig, os.environ, settings.client.context or None)
     service.require_free(settings.serving)
-    service.checkpointer_of(settings)
+    service_plan.checkpointer_of(settings)
     service.begin_logging(settings, [*assembly.warnings, *warnings])
     if data_dir is not None:
         service.logger.info("starting the embedded database", folder=str(data_dir))
@@ -105,7 +105,7 @@ def started(
         if data_dir is not None:
             service.logger.info("the embedded database runs", folder=str(data_dir))
         return service.serve(
-            service.ServiceOptions(
+            service_plan.ServiceOptions(
                 assembly, settings, address, kubeconfig, tuple(options.plugin),
                 options.command == "extender",
             )

@@ -7,14 +7,13 @@ ends the process.
 """
 
 import asyncio
-import os
 import signal
 import socket
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import structlog
@@ -23,14 +22,8 @@ from eventsched import __version__, signals
 from eventsched.cluster.kube.http.api import Api
 from eventsched.cluster.kube.lease.election import own_identity
 from eventsched.cluster.translate.kept_annotations import KeptAnnotations
-from eventsched.domain.behaviours import CURRENT
-from eventsched.domain.errors import InputError
-from eventsched.domain.records import FORMAT, StreamStarted
 from eventsched.domain.records.logged import Logged
-from eventsched.domain.records.stimuli import SERVES, WORK_BUDGET
 from eventsched.eventlog.addresses import shown
-from eventsched.eventlog.checkpoints import Signer
-from eventsched.eventlog.schema import migrations
 from eventsched.logs import output
 from eventsched.logs.narration import Narrator
 from eventsched.process.exit_codes import STOPPED
@@ -38,50 +31,28 @@ from eventsched.process.extender_server_requests import Inquiries
 from eventsched.process.kubernetes import Kube, LeaseElection, reached
 from eventsched.process.prometheus_samples import Prometheus
 from eventsched.process.replica_status import LiveStatus
+from eventsched.process.service_plan import (
+    ServiceOptions,
+    kept_annotations,
+    plan_of,
+    shown_configuration,
+)
 from eventsched.process.settings import ExtenderSettings, ServingSettings, Settings, seconds
 from eventsched.runtime import gc_tuning
-from eventsched.runtime.assembly import Assembly, registry
-from eventsched.runtime.leader.limits import Limits
-from eventsched.runtime.live.checkpoint_signing import Checkpointer
+from eventsched.runtime.assembly import Assembly
 from eventsched.runtime.live.clock import Clock
 from eventsched.runtime.live.driver import Driver
 from eventsched.runtime.live.ports import Election, Unopposed
-from eventsched.runtime.live.replica import Replica, ReplicaPlan
+from eventsched.runtime.live.replica import Replica
 from eventsched.runtime.live.request_source import Attentive
 from eventsched.runtime.live.sample_source import sample
-from eventsched.runtime.simulation.simulation import DEFAULT_SEED
-from eventsched.scheduling.config.checking import check
-from eventsched.scheduling.config.completion import completed
 from eventsched.web import extender_paths, pages
 from eventsched.web.authorization import Reviews
 from eventsched.web.http import descriptors, https_server
 from eventsched.web.http.https_server import Options, answering, serving
 from eventsched.web.metrics import Metrics
 
-_DEFAULT = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
-
-LINGER = 20_000
-"""µs that cluster news waits to share a batch with a request, when serving other schedulers. Each
-request needs a commit. Separate commits for the news would double their number, and the next
-request would have to wait for them."""
-
 logger = structlog.get_logger()
-
-ANNOTATIONS = "annotations"
-"""Key in a stream's ``inputs``: which annotations of objects are kept."""
-
-
-class ServiceOptions(NamedTuple):
-    """What to run. ``address`` is the database's. ``kubeconfig`` is None for the usual places.
-    ``plugins`` are the plugin files named by the user. With ``serves`` the process does not
-    schedule: it answers other schedulers, as the settings' ``extender`` section says."""
-
-    assembly: Assembly
-    settings: Settings
-    address: str
-    kubeconfig: Path | None
-    plugins: tuple[Path, ...]
-    serves: bool = False
 
 
 def begin_logging(settings: Settings, warnings: Sequence[str]) -> None:
@@ -103,64 +74,6 @@ def serve(job: ServiceOptions) -> int:
         return asyncio.run(_Process(job).run())
 
 
-def kept_annotations(job: ServiceOptions) -> tuple[str, ...]:
-    """The annotations to keep: those that plugins declare and those that the settings name."""
-    return tuple(sorted({*job.assembly.annotations, *job.settings.keep_annotations}))
-
-
-def plan_of(job: ServiceOptions, identity: str) -> ReplicaPlan:
-    """What all terms of the replica called ``identity`` have in common."""
-    assembly, settings = job.assembly, job.settings
-    annotations = kept_annotations(job)
-    opening = StreamStarted(
-        format=FORMAT,
-        engine=__version__,
-        seed=DEFAULT_SEED,
-        inputs={
-            "configuration": assembly.digest,
-            **({SERVES: settings.extender.profile} if job.serves else {}),
-            **({WORK_BUDGET: str(settings.work_budget)} if settings.work_budget else {}),
-            **({ANNOTATIONS: " ".join(annotations)} if annotations else {}),
-        },
-        configuration=assembly.text,
-        flags=CURRENT,
-        plugins=assembly.sources,
-    )
-    limits = Limits(
-        records=settings.batch.records,
-        size=settings.batch.bytes,
-        snapshot_every=settings.snapshot.records,
-        linger=LINGER if job.serves else 0,
-    )
-    return ReplicaPlan(
-        assembly.engine,
-        opening,
-        job.address,
-        settings.stream,
-        identity,
-        limits,
-        keeps_vectors=settings.detail == "full",
-        vectors_age=seconds(settings.retention.detail),
-        checkpointer=checkpointer_of(settings),
-    )
-
-
-def checkpointer_of(settings: Settings) -> Checkpointer | None:
-    """The signer of checkpoints that the settings configure; None without a key. Raises InputError
-    if the key cannot be read or the folder cannot be written to."""
-    options = settings.checkpoints
-    if not options.key:
-        return None
-    signer = Signer.read(Path(options.key), "checkpoints.key")
-    if options.to and not os.access(options.to, os.W_OK | os.X_OK):
-        problem = f"{options.to} is no folder that can be written to"
-        raise InputError("checkpoints.to", problem, "make it, or mount it for writing")
-    return Checkpointer(
-        signer, settings.stream, migrations.newest(), every=seconds(options.every),
-        folder=Path(options.to) if options.to else None,
-    )  # fmt: skip
-
-
 def _sampling(
     assembly: Assembly, now: Callable[[], int]
 ) -> Callable[[Attentive], Awaitable[None]] | None:
@@ -177,16 +90,6 @@ def _sampling(
             interval=sampling.interval,
         )
     return lambda leader: sample(samplings, Prometheus, leader, now)
-
-
-def shown_configuration(job: ServiceOptions) -> dict[str, Any]:
-    """What /configz shows: both documents with every default filled in, and with the values that
-    options and environment variables override."""
-    checked = check(job.assembly.text or _DEFAULT, "configuration", registry(job.plugins))
-    return {
-        "kubescheduler": completed(checked.configuration, checked.profiles),
-        "eventsched": msgspec.to_builtins(job.settings),
-    }
 
 
 class CombinedAudience:

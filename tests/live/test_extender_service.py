@@ -9,7 +9,7 @@ from eventsched.cli import extender
 from eventsched.domain.errors import InputError
 from eventsched.process import service
 from eventsched.process import settings as live
-from eventsched.process.service import ServiceOptions
+from eventsched.process.service_plan import ServiceOptions, plan_of
 from eventsched.process.settings import ExtenderSettings, PathSettings, Settings
 from eventsched.runtime.assembly import assemble
 from eventsched.web.http.https_server import Options
@@ -124,7 +124,7 @@ def test_the_log_says_whom_it_serves_and_the_lease_is_its_own(tmp_path: Path) ->
     assembly = extender.beside(assemble(tmp_path / "e.yaml"))
     assert assembly.configuration.leader_election.resource_name == "eventsched-extender"
     assert assembly.profiles.keys() == {"one", "two"}
-    plan = service.plan_of(ServiceOptions(assembly, settings, "a", None, (), serves=True), "me")
+    plan = plan_of(ServiceOptions(assembly, settings, "a", None, (), serves=True), "me")
     assert plan.opening.inputs == {
         "configuration": assembly.digest,
         "serves": "one",

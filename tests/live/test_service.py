@@ -13,8 +13,8 @@ from eventsched.domain.errors import InputError
 from eventsched.domain.records import FORMAT, StreamStarted
 from eventsched.domain.records.stimuli import WORK_BUDGET
 from eventsched.plugins import IN_TREE
-from eventsched.process import service
-from eventsched.process.service import ServiceOptions
+from eventsched.process import service_plan
+from eventsched.process.service_plan import ServiceOptions
 from eventsched.process.settings import DatabaseSettings, Settings
 from eventsched.runtime.assembly import assemble
 from eventsched.runtime.leader.limits import Limits
@@ -150,7 +150,7 @@ def job(*arguments: str, config: Path | None = None) -> ServiceOptions:
 
 def test_all_settings_reach_the_terms(file: Path) -> None:
     of = job(config=file)
-    plan = service.plan_of(of, "me")
+    plan = service_plan.plan_of(of, "me")
     assert plan.opening == StreamStarted(
         format=FORMAT,
         engine=__version__,
@@ -171,7 +171,7 @@ def test_all_settings_reach_the_terms(file: Path) -> None:
 
 
 def test_a_term_without_settings() -> None:
-    plan = service.plan_of(job(), "me")
+    plan = service_plan.plan_of(job(), "me")
     assert (plan.stream, plan.opening.configuration) == ("scheduler", "")
     assert plan.limits == Limits(records=256, size=4 * 2**20, snapshot_every=50_000)
     assert (plan.keeps_vectors, plan.vectors_age) == (True, 0.0)
@@ -179,12 +179,14 @@ def test_a_term_without_settings() -> None:
 
 def test_the_configuration_that_is_shown_is_the_one_in_effect(file: Path) -> None:
     """With its defaults, also where there is no file."""
-    shown = service.shown_configuration(job("--data-dir=/o", "--kubeconfig=/given", config=file))
+    shown = service_plan.shown_configuration(
+        job("--data-dir=/o", "--kubeconfig=/given", config=file)
+    )
     assert [each["schedulerName"] for each in shown["kubescheduler"]["profiles"]] == ["mine"]
     assert shown["kubescheduler"]["podInitialBackoffSeconds"] == 1
     assert shown["eventsched"]["database"] == {"url": "", "urlFile": "", "dataDir": "/o"}
     assert shown["eventsched"]["client"]["kubeconfig"] == "/given"
     assert shown["eventsched"]["batch"] == {"records": 7, "bytes": 70_000}
-    bare = service.shown_configuration(job())["kubescheduler"]
+    bare = service_plan.shown_configuration(job())["kubescheduler"]
     assert [each["schedulerName"] for each in bare["profiles"]] == ["default-scheduler"]
     assert bare["leaderElection"]["leaderElect"] is True
