@@ -74,7 +74,7 @@ def _replay(options: argparse.Namespace, log: FileLog | Reader, reader: Reader |
             options.until,
             snapshot,
             end=end,
-            remake=lambda began: _assembled(began, log.stream, options.plugin).engine(),
+            engine_of_term=lambda began: _assembled(began, log.stream, options.plugin).engine(),
         )
     else:
         done = stream_replay.fold(assembly.engine(), log, options.until, snapshot, end=end)

@@ -1,4 +1,5 @@
-"""A stream again: its state read back, or every decision made again and compared.
+"""Replays a stream: applies its records, or makes every decision again and compares.
 
-Start with ``stream_replay``. ``tolerances`` names the faults of old versions that may differ.
+Start with ``stream_replay``. ``tolerances`` lists the known faults of old versions that make a
+replay differ.
 """

@@ -1,5 +1,5 @@
-"""The engines that made a stream's decisions, one after the other: a live stream goes on when
-eventsched is upgraded or configured otherwise, and says so where a term begins."""
+"""The engines that made a stream's decisions, one after the other. A live stream continues when
+eventsched is upgraded or reconfigured; the first record of a term (TermBegan) says so."""
 
 from collections.abc import Callable
 
@@ -11,14 +11,15 @@ from eventsched.eventlog.port import Stored
 from eventsched.scheduling.engine import Engine
 
 EngineOfTerm = Callable[[TermBegan], Engine]
-"""A new engine with what a term's first record says that is in force."""
+"""Makes a new engine with the version, configuration and plugins that a TermBegan record names."""
 
 
-def engine_for(engine: Engine, stored: Stored, remake: EngineOfTerm | None) -> Engine:
-    """The engine for a record and what follows: another one, with the same state, where the record
-    says that something else is in force from then on. Without ``remake`` it is always the same.
-    Raises CorruptLogError for a record that cannot be read."""
-    if remake is None or stored.kind != TermBegan.__name__:
+def engine_for(engine: Engine, stored: Stored, engine_of_term: EngineOfTerm | None) -> Engine:
+    """The engine for a record and those after it: a new one with the same state if the record
+    begins a term with other plugins or another configuration, else ``engine``. Without
+    ``engine_of_term`` it is always ``engine``. Raises CorruptLogError for a record that cannot be
+    decoded."""
+    if engine_of_term is None or stored.kind != TermBegan.__name__:
         return engine
     try:
         record = stored.record
@@ -26,6 +27,6 @@ def engine_for(engine: Engine, stored: Stored, remake: EngineOfTerm | None) -> E
         raise CorruptLogError(stored.position, str(problem)) from problem
     if not isinstance(record, TermBegan) or not record.engine:
         return engine
-    successor = remake(record)
+    successor = engine_of_term(record)
     successor.restore(engine.snapshot(), engine.position)
     return successor

@@ -1,9 +1,8 @@
-"""A stream again: its state folded from the log, or every decision made anew and compared.
+"""Replays a stream: ``fold`` applies its records, ``verify`` makes every decision again.
 
-``fold`` applies what is stored. ``verify`` gives a fresh engine the stored stimuli only, has it
-decide, and holds what it says against what is written, byte for byte; the first difference ends it
-and is named down to the plugin and the node, but for those that an older version is known to have
-caused (tolerances.py).
+``verify`` gives a fresh engine only the logged stimuli and compares the engine's events with the
+logged ones, byte for byte. The first difference ends the replay and is reported with its plugin and
+node, unless an older version is known to have caused it (tolerances.py).
 """
 
 from collections import Counter
@@ -32,8 +31,8 @@ ABSENT = "nothing"
 
 @dataclass(frozen=True)
 class Divergence:
-    """Where replay and log part: ``what`` names a field, or plugin and column; ``expected`` is what
-    is written, ``came`` what was decided now."""
+    """The first difference between log and replay. ``what`` names a field, or a plugin and column;
+    ``expected`` is the logged value, ``came`` the replayed one."""
 
     position: int
     kind: str
@@ -52,7 +51,7 @@ class Divergence:
 
 @dataclass
 class ReplayResult:
-    """How far a replay came; ``engine`` holds the state there."""
+    """How far a replay came. ``engine`` holds the state there."""
 
     engine: Engine
     records: int = 0
@@ -61,10 +60,10 @@ class ReplayResult:
     answers: int = 0
     divergence: Divergence | None = None
     tolerated: Counter[Tolerance] = field(default_factory=Counter)
-    """Steps that differ by a known cause."""
+    """Steps that differ for a known cause."""
 
     def count(self, stored: Stored) -> None:
-        """Takes in a record."""
+        """Counts a record."""
         self.records += 1
         self.decisions += stored.kind == "PodDecided"
         self.placed += stored.kind == "PodBound"
@@ -83,82 +82,127 @@ def fold(
     *,
     end: int = 0,
 ) -> ReplayResult:
-    """The state after the records before ``until`` (all, for None), by applying them to a new
-    engine. A snapshot on the way is held against it. The log has to reach to ``end``."""
-    done = ReplayResult(engine)
+    """Applies the records before position ``until`` (all, for None) to a new engine. If the replay
+    passes the position of ``snapshot``, the states are compared. The log has to reach to ``end``;
+    otherwise the result has a divergence."""
+    result = ReplayResult(engine)
     try:
         for stored in _in_order(log, end):
-            if _is_told_apart(snapshot, done, stored.position):
-                return done
+            if _differs_from_snapshot(snapshot, result, stored.position):
+                return result
             if until is not None and stored.position >= until:
-                return done
+                return result
             _apply(engine, stored)
-            done.count(stored)
-            if progress is not None and not done.records % 1_000:
-                progress(done)
-        _is_told_apart(snapshot, done, engine.position)
+            result.count(stored)
+            if progress is not None and not result.records % 1_000:
+                progress(result)
+        _differs_from_snapshot(snapshot, result, engine.position)
     except CorruptLogError as problem:
-        done.divergence = _corrupt(problem)
-    return done
+        result.divergence = _corrupt(problem)
+    return result
 
 
 def verify(
-    make: Callable[[], Engine],
+    make_engine: Callable[[], Engine],
     log: StoredLog,
     until: int | None = None,
     snapshot: StoredSnapshot | None = None,
     progress: Progress | None = None,
     *,
     end: int = 0,
-    remake: EngineOfTerm | None = None,
+    engine_of_term: EngineOfTerm | None = None,
 ) -> ReplayResult:
-    """Decides everything again; ends at the first difference. ``make`` gives a new engine with the
-    stream's configuration and plugins, ``remake`` one for a term that has others; the rest is as it
-    is for ``fold``."""
-    done, written = ReplayResult(make()), _Written(make, log, remake)
-    try:
-        for step in _steps(_in_order(log, end)):
-            first = step[0].position
-            if _is_told_apart(snapshot, done, first):
-                return done
-            if until is not None and first >= until:
-                return done
-            done.engine = engine_for(done.engine, step[0], remake)
-            came = _again(done.engine, step[0])
-            wanted = step if until is None else step[: until - first]
-            if len(wanted) < len(step):
-                came = came[: len(wanted)]
-            index = _first_difference(wanted, came)
-            known = None
-            if index is not None:
-                kept = [Stored.of(each) for each in came]
-                known = tolerance(wanted, kept, done.engine.state, _STIMULI)
-            if known is not None:
-                done.tolerated[known] += 1
-                if known is not Tolerance.ESCAPED_NUL:
-                    done.engine = written.engine(first + len(wanted))
-            elif index is not None:
-                before = _engine_before(first, make, log, remake)
-                done.divergence = _explained(wanted, came, index, before, log)
-                return done
-            for stored in wanted:
-                done.count(stored)
-            if len(wanted) < len(step):
-                done.engine = _engine_before(first + len(wanted), make, log, remake)
-                return done
-            if progress is not None:
-                progress(done)
-        _is_told_apart(snapshot, done, done.engine.position)
-    except CorruptLogError as problem:
-        done.divergence = _corrupt(problem)
-    return done
+    """Makes every decision again, up to the first difference. ``make_engine`` makes an engine with
+    the configuration and plugins that the stream began with, ``engine_of_term`` one for a term with
+    others. The other parameters are those of ``fold``."""
+    return _DecisionReplay(make_engine, log, until, engine_of_term).run(snapshot, progress, end)
+
+
+class _DecisionReplay:
+    """One run of ``verify``."""
+
+    def __init__(
+        self,
+        make_engine: Callable[[], Engine],
+        log: StoredLog,
+        until: int | None,
+        engine_of_term: EngineOfTerm | None,
+    ) -> None:
+        self._make_engine, self._log, self._until = make_engine, log, until
+        self._engine_of_term = engine_of_term
+        self._logged_state = _LoggedState(make_engine, log, engine_of_term)
+        self._result = ReplayResult(make_engine())
+
+    def run(
+        self, snapshot: StoredSnapshot | None, progress: Progress | None, end: int
+    ) -> ReplayResult:
+        """Replays step by step."""
+        result = self._result
+        try:
+            for step in _steps(_in_order(self._log, end)):
+                if _differs_from_snapshot(snapshot, result, step[0].position):
+                    return result
+                if self._until is not None and step[0].position >= self._until:
+                    return result
+                if not self._replay(step):
+                    return result
+                if progress is not None:
+                    progress(result)
+            _differs_from_snapshot(snapshot, result, result.engine.position)
+        except CorruptLogError as problem:
+            result.divergence = _corrupt(problem)
+        return result
+
+    def _replay(self, step: list[Stored]) -> bool:
+        """Replays one step, of the last one only the records before ``until``. Returns whether to
+        go on. Raises CorruptLogError."""
+        result, first = self._result, step[0].position
+        result.engine = engine_for(result.engine, step[0], self._engine_of_term)
+        replayed = _decide_again(result.engine, step[0])
+        logged = step if self._until is None else step[: self._until - first]
+        is_cut = len(logged) < len(step)
+        if is_cut:
+            replayed = replayed[: len(logged)]
+        index = _first_difference(logged, replayed)
+        if index is not None and not self._tolerate(logged, replayed):
+            before = self._engine_before(first)
+            result.divergence = _divergence(logged, replayed, index, before, self._log)
+            return False
+        for stored in logged:
+            result.count(stored)
+        if is_cut:
+            result.engine = self._engine_before(first + len(logged))
+        return not is_cut
+
+    def _tolerate(self, logged: list[Stored], replayed: list[Logged]) -> bool:
+        """Whether the difference has a known cause. It is counted then, and the engine gets the
+        logged state."""
+        result = self._result
+        stored = [Stored.of(event) for event in replayed]
+        cause = tolerance(logged, stored, result.engine.state, _STIMULI)
+        if cause is None:
+            return False
+        result.tolerated[cause] += 1
+        if cause is not Tolerance.ESCAPED_NUL:
+            result.engine = self._logged_state.engine_at(logged[0].position + len(logged))
+        return True
+
+    def _engine_before(self, position: int) -> Engine:
+        """An engine with the logged state before a position, read from the log's beginning."""
+        engine = self._make_engine()
+        for stored in self._log.read():
+            if stored.position >= position:
+                break
+            engine = engine_for(engine, stored, self._engine_of_term)
+            _apply(engine, stored)
+        return engine
 
 
 # --- reading ------------------------------------------------------------------------------
 
 
 def _in_order(log: StoredLog, end: int) -> Iterator[Stored]:
-    """The records of a log, seen to be without gaps."""
+    """The records of a log. Raises CorruptLogError for a gap, and for an end before ``end``."""
     expected = 0
     for stored in log.read():
         if stored.position != expected:
@@ -169,12 +213,12 @@ def _in_order(log: StoredLog, end: int) -> Iterator[Stored]:
         raise CorruptLogError(expected, f"is not there: the log should reach to {end}")
 
 
-def _steps(read: Iterator[Stored]) -> Iterator[list[Stored]]:
-    """The records grouped by the step that made them. Where reading ends in an error, what was read
-    of a step comes first: it may be wrong itself."""
+def _steps(log: Iterator[Stored]) -> Iterator[list[Stored]]:
+    """The records grouped by step. If reading fails, the records of the unfinished step are yielded
+    first, because they may differ themselves."""
     step: list[Stored] = []
     try:
-        for stored in read:
+        for stored in log:
             if step and stored.cause != step[0].position:
                 yield step
                 step = []
@@ -194,8 +238,9 @@ def _apply(engine: Engine, stored: Stored) -> None:
         raise CorruptLogError(stored.position, f"does not fit: {problem!r}") from problem
 
 
-def _again(engine: Engine, first: Stored) -> list[Logged]:
-    """What the engine makes of a step's stimulus, or of its turn to schedule."""
+def _decide_again(engine: Engine, first: Stored) -> list[Logged]:
+    """The engine's events for a step that begins with ``first``: a stimulus, or a scheduling
+    attempt."""
     if first.kind not in _STIMULI:
         return engine.schedule_next()
     try:
@@ -206,90 +251,83 @@ def _again(engine: Engine, first: Stored) -> list[Logged]:
         raise CorruptLogError(first.position, f"cannot be taken in: {problem}") from problem
 
 
-def _engine_before(
-    position: int, make: Callable[[], Engine], log: StoredLog, remake: EngineOfTerm | None
-) -> Engine:
-    engine = make()
-    for stored in log.read():
-        if stored.position >= position:
-            break
-        engine = engine_for(engine, stored, remake)
-        _apply(engine, stored)
-    return engine
-
-
-class _Written:
-    """The state as it is written, for a replay that has decided otherwise and has to go on from
-    there. It follows the log as far as it is asked, so that all of these read the log once."""
+class _LoggedState:
+    """The state as the log has it, for a replay that has to continue from there after a tolerated
+    difference. It reads the log once, as far as it is needed."""
 
     def __init__(
-        self, make: Callable[[], Engine], log: StoredLog, remake: EngineOfTerm | None
+        self,
+        make_engine: Callable[[], Engine],
+        log: StoredLog,
+        engine_of_term: EngineOfTerm | None,
     ) -> None:
-        self._make, self._remake = make, remake
+        self._make_engine, self._engine_of_term = make_engine, engine_of_term
         self._log = log
         self._records: Iterator[Stored] | None = None
         self._engine: Engine | None = None
 
-    def engine(self, position: int) -> Engine:
-        """A new engine with the state before a position, which is not before the last one."""
+    def engine_at(self, position: int) -> Engine:
+        """A new engine with the state before a position; positions must not decrease between
+        calls."""
         if self._records is None or self._engine is None:
-            self._records, self._engine = self._log.read(), self._make()
+            self._records, self._engine = self._log.read(), self._make_engine()
         while self._engine.position < position:
             stored = next(self._records)
-            following = engine_for(self._engine, stored, self._remade)
-            self._engine = following
+            self._engine = engine_for(self._engine, stored, self._remembered_factory)
             _apply(self._engine, stored)
-        found = self._make()
-        found.restore(self._engine.snapshot(), self._engine.position)
-        return found
+        engine = self._make_engine()
+        engine.restore(self._engine.snapshot(), self._engine.position)
+        return engine
 
     @property
-    def _remade(self) -> EngineOfTerm | None:
-        """Remembers what makes the engines from there on."""
-        remake = self._remake
-        if remake is None:
+    def _remembered_factory(self) -> EngineOfTerm | None:
+        """``engine_of_term``, which also makes the later engines be of the new term."""
+        engine_of_term = self._engine_of_term
+        if engine_of_term is None:
             return None
 
-        def remade(began: records.TermBegan) -> Engine:
-            self._make = lambda: remake(began)
-            return remake(began)
+        def make_and_remember(began: records.TermBegan) -> Engine:
+            self._make_engine = lambda: engine_of_term(began)
+            return engine_of_term(began)
 
-        return remade
+        return make_and_remember
 
 
 # --- differences --------------------------------------------------------------------------
 
 
-def _first_difference(step: list[Stored], came: list[Logged]) -> int | None:
-    """The index of the first pair that is not equal."""
-    for index in range(max(len(step), len(came))):
-        if index >= min(len(step), len(came)) or Stored.of(came[index]) != step[index]:
+def _first_difference(step: list[Stored], replayed: list[Logged]) -> int | None:
+    """The index of the first record that differs; None if all are equal."""
+    for index in range(max(len(step), len(replayed))):
+        if index >= min(len(step), len(replayed)) or Stored.of(replayed[index]) != step[index]:
             return index
     return None
 
 
-def _explained(
+def _divergence(
     step: list[Stored],
-    came: list[Logged],
+    replayed: list[Logged],
     index: int,
     engine: Engine,
     log: StoredLog,
 ) -> Divergence:
-    """``engine`` is as it was before the step."""
-    stored = step[index] if index < len(step) else None
-    logged = Stored.of(came[index]) if index < len(came) else None
-    old, new = _fields(stored), _fields(logged)
-    found = None
+    """What differs at ``index`` of a step. ``engine`` is in the state before the step."""
+    old = step[index] if index < len(step) else None
+    new = Stored.of(replayed[index]) if index < len(replayed) else None
+    old_fields, new_fields = _fields(old), _fields(new)
+    difference = None
     if step[0].kind not in _STIMULI:
-        found = in_vectors(step, engine, log)
-    for name in {**old, **new}:
-        if found is None and old.get(name) != new.get(name):
-            found = name, _shown(old, name), _shown(new, name)
-    kind = (stored or logged or step[0]).kind
-    if found is None:
-        found = "the record's bytes", str(stored and stored.body), str(logged and logged.body)
+        difference = in_vectors(step, engine, log)
+    for name in {**old_fields, **new_fields}:
+        if difference is None and old_fields.get(name) != new_fields.get(name):
+            difference = name, _field_text(old_fields, name), _field_text(new_fields, name)
+    if difference is None:
+        difference = "the record's bytes", str(old and old.body), str(new and new.body)
     return Divergence(
-        step[0].position + index, kind, _pod_of([old, new], step, came, engine), *found
+        step[0].position + index,
+        (old or new or step[0]).kind,
+        _pod_of([old_fields, new_fields], step, replayed, engine),
+        *difference,
     )
 
 
@@ -303,7 +341,7 @@ def _fields(stored: Stored | None) -> dict[str, Any]:
     return {"kind": stored.kind, "at": stored.at, "cause": stored.cause, **body}
 
 
-def _shown(fields: dict[str, Any], name: str) -> str:
+def _field_text(fields: dict[str, Any], name: str) -> str:
     if name not in fields:
         return ABSENT
     value = fields[name]
@@ -311,34 +349,38 @@ def _shown(fields: dict[str, Any], name: str) -> str:
 
 
 def _pod_of(
-    fields: list[dict[str, Any]], step: list[Stored], came: list[Logged], engine: Engine
+    differing: list[dict[str, Any]], step: list[Stored], replayed: list[Logged], engine: Engine
 ) -> str:
-    """The pod that a difference is about: of the records that differ, or else of their step."""
-    for each in (*fields, *map(_fields, step), *(_fields(Stored.of(each)) for each in came)):
-        pod = each.get("pod")
-        uid = each.get("uid") or (pod.get("uid") if isinstance(pod, dict) else None)
+    """The pod that a difference is about: that of the differing records, else of their step."""
+    in_step = (*map(_fields, step), *(_fields(Stored.of(event)) for event in replayed))
+    for fields in (*differing, *in_step):
+        pod = fields.get("pod")
+        uid = fields.get("uid") or (pod.get("uid") if isinstance(pod, dict) else None)
         if uid is not None:
             state = engine.state.pods.get(uid)
             return state.pod.full_name if state else str(uid)
     return ""
 
 
-# --- what else can be wrong ---------------------------------------------------------------
+# --- snapshots and damaged logs -----------------------------------------------------------
 
 
-def _is_told_apart(snapshot: StoredSnapshot | None, done: ReplayResult, position: int) -> bool:
-    """Whether the snapshot is of this position and of another state; then that is noted."""
+def _differs_from_snapshot(
+    snapshot: StoredSnapshot | None, result: ReplayResult, position: int
+) -> bool:
+    """Whether the snapshot is of this position but of another state; the result then has the
+    divergence."""
     if snapshot is None or snapshot.position != position:
         return False
-    state = done.engine.state
+    state = result.engine.state
     digest = state.digest()
     if digest_of(state, lambda value: escaped(canonical(value))) == snapshot.digest != digest:
-        done.tolerated[Tolerance.ESCAPED_NUL] += 1
+        result.tolerated[Tolerance.ESCAPED_NUL] += 1
     elif digest != snapshot.digest:
-        done.divergence = Divergence(
+        result.divergence = Divergence(
             position, "snapshot", "", "state digest", snapshot.digest, digest
         )
-    return done.divergence is not None
+    return result.divergence is not None
 
 
 def _corrupt(problem: CorruptLogError) -> Divergence:

@@ -1,7 +1,7 @@
 """Differences between a log and its replay that have a known cause in an older version.
 
-Each has a name, which a replay reports with the number of steps that it was needed for. What is
-written counts: the replay goes on from there.
+Each has a name, which a replay reports with the number of steps that differed. The log is right:
+the replay continues from the state that the log gives.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,36 +17,39 @@ from eventsched.eventlog.port import Stored
 
 _ESCAPED = b"\\ufffd"
 _EDGE = 2**52
-"""Smaller numbers, their sums and their shares were computed in 0.1 as they are now."""
+"""0.1 computed with smaller numbers, their sums and their shares as this version does."""
 
 
 class Tolerance(StrEnum):
     """Why a step may differ."""
 
     ESCAPED_NUL = "escaped-nul"
-    """0.1 wrote U+0000 as the escape of U+FFFD, which is written as the character itself when the
-    record is encoded again. The records mean the same."""
+    """0.1 wrote U+0000 as the escape of U+FFFD; this version writes the character itself when it
+    encodes the record again. The records mean the same."""
     EDGES_OF_INT64 = "edges-of-int64"
-    """0.1 rounded quotients down, stopped a pod's sums at 2**63 - 1 and computed shares in floats;
-    with numbers of 2**52 and more on a node or in a pod, decisions came out otherwise."""
+    """0.1 rounded quotients down, limited a pod's sums to 2**63 - 1 and computed shares in floats,
+    so numbers of 2**52 and more on a node or in a pod led to other decisions."""
 
 
 def tolerance(
-    step: Sequence[Stored], came: Sequence[Stored], state: SchedulerState, stimuli: Iterable[str]
-) -> Tolerance | None:
-    """Why what is written may differ from what came. ``state`` is that after the step was decided
-    again; ``stimuli`` are the kinds of records that no engine makes."""
-    if [_read(each) for each in step] == [_read(each) for each in came]:
+    step: Sequence[Stored], replayed: Sequence[Stored], state: SchedulerState,
+    stimuli: Iterable[str],
+) -> Tolerance | None:  # fmt: skip
+    """The known cause of a difference between a logged step and its replay; None if there is none.
+    ``state`` is the state after the replayed step; ``stimuli`` are the kinds of records that no
+    engine makes."""
+    if [_unescaped_record(r) for r in step] == [_unescaped_record(r) for r in replayed]:
         return Tolerance.ESCAPED_NUL
-    given = step[0].kind in stimuli
-    if given and (not came or _read(step[0]) != _read(came[0])):
+    if step[0].kind in stimuli and (
+        not replayed or _unescaped_record(step[0]) != _unescaped_record(replayed[0])
+    ):
         return None
-    old = bool(state.in_force) and Behaviour.SPARES_OTHER_NODES not in state.flags
-    return Tolerance.EDGES_OF_INT64 if old and has_edges(state) else None
+    is_old = bool(state.in_force) and Behaviour.SPARES_OTHER_NODES not in state.flags
+    return Tolerance.EDGES_OF_INT64 if is_old and has_edges(state) else None
 
 
 def unescaped(body: bytes) -> bytes:
-    """JSON in which U+FFFD is the character itself."""
+    """The JSON with U+FFFD as the character itself."""
     if _ESCAPED not in body:
         return body
     parts = body.split(b"\\\\")  # an escaped backslash begins no other escape
@@ -54,19 +57,19 @@ def unescaped(body: bytes) -> bytes:
 
 
 def escaped(body: bytes) -> bytes:
-    """JSON as 0.1 wrote it if all U+FFFD in it were U+0000."""
+    """The JSON as 0.1 would have written it if every U+FFFD in it had been U+0000."""
     return body.replace(REPLACEMENT.encode(), _ESCAPED)
 
 
 def has_edges(state: SchedulerState) -> bool:
-    """Whether a node or a pod has numbers that 0.1 may have computed otherwise."""
+    """Whether a node or a pod has numbers with which 0.1 may have computed differently."""
     table = state.nodes
     books = table.books[: table.size]
     if bool(np.any((books >= _EDGE) | (books <= -_EDGE))):
         return True
-    if any(abs(n) >= _EDGE for held in table.unoffered.values() for n in held.values()):
+    if any(abs(n) >= _EDGE for amounts in table.unoffered.values() for n in amounts.values()):
         return True
-    specs = {id(each.pod.spec): each.pod.spec for each in state.pods.values()}
+    specs = {id(pod_state.pod.spec): pod_state.pod.spec for pod_state in state.pods.values()}
     if any(_is_large(spec) for spec in specs.values()):
         return True
     nodes = (node for node in table.nodes if node is not None)
@@ -75,12 +78,12 @@ def has_edges(state: SchedulerState) -> bool:
 
 def _is_large(spec: PodSpec) -> bool:
     amounts: list[Resources] = [
-        *(each.requests for each in (*spec.init_containers, *spec.containers)),
+        *(container.requests for container in (*spec.init_containers, *spec.containers)),
         spec.overhead,
         spec.requests or {},
     ]
-    return any(abs(number) >= _EDGE for each in amounts for number in each.values())
+    return any(abs(number) >= _EDGE for resources in amounts for number in resources.values())
 
 
-def _read(stored: Stored) -> Stored:
+def _unescaped_record(stored: Stored) -> Stored:
     return stored._replace(body=unescaped(stored.body))

@@ -1,4 +1,5 @@
-"""Which plugin's column differs first between a decision and its repetition, and on which node."""
+"""Finds the first plugin and node whose verdicts or scores differ between a decision and its
+replay."""
 
 from collections.abc import Sequence
 
@@ -19,7 +20,7 @@ from eventsched.eventlog.port import Stored, StoredLog
 from eventsched.scheduling.engine import Engine
 
 Difference = tuple[str, str, str]
-"""What differs, what was expected, what came."""
+"""The name of what differs, the logged value and the replayed value."""
 _CODES: dict[int, str] = {
     STORED_PASSES: "passes",
     STORED_EXCLUDED: "left out by PreFilter",
@@ -29,73 +30,89 @@ _CODES: dict[int, str] = {
 
 
 def in_vectors(step: list[Stored], engine: Engine, log: StoredLog) -> Difference | None:
-    """Which plugin's column differs first, and on which node. The engine stands before the step;
-    its caches are cold, so that what it decides comes with whole vectors."""
-    old_words = list(engine.state.verdicts)
-    logged = next((e for e in engine.schedule_next() if isinstance(e.record, PodDecided)), None)
+    """The first difference in a step's vectors; None if there is none, or the vectors cannot be
+    compared. ``engine`` is in the state before the step. Its caches are cold, so that its decision
+    has whole vectors."""
+    logged_verdicts = list(engine.state.verdicts)
+    events = engine.schedule_next()
+    replayed = next((event for event in events if isinstance(event.record, PodDecided)), None)
     try:
-        stored = {each.kind: each for each in step}.get("PodDecided")
+        stored = {entry.kind: entry for entry in step}.get("PodDecided")
         decided = stored and stored.record
-        written = log.detail(stored.position) if stored else None
-        for each in step:
-            record = each.record if each.kind == "VerdictDefined" else None
+        detail = log.detail(stored.position) if stored else None
+        for entry in step:
+            record = entry.record if entry.kind == "VerdictDefined" else None
             if isinstance(record, VerdictDefined):
-                old_words.append(record.verdict)
+                logged_verdicts.append(record.verdict)
     except (CorruptLogError, msgspec.MsgspecError, ValueError):
         return None
-    if logged is None or not isinstance(decided, PodDecided):
+    if replayed is None or not isinstance(decided, PodDecided):
         return None
-    made = logged.record
-    assert isinstance(made, PodDecided)
-    if Outcome.ERROR in (made.outcome, decided.outcome) and made.outcome is not decided.outcome:
-        said = [each.message or each.outcome.value for each in (decided, made)]
-        return f"plugin {made.plugin or decided.plugin}", said[0], said[1]
-    if written is None or logged.detail is None:
+    decision = replayed.record
+    assert isinstance(decision, PodDecided)
+    if (in_error := _in_error(decided, decision)) is not None:
+        return in_error
+    if detail is None or replayed.detail is None:
         return None
     names = engine.state.nodes.names
-    columns = [column.plugin for column in engine.state.scorings[made.scoring]]
-    in_codes = _in_codes(written, logged.detail, old_words, engine.state.verdicts, names)
-    return in_codes or _in_scores(written, logged.detail, columns, names)
+    columns = [column.plugin for column in engine.state.scorings[decision.scoring]]
+    verdicts = engine.state.verdicts
+    in_codes = _in_codes(detail, replayed.detail, logged_verdicts, verdicts, names)
+    return in_codes or _in_scores(detail, replayed.detail, columns, names)
+
+
+def _in_error(logged: PodDecided, replayed: PodDecided) -> Difference | None:
+    """The messages of two decisions of which exactly one is an error."""
+    outcomes = (logged.outcome, replayed.outcome)
+    if Outcome.ERROR not in outcomes or logged.outcome is replayed.outcome:
+        return None
+    return (
+        f"plugin {replayed.plugin or logged.plugin}",
+        logged.message or logged.outcome.value,
+        replayed.message or replayed.outcome.value,
+    )
 
 
 def _in_codes(
-    written: Detail,
-    made: Detail,
-    old_words: Sequence[Verdict | None],
-    new_words: Sequence[Verdict | None],
+    logged: Detail,
+    replayed: Detail,
+    logged_verdicts: Sequence[Verdict | None],
+    replayed_verdicts: Sequence[Verdict | None],
     names: list[str],
 ) -> Difference | None:
-    if not isinstance(written.codes, np.ndarray) or not isinstance(made.codes, np.ndarray):
+    if not isinstance(logged.codes, np.ndarray) or not isinstance(replayed.codes, np.ndarray):
         return None
-    for row, codes in enumerate(zip(written.codes.tolist(), made.codes.tolist(), strict=False)):
-        old, new = _meant(codes[0], old_words), _meant(codes[1], new_words)
+    pairs = zip(logged.codes.tolist(), replayed.codes.tolist(), strict=False)
+    for row, (old_code, new_code) in enumerate(pairs):
+        old = _verdict_of(old_code, logged_verdicts)
+        new = _verdict_of(new_code, replayed_verdicts)
         if old != new:
-            plugins = {each.plugin: None for each in (old, new) if isinstance(each, Verdict)}
-            named = f"plugin {' or '.join(plugins)}, " if plugins else ""
-            return f"{named}verdict on node {names[row]}", _said(old), _said(new)
+            plugins = {v.plugin: None for v in (old, new) if isinstance(v, Verdict)}
+            prefix = f"plugin {' or '.join(plugins)}, " if plugins else ""
+            return f"{prefix}verdict on node {names[row]}", _text_of(old), _text_of(new)
     return None
 
 
-def _meant(code: int, words: Sequence[Verdict | None]) -> Verdict | int:
-    """What a code stands for; one with a meaning of its own stands for itself."""
-    found = words[code] if code < len(words) else None
-    return code if found is None else found
+def _verdict_of(code: int, verdicts: Sequence[Verdict | None]) -> Verdict | int:
+    """The verdict of a code; a code with a fixed meaning is returned as it is."""
+    verdict = verdicts[code] if code < len(verdicts) else None
+    return code if verdict is None else verdict
 
 
-def _said(verdict: Verdict | int) -> str:
+def _text_of(verdict: Verdict | int) -> str:
     if isinstance(verdict, Verdict):
         return f"{verdict.plugin}: {', '.join(verdict.reasons)}"
     return _CODES.get(verdict, f"code {verdict}")
 
 
 def _in_scores(
-    written: Detail, made: Detail, columns: list[str], names: list[str]
+    logged: Detail, replayed: Detail, columns: list[str], names: list[str]
 ) -> Difference | None:
-    for what, olds, news in (
-        ("raw score", written.scores, made.scores),
-        ("normalised score", written.normalized, made.normalized),
+    for what, logged_scores, replayed_scores in (
+        ("raw score", logged.scores, replayed.scores),
+        ("normalised score", logged.normalized, replayed.normalized),
     ):
-        for plugin, old, new in zip(columns, olds, news, strict=False):
+        for plugin, old, new in zip(columns, logged_scores, replayed_scores, strict=False):
             if not isinstance(old, np.ndarray) or not isinstance(new, np.ndarray):
                 continue
             for row, (before, now) in enumerate(zip(old.tolist(), new.tolist(), strict=False)):

@@ -179,11 +179,11 @@ def test_a_replay_goes_on_with_the_engine_that_was_in_force() -> None:
     write(other.observe(OTHER, 1))
     while write(other.schedule_next()):
         pass
-    done = stream_replay.verify(strict, log, remake=lenient)
+    done = stream_replay.verify(strict, log, engine_of_term=lenient)
     assert (done.divergence, done.records) == (None, log.head)
     assert done.engine.state.digest() == other.state.digest()
-    assert stream_replay.verify(strict, log, 12, remake=lenient).divergence is None
+    assert stream_replay.verify(strict, log, 12, engine_of_term=lenient).divergence is None
     alone = stream_replay.verify(strict, log)
     assert alone.divergence is not None
-    wrong = stream_replay.verify(lenient, log, remake=lenient)
+    wrong = stream_replay.verify(lenient, log, engine_of_term=lenient)
     assert wrong.divergence is not None
