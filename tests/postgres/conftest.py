@@ -5,6 +5,7 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from eventsched.eventlog.embedded.embedded_server import EmbeddedPostgres
 from tests.contract.proxy import Proxy, between
 from tests.databases import (
+    Server,
     database,
     each_database,
     each_server,
@@ -19,6 +21,7 @@ from tests.databases import (
     one_server,
     open_place,
 )
+from tests.postgres.tampered_logs import TamperedLog, tight, two_streams
 
 __all__ = ["database", "each_database", "each_server", "one_server"]
 
@@ -72,3 +75,17 @@ def postgres(made: Path, place: Path, programs: Path) -> Callable[[], EmbeddedPo
     """Users of one folder that has a database."""
     subprocess.run(["cp", "-a", made, place / "data"], check=True, timeout=60)
     return lambda: EmbeddedPostgres(place / "data", binaries=programs)
+
+
+@pytest.fixture
+def tight_log(one_server: Server) -> Iterator[TamperedLog]:
+    """A fresh copy of the tight log."""
+    with one_server.fresh(tight) as url, closing(TamperedLog(url)) as log:
+        yield log
+
+
+@pytest.fixture
+def two_streams_log(one_server: Server) -> Iterator[TamperedLog]:
+    """A fresh database with two streams."""
+    with one_server.fresh(two_streams) as url, closing(TamperedLog(url)) as log:
+        yield log

@@ -25,8 +25,8 @@ from tests import releases
 from tests.databases import Server, migrate
 from tests.postgres import schema_facts
 from tests.postgres.schema_facts import FILE, made
+from tests.postgres.tampered_logs import TamperedLog, edit_decision, tight
 from tests.postgres.test_migrations import nothing
-from tests.postgres.test_verify import Stored, edit_decision, tight
 
 Capture = pytest.CaptureFixture[str]
 
@@ -45,7 +45,7 @@ def key_pair(folder: Path, name: str = "key") -> tuple[Path, Path]:
 class Anchored:
     """A log, and a checkpoint of it that is kept elsewhere."""
 
-    def __init__(self, log: Stored, folder: Path) -> None:
+    def __init__(self, log: TamperedLog, folder: Path) -> None:
         self.log, self.url = log, log.url
         self.private, self.public = key_pair(folder)
         self.file = folder / "checkpoints.jsonl"
@@ -66,7 +66,7 @@ class Anchored:
 @pytest.fixture
 def anchored(one_server: Server, tmp_path: Path) -> Iterator[Anchored]:
     """A fresh copy of a log, with a checkpoint."""
-    with one_server.fresh(tight) as url, closing(Stored(url)) as log:
+    with one_server.fresh(tight) as url, closing(TamperedLog(url)) as log:
         yield Anchored(log, tmp_path)
 
 
@@ -87,14 +87,14 @@ def test_a_log_that_went_on(anchored: Anchored, capsys: Capture) -> None:
     assert "are what was written" in capsys.readouterr().out
 
 
-def rewritten(log: Stored) -> str:
+def rewritten(log: TamperedLog) -> str:
     seq = log.decision("outcome = 'scheduled'", 30)
     edit_decision(log, seq, lambda record: record.update(message="it was somebody else"))
     log.run("DELETE FROM snapshot")
     return "written anew after the checkpoint"
 
 
-def cut_off(log: Stored) -> str:
+def cut_off(log: TamperedLog) -> str:
     batch = log.batch(log.rows("SELECT next - 20 FROM head")[0][0])
     log.run(f"DELETE FROM batch WHERE first >= {batch.first}")
     for table in ("detail", "decision", "pod", "node", "snapshot"):
@@ -110,7 +110,7 @@ def cut_off(log: Stored) -> str:
     return "its end was cut off, or an older backup restored"
 
 
-def renamed(log: Stored) -> str:
+def renamed(log: TamperedLog) -> str:
     log.run("UPDATE stream SET name = 'another'")
     log.run("UPDATE epoch SET first = 0")
     previous = log.rows("SELECT sha256('eventsched/1/another')")[0][0]
@@ -126,7 +126,7 @@ def renamed(log: Stored) -> str:
     return "stream simulation: there is a checkpoint of it, but no such stream any more"
 
 
-def removed(log: Stored) -> str:
+def removed(log: TamperedLog) -> str:
     for table in ("batch", "detail", "decision", "pod", "node", "snapshot", "pod_now", "verdict",
                   "scoring", "head", "epoch", "request", "stream"):  # fmt: skip
         if table != "request":
@@ -136,7 +136,7 @@ def removed(log: Stored) -> str:
 
 @pytest.mark.parametrize("change", [rewritten, cut_off, renamed, removed])
 def test_what_hangs_together_is_not_what_was_signed(
-    anchored: Anchored, capsys: Capture, change: Callable[[Stored], str]
+    anchored: Anchored, capsys: Capture, change: Callable[[TamperedLog], str]
 ) -> None:
     """Without the checkpoint nothing is wrong with these."""
     said = change(anchored.log)

@@ -1,7 +1,7 @@
-"""A pod's steps with repetition folded: rounds that ended in the same way become one line.
+"""Folds repeated rounds in a pod's steps: rounds that ended in the same way become one line.
 
-A round is an attempt with what followed from it, up to the next attempt. Rounds are alike if they
-said the same; how the pod was woken may differ, and is counted.
+A round is an attempt and what followed from it, up to the next attempt. Rounds are alike if their
+results are equal. What woke the pod may differ; it is counted.
 """
 
 from collections import Counter
@@ -13,16 +13,16 @@ from eventsched.domain.records import PodDecided, PodQueued
 from eventsched.history.explain.explanation import Step
 
 _OWN = frozenset({"AttemptFailed", "BindingFailed", "PermitDenied", "Parked", "BackoffComplete"})
-"""Causes of moves after a failure that lie with the pod itself or with its backoff."""
+"""Causes of moves after a failure that are due to the pod itself or to its backoff."""
 ALIKE = 3
-"""Rounds in a row that are folded; fewer are shown in full."""
+"""The number of equal consecutive rounds from which on they are folded; fewer are shown in full."""
 
 
 @dataclass(frozen=True)
 class FoldedRounds:
-    """Rounds that ended as the one before them did: attempts ``first`` to ``last``, from ``begin``
-    to ``end`` (µs), ``position`` of the last one's decision; ``woken`` counts by cause what brought
-    the pod back to each of them."""
+    """``rounds`` rounds that ended like the one before them: attempts ``first`` to ``last``, from
+    ``begin`` to ``end`` (µs). ``position`` is that of the last decision; ``woken`` counts the
+    causes that brought the pod back to each round."""
 
     first: int
     last: int
@@ -34,35 +34,35 @@ class FoldedRounds:
 
 
 def fold_rounds(steps: Sequence[Step]) -> list[Step | FoldedRounds]:
-    """The steps in order; of ALIKE and more rounds that are alike the first in full, and the rest
-    as one."""
+    """The steps in order. Of ALIKE or more equal rounds the first is complete, the others are one
+    FoldedRounds."""
     rounds: list[list[Step]] = [[]]
     for step in steps:
         if isinstance(step.record, PodDecided):
             rounds.append([])
         rounds[-1].append(step)
-    found: list[Step | FoldedRounds] = [*rounds[0]]
-    at = 1
-    while at < len(rounds):
-        end = at + 1
-        key = _key(rounds[at])
-        while key is not None and end < len(rounds) and _key(rounds[end]) == key:
+    folded: list[Step | FoldedRounds] = [*rounds[0]]
+    begin = 1
+    while begin < len(rounds):
+        end = begin + 1
+        result = _result_of(rounds[begin])
+        while result is not None and end < len(rounds) and _result_of(rounds[end]) == result:
             end += 1
-        found += rounds[at]
-        if end - at >= ALIKE:
-            found.append(_fold(rounds[at:end]))
-            # What came of the last one shows what brought the pod to the next, different end.
-            found += [step for step in rounds[end - 1][1:] if isinstance(step.record, PodQueued)]
+        folded += rounds[begin]
+        if end - begin >= ALIKE:
+            folded.append(_fold(rounds[begin:end]))
+            # The moves after the last round show what led to the next one, which ended differently.
+            folded += [step for step in rounds[end - 1][1:] if isinstance(step.record, PodQueued)]
         else:
-            found += [step for each in rounds[at + 1 : end] for step in each]
-        at = end
-    return found
+            folded += [step for steps in rounds[begin + 1 : end] for step in steps]
+        begin = end
+    return folded
 
 
 def _fold(alike: Sequence[Sequence[Step]]) -> FoldedRounds:
-    """All but the first of these."""
-    decided = [each[0] for each in alike[1:]]
-    woken = Counter(_woken(each) for each in alike[:-1])
+    """All of these rounds but the first."""
+    decided = [steps[0] for steps in alike[1:]]
+    woken = Counter(_cause_of_return(steps) for steps in alike[:-1])
     first, last = decided[0].record, decided[-1].record
     assert isinstance(first, PodDecided)
     assert isinstance(last, PodDecided)
@@ -72,26 +72,27 @@ def _fold(alike: Sequence[Sequence[Step]]) -> FoldedRounds:
     )  # fmt: skip
 
 
-def _woken(steps: Sequence[Step]) -> str:
-    """What brought the pod back after a round: a change rather than the end of its backoff."""
+def _cause_of_return(steps: Sequence[Step]) -> str:
+    """The cause of the pod's return after a round; a change counts before the end of its
+    backoff."""
     moves = [step.record for step in steps if isinstance(step.record, PodQueued)]
     causes = [move.cause for move in moves if move.cause not in _OWN]
     return causes[0] if causes else moves[-1].cause if moves else ""
 
 
-def _key(steps: Sequence[Step]) -> tuple[object, ...] | None:
-    """What a round said; None if there is something in it that is to be shown in any case."""
-    said: list[object] = []
+def _result_of(steps: Sequence[Step]) -> tuple[object, ...] | None:
+    """The result of a round, for comparison; None if it has a record that must not be folded."""
+    result: list[object] = []
     for step in steps:
         match step.record:
             case PodDecided() as decided:
-                said.append((decided.outcome, decided.node, decided.plugin, decided.message))
-            case records.PodUnreserved() as ended:
-                said.append((ended.node, ended.plugin, ended.message))
-            case records.PreparationIntended() as asked:
-                said.append((asked.node, tuple(asked.writes)))
+                result.append((decided.outcome, decided.node, decided.plugin, decided.message))
+            case records.PodUnreserved() as unreserved:
+                result.append((unreserved.node, unreserved.plugin, unreserved.message))
+            case records.PreparationIntended() as intended:
+                result.append((intended.node, tuple(intended.writes)))
             case PodQueued():
                 pass
             case _:
                 return None
-    return tuple(said)
+    return tuple(result)

@@ -1,8 +1,8 @@
-"""Where a pod stands, as data: the answer that ``explain`` begins with.
+"""The present state of a pod, as data: the first part of what ``explain`` prints.
 
-Folded from the pod's records alone. States are those of view ``pods_now``: ``bound``, ``binding``
-(the bind is under way), ``waiting`` (it has a node, and waits at Permit or for PreBind), the four
-queues, ``unqueued`` (nobody schedules it) and ``gone``.
+Computed from the pod's records alone. The states are those of view ``pods_now``: ``bound``,
+``binding`` (the bind is in progress), ``waiting`` (it has a node and waits at Permit or for
+PreBind), the four queues, ``unqueued`` (in no queue) and ``gone`` (deleted).
 """
 
 from collections.abc import Sequence
@@ -20,14 +20,14 @@ BOUND, BINDING, WAITING, UNQUEUED, GONE = "bound", "binding", "waiting", "unqueu
 
 @dataclass
 class Headline:
-    """Where a pod stands. Times are µs.
+    """The present state of a pod. Times are in µs.
 
-    ``since`` is when it came to be so, ``waiting_since`` when it was first queued for the node that
-    it still has not. ``until`` is the latest time at which that ends by itself: the end of a
-    backoff, of a wait, or the flush. ``plugin`` and ``reason`` are the dominant refusal of the last
-    attempt: that of most nodes (``nodes`` of ``of``; both 0 if the attempt did not end at nodes),
-    the same as in ``pods_now``. ``waits_for`` names plugins whose waits hold the bind, or gates.
-    ``helps`` says what would help, "" if nothing is known.
+    ``since``: when the state began. ``waiting_since``: when a pod without a node was first queued.
+    ``until``: the latest time at which the state ends by itself (a backoff, a wait or the flush).
+    ``plugin`` and ``reason``: the dominant refusal of the last attempt, which is that of most nodes
+    (``nodes`` of ``of``; both 0 if no node was refused), as in ``pods_now``. ``waits_for``: the
+    plugins whose waits delay the bind, or the scheduling gates. ``helps``: what would help, "" if
+    that is not known.
     """
 
     state: str = UNQUEUED
@@ -48,96 +48,104 @@ class Headline:
 
 
 def headline(explained: Explanation) -> Headline:
-    """The pod's, after the last of its records."""
-    found = Headline()
+    """The state of the pod after its last record."""
+    pod = Headline()
     for step in explained.steps:
-        before = found.state, found.node
-        _take(found, step, explained.pod.uid)
-        if (found.state, found.node) != before:
-            found.since = step.at
-        if found.state == BOUND:
-            found.waiting_since = None
+        before = pod.state, pod.node
+        _apply(pod, step)
+        if (pod.state, pod.node) != before:
+            pod.since = step.at
+        if pod.state == BOUND:
+            pod.waiting_since = None
     last = explained.attempts[-1] if explained.attempts else None
-    if found.state == WAITING and last is not None:
-        held = [
-            each for each in waits_of_attempt(explained.steps, last.position) if each.ended is None
-        ]
-        found.waits_for = tuple(f"{each.plugin} at {each.point}" for each in held)
-        found.until = min((each.due for each in held), default=None)
-    elif found.state in ("active", "backoff", "unschedulable"):
-        _take_refusal(found, last, explained.steps)
-    return found
+    if pod.state == WAITING and last is not None:
+        waits = waits_of_attempt(explained.steps, last.position)
+        open_waits = [wait for wait in waits if wait.ended is None]
+        pod.waits_for = tuple(f"{wait.plugin} at {wait.point}" for wait in open_waits)
+        pod.until = min((wait.due for wait in open_waits), default=None)
+    elif pod.state in ("active", "backoff", "unschedulable"):
+        _add_refusal(pod, last, explained.steps)
+    return pod
 
 
-def _take(found: Headline, step: Step, uid: str) -> None:
-    record = step.record
-    match record:
-        case records.PodAdded() | records.PodUpdated():
-            pod = record.pod
-            found.scheduler, found.deleting = pod.scheduler_name, pod.deleting
-            if isinstance(record, records.PodAdded):
-                found.since = step.at
-            if pod.node_name:
-                found.state, found.node = BOUND, pod.node_name
-        case PodQueued():
-            _queued(found, record, step.at)
-        case PodDecided(outcome=Outcome.SCHEDULED | Outcome.WAITING):
-            waits_first = record.outcome is Outcome.WAITING
-            found.state, found.node = WAITING if waits_first else BINDING, record.node
-            found.attempts, found.until = record.attempt, None
-        case PodDecided():
-            found.state, found.node, found.attempts = UNQUEUED, "", record.attempt
+def _apply(pod: Headline, step: Step) -> None:
+    """Applies one record, in the way that view ``pods_now`` does."""
+    match step.record:
+        case records.PodAdded() | records.PodUpdated() as observed:
+            _apply_observed(pod, observed, step.at)
+        case PodQueued() as moved:
+            _apply_move(pod, moved, step.at)
+        case PodDecided() as decided:
+            _apply_decision(pod, decided)
         case records.BindIntended():
-            found.state, found.until = BINDING, None
-        case records.PodBound():
-            found.state, found.node, found.until = BOUND, record.node, None
-        case records.PodUnreserved() if found.state != BOUND:
-            found.state, found.node = UNQUEUED, ""
+            pod.state, pod.until = BINDING, None
+        case records.PodBound() as bound:
+            pod.state, pod.node, pod.until = BOUND, bound.node, None
+        case records.PodUnreserved() if pod.state != BOUND:
+            pod.state, pod.node = UNQUEUED, ""
         case records.PodSkipped():
-            found.state = UNQUEUED
+            pod.state = UNQUEUED
         case records.EvictionSucceeded():
-            found.deleting = True
+            pod.deleting = True
         case records.PodDeleted():
-            found.state, found.until = GONE, None
+            pod.state, pod.until = GONE, None
 
 
-def _queued(found: Headline, moved: PodQueued, at: int) -> None:
-    found.state, found.node = moved.queue.value, ""
-    if found.waiting_since is None:
-        found.waiting_since = at
-    found.until = None
-    if found.state == "backoff":
-        found.until = moved.until
-    elif found.state == "unschedulable":
-        found.until = at + FLUSH_AFTER
-    elif found.state == "gated":
-        found.waits_for, found.plugin = moved.rejectors, moved.plugin
-        found.reason, found.helps = moved.message, remedy(moved.plugin, ())
+def _apply_observed(pod: Headline, record: records.PodAdded | records.PodUpdated, at: int) -> None:
+    observed = record.pod
+    pod.scheduler, pod.deleting = observed.scheduler_name, observed.deleting
+    if isinstance(record, records.PodAdded):
+        pod.since = at
+    if observed.node_name:
+        pod.state, pod.node = BOUND, observed.node_name
 
 
-def _take_refusal(found: Headline, last: ExplainedAttempt | None, steps: Sequence[Step]) -> None:
-    """Why the last attempt came to nothing."""
+def _apply_decision(pod: Headline, decided: PodDecided) -> None:
+    pod.attempts = decided.attempt
+    if decided.outcome in (Outcome.SCHEDULED, Outcome.WAITING):
+        pod.state = WAITING if decided.outcome is Outcome.WAITING else BINDING
+        pod.node, pod.until = decided.node, None
+    else:
+        pod.state, pod.node = UNQUEUED, ""
+
+
+def _apply_move(pod: Headline, moved: PodQueued, at: int) -> None:
+    pod.state, pod.node = moved.queue.value, ""
+    if pod.waiting_since is None:
+        pod.waiting_since = at
+    pod.until = None
+    if pod.state == "backoff":
+        pod.until = moved.until
+    elif pod.state == "unschedulable":
+        pod.until = at + FLUSH_AFTER
+    elif pod.state == "gated":
+        pod.waits_for, pod.plugin = moved.rejectors, moved.plugin
+        pod.reason, pod.helps = moved.message, remedy(moved.plugin, ())
+
+
+def _add_refusal(pod: Headline, last: ExplainedAttempt | None, steps: Sequence[Step]) -> None:
+    """Adds why the last attempt did not place the pod."""
     if last is None:
         return
     decided = last.decided
-    found.outcome = decided.outcome.value
-    if decided.row >= 0:  # it had a node, and gave it up
-        ended = [s.record for s in steps if s.position > last.position]
-        lost = [r for r in ended if isinstance(r, records.PodUnreserved)]
-        found.plugin = lost[-1].plugin if lost else decided.plugin
-        found.reason = lost[-1].message if lost else decided.message
+    pod.outcome = decided.outcome.value
+    pod.plugin, pod.reason = decided.plugin, decided.message
+    if decided.row >= 0:  # the attempt chose a node, which the pod gave up later
+        later = [step.record for step in steps if step.position > last.position]
+        unreserved = [record for record in later if isinstance(record, records.PodUnreserved)]
+        if unreserved:
+            pod.plugin, pod.reason = unreserved[-1].plugin, unreserved[-1].message
         return
-    found.plugin, found.reason = decided.plugin, decided.message
     refused = dominant(last.refusals)
     if refused is not None and decided.outcome is Outcome.UNSCHEDULABLE:
-        found.plugin, found.reason = refused.plugin, "; ".join(refused.reasons)
-        found.nodes, found.of = refused.nodes, sum(each.nodes for each in last.refusals)
-        found.helps = remedy(refused.plugin, refused.reasons)
+        pod.plugin, pod.reason = refused.plugin, "; ".join(refused.reasons)
+        pod.nodes, pod.of = refused.nodes, sum(refusal.nodes for refusal in last.refusals)
+        pod.helps = remedy(refused.plugin, refused.reasons)
 
 
 def dominant(refusals: Sequence[NodeRefusals]) -> NodeRefusals | None:
-    """The refusal of most nodes; what no plugin said of a node (PreFilter left it out, the search
-    had ended) only if there is nothing else. Of equals the first: refusals stand in the order of
-    their numbers."""
-    said = [each for each in refusals if each.plugin] or list(refusals)
-    return max(said, key=lambda each: each.nodes, default=None)
+    """The refusal of the most nodes. Refusals without a plugin (PreFilter left the nodes out, or
+    the search ended before them) count only if there are no others. Among equals it is the first;
+    refusals are in order of their numbers."""
+    by_plugins = [refusal for refusal in refusals if refusal.plugin] or list(refusals)
+    return max(by_plugins, key=lambda refusal: refusal.nodes, default=None)

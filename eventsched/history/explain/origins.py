@@ -1,4 +1,4 @@
-"""What moved a pod between queues, if that was something that happened elsewhere."""
+"""The events elsewhere that moved a pod between queues."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ _DEFINITIONS = ("VerdictDefined", "ScoringDefined")
 
 @dataclass(frozen=True)
 class Origin:
-    """The record that began the step of another one: its position, kind, and what it says."""
+    """The record that began the step of another record: its position, kind and text."""
 
     position: int
     kind: str
@@ -21,37 +21,45 @@ class Origin:
 
 
 def origins_of(evidence: Evidence, positions: Iterable[int]) -> dict[int, Origin]:
-    """What happened in the steps that begin at those positions; time alone is nothing that
-    happened. A step whose decision needs new entries of the dictionaries begins with these: what
-    happened is the first record after them."""
-    begun = {at: at for at in positions}
-    stored = evidence.records_at(begun.values())
-    while skipped := [
-        at for at, n in begun.items() if n in stored and stored[n].kind in _DEFINITIONS
+    """The origins of the steps that begin at these positions, by position. Steps that only let time
+    pass have none. If a step begins with new dictionary entries, its origin is the first record
+    after them."""
+    origin_at = {step: step for step in positions}
+    stored = evidence.records_at(origin_at.values())
+    while definitions := [
+        step
+        for step, position in origin_at.items()
+        if position in stored and stored[position].kind in _DEFINITIONS
     ]:
-        begun.update((at, begun[at] + 1) for at in skipped)
-        stored |= evidence.records_at(begun[at] for at in skipped)
-    found = {
-        n: stored[n].record
-        for n in begun.values()
-        if n in stored and stored[n].kind != "TimePassed"
+        origin_at.update((step, origin_at[step] + 1) for step in definitions)
+        stored |= evidence.records_at(origin_at[step] for step in definitions)
+    origins = {
+        position: stored[position].record
+        for position in origin_at.values()
+        if position in stored and stored[position].kind != "TimePassed"
     }
-    named = _sentences(evidence, found)
+    texts = _texts(evidence, origins)
     return {
-        at: Origin(n, type(found[n]).__name__, named[n]) for at, n in begun.items() if n in found
+        step: Origin(position, type(origins[position]).__name__, texts[position])
+        for step, position in origin_at.items()
+        if position in origins
     }
 
 
-def _sentences(evidence: Evidence, found: dict[int, AnyRecord]) -> dict[int, str]:
-    """Records in words, with the names of their pods, by position."""
-    uids = {at: uid for at, record in found.items() if (uid := pod_of(record)) is not None}
-    others = {uid for record in found.values() for uid in pods_named_in(record)}
-    names = evidence.names({*uids.values(), *others})
-    gone = {r.uid: at for at, r in found.items() if isinstance(r, records.PodDeleted)}
-    homes = evidence.homes(gone)
-    said = {}
-    for at, record in found.items():
-        said[at] = describe_with_pod(record, lambda uid: names.get(uid, uid))
+def _texts(evidence: Evidence, origins: dict[int, AnyRecord]) -> dict[int, str]:
+    """The texts of records by position, with the names of their pods."""
+    uids = {uid for record in origins.values() if (uid := pod_of(record)) is not None}
+    others = {uid for record in origins.values() for uid in pods_named_in(record)}
+    names = evidence.names(uids | others)
+    deleted = {
+        record.uid: position
+        for position, record in origins.items()
+        if isinstance(record, records.PodDeleted)
+    }
+    homes = evidence.homes(deleted)
+    texts = {}
+    for position, record in origins.items():
+        texts[position] = describe_with_pod(record, lambda uid: names.get(uid, uid))
         if isinstance(record, records.PodDeleted) and record.uid in homes:
-            said[at] += f" from {homes[record.uid]}"
-    return said
+            texts[position] += f" from {homes[record.uid]}"
+    return texts

@@ -1,4 +1,4 @@
-"""Why other pods had to leave a node: a preemption, told from its record and its vectors."""
+"""Explains a preemption from its record and its vectors."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from eventsched.domain.records.verdicts import Detail
 from eventsched.history.explain.evidence import Evidence
 
 SHOWN = 4
-"""Candidates that are told of, the chosen one among them."""
+"""The number of candidates shown, including the chosen one."""
 _CRITERIA = 4
 _LATE = 2**62
 _STEP = 2**31
@@ -20,8 +20,8 @@ _STEP = 2**31
 
 @dataclass(frozen=True)
 class ExplainedCandidate:
-    """A node that would have done: its victims, the most important first, and what is compared.
-    ``start`` is in µs, 0 where none of the most important victims has started."""
+    """A candidate node: its victims, the most important first, and the criteria that are compared.
+    ``start`` is in µs, 0 if none of the most important victims has started."""
 
     node: str
     chosen: bool
@@ -34,8 +34,9 @@ class ExplainedCandidate:
 
 @dataclass(frozen=True)
 class PreemptionExplanation:
-    """A preemption: the victims by name and what became of each, the best of the candidates where
-    vectors are kept, and where the pod was placed in the end ("" while it is nowhere)."""
+    """A preemption: the names of the victims, the outcome for each, the best candidates (if the log
+    has the vectors), and the node and position where the pod was placed afterwards ("" and -1 while
+    it is not)."""
 
     position: int
     decided: PreemptionDecided
@@ -49,8 +50,8 @@ class PreemptionExplanation:
 def explain_preemption(
     evidence: Evidence, position: int, decided: PreemptionDecided, later: Iterable[Any]
 ) -> PreemptionExplanation:
-    """What the log says of a preemption; ``later`` are the pod's steps after it."""
-    known = evidence.names(decided.victims)
+    """What the log says about a preemption; ``later`` are the pod's steps after it."""
+    names = evidence.names(decided.victims)
     landed, landed_at = "", -1
     for step in later:
         record = step.record
@@ -63,7 +64,7 @@ def explain_preemption(
     return PreemptionExplanation(
         position,
         decided,
-        tuple(known.get(uid, uid) for uid in decided.victims),
+        tuple(names.get(uid, uid) for uid in decided.victims),
         tuple(_outcomes(evidence, position, decided)),
         () if detail is None else _compared(evidence, decided, detail),
         landed,
@@ -82,8 +83,8 @@ def _outcomes(evidence: Evidence, position: int, decided: PreemptionDecided) -> 
 
 
 def _outcome(evidence: Evidence, position: int, uid: str) -> str:
-    """How an eviction ended, as far as the log goes."""
-    said = "is asked to go"
+    """The outcome of an eviction, as far as the log goes."""
+    outcome = "is asked to go"
     for pod in evidence.pods(uid):
         for stored in evidence.records(pod):
             if stored.position <= position:
@@ -94,8 +95,8 @@ def _outcome(evidence: Evidence, position: int, uid: str) -> str:
                 case records.PodDeleted():
                     return f"is gone (position {stored.position})"
                 case records.EvictionSucceeded():
-                    said = f"is being deleted (position {stored.position})"
-    return said
+                    outcome = f"is being deleted (position {stored.position})"
+    return outcome
 
 
 def _compared(
@@ -130,10 +131,10 @@ def _compared(
 
 
 def _victims(evidence: Evidence, positions: Sequence[int]) -> tuple[str, ...]:
-    found = evidence.records_at(positions)
+    stored = evidence.records_at(positions)
     names = []
     for position in positions:
-        record = found[position].record
+        record = stored[position].record
         assert isinstance(record, records.PodAdded)
         names.append(record.pod.full_name)
     return tuple(names)

@@ -1,4 +1,4 @@
-"""Records in words: one line each, for people. Names come from whoever has looked them up."""
+"""Describes records, one line each. The caller looks up the names of pods."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from eventsched.domain.records.extender_questions import BIND, PREEMPT, PRIORITI
 from eventsched.domain.records.record_catalogue import CATALOGUE
 
 Namer = Callable[[str], str]
-"""``namespace/name`` of a uid; the uid itself where nobody knows it."""
+"""Gives ``namespace/name`` for a uid, or the uid itself if it is unknown."""
 
 
 CRITERIA = {
@@ -24,25 +24,25 @@ CRITERIA = {
     "start": "its most important victims started last",
     "first": "the first of several that are alike",
 }
-"""What a criterion of a preemption says of the node."""
+"""What the criterion of a preemption says about the chosen node."""
 _UIDS = {row.record: row.uid for row in CATALOGUE if row.pod}
 
 
 def pod_of(record: AnyRecord) -> str | None:
-    """The uid of the pod that a record is about; None where it is about none."""
+    """The uid of the pod that a record is about; None if it is about none."""
     uid_of = _UIDS.get(type(record))
     return None if uid_of is None else uid_of(record) or None
 
 
 def concerns(record: AnyRecord, uid: str) -> bool:
-    """Whether a record is part of a pod's story: it is about it, or says that it has to go."""
+    """Whether a record is about a pod, or is a preemption with the pod as a victim."""
     if isinstance(record, records.PreemptionDecided) and uid in record.victims:
         return True
     return pod_of(record) == uid
 
 
 def pods_named_in(record: AnyRecord) -> set[str]:
-    """The uids of other pods that the words of a record name."""
+    """The uids of other pods that the description of a record names."""
     match record:
         case records.PermitGranted(by=by) | records.NominationCleared(by=by) if by:
             return {by}
@@ -53,7 +53,7 @@ def pods_named_in(record: AnyRecord) -> set[str]:
 
 
 def describe_victim(record: records.PreemptionDecided, uid: str, name: Namer = str) -> str:
-    """What a preemption says of one of its victims."""
+    """What a preemption says about one of its victims."""
     text = f"has to leave {record.node} for {name(record.uid)}"
     if uid in record.leaving:
         return f"{text}; it is being deleted already"
@@ -61,7 +61,7 @@ def describe_victim(record: records.PreemptionDecided, uid: str, name: Namer = s
 
 
 def describe_with_pod(record: AnyRecord, name: Namer) -> str:
-    """What a record says, with who it is about."""
+    """The description of a record, with the name of its pod."""
     text = describe(record, name)
     if isinstance(record, records.PodAdded | records.PodUpdated):
         return f"{record.pod.full_name} {text}"
@@ -70,7 +70,7 @@ def describe_with_pod(record: AnyRecord, name: Namer) -> str:
 
 
 def describe(record: AnyRecord, name: Namer = str) -> str:
-    """What a record says of its pod, without naming it; all that it says if it is about none."""
+    """The description of a record, without the name of its pod."""
     kind = type(record)
     template = _TEMPLATES.get(kind)
     return _TEXTS[kind](record, name) if template is None else template.format(record)
@@ -102,7 +102,7 @@ _TEMPLATES: dict[type[Record], str] = {
     records.BindIntended: "is to be bound to {0.node} (attempt {0.attempt})",
     records.PodSkipped: "leaves the queue without an attempt: {0.message}",
 }
-"""Kinds whose text is the same for all their records, but for their fields."""
+"""Kinds whose description is a template for the record's fields."""
 
 
 def _term_began(began: records.TermBegan, _: Namer) -> str:
@@ -167,7 +167,7 @@ def _permit_granted(granted: records.PermitGranted, name: Namer) -> str:
 
 def _preparation_intended(intended: records.PreparationIntended, _: Namer) -> str:
     text = f"before the bind to {intended.node} {', '.join(intended.deadlines)} waits"
-    writes = [str(write) for asked in intended.writes.values() for write in asked]
+    writes = [str(write) for requested in intended.writes.values() for write in requested]
     return f"{text} for {', '.join(dict.fromkeys(writes))}" if writes else text
 
 
@@ -265,17 +265,17 @@ def _answer(answered: records.ExtenderAnswered | records.ExtenderReplied) -> str
     if answered.verb == PREEMPT:
         return f"leaves the candidates {', '.join(answered.victims) or '(none)'}"
     if answered.verb == PRIORITIZE:
-        given = [f"{score} to {len(rows_of(rows))}" for score, rows in reversed(answered.scores)]
-        return f"gives scores: {', '.join(given)}" if given else "gives 0 to all nodes"
+        scores = [f"{score} to {len(rows_of(rows))}" for score, rows in reversed(answered.scores)]
+        return f"gives scores: {', '.join(scores)}" if scores else "gives 0 to all nodes"
     refused = Counter[str]()
     for groups in (answered.failed, answered.unresolvable):
         for reason, rows in groups.items():
             refused[reason or "without a reason"] += len(rows_of(rows))
     if not refused:
         return "refused no node"
-    said = ", ".join(f"{number} {reason}" for reason, number in sorted(refused.items()))
+    reasons = ", ".join(f"{number} {reason}" for reason, number in sorted(refused.items()))
     number = sum(refused.values())
-    return f"refused {number} {'node' if number == 1 else 'nodes'}: {said}"
+    return f"refused {number} {'node' if number == 1 else 'nodes'}: {reasons}"
 
 
 _TEXTS: dict[type[Record], Callable[[Any, Namer], str]] = {
@@ -302,4 +302,4 @@ _TEXTS: dict[type[Record], Callable[[Any, Namer], str]] = {
     records.ExtenderAsked: _extender_asked,
     records.ExtenderReplied: _extender_replied,
 }
-"""All other kinds."""
+"""The functions that describe all other kinds."""

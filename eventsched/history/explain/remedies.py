@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 _INSUFFICIENT = "Insufficient "
 _MISSING_CLAIM = re.compile(r'persistentvolumeclaim "([^"]+)" not found')
-"""As any of the plugins of volumes says it, the first that looks."""
+"""The reason of every volume plugin for a missing claim."""
 _OF_VOLUMES = ("Volume", "NodeVolumeLimits")
 _OF_PLUGINS = {
     "NodeUnschedulable": "an uncordoned node, or a toleration for cordoned ones",
@@ -33,10 +33,10 @@ _OF_PLUGINS = {
 
 
 def remedy(plugin: str, reasons: Sequence[str]) -> str:
-    """What would help against a refusal for these reasons, "" if that is not known."""
-    short = [each.removeprefix(_INSUFFICIENT) for each in reasons if _INSUFFICIENT in each]
-    if plugin == "NodeResourcesFit" and short:
-        what = " and ".join(dict.fromkeys(short))
+    """What would help against a refusal for these reasons; "" if that is not known."""
+    lacking = [text.removeprefix(_INSUFFICIENT) for text in reasons if _INSUFFICIENT in text]
+    if plugin == "NodeResourcesFit" and lacking:
+        what = " and ".join(dict.fromkeys(lacking))
         return f"{what} that pods on those nodes give back, another node, or smaller requests"
     if plugin == "NodeResourcesFit" and "Too many pods" in reasons:
         return "the end of pods on those nodes, or another node: they hold as many as they may"

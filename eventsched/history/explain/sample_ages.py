@@ -1,4 +1,4 @@
-"""How old the measurements were that an attempt scored by (``SamplesTaken``)."""
+"""The age of the measurements (``SamplesTaken``) with which an attempt scored nodes."""
 
 from typing import NamedTuple
 
@@ -12,13 +12,13 @@ MEASURING = frozenset(
     for name, plugin in IN_TREE.items()
     if DependsOn.SAMPLES in getattr(plugin, "depends_on", DependsOn(0))
 )
-"""The plugins that read samples; of others nobody looks for any, which would take long in a log
-that has none."""
+"""The plugins that read samples. For an attempt without them no samples are searched for, which
+would take long in a log that has none."""
 
 
 class SampleAge(NamedTuple):
-    """The samples of a source that held at an attempt: the position of their record, how many nodes
-    they are of, and how old they were, in seconds."""
+    """The samples of a source that were in force at an attempt: the position of their record, their
+    number of nodes, and their age in seconds."""
 
     source: str
     position: int
@@ -29,17 +29,17 @@ class SampleAge(NamedTuple):
 def sample_ages_at(
     evidence: Evidence, position: int, at: int, decided: PodDecided
 ) -> tuple[SampleAge, ...]:
-    """What held when an attempt was decided (at a time in µs), by source; nothing where no score
-    was given by samples."""
+    """The samples in force when an attempt was decided (at the time ``at`` in µs), by source; empty
+    if no plugin scored with samples."""
     columns = evidence.columns(decided.scoring)
     if not any(column.plugin in MEASURING for column in columns):
         return ()
-    found: dict[str, SampleAge] = {}
+    ages: dict[str, SampleAge] = {}
     for stored in evidence.samples(position):
         record = stored.record
         assert isinstance(record, SamplesTaken)
         if record.values and (not record.until or record.until > at):
             age = (at - (record.taken or stored.at)) / 1e6
-            told = SampleAge(record.source, stored.position, len(record.values), age)
-            found.setdefault(record.source, told)
-    return tuple(found[source] for source in sorted(found))
+            sample_age = SampleAge(record.source, stored.position, len(record.values), age)
+            ages.setdefault(record.source, sample_age)
+    return tuple(ages[source] for source in sorted(ages))

@@ -1,4 +1,4 @@
-"""What an update of a pod changed, in words: an update by itself says only what is now."""
+"""Describes what an update of a pod changed. The record itself has only the new pod."""
 
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -7,20 +7,20 @@ from eventsched.domain.objects import Pod, PodSpec
 from eventsched.domain.records import AnyRecord
 
 _LONGEST = 60
-"""Characters of a label's or annotation's value that are shown."""
+"""The number of characters shown of a label's or annotation's value."""
 
 
-def in_words(found: Iterable[tuple[int, AnyRecord]]) -> dict[int, str]:
-    """What each update of a pod changed, by position, of one pod's records in order; not of those
-    that changed nothing that is known of a pod."""
-    words: dict[int, str] = {}
+def in_words(positioned_records: Iterable[tuple[int, AnyRecord]]) -> dict[int, str]:
+    """Descriptions of a pod's updates by position, from its records in order. Updates that change
+    nothing known of a pod are left out."""
+    texts: dict[int, str] = {}
     last: Pod | None = None
-    for position, record in found:
+    for position, record in positioned_records:
         if isinstance(record, records.PodAdded | records.PodUpdated):
             if last is not None and (changed := ", ".join(_differences(last, record.pod))):
-                words[position] = f"changed: {changed}"
+                texts[position] = f"changed: {changed}"
             last = record.pod
-    return words
+    return texts
 
 
 def _differences(old: Pod, new: Pod) -> Iterator[str]:

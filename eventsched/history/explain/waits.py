@@ -1,5 +1,4 @@
-"""What a pod's bind waited for between the decision and the intent: who asked for it, what it was,
-and for how long."""
+"""The waits between a pod's decision and its bind: which plugin waited, for what, and how long."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,9 +12,9 @@ PERMIT, PRE_BIND = "Permit", "PreBind"
 
 @dataclass
 class PluginWait:
-    """A plugin's wait: at which point, since when and until when at most (µs), when it was over
-    (None: it is not) and by what, a record's kind. ``writes`` are the changes that it asked the
-    cluster for, in words."""
+    """A plugin's wait at an extension point. ``since`` and ``ended`` are in µs (``ended`` is None
+    while it lasts), ``due`` is its time limit, ``ended_by`` the kind of the record that ended it.
+    ``writes`` describes the changes that the plugin requested from the cluster."""
 
     plugin: str
     point: str
@@ -27,44 +26,47 @@ class PluginWait:
 
     @property
     def seconds(self) -> float | None:
-        """How long it was; None while it lasts."""
+        """How long the wait took; None while it lasts."""
         return None if self.ended is None else (self.ended - self.since) / 1_000_000
 
 
 def waits_of_attempt(steps: Iterable[Step], position: int) -> list[PluginWait]:
-    """The waits of the attempt decided at a position, in the order in which they began."""
-    found: list[PluginWait] = []
-    of_it = False
+    """The waits of the attempt decided at ``position``, in the order in which they began."""
+    waits: list[PluginWait] = []
+    is_of_attempt = False
     for step in steps:
         record = step.record
         if isinstance(record, PodDecided):
-            of_it = step.position == position
-            found += _begun(PERMIT, step.at, record.deadlines) if of_it else ()
-        elif of_it and isinstance(record, records.PreparationIntended):
-            words = {plugin: tuple(map(str, each)) for plugin, each in record.writes.items()}
-            found += _begun(PRE_BIND, step.at, record.deadlines, words)
-        elif of_it:
-            _end(found, step)
-    return found
+            is_of_attempt = step.position == position
+            waits += _new_waits(PERMIT, step.at, record.deadlines) if is_of_attempt else ()
+        elif is_of_attempt and isinstance(record, records.PreparationIntended):
+            texts = {plugin: tuple(map(str, writes)) for plugin, writes in record.writes.items()}
+            waits += _new_waits(PRE_BIND, step.at, record.deadlines, texts)
+        elif is_of_attempt:
+            _end(waits, step)
+    return waits
 
 
-def _begun(
+def _new_waits(
     point: str, at: int, deadlines: dict[str, int], writes: dict[str, tuple[str, ...]] | None = None
 ) -> list[PluginWait]:
-    asked = writes or {}
+    texts = writes or {}
     return [
-        PluginWait(name, point, at, due, asked.get(name, ())) for name, due in deadlines.items()
+        PluginWait(plugin, point, at, due, texts.get(plugin, ()))
+        for plugin, due in deadlines.items()
     ]
 
 
-def _end(found: list[PluginWait], step: Step) -> None:
+def _end(waits: list[PluginWait], step: Step) -> None:
+    """Ends the waits that the step's record ends: all of them, or one that is granted."""
     record, kind = step.record, type(step.record).__name__
-    for each in found:
-        granted = isinstance(record, records.PermitGranted) and record.plugin == each.plugin
-        over = isinstance(
-            record,
-            records.BindIntended | records.PodUnreserved | records.PodDeleted | records.PodBound,
-        )
-        bound = isinstance(record, records.PodUpdated) and record.pod.node_name
-        if each.ended is None and (over or bound or (granted and each.point == PERMIT)):
-            each.ended, each.ended_by = step.at, kind
+    is_over = isinstance(
+        record,
+        records.BindIntended | records.PodUnreserved | records.PodDeleted | records.PodBound,
+    )
+    is_bound = isinstance(record, records.PodUpdated) and record.pod.node_name
+    granted = record.plugin if isinstance(record, records.PermitGranted) else None
+    for wait in waits:
+        is_granted = wait.point == PERMIT and wait.plugin == granted
+        if wait.ended is None and (is_over or is_bound or is_granted):
+            wait.ended, wait.ended_by = step.at, kind

@@ -1,11 +1,10 @@
-"""The pods of a Deployment, Job or the like, grouped by why they are not on a node.
+"""The pods of a workload (a Deployment, Job, …), grouped by the reason why they are not on a node.
 
-Everything comes from view ``pods_now``, which has a row for each pod that there is; the log is not
-read. A pod names one controller, so a Deployment is found through its ReplicaSets: they are called
-``DEPLOYMENT-HASH`` (pkg/controller/deployment/sync.go), and their pods carry the hash as
-label ``pod-template-hash``. For each ReplicaSet whose name fits, the record that added its first
-pod is looked up by its position: its label decides if it is there, else the form of the name's last
-part does.
+Reads view ``pods_now``, which has one row for each existing pod, and not the log. A pod names only
+one controller, so a Deployment is found through its ReplicaSets: they are called
+``DEPLOYMENT-HASH`` (pkg/controller/deployment/sync.go), and their pods carry the hash as label
+``pod-template-hash``. For each ReplicaSet whose name fits, the record that added its first pod is
+looked up by position. Its label decides; without the label, the form of the name's last part does.
 """
 
 import re
@@ -25,7 +24,7 @@ DEPLOYMENT, REPLICA_SET = "Deployment", "ReplicaSet"
 POD = "Pod"
 _HASH_LABEL = "pod-template-hash"
 _HASH = re.compile(r"[bcdfghjklmnpqrstvwxz2456789]{1,10}")
-"""What a hash consists of: SafeEncodeString in apimachinery/pkg/util/rand/rand.go."""
+"""The characters of a hash: SafeEncodeString in apimachinery/pkg/util/rand/rand.go."""
 _SHORT = {
     DEPLOYMENT: "deploy",
     "Job": "job",
@@ -44,8 +43,8 @@ _EXAMPLES = 3
 
 
 class ExplainTarget(NamedTuple):
-    """What the argument of ``explain`` names: a workload, or a pod (``kind`` is ``Pod``).
-    ``namespace`` is None if any will do, ``word`` the argument as it was given."""
+    """The argument of ``explain``, parsed: a workload, or a pod (``kind`` is ``Pod``).
+    ``namespace`` is None for any; ``word`` is the argument as the user wrote it."""
 
     kind: str
     namespace: str | None
@@ -54,17 +53,17 @@ class ExplainTarget(NamedTuple):
 
     @property
     def full_name(self) -> str:
-        """``NAMESPACE/deploy/NAME``; of a pod ``NAMESPACE/NAME``."""
+        """``NAMESPACE/deploy/NAME``; for a pod ``NAMESPACE/NAME``."""
         short = () if self.kind == POD else (_SHORT[self.kind],)
         return "/".join((*((self.namespace,) if self.namespace else ()), *short, self.name))
 
 
 @dataclass(frozen=True)
 class WaitingGroup:
-    """Pods of a workload that are not on a node for one reason. ``since`` (µs) is when the first of
-    them came to wait. ``state`` is that of ``pods_now``, ``queued`` for all queues in which pods
-    wait for an attempt; ``states`` counts them. ``plugin``, ``code`` and ``reason`` are as in
-    ``pods_now``, "" if there is none. ``examples`` names the oldest."""
+    """Pods of a workload that are not on a node for the same reason. ``since`` (µs): when the first
+    of them began to wait. ``state``: as in ``pods_now``, but ``queued`` for all queues in which
+    pods wait for an attempt; ``states`` counts the pods by queue. ``plugin``, ``code`` and
+    ``reason``: as in ``pods_now``, "" if there is none. ``examples``: the names of the oldest."""
 
     pods: int
     state: str
@@ -79,14 +78,14 @@ class WaitingGroup:
 
     @property
     def helps(self) -> str:
-        """What would help, "" if that is not known."""
+        """What would help; "" if that is not known."""
         return remedy(self.plugin, self.reason.split(", ")) if self.state == "queued" else ""
 
 
 @dataclass(frozen=True)
 class Workload:
-    """A workload's pods. ``owners`` are the controllers that the pods name, ``nodes`` how many pods
-    each node has, the most first."""
+    """A workload's pods. ``owners`` are the controllers that the pods name; ``nodes`` maps nodes to
+    their numbers of pods, the largest first."""
 
     kind: str
     namespace: str
@@ -102,27 +101,27 @@ class Workload:
 
     @property
     def pods(self) -> int:
-        """All of its pods."""
+        """All pods."""
         return self.placed + sum(group.pods for group in self.groups)
 
 
 def parse_target(word: str, namespace: str | None) -> ExplainTarget:
-    """Reads the argument of ``explain``, as kubectl's users write it. Raises InputError."""
-    *before, name = word.split("/")
+    """Parses the argument of ``explain``, in kubectl's notation. Raises InputError."""
+    *prefix, name = word.split("/")
     kind = POD
-    if before and (len(before) > 1 or _bare(before[-1]) in (*_NAMES, *_OF_CRON)):
-        kind = _kind(word, before.pop())
-    if len(before) > 1:
+    if prefix and (len(prefix) > 1 or _bare(prefix[-1]) in (*_NAMES, *_OF_CRON)):
+        kind = _kind(word, prefix.pop())
+    if len(prefix) > 1:
         raise InputError("POD", f"{word} has too many parts", "write NAMESPACE/deploy/NAME")
-    if before and namespace not in (None, before[0]):
+    if prefix and namespace not in (None, prefix[0]):
         raise InputError(
-            "--namespace", f"is {namespace}, and {word} names {before[0]}", "leave one of them out"
+            "--namespace", f"is {namespace}, and {word} names {prefix[0]}", "leave one of them out"
         )
-    return ExplainTarget(kind, before[0] if before else namespace, name, word)
+    return ExplainTarget(kind, prefix[0] if prefix else namespace, name, word)
 
 
 def _bare(kind: str) -> str:
-    """Without the API group that ``kubectl get -o name`` prints: ``deployment.apps``."""
+    """The kind without the API group that ``kubectl get -o name`` prints (``deployment.apps``)."""
     return kind.lower().removesuffix(".apps").removesuffix(".batch")
 
 
@@ -186,34 +185,34 @@ GROUP BY 1, 2, 3, 4, 5 ORDER BY pods DESC, since, reason
 """
 
 
-def find_workload(reader: Reader, asked: ExplainTarget) -> Workload:
-    """The workload that is asked for. Raises NoPodError if no pod of it is known, and InputError if
-    several namespaces have one of that name."""
-    found = _owners(reader, asked)
-    if not found:
+def find_workload(reader: Reader, target: ExplainTarget) -> Workload:
+    """The workload that ``target`` names. Raises NoPodError if it has no pods, and InputError if
+    several namespaces have a workload of that name."""
+    owners_by_namespace = _owners(reader, target)
+    if not owners_by_namespace:
         raise NoPodError(
             "POD",
-            f"there is no pod of {asked.kind} {asked.full_name} in stream {reader.stream}",
-            _near(reader, asked),
+            f"there is no pod of {target.kind} {target.full_name} in stream {reader.stream}",
+            _suggest(reader, target),
         )
-    if len(found) > 1:
-        names = sorted(asked._replace(namespace=each).full_name for each in found)
+    if len(owners_by_namespace) > 1:
+        names = sorted(target._replace(namespace=name).full_name for name in owners_by_namespace)
         raise InputError(
             "POD",
-            f"{asked.word} is in {len(names)} namespaces",
+            f"{target.word} is in {len(names)} namespaces",
             f"name one: {', '.join(names[:9])}",
         )
-    [(namespace, owners)] = found.items()
+    [(namespace, owners)] = owners_by_namespace.items()
     values: dict[str, Any] = {
         "stream": reader.stream, "namespace": namespace, "owners": owners,
-        "kind": _owner_kind(asked.kind),
+        "kind": _owner_kind(target.kind),
     }  # fmt: skip
     with reader.connection() as connection:
         nodes = {row.node: row.pods for row in connection.execute(text(_PLACED), values)}
         groups = tuple(
             _group(namespace, row._mapping) for row in connection.execute(text(_WAITING), values)
         )
-    return Workload(asked.kind, namespace, asked.name, tuple(owners), nodes, groups)
+    return Workload(target.kind, namespace, target.name, tuple(owners), nodes, groups)
 
 
 def _group(namespace: str, row: Any) -> WaitingGroup:
@@ -227,34 +226,34 @@ def _group(namespace: str, row: Any) -> WaitingGroup:
 
 
 def _owner_kind(kind: str) -> str:
-    """The kind that the pods of such a workload name."""
+    """The kind of the controller that the pods of such a workload name."""
     return REPLICA_SET if kind == DEPLOYMENT else kind
 
 
-def _owners(reader: Reader, asked: ExplainTarget) -> dict[str, list[str]]:
+def _owners(reader: Reader, target: ExplainTarget) -> dict[str, list[str]]:
     """The names of the controllers of a workload's pods, by namespace."""
-    is_deployment = asked.kind == DEPLOYMENT
+    is_deployment = target.kind == DEPLOYMENT
     rows = reader.rows(
-        _FIND, stream=reader.stream, kind=_owner_kind(asked.kind), namespace=asked.namespace,
-        name=asked.name, is_prefix=is_deployment,
+        _FIND, stream=reader.stream, kind=_owner_kind(target.kind), namespace=target.namespace,
+        name=target.name, is_prefix=is_deployment,
     )  # fmt: skip
     if is_deployment:
-        rows = [row for row in rows if deployment_of(row["owner_name"]) == asked.name]
+        rows = [row for row in rows if deployment_of(row["owner_name"]) == target.name]
         added = StoredEvidence(reader).records_at(row["seq"] for row in rows)
         rows = [
             row
             for row in rows
-            if deployment_of(row["owner_name"], _hash_in(added[row["seq"]].record)) == asked.name
+            if deployment_of(row["owner_name"], _hash_in(added[row["seq"]].record)) == target.name
         ]
-    found: dict[str, list[str]] = {}
+    owners: dict[str, list[str]] = {}
     for row in rows:
-        found.setdefault(row["namespace"], []).append(row["owner_name"])
-    return found
+        owners.setdefault(row["namespace"], []).append(row["owner_name"])
+    return owners
 
 
 def deployment_of(replica_set: str, template_hash: str = "") -> str:
-    """The Deployment that a ReplicaSet of that name is of, "" if it is of none. ``template_hash``
-    is what its pods have as label; without one the last part of the name has to look like one."""
+    """The name of a ReplicaSet's Deployment; "" if it belongs to none. ``template_hash`` is the
+    label of its pods; without it, the last part of the name has to look like a hash."""
     name, _, last = replica_set.rpartition("-")
     fits = last == template_hash if template_hash else _HASH.fullmatch(last)
     return name if fits else ""
@@ -264,18 +263,19 @@ def _hash_in(record: records.AnyRecord) -> str:
     return record.pod.labels.get(_HASH_LABEL, "") if isinstance(record, records.PodAdded) else ""
 
 
-def _near(reader: Reader, asked: ExplainTarget) -> str:
-    """What may have been meant: that name of another kind or namespace, or one that is near."""
+def _suggest(reader: Reader, target: ExplainTarget) -> str:
+    """The remedy for an unknown workload: the same name of another kind or namespace, or a similar
+    name."""
     known: list[ExplainTarget] = []
     for row in reader.rows(_ALL, stream=reader.stream, kinds=list(_SHORT)):
         names = {row["owner_kind"]: row["owner_name"]}
         if row["owner_kind"] == REPLICA_SET and (name := deployment_of(row["owner_name"])):
             names[DEPLOYMENT] = name
         known += (ExplainTarget(kind, row["namespace"], name, "") for kind, name in names.items())
-    same_name = [each for each in known if each.name == asked.name]
-    same_kind = [each for each in known if each.kind == asked.kind]
-    both = [each for each in same_name if each.kind == asked.kind]
+    same_name = [workload for workload in known if workload.name == target.name]
+    same_kind = [workload for workload in known if workload.kind == target.kind]
+    both = [workload for workload in same_name if workload.kind == target.kind]
     likely = both or same_name or same_kind or known
     if not likely:
         return "no workload has pods now: they have ended, or it is scaled to 0"
-    return suggestion(asked.full_name, sorted({each.full_name for each in likely}))
+    return suggestion(target.full_name, sorted({workload.full_name for workload in likely}))
