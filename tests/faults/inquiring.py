@@ -2,6 +2,7 @@
 up waiting, and asks again, while leaders come and go."""
 
 from collections import Counter
+from collections.abc import Callable, Sequence
 from random import Random
 
 import msgspec
@@ -41,7 +42,7 @@ class Answering(Leader):
         self._replies = Replies()
         super().__init__(standby, OPENING, LIMITS, self._tell)
 
-    def _tell(self, committed: list[Logged]) -> None:
+    def _tell(self, committed: Sequence[Logged]) -> None:
         self.told += self._replies.observe(committed)
 
 
@@ -100,7 +101,13 @@ class InquiringWorld(World):
     audited_by = InquiringAuditor
     auditor: InquiringAuditor
 
-    def __init__(self, seed: int, *, lossy: bool = False, make_leader: type = Answering) -> None:
+    def __init__(
+        self,
+        seed: int,
+        *,
+        lossy: bool = False,
+        make_leader: Callable[[Standby], Answering] = Answering,
+    ) -> None:
         super().__init__(seed, lossy=lossy, make_leader=make_leader)
         self.questions: dict[str, Question] = {}
         self.refused: dict[str, int] = {}

@@ -7,10 +7,8 @@ import pytest
 from eventsched.cluster.messages import CallExtender, ExtenderReply
 from eventsched.domain.records import Consult
 from eventsched.runtime.leader.catch_up import Standby
-from eventsched.runtime.leader.leader import Leader
 from eventsched.runtime.leader.leader_messages import Message
 
-from . import cluster
 from .consulting import ConsultingAuditor, ConsultingWorld, standby
 from .invariants import ViolationError
 from .mutants import Hasty, Mutant
@@ -33,10 +31,6 @@ class AskFirst(Hasty):
     kind = Consult
 
 
-def hasty(standby: Standby) -> Leader:
-    return AskFirst(standby, cluster.OPENING, cluster.LIMITS)
-
-
 @pytest.mark.parametrize("lossy", [False, True], ids=["clean", "lossy"])
 def test_nothing_wrong_happens_to_questions(lossy: bool) -> None:
     counts: Counter[str] = Counter()
@@ -55,7 +49,7 @@ def test_a_seed_runs_twice_alike() -> None:
 def test_seeds_catch_what_is_asked_before_its_record_is_committed() -> None:
     def violated(seed: int) -> str:
         try:
-            ConsultingWorld(seed, make_leader=hasty).run()
+            ConsultingWorld(seed, make_leader=Mutant(AskFirst).make_leader).run()
         except ViolationError as violation:
             return str(violation)
         return ""

@@ -1,8 +1,12 @@
 """Another scheduler's questions, while everything fails: see inquiring.py."""
 
 from collections import Counter
+from collections.abc import Sequence
 
 import pytest
+
+from eventsched.domain.records.logged import Logged
+from eventsched.runtime.leader.leader_term import LeaderTerm
 
 from .inquiring import Answering, InquiringWorld
 from .invariants import ViolationError
@@ -37,19 +41,25 @@ def test_a_seed_runs_twice_alike() -> None:
     assert one.database.head == other.database.head
 
 
-class Hasty(Answering):
-    """Answers leave with their batch, not after it."""
+class HastyTerm(LeaderTerm):
+    """Tells the observer of records with their batch, not after it."""
 
     def _append(self) -> None:
         super()._append()
-        if self._under_way is not None:
-            self._tell(list(self._uncommitted)[: self._under_way[0].count])
+        if self._under_way is not None and self._observer is not None:
+            self._observer(list(self._uncommitted)[: self._under_way[0].count])
+
+
+class Hasty(Answering):
+    """Answers leave with their batch, not after it."""
+
+    term_type = HastyTerm
 
 
 class Hopeful(Answering):
     """A bind is answered when its intent is committed."""
 
-    def _tell(self, committed):  # type: ignore[no-untyped-def]
+    def _tell(self, committed: Sequence[Logged]) -> None:
         super()._tell([each for each in committed if not getattr(each.record, "waits", False)])
         self.told += [each.record for each in committed if getattr(each.record, "waits", False)]
 

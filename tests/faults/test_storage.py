@@ -5,12 +5,9 @@ from collections import Counter
 import pytest
 
 from eventsched.domain.records import Prepare
-from eventsched.runtime.leader.catch_up import Standby
-from eventsched.runtime.leader.leader import Leader
 
-from . import cluster
 from .invariants import ViolationError
-from .mutants import Hasty
+from .mutants import Hasty, Mutant
 from .storage import StorageWorld
 from .test_faults import names
 
@@ -27,10 +24,6 @@ class PrepareFirst(Hasty):
     """Changes that a bind waits for leave with their batch, not after it."""
 
     kind = Prepare
-
-
-def hasty(standby: Standby) -> Leader:
-    return PrepareFirst(standby, cluster.OPENING, cluster.LIMITS)
 
 
 @pytest.mark.parametrize("lossy", [False, True], ids=["clean", "lossy"])
@@ -51,7 +44,7 @@ def test_a_seed_runs_twice_alike() -> None:
 def test_seeds_catch_what_leaves_before_its_record_is_committed() -> None:
     def violated(seed: int) -> str:
         try:
-            StorageWorld(seed, make_leader=hasty).run()
+            StorageWorld(seed, make_leader=Mutant(PrepareFirst).make_leader).run()
         except ViolationError as violation:
             return str(violation)
         return ""
