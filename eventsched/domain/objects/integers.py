@@ -1,4 +1,4 @@
-"""Integers that people write into labels and annotations."""
+"""Integers in labels and annotations."""
 
 import re
 
@@ -8,8 +8,8 @@ _INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
 
 
 def integer(text: str | None) -> int | None:
-    """The integer that a text is; None where it is none (``abc``, ``1e9``, ``1.0``, empty, blanks)
-    or takes more than 64 bits. As Go's strconv.ParseInt reads it, but no more than 19 digits."""
+    """The text as an integer, as Go's strconv.ParseInt reads it; None if it is not an integer
+    (``abc``, ``1e9``, ``1.0``, empty, blanks), has more than 19 digits or exceeds 64 bits."""
     if text is None or not _INTEGER.fullmatch(text):
         return None
     number = int(text)

@@ -1,4 +1,4 @@
-"""What may be a label's key or value, and upstream's words for what may not.
+"""Which texts may be a label's key or value, and upstream's messages for those that may not.
 
 Upstream: apimachinery pkg/api/validate/content (IsLabelKey, IsLabelValue, IsDNS1123Subdomain).
 Resource names follow the rule of keys.
@@ -49,46 +49,46 @@ def is_value(text: str) -> bool:
 
 
 def key_problem(text: str) -> str:
-    """Why a text is no key; "" for one that is."""
+    """Why a text cannot be a label's key; "" if it can."""
     if is_key(text):
         return ""
     parts = text.split("/")
     if len(parts) > 2:
         return _OF_KEYS
-    found: list[str] = []
+    problems: list[str] = []
     if len(parts) == 2 and not parts[0]:
-        found.append("prefix part must be non-empty")
+        problems.append("prefix part must be non-empty")
     elif len(parts) == 2:
-        found += [f"prefix part {each}" for each in _prefix_problems(parts[0])]
+        problems += [f"prefix part {problem}" for problem in _prefix_problems(parts[0])]
     name = parts[-1]
     if not name:
-        found.append("name part must be non-empty")
+        problems.append("name part must be non-empty")
     elif _bytes(name) > _LONGEST_NAME:
-        found.append(f"name part must be no more than {_LONGEST_NAME} bytes")
+        problems.append(f"name part must be no more than {_LONGEST_NAME} bytes")
     if not _ANY_NAME.fullmatch(name):
-        found.append(f"name part {_OF_NAMES}")
-    return "; ".join(found)
+        problems.append(f"name part {_OF_NAMES}")
+    return "; ".join(problems)
 
 
 def value_problem(text: str) -> str:
-    """Why a text cannot be a label's value; "" for one that can."""
+    """Why a text cannot be a label's value; "" if it can."""
     if is_value(text):
         return ""
-    found = []
+    problems = []
     if _bytes(text) > _LONGEST_NAME:
-        found.append(f"must be no more than {_LONGEST_NAME} bytes")
+        problems.append(f"must be no more than {_LONGEST_NAME} bytes")
     if not _ANY_NAME.fullmatch(text):
-        found.append(_OF_VALUES)
-    return "; ".join(found)
+        problems.append(_OF_VALUES)
+    return "; ".join(problems)
 
 
 def _prefix_problems(prefix: str) -> list[str]:
-    found = []
+    problems = []
     if _bytes(prefix) > _LONGEST_PREFIX:
-        found.append(f"must be no more than {_LONGEST_PREFIX} bytes")
+        problems.append(f"must be no more than {_LONGEST_PREFIX} bytes")
     if not _PREFIX.fullmatch(prefix):
-        found.append(_OF_PREFIXES)
-    return found
+        problems.append(_OF_PREFIXES)
+    return problems
 
 
 def _bytes(text: str) -> int:

@@ -1,35 +1,35 @@
-"""What a pod asks of a node, in the four variants that scheduling knows.
+"""How much a pod requests of a node, in the four sums that scheduling uses.
 
-The sums follow component-helpers' resource/helpers.go (PodRequests): containers and sidecars add
-up, an init container needs itself plus the sidecars before it, the larger of both counts, pod-level
-requests replace the sum for cpu, memory and hugepages, overhead comes on top. A sum beyond int64
-wraps around, as upstream's Quantity.Value() does.
+The sums follow component-helpers' resource/helpers.go (PodRequests). Containers and sidecars add
+up; an init container needs its own request and those of the sidecars before it; the larger of the
+two counts. Pod-level requests replace the sum for cpu, memory and hugepages. Overhead is added. A
+sum beyond int64 wraps around, as upstream's Quantity.Value() does.
 """
 
 from typing import NamedTuple
 
 from eventsched.domain.int64 import wrapped
-from eventsched.domain.objects.core import (
+from eventsched.domain.objects.pod import Container, PodSpec
+from eventsched.domain.objects.resource_names import (
     CPU,
     EPHEMERAL_STORAGE,
     MEMORY,
-    Container,
-    PodSpec,
     Resources,
     is_scalar,
 )
 
 DEFAULT_MILLI_CPU = 100
-"""Assumed for scoring where a container names no cpu (upstream: util.DefaultMilliCPURequest)."""
+"""Assumed for scoring if a container requests no cpu (upstream: util.DefaultMilliCPURequest)."""
 DEFAULT_MEMORY = 200 * 1024 * 1024
-"""Assumed for scoring where a container names no memory (upstream: util.DefaultMemoryRequest)."""
+"""Assumed for scoring if a container requests no memory (upstream: util.DefaultMemoryRequest)."""
 _ASSUMED: Resources = {CPU: DEFAULT_MILLI_CPU, MEMORY: DEFAULT_MEMORY}
 
 
 class PodRequests(NamedTuple):
-    """``effective``: what Filter compares and a node's books hold. ``nonzero_cpu`` (millicores) and
-    ``nonzero_memory`` (bytes): the books that scoring reads, where silence counts as the default.
-    ``scored``: what NodeResourcesFit scores, with defaults and without pod-level requests."""
+    """``effective`` is what Filter compares and what a node's books add up. ``nonzero_cpu``
+    (millicores) and ``nonzero_memory`` (bytes) are the same with defaults for containers that
+    request none, for scoring. ``scored`` is what NodeResourcesFit scores: with defaults, without
+    pod-level requests."""
 
     effective: Resources
     nonzero_cpu: int
@@ -38,7 +38,7 @@ class PodRequests(NamedTuple):
 
 
 def of(spec: PodSpec) -> PodRequests:
-    """The requests of a pod, computed once for each shape of pod."""
+    """The requests of a pod, computed once for each spec."""
     cached: PodRequests | None = spec.__dict__.get("_requests")
     if cached is None:
         cached = spec.__dict__["_requests"] = _compute(spec)
@@ -57,14 +57,14 @@ def _compute(spec: PodSpec) -> PodRequests:
         if name in (CPU, MEMORY, EPHEMERAL_STORAGE) or is_scalar(name)
     }
     return PodRequests(
-        effective=_held(counted),
+        effective=_wrapped(counted),
         nonzero_cpu=wrapped(nonzero.get(CPU, 0)),
         nonzero_memory=wrapped(nonzero.get(MEMORY, 0)),
-        scored=_held(_sum(spec, assumed=_ASSUMED, pod_level=False)),
+        scored=_wrapped(_sum(spec, assumed=_ASSUMED, pod_level=False)),
     )
 
 
-def _held(amounts: Resources) -> Resources:
+def _wrapped(amounts: Resources) -> Resources:
     return {name: wrapped(amount) for name, amount in amounts.items()}
 
 
@@ -121,16 +121,16 @@ def _raise_to(total: Resources, floor: Resources) -> None:
 
 
 def of_containers(spec: PodSpec) -> Resources:
-    """Containers together or the largest init container, whichever is more, and the overhead: what
-    plugins of sigs.k8s.io/scheduler-plugins reckon with. Sidecars count as other init containers
-    do, and requests at pod level do not count. Not bounded to int64."""
-    found: Resources = {}
+    """The sum that plugins of sigs.k8s.io/scheduler-plugins use: all containers or the largest init
+    container, whichever is more, plus the overhead. Sidecars count as other init containers, and
+    pod-level requests do not count. Not limited to int64."""
+    total: Resources = {}
     for container in spec.containers:
         for name, amount in container.requests.items():
-            found[name] = found.get(name, 0) + amount
+            total[name] = total.get(name, 0) + amount
     for container in spec.init_containers:
         for name, amount in container.requests.items():
-            found[name] = max(found.get(name, 0), amount)
+            total[name] = max(total.get(name, 0), amount)
     for name, amount in spec.overhead.items():
-        found[name] = found.get(name, 0) + amount
-    return found
+        total[name] = total.get(name, 0) + amount
+    return total

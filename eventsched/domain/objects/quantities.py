@@ -3,7 +3,7 @@
 The grammar is that of apimachinery's pkg/api/resource/quantity.go; like its Value() and
 MilliValue(), a fraction is rounded up (away from zero). ``parse`` compares as upstream's Cmp()
 does, up to the bounds of int64; ``amount`` is what Value() and MilliValue() make of a quantity,
-also beyond these bounds.
+also beyond int64.
 """
 
 import re
@@ -22,11 +22,11 @@ _PATTERN = re.compile(
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4, "Pi": 5, "Ei": 6}
 _FACTORS = 18
-"""Digits of a number that upstream multiplies as an int64 (math.go maxInt64Factors)."""
+"""Most digits of a number that upstream multiplies as an int64 (math.go maxInt64Factors)."""
 _BINARY_FACTORS = 15
 _WRAPPING = (0, 1, 2, 3, 6, 9)
-"""Powers of ten that upstream multiplies by at once, so that the product wraps around; by others it
-multiplies step by step, and the first step that leaves int64 makes it 0 (math.go
+"""Powers of ten that upstream multiplies by in one step, so that the product wraps around. For
+other powers it multiplies step by step, and a step beyond int64 makes the result 0 (math.go
 positiveScaleInt64)."""
 _LARGEST_EXPONENT = Decimal(9_999)
 _EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
@@ -48,9 +48,9 @@ def parse(text: str | int | float, scale: int = 1) -> int:
 def amount(text: str | int | float, scale: int = 1) -> int:
     """The quantity times ``scale`` as upstream's Value() (1) and MilliValue() (1000) have it.
 
-    Beyond int64 that is what is left of the number after wrapping around, or 0, and depends on how
-    it is written: 8Ei is 2**63 - 1 bytes, 10E are 0 and 10000000000000000000 are 10**19 -
-    2**64 bytes. Raises InputError for text outside the grammar.
+    Beyond int64 the number wraps around or becomes 0, depending on how it is written: 8Ei is
+    2**63 - 1 bytes, 10E is 0 and 10000000000000000000 is 10**19 - 2**64 bytes. Raises InputError
+    for text outside the grammar.
     """
     parts = _parts(text)
     exact = _exact(parts)
@@ -72,14 +72,14 @@ class _Parts(NamedTuple):
 
 def _parts(text: str | int | float) -> _Parts:
     written = str(text)
-    found = _PATTERN.fullmatch(written)
-    if found is None or isinstance(text, bool):
+    match = _PATTERN.fullmatch(written)
+    if match is None or isinstance(text, bool):
         raise InputError(
             f"quantity {written!r}",
             "is not a Kubernetes quantity",
             "write a number with an optional suffix such as m, k, M, G, Ki, Mi, Gi or e3",
         )
-    return _Parts(found["number"], found["suffix"] or "")
+    return _Parts(match["number"], match["suffix"] or "")
 
 
 def _exact(parts: _Parts) -> Decimal:
@@ -100,8 +100,8 @@ def _rounded(exact: Decimal, scale: int) -> int:
 
 
 def _power(parts: _Parts) -> int | None:
-    """The power of ten of a number that upstream holds as an int64 and such a power (int64Amount);
-    None for one that it holds exactly, which wraps around in any case (scale_int.go)."""
+    """The power of ten of a number that upstream holds as an int64 with a power (int64Amount); None
+    for a number that it holds exactly, which always wraps around (scale_int.go)."""
     whole, _, fraction = parts.number.lstrip("+-").lstrip("0").partition(".")
     digits = len(whole or "0")
     if parts.suffix in _BINARY:

@@ -1,19 +1,15 @@
 """Objects other than nodes and pods that decisions depend on, as scheduling reads them.
 
-Part of SchedulerState, changed only by its ``apply``; plugins read it (``cycle.registry``). What a
-plugin derives from a type of object it keeps for as long as that type's ``version`` stays the same.
+Part of SchedulerState, changed only by its ``apply``; plugins read it (``cycle.registry``). A
+plugin may cache what it derives from a type of object while that type's ``version`` stays the same.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from eventsched.domain.objects.core import (
-    Frozen,
-    NodeSelectorTerm,
-    Requirement,
-    Resources,
-    Selector,
-)
+from eventsched.domain.objects.frozen import Frozen
+from eventsched.domain.objects.placement_terms import NodeSelectorTerm, Requirement, Selector
+from eventsched.domain.objects.resource_names import Resources
 
 
 def title(kind: str, namespace: str, name: str) -> str:
@@ -22,14 +18,14 @@ def title(kind: str, namespace: str, name: str) -> str:
 
 
 class ClusterObject(Frozen, frozen=True, tag_field="type", tag=True):
-    """Base: an object has a name, and a namespace where its type has any."""
+    """Base: an object has a name and, if its type is namespaced, a namespace."""
 
     name: str
     namespace: str = ""
 
     @property
     def title(self) -> str:
-        """What people call it."""
+        """Type, namespace and name, for messages."""
         return title(type(self).__name__, self.namespace, self.name)
 
 
@@ -40,37 +36,37 @@ class Namespace(ClusterObject, frozen=True):
 
 
 class Service(ClusterObject, frozen=True):
-    """A service; without a selector it has no pods."""
+    """A service; one without a selector selects no pods."""
 
     selector: dict[str, str] = {}
 
 
 class ReplicaSet(ClusterObject, frozen=True):
-    """A replica set and which pods are its own."""
+    """A replica set and the selector of its pods."""
 
     uid: str = ""
     selector: Selector = None
 
 
 class StatefulSet(ClusterObject, frozen=True):
-    """A stateful set and which pods are its own."""
+    """A stateful set and the selector of its pods."""
 
     uid: str = ""
     selector: Selector = None
 
 
 class ReplicationController(ClusterObject, frozen=True):
-    """A replication controller and which pods are its own."""
+    """A replication controller and the selector of its pods."""
 
     uid: str = ""
     selector: Selector = None
 
 
 class PersistentVolumeClaim(ClusterObject, frozen=True):
-    """A claim. ``storage_class`` None is none given; ``requested`` is in bytes; ``bound`` says that
-    the volume controller has completed the binding to ``volume``; ``selected_node`` is the node
-    that provisioning was asked for; ``owner_uid`` the controller (for a pod its ``Pod.uid``:
-    ephemeral volumes); ``attributes_class`` is spec.volumeAttributesClassName."""
+    """A claim. ``storage_class`` is None if unset; ``requested`` is in bytes; ``bound`` says that
+    the volume controller has completed the binding to ``volume``; ``selected_node`` is the node to
+    provision for; ``owner_uid`` is the uid of the controller, for ephemeral volumes ``Pod.uid``;
+    ``attributes_class`` is spec.volumeAttributesClassName."""
 
     uid: str = ""
     storage_class: str | None = None
@@ -89,10 +85,10 @@ class PersistentVolumeClaim(ClusterObject, frozen=True):
 
 
 class PersistentVolume(ClusterObject, frozen=True):
-    """A volume. ``claim`` is (namespace, name, uid) of the claim it belongs to; ``capacity`` is in
-    bytes; ``node_terms`` None means that every node can reach it; ``driver`` and ``handle`` are
-    those of a CSI volume, ``source`` the type of any other and ``identity`` what tells it apart
-    (both as in objects.PodVolume). ``attributes_class`` is spec.volumeAttributesClassName."""
+    """A volume. ``claim`` is (namespace, name, uid) of its claim; ``capacity`` is in bytes;
+    ``node_terms`` is None if every node can reach it; ``driver`` and ``handle`` are those of a CSI
+    volume; ``source`` and ``identity`` are those of any other volume, as in PodVolume.
+    ``attributes_class`` is spec.volumeAttributesClassName."""
 
     uid: str = ""
     storage_class: str = ""
@@ -113,8 +109,8 @@ class PersistentVolume(ClusterObject, frozen=True):
 
 
 class StorageClass(ClusterObject, frozen=True):
-    """How volumes are made. ``binding_mode`` is empty where the object says nothing (an API server
-    completes that); ``topologies`` are alternatives, each a set of In requirements."""
+    """How volumes are provisioned. ``binding_mode`` is empty if the object has none (an API server
+    fills it in); ``topologies`` are alternatives, each a set of In requirements."""
 
     provisioner: str = ""
     binding_mode: str = "Immediate"
@@ -124,7 +120,7 @@ class StorageClass(ClusterObject, frozen=True):
 
 
 class NodeDriver(Frozen, frozen=True):
-    """A CSI driver on a node; ``limit`` is how many of its volumes fit there, None any number."""
+    """A CSI driver on a node; ``limit`` is the most volumes of it there, None for no limit."""
 
     name: str
     node_id: str = ""
@@ -134,7 +130,7 @@ class NodeDriver(Frozen, frozen=True):
 
 class CSINode(ClusterObject, frozen=True):
     """The CSI drivers of the node of that name; ``migrated`` are the in-tree plugins that they
-    stand in for."""
+    replace."""
 
     drivers: tuple[NodeDriver, ...] = ()
     migrated: tuple[str, ...] = ()
@@ -147,7 +143,7 @@ class CSIDriver(ClusterObject, frozen=True):
 
 
 class CSIStorageCapacity(ClusterObject, frozen=True):
-    """Room (bytes) that a driver has for a storage class on the nodes that the selector selects."""
+    """The capacity (bytes) of a storage class on the nodes that the selector selects."""
 
     storage_class: str = ""
     capacity: int | None = None
@@ -156,7 +152,7 @@ class CSIStorageCapacity(ClusterObject, frozen=True):
 
 
 class VolumeAttachment(ClusterObject, frozen=True):
-    """A volume that is attached to a node, or is to be."""
+    """A volume that is attached to a node or will be."""
 
     attacher: str = ""
     node: str = ""
@@ -164,8 +160,8 @@ class VolumeAttachment(ClusterObject, frozen=True):
 
 
 class PodDisruptionBudget(ClusterObject, frozen=True):
-    """How many of the selected pods may be disrupted now; ``disrupted`` are the names of those that
-    have been counted already."""
+    """How many of the selected pods may be disrupted now; ``disrupted`` are the names of pods that
+    are already counted."""
 
     selector: Selector = None
     allowed: int = 0
@@ -174,16 +170,16 @@ class PodDisruptionBudget(ClusterObject, frozen=True):
 
 class ElasticQuota(ClusterObject, frozen=True):
     """What a namespace is guaranteed (``min``) and may use at most (``max``), in millicores, bytes
-    and counts (scheduling.x-k8s.io/v1alpha1). None is none given; of a resource that a limit does
-    not name it allows none, unless that is an extended one under ``max``."""
+    and counts (scheduling.x-k8s.io/v1alpha1); None if unset. A limit allows nothing of a resource
+    that it does not name, but ``max`` does not limit extended resources that it does not name."""
 
     min: Resources | None = None
     max: Resources | None = None
 
 
 class NumaZone(Frozen, frozen=True):
-    """A NUMA zone of a node. ``available`` are the resources that it reports, and how much of each
-    is free (millicores, bytes, counts); ``costs`` are (number of a zone, distance to it)."""
+    """A NUMA zone of a node. ``available`` is how much of each reported resource is free
+    (millicores, bytes, counts); ``costs`` are (zone number, distance)."""
 
     number: int
     available: Resources = {}
@@ -191,10 +187,11 @@ class NumaZone(Frozen, frozen=True):
 
 
 class NodeResourceTopology(ClusterObject, frozen=True):
-    """The NUMA zones of the node of that name (topology.node.k8s.io/v1alpha2), by their numbers.
-    ``policy`` and ``scope`` are those of the kubelet's topology manager, ``most_zones`` how many
-    zones it combines at most. ``fingerprint`` is that of the pods on the node when it was written,
-    "" for none; with ``only_exclusive`` it covers pods with exclusive resources alone."""
+    """The NUMA zones of the node of that name (topology.node.k8s.io/v1alpha2), by number.
+    ``policy`` and ``scope`` are those of the kubelet's topology manager, ``most_zones`` is the
+    largest number of zones that it combines. ``fingerprint`` is that of the pods on the node when
+    the object was written, "" for none; with ``only_exclusive`` it covers only pods with exclusive
+    resources."""
 
     policy: str = "none"
     scope: str = "container"
@@ -230,7 +227,7 @@ _LONGEST_LOG = 4096
 
 
 class Registry:
-    """All objects, by type and (namespace, name), in the order in which they came."""
+    """All objects, by type and (namespace, name), in the order in which they were added."""
 
     def __init__(self) -> None:
         self._objects: dict[type[ClusterObject], dict[Key, Any]] = {k: {} for k in TYPES.values()}
@@ -240,13 +237,13 @@ class Registry:
 
     # --- changes, called by SchedulerState.apply only -------------------------------------
 
-    def put(self, kept: ClusterObject) -> None:
-        """Takes in an object, in place of what was known of it."""
-        self._objects[type(kept)][kept.namespace, kept.name] = kept
-        self._note(type(kept), (kept.namespace, kept.name))
+    def put(self, changed: ClusterObject) -> None:
+        """Adds or replaces an object."""
+        self._objects[type(changed)][changed.namespace, changed.name] = changed
+        self._note(type(changed), (changed.namespace, changed.name))
 
     def remove(self, kind: type[ClusterObject], namespace: str, name: str) -> None:
-        """Forgets an object. Raises KeyError where it is not known."""
+        """Removes an object. Raises KeyError if it is unknown."""
         del self._objects[kind][namespace, name]
         self._note(kind, (namespace, name))
 
@@ -261,37 +258,37 @@ class Registry:
     # --- questions ------------------------------------------------------------------------
 
     def get(self, kind: type[Kind], name: str, namespace: str = "") -> Kind | None:
-        """The object, None where there is none."""
-        found: Kind | None = self._objects[kind].get((namespace, name))
-        return found
+        """The object; None if it is unknown."""
+        registered: Kind | None = self._objects[kind].get((namespace, name))
+        return registered
 
-    def knows(self, each: ClusterObject) -> bool:
-        """Whether there is an object of that type and name."""
-        return (each.namespace, each.name) in self._objects[type(each)]
+    def knows(self, other: ClusterObject) -> bool:
+        """Whether there is an object of the same type, namespace and name."""
+        return (other.namespace, other.name) in self._objects[type(other)]
 
     def all(self, kind: type[Kind]) -> Mapping[Key, Kind]:
         """All objects of a type by (namespace, name)."""
         return self._objects[kind]
 
     def version(self, *kinds: type[ClusterObject]) -> tuple[int, ...]:
-        """Another value after each change of an object of these types."""
+        """A value that differs after each change of an object of these types."""
         return tuple(self._versions[kind] for kind in kinds)
 
     @property
     def end(self) -> int:
-        """The cursor of one who has seen all changes."""
+        """The cursor of a reader that has seen all changes."""
         return self._base + len(self._log)
 
     def since(self, cursor: int) -> Sequence[tuple[type[ClusterObject], Key]] | None:
-        """Type and (namespace, name) of what came, changed or went after a cursor; None where that
-        is forgotten."""
+        """Type and (namespace, name) of each object that was added, changed or removed after a
+        cursor; None if the log no longer reaches back that far."""
         return None if cursor < self._base else self._log[cursor - self._base :]
 
     def namespace_labels(self, name: str) -> Mapping[str, str]:
-        """A namespace's labels; none where it is not known."""
-        found = self.get(Namespace, name)
-        return {} if found is None else found.labels
+        """A namespace's labels; none if it is unknown."""
+        namespace = self.get(Namespace, name)
+        return {} if namespace is None else namespace.labels
 
     def everything(self) -> Iterable[ClusterObject]:
         """All objects of all types."""
-        return [each for kept in self._objects.values() for each in kept.values()]
+        return [item for by_key in self._objects.values() for item in by_key.values()]

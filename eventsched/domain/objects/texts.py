@@ -1,7 +1,7 @@
-"""Texts that come from outside, as the log can hold them.
+"""Making texts from outside storable in the log.
 
-Postgres holds no U+0000 in text, and UTF-8 no half of a surrogate pair. A text is made storable
-where it comes in, so that what is decided on is what a replay reads.
+Postgres text cannot hold U+0000, and UTF-8 cannot hold half of a surrogate pair. Texts are made
+storable as soon as they come in, so that a decision and its replay read the same text.
 """
 
 import re
@@ -13,7 +13,7 @@ _REPLACED = rb"\1" + REPLACEMENT.encode()
 
 
 def is_unicode(text: str) -> bool:
-    """Whether a text can be written as UTF-8: half of a surrogate pair cannot."""
+    """Whether a text can be written as UTF-8, which half of a surrogate pair cannot."""
     if text.isascii():
         return True
     try:
@@ -29,5 +29,5 @@ def without_nul(text: str) -> str:
 
 
 def json_without_nul(body: bytes) -> bytes:
-    """The same for the texts in JSON."""
+    """The JSON text with U+FFFD for each escaped U+0000."""
     return _NUL.sub(_REPLACED, body) if b"\\u0000" in body else body

@@ -6,117 +6,59 @@ beside a decision, ``record_codec`` the bytes. A new kind of record begins here.
 Every package may import this one; it imports only ``objects`` and ``eventsched.domain``.
 """
 
-from eventsched.domain.records.events import (
-    Bind,
-    BindIntended,
-    Effect,
-    Evict,
-    MemoryChanged,
-    NodeOvercommitted,
-    NominationCleared,
-    Outcome,
-    PermitGranted,
-    PodBound,
-    PodDecided,
-    PodQueued,
-    PodSkipped,
-    PodUnreserved,
-    PreemptionDecided,
-    PreparationIntended,
-    Queue,
-    ScoringDefined,
-    VerdictDefined,
-)
-from eventsched.domain.records.extender_questions import Consult, ExtenderAnswered, ExtenderAsked
-from eventsched.domain.records.extender_replies import ExtenderInquired, ExtenderReplied
-from eventsched.domain.records.object_writes import Prepare
-from eventsched.domain.records.record_catalogue import AnyRecord
-from eventsched.domain.records.record_codec import FORMAT, decode, encode
-from eventsched.domain.records.stimuli import (
-    BindFailed,
-    BindRetried,
-    BindSucceeded,
-    BindVoided,
-    Event,
-    EvictionFailed,
-    EvictionSucceeded,
-    HistoryLost,
-    MemoryForgotten,
-    NodeAdded,
-    NodeDeleted,
-    NodeUpdated,
-    ObjectChanged,
-    ObjectDeleted,
-    PluginOverran,
-    PodAdded,
-    PodDeleted,
-    PodUpdated,
-    Record,
-    SamplesTaken,
-    Stimulus,
-    StreamStarted,
-    TermBegan,
-    TimePassed,
-    WatchRelisted,
-    WriteFailed,
-    WriteSucceeded,
-)
-
-__all__ = [
-    "FORMAT",
-    "AnyRecord",
-    "Bind",
-    "BindFailed",
-    "BindIntended",
-    "BindRetried",
-    "BindSucceeded",
-    "BindVoided",
-    "Consult",
-    "Effect",
-    "Event",
-    "Evict",
-    "EvictionFailed",
-    "EvictionSucceeded",
-    "ExtenderAnswered",
-    "ExtenderAsked",
-    "ExtenderInquired",
-    "ExtenderReplied",
-    "HistoryLost",
-    "MemoryChanged",
-    "MemoryForgotten",
-    "NodeAdded",
-    "NodeDeleted",
-    "NodeOvercommitted",
-    "NodeUpdated",
-    "NominationCleared",
-    "ObjectChanged",
-    "ObjectDeleted",
-    "Outcome",
-    "PermitGranted",
-    "PluginOverran",
-    "PodAdded",
-    "PodBound",
-    "PodDecided",
-    "PodDeleted",
-    "PodQueued",
-    "PodSkipped",
-    "PodUnreserved",
-    "PodUpdated",
-    "PreemptionDecided",
-    "PreparationIntended",
-    "Prepare",
-    "Queue",
-    "Record",
-    "SamplesTaken",
-    "ScoringDefined",
-    "Stimulus",
-    "StreamStarted",
-    "TermBegan",
-    "TimePassed",
-    "VerdictDefined",
-    "WatchRelisted",
-    "WriteFailed",
-    "WriteSucceeded",
-    "decode",
-    "encode",
-]
+from eventsched.domain.records.events import Bind as Bind
+from eventsched.domain.records.events import BindIntended as BindIntended
+from eventsched.domain.records.events import Effect as Effect
+from eventsched.domain.records.events import Evict as Evict
+from eventsched.domain.records.events import MemoryChanged as MemoryChanged
+from eventsched.domain.records.events import NodeOvercommitted as NodeOvercommitted
+from eventsched.domain.records.events import NominationCleared as NominationCleared
+from eventsched.domain.records.events import Outcome as Outcome
+from eventsched.domain.records.events import PermitGranted as PermitGranted
+from eventsched.domain.records.events import PodBound as PodBound
+from eventsched.domain.records.events import PodDecided as PodDecided
+from eventsched.domain.records.events import PodQueued as PodQueued
+from eventsched.domain.records.events import PodSkipped as PodSkipped
+from eventsched.domain.records.events import PodUnreserved as PodUnreserved
+from eventsched.domain.records.events import PreemptionDecided as PreemptionDecided
+from eventsched.domain.records.events import PreparationIntended as PreparationIntended
+from eventsched.domain.records.events import Queue as Queue
+from eventsched.domain.records.events import ScoringDefined as ScoringDefined
+from eventsched.domain.records.events import VerdictDefined as VerdictDefined
+from eventsched.domain.records.extender_questions import Consult as Consult
+from eventsched.domain.records.extender_questions import ExtenderAnswered as ExtenderAnswered
+from eventsched.domain.records.extender_questions import ExtenderAsked as ExtenderAsked
+from eventsched.domain.records.extender_replies import ExtenderInquired as ExtenderInquired
+from eventsched.domain.records.extender_replies import ExtenderReplied as ExtenderReplied
+from eventsched.domain.records.object_writes import Prepare as Prepare
+from eventsched.domain.records.record_catalogue import AnyRecord as AnyRecord
+from eventsched.domain.records.record_codec import FORMAT as FORMAT
+from eventsched.domain.records.record_codec import decode as decode
+from eventsched.domain.records.record_codec import encode as encode
+from eventsched.domain.records.stimuli import BindFailed as BindFailed
+from eventsched.domain.records.stimuli import BindRetried as BindRetried
+from eventsched.domain.records.stimuli import BindSucceeded as BindSucceeded
+from eventsched.domain.records.stimuli import BindVoided as BindVoided
+from eventsched.domain.records.stimuli import Event as Event
+from eventsched.domain.records.stimuli import EvictionFailed as EvictionFailed
+from eventsched.domain.records.stimuli import EvictionSucceeded as EvictionSucceeded
+from eventsched.domain.records.stimuli import HistoryLost as HistoryLost
+from eventsched.domain.records.stimuli import MemoryForgotten as MemoryForgotten
+from eventsched.domain.records.stimuli import NodeAdded as NodeAdded
+from eventsched.domain.records.stimuli import NodeDeleted as NodeDeleted
+from eventsched.domain.records.stimuli import NodeUpdated as NodeUpdated
+from eventsched.domain.records.stimuli import ObjectChanged as ObjectChanged
+from eventsched.domain.records.stimuli import ObjectDeleted as ObjectDeleted
+from eventsched.domain.records.stimuli import PluginOverran as PluginOverran
+from eventsched.domain.records.stimuli import PodAdded as PodAdded
+from eventsched.domain.records.stimuli import PodDeleted as PodDeleted
+from eventsched.domain.records.stimuli import PodUpdated as PodUpdated
+from eventsched.domain.records.stimuli import Record as Record
+from eventsched.domain.records.stimuli import SamplesTaken as SamplesTaken
+from eventsched.domain.records.stimuli import Stimulus as Stimulus
+from eventsched.domain.records.stimuli import StreamStarted as StreamStarted
+from eventsched.domain.records.stimuli import TermBegan as TermBegan
+from eventsched.domain.records.stimuli import TimePassed as TimePassed
+from eventsched.domain.records.stimuli import WatchRelisted as WatchRelisted
+from eventsched.domain.records.stimuli import WriteFailed as WriteFailed
+from eventsched.domain.records.stimuli import WriteSucceeded as WriteSucceeded

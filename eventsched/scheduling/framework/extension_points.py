@@ -13,9 +13,9 @@ from typing import Any, Protocol
 
 from eventsched.domain.nodes.node_views import NodeView
 from eventsched.domain.objects import Pod
+from eventsched.scheduling.framework.cluster_events import Change
+from eventsched.scheduling.framework.cycle_context import Cycle
 from eventsched.scheduling.framework.plugin import (
-    Change,
-    Cycle,
     IntColumn,
     PostFilterResult,
     PreFilterResult,

@@ -13,7 +13,8 @@ import numpy as np
 from eventsched.domain.int64 import LARGEST, SMALLEST
 from eventsched.domain.nodes.node_views import NodeView
 from eventsched.domain.objects import Node, Pod
-from eventsched.scheduling.framework.plugin import Cycle, IntColumn, PluginError, Status
+from eventsched.scheduling.framework.cycle_context import Cycle
+from eventsched.scheduling.framework.plugin import IntColumn, PluginError, Status
 
 MOST_REASONS = 65_000
 """Different answers of one filter_node: a code has 16 bits."""

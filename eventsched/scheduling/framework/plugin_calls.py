@@ -11,21 +11,19 @@ import msgspec
 
 from eventsched.domain.objects import Pod
 from eventsched.domain.objects.texts import is_unicode, without_nul
+from eventsched.domain.records.verdicts import Normalization
 from eventsched.scheduling.framework import extension_points as point
+from eventsched.scheduling.framework.cluster_events import ClusterEvent
 from eventsched.scheduling.framework.plugin import (
-    Awaiting,
-    ClusterEvent,
     DependsOn,
-    Normalization,
     PluginError,
     PostFilterResult,
     PreFilterResult,
-    Preparation,
     Status,
-    Wait,
     depends_on,
 )
 from eventsched.scheduling.framework.sampling import Sampling
+from eventsched.scheduling.framework.wait_results import Awaiting, Preparation, Wait
 
 P = ParamSpec("P")
 R = TypeVar("R")

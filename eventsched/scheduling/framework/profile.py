@@ -9,16 +9,10 @@ from numpy.typing import NDArray
 from eventsched.domain.nodes.node_views import NodeView
 from eventsched.domain.objects import Pod
 from eventsched.domain.records.verdicts import Code, Normalization, ScoreColumn, Verdict
+from eventsched.scheduling.framework.cycle_context import Cycle
 from eventsched.scheduling.framework.extension_points import QueueSortPlugin
 from eventsched.scheduling.framework.per_node_plugins import adapted
-from eventsched.scheduling.framework.plugin import (
-    POINTS,
-    Cycle,
-    DependsOn,
-    IntColumn,
-    PluginError,
-    Status,
-)
+from eventsched.scheduling.framework.plugin import POINTS, DependsOn, IntColumn, PluginError, Status
 from eventsched.scheduling.framework.plugin_calls import PluginCalls
 from eventsched.scheduling.framework.plugin_columns import (
     NORMALIZED,

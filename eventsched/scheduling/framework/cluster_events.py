@@ -1,0 +1,54 @@
+"""The changes that can make a refused pod schedulable, and what a plugin's hint sees of one."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from eventsched.domain.nodes.node_views import NodeView
+from eventsched.domain.objects import Node, Pod
+from eventsched.domain.objects.registry import ClusterObject
+
+
+class ClusterEvent(StrEnum):
+    """Changes that can make a refused pod schedulable (upstream: framework/events.go)."""
+
+    NODE_ADD = "NodeAdd"
+    NODE_UPDATE_ALLOCATABLE = "NodeUpdateAllocatable"
+    NODE_UPDATE_LABEL = "NodeUpdateLabel"
+    NODE_UPDATE_TAINT = "NodeUpdateTaint"
+    NODE_UPDATE_DECLARED_FEATURE = "NodeUpdateDeclaredFeature"
+    NODE_UPDATE_OTHER = "NodeUpdateOther"
+    NODE_DELETE = "NodeDelete"
+    ASSIGNED_POD_ADD = "AssignedPodAdd"
+    ASSIGNED_POD_UPDATE = "AssignedPodUpdate"
+    ASSIGNED_POD_DELETE = "AssignedPodDelete"
+    OBJECT_CHANGE = "ObjectChange"
+    """An object other than a pod or a node was added, changed or deleted. A plugin lists the types
+    that it wants to know of in ``wakes_on_objects``."""
+    POD_UPDATE = "PodUpdate"
+    """The waiting pod itself has changed."""
+    MEMORY_CHANGE = "MemoryChange"
+    """The plugin's own memory has changed."""
+    MEMORY_FORGOTTEN = "MemoryForgotten"
+    """An operator made the plugin forget a key of its memory."""
+    GROUP_CHANGE = "GroupChange"
+    """A pod of the waiting pod's group has left it or has changed. Sent only to plugins that list
+    it in ``wakes_on``; a hint is asked once for all pods of the group that the plugin refused."""
+    SAMPLES_TAKEN = "SamplesTaken"
+    """The samples of the plugin's own source have changed or have expired."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """What happened, for a hint to look at. ``nodes`` is the one row concerned, after the change,
+    and empty if no node is; ``old`` is the node before an update; ``pod`` is the pod that changed
+    (the waiting pod for POD_UPDATE), ``old_pod`` the same before an update; ``old_object`` and
+    ``new_object`` are an object of another type before and after."""
+
+    event: ClusterEvent
+    nodes: NodeView
+    node: Node | None = None
+    old: Node | None = None
+    pod: Pod | None = None
+    old_pod: Pod | None = None
+    old_object: ClusterObject | None = None
+    new_object: ClusterObject | None = None
