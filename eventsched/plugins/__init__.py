@@ -1,8 +1,8 @@
-"""The plugins: one file each, none knows another.
+"""The in-tree plugins: one file each. No plugin imports another.
 
-This is the explicit list of the in-tree plugins, those of ``gallery`` included, which run only if a
-configuration enables them. Imports ``eventsched.scheduling`` (``framework`` and ``rules``) and
-``eventsched.domain``; assembly imports the list.
+``IN_TREE`` lists them, including those of ``gallery``, which run only if a configuration enables
+them. This package imports ``eventsched.scheduling`` and ``eventsched.domain``; assembly imports
+``IN_TREE``.
 """
 
 from eventsched.plugins.default_binder import DefaultBinder
@@ -52,4 +52,4 @@ IN_TREE: dict[str, type] = {
         VolumeZone,
     )
 } | {plugin.name: plugin for plugin in GALLERY}
-"""Plugin name → class, of what comes with eventsched."""
+"""Plugin name → class."""

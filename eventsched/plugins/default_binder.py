@@ -1,7 +1,7 @@
-"""DefaultBinder: the pod is bound through its binding subresource.
+"""DefaultBinder: binds the pod through its binding subresource.
 
-Upstream: plugins/defaultbinder/default_binder.go. The call itself is an effect: the runtime carries
-it out once the decision is committed.
+Upstream: plugins/defaultbinder/default_binder.go. The API call is an effect: the runtime makes it
+once the decision is committed.
 """
 
 from eventsched.domain.objects import Pod
@@ -9,10 +9,10 @@ from eventsched.scheduling.framework import Cycle, Status
 
 
 class DefaultBinder:
-    """Takes every pod that comes to it."""
+    """Binds every pod."""
 
     name = "DefaultBinder"
 
     def bind(self, cycle: Cycle, pod: Pod, node: str) -> Status | None:
-        """Success: the intent becomes the decision's outcome."""
+        """Always succeeds."""
         return None

@@ -1,8 +1,8 @@
-"""DefaultPreemption: a pod that finds no node makes less important ones leave.
+"""DefaultPreemption: a pod that fits on no node evicts pods of lower priority.
 
-Upstream: plugins/defaultpreemption/default_preemption.go. The search itself is
-scheduling/preemption/evaluator.py; upstream's PreEnqueue, which holds a pod while its victims are
-being asked to leave, has no counterpart: here that is a decision, not a call that takes time.
+Upstream: plugins/defaultpreemption/default_preemption.go. The search itself is in
+scheduling/preemption/evaluator.py. Upstream's PreEnqueue holds a pod while API calls evict its
+victims. Here the eviction is a decision that takes no time, so PreEnqueue holds no pod.
 """
 
 from eventsched.domain.objects import Pod
@@ -13,7 +13,7 @@ from eventsched.scheduling.preemption.evaluator import preempt
 
 
 class DefaultPreemption:
-    """PostFilter: nominates a node and names the pods that have to go."""
+    """PostFilter: nominates a node and names the victims."""
 
     name = "DefaultPreemption"
     Args = DefaultPreemptionArgs
@@ -23,17 +23,17 @@ class DefaultPreemption:
         self._args = args or DefaultPreemptionArgs()
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
-        """Nothing holds a pod: see above."""
+        """Holds no pod (see the module)."""
         return None
 
     def post_filter(self, cycle: Cycle, pod: Pod, refused: Judgement) -> PostFilterResult:
-        """Whom to evict and where, or why nobody; its words begin with upstream's prefix. Raises
-        PluginError where a filter fails."""
+        """The node and its victims, or why there are none, with upstream's prefix. Raises
+        PluginError if a filter fails."""
         args = self._args
-        found = preempt(
+        result = preempt(
             refused, args.min_candidate_nodes_percentage, args.min_candidate_nodes_absolute
         )
-        if not found.status.reasons:
-            return found
-        said = f"preemption: {', '.join(found.status.reasons)}"
-        return found._replace(status=Status(found.status.code, (said,)))
+        if not result.status.reasons:
+            return result
+        reason = f"preemption: {', '.join(result.status.reasons)}"
+        return result._replace(status=Status(result.status.code, (reason,)))

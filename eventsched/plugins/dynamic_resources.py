@@ -1,5 +1,6 @@
-"""DynamicResources: devices of resource claims. eventsched does not allocate them yet, and says so
-of the pods that have any; for all others this is what upstream's plugin does.
+"""DynamicResources: refuses pods with resource claims, because eventsched cannot allocate devices.
+
+For all other pods it does the same as upstream.
 
 Upstream: plugins/dynamicresources/dynamicresources.go (PreFilter, PostFilter, SignPod).
 """
@@ -15,15 +16,15 @@ class DynamicResources:
 
     name = "DynamicResources"
     wakes_on: tuple[ClusterEvent, ...] = ()
-    """Nothing that happens gives a pod what this version cannot allocate."""
+    """No change helps a pod that needs devices."""
 
     @staticmethod
     def sign(pod: Pod) -> tuple[str, ...]:
-        """The names of its resource claims: mostly none."""
+        """The names of the pod's resource claims."""
         return pod.resource_claims
 
     def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> Status | None:
-        """Refuses a pod with resource claims everywhere; there is nothing to do for the others."""
+        """Refuses a pod with resource claims; skips all others."""
         if not pod.resource_claims:
             return Status.skip()
         return Status.unresolvable(
@@ -32,11 +33,10 @@ class DynamicResources:
         )
 
     def post_filter(self, cycle: Cycle, pod: Pod, refused: Any) -> Status | None:
-        """Upstream's words: it has no claim whose devices could be given up; or, where an earlier
-        PreFilter ended the attempt so that its own was never asked, that its state is not there,
-        which ends PostFilter."""
+        """As upstream: there is no claim to deallocate. If another plugin's PreFilter refused the
+        pod first, this plugin's state is missing, and PostFilter ends with an error."""
         if pod.resource_claims:
-            return Status.unschedulable()  # all is said
+            return Status.unschedulable()  # PreFilter has given the reason
         refusal = getattr(refused, "refusal", None)
         if refusal is not None and refusal[0] != self.name and refusal[1].code is Code.UNRESOLVABLE:
             return Status.error("not found")

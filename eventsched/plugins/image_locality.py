@@ -1,4 +1,4 @@
-"""ImageLocality: nodes that already hold a pod's large images score more.
+"""ImageLocality: nodes that already have a pod's large images score higher.
 
 Upstream: plugins/imagelocality/image_locality.go.
 """
@@ -15,7 +15,8 @@ _LARGEST = 1000 * _MB
 
 
 class ImageLocality:
-    """Score by the bytes of the pod's images that are there, scaled by how far each has spread."""
+    """Score by the bytes of the pod's images on the node, scaled by the share of nodes that have
+    each image."""
 
     name = "ImageLocality"
     depends_on = DependsOn.NODE | DependsOn.IMAGES
@@ -23,7 +24,7 @@ class ImageLocality:
     sign = staticmethod(signed_by_spec)
 
     def score(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> IntColumn:
-        """0 for less than 23 MiB, 100 for 1000 MiB a container and more."""
+        """0 below 23 MiB, 100 from 1000 MiB per container on."""
         containers = pod.spec.init_containers + pod.spec.containers
         total = np.zeros(len(nodes), dtype=np.int64)
         for image in [c.image for c in containers] + list(pod.spec.image_volumes):
@@ -32,11 +33,11 @@ class ImageLocality:
                 spread = holders / nodes.total_nodes
                 total += from_floats(sizes.astype(np.float64) * spread)
         largest = _LARGEST * len(containers)
-        # Not np.clip: without containers the upper bound is 0, and the lower one counts first.
+        # Not np.clip: without containers the upper bound is 0, and the lower bound must win.
         clipped = np.where(total < _SMALLEST, _SMALLEST, np.minimum(total, largest))
         return percents(clipped - _SMALLEST, largest - _SMALLEST)
 
 
 def _normalized(name: str) -> str:
-    """With ``:latest`` where the name has neither tag nor digest."""
+    """The name, with ``:latest`` if it has neither tag nor digest."""
     return name if name.rfind(":") > name.rfind("/") else f"{name}:latest"

@@ -1,4 +1,4 @@
-"""InterPodAffinity: pods near to others, or away from them, by the domains of a node label.
+"""InterPodAffinity: pods near or away from other pods, by the domains of a node label.
 
 Upstream: plugins/interpodaffinity/{plugin,filtering,scoring}.go.
 """
@@ -31,7 +31,7 @@ from eventsched.scheduling.rules.topology.domain_sums import DomainSum, Weighted
 Codes = NDArray[np.uint8]
 
 _EXISTING, _ANTI_AFFINITY, _AFFINITY = 1, 2, 3
-"""Codes; where more than one rule is broken the largest counts, which upstream looks at first."""
+"""Codes. If several rules are broken the largest code counts, because upstream checks it first."""
 _REASONS = {
     _ANTI_AFFINITY: "node(s) didn't match pod anti-affinity rules",
     _EXISTING: "node(s) didn't satisfy existing pods anti-affinity rules",
@@ -39,11 +39,11 @@ _REASONS = {
 
 
 class InterPodAffinity:
-    """Filter by required terms: the pod's own, and those of pods on nodes that keep it away. Score
-    by preferred terms in both directions, and by the required affinity of pods on nodes.
+    """Filter by required terms: the pod's own, and the anti-affinity of placed pods. Score by
+    preferred terms in both directions, and by the required affinity of placed pods.
 
-    It does not sign: any pod's verdict may hang on a term of a pod that is there. Where none does
-    and the pod has no terms itself, PreFilter and PreScore skip.
+    There is no signature, because any pod's verdict may depend on a term of a placed pod. If none
+    concerns the pod and the pod has no terms, PreFilter and PreScore skip.
     """
 
     name = "InterPodAffinity"
@@ -66,31 +66,31 @@ class InterPodAffinity:
     # --- verdicts -------------------------------------------------------------------------
 
     def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> Status | None:
-        """Nothing to do for a pod without required terms that no pod on a node keeps away."""
+        """Skips a pod without required terms that no placed pod's anti-affinity selects."""
         if not _is_concerned(cycle, pod, nodes.table):
             return Status.skip()
         try:
-            found = self._surroundings(cycle, pod, nodes.table)
+            state = self._state(cycle, pod, nodes.table)
         except MalformedTermError as problem:
             return Status.unresolvable(f"parsing pod: {problem}")
-        if found.near or found.away or any(each.touched for each in found.foes.values()):
+        if state.near or state.away or any(s.touched for s in state.existing_anti.values()):
             return None
         return Status.skip()
 
     def filter(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> IntColumn | None:
-        """3 where the pods are not that it must be near to, 2 where some are that it must be away
-        from, 1 where some are that must be away from it; None where nothing is in the way."""
-        found = self._surroundings(cycle, pod, nodes.table)
+        """3 if the pod's affinity is not met, 2 if its anti-affinity is violated, 1 if a placed
+        pod's anti-affinity is; None if all nodes pass."""
+        state = self._state(cycle, pod, nodes.table)
         if isinstance(nodes, TrialView):
-            return found.codes_of_trial(nodes)
+            return state.trial_codes(nodes)
         codes: Codes | None = None
-        for label, by_domain in found.codes.items():
+        for label, by_domain in state.codes.items():
             here = by_domain.take(nodes.ids(nodes.table.label(label)))
             codes = here if codes is None else np.maximum(codes, here)
         return codes
 
     def explain(self, cycle: Cycle, pod: Pod, code: int) -> Status:
-        """Upstream's words."""
+        """The reason, in upstream's words."""
         if code == _AFFINITY:
             return Status.unresolvable("node(s) didn't match pod affinity rules")
         return Status.unschedulable(_REASONS[code])
@@ -98,43 +98,48 @@ class InterPodAffinity:
     # --- scores ---------------------------------------------------------------------------
 
     def pre_score(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> Status | None:
-        """Nothing to score where no preference concerns a pod in a domain."""
+        """Skips if no term gives a placed pod's domain a score."""
         if not _is_concerned(cycle, pod, nodes.table):
             return Status.skip()
         own = pod.spec.preferred_affinity or pod.spec.preferred_anti_affinity
         if self._args.ignore_preferred_terms_of_existing_pods and not own:
             return Status.skip()
         try:
-            gains = self._surroundings(cycle, pod, nodes.table).gains
+            sums = self._state(cycle, pod, nodes.table).score_sums
         except MalformedTermError as problem:
             return Status.error(f"failed to parse pod: {problem}")
-        return None if any(each.touched for each in gains) else Status.skip()
+        return None if any(domains.touched for domains in sums) else Status.skip()
 
     def score(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> IntColumn:
-        """The sum of the weights of all terms that are met in the node's domains, with the pods
-        that are there (upstream scores no trials)."""
+        """The sum of the weights of all terms that are met in the node's domains. Preemption trials
+        are not scored, as upstream."""
         total = np.zeros(len(nodes), dtype=np.int64)
-        for each in self._surroundings(cycle, pod, nodes.table).gains:
-            total += each.of(nodes)
+        for sums in self._state(cycle, pod, nodes.table).score_sums:
+            total += sums.of(nodes)
         return total
 
-    def _surroundings(self, cycle: Cycle, pod: Pod, table: NodeTable) -> "_Surroundings":
-        """Found once an attempt. Raises MalformedTermError."""
-        now = (
+    def _state(self, cycle: Cycle, pod: Pod, table: NodeTable) -> "_AffinityState":
+        """Computed once in an attempt. Raises MalformedTermError."""
+        version = (
             table.node_journal.end, table.usage_journal.end,
             cycle.registry.version(Namespace),
         )  # fmt: skip
-        found = cycle.scratch.get(self.name)
-        if found is None or found.pod is not pod or found.table is not table or found.time != now:
+        state = cycle.scratch.get(self.name)
+        if (
+            state is None
+            or state.pod is not pod
+            or state.table is not table
+            or state.version != version
+        ):
             rules = self._rules.of(pod, cycle.registry)
             labels = cycle.registry.namespace_labels(pod.namespace)
             hard = self._args.hard_pod_affinity_weight
-            found = _Surroundings(pod, table, rules, labels, hard, now)
-            cycle.scratch[self.name] = found
-        assert isinstance(found, _Surroundings)
-        return found
+            state = _AffinityState(pod, table, rules, labels, hard, version)
+            cycle.scratch[self.name] = state
+        assert isinstance(state, _AffinityState)
+        return state
 
-    # --- waking ---------------------------------------------------------------------------
+    # --- hints ----------------------------------------------------------------------------
 
     @staticmethod
     def hint_sign(pod: Pod) -> Hashable:
@@ -142,8 +147,8 @@ class InterPodAffinity:
         return pod.spec.key, pod.namespace, tuple(sorted(pod.labels.items()))
 
     def hint(self, cycle: Cycle, pod: Pod, change: Change) -> bool:
-        """Whether a change may let the pod pass. As upstream, a pod's namespace labels do not count
-        here, and a malformed term wakes."""
+        """Whether a change may let the pod pass. As upstream, namespace labels are ignored here,
+        and a malformed term wakes the pod."""
         if change.event is ClusterEvent.POD_UPDATE:
             return change.old_pod is None or change.old_pod.labels != pod.labels
         near = self._rules.terms(pod, Role.REQUIRED)
@@ -151,203 +156,211 @@ class InterPodAffinity:
         if near is None or away is None:
             return True
         if change.event in (ClusterEvent.NODE_ADD, ClusterEvent.NODE_UPDATE_LABEL):
-            return _node_helps(near, away, change.node, change.old)
+            return _node_change_helps(near, away, change.node, change.old)
         if change.event is not ClusterEvent.ASSIGNED_POD_DELETE or change.pod is None:
-            return _pod_helps(near, away, change)
+            return _pod_change_helps(near, away, change)
         theirs = self._rules.terms(change.pod, Role.REQUIRED_ANTI)
-        return theirs is None or _about_all(away, change.pod) or _about_all(theirs, pod)
+        return theirs is None or _all_select(away, change.pod) or _all_select(theirs, pod)
 
 
 def _is_concerned(cycle: Cycle, pod: Pod, table: NodeTable) -> bool:
-    """Whether the pod has terms, or is what terms of pods that are there are about."""
+    """Whether the pod has terms, or a term of a placed pod selects it."""
     if pod.spec.has_affinity:
         return True
     tallies, labels = table.tallies, cycle.registry.namespace_labels(pod.namespace)
     return tallies.owning and bool(tallies.about(pod, labels))
 
 
-class _Surroundings:
-    """What the pods on nodes mean for a pod, by the domains of each topology key."""
+class _AffinityState:
+    """The counts of placed pods that matter to a pod, by the domains of each topology key."""
 
     def __init__(
         self, pod: Pod, table: NodeTable, rules: Rules, labels: Mapping[str, str],
-        hard: int, time: tuple[object, ...],
+        hard: int, version: tuple[object, ...],
     ) -> None:  # fmt: skip
-        """``labels`` are the namespace's, ``hard`` the weight of required affinity to the pod,
-        ``time`` says how long all of this holds."""
-        self.pod, self.table, self.time = pod, table, time
+        """``labels`` are those of the pod's namespace; ``hard`` is the weight of placed pods'
+        required affinity; ``version`` identifies the nodes, pods and namespaces counted."""
+        self.pod, self.table, self.version = pod, table, version
         self._rules, self._labels, self._hard = rules, labels, hard
         self._about = table.tallies.about(pod, labels)
         self.near: dict[str, DomainSum] = {}
         if rules.near is not None:
-            part = WeightedCounts(rules.near, table.count(rules.near))
-            self.near = {label: domain_sum(table, label, (part,)) for label in rules.near_keys}
+            counts = WeightedCounts(rules.near, table.count(rules.near))
+            self.near = {label: domain_sum(table, label, (counts,)) for label in rules.near_keys}
         self._away: dict[str, list[PodQuery]] = {}
         for label, query in rules.away:
             self._away.setdefault(label, []).append(query)
         self.away = {
             label: domain_sum(
-                table, label, (WeightedCounts(each, table.count(each)) for each in queries)
+                table, label, (WeightedCounts(query, table.count(query)) for query in queries)
             )
             for label, queries in self._away.items()
         }
-        foes = [
-            (each.topology_key, WeightedCounts(each, tally))
-            for each, tally in self._about
-            if each.role is Role.REQUIRED_ANTI
+        existing_anti = [
+            (term.topology_key, WeightedCounts(term, tally))
+            for term, tally in self._about
+            if term.role is Role.REQUIRED_ANTI
         ]
-        self.foes = _by_label(table, foes)
+        self.existing_anti = _sums_by_label(table, existing_anti)
 
     # --- verdicts -------------------------------------------------------------------------
 
     @cached_property
     def codes(self) -> dict[str, Codes]:
-        """uint8[domains] of each topology key that matters: the code of what is in the way in a
-        domain, or for nodes in none."""
+        """Topology key → uint8[domains]: the code of the broken rule in each domain, 0 for none.
+        Nodes without the label are a domain as well."""
         codes: dict[str, Codes] = {}
-        for label, each in self.foes.items():
-            _raise(codes, label, each.sums > 0, _EXISTING)
-        for label, each in self.away.items():
-            _raise(codes, label, each.sums > 0, _ANTI_AFFINITY)
-        first = self._is_one_of_its_own and not any(each.touched for each in self.near.values())
-        for label, each in self.near.items():
-            lonely = np.zeros(len(each.sums), dtype=bool) if first else each.sums == 0
-            if each.missing >= 0:
-                lonely[each.missing] = True
-            _raise(codes, label, lonely, _AFFINITY)
+        for label, pods in self.existing_anti.items():
+            _merge_code(codes, label, pods.sums > 0, _EXISTING)
+        for label, pods in self.away.items():
+            _merge_code(codes, label, pods.sums > 0, _ANTI_AFFINITY)
+        # The first pod of a group that selects itself may go to any node with the label.
+        is_first = self._matches_itself and not any(pods.touched for pods in self.near.values())
+        for label, pods in self.near.items():
+            unmet = np.zeros(len(pods.sums), dtype=bool) if is_first else pods.sums == 0
+            if pods.missing >= 0:
+                unmet[pods.missing] = True
+            _merge_code(codes, label, unmet, _AFFINITY)
         return codes
 
-    def codes_of_trial(self, nodes: TrialView) -> Codes:
-        """uint8[n]: the same for rows with other pods than they have, each judged by itself."""
+    def trial_codes(self, nodes: TrialView) -> Codes:
+        """uint8[n]: the codes of a trial's rows, each with its own hypothetical pods."""
         codes = np.zeros(len(nodes), dtype=np.uint8)
-        comers = {term.topology_key for step in nodes.steps for term in self._hostile(step.pod)}
-        for label in comers | set(self.foes):
-            foes = self.foes.get(label) or domain_sum(self.table, label, ())
-            step = nodes.step(partial(self._hostility, label))
-            codes[foes.of(nodes, step) > 0] = _EXISTING
-        for label, away in self.away.items():
-            step = nodes.step(_counter(self._away[label]))
-            codes[away.of(nodes, step) > 0] = _ANTI_AFFINITY
+        step_keys = {
+            term.topology_key for step in nodes.steps for term in self._anti_terms_against(step.pod)
+        }
+        for label in step_keys | set(self.existing_anti):
+            pods = self.existing_anti.get(label) or domain_sum(self.table, label, ())
+            step = nodes.step(partial(self._anti_count, label))
+            codes[pods.of(nodes, step) > 0] = _EXISTING
+        for label, pods in self.away.items():
+            step = nodes.step(_count_matches(self._away[label]))
+            codes[pods.of(nodes, step) > 0] = _ANTI_AFFINITY
         if self.near:
-            codes[~self._near_in_trial(nodes)] = _AFFINITY
+            codes[~self._affinity_met_in_trial(nodes)] = _AFFINITY
         return codes
 
-    def _near_in_trial(self, nodes: TrialView) -> NDArray[np.bool_]:
-        """bool[n]: whether a node has the labels of all required affinity terms, and in each of
-        these domains is a pod that all terms are about; or there is none in any domain and the pod
-        itself is one: the first of a group."""
+    def _affinity_met_in_trial(self, nodes: TrialView) -> NDArray[np.bool_]:
+        """bool[n]: whether a node has the labels of all required affinity terms, and each of its
+        domains has a pod that all terms select. If no domain has one, the pod itself may be it: the
+        first of a group."""
         assert self._rules.near is not None
         step = nodes.step(self._rules.near.counts)
         labelled, met = np.ones((2, len(nodes)), dtype=bool)
-        somewhere = np.zeros(len(nodes), dtype=bool)
-        for each in self.near.values():
-            here, has = each.of(nodes, step), each.has(nodes)
+        met_anywhere = np.zeros(len(nodes), dtype=bool)
+        for pods in self.near.values():
+            here, has = pods.of(nodes, step), pods.has(nodes)
             labelled &= has
             met &= here > 0
-            somewhere |= int(each.sums.sum()) + (0 if step is None else step * has) > 0
-        if self._is_one_of_its_own:
-            met |= ~somewhere
+            met_anywhere |= int(pods.sums.sum()) + (0 if step is None else step * has) > 0
+        if self._matches_itself:
+            met |= ~met_anywhere
         return labelled & met
 
     @property
-    def _is_one_of_its_own(self) -> bool:
-        """Whether all required affinity terms are about the pod itself."""
+    def _matches_itself(self) -> bool:
+        """Whether all required affinity terms select the pod itself."""
         return self._rules.near is not None and self._rules.near.counts(self.pod)
 
-    def _hostility(self, label: str, other: Pod) -> int:
-        """How many terms by that key a pod has that keep ours away."""
-        return sum(each.topology_key == label for each in self._hostile(other))
+    def _anti_count(self, label: str, other: Pod) -> int:
+        """How many anti-affinity terms with this key another pod has against this pod."""
+        return sum(term.topology_key == label for term in self._anti_terms_against(other))
 
-    def _hostile(self, other: Pod) -> list[OwnedTerm]:
+    def _anti_terms_against(self, other: Pod) -> list[OwnedTerm]:
         if not other.spec.required_anti_affinity:
             return []
         return [
-            each
-            for each in self.table.tallies.terms(other)
-            if each.role is Role.REQUIRED_ANTI and each.selects(self.pod, self._labels)
+            term
+            for term in self.table.tallies.terms(other)
+            if term.role is Role.REQUIRED_ANTI and term.selects(self.pod, self._labels)
         ]
 
     # --- scores ---------------------------------------------------------------------------
 
     @cached_property
-    def gains(self) -> list[DomainSum]:
-        """What a node's domains are worth, by topology key."""
-        parts = [
+    def score_sums(self) -> list[DomainSum]:
+        """The weighted sums over the domains, one for each topology key."""
+        weighted_counts = [
             (label, WeightedCounts(query, self.table.count(query), weight))
             for label, query, weight in self._rules.wishes
         ]
-        for each, tally in self._about:
-            if each.role is Role.REQUIRED and self._hard:
-                parts.append((each.topology_key, WeightedCounts(each, tally, self._hard)))
-            elif each.role is Role.PREFERRED:
-                parts.append((each.topology_key, WeightedCounts(each, tally, each.weight)))
-            elif each.role is Role.PREFERRED_ANTI:
-                parts.append((each.topology_key, WeightedCounts(each, tally, -each.weight)))
-        return list(_by_label(self.table, parts).values())
+        for term, tally in self._about:
+            if term.role is Role.REQUIRED and self._hard:
+                weight = self._hard
+            elif term.role is Role.PREFERRED:
+                weight = term.weight
+            elif term.role is Role.PREFERRED_ANTI:
+                weight = -term.weight
+            else:
+                continue
+            weighted_counts.append((term.topology_key, WeightedCounts(term, tally, weight)))
+        return list(_sums_by_label(self.table, weighted_counts).values())
 
 
-def _counter(queries: list[PodQuery]) -> Callable[[Pod], int]:
-    """How many queries count a pod. Each kind of pod is asked about once: a node's pods are few
-    kinds, and the queries may be many."""
+def _count_matches(queries: list[PodQuery]) -> Callable[[Pod], int]:
+    """How many queries count a pod. Cached by what queries read of a pod: a node's pods are of few
+    kinds, and there may be many queries."""
     known: dict[Hashable, int] = {}
 
     def counted(pod: Pod) -> int:
         kind = (pod.namespace, pod.deleting, tuple(pod.labels.items()))
         if kind not in known:
-            known[kind] = sum(each.counts(pod) for each in queries)
+            known[kind] = sum(query.counts(pod) for query in queries)
         return known[kind]
 
     return counted
 
 
-def _raise(codes: dict[str, Codes], label: str, where: NDArray[np.bool_], code: int) -> None:
-    """Takes in a further code for some domains; of two the larger one counts."""
+def _merge_code(codes: dict[str, Codes], label: str, where: NDArray[np.bool_], code: int) -> None:
+    """Sets a code for some domains; the larger of two codes counts."""
     more = where * np.uint8(code)
     codes[label] = np.maximum(codes[label], more) if label in codes else more
 
 
-def _by_label(
-    table: NodeTable, parts: Iterable[tuple[str, WeightedCounts]]
+def _sums_by_label(
+    table: NodeTable, weighted_counts: Iterable[tuple[str, WeightedCounts]]
 ) -> dict[str, DomainSum]:
     grouped: dict[str, list[WeightedCounts]] = {}
-    for label, part in parts:
+    for label, part in weighted_counts:
         grouped.setdefault(label, []).append(part)
-    return {label: domain_sum(table, label, each) for label, each in grouped.items()}
+    return {label: domain_sum(table, label, counts) for label, counts in grouped.items()}
 
 
-def _about_all(terms: tuple[OwnedTerm, ...], other: Pod) -> bool:
-    """Whether all terms, of which there are any, are about a pod."""
-    return bool(terms) and all(each.selects(other, {}) for each in terms)
+def _all_select(terms: tuple[OwnedTerm, ...], other: Pod) -> bool:
+    """Whether there are terms and all of them select a pod."""
+    return bool(terms) and all(term.selects(other, {}) for term in terms)
 
 
-def _pod_helps(near: tuple[OwnedTerm, ...], away: tuple[OwnedTerm, ...], change: Change) -> bool:
-    """Whether another pod that came or changed may help (upstream: isSchedulableAfterPodChange)."""
+def _pod_change_helps(
+    near: tuple[OwnedTerm, ...], away: tuple[OwnedTerm, ...], change: Change
+) -> bool:
+    """Whether a new or changed pod may help (upstream: isSchedulableAfterPodChange)."""
     new, old = change.pod, change.old_pod
     if new is None:
         return True
     if change.event is ClusterEvent.ASSIGNED_POD_ADD:
-        return _about_all(near, new)
+        return _all_select(near, new)
     if old is None:
         return True
-    comes = not _about_all(near, old) and _about_all(near, new)
-    return comes or (_about_all(away, old) and not _about_all(away, new))
+    begins = not _all_select(near, old) and _all_select(near, new)
+    return begins or (_all_select(away, old) and not _all_select(away, new))
 
 
-def _node_helps(
+def _node_change_helps(
     near: tuple[OwnedTerm, ...], away: tuple[OwnedTerm, ...], node: Node | None, old: Node | None
 ) -> bool:
-    """Whether a node that came, or whose labels changed, may help (upstream:
+    """Whether a new node, or one with changed labels, may help (upstream:
     isSchedulableAfterNodeChange)."""
     if node is None:
         return True
-    keys = {each.topology_key for each in near}
+    keys = {term.topology_key for term in near}
     if old is None:
         return bool(away) or any(key in node.labels for key in keys)
-    moved = {
-        each.topology_key
-        for each in near + away
-        if node.labels.get(each.topology_key) != old.labels.get(each.topology_key)
+    changed_keys = {
+        term.topology_key
+        for term in near + away
+        if node.labels.get(term.topology_key) != old.labels.get(term.topology_key)
     }
-    return any(key in node.labels for key in moved & keys) or any(
-        each.topology_key in old.labels for each in away if each.topology_key in moved
+    return any(key in node.labels for key in changed_keys & keys) or any(
+        term.topology_key in old.labels for term in away if term.topology_key in changed_keys
     )

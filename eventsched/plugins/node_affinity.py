@@ -1,4 +1,4 @@
-"""NodeAffinity: nodeSelector, required and preferred node affinity, the profile's addedAffinity.
+"""NodeAffinity: nodeSelector, required and preferred node affinity, and addedAffinity.
 
 Upstream: plugins/nodeaffinity/node_affinity.go.
 """
@@ -47,20 +47,20 @@ class _Term(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=T
     def term(self) -> NodeSelectorTerm:
         """The term as scheduling reads it."""
         return NodeSelectorTerm(
-            expressions=tuple(_requirement(each) for each in self.match_expressions),
-            fields=tuple(_requirement(each) for each in self.match_fields),
+            expressions=tuple(_requirement(expression) for expression in self.match_expressions),
+            fields=tuple(_requirement(expression) for expression in self.match_fields),
         )
 
 
-def _check(where: str, each: _Term) -> None:
+def _check(where: str, selector_term: _Term) -> None:
     try:
-        check(each.term)
+        check(selector_term.term)
     except SelectorError as problem:
         raise InputError(where, str(problem), "correct the expression") from None
 
 
 class _Preferred(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True):
-    """Without a weight it counts nothing, and is not looked at."""
+    """With weight 0 it has no effect and is not checked."""
 
     weight: Int32 = 0
     preference: _Term = _Term()
@@ -74,8 +74,8 @@ class _Required(msgspec.Struct, rename="camel", forbid_unknown_fields=True, froz
     node_selector_terms: tuple[_Term, ...] = ()
 
     def __post_init__(self) -> None:
-        for i, each in enumerate(self.node_selector_terms):
-            _check(f"nodeSelectorTerms[{i}]", each)
+        for i, term in enumerate(self.node_selector_terms):
+            _check(f"nodeSelectorTerms[{i}]", term)
 
 
 class _AddedAffinity(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -88,7 +88,7 @@ class _AddedAffinity(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class NodeAffinityArgs(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True):
-    """addedAffinity is applied to all pods of the profile beside their own."""
+    """``added_affinity`` applies to all pods of the profile, in addition to their own."""
 
     added_affinity: _AddedAffinity | None = None
 
@@ -110,11 +110,11 @@ class NodeAffinity:
         added = args.added_affinity if args else None
         self._enforced: tuple[NodeSelectorTerm, ...] | None = None
         if added is not None and added.required is not None:
-            self._enforced = tuple(each.term for each in added.required.node_selector_terms)
+            self._enforced = tuple(term.term for term in added.required.node_selector_terms)
         self._preferred = tuple(
-            PreferredTerm(weight=each.weight, term=each.preference.term)
-            for each in (added.preferred if added else ())
-            if each.weight
+            PreferredTerm(weight=preferred.weight, term=preferred.preference.term)
+            for preferred in (added.preferred if added else ())
+            if preferred.weight
         )
 
     sign = staticmethod(signed_by_spec)
@@ -122,7 +122,7 @@ class NodeAffinity:
     def pre_filter(
         self, cycle: Cycle, pod: Pod, nodes: NodeView
     ) -> PreFilterResult | Status | None:
-        """The nodes that the terms name, where every term names some."""
+        """The nodes named by the terms, if every term names some by metadata.name."""
         terms = pod.spec.required_node_terms
         if terms is None and self._enforced is None and not pod.spec.node_selector:
             return Status.skip()
@@ -130,7 +130,7 @@ class NodeAffinity:
             return None
         names: set[str] = set()
         for term in terms:
-            named = [set(e.values) for e in term.fields if _is_name_in(e)]
+            named = [set(field.values) for field in term.fields if _is_name_in(field)]
             if not named:
                 return None
             names |= set.intersection(*named)
@@ -139,7 +139,7 @@ class NodeAffinity:
         return PreFilterResult(frozenset(names))
 
     def filter(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> IntColumn:
-        """1 where the pod's own rules, 2 where the profile's are not met."""
+        """1 if the pod's own rules are not met, 2 if the profile's are not."""
         codes = np.where(
             meets(nodes, pod.spec.node_selector, pod.spec.required_node_terms), 0, _POD
         )
@@ -148,18 +148,18 @@ class NodeAffinity:
         return codes
 
     def explain(self, cycle: Cycle, pod: Pod, code: int) -> Status:
-        """Upstream's words."""
+        """The reason, in upstream's words."""
         if code == _ENFORCED:
             return Status.unresolvable("node(s) didn't match scheduler-enforced node affinity")
         return Status.unresolvable("node(s) didn't match Pod's node affinity/selector")
 
     def pre_score(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> Status | None:
-        """Nothing to score without preferences; an error for preferences that are malformed."""
+        """Skips without preferences; an error if one is malformed."""
         if not pod.spec.preferred_node_terms and not self._preferred:
             return Status.skip()
         try:
-            for each in pod.spec.preferred_node_terms:
-                check(each.term)
+            for preferred in pod.spec.preferred_node_terms:
+                check(preferred.term)
         except SelectorError as problem:
             return Status.error(str(problem))
         return None
@@ -167,23 +167,23 @@ class NodeAffinity:
     def score(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> IntColumn:
         """The sum of the weights of the preferred terms that match."""
         total = np.zeros(len(nodes), dtype=np.int64)
-        for each in self._preferred + pod.spec.preferred_node_terms:
-            if each.weight:
-                total += matches(nodes, each.term) * each.weight
+        for preferred in self._preferred + pod.spec.preferred_node_terms:
+            if preferred.weight:
+                total += matches(nodes, preferred.term) * preferred.weight
         return total
 
     def hint(self, cycle: Cycle, pod: Pod, change: Change) -> bool:
-        """A node that meets the rules now (upstream also asks that it did not before; a node that
-        did would have let the pod pass)."""
+        """True if the node meets the rules now. Upstream also requires that it did not before; but
+        then the pod would not have been refused there."""
         return (
             change.event is ClusterEvent.POD_UPDATE
             or not self.filter(cycle, pod, change.nodes).any()
         )
 
 
-def _requirement(each: _Expression) -> Requirement:
-    return Requirement(key=each.key, operator=each.operator, values=each.values)
+def _requirement(expression: _Expression) -> Requirement:
+    return Requirement(key=expression.key, operator=expression.operator, values=expression.values)
 
 
-def _is_name_in(each: Requirement) -> bool:
-    return each.key == NAME_FIELD and each.operator == "In"
+def _is_name_in(requirement: Requirement) -> bool:
+    return requirement.key == NAME_FIELD and requirement.operator == "In"

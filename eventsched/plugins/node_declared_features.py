@@ -1,7 +1,7 @@
-"""NodeDeclaredFeatures: a pod that uses a newer feature of the kubelet needs a node that has it.
+"""NodeDeclaredFeatures: a pod that needs a kubelet feature fits only on nodes that declare it.
 
-Upstream: plugins/nodedeclaredfeatures/nodedeclaredfeatures.go. Which features a pod uses is
-inferred where it is translated (cluster/translate/pods.py); a node's status says which it has.
+Upstream: plugins/nodedeclaredfeatures/nodedeclaredfeatures.go. The pod's features are
+inferred in cluster/translate/pods.py; the node's are in its status.
 """
 
 from eventsched.domain.objects import Pod
@@ -31,11 +31,11 @@ class NodeDeclaredFeatures:
     sign = staticmethod(signed_by_spec)
 
     def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> Status | None:
-        """Nothing to do for a pod that needs no such feature."""
+        """Skips a pod that needs no such feature."""
         return None if pod.spec.needed_features else Status.skip()
 
     def filter(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> IntColumn | None:
-        """int64[n]: 1 where the node lacks a feature that the pod needs."""
+        """int64[n]: 1 if the node lacks a feature that the pod needs."""
         needed = frozenset(pod.spec.needed_features)
         if not needed:
             return None
@@ -46,11 +46,11 @@ class NodeDeclaredFeatures:
         )
 
     def explain(self, cycle: Cycle, pod: Pod, code: int) -> Status:
-        """Upstream's words."""
+        """The reason, in upstream's words."""
         return Status.unresolvable("node(s) didn't match Pod's required features")
 
     def hint(self, cycle: Cycle, pod: Pod, change: Change) -> bool:
-        """A node or a pod whose features are others now."""
+        """True if the features of the node or the pod have changed."""
         if change.event is ClusterEvent.POD_UPDATE:
             old = change.old_pod
             return old is None or old.spec.needed_features != pod.spec.needed_features

@@ -1,4 +1,4 @@
-"""NodeName: a pod that names its node goes there or nowhere.
+"""NodeName: a pod with spec.nodeName fits only on that node.
 
 Upstream: plugins/nodename/node_name.go.
 """
@@ -26,15 +26,15 @@ class NodeName:
     wakes_on = (ClusterEvent.NODE_ADD,)
 
     def sign(self, pod: Pod) -> Hashable:
-        """The named node."""
+        """The pod's spec.nodeName."""
         return pod.node_name
 
     def filter(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> IntColumn | None:
-        """1 where the pod names another node."""
+        """1 if the pod names another node; None without spec.nodeName."""
         if not pod.node_name:
             return None
         return np.logical_not(nodes.is_named(pod.node_name))
 
     def explain(self, cycle: Cycle, pod: Pod, code: int) -> Status:
-        """Upstream's words."""
+        """The reason, in upstream's words."""
         return Status.unresolvable("node(s) didn't match the requested node name")

@@ -1,4 +1,4 @@
-"""NodePorts: a host port can be used once a node.
+"""NodePorts: each host port of a node can be used once.
 
 Upstream: plugins/nodeports/node_ports.go.
 """
@@ -30,24 +30,24 @@ class NodePorts:
     sign = staticmethod(signed_by_spec)
 
     def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> Status | None:
-        """Nothing to do for a pod without host ports."""
+        """Skips a pod without host ports."""
         return None if pod.spec.host_ports else Status.skip()
 
     def filter(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> IntColumn:
-        """1 where one of the pod's host ports is taken."""
-        taken = np.zeros(len(nodes), dtype=bool)
+        """1 if one of the pod's host ports is in use."""
+        in_use = np.zeros(len(nodes), dtype=bool)
         for port in pod.spec.host_ports:
-            taken |= nodes.ports_in_use(port)
-        return taken
+            in_use |= nodes.ports_in_use(port)
+        return in_use
 
     def explain(self, cycle: Cycle, pod: Pod, code: int) -> Status:
-        """Upstream's words."""
+        """The reason, in upstream's words."""
         return Status.unschedulable("node(s) didn't have free ports for the requested pod ports")
 
     def hint(self, cycle: Cycle, pod: Pod, change: Change) -> bool:
-        """A node where the ports are free now, or would be after preemption."""
-        taken = self.filter(cycle, pod, change.nodes.without_lesser(pod))
-        return not taken.all() or not len(change.nodes)
+        """True if the ports are free on a changed node, or would be after preemption."""
+        refused = self.filter(cycle, pod, change.nodes.without_lesser(pod))
+        return not refused.all() or not len(change.nodes)
 
     @staticmethod
     def hint_sign(pod: Pod) -> Hashable:

@@ -1,4 +1,4 @@
-"""NodeResourcesFit: what a pod requests must be free, and how much stays free scores.
+"""NodeResourcesFit: a node must have the requested resources free; it scores by what is left.
 
 Upstream: plugins/noderesources/fit.go and its three scorers.
 """
@@ -55,10 +55,10 @@ Strategy = Callable[[Int64s, Int64s], Int64s]
 
 _TYPES = ("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio")
 
-_LARGE = 2**56
-"""Amounts below can be multiplied by 100 and stay within int64."""
-_BITS = 14
-"""Resources that have a bit of their own in a code."""
+_MULTIPLIABLE = 2**56
+"""Amounts below this can be multiplied by 100 within int64."""
+_MAX_BITS = 14
+"""The number of resources that fit into a code as bits."""
 
 
 class RatioParameters(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True):
@@ -68,7 +68,7 @@ class RatioParameters(msgspec.Struct, rename="camel", forbid_unknown_fields=True
 
 
 class ScoringStrategy(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True):
-    """How free or full nodes score, over which resources. Whoever gives one names its type."""
+    """The scoring function, and the resources it covers. The type has no default."""
 
     type: str = ""
     resources: tuple[ResourceSpec, ...] = ()
@@ -76,7 +76,7 @@ class ScoringStrategy(msgspec.Struct, rename="camel", forbid_unknown_fields=True
 
 
 class NodeResourcesFitArgs(Arguments, frozen=True):
-    """Typed args; checked as upstream's validation_pluginargs.go does."""
+    """Upstream's NodeResourcesFitArgs; validated as in validation_pluginargs.go."""
 
     ignored_resources: tuple[str, ...] = ()
     ignored_resource_groups: tuple[str, ...] = ()
@@ -96,7 +96,7 @@ class NodeResourcesFitArgs(Arguments, frozen=True):
 
 
 class NodeResourcesFit:
-    """Filter by free resources (a code is a set of bits), Score by strategy."""
+    """Filter by free resources (a code is a set of bits), Score by a strategy."""
 
     name = "NodeResourcesFit"
     wakes_on = (
@@ -115,55 +115,58 @@ class NodeResourcesFit:
         strategy = args.scoring_strategy
         resources = ResourceSpec.defaulted(strategy.resources)
         self._scored = ShapeCache(lambda pod: asked(resources, requests_of(pod.spec).scored))
-        self._wanted = ShapeCache(self._compared)
-        self._strategy = _strategies(strategy)
-        self._patterns: list[int] = []
-        self._numbers: dict[int, int] = {}
+        self._requests = ShapeCache(self._filtered_requests)
+        self._strategy = _strategy_function(strategy)
+        self._pattern_bits: list[int] = []
+        self._pattern_codes: dict[int, int] = {}
         self._counts_zero = strategy.type != "RequestedToCapacityRatio"
 
     sign = staticmethod(signed_by_spec)
 
     def filter(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> IntColumn | None:
-        """Bit 0: some request is larger than the whole node; then one bit for each of what is
-        compared (see ``_compared``), set where it does not fit."""
-        wanted = self._wanted(pod)
-        if (alone := nodes.alone(wanted.names)) is not None:
-            code = _short_alone(wanted.numbers, alone)
+        """Codes are sets of bits. Bit 0: a request is larger than the whole node. Bit 1 + i:
+        request i of ``_filtered_requests`` does not fit. None if all nodes pass."""
+        requests = self._requests(pod)
+        if (single_node := nodes.alone(requests.names)) is not None:
+            code = _single_node_code(requests.numbers, single_node)
             if not code:
                 return None
-            if len(wanted.names) <= _BITS:
+            if len(requests.names) <= _MAX_BITS:
                 return np.array([code], dtype=np.int64)
-        places = nodes.offered(wanted.names)
-        if len(places) < len(wanted.names):
-            return self._refused(wanted, places, nodes)
-        allocatable, requested, _ = nodes.books(wanted.names)
-        short = wanted.amounts > allocatable - requested
-        if not np.count_nonzero(short):
+        places = nodes.offered(requests.names)
+        if len(places) < len(requests.names):
+            return self._codes_of_unoffered(requests, places, nodes)
+        allocatable, requested, _ = nodes.books(requests.names)
+        lacking = requests.amounts > allocatable - requested
+        if not np.count_nonzero(lacking):
             return None
-        codes = _bits(short, wanted.amounts, allocatable, places)
-        return codes if len(short) <= _BITS else self._numbered(codes, places)
+        codes = _bits(lacking, requests.amounts, allocatable, places)
+        return codes if len(lacking) <= _MAX_BITS else self._pattern_numbers(codes, places)
 
     def explain(self, cycle: Cycle, pod: Pod, code: int) -> Status:
-        """All that does not fit, in upstream's order and words."""
-        names = self._wanted(pod).names
-        if len(names) > _BITS:
-            code = self._patterns[code - 1]
+        """All resources that do not fit, in upstream's order and words."""
+        names = self._requests(pod).names
+        if len(names) > _MAX_BITS:
+            code = self._pattern_bits[code - 1]
         bits = f"{code >> 1:b}"[::-1]
-        short = [name for name, bit in zip(names, bits, strict=False) if bit == "1"]
-        reasons = ["Too many pods" if name == PODS else f"Insufficient {name}" for name in short]
+        lacking = [name for name, bit in zip(names, bits, strict=False) if bit == "1"]
+        reasons = ["Too many pods" if name == PODS else f"Insufficient {name}" for name in lacking]
         return Status.unresolvable(*reasons) if code & 1 else Status.unschedulable(*reasons)
 
     def score(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> IntColumn:
-        """The weighted mean of the strategy's scores over the resources that a node has."""
+        """The weighted mean of the strategy's scores over the resources that the node has."""
         scored = self._scored(pod)
         if not scored.names:
             return np.zeros(len(nodes), dtype=np.int64)
-        if self._strategy is _least and (alone := nodes.alone(scored.names)) is not None:
-            allowed, _, used = alone
+        if (
+            self._strategy is _least_allocated
+            and (single_node := nodes.alone(scored.names)) is not None
+        ):
+            allowed, _, used = single_node
             if 0 not in allowed:
-                return np.array([_least_alone(scored, allowed, used)], dtype=np.int64)
-        allocatable, _, held = nodes.books(scored.names)
-        requested = held + scored.amounts
+                return np.array([_least_allocated_single(scored, allowed, used)], dtype=np.int64)
+        allocatable, _, nonzero_requested = nodes.books(scored.names)
+        requested = nonzero_requested + scored.amounts
         everywhere = np.count_nonzero(allocatable) == allocatable.size
         scores = self._strategy(
             requested, allocatable if everywhere else np.where(allocatable == 0, 1, allocatable)
@@ -183,17 +186,17 @@ class NodeResourcesFit:
         return np.floor(total / weight + 0.5).astype(np.int64)
 
     def hint(self, cycle: Cycle, pod: Pod, change: Change) -> bool:
-        """A node where the pod fits now, or would after preemption. (Upstream wakes it for every
-        pod deleted anywhere.)"""
+        """True if the pod fits on a changed node, or would after preemption. (Upstream wakes it for
+        every deleted pod.)"""
         if change.event is ClusterEvent.POD_UPDATE:
             return True
-        if change.nodes.table.selection(self._wanted(pod).names) is None:
-            return False  # it wants what no node has offered
+        if change.nodes.table.selection(self._requests(pod).names) is None:
+            return False  # no node has ever offered one of the resources
         codes = self.filter(cycle, pod, change.nodes)
         if codes is None or not codes.all():
             return True
         if change.event is ClusterEvent.ASSIGNED_POD_UPDATE:
-            return False  # mostly a pod that begins to leave: its end is what counts
+            return False  # usually a pod whose deletion begins: only its end frees resources
         codes = self.filter(cycle, pod, change.nodes.without_lesser(pod))
         return codes is None or not codes.all()
 
@@ -202,62 +205,66 @@ class NodeResourcesFit:
         """All that ``hint`` reads of a pod."""
         return pod.spec.key, pod.priority, pod.preemption_policy
 
-    def _refused(self, wanted: ScoredRequests, places: Sequence[int], nodes: NodeView) -> IntColumn:
-        """The codes of a pod that wants what no node has offered: only what stands at ``places``
-        needs a look at the nodes. A pod may name thousands of resources."""
-        amounts = wanted.amounts[list(places)]
-        allocatable, requested, _ = nodes.books(tuple(wanted.names[place] for place in places))
-        short = amounts > allocatable - requested
-        known = set(places)
-        unknown = "".join("0" if n in known else "1" for n in range(len(wanted.names)))
-        always = int(unknown[::-1], 2) << 1 | 1
-        if len(wanted.names) > _BITS:
-            codes = _bits(short, amounts, allocatable, range(len(places)))
-            return self._numbered(codes, places, always)
-        return _bits(short, amounts, allocatable, places) | always
+    def _codes_of_unoffered(
+        self, requests: ScoredRequests, places: Sequence[int], nodes: NodeView
+    ) -> IntColumn:
+        """The codes of a pod that requests resources that no node has offered. Only those at
+        ``places`` need the nodes. A pod may name thousands of resources."""
+        amounts = requests.amounts[list(places)]
+        allocatable, requested, _ = nodes.books(tuple(requests.names[place] for place in places))
+        lacking = amounts > allocatable - requested
+        offered_places = set(places)
+        unoffered = "".join("0" if n in offered_places else "1" for n in range(len(requests.names)))
+        always = int(unoffered[::-1], 2) << 1 | 1
+        if len(requests.names) > _MAX_BITS:
+            codes = _bits(lacking, amounts, allocatable, range(len(places)))
+            return self._pattern_numbers(codes, places, always)
+        return _bits(lacking, amounts, allocatable, places) | always
 
-    def _numbered(self, codes: Int64s, places: Sequence[int], always: int = 0) -> Int64s:
-        """A number for each set of bits: of a pod with many resources the bits are too many. Each
-        of the codes' bits stands for one of ``places``; ``always`` are bits that all have."""
+    def _pattern_numbers(self, codes: Int64s, places: Sequence[int], always: int = 0) -> Int64s:
+        """A number for each set of bits, for pods with more resources than bits. Bit 1 + i of a
+        code stands for ``places[i]``; ``always`` are bits that every row has."""
         distinct, where = np.unique(codes, return_inverse=True)
         numbers = np.zeros(len(distinct), dtype=np.int64)
         for index, code in enumerate(distinct.tolist()):
             bits = sum(2 << place for n, place in enumerate(places) if code >> (1 + n) & 1)
             pattern = code & 1 | bits | always
-            if pattern and pattern not in self._numbers:
-                self._patterns.append(pattern)
-                self._numbers[pattern] = len(self._patterns)
-            numbers[index] = self._numbers.get(pattern, 0)
+            if pattern and pattern not in self._pattern_codes:
+                self._pattern_bits.append(pattern)
+                self._pattern_codes[pattern] = len(self._pattern_bits)
+            numbers[index] = self._pattern_codes.get(pattern, 0)
         return numbers[where]
 
-    def _compared(self, pod: Pod) -> ScoredRequests:
-        """What Filter compares: the number of pods, cpu, memory, ephemeral-storage, then scalars
-        by name; neither zeros nor ignored ones."""
+    def _filtered_requests(self, pod: Pod) -> ScoredRequests:
+        """The requests that Filter compares: the number of pods, cpu, memory, ephemeral-storage,
+        then scalars by name; without zeros and ignored resources."""
         effective = requests_of(pod.spec).effective
-        scalars = sorted(name for name in effective if is_scalar(name) and not self._skips(name))
+        scalars = sorted(
+            name for name in effective if is_scalar(name) and not self._is_ignored(name)
+        )
         names = [n for n in (CPU, MEMORY, EPHEMERAL_STORAGE) if effective.get(n, 0) > 0]
         names += [name for name in scalars if effective[name]]
         resources = tuple(ResourceSpec(name, 1) for name in (PODS, *names))
         return asked(resources, {**effective, PODS: 1})
 
-    def _skips(self, name: str) -> bool:
+    def _is_ignored(self, name: str) -> bool:
         return is_extended(name) and (
             name in self._ignored or name.split("/")[0] in self._ignored_groups
         )
 
 
-def _bits(short: Bools, amounts: Int64s, allocatable: Int64s, places: Sequence[int]) -> Int64s:
-    """One bit for each resource that a node is short of, at 1 + its place; bit 0 where the node is
-    too small for one of them (upstream does not look at the number of pods so)."""
-    codes = np.zeros(short.shape[1], dtype=np.int64)
-    codes |= (short[1:] & (amounts[1:] > allocatable[1:])).any(axis=0)
-    for place, each in zip(places, short, strict=True):
-        codes |= each.astype(np.int64) << min(1 + place, 62)
+def _bits(lacking: Bools, amounts: Int64s, allocatable: Int64s, places: Sequence[int]) -> Int64s:
+    """One bit for each resource that a node lacks, at 1 + its place; bit 0 if a request is larger
+    than the whole node (as upstream, not for the number of pods)."""
+    codes = np.zeros(lacking.shape[1], dtype=np.int64)
+    codes |= (lacking[1:] & (amounts[1:] > allocatable[1:])).any(axis=0)
+    for place, row in zip(places, lacking, strict=True):
+        codes |= row.astype(np.int64) << min(1 + place, 62)
     return codes
 
 
-def _short_alone(numbers: tuple[int, ...], books: list[list[int]]) -> int:
-    """The code of one node (see ``filter``), 0 where all fits."""
+def _single_node_code(numbers: tuple[int, ...], books: list[list[int]]) -> int:
+    """The code of one node (see ``filter``), 0 if everything fits."""
     allocatable, requested, _ = books
     code = 0
     for index, (number, room, used) in enumerate(zip(numbers, allocatable, requested, strict=True)):
@@ -271,27 +278,29 @@ def _short_alone(numbers: tuple[int, ...], books: list[list[int]]) -> int:
     return code
 
 
-def _least_alone(scored: ScoredRequests, allocatable: list[int], held: list[int]) -> int:
-    """LeastAllocated of one node; no room is 0."""
+def _least_allocated_single(
+    scored: ScoredRequests, allocatable: list[int], nonzero_requested: list[int]
+) -> int:
+    """The LeastAllocated score of one node; a resource without room scores 0."""
     total = 0
     for number, weight, room, used in zip(
-        scored.numbers, scored.weights, allocatable, held, strict=True
+        scored.numbers, scored.weights, allocatable, nonzero_requested, strict=True
     ):
         free = room - used - number
-        if 0 <= free <= room < _LARGE:
+        if 0 <= free <= room < _MULTIPLIABLE:
             total += free * 100 // room * weight
         elif (requested := wrapped(used + number)) <= room:
             total += percent(wrapped(room - requested), room) * weight
     return quotient(wrapped(total), scored.weight)
 
 
-def _strategies(strategy: ScoringStrategy) -> Strategy:
+def _strategy_function(strategy: ScoringStrategy) -> Strategy:
     if strategy.type == "LeastAllocated":
-        return _least
+        return _least_allocated
     if strategy.type == "MostAllocated":
-        return _most
+        return _most_allocated
     assert strategy.requested_to_capacity_ratio is not None
-    return _ratio(strategy.requested_to_capacity_ratio.shape)
+    return _capacity_ratio(strategy.requested_to_capacity_ratio.shape)
 
 
 def _weighted_sum(scores: Int64s, weights: tuple[int, ...]) -> Int64s:
@@ -301,32 +310,33 @@ def _weighted_sum(scores: Int64s, weights: tuple[int, ...]) -> Int64s:
     return total
 
 
-def _least(requested: Int64s, allocatable: Int64s) -> Int64s:
+def _least_allocated(requested: Int64s, allocatable: Int64s) -> Int64s:
     """100 for an empty node, 0 for a full one (upstream: least_allocated.go)."""
     scores = allocatable - requested
     np.putmask(scores, requested > allocatable, 0)
     return percents(scores, allocatable)
 
 
-def _most(requested: Int64s, allocatable: Int64s) -> Int64s:
+def _most_allocated(requested: Int64s, allocatable: Int64s) -> Int64s:
     """0 for an empty node, 100 for a full one (upstream: most_allocated.go)."""
     return percents(np.minimum(requested, allocatable), allocatable)
 
 
-def _ratio(shape: tuple[ShapePoint, ...]) -> Strategy:
-    """The broken line at the utilization in whole percent; beyond capacity counts as 100 (upstream:
-    requested_to_capacity_ratio.go, helper/shape_score.go). Integer division truncates there."""
-    line = np.array([_on_line(shape, percent) for percent in range(101)], dtype=np.int64)
+def _capacity_ratio(shape: tuple[ShapePoint, ...]) -> Strategy:
+    """The shape's piecewise linear function of the utilization in whole percent; above capacity
+    counts as 100 (upstream: requested_to_capacity_ratio.go, helper/shape_score.go). As there,
+    integer division truncates."""
+    line = np.array([_interpolated(shape, percent) for percent in range(101)], dtype=np.int64)
 
     def scores(requested: Int64s, allocatable: Int64s) -> Int64s:
-        # Beyond its ends the line is level.
+        # Beyond its ends the function is constant.
         used = np.clip(percents(requested.copy(), allocatable), 0, 100)
         return np.asarray(line[np.where(requested > allocatable, 100, used)])
 
     return scores
 
 
-def _on_line(shape: tuple[ShapePoint, ...], percent: int) -> int:
+def _interpolated(shape: tuple[ShapePoint, ...], percent: int) -> int:
     if percent <= shape[0].utilization:
         return shape[0].score * 10
     for low, high in pairwise(shape):

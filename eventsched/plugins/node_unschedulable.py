@@ -1,4 +1,4 @@
-"""NodeUnschedulable: a cordoned node takes no pod that does not tolerate that.
+"""NodeUnschedulable: a cordoned node takes only pods that tolerate the cordon.
 
 Upstream: plugins/nodeunschedulable/node_unschedulable.go.
 """
@@ -33,19 +33,19 @@ class NodeUnschedulable:
     sign = staticmethod(signed_by_spec)
 
     def filter(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> IntColumn | None:
-        """1 where the node is cordoned and the pod minds."""
+        """1 if the node is cordoned and the pod does not tolerate that."""
         cordoned = nodes.unschedulable
         if not cordoned.any() or tolerates(pod.spec.tolerations, _CORDON):
             return None
         return cordoned
 
     def explain(self, cycle: Cycle, pod: Pod, code: int) -> Status:
-        """Upstream's words."""
+        """The reason, in upstream's words."""
         return Status.unresolvable("node(s) were unschedulable")
 
     def hint(self, cycle: Cycle, pod: Pod, change: Change) -> bool:
-        """A node that can be used now, or a pod that tolerates cordons now."""
+        """True if the node is no longer cordoned, or if the pod tolerates cordons."""
         if change.event is ClusterEvent.POD_UPDATE:
             return tolerates(pod.spec.tolerations, _CORDON)
-        was_open = change.old is not None and not change.old.unschedulable
-        return not was_open and not bool(change.nodes.unschedulable.any())
+        was_schedulable = change.old is not None and not change.old.unschedulable
+        return not was_schedulable and not bool(change.nodes.unschedulable.any())

@@ -1,8 +1,8 @@
-"""PodTopologySpread: pods that are alike are spread over zones, nodes or other topology domains.
+"""PodTopologySpread: spreads similar pods over zones, nodes or other topology domains.
 
 Upstream: plugins/podtopologyspread/{plugin,common,filtering,scoring}.go. Counts of pods and their
-sums by domain follow each placement (domain/nodes/pod_counts.py), so that a pod costs a few steps
-over the domains and one over the nodes, however many pods there are.
+sums by domain are updated with each placement (domain/nodes/pod_counts.py). So the cost for a pod
+depends on the domains and nodes, not on the number of pods.
 """
 
 from collections.abc import Callable, Hashable
@@ -44,12 +44,12 @@ Bools = NDArray[np.bool_]
 _MISSING, _SKEWED = 1, 2
 _NOT_MATCHED = "node(s) didn't match pod topology spread constraints"
 _NO_DOMAIN = 2**31 - 1
-"""The smallest count where there is no domain (upstream: newCriticalPaths)."""
+"""The smallest count if there is no domain (upstream: newCriticalPaths)."""
 
 
 class PodTopologySpread:
-    """Filter by constraints with DoNotSchedule, Score by those with ScheduleAnyway; pods without
-    any get the default ones, where they belong to a service or a set."""
+    """Filter by constraints with DoNotSchedule, Score by those with ScheduleAnyway. Pods without
+    constraints get the defaults if they belong to a service or a controller."""
 
     name = "PodTopologySpread"
     depends_on = DependsOn.NODE | DependsOn.USAGE
@@ -74,50 +74,50 @@ class PodTopologySpread:
         self._topologies: WeakKeyDictionary[NodeTable, TopologyDomains] = WeakKeyDictionary()
 
     def sign(self, pod: Pod) -> Hashable:
-        """Nothing for pods that are to be spread or may be; the same for all others."""
+        """None for pods with constraints or possible defaults; the same for all others."""
         return None if self._plans.concern(pod) else ()
 
     # --- verdicts -------------------------------------------------------------------------
 
     def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeView | None) -> Status | None:
-        """Skip without hard constraints; an error for a malformed one."""
+        """Skips without hard constraints; an error if one is malformed."""
         plan = self._plan(cycle, pod)
         if plan.hard_problem:
             return Status.error(f"get constraints from pod: {plan.hard_problem}")
         return None if plan.hard else Status.skip()
 
     def filter(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> IntColumn | None:
-        """1 where a topology label is missing, 2 where the skew would be too large; of the first
+        """1 if a topology label is missing, 2 if the skew would be too large: the code of the first
         constraint that is not met."""
         codes: Int64s | None = None
         for rule in self._plan(cycle, pod).hard:
-            found = self._codes(rule, pod, nodes)
-            if found is None:
+            rule_codes = self._codes(rule, pod, nodes)
+            if rule_codes is None:
                 continue
-            codes = found if codes is None else np.where(codes, codes, found)
+            codes = rule_codes if codes is None else np.where(codes, codes, rule_codes)
             if codes.all():
                 break
         return codes
 
     def explain(self, cycle: Cycle, pod: Pod, code: int) -> Status:
-        """Upstream's words."""
+        """The reason, in upstream's words."""
         if code == _MISSING:
             return Status.unresolvable(f"{_NOT_MATCHED} (missing required label)")
         return Status.unschedulable(_NOT_MATCHED)
 
     def _codes(self, rule: Rule, pod: Pod, nodes: NodeView) -> Int64s | None:
-        """int64[n] verdicts of one constraint; None where all rows meet it."""
+        """int64[n]: the codes of one constraint; None if all rows meet it."""
         table, constraint = nodes.table, rule.constraint
         topology = self._topology(table)
         column = table.label(constraint.topology_key)
         sums = self._sums(rule, table)
         inhabited = topology.inhabited(table, rule.where, constraint.topology_key)
         absent = column.number(None)
-        steps = nodes.step(_counting(pod, constraint)) if nodes.trial else None
+        steps = nodes.step(_step_counter(pod, constraint)) if nodes.trial else None
         if steps is not None and steps.any():
             ids = column.ids[nodes.rows]
             steps *= topology.eligible(table, rule.where)[nodes.rows]
-            least = _least_with(sums, inhabited, ids, steps)
+            least = _smallest_with_steps(sums, inhabited, ids, steps)
             if len(inhabited) < constraint.min_domains:
                 least[:] = 0
             skewed = sums[ids] + steps + rule.own - least > constraint.max_skew
@@ -132,88 +132,91 @@ class PodTopologySpread:
     # --- scores ---------------------------------------------------------------------------
 
     def pre_score(self, cycle: Cycle, pod: Pod, nodes: NodeView | None) -> Status | None:
-        """Skip without soft constraints; an error for a malformed one."""
+        """Skips without soft constraints; an error if one is malformed."""
         plan = self._plan(cycle, pod)
         if plan.soft_problem:
             return Status.error(f"calculating preScoreState: {plan.soft_problem}")
         return None if plan.soft else Status.skip()
 
     def score(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> IntColumn:
-        """int64[n]: the pods there are in a node's domains, weighed and rounded; IGNORED for a node
-        without all labels. ``nodes`` are all that are feasible. Raises ValueError for scores that
-        normalise to less than 0, which only a maxSkew below 1 can lead to."""
+        """int64[n]: the weighted number of pods in a node's domains, rounded; IGNORED for a node
+        that lacks a label. ``nodes`` are all feasible nodes. Raises ValueError if normalised scores
+        would be below 0, which only a maxSkew below 1 can cause."""
         plan, table = self._plan(cycle, pod), nodes.table
-        scored = _labelled(plan, table, nodes) if plan.whole else None
+        scored = _with_all_labels(plan, table, nodes) if plan.whole else None
         if len(plan.soft) == 1 and plan.whole and plan.soft[0].constraint.topology_key != HOSTNAME:
             ids, by_domain = self._by_domain(plan.soft[0], nodes, scored, blank=False)
-            found = _rounded(by_domain)[ids]
+            scores = _rounded(by_domain)[ids]
         else:
             total = np.zeros(len(nodes), dtype=np.float64)
             for rule in plan.soft:
-                total += self._weighed(rule, nodes, scored, whole=plan.whole)
-            found = _rounded(total)
+                total += self._rule_score(rule, nodes, scored, whole=plan.whole)
+            scores = _rounded(total)
         if any(rule.constraint.max_skew < 1 for rule in plan.soft):
-            found = _with_odd_skew(found, found if scored is None else found[scored])
+            scores = _with_invalid_skew(scores, scores if scored is None else scores[scored])
         if scored is not None:
-            found[~scored] = IGNORED
-        return found
+            scores[~scored] = IGNORED
+        return scores
 
-    def _weighed(self, rule: Rule, nodes: NodeView, scored: Bools | None, *, whole: bool) -> Floats:
-        """float64[n]: what one constraint adds. On the hostname the node's own pods are counted,
-        whatever makes nodes eligible; a node without the label gets nothing."""
+    def _rule_score(
+        self, rule: Rule, nodes: NodeView, scored: Bools | None, *, whole: bool
+    ) -> Floats:
+        """float64[n]: the score of one constraint. For the hostname the node's own pods are
+        counted, without regard to eligibility. A node without the label gets 0."""
         table, constraint = nodes.table, rule.constraint
         if constraint.topology_key == HOSTNAME:
             size = len(nodes) if scored is None else int(np.count_nonzero(scored))
             counts = 0 if rule.query is None else table.count(rule.query).column[nodes.rows]
-            found = _credit(counts, constraint, size)
-            found = np.broadcast_to(found, (len(nodes),))
+            scores = _score_of_counts(counts, constraint, size)
+            scores = np.broadcast_to(scores, (len(nodes),))
         else:
             ids, by_domain = self._by_domain(rule, nodes, scored, blank=not whole)
-            found = by_domain[ids]
+            scores = by_domain[ids]
         column = table.label(constraint.topology_key)
         absent = -1 if whole else column.number(None)
-        return found if absent < 0 else np.where(column.ids[nodes.rows] == absent, 0.0, found)
+        return scores if absent < 0 else np.where(column.ids[nodes.rows] == absent, 0.0, scores)
 
     def _by_domain(
         self, rule: Rule, nodes: NodeView, scored: Bools | None, *, blank: bool
     ) -> tuple[Rows, Floats]:
-        """intp[n], each row's domain, and float64[domains], what the constraint adds there. With
-        ``blank``, nodes without the label are a domain too, the same as those where it is empty."""
+        """intp[n], the domain of each row, and float64[domains], the constraint's score there. With
+        ``blank``, nodes without the label share the domain of nodes with an empty value."""
         table, label = nodes.table, rule.constraint.topology_key
         ids = table.label(label, blank=blank).ids[nodes.rows]
         if scored is None and len(nodes) == table.live:
             size = len(self._topology(table).inhabited(table, EVERYWHERE, label, blank=blank))
         else:
             size = int(np.count_nonzero(np.bincount(ids if scored is None else ids[scored])))
-        return ids, _credit(self._sums(rule, table, blank=blank), rule.constraint, size)
+        return ids, _score_of_counts(self._sums(rule, table, blank=blank), rule.constraint, size)
 
-    # --- waking ---------------------------------------------------------------------------
+    # --- hints ----------------------------------------------------------------------------
 
     def hint(self, cycle: Cycle, pod: Pod, change: Change) -> bool:
-        """A node with the topology labels that comes, goes or changes in them or in its taints; a
-        pod that counts and comes, goes or changes in its labels; a toleration of the pod's own."""
+        """True for a node with the topology labels that is added, deleted, or changed in them or in
+        its taints; for a counted pod that is added, deleted or relabelled; and for a new
+        toleration of the pod."""
         plan = self._plan(cycle, pod)
         if plan.hard_problem:
             return True
         constraints = [rule.constraint for rule in plan.hard]
         if change.pod is None:
-            return _node_matters(change, [each.topology_key for each in constraints])
-        return _pod_matters(change, pod, constraints)
+            return _node_change_matters(change, [c.topology_key for c in constraints])
+        return _pod_change_matters(change, pod, constraints)
 
-    # --- what is kept ---------------------------------------------------------------------
+    # --- caches ---------------------------------------------------------------------------
 
     def _plan(self, cycle: Cycle, pod: Pod) -> SpreadPlan:
-        """The pod's rules; looked up once an attempt."""
-        asked = cycle.scratch.get(self.name)
-        if asked is not None and asked[0] is pod:
-            plan: SpreadPlan = asked[1]
+        """The pod's rules, looked up once in an attempt."""
+        cached = cycle.scratch.get(self.name)
+        if cached is not None and cached[0] is pod:
+            plan: SpreadPlan = cached[1]
             return plan
         plan = self._plans.find(cycle.registry, pod)
         cycle.scratch[self.name] = (pod, plan)
         return plan
 
     def _sums(self, rule: Rule, table: NodeTable, *, blank: bool = False) -> Int64s:
-        """int64[domains]: the pods that a rule counts in each value of its topology label."""
+        """int64[domains]: the number of pods that a rule counts for each value of its label."""
         label = rule.constraint.topology_key
         if rule.query is None:
             return np.zeros(len(table.label(label, blank=blank).values), dtype=np.int64)
@@ -222,47 +225,48 @@ class PodTopologySpread:
         return table.domain_sums((rule.query, rule.where), tally, label, eligible, blank=blank)
 
     def _topology(self, table: NodeTable) -> TopologyDomains:
-        found = self._topologies.get(table)
-        if found is None:
-            found = self._topologies[table] = TopologyDomains()
-        return found
+        topology = self._topologies.get(table)
+        if topology is None:
+            topology = self._topologies[table] = TopologyDomains()
+        return topology
 
 
-def _labelled(plan: SpreadPlan, table: NodeTable, nodes: NodeView) -> Bools | None:
-    """bool[n]: which nodes have the labels of all soft constraints; None where all do."""
-    found: Bools | None = None
+def _with_all_labels(plan: SpreadPlan, table: NodeTable, nodes: NodeView) -> Bools | None:
+    """bool[n]: which nodes have the labels of all soft constraints; None if all do."""
+    labelled: Bools | None = None
     for rule in plan.soft:
         column = table.label(rule.constraint.topology_key)
         absent = column.number(None)
         if absent >= 0:
             has = column.ids[nodes.rows] != absent
-            found = has if found is None else found & has
-    return None if found is None or found.all() else found
+            labelled = has if labelled is None else labelled & has
+    return None if labelled is None or labelled.all() else labelled
 
 
-def _credit(counts: Int64s | int, constraint: Constraint, size: int) -> Floats:
-    """What counts of pods are worth in a topology of so many domains (upstream: scoring.go
-    scoreForCount). A maxSkew that allows more makes differences matter less."""
+def _score_of_counts(counts: Int64s | int, constraint: Constraint, size: int) -> Floats:
+    """The score of counts of pods in a topology of ``size`` domains (upstream: scoring.go
+    scoreForCount). A larger maxSkew makes differences matter less."""
     return np.asarray(counts * size_weight(size) + float(constraint.max_skew - 1))
 
 
 def _rounded(scores: Floats) -> Int64s:
-    """The nearest integers; halves go away from 0, as in Go's math.Round."""
-    found = scores.astype(np.int64)
-    rest = scores - found
-    found += rest >= 0.5
+    """The nearest integers; halves are rounded away from 0, as in Go's math.Round."""
+    rounded = scores.astype(np.int64)
+    rest = scores - rounded
+    rounded += rest >= 0.5
     if rest.min(initial=0.0) <= -0.5:
-        found -= rest <= -0.5
-    return found
+        rounded -= rest <= -0.5
+    return rounded
 
 
-def _with_odd_skew(found: Int64s, scored: Int64s) -> Int64s:
-    """int64[n]: the scores where a maxSkew is below 1, which no API server lets in; ``scored`` are
-    those of nodes that are not ignored. Upstream takes -1 for ignored, gives 100 for what else is
-    below 0 if nothing is above, and otherwise refuses what comes out. Raises ValueError."""
+def _with_invalid_skew(scores: Int64s, scored: Int64s) -> Int64s:
+    """int64[n]: the scores with a maxSkew below 1, which no API server accepts. ``scored`` are the
+    scores of nodes that are not ignored. As upstream, -1 means ignored, and other negative scores
+    become 0 (100 once normalised) if no score is positive. Raises ValueError if both signs
+    occur."""
     if scored.min(initial=0) < 0 < scored.max(initial=0):
         raise ValueError("the scores of some nodes are below 0, because a maxSkew is below 1")
-    return np.where(found < IGNORED, 0, found)
+    return np.where(scores < IGNORED, 0, scores)
 
 
 def _smallest(sums: Int64s, inhabited: Rows) -> int:
@@ -271,46 +275,46 @@ def _smallest(sums: Int64s, inhabited: Rows) -> int:
     return int(sums.min() if len(inhabited) == len(sums) else sums[inhabited].min())
 
 
-def _least_with(sums: Int64s, inhabited: Rows, ids: Rows, steps: Int64s) -> Int64s:
-    """int64[n]: the smallest sum of the inhabited domains, for each row with its step added to the
-    sum of its own domain (upstream: filtering.go criticalPaths)."""
+def _smallest_with_steps(sums: Int64s, inhabited: Rows, ids: Rows, steps: Int64s) -> Int64s:
+    """int64[n]: the smallest sum over the inhabited domains, with each row's step added to its own
+    domain (upstream: filtering.go criticalPaths)."""
     first, smallest, second = -1, _NO_DOMAIN, _NO_DOMAIN
     if len(inhabited):
-        there = sums[inhabited]
-        place = int(there.argmin())
-        first, smallest = int(inhabited[place]), int(there[place])
-        second = int(np.delete(there, place).min(initial=_NO_DOMAIN))
+        inhabited_sums = sums[inhabited]
+        place = int(inhabited_sums.argmin())
+        first, smallest = int(inhabited[place]), int(inhabited_sums[place])
+        second = int(np.delete(inhabited_sums, place).min(initial=_NO_DOMAIN))
     others = np.where(ids == first, second, smallest)
     return np.where(np.isin(ids, inhabited), np.minimum(others, sums[ids] + steps), smallest)
 
 
-def _counting(pod: Pod, constraint: Constraint) -> Callable[[Pod], int]:
-    """What another pod adds to a constraint's counts when it comes or goes in a trial: also where
-    it is being deleted, and for an empty selector (upstream: filtering.go updateWithPod)."""
+def _step_counter(pod: Pod, constraint: Constraint) -> Callable[[Pod], int]:
+    """What another pod adds to a constraint's counts in a trial. A pod that is being deleted counts
+    too, and so does an empty selector (upstream: filtering.go updateWithPod)."""
     return lambda other: int(
         other.namespace == pod.namespace and selects(constraint.selector, other.labels)
     )
 
 
-def _node_matters(change: Change, labels: list[str]) -> bool:
-    """Upstream: plugin.go isSchedulableAfterNodeChange."""
-    had = change.old is not None and all(each in change.old.labels for each in labels)
-    has = change.node is not None and all(each in change.node.labels for each in labels)
+def _node_change_matters(change: Change, labels: list[str]) -> bool:
+    """Whether a node's change may help (upstream: plugin.go isSchedulableAfterNodeChange)."""
+    had = change.old is not None and all(label in change.old.labels for label in labels)
+    has = change.node is not None and all(label in change.node.labels for label in labels)
     if change.old is None or change.node is None:
         return had or has
-    moved = any(change.old.labels.get(each) != change.node.labels.get(each) for each in labels)
-    return had != has or (has and (moved or change.old.taints != change.node.taints))
+    changed = any(change.old.labels.get(label) != change.node.labels.get(label) for label in labels)
+    return had != has or (has and (changed or change.old.taints != change.node.taints))
 
 
-def _pod_matters(change: Change, pod: Pod, constraints: list[Constraint]) -> bool:
-    """Upstream: plugin.go isSchedulableAfterPodChange."""
+def _pod_change_matters(change: Change, pod: Pod, constraints: list[Constraint]) -> bool:
+    """Whether a pod's change may help (upstream: plugin.go isSchedulableAfterPodChange)."""
     other, old = change.pod, change.old_pod
     assert other is not None
     if other.uid != pod.uid and other.namespace != pod.namespace:
         return False
 
     def counts(labels: dict[str, str]) -> list[bool]:
-        return [selects(each.selector, labels) for each in constraints]
+        return [selects(c.selector, labels) for c in constraints]
 
     if change.event in (ClusterEvent.ASSIGNED_POD_ADD, ClusterEvent.ASSIGNED_POD_DELETE):
         return any(counts(other.labels))

@@ -1,4 +1,4 @@
-"""PrioritySort: higher priority first, then who has waited longer.
+"""PrioritySort: higher priority first, then the longer wait.
 
 Upstream: plugins/queuesort/priority_sort.go.
 """
@@ -12,5 +12,5 @@ class PrioritySort:
     name = "PrioritySort"
 
     def sort_key(self, queued: QueuedPod) -> tuple[int, int]:
-        """Smaller goes first."""
+        """The sort key: smaller goes first."""
         return (-queued.pod.priority, queued.since)

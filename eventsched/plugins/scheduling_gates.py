@@ -14,7 +14,7 @@ class SchedulingGates:
     wakes_on = (ClusterEvent.POD_UPDATE,)
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
-        """Holds a gated pod, with its gates' names in Go's notation as upstream writes them."""
+        """Holds a gated pod. The reason lists its gates in Go's notation, as upstream does."""
         if not pod.gates:
             return None
         return Status.unresolvable(f"waiting for scheduling gates: [{' '.join(pod.gates)}]")

@@ -1,4 +1,4 @@
-"""TaintToleration: NoSchedule and NoExecute taints keep pods off, PreferNoSchedule costs points.
+"""TaintToleration: NoSchedule and NoExecute taints refuse pods, PreferNoSchedule lowers the score.
 
 Upstream: plugins/tainttoleration/taint_toleration.go.
 """
@@ -33,15 +33,15 @@ class TaintToleration:
     sign = staticmethod(signed_by_spec)
 
     def filter(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> IntColumn:
-        """1 where a hard taint is not tolerated; asked once for each distinct set of taints."""
+        """1 if a hard taint is not tolerated; computed once for each distinct set of taints."""
         return nodes.answer(COLUMN, taints_of, untolerated(pod.spec.tolerations))
 
     def explain(self, cycle: Cycle, pod: Pod, code: int) -> Status:
-        """Upstream's words."""
+        """The reason, in upstream's words."""
         return Status.unresolvable("node(s) had untolerated taint(s)")
 
     def score(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> IntColumn:
-        """How many soft taints the pod does not tolerate, by tolerations of that or any effect."""
+        """The number of soft taints that the pod does not tolerate."""
         soft = [t for t in pod.spec.tolerations if t.effect in ("", "PreferNoSchedule")]
 
         def count(taints: Taints | None) -> int:
@@ -53,9 +53,9 @@ class TaintToleration:
         return nodes.answer(COLUMN, taints_of, count)
 
     def hint(self, cycle: Cycle, pod: Pod, change: Change) -> bool:
-        """A node whose hard taints the pod tolerates now and did not before."""
+        """True if the pod tolerates the node's hard taints now and did not before."""
         if change.event is ClusterEvent.POD_UPDATE or change.node is None:
             return True
         hard = untolerated(pod.spec.tolerations)
-        was = change.old is None or bool(hard(change.old.taints))
-        return was and not hard(change.node.taints)
+        refused_before = change.old is None or bool(hard(change.old.taints))
+        return refused_before and not hard(change.node.taints)

@@ -1,7 +1,7 @@
-"""VolumeBinding: nodes that reach the pod's bound volumes, and where its other claims can be bound.
+"""VolumeBinding: nodes that reach the pod's bound volumes and can bind its other claims.
 
-Upstream: plugins/volumebinding/volume_binding.go, binder.go. Scoring stands behind the feature gate
-StorageCapacityScoring, which is off by default in v1.36: PreScore skips it.
+Upstream: plugins/volumebinding/volume_binding.go, binder.go. Scoring needs the feature gate
+StorageCapacityScoring, which is off by default in v1.36, so PreScore skips.
 """
 
 from collections.abc import Hashable
@@ -57,8 +57,8 @@ _REASONS = {
 
 
 class _Attempt:
-    """What the extension points of one attempt hand on: the claims, and the plan once Filter has
-    made it."""
+    """The data that one attempt shares between extension points: the claims, and the plan once
+    Filter has made it."""
 
     def __init__(self, claims: Claims, stock: VolumeStock, assumptions: Assumptions) -> None:
         self.claims = claims
@@ -67,7 +67,7 @@ class _Attempt:
         self._plan: VolumePlan | None = None
 
     def plan(self, cycle: Cycle) -> VolumePlan:
-        """The plan; what it depends on does not change within an attempt."""
+        """The plan, computed once: its inputs do not change within an attempt."""
         if self._plan is None:
             assumed = self.assumptions.now(cycle) if self.claims.waiting else Assumed({}, {})
             self._plan = self.stock.plan(self.claims, assumed)
@@ -75,9 +75,8 @@ class _Attempt:
 
 
 class VolumeBinding:
-    """PreFilter checks the claims, Filter the nodes, Reserve keeps what the node was chosen with:
-    in the memory for the pods that come next, in the decision for PreBind, which has it done and
-    waits for that."""
+    """PreFilter checks the claims, Filter the nodes. Reserve keeps the chosen volumes: in the
+    memory for the pods that follow, and in the decision for PreBind, which binds them and waits."""
 
     name = "VolumeBinding"
     overdue = "binding volumes: context deadline exceeded"
@@ -93,15 +92,15 @@ class VolumeBinding:
 
     def __init__(self, args: VolumeBindingArgs | None = None) -> None:
         self.bind_timeout_seconds = (args or VolumeBindingArgs()).bind_timeout_seconds
-        """How long PreBind may wait for volumes."""
-        self._kept: tuple[VolumeStock, Assumptions] | None = None
+        """Seconds that PreBind may wait for volumes."""
+        self._cached: tuple[VolumeStock, Assumptions] | None = None
 
     def sign(self, pod: Pod) -> Hashable:
-        """Nothing for a pod without claims; with them the answer is its own."""
+        """The same for all pods without claims; None for pods with claims."""
         return None if pod.volumes and claims_of(pod) else ()
 
     def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> Status | None:
-        """Refused for claims that cannot be used, or that should have been bound without a pod."""
+        """Refuses a pod with an unusable claim, or with an unbound claim of immediate binding."""
         if not claims_of(pod):
             return Status.skip()
         problem = _problem(pod, cycle.registry)
@@ -113,7 +112,7 @@ class VolumeBinding:
             return Status.error(str(incomplete))
         if claims.late:
             return Status.unresolvable("pod has unbound immediate PersistentVolumeClaims")
-        derived = self._derived(nodes.table, cycle.registry)
+        derived = self._cached_rules(nodes.table, cycle.registry)
         cycle.scratch[self.name] = _Attempt(claims, *derived)
         return None
 
@@ -138,41 +137,42 @@ class VolumeBinding:
         return np.zeros(len(nodes), dtype=np.int64)
 
     def reserve(self, cycle: Cycle, pod: Pod, node: str) -> Status | None:
-        """Keeps the volumes that the node was chosen with for the pod, and the node for the claims
-        that volumes have to be made for."""
+        """Keeps the pod's chosen volumes, and the node for claims that need a new volume."""
         attempt: _Attempt | None = cycle.scratch.get(self.name)
         if attempt is None or not attempt.claims.waiting:
             return None
-        found = chosen(attempt.plan(cycle), attempt.stock.table.rows[node], node)
+        commitments = chosen(attempt.plan(cycle), attempt.stock.table.rows[node], node)
         sweep(cycle, attempt.assumptions.stale)
-        for each in found:
-            if each.fresh:
-                assume(cycle, each.key(pod.namespace), pod.uid)
-        cycle.data[self.name] = [list(each) for each in found]
+        for commitment in commitments:
+            if commitment.fresh:
+                assume(cycle, commitment.key(pod.namespace), pod.uid)
+        cycle.data[self.name] = [list(commitment) for commitment in commitments]
         return None
 
     def unreserve(self, cycle: Cycle, pod: Pod, node: str) -> None:
-        """Gives up what was kept, as far as no other pod has it as well."""
-        for each in self._commitments(cycle):
-            give_up(cycle, each.key(pod.namespace), pod.uid)
+        """Gives up what Reserve kept, unless another pod keeps it too."""
+        for commitment in self._commitments(cycle):
+            give_up(cycle, commitment.key(pod.namespace), pod.uid)
 
     def pre_bind(self, cycle: Cycle, pod: Pod, node: str) -> Preparation | None:
-        """Has the volumes bound, or made, that the node was chosen with."""
-        found = self._commitments(cycle)
-        if not found:
+        """Binds or provisions the chosen volumes."""
+        commitments = self._commitments(cycle)
+        if not commitments:
             return None
-        writes = tuple(each.write(pod.namespace) for each in found if each.fresh)
+        writes = tuple(
+            commitment.write(pod.namespace) for commitment in commitments if commitment.fresh
+        )
         return Preparation(writes, self.bind_timeout_seconds)
 
     def prepared(
         self, cycle: Cycle, pod: Pod, node: str, nodes: NodeView
     ) -> Status | Awaiting | None:
-        """Whether the pod's claims are bound, and nothing is in the way of that."""
+        """None if the pod's claims are bound; else what is awaited, or why binding failed."""
         if not len(nodes):
             return Status.error(
                 f'binding volumes: failed to get node "{node}": node "{node}" not found'
             )
-        stock, _ = self._derived(nodes.table, cycle.registry)
+        stock, _ = self._cached_rules(nodes.table, cycle.registry)
         check = Check(stock, pod.namespace, node, int(nodes.rows[0]))
         try:
             check.all(self._commitments(cycle))
@@ -181,14 +181,14 @@ class VolumeBinding:
         return None if check.done else Awaiting(frozenset(check.objects))
 
     def _commitments(self, cycle: Cycle) -> list[Commitment]:
-        return [Commitment(*each) for each in cycle.data.get(self.name, ())]
+        return [Commitment(*fields) for fields in cycle.data.get(self.name, ())]
 
     def hint(self, cycle: Cycle, pod: Pod, change: Change) -> bool:
-        """New and changed objects as far as they may help the pod; none helps by going. A pod that
-        gives up before it was bound gives up its volumes as well."""
+        """True for new and changed objects that may help the pod; a deletion never helps. A pod
+        that leaves its node before it was bound also gives up its volumes."""
         if change.event is ClusterEvent.ASSIGNED_POD_DELETE:
-            gone = change.pod
-            return gone is not None and not gone.node_name and bool(claims_of(gone))
+            deleted = change.pod
+            return deleted is not None and not deleted.node_name and bool(claims_of(deleted))
         old, new = change.old_object, change.new_object
         match new:
             case None:
@@ -204,18 +204,20 @@ class VolumeBinding:
             case CSIDriver():
                 return isinstance(old, CSIDriver) and _stops_counting(old, new, pod)
             case CSIStorageCapacity():
-                return not isinstance(old, CSIStorageCapacity) or _grew(old, new)
+                return not isinstance(old, CSIStorageCapacity) or _has_more_room(old, new)
         return False
 
-    def _derived(self, table: NodeTable, registry: Registry) -> tuple[VolumeStock, Assumptions]:
-        kept = self._kept
-        if kept is None or kept[0].table is not table or kept[0].registry is not registry:
-            kept = self._kept = VolumeStock(table, registry), Assumptions(registry)
-        return kept
+    def _cached_rules(
+        self, table: NodeTable, registry: Registry
+    ) -> tuple[VolumeStock, Assumptions]:
+        cached = self._cached
+        if cached is None or cached[0].table is not table or cached[0].registry is not registry:
+            cached = self._cached = VolumeStock(table, registry), Assumptions(registry)
+        return cached
 
 
 def _problem(pod: Pod, registry: Registry) -> str:
-    """Why one of the pod's claims cannot be used, "" for none (upstream: podHasPVCs)."""
+    """Why one of the pod's claims is unusable, or "" (upstream: podHasPVCs)."""
     for name, ephemeral in claims_of(pod):
         claim = registry.get(PersistentVolumeClaim, name, pod.namespace)
         if claim is None:
@@ -237,11 +239,11 @@ def _problem(pod: Pod, registry: Registry) -> str:
 
 
 def _stops_counting(old: CSIDriver, new: CSIDriver, pod: Pod) -> bool:
-    """Whether the driver of one of the pod's inline volumes no longer says what room it has."""
+    """Whether the driver of one of the pod's inline volumes no longer publishes its capacity."""
     return old.capacity and not new.capacity and any(v.driver == new.name for v in pod.volumes)
 
 
-def _grew(old: CSIStorageCapacity, new: CSIStorageCapacity) -> bool:
-    """Whether a pool has room for larger volumes than before."""
+def _has_more_room(old: CSIStorageCapacity, new: CSIStorageCapacity) -> bool:
+    """Whether a pool can hold larger volumes than before."""
     before, after = limit_of(old), limit_of(new)
     return after is not None and (before is None or after > before)

@@ -1,4 +1,4 @@
-"""VolumeZone: a bound volume that is labelled with zones or regions is used there.
+"""VolumeZone: a bound volume with zone or region labels can be used only on such nodes.
 
 Upstream: plugins/volumezone/volume_zone.go.
 """
@@ -41,11 +41,11 @@ from eventsched.scheduling.rules.volumes.csi_migration import (
 )
 
 _LABELS = {BETA_ZONE: ZONE, BETA_REGION: REGION, ZONE: ZONE, REGION: REGION}
-"""The labels looked at, in upstream's order, with those that replace them."""
+"""Label key → the key that replaces it, in upstream's order."""
 
 
 class VolumeZoneLabel(NamedTuple):
-    """A label of a volume, and the values that a node's may have."""
+    """A label of a volume, and the values that a node may have."""
 
     key: str
     values: frozenset[str]
@@ -60,26 +60,26 @@ class VolumeZone:
     wakes_on_objects = (StorageClass, PersistentVolumeClaim, PersistentVolume)
 
     def sign(self, pod: Pod) -> Hashable:
-        """Nothing for a pod that names no claim; with one the answer is its own."""
+        """The same for all pods without claims; None for pods with claims."""
         return None if pod.volumes and named_claims(pod) else ()
 
     def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> Status | None:
-        """What is wrong with the claims; nothing to do where no volume has such labels."""
+        """Refuses a pod with an unusable claim. Skips if no volume has such labels."""
         try:
-            found = _topologies(pod, cycle.registry)
+            zone_labels = _zone_labels(pod, cycle.registry)
         except ValueError as problem:
             return Status.unresolvable(str(problem))
-        if not found:
+        if not zone_labels:
             return Status.skip()
-        cycle.scratch[self.name] = found
+        cycle.scratch[self.name] = zone_labels
         return None
 
     def filter(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> IntColumn:
-        """1 where a label does not fit; a node with none of the labels is let pass. Where PreFilter
-        is not enabled the claims are looked at here, and 2 everywhere says that one is wrong."""
+        """1 if a label does not match; a node without any of the labels passes. If PreFilter is not
+        enabled, the claims are checked here: 2 for all nodes if one is unusable."""
         if self.name not in cycle.scratch:
             try:
-                cycle.scratch[self.name] = _topologies(pod, cycle.registry)
+                cycle.scratch[self.name] = _zone_labels(pod, cycle.registry)
             except ValueError:
                 return np.full(len(nodes), 2, dtype=np.int64)
         labelled = np.zeros(len(nodes), dtype=bool)
@@ -96,17 +96,17 @@ class VolumeZone:
         return refused & labelled
 
     def explain(self, cycle: Cycle, pod: Pod, code: int) -> Status:
-        """Upstream's words."""
+        """The reason, in upstream's words."""
         if code == 2:
             try:
-                _topologies(pod, cycle.registry)
+                _zone_labels(pod, cycle.registry)
             except ValueError as problem:
                 return Status.unresolvable(str(problem))
         return Status.unresolvable("node(s) had no available volume zone")
 
     def hint(self, cycle: Cycle, pod: Pod, change: Change) -> bool:
-        """A class that waits for pods, the pod's claim, a volume that is new or has other labels,
-        or a node that is new or has."""
+        """True for a new class that binds late, the pod's claim, a volume that is new or has other
+        zone labels, and for node events."""
         new = change.new_object
         match new:
             case StorageClass():
@@ -115,13 +115,16 @@ class VolumeZone:
                 return uses(pod, new.namespace, new.name, ephemeral=False)
             case PersistentVolume():
                 old = change.old_object
-                return not isinstance(old, PersistentVolume) or _labels(old) != _labels(new)
+                return not isinstance(old, PersistentVolume) or _zone_labels_of(
+                    old
+                ) != _zone_labels_of(new)
         return change.event is not ClusterEvent.OBJECT_CHANGE
 
 
-def _topologies(pod: Pod, registry: Registry) -> list[VolumeZoneLabel]:
-    """Raises ValueError, with upstream's words, for a claim that cannot be used."""
-    found = []
+def _zone_labels(pod: Pod, registry: Registry) -> list[VolumeZoneLabel]:
+    """The zone labels of the pod's bound volumes. Raises ValueError, in upstream's words, if a
+    claim is unusable."""
+    zone_labels: list[VolumeZoneLabel] = []
     for name in named_claims(pod):
         if not name:
             raise ValueError("PersistentVolumeClaim had no name")
@@ -134,8 +137,8 @@ def _topologies(pod: Pod, registry: Registry) -> list[VolumeZoneLabel]:
         volume = registry.get(PersistentVolume, claim.volume)
         if volume is None:
             raise ValueError(f'persistentvolume "{claim.volume}" not found')
-        found += _labels(volume)
-    return found
+        zone_labels += _zone_labels_of(volume)
+    return zone_labels
 
 
 def _check_unbound(claim: PersistentVolumeClaim, registry: Registry) -> None:
@@ -151,12 +154,12 @@ def _check_unbound(claim: PersistentVolumeClaim, registry: Registry) -> None:
         raise ValueError("PersistentVolume had no name")
 
 
-def _labels(volume: PersistentVolume) -> list[VolumeZoneLabel]:
-    """A volume's labels of zones and regions; one with an empty name in it is passed over."""
-    found = []
+def _zone_labels_of(volume: PersistentVolume) -> list[VolumeZoneLabel]:
+    """A volume's zone and region labels. A label with an empty value in its list is ignored."""
+    zone_labels = []
     for key in _LABELS:
         if key in volume.labels:
-            values = [each.strip() for each in volume.labels[key].split(ZONES_DELIMITER)]
+            values = [value.strip() for value in volume.labels[key].split(ZONES_DELIMITER)]
             if all(values):
-                found.append(VolumeZoneLabel(key, frozenset(values)))
-    return found
+                zone_labels.append(VolumeZoneLabel(key, frozenset(values)))
+    return zone_labels
