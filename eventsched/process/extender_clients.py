@@ -28,12 +28,12 @@ def keeps(configured: Sequence[ExtenderSection]) -> Mapping[str, Keeps]:
     if not configured:
         return {}
     uncached = [extender for extender in configured if not extender.node_cache_capable]
-    kept: dict[str, Keeps] = {POD: _waits}
+    keeps_by_resource: dict[str, Keeps] = {POD: _waits}
     if any(extender.preempt_verb for extender in uncached):
-        kept[POD] = _is_any
+        keeps_by_resource[POD] = _is_any
     if any(extender.filter_verb or extender.prioritize_verb for extender in uncached):
-        kept[NODE] = _is_any
-    return kept
+        keeps_by_resource[NODE] = _is_any
+    return keeps_by_resource
 
 
 def _waits(seen: Seen) -> bool:

@@ -25,12 +25,12 @@ from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.runtime.effects.replies import Replies
 from eventsched.runtime.live.driver import Driver
 
-_ASKED = "the request"
+_REQUEST = "the request"
 STARTING = 60.0
 """Seconds without a term after which requests are no longer held: a scheduler that can do without
 an answer (``ignorable``) would wait in vain for each of its pods."""
 _POLL_PERIOD = 0.02
-_MOST_STRANGE = 10_000
+_MAX_UNKNOWN = 10_000
 """At most this many unknown node names in one request, since they are written to the log."""
 
 
@@ -59,19 +59,19 @@ class Inquiries:
         """Answers a request. Raises InputError for a malformed request, UnavailableError if this
         replica cannot answer now."""
         try:
-            asked = served_requests.asked(verb, body)
+            request = served_requests.asked(verb, body)
         except WrongShapeError as wrong:
-            raise InputError(_ASKED, str(wrong), "send what extender/v1 defines") from None
+            raise InputError(_REQUEST, str(wrong), "send what extender/v1 defines") from None
         deadline = asyncio.get_running_loop().time() + self._patience
         driver = await self._leading(deadline)
         state = driver.leader.engine.state
-        inquired = inquiry(asked, next(self._numbers), state, self._names)
+        inquired = inquiry(request, next(self._numbers), state, self._names)
         if self._annotations is not None and inquired.sent is not None:
             sent = self._annotations.seen(inquired.sent)
             inquired = msgspec.structs.replace(inquired, sent=sent)
         waiting = asyncio.get_running_loop().create_future()
         self._open[inquired.number] = waiting
-        driver.tell(inquired)
+        driver.submit(inquired)
         try:
             async with asyncio.timeout_at(deadline):
                 replied: ExtenderReplied = await waiting
@@ -81,7 +81,7 @@ class Inquiries:
             ) from None
         finally:
             del self._open[inquired.number]
-        return served_requests.answer(asked, inquired, replied, state.nodes.names)
+        return served_requests.answer(request, inquired, replied, state.nodes.names)
 
     async def _leading(self, deadline: float) -> Driver:
         """The driver of a term that leads. Waits for a term that is about to lead, because the
@@ -131,35 +131,34 @@ class Names:
         if last_names is not names or last_nodes is not nodes or last_newest != newest:
             row_of_name = list(map(nodes.rows.get, names))
             rows = sorted({row for row in row_of_name if row is not None})
-            strange: tuple[str, ...] = ()
+            unknown: tuple[str, ...] = ()
             if None in row_of_name:
                 pairs = zip(names, row_of_name, strict=True)
-                unknown = (name for name, row in pairs if row is None)
-                strange = tuple(sorted(set(unknown)))
+                unknown = tuple(sorted({name for name, row in pairs if row is None}))
             self._last = names, nodes, newest
-            self._rows = ranges(np.array(rows, dtype=np.intp)), strange
+            self._rows = ranges(np.array(rows, dtype=np.intp)), unknown
         return self._rows
 
 
 def inquiry(
-    asked: ExtenderRequest, number: int, state: SchedulerState, names: Names
+    request: ExtenderRequest, number: int, state: SchedulerState, names: Names
 ) -> ExtenderInquired:
     """The stimulus for a request. Raises InputError if the pod cannot be read, or if the request is
     about another cluster."""
-    nodes, strange = names.rows(asked.nodes, state)
-    if len(strange) > _MOST_STRANGE:
-        problem = f"is about {len(strange)} nodes that are not known"
-        raise InputError(_ASKED, problem, "ask about the cluster that is watched here")
+    nodes, unknown = names.rows(request.nodes, state)
+    if len(unknown) > _MAX_UNKNOWN:
+        problem = f"is about {len(unknown)} nodes that are not known"
+        raise InputError(_REQUEST, problem, "ask about the cluster that is watched here")
     more: dict[str, Any] = {}
-    if asked.pod and asked.uid not in state.pods:
-        more["sent"] = asked.sent()
+    if request.pod and request.uid not in state.pods:
+        more["sent"] = request.sent()
     return ExtenderInquired(
         number=number,
-        uid=asked.uid,
-        verb=asked.verb,
+        uid=request.uid,
+        verb=request.verb,
         nodes=nodes,
-        strange=strange,
-        node=asked.node,
-        candidates=dict(asked.candidates),
+        strange=unknown,
+        node=request.node,
+        candidates=dict(request.candidates),
         **more,
     )

@@ -90,8 +90,8 @@ class LiveStatus:
         if replica is None:
             return ""
         if replica.database is not None:
-            return replica.database.reach.trouble
-        return replica.follower.reach.trouble if replica.follower is not None else ""
+            return replica.database.health.trouble
+        return replica.follower.health.trouble if replica.follower is not None else ""
 
     def _term_trouble(self) -> str:
         replica = self.replica
@@ -246,12 +246,12 @@ class LiveStatus:
         pod_state = self._state.pods.get(uid) if self._state is not None else None
         return f"{pod_state.pod.namespace}/{pod_state.pod.name}" if pod_state is not None else ""
 
-    def _count(self, what: str) -> int:
+    def _count(self, counter: str) -> int:
         """The sum of a counter over all leaders of this process."""
         if self.replica is None:
             return 0
-        present = self._leader.counts[what] if self._leader is not None else 0
-        return self.replica.counts[what] + present
+        present = self._leader.counts[counter] if self._leader is not None else 0
+        return self.replica.counts[counter] + present
 
     @property
     def _leader(self) -> Leader | None:
@@ -262,7 +262,7 @@ class LiveStatus:
     def _state(self) -> SchedulerState | None:
         """The state; None if there is none, or if another thread changes it."""
         replica = self.replica
-        if replica is None or (replica.driver is not None and replica.driver.apart):
+        if replica is None or (replica.driver is not None and replica.driver.in_thread):
             return None
         return replica.standby.fold.engine.state
 

@@ -44,7 +44,7 @@ from eventsched.runtime.live.clock import Clock
 from eventsched.runtime.live.driver import Driver
 from eventsched.runtime.live.ports import Election, Unopposed
 from eventsched.runtime.live.replica import Replica
-from eventsched.runtime.live.request_source import Attentive
+from eventsched.runtime.live.request_source import StimulusReceiver
 from eventsched.runtime.live.sample_source import sample
 from eventsched.web import extender_paths, pages
 from eventsched.web.authorization import Reviews
@@ -76,7 +76,7 @@ def serve(job: ServiceOptions) -> int:
 
 def _sampling(
     assembly: Assembly, now: Callable[[], int]
-) -> Callable[[Attentive], Awaitable[None]] | None:
+) -> Callable[[StimulusReceiver], Awaitable[None]] | None:
     """A function that feeds a leader the samples that plugins want; None if no plugin wants any."""
     samplings = assembly.samplings
     if not samplings:

@@ -78,13 +78,13 @@ def test_events_wait_with_the_cluster_where_the_log_does_not_follow() -> None:
         for number in range(20):
             stage.cluster.put(*pods(20, f"{number}-"))
             await asyncio.sleep(0)
-        await until(lambda: not stage.driver.attending)
+        await until(lambda: not stage.driver.subscribed)
         stage.cluster.server.delete_pod("0-0")
         stage.cluster.put(*pods(5, "late-"))
         assert stage.driver.waiting + stage.leader.backlog < 200
         stage.database.away = False
         await until(lambda: len(stage.bound) == 20 * 20 - 1 + 5)
-        assert stage.driver.attending
+        assert stage.driver.subscribed
 
     stage = play(story, backlog=100)
     assert stage.cluster.lists >= 2
@@ -99,7 +99,7 @@ def test_a_list_that_makes_up_for_events_is_tried_again(monkeypatch: pytest.Monk
         await until(lambda: stage.leader.settled)
         stage.database.away = True
         stage.cluster.put(*pods(100))
-        await until(lambda: not stage.driver.attending)
+        await until(lambda: not stage.driver.subscribed)
         stage.cluster.unlisted = 3
         stage.database.away = False
         await until(lambda: len(stage.bound) == 100)

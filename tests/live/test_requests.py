@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 from eventsched.domain.records import MemoryChanged, MemoryForgotten, Stimulus
 from eventsched.eventlog.log_errors import UnavailableError
-from eventsched.runtime.live.request_source import attend
+from eventsched.runtime.live.request_source import pass_on_requests
 from eventsched.runtime.live.worker import Worker
 from tests.live.stage import Stage, nodes, until
 
@@ -46,7 +46,7 @@ class Listener:
         self.looks += 1
         return self.elected
 
-    def tell(self, stimulus: Stimulus) -> None:
+    def submit(self, stimulus: Stimulus) -> None:
         """See the port."""
         self.heard.append(stimulus)
 
@@ -56,7 +56,7 @@ def play(desk: Desk, story: Callable[[Listener], Awaitable[None]]) -> Listener:
     listener, worker = Listener(), Worker("desk")
 
     async def run() -> None:
-        attending = asyncio.create_task(attend(desk, worker, listener, period=0.001))
+        attending = asyncio.create_task(pass_on_requests(desk, worker, listener, period=0.001))
         try:
             await story(listener)
         finally:
@@ -120,11 +120,11 @@ def test_a_leader_forgets_and_goes_on() -> None:
         stage.cluster.put(*nodes(1))
         running = asyncio.create_task(stage.driver.run())
         try:
-            stage.driver.tell(asked(1))  # before the term leads: passed over
+            stage.driver.submit(asked(1))  # before the term leads: passed over
             await until(lambda: stage.driver.leads and stage.leader.settled)
             state = stage.leader.engine.state
             state.apply(MemoryChanged(plugin="FirstScheduledNode", key="default/a", value="n0"), 0)
-            stage.driver.tell(asked(2))
+            stage.driver.submit(asked(2))
             await until(lambda: "MemoryForgotten" in stage.database.kinds)
             assert state.memory == {"FirstScheduledNode": {}}
             assert not running.done()

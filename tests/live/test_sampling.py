@@ -43,7 +43,7 @@ class Leader:
         self.looks += 1
         return self.elected
 
-    def tell(self, stimulus: Stimulus) -> None:
+    def submit(self, stimulus: Stimulus) -> None:
         """See the port."""
         self.heard.append(stimulus)
 
@@ -113,7 +113,7 @@ def test_a_leader_takes_them_in() -> None:
         running = asyncio.create_task(stage.driver.run())
         try:
             await until(lambda: stage.driver.leads and stage.leader.settled)
-            stage.driver.tell(SamplesTaken(source="s", values={"n0": 1.0}))
+            stage.driver.submit(SamplesTaken(source="s", values={"n0": 1.0}))
             await until(lambda: "SamplesTaken" in stage.database.kinds)
         finally:
             running.cancel()

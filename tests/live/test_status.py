@@ -56,7 +56,7 @@ def replica(**parts: Any) -> Any:
 
 def follower(*, caught_up: bool = True, lag: int = 0) -> Any:
     """Who follows in epoch 4."""
-    return SimpleNamespace(reach=DatabaseHealth(), caught_up=caught_up, lag=lag, epoch=4)
+    return SimpleNamespace(health=DatabaseHealth(), caught_up=caught_up, lag=lag, epoch=4)
 
 
 def running(part: Any, **watches: WatchProgress) -> LiveStatus:
@@ -122,8 +122,8 @@ def test_a_database_that_is_away() -> None:
     lost = DatabaseHealth(lambda: NOW)
     lost.missed("connection refused")
     words = "unreachable for 0 s: connection refused"
-    standby, leading = follower(), SimpleNamespace(reach=lost)
-    standby.reach = lost
+    standby, leading = follower(), SimpleNamespace(health=lost)
+    standby.health = lost
     assert running(replica(follower=standby)).readiness == {**WELL, "database": words}
     driver = SimpleNamespace(leader=SimpleNamespace(leading=True))
     there = replica(follower=follower(), database=leading, driver=driver)
@@ -214,9 +214,9 @@ def test_a_leader_tells_of_its_pods() -> None:
             "queues": {"active": 0, "backoff": 0, "unschedulable": 1, "gated": 0},
         }  # fmt: skip
         assert status.pod_name("held-0") == "default/held-0"
-        stage.driver.apart = True  # its state is somebody else's business for a while
+        stage.driver.in_thread = True  # its state is somebody else's business for a while
         assert (status.nodes, status.pods, status.queues, status.pod_name("p0")) == (0, 0, {}, "")
-        stage.driver.apart = False
+        stage.driver.in_thread = False
         stage.cluster.held = False
         await until(lambda: len(stage.bound) == 15)
 

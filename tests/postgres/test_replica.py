@@ -319,7 +319,7 @@ def test_an_end_does_not_wait_for_ever(proxy: Proxy) -> None:
         proxy.cut()
         scene.cluster.put(*pods(5))
         await until(
-            lambda: scene.replica.database is not None and scene.replica.database.reach.trouble
+            lambda: scene.replica.database is not None and scene.replica.database.health.trouble
         )
         scene.replica.plan = replace(scene.replica.plan, grace=0.1)
         scene.replica.end()

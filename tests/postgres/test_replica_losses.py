@@ -19,7 +19,7 @@ def test_a_database_that_is_away_is_waited_for(proxy: Proxy) -> None:
 
     async def story(scene: Scene, _: "asyncio.Task[None]") -> None:
         await until(
-            lambda: scene.replica.follower is not None and scene.replica.follower.reach.trouble
+            lambda: scene.replica.follower is not None and scene.replica.follower.health.trouble
         )
         assert not scene.booth.stood
         proxy.away = False
@@ -28,13 +28,13 @@ def test_a_database_that_is_away_is_waited_for(proxy: Proxy) -> None:
         proxy.cut()
         scene.cluster.put(*pods(5))
         await until(
-            lambda: scene.replica.database is not None and scene.replica.database.reach.trouble
+            lambda: scene.replica.database is not None and scene.replica.database.health.trouble
         )
         assert scene.bound == 0
         proxy.away = False
         await until(lambda: scene.bound == 5 and scene.settled)
         assert scene.replica.database is not None
-        assert scene.replica.database.reach.trouble == ""
+        assert scene.replica.database.health.trouble == ""
 
     proxy.away = True
     scene = play(proxy.url, story, wins=True)

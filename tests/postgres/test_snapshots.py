@@ -17,7 +17,7 @@ from eventsched.eventlog.postgres.tail import Tail
 from eventsched.eventlog.schema import migrations
 from eventsched.runtime import snapshot_policy
 from eventsched.runtime.assembly import assemble
-from eventsched.runtime.simulation.simulation import KeptRun
+from eventsched.runtime.simulation.simulation import SimulationSnapshot
 from tests import releases
 from tests.databases import Server
 from tests.live.stage import pods, until
@@ -66,7 +66,7 @@ def test_a_snapshot_of_release_0_1_is_of_use(one_server: Server) -> None:
         assert found is not None
         assert (found.version, found.position) == ("0.1.0", reader.head.next)
         assert snapshot_policy.is_readable(found.version)
-        kept = msgspec.json.decode(zlib.decompress(found.body), type=KeptRun)
+        kept = msgspec.json.decode(zlib.decompress(found.body), type=SimulationSnapshot)
         restored, folded = assemble().engine(), assemble().engine()
         restored.restore(bytes(kept.engine), found.position)
         for stored in reader.read():

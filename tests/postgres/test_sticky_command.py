@@ -29,7 +29,7 @@ STICKY = "FirstScheduledNode"
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Requests are looked for often."""
-    monkeypatch.setattr(request_source.attend, "__defaults__", (0.02,))
+    monkeypatch.setattr(request_source.pass_on_requests, "__defaults__", (0.02,))
 
 
 def play(address: str, story: Callable[[Scene], Awaitable[None]]) -> Scene:

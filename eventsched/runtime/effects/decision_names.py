@@ -15,7 +15,7 @@ from eventsched.domain.records import Outcome
 from eventsched.domain.records.logged import Logged
 
 
-class KeptDecisions(msgspec.Struct):
+class OpenDecisionsSnapshot(msgspec.Struct):
     """The names in a snapshot."""
 
     token: str
@@ -55,14 +55,14 @@ class OpenDecisions:
         if branch is not None:
             branch(logged.record, logged.position)
 
-    def snapshot(self) -> KeptDecisions:
+    def snapshot(self) -> OpenDecisionsSnapshot:
         """The names, for ``restore``."""
-        return KeptDecisions(self._token, self.intents, self.evictions)
+        return OpenDecisionsSnapshot(self._token, self.intents, self.evictions)
 
-    def restore(self, kept: KeptDecisions) -> None:
+    def restore(self, snapshot: OpenDecisionsSnapshot) -> None:
         """Loads a snapshot."""
-        self._token = kept.token
-        self.intents, self.evictions = dict(kept.intents), dict(kept.evictions)
+        self._token = snapshot.token
+        self.intents, self.evictions = dict(snapshot.intents), dict(snapshot.evictions)
 
     def _term_began(self, began: records.TermBegan, _: int) -> None:
         self._token = began.token

@@ -51,7 +51,7 @@ class Draft(msgspec.Struct, frozen=True):
     status: DraftedStatus | None = None
 
 
-class KeptDrafting(msgspec.Struct):
+class EventDrafterSnapshot(msgspec.Struct):
     """The drafter's part of a snapshot."""
 
     victims: dict[str, Announce]
@@ -98,13 +98,13 @@ class EventDrafter:
             if draft is not None
         ]
 
-    def snapshot(self) -> KeptDrafting:
+    def snapshot(self) -> EventDrafterSnapshot:
         """The state after a whole step, for ``restore``."""
-        return KeptDrafting(dict(self.victims))
+        return EventDrafterSnapshot(dict(self.victims))
 
-    def restore(self, kept: KeptDrafting) -> None:
+    def restore(self, snapshot: EventDrafterSnapshot) -> None:
         """Loads a snapshot."""
-        self.victims = dict(kept.victims)
+        self.victims = dict(snapshot.victims)
 
     # --- attempts -------------------------------------------------------------------------
 

@@ -12,8 +12,8 @@ from eventsched.domain.records.logged import Logged
 from eventsched.eventlog import chain
 from eventsched.eventlog.chain import Head
 from eventsched.eventlog.port import Stored, StoredSnapshot
-from eventsched.runtime.effects.decision_names import KeptDecisions, OpenDecisions
-from eventsched.runtime.effects.event_drafts import Draft, EventDrafter, KeptDrafting
+from eventsched.runtime.effects.decision_names import OpenDecisions, OpenDecisionsSnapshot
+from eventsched.runtime.effects.event_drafts import Draft, EventDrafter, EventDrafterSnapshot
 from eventsched.runtime.snapshot_policy import (
     BYTE_SECONDS,
     FOLD_SECONDS,
@@ -33,12 +33,12 @@ class Mark(msgspec.Struct, frozen=True):
     reported: int = 0
 
 
-class KeptFold(msgspec.Struct):
+class FoldSnapshot(msgspec.Struct):
     """A snapshot's body."""
 
     engine: msgspec.Raw
-    decisions: KeptDecisions
-    drafter: KeptDrafting
+    decisions: OpenDecisionsSnapshot
+    drafter: EventDrafterSnapshot
     drafts: list[Draft]
 
 
@@ -54,11 +54,11 @@ class Standby:
         self.stream = stream
         self.rewritten = False
         """Whether the stream has lost records that were followed before."""
-        self.kept_at = 0
+        self.snapshot_position = 0
         """The position of the newest known snapshot."""
-        self.kept_size = 0
+        self.snapshot_size = 0
         """Its size in bytes."""
-        self.unkept = 0.0
+        self.seconds_since_snapshot = 0.0
         """Estimated seconds to apply the records after that snapshot (snapshot_policy.py)."""
         self._make_engine = make_engine
         self.fold = Fold(make_engine(), stream)
@@ -84,28 +84,34 @@ class Standby:
     def begin(self, fold: "Fold", size: int) -> None:
         """Begins with a loaded snapshot of ``size`` bytes."""
         self.fold = fold
-        self.kept(fold.head.next, size)
+        self.snapshot_stored(fold.head.next, size)
 
-    def kept(self, position: int, size: int) -> None:
+    def snapshot_stored(self, position: int, size: int) -> None:
         """Notes that a snapshot of this position and size is stored."""
-        self.kept_at, self.kept_size, self.unkept = position, size, 0.0
+        self.snapshot_position, self.snapshot_size, self.seconds_since_snapshot = (
+            position,
+            size,
+            0.0,
+        )
 
-    def weigh(self, records: int, size: int) -> None:
+    def count_records(self, records: int, size: int) -> None:
         """Adds records to the estimate of what follows the newest snapshot."""
-        self.unkept += fold_seconds(records, size)
+        self.seconds_since_snapshot += fold_seconds(records, size)
 
     def due(self, head: Head, every: int) -> float:
         """How urgent a snapshot is. From 1 on it is made if no pod has to wait for it, from 2 on in
         any case. At 2 a start would have to apply ``2 * every`` records, or records for
         FOLD_SECONDS, or as many as take as long as loading the snapshot itself."""
-        most = max(FOLD_SECONDS, self.kept_size * BYTE_SECONDS)
-        return max((head.next - self.kept_at) / every, 2 * self.unkept / most)
+        most = max(FOLD_SECONDS, self.snapshot_size * BYTE_SECONDS)
+        return max(
+            (head.next - self.snapshot_position) / every, 2 * self.seconds_since_snapshot / most
+        )
 
     def follow(self, stored: Iterable[Stored], head: Head, mark: bytes) -> None:
         """Applies the records after ``self.head``, up to the new ``head``. ``mark`` is that of
         their last batch. Raises what ``Fold.follow`` raises."""
         stored = list(stored)
-        self.weigh(len(stored), sum(len(record.body) for record in stored))
+        self.count_records(len(stored), sum(len(record.body) for record in stored))
         self.fold.follow(stored, head, mark)
 
     def start_over(self) -> None:
@@ -113,7 +119,7 @@ class Standby:
         The stream is to be followed again from its first record."""
         self.rewritten = self.rewritten or self.fold.head.next > 0
         self.fold = Fold(self._make_engine(), self.stream)
-        self.kept(0, 0)
+        self.snapshot_stored(0, 0)
 
     def snapshot(self) -> StoredSnapshot:
         """A snapshot of what was followed, for ``restore``."""
@@ -162,7 +168,7 @@ class Fold:
     def snapshot(self, head: Head, drafts: Iterable[Draft]) -> StoredSnapshot:
         """A snapshot of the present state. ``head`` is the stream's head once all records are
         committed, and ``drafts`` are the events that are not reported by then."""
-        body = KeptFold(
+        body = FoldSnapshot(
             engine=msgspec.Raw(self.engine.snapshot()),
             decisions=self.decisions.snapshot(),
             drafter=self._drafter.snapshot(),
@@ -182,7 +188,7 @@ class Fold:
         if not is_readable(snapshot.version):
             return False
         try:
-            body = msgspec.json.decode(snapshot.body, type=KeptFold)
+            body = msgspec.json.decode(snapshot.body, type=FoldSnapshot)
             self.engine.restore(bytes(body.engine), snapshot.position)
         except (msgspec.MsgspecError, KeyError):
             return False

@@ -46,13 +46,13 @@ class EffectTrackers:
     """All requests of a term to the cluster. ``reports`` is the outbox of events and conditions."""
 
     def __init__(self, fold: Fold, seen: SeenResources, reports: EventOutbox) -> None:
-        """``seen`` holds the versions of the objects that were seen."""
+        """``seen`` has the versions of the objects that were seen."""
         self.reports = reports
         self._state = fold.engine.state
         self._seen = seen
-        self._trackers = self._made(fold)
+        self._trackers = self._new_trackers(fold)
 
-    def _made(self, fold: Fold) -> dict[type, Tracker]:
+    def _new_trackers(self, fold: Fold) -> dict[type, Tracker]:
         """The trackers by effect. After a takeover the log's promises are kept in this order."""
         state, decisions = fold.engine.state, fold.decisions
         return {
@@ -87,18 +87,18 @@ class EffectTrackers:
     def answered(self, answer: Any) -> Iterator[Step]:
         """The cluster has answered a request."""
         if isinstance(answer.request, ReportPod | Announce):
-            yield from self._shown(answer)
+            yield from self._object_in(answer)
             self.reports.answered(answer)
             return
         tracker = self._trackers[TRACKED[type(answer.request)]]
         if tracker.outcome_first:
             yield from tracker.answered(answer)
-        yield from self._shown(answer)
+        yield from self._object_in(answer)
         if not tracker.outcome_first:
             yield from tracker.answered(answer)
 
-    def _shown(self, answer: Any) -> Iterator[Step]:
-        """The object that came with an answer, unless the watch has seen its deletion meanwhile."""
+    def _object_in(self, answer: Any) -> Iterator[Step]:
+        """The object in an answer, unless the watch has reported its deletion meanwhile."""
         if isinstance(answer, PodAbsent):
             self._seen.of(POD).absent(answer.request.uid)
             yield records.PodDeleted(uid=answer.request.uid)
@@ -112,14 +112,16 @@ class EffectTrackers:
                     yield stimulus_of(seen)
 
     def unanswered(self, request: Any) -> ClusterRequest | None:
-        """The request to make a little later, after one whose outcome is unknown."""
-        tracked = TRACKED.get(type(request))
-        again: ClusterRequest | None = request
-        return again if tracked is None else self._trackers[tracked].unanswered(request)
+        """The follow-up to a request whose outcome is unknown; None if none is needed."""
+        effect_type = TRACKED.get(type(request))
+        follow_up: ClusterRequest | None = request
+        if effect_type is not None:
+            follow_up = self._trackers[effect_type].unanswered(request)
+        return follow_up
 
     def awaits(self, request: ClusterRequest) -> bool:
         """Whether a request is still needed."""
         if isinstance(request, ReportPod | Announce):
             return self.reports.awaits(request)
-        tracked = TRACKED.get(type(request))
-        return tracked is None or self._trackers[tracked].awaits(request)
+        effect_type = TRACKED.get(type(request))
+        return effect_type is None or self._trackers[effect_type].awaits(request)

@@ -181,7 +181,7 @@ class LeaderTerm:
             sealed = chain.seal(pending.batch, self.term, self._head, self._clock.clock)
             self._under_way = sealed, pending
             self._requests.append(Append(sealed))
-            self._standby.weigh(sealed.count, len(sealed.body))
+            self._standby.count_records(sealed.count, len(sealed.body))
             self._snapshot = self._snapshot_when_due(sealed.head)
 
     def _mark(self) -> bytes:
@@ -198,7 +198,7 @@ class LeaderTerm:
         if self._standby.due(head, every) < (1 if self._engine.idle else 2):
             return None
         snapshot = self._fold.snapshot(head, self.trackers.reports.open)
-        self._standby.kept(head.next, len(snapshot.body))
+        self._standby.snapshot_stored(head.next, len(snapshot.body))
         return snapshot
 
     # --- answers of the database ----------------------------------------------------------

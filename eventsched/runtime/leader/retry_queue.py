@@ -16,8 +16,8 @@ RequestT = TypeVar("RequestT")
 
 
 class RetryQueue(Generic[RequestT]):
-    """Unanswered requests to one side, the database or the API server. The longer it has been
-    silent, the longer the delay: as long as the silence so far."""
+    """Unanswered requests to the database or to the API server. The delay of a retry is as long as
+    the server has been silent, within limits."""
 
     def __init__(self) -> None:
         self._later: list[tuple[int, int, RequestT]] = []
@@ -25,7 +25,7 @@ class RetryQueue(Generic[RequestT]):
         self._silent_since: int | None = None
 
     def heard(self) -> None:
-        """Notes that the other side has answered something."""
+        """Notes that the server has answered something."""
         self._silent_since = None
 
     def patience(self, now: int) -> int:

@@ -50,7 +50,7 @@ def _is_loss(problem: Exception) -> bool:
 
 
 class DatabaseClient:
-    """Answers a leader's requests to the database. ``reach`` is the database's health. ``lost``
+    """Answers a leader's requests to the database. ``health`` is the database's health. ``lost``
     says that the term ended because batches that were committed in it are gone."""
 
     def __init__(
@@ -68,7 +68,7 @@ class DatabaseClient:
         """``catch_up`` applies the log up to a head and returns the time it took (s). Without
         ``keeps_vectors`` only the digests of decisions' vectors are stored; hashes never cover the
         vectors themselves."""
-        self.reach = DatabaseHealth()
+        self.health = DatabaseHealth()
         self.lost = False
         self._session, self._worker, self._audience = session, worker, audience
         self._stream, self._holder, self._catch_up = stream, holder, catch_up
@@ -91,10 +91,10 @@ class DatabaseClient:
             raise
         except _UNANSWERED as problem:
             reason = str(problem).split("\n")[0]
-            if self.reach.missed(reason):
+            if self.health.missed(reason):
                 logger.warning("the database is unreachable; nothing is decided", reason=reason)
             return Unknown(request)
-        downtime = self.reach.answered()
+        downtime = self.health.answered()
         if downtime is not None:
             logger.info("the database answers again", downtime=round(downtime, 3))
         return answer
@@ -115,7 +115,7 @@ class DatabaseClient:
 
     async def _ask(self, function: Callable[..., T], *arguments: object) -> T:
         """Calls a function that blocks on the database."""
-        with self.reach.asking():
+        with self.health.asking():
             return await self._worker.call(function, *arguments)
 
     async def _acquire(self) -> Acquired:

@@ -57,8 +57,8 @@ class Database(Protocol):
 
 
 class Driver:
-    """Drives one leader until its term is over. ``attending`` says whether watch events are
-    received. ``apart`` says that a whole list is being taken in by another thread; the leader's
+    """Drives one leader until its term is over. ``subscribed`` says whether watch events are
+    received. ``in_thread`` says that a whole list is being taken in by another thread; the leader's
     state must not be read then. ``turns`` counts the turns, and ``longest`` (s) is the longest of
     those without a list."""
 
@@ -75,7 +75,7 @@ class Driver:
         """``now`` returns µs since 1970 and never goes back. ``leads`` is called when attempts
         begin."""
         self.leader = leader
-        self.attending = self.apart = False
+        self.subscribed = self.in_thread = False
         self.turns = 0
         self.longest = 0.0
         self._cluster, self._database, self._now = cluster, database, now
@@ -118,7 +118,7 @@ class Driver:
         self._ending = True
         self._wakeup.set()
 
-    def tell(self, stimulus: Stimulus) -> None:
+    def submit(self, stimulus: Stimulus) -> None:
         """Passes a stimulus that comes neither from the cluster nor from the log."""
         self._answers.append(stimulus)
         self._wakeup.set()
@@ -160,7 +160,7 @@ class Driver:
         self._issue(await self._step(messages, now))
         if self.leader.leading and not was_leading:
             self._leads()
-        if not self.attending and not self._relisting and self._has_room:
+        if not self.subscribed and not self._relisting and self._has_room:
             self._start(self._relist())
 
     async def _step(self, messages: list[Message], now: int) -> list[Request]:
@@ -168,9 +168,9 @@ class Driver:
         attempts = 0 if self._ending else self._attempts_per_turn
         if any(isinstance(message, Listed) for message in messages):
             # With many objects this takes seconds; the lease must be renewed meanwhile.
-            self.apart = True
+            self.in_thread = True
             requests = await asyncio.to_thread(self.leader.step, messages, now, attempts)
-            self.apart = False
+            self.in_thread = False
             return requests
         began, cpu_began = time.perf_counter(), time.thread_time()
         requests = self.leader.step(self._timed(messages), now, attempts)
@@ -228,13 +228,13 @@ class Driver:
         """Takes lists and events from the cluster."""
         if isinstance(event, Listed):
             self._events.clear()  # the list covers them
-            self.attending = True
+            self.subscribed = True
             self._answers.append(event)
-        elif self.attending and not self._ending:
+        elif self.subscribed and not self._ending:
             self._events.append(event)
             if len(self._events) + self.leader.backlog > self._max_backlog:
                 logger.warning("the log is too slow: watch events wait in the store")
-                self.attending = False
+                self.subscribed = False
                 self._events.clear()
         self._wakeup.set()
 

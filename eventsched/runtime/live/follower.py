@@ -35,10 +35,10 @@ logger = structlog.get_logger()
 
 class Follower:
     """Feeds one standby. ``caught_up`` says whether the standby had everything at the last poll.
-    ``reach`` is the health of the database."""
+    ``health`` is the health of the database."""
 
     def __init__(self, standby: Standby, tail: Tail, worker: Worker) -> None:
-        self.reach = DatabaseHealth()
+        self.health = DatabaseHealth()
         self.caught_up = False
         self._caught_up_once = asyncio.Event()
         self._standby, self._tail, self._worker = standby, tail, worker
@@ -100,7 +100,7 @@ class Follower:
             await self._restore()
         began = time.perf_counter()
         try:
-            with self.reach.asking():
+            with self.health.asking():
                 batches = await self._worker.call(self._tail.poll, self._standby.head)
         except HistoryChangedError as problem:
             self._start_over(str(problem))
@@ -117,7 +117,7 @@ class Follower:
         """Begins with the newest usable snapshot."""
         before, began = sys.maxsize, time.perf_counter()
         while True:
-            with self.reach.asking():
+            with self.health.asking():
                 snapshot = await self._worker.call(self._tail.snapshot, before)
             if snapshot is None:
                 break
@@ -141,9 +141,9 @@ class Follower:
         logger.info(
             "caught up with the log",
             seq=standby.head.next,
-            snapshot=standby.kept_at,
-            records=standby.head.next - standby.kept_at,
-            estimated=round(standby.unkept, 3),
+            snapshot=standby.snapshot_position,
+            records=standby.head.next - standby.snapshot_position,
+            estimated=round(standby.seconds_since_snapshot, 3),
             loading=round(self._load_seconds, 3),
             reading=round(self._read_seconds, 3),
             applying=round(self._apply_seconds, 3),
@@ -164,9 +164,9 @@ class Follower:
 
     def _missed(self, problem: UnavailableError) -> None:
         self.caught_up = False
-        if self.reach.missed(str(problem)):
+        if self.health.missed(str(problem)):
             logger.warning("the log is unreachable", reason=str(problem))
 
     def _answered(self) -> None:
-        if self.reach.answered() is not None:
+        if self.health.answered() is not None:
             logger.info("the log is reachable again", seq=self._standby.head.next)

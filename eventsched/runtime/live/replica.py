@@ -31,7 +31,7 @@ from eventsched.runtime.live.database_client import DatabaseClient
 from eventsched.runtime.live.driver import Driver
 from eventsched.runtime.live.follower import Follower
 from eventsched.runtime.live.ports import Audience, Cluster, Election
-from eventsched.runtime.live.request_source import attend
+from eventsched.runtime.live.request_source import pass_on_requests
 from eventsched.runtime.live.worker import Worker
 from eventsched.scheduling.engine import Engine
 
@@ -134,7 +134,9 @@ class Replica:
         self._election.observe()
         try:
             if await self._elected(follower):
-                reason = await self._term(standby, follower, partial(attend, tail, reader))
+                reason = await self._term(
+                    standby, follower, partial(pass_on_requests, tail, reader)
+                )
         finally:
             self._is_lossy |= standby.rewritten or (
                 self.database is not None and self.database.lost
@@ -169,9 +171,9 @@ class Replica:
             await self._election.won()
 
     async def _term(
-        self, standby: Standby, follower: Follower, attend: Callable[[Driver], Awaitable[None]]
+        self, standby: Standby, follower: Follower, pass_on: Callable[[Driver], Awaitable[None]]
     ) -> str:
-        """Runs one term. Returns the reason if it was deposed, else "". ``attend`` passes
+        """Runs one term. Returns the reason if it was deposed, else "". ``pass_on`` passes
         operators' requests to its driver."""
         self.terms += 1
         won = time.monotonic()
@@ -196,7 +198,7 @@ class Replica:
             leads=lambda: self._audience.took_over(time.monotonic() - won),
         )
         try:
-            side_tasks = [attend(driver), self._thin()]
+            side_tasks = [pass_on(driver), self._thin()]
             if self.plan.sample is not None:
                 side_tasks.append(self.plan.sample(driver))
             return await self._driven(driver, side_tasks)
@@ -234,10 +236,10 @@ class Replica:
         try:
             while not losing.done():
                 assert self.database is not None
-                left = self.plan.patience - self.database.reach.lacking
+                left = self.plan.patience - self.database.health.lacking
                 if left <= 0:
                     self._rest = self.plan.rest
-                    return f"the database: {self.database.reach.trouble}"
+                    return f"the database: {self.database.health.trouble}"
                 await _first(losing, timeout=left)
             return losing.result()
         finally:

@@ -17,25 +17,27 @@ PERIOD = 1.0
 """Seconds between two polls."""
 
 
-class Desk(Protocol):
+class RequestQueue(Protocol):
     """Stores operators' requests."""
 
     def requests(self) -> Sequence[MemoryForgotten]:
         """The open requests, oldest first. Raises UnavailableError."""
 
 
-class Attentive(Protocol):
+class StimulusReceiver(Protocol):
     """Takes stimuli while it leads; the driver of a term."""
 
     @property
     def leads(self) -> bool:
         """Whether stimuli are taken up now."""
 
-    def tell(self, stimulus: Stimulus) -> None:
+    def submit(self, stimulus: Stimulus) -> None:
         """Passes a stimulus."""
 
 
-async def attend(desk: Desk, worker: Worker, leader: Attentive, period: float = PERIOD) -> None:
+async def pass_on_requests(
+    queue: RequestQueue, worker: Worker, leader: StimulusReceiver, period: float = PERIOD
+) -> None:
     """Passes each request to the leader once, until cancelled. While the database is unreachable it
     does nothing; others report that."""
     passed: set[int] = set()
@@ -44,10 +46,10 @@ async def attend(desk: Desk, worker: Worker, leader: Attentive, period: float = 
         if not leader.leads:
             continue
         try:
-            requests = await worker.call(desk.requests)
+            requests = await worker.call(queue.requests)
         except UnavailableError:
             continue
         for request in requests:
             if request.request not in passed:
-                leader.tell(request)
+                leader.submit(request)
         passed = {request.request for request in requests}

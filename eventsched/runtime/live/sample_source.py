@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from eventsched.domain.records import SamplesTaken
 from eventsched.domain.units import SECOND
-from eventsched.runtime.live.request_source import Attentive
+from eventsched.runtime.live.request_source import StimulusReceiver
 from eventsched.runtime.live.worker import Worker
 from eventsched.scheduling.framework.sampling import Sampling
 
@@ -20,7 +20,7 @@ Ask = Callable[[], SamplesTaken]
 async def sample(
     samplings: Sequence[Sampling],
     ask: Callable[[Sampling], Ask],
-    leader: Attentive,
+    leader: StimulusReceiver,
     now: Callable[[], int],
 ) -> None:
     """Passes each source's values to the leader at once and then every interval, until cancelled.
@@ -30,14 +30,16 @@ async def sample(
             group.create_task(_follow(sampling, ask(sampling), leader, now))
 
 
-async def _follow(sampling: Sampling, ask: Ask, leader: Attentive, now: Callable[[], int]) -> None:
+async def _follow(
+    sampling: Sampling, ask: Ask, leader: StimulusReceiver, now: Callable[[], int]
+) -> None:
     worker = Worker(f"samples {sampling.source}")
     try:
         while True:
             while not leader.leads:
                 await asyncio.sleep(_POLL_PERIOD)
             taken = await worker.call(ask)
-            leader.tell(dated(taken, now(), sampling.max_age))
+            leader.submit(dated(taken, now(), sampling.max_age))
             await asyncio.sleep(sampling.interval)
     finally:
         worker.stop(getattr(ask, "close", None))

@@ -15,7 +15,7 @@ from eventsched.domain.records.logged import Logged
 from eventsched.eventlog.log_errors import CorruptLogError
 from eventsched.eventlog.port import EventLog, Stored, StoredSnapshot
 from eventsched.runtime.assembly import Assembly
-from eventsched.runtime.simulation.simulation import KeptRun, Simulation
+from eventsched.runtime.simulation.simulation import Simulation, SimulationSnapshot
 from eventsched.runtime.snapshot_policy import is_readable
 
 if TYPE_CHECKING:  # at run time only imported if there is a database
@@ -109,7 +109,7 @@ def _from_snapshot(simulation: Simulation, log: "Reader") -> bool:
     if snapshot is None:
         return False
     try:
-        run = msgspec.json.decode(zlib.decompress(snapshot.body), type=KeptRun)
+        run = msgspec.json.decode(zlib.decompress(snapshot.body), type=SimulationSnapshot)
         simulation.engine.restore(bytes(run.engine), snapshot.position)
     except (zlib.error, msgspec.MsgspecError, KeyError) as problem:
         raise SnapshotError from problem
@@ -119,7 +119,7 @@ def _from_snapshot(simulation: Simulation, log: "Reader") -> bool:
     simulation.meter.restore(run.meter)
     simulation.cluster.restore(run.cluster)
     simulation.observed, simulation.scheduling = run.observed, run.scheduling
-    simulation.kept_at = snapshot.position
+    simulation.snapshot_position = snapshot.position
     return True
 
 

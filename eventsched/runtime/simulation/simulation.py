@@ -41,7 +41,7 @@ HOPELESS_AFTER = 1_000
 more."""
 
 
-class KeptRun(msgspec.Struct):
+class SimulationSnapshot(msgspec.Struct):
     """A snapshot's body: the engine's state and the progress of the run."""
 
     engine: msgspec.Raw
@@ -93,9 +93,9 @@ class Simulation:
         made."""
         self.ends_early = True
         """Whether the run ends as soon as only repetition is left."""
-        self.kept_at = 0
+        self.snapshot_position = 0
         """The position of the newest snapshot."""
-        self._unkept = 0
+        self._bytes_since_snapshot = 0
         self._log = log
         self._committer = Committer(log, cluster.execute)
         self._keep, self._keep_every = keep, keep_every
@@ -119,13 +119,13 @@ class Simulation:
             self._instant(now, progress)
         self._commit()
         self._committer.settle()
-        if self.kept_at < self.engine.position:
+        if self.snapshot_position < self.engine.position:
             self._keep_snapshot()
         return self.counters
 
     def snapshot(self, head_hash: bytes) -> StoredSnapshot:
         """A snapshot of the run. Everything decided must be committed."""
-        run = KeptRun(
+        run = SimulationSnapshot(
             engine=msgspec.Raw(self.engine.snapshot()),
             observed=self.observed,
             scheduling=self.scheduling,
@@ -216,12 +216,16 @@ class Simulation:
         pending = self.writer.close(b"[%d,%d]" % (self.observed, self.scheduling))
         if pending is not None:
             if self._keep is not None:
-                self._unkept += sum(len(stored.body) for stored in pending.batch.records)
+                self._bytes_since_snapshot += sum(
+                    len(stored.body) for stored in pending.batch.records
+                )
             self._committer.offer(pending)
 
     def _keep_snapshot_when_due(self) -> None:
-        is_many = self.engine.position - self.kept_at >= self._keep_every
-        if self._keep is not None and (is_many or self._unkept * BYTE_SECONDS >= FOLD_SECONDS):
+        is_many = self.engine.position - self.snapshot_position >= self._keep_every
+        if self._keep is not None and (
+            is_many or self._bytes_since_snapshot * BYTE_SECONDS >= FOLD_SECONDS
+        ):
             self._commit()
             self._committer.settle()
             self._keep_snapshot()
@@ -229,4 +233,4 @@ class Simulation:
     def _keep_snapshot(self) -> None:
         if self._keep is not None and self._log is not None:
             self._keep(self.snapshot(self._log.head_hash))
-            self.kept_at, self._unkept = self.engine.position, 0
+            self.snapshot_position, self._bytes_since_snapshot = self.engine.position, 0

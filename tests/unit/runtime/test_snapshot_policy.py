@@ -24,7 +24,7 @@ def large(number: int) -> Node:
     return make_node(annotations={"example.com/a": f"{number}" + "x" * MB})
 
 
-def kept(desk: Desk, updates: int) -> Iterator[tuple[int, StoredSnapshot]]:
+def stored_snapshots(desk: Desk, updates: int) -> Iterator[tuple[int, StoredSnapshot]]:
     """The snapshots that a leader makes while a large node changes, and after which change."""
     for number in range(updates):
         requests = desk.tell(NodeSeen(large(number), 100 + number))
@@ -39,7 +39,7 @@ def test_a_few_large_records_are_as_good_as_many_small_ones() -> None:
     desk.commit_all(desk.lead(make_node()))
     each = snapshot_policy.fold_seconds(1, MB)
     most = int(snapshot_policy.FOLD_SECONDS / each)
-    found = [number for number, _ in kept(desk, 2 * most)]
+    found = [number for number, _ in stored_snapshots(desk, 2 * most)]
     assert found, "no snapshot was made"
     gaps = [after - before for before, after in zip([0, *found], found, strict=False)]
     assert max(gaps) <= most
@@ -50,7 +50,7 @@ def test_what_a_standby_has_followed_counts() -> None:
     """A leader that began with a long rest of a log stores its state at once."""
     first = Desk(snapshot_every=None)
     first.commit_all(first.lead(make_node()))
-    assert list(kept(first, 40)) == []
+    assert list(stored_snapshots(first, 40)) == []
     second = Desk(first, snapshot_every=10_000)
     others = second.commit_all(second.lead(large(39)))
     assert [each for each in others if isinstance(each, Keep)], "no snapshot was made"
@@ -60,18 +60,18 @@ def test_small_records_are_counted() -> None:
     """As before."""
     standby = new_standby()
     assert standby.due(Head(10, b""), 10) == 1
-    standby.weigh(1_000, 250_000)
+    standby.count_records(1_000, 250_000)
     assert 0 < standby.due(Head(0, b""), 10**9) < 0.1
 
 
 def test_a_large_state_is_stored_less_often() -> None:
     """No more is applied at a start than takes as long as loading the state."""
     standby = new_standby()
-    standby.weigh(0, round(snapshot_policy.FOLD_SECONDS / snapshot_policy.BYTE_SECONDS))
+    standby.count_records(0, round(snapshot_policy.FOLD_SECONDS / snapshot_policy.BYTE_SECONDS))
     assert standby.due(Head(0, b""), 10**9) == pytest.approx(2)
-    standby.kept(0, 100 * MB)
-    assert standby.unkept == 0
-    standby.weigh(0, 100 * MB)
+    standby.snapshot_stored(0, 100 * MB)
+    assert standby.seconds_since_snapshot == 0
+    standby.count_records(0, 100 * MB)
     assert standby.due(Head(0, b""), 10**9) == pytest.approx(2)
 
 
