@@ -1,12 +1,12 @@
 """Behaviours that came after the first release: the ``flags`` of a stream.
 
-A decision depends on the code that made it. A change of that code which would decide otherwise on
-the same records has a number here. ``StreamStarted`` and ``TermBegan`` list the numbers in force,
-the state keeps them, and the code asks ``Behaviour.X in state.flags``. So a log that was written
+A decision depends on the code that made it. A change of the code that decides differently on the
+same records has a number here. ``StreamStarted`` and ``TermBegan`` list the numbers in force, the
+state holds them, and the code checks ``Behaviour.X in state.flags``. So a log that was written
 without a behaviour replays without it.
 
-To add one: the next number, its name, one sentence of what is different without it; a line in
-docs/log-format.md. Numbers are never used again.
+To add one: the next number, a name, a sentence about what is different without it, and a line in
+docs/log-format.md. Numbers are never reused.
 """
 
 from collections.abc import Iterable
@@ -16,10 +16,10 @@ from eventsched.domain.errors import InputError
 
 
 class Behaviour(IntEnum):
-    """What a stream does that 0.1 did not do."""
+    """What a stream does differently from 0.1."""
 
     SKIPS_DELETING_PODS = 1
-    """A pod that is being deleted leaves the queue with ``PodSkipped``. Without it: with an attempt
+    """A pod that is being deleted leaves the queue with ``PodSkipped``. Without it: by an attempt
     that ends in an error."""
 
     TO_NODE_NAME_FROM_ZERO = 2
@@ -27,16 +27,17 @@ class Behaviour(IntEnum):
     Without it: to 100 and 0."""
 
     SPARES_OTHER_NODES = 3
-    """A score out of range makes its node infeasible for the attempt, and no other. Without it: the
+    """A score out of range makes only its own node infeasible for the attempt. Without it: the
     attempt ends in an error."""
 
 
 CURRENT: tuple[int, ...] = tuple(Behaviour)
-"""What new streams and terms begin with."""
+"""The behaviours of new streams and terms."""
 
 
 def require_known(flags: Iterable[int], source: str) -> None:
-    """Raises InputError for flags of a newer version, which this one cannot repeat."""
+    """Raises InputError for flags of a newer version, whose behaviour this version does not
+    have."""
     unknown = sorted(set(flags) - set(CURRENT))
     if unknown:
         listed = ", ".join(map(str, unknown))

@@ -1,9 +1,9 @@
 """Go's int64 arithmetic, on numpy columns and on single Python integers.
 
-Upstream computes scores and free resources in int64: a sum or product that leaves the type wraps
-around, a division cuts the fraction off (towards zero), and a float becomes an integer the same
-way. numpy's arrays wrap as well, but their ``//`` rounds down, and Python's integers never wrap.
-Where upstream divides, these functions are used instead of operators.
+Upstream computes scores and free resources in int64. A sum or product beyond int64 wraps around; a
+division and a conversion from float cut off the fraction (towards zero). numpy's arrays wrap as
+well, but their ``//`` rounds down; Python's integers never wrap. Use these functions instead of
+operators for upstream's divisions.
 """
 
 import numpy as np
@@ -18,7 +18,7 @@ _BEYOND = float(2**63)
 
 
 def wrapped(number: int) -> int:
-    """The number as an int64 holds it."""
+    """The number wrapped around to int64."""
     if SMALLEST <= number <= LARGEST:
         return number
     return (number + 2**63) % 2**64 - 2**63
@@ -27,15 +27,15 @@ def wrapped(number: int) -> int:
 def quotients(numbers: Int64s, divisors: Int64s | int) -> Int64s:
     """int64[…]: Go's ``numbers / divisors``. No divisor may be 0."""
     if (divisors if isinstance(divisors, int) else _least(divisors)) > 0:
-        found = np.asarray(numbers // divisors)
-        if _least(found) >= 0:  # rounding down is cutting off
-            return found
-    below = np.asarray(divisors, dtype=np.int64)
-    with np.errstate(over="ignore"):  # the smallest by -1 is the smallest again, in Go too
-        found = numbers // below
-        # Rounded down; where something was left and the signs differ, that is one too few.
-        found += (found * below != numbers) & ((numbers < 0) != (below < 0))
-    return np.asarray(found)
+        rounded = np.asarray(numbers // divisors)
+        if _least(rounded) >= 0:  # rounding down equals cutting off
+            return rounded
+    by = np.asarray(divisors, dtype=np.int64)
+    with np.errstate(over="ignore"):  # the smallest by -1 is the smallest again, as in Go
+        rounded = numbers // by
+        # Rounding down gives one too few if there is a remainder and the signs differ.
+        rounded += (rounded * by != numbers) & ((numbers < 0) != (by < 0))
+    return np.asarray(rounded)
 
 
 def _least(numbers: Int64s) -> int:
@@ -48,8 +48,8 @@ def quotient(number: int, divisor: int) -> int:
     """Go's ``number / divisor`` of two int64. The divisor may not be 0."""
     if number >= 0 and divisor > 0:
         return number // divisor
-    found = abs(number) // abs(divisor)
-    return wrapped(found if (number < 0) == (divisor < 0) else -found)
+    size = abs(number) // abs(divisor)
+    return wrapped(size if (number < 0) == (divisor < 0) else -size)
 
 
 def percents(parts: Int64s, wholes: Int64s | int) -> Int64s:
@@ -64,12 +64,12 @@ def percent(part: int, whole: int) -> int:
 
 
 def from_floats(numbers: NDArray[np.float64]) -> Int64s:
-    """int64[…]: Go's ``int64(numbers)`` on amd64: the fraction is cut off; what no int64 holds, NaN
-    too, becomes the smallest. (Go leaves that open: on arm64 it stops at the bounds.)"""
+    """int64[…]: Go's ``int64(numbers)`` on amd64: the fraction is cut off; NaN and numbers beyond
+    int64 become the smallest int64. (Go does not define these: arm64 cuts to the bounds.)"""
     if np.maximum.reduce(np.abs(numbers), axis=None, initial=0.0) < _BEYOND:
         return numbers.astype(np.int64)
-    held = (numbers >= -_BEYOND) & (numbers < _BEYOND)
-    return np.where(held, np.where(held, numbers, 0.0).astype(np.int64), SMALLEST)
+    fits = (numbers >= -_BEYOND) & (numbers < _BEYOND)
+    return np.where(fits, np.where(fits, numbers, 0.0).astype(np.int64), SMALLEST)
 
 
 def from_float(number: float) -> int:

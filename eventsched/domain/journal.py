@@ -1,4 +1,4 @@
-"""Which rows changed since somebody last looked: how caches stay derived without being told."""
+"""A journal of changed rows, by which caches find out what to update."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,10 +10,10 @@ _NONE: Rows = np.zeros(0, dtype=np.intp)
 
 
 class Journal:
-    """An append-only list of touched rows that forgets its oldest half when it grows long.
+    """An append-only list of changed rows that drops its oldest half when it exceeds ``limit``.
 
-    A reader keeps a cursor; ``since(cursor)`` gives the rows touched after it, or None when the
-    journal no longer reaches back that far and everything must be looked at again.
+    A reader keeps a cursor. ``since(cursor)`` returns the rows changed after it, or None if the
+    journal no longer reaches back that far and the reader must look at all rows.
     """
 
     __slots__ = ("_base", "_rows", "limit")
@@ -29,7 +29,7 @@ class Journal:
         return self._base + len(self._rows)
 
     def touch(self, row: int) -> None:
-        """Notes that something about the row changed."""
+        """Notes that something about a row has changed."""
         self._rows.append(row)
         if len(self._rows) > self.limit:
             half = self.limit // 2
@@ -37,7 +37,8 @@ class Journal:
             self._base += half
 
     def since(self, cursor: int) -> Rows | None:
-        """The distinct rows touched after the cursor, ascending; None where that is forgotten."""
+        """The distinct rows changed after the cursor, ascending; None if some of them were
+        dropped."""
         if cursor < self._base:
             return None
         if cursor == self._base + len(self._rows):

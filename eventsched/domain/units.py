@@ -16,7 +16,7 @@ _PART = r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h)"
 def nanoseconds(text: str, where: str = "duration") -> int:
     """A duration in Go's notation ("1m30s") as nanoseconds. Raises InputError at ``where``."""
     unsigned = text[1:] if text[:1] in ("-", "+") else text
-    # re.ASCII: Go knows no digits but 0-9.
+    # re.ASCII: Go accepts only the digits 0-9.
     parts = re.findall(_PART, unsigned, re.ASCII)
     total = sum(int(Decimal(number) * _UNITS[unit]) for number, unit in parts)
     whole = re.fullmatch(rf"({_PART})+|0", unsigned, re.ASCII)
@@ -27,11 +27,11 @@ def nanoseconds(text: str, where: str = "duration") -> int:
 
 def duration_text(nanoseconds: int) -> str:
     """A duration as Go writes it: ``1m30s``, ``10m0s``, ``999ms``, ``0s``."""
-    sign, left = "-" if nanoseconds < 0 else "", abs(nanoseconds)
-    if 0 < left < _UNITS["s"]:
-        unit = next(unit for unit in ("ms", "µs", "ns") if left >= _UNITS[unit])
-        return f"{sign}{_decimal(left, _UNITS[unit])}{unit}"
-    minutes, rest = divmod(left, _UNITS["m"])
+    sign, size = "-" if nanoseconds < 0 else "", abs(nanoseconds)
+    if 0 < size < _UNITS["s"]:
+        unit = next(unit for unit in ("ms", "µs", "ns") if size >= _UNITS[unit])
+        return f"{sign}{_decimal(size, _UNITS[unit])}{unit}"
+    minutes, rest = divmod(size, _UNITS["m"])
     hours, minutes = divmod(minutes, 60)
     parts = [f"{hours}h" if hours else "", f"{minutes}m" if hours or minutes else ""]
     return f"{sign}{''.join(parts)}{_decimal(rest, _UNITS['s'])}s"

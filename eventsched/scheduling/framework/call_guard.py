@@ -1,9 +1,9 @@
-"""Calls into plugins that are not ours, and what is known of those that take too long.
+"""Calls into third-party plugins, and the calls that take too long.
 
-How long a call may take is a matter of clocks, so it is no business of the engine: whoever runs one
-gives its plugins a guard (runtime/call_deadlines.py) that ends such a call by OverrunError. What is
-in the log of it is a stimulus, PluginOverran; from then on the call that it names is not made any
-more and counts as one that raised. So a replay, which has no clock, decides the same.
+Deadlines need a clock, which the engine does not have. A live process gives its plugins a guard
+(runtime/call_deadlines.py) that ends a call by OverrunError. The log records the stimulus
+PluginOverran; from then on the engine does not make that call and treats it as one that raised. So
+a replay, which has no clock, decides the same.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
@@ -16,14 +16,14 @@ METHODS = (
     *(method for methods in POINTS.values() for method in methods),
     *("explain", "normalize_score", "prepared", "hint"),
 )
-"""What is asked of plugins during a step, QueueSort apart: there is no other order to fall back
-to."""
+"""The methods that a guard calls. It does not guard QueueSort's ``sort_key``: there is no other
+order to fall back to."""
 _SIGNS = ("sign", "hint_sign")
 
 
 class OverrunError(BaseException):
-    """A call of a plugin took longer than it may. No Exception: neither the plugin's own handlers
-    nor those for its mistakes are to keep it. The step that it happened in is void."""
+    """A call of a plugin exceeded its deadline. Not an Exception, so that neither the plugin's
+    handlers nor those for its errors catch it. The step in which it happened is void."""
 
     def __init__(self, plugin: str, point: str, seconds: float) -> None:
         self.plugin, self.point, self.seconds = plugin, point, seconds
@@ -31,19 +31,19 @@ class OverrunError(BaseException):
 
 
 class Guard:
-    """Makes the calls. This one lets each take as long as it likes."""
+    """Makes the calls of plugins. This one has no deadlines."""
 
     def __init__(self) -> None:
         self.overrun: Mapping[tuple[str, str], float] = {}
-        """The calls that are not made: (plugin, method) → seconds that one of them took."""
+        """The calls that are no longer made: (plugin, method) → seconds that such a call took."""
         self.unrecorded: list[OverrunError] = []
-        """The calls that took too long, and are not taken in by an engine."""
+        """The overruns that no engine has recorded yet."""
 
     def call(
         self, plugin: str, method: str, function: Callable[..., Any], *arguments: Any, **named: Any
     ) -> Any:
-        """What the function answers. Raises OverrunError, and PluginError for a call that is known
-        to take too long."""
+        """The function's answer. Raises OverrunError, and PluginError for a call that is no longer
+        made."""
         if self.overrun and (plugin, method) in self.overrun:
             seconds = self.overrun[plugin, method]
             raise PluginError(plugin, method, f"took longer than {seconds:g} s")
@@ -60,12 +60,12 @@ class Guard:
         return function(*arguments, **named)
 
     def guarded(self, plugin: Any) -> "Guarded":
-        """The plugin, its methods called by this guard."""
+        """The plugin with its methods called by this guard."""
         return Guarded(plugin, self)
 
 
 class Guarded:
-    """A plugin whose methods are called by a guard; everything else is the plugin's own."""
+    """A plugin whose methods are called by a guard; all other attributes are the plugin's."""
 
     def __init__(self, inner: Any, guard: Guard) -> None:
         self._inner, self._guard = inner, guard
@@ -84,8 +84,8 @@ class Guarded:
 
 
 class _Sign:
-    """A way of signing pods. One that takes too long is not asked again: no decision depends on
-    signatures, so the log need not know."""
+    """A plugin's ``sign``. After an overrun it is not called again and all pods are unsigned. No
+    decision depends on signatures, so the log need not record that."""
 
     def __init__(
         self, plugin: str, method: str, function: Callable[..., Any], guard: Guard
@@ -106,6 +106,6 @@ class _Sign:
 
 
 def guards_of(plugins: Iterable[Any]) -> list[Guard]:
-    """The guards that call these plugins, each once."""
-    found = {id(each._guard): each._guard for each in plugins if isinstance(each, Guarded)}
-    return list(found.values())
+    """The distinct guards of these plugins."""
+    guards = {id(p._guard): p._guard for p in plugins if isinstance(p, Guarded)}
+    return list(guards.values())

@@ -1,4 +1,4 @@
-"""An extender as decisions depend on it: what it is asked for, by which pods.
+"""An extender as decisions depend on it: which questions it answers, and for which pods.
 
 Upstream: pkg/scheduler/extender.go.
 """
@@ -10,12 +10,14 @@ from eventsched.domain.objects import Pod
 from eventsched.scheduling.framework.plugin import PluginError
 
 EXTENDER = "Extender"
-"""Stands for a plugin where an extender has refused a pod (upstream: framework.ExtenderName)."""
+"""Takes the place of a plugin's name if an extender refused a pod (upstream:
+framework.ExtenderName)."""
 
 
 @dataclass(frozen=True)
 class Extender:
-    """``index`` is its place in the order in which extenders are asked, ``name`` its URL."""
+    """An extender. ``index`` is its place in the order in which extenders are asked, ``name`` its
+    URL."""
 
     index: int
     name: str
@@ -28,11 +30,11 @@ class Extender:
     resources: frozenset[str] = frozenset()
 
     def is_interested(self, pod: Pod) -> bool:
-        """Whether it is asked for a pod: for all of them, or those that request one of its
-        resources (upstream: IsInterested)."""
+        """Whether it is asked about a pod: all pods, or those that request one of its resources
+        (upstream: IsInterested)."""
         containers = (*pod.spec.containers, *pod.spec.init_containers)
         return not self.resources or any(
-            self.resources & each.requests.keys() for each in containers
+            self.resources & container.requests.keys() for container in containers
         )
 
 
@@ -41,11 +43,12 @@ class ExtenderError(PluginError):
 
     def __init__(self, extender: Extender, problem: str) -> None:
         self.plugin, self.point, self.problem = EXTENDER, "extender", problem
-        said = problem if extender.name in problem else f"extender {extender.name}: {problem}"
-        Exception.__init__(self, said)
+        message = problem if extender.name in problem else f"extender {extender.name}: {problem}"
+        Exception.__init__(self, message)
 
 
 def binder(extenders: Sequence[Extender], pod: Pod) -> Extender | None:
-    """The extender that binds a pod; None where it is bound as usual (upstream:
-    schedule_one.go extendersBinding)."""
-    return next((each for each in extenders if each.binds and each.is_interested(pod)), None)
+    """The extender that binds a pod; None if a plugin binds it (upstream: schedule_one.go
+    extendersBinding)."""
+    binders = (extender for extender in extenders if extender.binds)
+    return next((extender for extender in binders if extender.is_interested(pod)), None)

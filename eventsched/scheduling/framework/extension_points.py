@@ -2,10 +2,10 @@
 
 A plugin need not inherit from any of these: it has the methods of the points that it serves
 (``plugin.py`` says when they run and what the answers do). ``plugin_calls`` binds the methods when
-a profile is assembled and gives them these signatures, so that a call in the engine leads here.
+a profile is assembled and gives them these signatures, so that go-to-definition leads here.
 
-The n rows of a ``nodes`` are the nodes in question, in the order of the node table; an array in an
-answer has one value a row, shape (n,). Upstream: k8s.io/kube-scheduler/framework/interface.go.
+``nodes`` has n rows, the nodes in question in the order of the node table. An array in an answer
+has shape (n,), one value a row. Upstream: k8s.io/kube-scheduler/framework/interface.go.
 """
 
 from collections.abc import Hashable
@@ -26,7 +26,7 @@ from eventsched.scheduling.framework.wait_results import Awaiting, Preparation, 
 
 
 class NamedPlugin(Protocol):
-    """What all of them have."""
+    """The base of all Protocols here."""
 
     @property
     def name(self) -> str:
@@ -37,7 +37,7 @@ class PreEnqueuePlugin(NamedPlugin, Protocol):
     """Upstream: PreEnqueuePlugin."""
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
-        """Whether the pod may enter the active queue. It may with None or Success."""
+        """Whether the pod may enter the active queue: None and Success let it."""
 
 
 class QueueSortPlugin(NamedPlugin, Protocol):
@@ -51,8 +51,8 @@ class SignPlugin(NamedPlugin, Protocol):
     """Upstream: SignPlugin."""
 
     def sign(self, pod: Pod) -> Hashable:
-        """What of a pod PreFilter, Filter, PreScore and Score depend on; None if that cannot be
-        said. Pods of equal signature share their columns."""
+        """What PreFilter, Filter, PreScore and Score depend on of a pod; None if they may depend on
+        all of it. Pods with equal signatures share their columns."""
 
 
 class PreFilterPlugin(NamedPlugin, Protocol):
@@ -60,16 +60,16 @@ class PreFilterPlugin(NamedPlugin, Protocol):
 
     def pre_filter(self, cycle: Cycle, pod: Pod, nodes: Any) -> PreFilterResult | Status | None:
         """Called once before Filter. ``nodes`` is a NodeView of all nodes; None for a pod that the
-        plugin signs, as the answer then holds for all pods of the signature, whatever the nodes.
-        Skip leaves out the plugin's Filter; a refusal is one of all nodes."""
+        plugin signs, because the answer then holds for all pods of that signature, whatever the
+        nodes. Skip leaves out the plugin's Filter; a refusal rejects all nodes."""
 
 
 class FilterPlugin(NamedPlugin, Protocol):
     """Upstream: FilterPlugin, for one node a call."""
 
     def filter(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> IntColumn | None:
-        """A code from 0 to 65535 for each node, of any integer dtype: 0 passes, and ``explain``
-        says what the others mean. None: all pass."""
+        """A code from 0 to 65535 for each node, of any integer dtype. 0 passes; ``explain`` says
+        what other codes mean. None: all pass."""
 
 
 class ExplainPlugin(NamedPlugin, Protocol):
@@ -121,7 +121,7 @@ class UnreservePlugin(NamedPlugin, Protocol):
     """Upstream: ReservePlugin's Unreserve."""
 
     def unreserve(self, cycle: Cycle, pod: Pod, node: str) -> None:
-        """The pod does not get the node after all."""
+        """The reservation is given up."""
 
 
 class PermitPlugin(NamedPlugin, Protocol):
@@ -144,15 +144,15 @@ class PreparedPlugin(NamedPlugin, Protocol):
     def prepared(
         self, cycle: Cycle, pod: Pod, node: str, nodes: NodeView
     ) -> Status | Awaiting | None:
-        """Whether what PreBind asked for is there. ``nodes`` is the row of the pod's node, empty if
-        the node is gone."""
+        """Whether the cluster has done what PreBind asked for. ``nodes`` is the row of the pod's
+        node, empty if the node is gone."""
 
 
 class BindPlugin(NamedPlugin, Protocol):
     """Upstream: BindPlugin."""
 
     def bind(self, cycle: Cycle, pod: Pod, node: str) -> Status | None:
-        """Takes the pod's bind, or leaves it to the next plugin with Skip."""
+        """Accepts the pod's bind, or leaves it to the next plugin with Skip."""
 
 
 class PostBindPlugin(NamedPlugin, Protocol):
@@ -166,4 +166,4 @@ class HintPlugin(NamedPlugin, Protocol):
     """Upstream: QueueingHintFn of EnqueueExtensions."""
 
     def hint(self, cycle: Cycle, pod: Pod, change: Change) -> bool:
-        """Whether a change may let a pod pass that the plugin has refused."""
+        """Whether a change may make a pod pass that the plugin has refused."""

@@ -1,8 +1,8 @@
-"""Per-node plugins as column plugins: ``filter_node`` and ``score_node``, called once a node.
+"""Per-node plugins as column plugins: ``filter_node`` and ``score_node`` are called for each node.
 
-For convenience: a filter costs half a microsecond to one a node this way, so a plugin for large
-clusters that is asked often should sign its pods or work on columns. Done once, when a profile is
-made; the rest of the scheduler knows columns only.
+This is for convenience: a filter costs half a microsecond to one microsecond a node this way. A
+plugin for large clusters should sign its pods or work on columns. Plugins are wrapped once, when a
+profile is made; the rest of the scheduler sees only columns.
 """
 
 from numbers import Integral
@@ -17,11 +17,11 @@ from eventsched.scheduling.framework.cycle_context import Cycle
 from eventsched.scheduling.framework.plugin import IntColumn, PluginError, Status
 
 MOST_REASONS = 65_000
-"""Different answers of one filter_node: a code has 16 bits."""
+"""The most different answers of one filter_node: a code has 16 bits."""
 
 
 class PerNode:
-    """A plugin whose per-node methods are wrapped; everything else is the plugin's own."""
+    """A plugin whose per-node methods are wrapped; all other attributes are the plugin's."""
 
     def __init__(self, inner: Any) -> None:
         self._inner = inner
@@ -35,7 +35,8 @@ class PerNode:
 
 class _Filtering(PerNode):
     def filter(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> IntColumn:
-        """filter_node for each node; the code numbers the answer, ``explain`` gives it back."""
+        """filter_node for each node; a code is the number of an answer, which ``explain``
+        returns."""
         return np.array([self._code(pod, node) for node in nodes.nodes], dtype=np.int64)
 
     def explain(self, cycle: Cycle, pod: Pod, code: int) -> Status:
@@ -73,16 +74,18 @@ class _Scoring(PerNode):
         for score in scores:
             if not isinstance(score, Integral):
                 raise PluginError(self.name, "score_node", f"returned {score!r}; an int is due")
-        # What no int64 holds is out of range as well.
-        return np.array([max(SMALLEST, min(LARGEST, int(s))) for s in scores], dtype=np.int64)
+        # Numbers beyond int64 are cut to its bounds, which are out of range as well.
+        return np.array(
+            [max(SMALLEST, min(LARGEST, int(score))) for score in scores], dtype=np.int64
+        )
 
 
 class _FilteringAndScoring(_Filtering, _Scoring):
-    """Both."""
+    """A plugin with both methods."""
 
 
 def adapted(plugin: Any) -> Any:
-    """The plugin itself, or wrapped where it has per-node methods (a column method wins)."""
+    """The plugin, wrapped if it has per-node methods. A column method takes precedence."""
     filters = hasattr(plugin, "filter_node") and not hasattr(plugin, "filter")
     scores = hasattr(plugin, "score_node") and not hasattr(plugin, "score")
     if filters and scores:

@@ -1,7 +1,7 @@
-"""A plugin as the engine calls it: methods bound once, answers checked, and what it declares.
+"""A plugin as the engine calls it: methods bound once, answers checked, declarations read once.
 
-Whatever a plugin raises becomes a PluginError with its name, and so does an answer of a type that
-its extension point does not allow.
+Any exception of a plugin becomes a PluginError with its name, and so does an answer of a type that
+the extension point does not allow.
 """
 
 from collections.abc import Callable, Hashable
@@ -30,11 +30,11 @@ R = TypeVar("R")
 
 
 class PluginTraits(msgspec.Struct, frozen=True):
-    """What a plugin declares by attributes. ``wakes_on`` are the events that it wants to know of
-    (all of them if it does not say), ``asks_again_with_group`` says that it names GROUP_CHANGE
-    among them, ``wakes_on_objects`` are types of objects. ``overdue`` are its words for a
-    preparation that takes too long, None if it has none; ``normalization`` is how its raw scores
-    become 0..100 if it does not do that itself."""
+    """What a plugin declares by attributes. ``wakes_on`` are the events that its hint is called for
+    (all of them if it declares none), ``asks_again_with_group`` says that GROUP_CHANGE is among
+    those declared, ``wakes_on_objects`` are types of objects. ``overdue`` is its message for a
+    preparation that takes too long, None if it has none; ``normalization`` says how its raw scores
+    become 0..100 without a ``normalize_score``."""
 
     wakes_on: frozenset[ClusterEvent]
     asks_again_with_group: bool
@@ -60,8 +60,8 @@ def traits_of(plugin: Any) -> PluginTraits:
 
 
 class PluginCalls:
-    """A plugin's methods, each as a function that may raise PluginError. Those that a plugin may
-    do without are None if it has none; every other one fails when it is called."""
+    """A plugin's methods, each as a function that may raise PluginError. Optional methods are None
+    if the plugin lacks them; any other missing method fails when it is called."""
 
     def __init__(self, plugin: Any) -> None:
         """``plugin`` works on columns (per_node_plugins.adapted), and may be guarded
@@ -92,7 +92,7 @@ class PluginCalls:
 
 
 def bound(plugin: Any, method: Callable[Concatenate[Any, P], R]) -> Callable[P, R]:
-    """The plugin's method of a Protocol's name, as a function that checks the answer."""
+    """The plugin's method of the same name as a Protocol's method, with its answer checked."""
     name = method.__name__
     function = getattr(plugin, name, None)
     return checked(plugin.name, name, _late(plugin, name) if function is None else function)
@@ -113,8 +113,7 @@ def checked(plugin: str, method: str, function: Callable[..., Any]) -> Callable[
         except PluginError:
             raise
         except Exception as problem:
-            # Plugins are other people's code: whatever one raises fails its attempt and nothing
-            # else.
+            # Third-party code may raise anything; that fails the attempt and nothing else.
             raise PluginError(
                 plugin, method, f"raised {type(problem).__name__}: {problem}"
             ) from problem
@@ -131,17 +130,17 @@ def checked(plugin: str, method: str, function: Callable[..., Any]) -> Callable[
 
 
 def guarded(plugin: Any, method: str, *arguments: Any) -> Any:
-    """Calls a plugin's method by its name, checked: for those who call whatever a plugin has."""
+    """Calls a plugin's method by name, with its answer checked."""
     return checked(plugin.name, method, _late(plugin, method))(*arguments)
 
 
 def _late(plugin: Any, method: str) -> Callable[..., Any]:
-    """A method that is looked up when it is called: one that is missing is the plugin's mistake."""
+    """A method that is looked up when it is called, so that a missing one is the plugin's error."""
     return lambda *arguments: getattr(plugin, method)(*arguments)
 
 
 def _storable(plugin: str, method: str, status: Status) -> Status:
-    """A status whose reasons can be stored. Raises PluginError for reasons that are no texts."""
+    """A status whose reasons can be stored. Raises PluginError for reasons that are not texts."""
     if not all(map(_is_text, status.reasons)):
         raise PluginError(plugin, method, f"returned {status!r}; reasons must be texts")
     if any("\0" in reason for reason in status.reasons):
@@ -165,4 +164,4 @@ _ANSWERS: dict[str, tuple[type, ...]] = {
     "prepared": (Status, Awaiting),
     "bind": (Status,),
 }
-"""What the methods may answer besides None; columns are checked apart."""
+"""The types of answers besides None; plugin_columns.py checks columns."""

@@ -1,4 +1,4 @@
-"""What plugins answer for all nodes at once, checked: one integer a node, and in range."""
+"""Checks of the columns that plugins return: one integer a node, and in range."""
 
 from typing import Any
 
@@ -11,17 +11,17 @@ from eventsched.scheduling.framework.plugin import PluginError
 Int64s = NDArray[np.int64]
 _INT64 = np.dtype(np.int64)
 _FEW = 16
-"""Rows that are sooner looked at one by one."""
+"""Below this number of rows, plain Python is faster than numpy."""
 
 NORMALIZED = range(MAX_NODE_SCORE + 1)
-"""Scores as they are weighted and added up."""
+"""The range of scores that are weighted and added up."""
 _CODES = range(65_536)
 
 
 def score_range(normalization: Normalization) -> range:
-    """The raw scores that are in range: 0..100 for what is used as it is, from 0 for what is scaled
-    by the largest, from IGNORED under SPREAD; 2**53 in size is the limit of all else, so that
-    normalisation is exact."""
+    """The range of raw scores under a normalization: 0..100 if they are used as they are, from 0 if
+    they are scaled by the largest, from IGNORED under SPREAD. All other bounds are ±2**53, so that
+    normalization is exact."""
     if normalization is Normalization.IDENTITY:
         return NORMALIZED
     minimum = -(2**53)
@@ -33,7 +33,7 @@ def score_range(normalization: Normalization) -> range:
 
 
 def checked_codes(plugin: str, codes: Any, rows: int) -> Int64s:
-    """Filter's answer as int64, or PluginError where its shape or type is not what is asked."""
+    """Filter's answer as int64. Raises PluginError for a wrong shape, type or range."""
     array = _int64s(plugin, "filter", codes, rows)
     if not _is_within(array, _CODES):
         raise PluginError(plugin, "filter", _out_of_range(array, _CODES))
@@ -43,10 +43,9 @@ def checked_codes(plugin: str, codes: Any, rows: int) -> Int64s:
 def checked_scores(
     plugin: str, scores: Any, rows: int, allowed: range, *, strict: bool = False
 ) -> tuple[Int64s, NDArray[np.bool_] | None]:
-    """Score's answer as int64, with 0 for each value out of range, and bool[rows] that says where
-    these are; None without any. PluginError where its shape or type is not what is asked, and
-    with ``strict`` for a value out of range. (Upstream finds out after NormalizeScore, and the
-    attempt fails.)"""
+    """Score's answer as int64 with 0 for each value out of range, and bool[rows] of these values or
+    None without any. Raises PluginError for a wrong shape or type, and with ``strict`` for a value
+    out of range. (Upstream checks after NormalizeScore, and fails the attempt.)"""
     array = _int64s(plugin, "score", scores, rows)
     if _is_within(array, allowed):
         return array, None
@@ -73,8 +72,8 @@ def _int64s(plugin: str, point: str, values: Any, rows: int) -> Int64s:
 
 
 def _is_within(array: Int64s, allowed: range) -> bool:
-    """Whether all values are. Of many, one comparison finds both kinds of outliers, for what is
-    shifted to start at 0 and read as unsigned."""
+    """Whether all values are in the range. For many values the range is shifted to start at 0 and
+    the values are read as unsigned: one comparison then finds outliers at both ends."""
     if len(array) < _FEW:
         return all(map(allowed.__contains__, array.tolist()))
     shifted = array if allowed.start == 0 else array - allowed.start
@@ -82,6 +81,6 @@ def _is_within(array: Int64s, allowed: range) -> bool:
 
 
 def _out_of_range(array: Int64s, allowed: range) -> str:
-    """What is wrong with a column that has values out of range."""
+    """The problem of a column that has values out of range."""
     bounds = f"[{allowed[0]}, {allowed[-1]}]"
     return f"returned a value outside {bounds}: {array.min()} to {array.max()}"

@@ -1,8 +1,8 @@
-"""Pods that belong together: which group a pod names, and the known pods of each group.
+"""Pod groups: which group a pod names, and the known pods of each group.
 
-An index derived from the state; where a pod stands is read from its PodState, so that only those
-records matter after which a pod is there, is another or is gone. The labels are those of
-sigs.k8s.io/scheduler-plugins, pkg/coscheduling, which had no PodGroup objects at first.
+An index derived from the state. It changes only when a pod is added, changed or removed; a member's
+queue and node are read from its PodState. The labels are those of sigs.k8s.io/scheduler-plugins,
+pkg/coscheduling, which had no PodGroup objects at first.
 """
 
 from collections.abc import Iterable
@@ -18,13 +18,14 @@ NAMES = ("scheduling.x-k8s.io/pod-group", "pod-group.scheduling.sigs.k8s.io/name
 MINIMUM = "pod-group.scheduling.sigs.k8s.io/min-available"
 TIMEOUT = "pod-group.scheduling.sigs.k8s.io/timeout"
 ANNOTATIONS = (*NAMES, MINIMUM, TIMEOUT)
-"""What pods may say in annotations instead: a plugin that reads groups declares these."""
+"""Annotations that a pod may have instead of the labels. A plugin that reads groups declares
+them."""
 
 
 class GroupMembership(NamedTuple):
-    """What a pod says of its group. ``group`` is namespace/name; ``minimum`` how many pods have to
-    go together, 0 where it does not say; ``seconds`` how long it waits for the others, 0.0 where
-    it does not say; ``problem`` what is wrong with either: it is no member then."""
+    """A pod's labels about its group. ``group`` is namespace/name; ``minimum`` is how many pods
+    have to be scheduled together, 0 if unset; ``seconds`` is how long the pod waits for the others,
+    0.0 if unset; ``problem`` says what is wrong with either: the pod is then not a member."""
 
     group: str
     minimum: int
@@ -33,18 +34,19 @@ class GroupMembership(NamedTuple):
     problem: str = ""
 
 
-def said(pod: Pod, key: str) -> str | None:
-    """A pod's label or, without it, its annotation."""
+def label_or_annotation(pod: Pod, key: str) -> str | None:
+    """A pod's label; its annotation if it has no such label."""
     label = pod.labels.get(key)
     return pod.annotations.get(key) if label is None else label
 
 
 def membership(pod: Pod) -> GroupMembership | None:
-    """What a pod says of its group; None where it is in none."""
-    name = next((found for key in NAMES if (found := said(pod, key))), None)
+    """A pod's membership as its labels describe it; None if it names no group."""
+    name = next((value for key in NAMES if (value := label_or_annotation(pod, key))), None)
     if name is None:
         return None
-    group, minimum, timeout = f"{pod.namespace}/{name}", said(pod, MINIMUM), said(pod, TIMEOUT)
+    group = f"{pod.namespace}/{name}"
+    minimum, timeout = label_or_annotation(pod, MINIMUM), label_or_annotation(pod, TIMEOUT)
     number = 0 if minimum is None else integer(minimum) or -1
     seconds = 0.0 if timeout is None else _seconds(timeout)
     problem = ""
@@ -58,17 +60,17 @@ def membership(pod: Pod) -> GroupMembership | None:
 
 
 def _seconds(text: str) -> float:
-    """A duration in seconds; -1 for what is none, or not above 0."""
+    """A duration in seconds; -1 for a text that is not a duration above 0."""
     try:
-        found = nanoseconds(text) / 1e9
+        seconds = nanoseconds(text) / 1e9
     except InputError:
         return -1.0
-    return found if found > 0 else -1.0
+    return seconds if seconds > 0 else -1.0
 
 
 class Group:
     """The known pods of a group that are not being deleted, by uid. ``minimum`` is the largest
-    that any of them says, 0 where none does; ``created_at`` (µs) that of the oldest."""
+    minimum of any member, 0 if none has one; ``created_at`` (µs) is that of the oldest member."""
 
     __slots__ = ("created_at", "members", "minimum", "name")
 
@@ -80,11 +82,11 @@ class Group:
 
     @property
     def is_enough(self) -> bool:
-        """Whether there are as many as have to go together."""
+        """Whether the group has its minimum of members."""
         return 0 < self.minimum <= len(self.members)
 
     def in_order(self, uids: Iterable[str]) -> list[str]:
-        """Members in the order in which they came."""
+        """Members in the order in which they were added."""
         return sorted(uids, key=lambda uid: self.members[uid].number)
 
 
@@ -94,51 +96,51 @@ class PodGroups:
     def __init__(self, state: SchedulerState | None = None) -> None:
         self._state = state
         self._groups: dict[str, Group] = {}
-        self._said: dict[str, GroupMembership] = {}
+        self._memberships: dict[str, GroupMembership] = {}
         self._changed: dict[str, None] = {}
 
     def get(self, name: str) -> Group | None:
-        """The group of a name (namespace/name); None where none of its pods is known."""
+        """The group of a name (namespace/name); None if it has no known pods."""
         return self._groups.get(name)
 
     def of(self, uid: str) -> Group | None:
         """The group that a pod is a member of."""
-        member = self._said.get(uid)
+        member = self._memberships.get(uid)
         return None if member is None else self._groups[member.group]
 
     def note(self, uid: str) -> list[str]:
-        """Takes in that a pod has come, changed or gone. Returns the pods of its group where these
-        are older or younger now, taken together."""
+        """Updates the groups after a pod was added, changed or removed. Returns the members of its
+        group if the group's ``created_at`` has changed."""
         state = None if self._state is None else self._state.pods.get(uid)
         now = None if state is None or state.pod.deleting else membership(state.pod)
         if now is not None and now.problem:
             now = None
-        before = self._said.pop(uid, None)
+        before = self._memberships.pop(uid, None)
         if now is None and before is None:
             return []
         aged: list[str] = []
         if before is not None and (now is None or now.group != before.group):
             aged += self._drop(uid, before)
         if state is not None and now is not None:
-            aged += self._keep(uid, now, before, state)
+            aged += self._put(uid, now, before, state)
         return aged
 
     def changed(self) -> list[Group]:
-        """The groups that pods have left, whose pods are others than before, or that have become as
-        many as they need, since last asked, as far as there are pods left. That another pod without
-        a node came is no change: it is tried."""
-        found = [self._groups[name] for name in self._changed if name in self._groups]
+        """The groups that have lost a pod, have a changed pod, or have reached their minimum since
+        the last call, if any pods are left. A new pod without a node is not a change: it is
+        scheduled itself."""
+        groups = [self._groups[name] for name in self._changed if name in self._groups]
         self._changed.clear()
-        return found
+        return groups
 
-    def _keep(
+    def _put(
         self, uid: str, now: GroupMembership, before: GroupMembership | None, state: PodState
     ) -> list[str]:
         group = self._groups.setdefault(now.group, Group(now.group))
         was_enough = group.is_enough
         is_other = uid in group.members or state.bound
         group.members[uid] = state
-        self._said[uid] = now
+        self._memberships[uid] = now
         aged = [] if before == now else self._sum_up(group, now if before is None else None)
         if is_other or group.is_enough > was_enough:
             self._changed[now.group] = None
@@ -154,14 +156,15 @@ class PodGroups:
         is_oldest = before.created_at == group.created_at
         return self._sum_up(group) if is_oldest or before.minimum == group.minimum else []
 
-    def _sum_up(self, group: Group, came: GroupMembership | None = None) -> list[str]:
-        """Without looking at the others where one came."""
+    def _sum_up(self, group: Group, added: GroupMembership | None = None) -> list[str]:
+        """Updates ``minimum`` and ``created_at``. A pod that was added is compared with the group
+        alone, without looking at the other members."""
         before = group.created_at
-        if came is not None and len(group.members) > 1:
-            group.minimum = max(group.minimum, came.minimum)
-            group.created_at = min(group.created_at, came.created_at)
+        if added is not None and len(group.members) > 1:
+            group.minimum = max(group.minimum, added.minimum)
+            group.created_at = min(group.created_at, added.created_at)
         else:
-            said = [self._said[uid] for uid in group.members]
-            group.minimum = max(each.minimum for each in said)
-            group.created_at = min(each.created_at for each in said)
+            memberships = [self._memberships[uid] for uid in group.members]
+            group.minimum = max(membership.minimum for membership in memberships)
+            group.created_at = min(membership.created_at for membership in memberships)
         return list(group.members) if group.created_at != before else []

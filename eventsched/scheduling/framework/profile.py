@@ -38,13 +38,13 @@ class Filter:
         self.reads_samples = DependsOn.SAMPLES in plugin.traits.depends_on
 
     def __call__(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> IntColumn | None:
-        """int64[n] codes, 0 = passes; None where all pass. Raises PluginError."""
+        """int64[n] codes, 0 = passes; None if all pass. Raises PluginError."""
         cycle.plugin = self.name
         codes = self._filter(cycle, pod, nodes)
         return None if codes is None else checked_codes(self.name, codes, len(nodes))
 
     def verdict(self, cycle: Cycle, pod: Pod, code: int) -> Verdict:
-        """What a code means. Raises PluginError where the plugin says that it is no refusal."""
+        """What a code means. Raises PluginError if the plugin's explanation is not a refusal."""
         explain = self.plugin.explain
         if explain is None:
             status = Status.unschedulable(f"node(s) were refused by {self.name}")
@@ -58,8 +58,8 @@ class Filter:
 
 
 class Score:
-    """A plugin's Score, with its weight and how its raw scores become 0..100. ``position`` is its
-    place in the order, after that of all filters and extenders."""
+    """A plugin's Score, with its weight and its normalization. ``position`` is its place in the
+    order, after all filters and extenders."""
 
     def __init__(self, position: int, plugin: PluginCalls, weight: int) -> None:
         self.position = position
@@ -78,8 +78,8 @@ class Score:
     def __call__(
         self, cycle: Cycle, pod: Pod, nodes: NodeView
     ) -> tuple[IntColumn, NDArray[np.bool_] | None]:
-        """int64[n] raw scores, 0 for one out of range, and bool[n] of these, None without any.
-        Raises PluginError."""
+        """int64[n] raw scores, with 0 for those out of range, and bool[n] of these or None without
+        any. Raises PluginError."""
         cycle.plugin = self.name
         scores = self._score(cycle, pod, nodes)
         return checked_scores(self.name, scores, len(nodes), self._range, strict=cycle.is_strict)
@@ -91,13 +91,14 @@ class Score:
 
     @property
     def verdict(self) -> Verdict:
-        """What that key means. Upstream fails the attempt: one bad node stops all the others."""
+        """What that key means. Upstream fails the attempt, so that one bad node rules out all
+        nodes."""
         reason = f"node(s) got a score out of range from {self.name}"
         return Verdict(plugin=self.name, code=Code.UNRESOLVABLE, reasons=(reason,))
 
     @property
     def width(self) -> Any:
-        """The dtype its raw scores are kept and hashed in."""
+        """The dtype in which its raw scores are stored and hashed."""
         return np.uint8 if self.normalization is Normalization.IDENTITY else np.int64
 
     def column(self, parameters: tuple[int, ...]) -> ScoreColumn:
@@ -113,9 +114,9 @@ class Score:
         self, cycle: Cycle, pod: Pod, scores: IntColumn
     ) -> tuple[IntColumn, NDArray[np.bool_] | None]:
         """int64[n] of 0..100 from the raw scores of feasible nodes, by the plugin's own code, and
-        what is out of range as for the call."""
+        bool[n] of the values out of range or None, as for the call."""
         cycle.plugin = self.name
-        assert self.plugin.normalize_score is not None, "asked of plugins that have it"
+        assert self.plugin.normalize_score is not None, "only for plugins that have it"
         normalized = self.plugin.normalize_score(cycle, pod, scores)
         return checked_scores(
             self.name, normalized, len(scores), NORMALIZED, strict=cycle.is_strict
@@ -133,7 +134,7 @@ class Profile:
         percentage: int = 0,
     ) -> None:
         """``points`` maps upstream's point names to plugin instances, ``weights`` names to score
-        weights; a plugin that stands at several points is one instance. ``percentage`` is its
+        weights; a plugin at several points is one instance. ``percentage`` is its
         percentageOfNodesToScore: 1 to 100, or 0 for all nodes."""
         self.name = name
         self.percentage = percentage
@@ -148,11 +149,12 @@ class Profile:
         self._by_name = {plugin.name: self._calls[id(plugin)] for plugin in self.plugins}
         self.pre_enqueue = self._at("preEnqueue")
         self.pre_filter = self._at("preFilter")
-        self.filters = [Filter(i, p) for i, p in enumerate(self._at("filter"))]
+        self.filters = [Filter(i, plugin) for i, plugin in enumerate(self._at("filter"))]
         self.post_filter = self._at("postFilter")
         self.pre_score = self._at("preScore")
         self.scores = [
-            Score(SCORES + i, p, weights.get(p.name, 1)) for i, p in enumerate(self._at("score"))
+            Score(SCORES + i, plugin, weights.get(plugin.name, 1))
+            for i, plugin in enumerate(self._at("score"))
         ]
         self.reserve = self._at("reserve")
         self.permit = self._at("permit")
@@ -182,16 +184,16 @@ class Profile:
         return [self._calls[id(plugin)] for plugin in self.points[point]]
 
     def _of(self, *points: str) -> list[Any]:
-        found = {plugin.name: plugin for point in points for plugin in self.points[point]}
-        return list(found.values())
+        by_name = {plugin.name: plugin for point in points for plugin in self.points[point]}
+        return list(by_name.values())
 
     def signatures(self, pod: Pod) -> tuple[Hashable, ...]:
-        """What the plugins of the cycle depend on of the pod, each way of signing once; None where
-        one does not say, or fails to."""
+        """The pod's signature by each distinct ``sign`` of the cycle's plugins; None if a plugin
+        has none or it fails."""
         return tuple([None if sign is None else _signed(sign, pod) for sign in self._signs])
 
     def hint_key(self, name: str, pod: Pod) -> Hashable:
-        """What of a pod a plugin's hint may read: pods for which it is equal wake together."""
+        """What a plugin's hint may read of a pod: pods with equal keys wake together."""
         plugin = self._by_name.get(name)
         if plugin is None or plugin.hint is None:
             return None
@@ -199,21 +201,21 @@ class Profile:
         return pod.uid if signature is None else signature
 
     def unsigned(self, signatures: tuple[Hashable, ...]) -> frozenset[str]:
-        """The plugins that must be asked again for every pod."""
+        """The plugins that must be called for every pod, because they have not signed it."""
         names = zip(self._signs.values(), signatures, strict=True)
         return frozenset(name for group, signed in names if signed is None for name in group)
 
     @property
     def plugins(self) -> list[Any]:
-        """All plugins, each once."""
+        """The distinct plugins."""
         return self._of(*POINTS)
 
 
 def _signed(sign: Callable[[Pod], Hashable], pod: Pod) -> Hashable:
-    """None where the plugin's sign raises or its answer cannot be a key: it is as if not signed."""
+    """The signature; None, as without ``sign``, if it raises or its answer cannot be hashed."""
     try:
         signature = sign(pod)
         hash(signature)
-    except Exception:  # noqa: BLE001 - somebody's plugin; without a signature it is only slower
+    except Exception:  # noqa: BLE001 - third-party code; unsigned pods are only slower
         return None
     return signature

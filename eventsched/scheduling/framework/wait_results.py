@@ -1,4 +1,4 @@
-"""What makes a bind wait: answers that Permit and PreBind may give, part of the framework."""
+"""Answers of Permit and PreBind that make a bind wait."""
 
 from dataclasses import dataclass
 
@@ -13,8 +13,8 @@ NODE = "Node"
 
 @dataclass(frozen=True)
 class Wait:
-    """Permit's answer: hold the pod for so many seconds at most; then it is refused. Raises
-    ValueError for what is no length of time."""
+    """Permit's answer: hold the pod for at most so many seconds, then reject it. Raises ValueError
+    for a negative or too large number."""
 
     seconds: float
 
@@ -24,25 +24,26 @@ class Wait:
 
 @dataclass(frozen=True)
 class Preparation:
-    """PreBind's answer: ask the cluster for these changes, and hold the pod until they are made and
-    the plugin's ``prepared`` has nothing against its bind, so many seconds at most. Raises
-    ValueError for what is no length of time, TypeError for what is no change."""
+    """PreBind's answer: ask the cluster for these changes, and hold the pod for at most so many
+    seconds until they are made and the plugin's ``prepared`` allows the bind. Raises ValueError for
+    a negative or too large number of seconds, TypeError for a value that is not a Write."""
 
     writes: tuple[Write, ...]
     seconds: float
 
     def __post_init__(self) -> None:
         _check_seconds(self.seconds)
-        for each in self.writes:
-            if not isinstance(each, Write):
-                raise TypeError(f"{each!r} is no change to ask the cluster for")
+        for write in self.writes:
+            if not isinstance(write, Write):
+                raise TypeError(f"{write!r} is no change to ask the cluster for")
         object.__setattr__(self, "writes", tuple(dict.fromkeys(self.writes)))
 
 
 @dataclass(frozen=True)
 class Awaiting:
-    """The answer of ``prepared`` that it is not yet time: ask again when one of these objects has
-    come, changed or gone. The pod's node counts as named."""
+    """The answer of ``prepared`` that the bind has to wait: call it again when one of these
+    objects, or the pod's node, is added, changed or deleted. Raises ValueError for an unknown
+    type."""
 
     objects: frozenset[ObjectKey]
 
@@ -53,9 +54,9 @@ class Awaiting:
             raise ValueError(f"no objects are of type {', '.join(sorted(unknown))}")
 
 
-def key_of(kept: ClusterObject) -> ObjectKey:
+def key_of(changed: ClusterObject) -> ObjectKey:
     """An object's key."""
-    return type(kept).__name__, kept.namespace, kept.name
+    return type(changed).__name__, changed.namespace, changed.name
 
 
 def _check_seconds(seconds: float) -> None:
