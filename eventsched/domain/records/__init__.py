@@ -1,9 +1,9 @@
 """What a log holds: stimuli (what happened outside) and events (what was decided).
 
 Start with ``record_catalogue``: a row for each kind, and the union of all. ``stimuli`` has the
-facts that come in, ``events`` the decisions and their effects, ``verdicts`` the vectors that stand
-beside a decision, ``record_codec`` the bytes. A new kind of record begins here.
-Every package may import this one; it imports only ``objects`` and ``eventsched.domain``.
+facts that come in, ``events`` the decisions and their effects, ``verdicts`` the vectors that are
+stored beside a decision, ``record_codec`` the bytes. A new kind of record begins here. Every
+package may import this one; it imports only ``objects`` and ``eventsched.domain``.
 """
 
 from eventsched.domain.records.events import Bind as Bind

@@ -1,7 +1,7 @@
-"""The events: what was decided; and the effects, what the world is asked to do because of it.
+"""Events, the decisions of the engine; and effects, which follow from them outside.
 
-Stimuli (stimuli.py) and events are the records of a log: frozen facts with a version and canonical
-bytes. ``SchedulerState.apply`` takes either. Times are microseconds; second 0 of a trace is
+Stimuli (stimuli.py) and events are the records of a log: frozen values with a version and canonical
+bytes. ``SchedulerState.apply`` takes both. Times are in microseconds; second 0 of a trace is
 1970-01-01 UTC.
 
 To change the shape of a kind: raise its ``version`` and add an upcaster where records are read;
@@ -19,7 +19,7 @@ from eventsched.domain.records.verdicts import ScoreColumn, Verdict
 
 
 class Queue(StrEnum):
-    """Where a pod that is not placed waits."""
+    """The queue in which a pod waits."""
 
     ACTIVE = "active"
     BACKOFF = "backoff"
@@ -37,15 +37,15 @@ class Outcome(StrEnum):
 
 
 class VerdictDefined(Event, frozen=True, tag=True):
-    """The stream's dictionary got a new entry: ``number`` in a code vector means ``verdict``."""
+    """A new entry of the stream's dictionary: ``number`` in a code vector means ``verdict``."""
 
     number: int
     verdict: Verdict
 
 
 class ScoringDefined(Event, frozen=True, tag=True):
-    """The stream's dictionary got a new entry: ``number`` in a decision means these score columns,
-    in this order (their ``parameters`` are in the decision)."""
+    """A new entry of the stream's dictionary: ``number`` in a decision means these score columns,
+    in this order. Their ``parameters`` are in the decision."""
 
     number: int
     columns: tuple[ScoreColumn, ...]
@@ -54,12 +54,14 @@ class ScoringDefined(Event, frozen=True, tag=True):
 class PodQueued(Event, frozen=True, tag=True):
     """A pod moved to a queue.
 
-    ``cause`` is what moved it: a cluster event (``NodeAdd``), ``PodAdd``, ``AttemptFailed``,
-    ``BackoffComplete``, ``Flush``, ``BindFailed``…; ``plugin`` whose hint or refusal did it;
-    ``rejectors`` the plugins that refused the pod in its last attempt, ``pending`` those of them
-    that answered Pending (they wake it without backoff); ``until`` the end of its backoff in
-    microseconds, 0 where there is none. Its backoff grows with ``errors`` (attempts in a
-    row that ended in an error), or where there are none with ``failures`` (all that found no node).
+    - ``cause``: what moved it: a cluster event (``NodeAdd``), ``PodAdd``, ``AttemptFailed``,
+      ``BackoffComplete``, ``Flush``, ``BindFailed``…
+    - ``plugin``: the plugin whose hint or refusal moved it.
+    - ``rejectors``: the plugins that refused the pod in its last attempt; ``pending``: those of
+      them that answered Pending and wake it without backoff.
+    - ``until``: the end of its backoff (µs), 0 for none. The backoff grows with ``errors``
+      (successive attempts that ended in an error), or without errors with ``failures`` (attempts
+      that found no node).
     """
 
     uid: str
@@ -75,19 +77,21 @@ class PodQueued(Event, frozen=True, tag=True):
 
 
 class PodDecided(Event, frozen=True, tag=True):
-    """One attempt, from the queue's head to the intent to bind, as one fused record.
+    """One attempt, from the head of the queue to the intent to bind, as one record. With outcome
+    ``scheduled`` it is the intent: the bind is sent when the record is committed.
 
-    ``counts`` are (verdict number, nodes) over the refused nodes; ``scoring`` names the
-    columns whose vectors are in the detail (0: none), ``parameters`` what each needs to be
-    normalised; ``digest`` covers those vectors. Of the best nodes ``ties`` had the
-    same total, and ``draw`` (a hash, see domain.draw) chose number draw % ties among them in row
-    order. ``carry`` is what Reserve and Permit left for PreBind; ``deadlines`` are the ends, in
-    microseconds, of the permit waits by plugin. ``start`` is the node, counted over those that
-    exist, that a search began with that was allowed to stop early; -1 where all nodes were due.
-    ``nominated`` says that it is the node that the pod was nominated to: such a node is taken if it
-    passes, whatever the scores. With outcome scheduled the record is the intent: the bind leaves
-    when it is committed. ``binder`` names the extender that binds the pod, "" where it is bound as
-    usual.
+    - ``counts``: (verdict number, nodes) of the refused nodes.
+    - ``scoring``: the number of the score columns whose vectors are in the detail, 0 for none;
+      ``parameters``: their parameters of normalization; ``digest`` covers the vectors.
+    - ``ties``: how many nodes have the best total; ``draw`` (a hash, see domain.draw) chose number
+      draw % ties of them in row order.
+    - ``carry``: what Reserve and Permit left for PreBind.
+    - ``deadlines``: the ends (µs) of the Permit waits by plugin.
+    - ``start``: where a search that may stop early began, an index over existing nodes; -1 for a
+      search over all nodes.
+    - ``nominated``: the node is the one that the pod was nominated to. Such a node is chosen if it
+      passes, whatever the scores.
+    - ``binder``: the extender that binds the pod, "" if a plugin does.
     """
 
     uid: str
@@ -117,7 +121,7 @@ class PodDecided(Event, frozen=True, tag=True):
 
 
 class PermitGranted(Event, frozen=True, tag=True):
-    """A plugin that had a pod wait lets it go on (``by`` says on whose behalf)."""
+    """A plugin lets a pod that waits at Permit continue; ``by`` says on whose behalf."""
 
     uid: str
     plugin: str
@@ -125,9 +129,9 @@ class PermitGranted(Event, frozen=True, tag=True):
 
 
 class PreparationIntended(Event, frozen=True, tag=True):
-    """What has to be so before a pod can be bound. ``writes`` are changes that PreBind asks the
-    cluster for, by plugin: they leave when the record is committed. The bind is intended when all
-    of them are made and the plugins find what they wait for, by ``deadlines`` (µs, by plugin)."""
+    """What PreBind needs before a pod can be bound. ``writes`` are the changes that it asks the
+    cluster for, by plugin; they are sent when the record is committed. The bind is intended when
+    all are made and the plugins allow it, before their ``deadlines`` (µs, by plugin)."""
 
     uid: str
     node: str
@@ -137,8 +141,7 @@ class PreparationIntended(Event, frozen=True, tag=True):
 
 
 class BindIntended(Event, frozen=True, tag=True):
-    """A pod that waited, at Permit or for what PreBind needs, is to be bound now: the intent, as a
-    record of its own."""
+    """The intent to bind a pod that waited at Permit or for PreBind."""
 
     uid: str
     node: str
@@ -155,15 +158,15 @@ class PodUnreserved(Event, frozen=True, tag=True):
 
 
 class PodSkipped(Event, frozen=True, tag=True):
-    """A pod came to the head of the queue and left it without an attempt; ``message`` says why (it
-    is being deleted). Upstream: schedule_one.go skipPodSchedule."""
+    """A pod left the head of the queue without an attempt; ``message`` says why (it is being
+    deleted). Upstream: schedule_one.go skipPodSchedule."""
 
     uid: str
     message: str
 
 
 class PodBound(Event, frozen=True, tag=True):
-    """A pod that we placed is on its node; ``message`` is what went wrong in PostBind."""
+    """A bind of ours has succeeded; ``message`` is what went wrong in PostBind."""
 
     uid: str
     node: str
@@ -172,21 +175,22 @@ class PodBound(Event, frozen=True, tag=True):
 
 
 class PreemptionDecided(Event, frozen=True, tag=True):
-    """A pod that found no node is nominated to one which less important pods have to leave: the
-    intent to evict them.
+    """A pod that found no node is nominated to a node that victims have to leave: the intent to
+    evict them.
 
-    Of ``nodes`` where evictions might help ``looked`` were tried, from row ``first`` on to row
-    ``last`` (from the last row on to the first where ``last`` is smaller; ``draw``, a hash, chose
-    where to begin), and ``candidates`` would do. The detail holds each candidate's victims and what
-    the criteria compare, ``digest`` covers them; ``violations`` of budgets, the ``highest``
-    priority, the ``total`` of priorities and the earliest ``start`` (µs; 0: none of them has) of
-    those that have the highest are the chosen node's. ``criterion`` is the one that left this node
-    alone.
-
-    ``victims`` are the most important first. Those in ``leaving`` were being deleted already, those
-    in ``sent_back`` are not bound yet, as their binds wait, and go back to a queue; all others are
-    evicted when the record is committed. ``plugin`` decided it by quotas, under which pods of other
-    namespaces may have to leave that are more important; "" is DefaultPreemption.
+    - ``nodes``: how many nodes evictions might help on; ``looked``: how many of these were tried,
+      from row ``first`` to row ``last``, past the last row if ``last`` is smaller; ``draw`` (a
+      hash) chose the first; ``candidates``: how many would do.
+    - ``violations`` of budgets, ``highest`` priority, ``total`` of priorities, and ``start`` (µs),
+      the earliest start among victims of the highest priority (0 if none has one): what the
+      criteria compare, for the chosen node. ``criterion`` is the one that decided.
+    - The detail has the victims of each candidate and what the criteria compare; ``digest`` covers
+      it.
+    - ``victims``: the most important first. Those in ``leaving`` were already being deleted; those
+      in ``sent_back`` are not bound yet and go back to a queue; all others are evicted when the
+      record is committed.
+    - ``plugin``: the plugin that decided by quotas, under which more important pods of other
+      namespaces may have to leave; "" for DefaultPreemption.
     """
 
     uid: str
@@ -212,15 +216,15 @@ class PreemptionDecided(Event, frozen=True, tag=True):
 
     @property
     def evicted(self) -> tuple[str, ...]:
-        """The victims that the cluster is asked to delete."""
+        """The victims to evict."""
         spared = {*self.leaving, *self.sent_back}
         return tuple(uid for uid in self.victims if uid not in spared)
 
 
 class NominationCleared(Event, frozen=True, tag=True):
-    """A pod is no longer nominated to a node. ``cause``: ``NoCandidate`` (preemption finds no node
-    any more), ``AttemptFailed``, ``BindFailed``…, or ``Preempted``: a more important pod (``by``)
-    was nominated to the node."""
+    """A pod is no longer nominated to a node. ``cause``: ``NoCandidate`` (preemption no longer
+    finds a node), ``AttemptFailed``, ``BindFailed``…, or ``Preempted`` (a more important pod,
+    ``by``, was nominated to the node)."""
 
     uid: str
     node: str
@@ -229,9 +233,9 @@ class NominationCleared(Event, frozen=True, tag=True):
 
 
 class NodeOvercommitted(Event, frozen=True, tag=True):
-    """A node's pods request more of some resources than it has: somebody else has placed the pod
-    ``by`` (a uid) there, or the node has changed (""). ``resources`` gives what is requested, and
-    what there is."""
+    """A node's pods request more of some resources than it has, because another scheduler placed
+    the pod ``by`` (a uid) there or because the node has changed (""). ``resources``: name →
+    (requested, allocatable)."""
 
     node: str
     by: str
@@ -239,19 +243,19 @@ class NodeOvercommitted(Event, frozen=True, tag=True):
 
 
 class MemoryChanged(Event, frozen=True, tag=True):
-    """A plugin's memory has a new value under a key, or none any more (null)."""
+    """A plugin's memory has a new value for a key; null removes the key."""
 
     plugin: str
     key: str
     value: Any = None
 
 
-# --- effects: what the world is asked to do, once the record that says so is committed ----
+# --- effects: sent once the record that demands them is committed ------------------------
 
 
 class Bind(Frozen, frozen=True):
-    """Bind a pod to a node; ``decision`` is the position in the stream of the record that says so:
-    the intent, or its retry."""
+    """Bind a pod to a node. ``decision`` is the position in the stream of the intent or its
+    retry."""
 
     uid: str
     namespace: str
@@ -262,8 +266,8 @@ class Bind(Frozen, frozen=True):
 
 
 class Evict(Frozen, frozen=True):
-    """Delete a pod, to make room for another one (``preemptor``, a uid); ``decision`` is the
-    position in the stream of the record that says so."""
+    """Delete a pod to make room for another pod (``preemptor``, a uid). ``decision`` is the
+    position in the stream of the intent."""
 
     uid: str
     namespace: str

@@ -1,7 +1,7 @@
-"""What extenders are asked in the course of an attempt, and what they answer (ADR 13).
+"""The questions to extenders during an attempt, and their answers (ADR 13).
 
 Attempts are made one after the other, so at most one of them has questions. Nodes are named by
-their rows, which are never used again; many of them are written as ranges: ``0-41,43-4999``.
+their rows, which are never reused; many rows are written as ranges: ``0-41,43-4999``.
 
 Upstream: k8s.io/kube-scheduler/extender/v1 types.go.
 """
@@ -18,19 +18,19 @@ FILTER, PRIORITIZE, PREEMPT, BIND = "filter", "prioritize", "preempt", "bind"
 
 
 class Victims(Frozen, frozen=True):
-    """The pods (uids, the most important first) that would have to leave a node, and how many of
-    them break a disruption budget."""
+    """The pods that would have to leave a node (uids, the most important first), and how many of
+    these evictions violate a disruption budget."""
 
     uids: tuple[str, ...]
     violations: int = 0
 
 
 class ExtenderAsked(Event, frozen=True, tag=True):
-    """An attempt needs an extender's answer, and is made again from its start when that has come.
+    """An attempt needs an extender's answer. It starts again from the beginning with the answer.
 
-    ``extender`` is its place among those of the configuration, ignorable ones last, ``name`` its
-    URL. ``nodes`` are the ``number`` rows that it is asked about, as ranges; of ``preempt``
-    ``candidates`` are the nodes by name.
+    ``extender`` is the extender's place in the configuration, ignorable ones last; ``name`` is its
+    URL. ``nodes`` are the ``number`` rows in question, as ranges; for ``preempt``, ``candidates``
+    has the victims by node name.
     """
 
     uid: str
@@ -44,14 +44,15 @@ class ExtenderAsked(Event, frozen=True, tag=True):
 
 
 class ExtenderAnswered(Stimulus, frozen=True, tag=True):
-    """An extender (``name`` is its URL) has answered the open question, or has failed to:
-    ``problem`` says how.
+    """An extender (``name`` is its URL) has answered the open question or has failed; ``problem``
+    says how it failed.
 
-    Of ``filter`` those nodes passed that are neither ``failed`` nor ``unresolvable``: reason →
-    rows, as ranges, "" for nodes that it left out without a word. Of ``prioritize`` ``scores`` are
-    0..10, each with its rows; who is in none has 0. Of ``preempt`` ``victims`` are those of each
-    node that is left. ``remark`` is what was wrong with an answer that counts all the same;
-    ``duration`` how long it took (µs).
+    - ``filter``: nodes pass that are neither ``failed`` nor ``unresolvable``. Both are reason →
+      rows, as ranges; the reason is "" for nodes that the answer leaves out.
+    - ``prioritize``: ``scores`` are 0..10, each with its rows; other rows have 0.
+    - ``preempt``: ``victims`` are those of each remaining node.
+
+    ``remark`` says what was wrong with an answer that counts nevertheless; ``duration`` is in µs.
     """
 
     uid: str
@@ -69,8 +70,8 @@ class ExtenderAnswered(Stimulus, frozen=True, tag=True):
 
 
 class Consult(Frozen, frozen=True):
-    """An effect: ask an extender what the open question says. ``decision`` is the position in the
-    stream of the record that says so."""
+    """The effect: ask an extender the open question. ``decision`` is the position in the stream of
+    the record that demands it."""
 
     uid: str
     attempt: int
@@ -78,8 +79,8 @@ class Consult(Frozen, frozen=True):
 
 
 class Consultation:
-    """The questions of the attempt under way, in order, and their answers: as many, or one less
-    while a question is open."""
+    """The questions of the attempt under way, in order, and their answers: one answer less than
+    questions while a question is open."""
 
     __slots__ = ("answered", "asked")
 
@@ -91,7 +92,7 @@ class Consultation:
 
     @property
     def uid(self) -> str:
-        """The pod."""
+        """The uid of the pod."""
         return self.asked[0].uid
 
     @property
@@ -100,7 +101,7 @@ class Consultation:
         return self.asked[-1] if len(self.asked) > len(self.answered) else None
 
     def awaits(self, answer: ExtenderAnswered) -> bool:
-        """Whether it is the open question that is answered."""
+        """Whether an answer is for the open question."""
         question = self.question
         return question is not None and (
             (question.uid, question.attempt, question.extender, question.verb)
@@ -112,10 +113,11 @@ class Consultation:
         return [self.asked, self.answered]
 
 
-_SEEN: dict[str, Rows] = {}
-"""Rows by their text, the newest: a text is needed several times, for a question, its answer and
-the question that follows, and of nodes in no order it takes long to read."""
-_MOST_SEEN = 64
+_ROWS_BY_TEXT: dict[str, Rows] = {}
+"""Text → rows, a cache of at most _MOST_TEXTS entries. The question, its answer and the next
+question need the same text, and a long one takes time to parse. The rows depend only on the text
+and are not writable, so a process-wide cache cannot change a decision."""
+_MOST_TEXTS = 64
 
 
 def ranges(rows: Rows) -> str:
@@ -130,16 +132,15 @@ def ranges(rows: Rows) -> str:
         for first, last in zip(firsts, lasts, strict=True)
     ]
     text = ",".join(parts)
-    _see(text, rows.astype(np.intp))
+    _remember(text, rows.astype(np.intp))
     return text
 
 
 def rows_of(text: str) -> Rows:
-    """The rows that a text of ``ranges`` stands for, not to be written to. Raises ValueError for
-    another one."""
-    seen = _SEEN.get(text)
-    if seen is not None:
-        return seen
+    """The rows of a text from ``ranges``, read only. Raises ValueError for any other text."""
+    known = _ROWS_BY_TEXT.get(text)
+    if known is not None:
+        return known
     if not text:
         return np.zeros(0, dtype=np.intp)
     parts = [part.partition("-") for part in text.split(",")]
@@ -147,12 +148,12 @@ def rows_of(text: str) -> Rows:
     lasts = np.array([int(last or first) for first, _, last in parts], dtype=np.intp)
     lengths = lasts - firsts + 1
     ends = np.cumsum(lengths)
-    return _see(text, np.repeat(firsts - ends + lengths, lengths) + np.arange(ends[-1]))
+    return _remember(text, np.repeat(firsts - ends + lengths, lengths) + np.arange(ends[-1]))
 
 
-def _see(text: str, rows: Rows) -> Rows:
+def _remember(text: str, rows: Rows) -> Rows:
     rows.flags.writeable = False
-    if len(_SEEN) >= _MOST_SEEN:
-        _SEEN.clear()
-    _SEEN[text] = rows
+    if len(_ROWS_BY_TEXT) >= _MOST_TEXTS:
+        _ROWS_BY_TEXT.clear()
+    _ROWS_BY_TEXT[text] = rows
     return rows

@@ -1,5 +1,5 @@
-"""What a scheduler asks us as its extender, and what it is answered: the mirror image of
-extender_questions.py (docs/extender-server.md).
+"""The questions of another scheduler that has us as an extender, and the answers: the mirror image
+of extender_questions.py (docs/extender-server.md).
 
 Upstream: k8s.io/kube-scheduler/extender/v1 types.go.
 """
@@ -12,10 +12,10 @@ from eventsched.domain.records.stimuli import Event, Stimulus
 class ExtenderInquired(Stimulus, frozen=True, tag=True):
     """A scheduler asks about a pod, with a verb of extender_questions.py.
 
-    ``number`` tells it from others that the process is asked. ``sent`` is the pod as it was sent,
-    where its uid is not known. ``nodes`` are the rows that are asked about, as ranges; ``strange``
-    the names of nodes that are not known. Of ``bind`` ``node`` is where the pod is to go; of
-    ``preempt`` ``candidates`` are the victims on each node.
+    ``number`` identifies the request within the process. ``sent`` is the pod in the request if its
+    uid is unknown. ``nodes`` are the rows in question, as ranges; ``strange`` are the names of
+    unknown nodes. For ``bind``, ``node`` is the node to bind to; for ``preempt``, ``candidates``
+    are the victims on each node.
     """
 
     number: int
@@ -29,13 +29,14 @@ class ExtenderInquired(Stimulus, frozen=True, tag=True):
 
 
 class ExtenderReplied(Event, frozen=True, tag=True):
-    """The answer to the ExtenderInquired of the same step; or ``problem``, why there is none.
+    """The answer to the ExtenderInquired of the same step, or ``problem``: why there is none.
 
-    Of ``filter`` those nodes pass that are neither ``failed`` nor ``unresolvable`` (reason → rows,
-    as ranges), nor strange. Of ``prioritize`` ``scores`` are 1..10, each with its rows; who is in
-    none has 0. Of ``preempt`` ``victims`` are those of each node that is left. Of ``bind``
-    ``node`` is held for the pod in that ``attempt`` from now on; where it is on the node already,
-    or is on its way there, there is no attempt, and ``waits`` says which of the two.
+    - ``filter``: nodes pass that are known and neither ``failed`` nor ``unresolvable`` (reason →
+      rows, as ranges).
+    - ``prioritize``: ``scores`` are 1..10, each with its rows; other rows have 0.
+    - ``preempt``: ``victims`` are those of each remaining node.
+    - ``bind``: ``node`` is reserved for the pod in that ``attempt``. There is no attempt if the pod
+      is already on the node, or with ``waits`` if its bind to the node is under way.
     """
 
     number: int

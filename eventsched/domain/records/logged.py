@@ -7,8 +7,8 @@ from eventsched.domain.records.verdicts import Detail
 
 
 class Logged(NamedTuple):
-    """A record with its place: position in the stream, time (µs), the position of the first record
-    of the step that it belongs to, and the vectors that go with a decision."""
+    """A record, its position in the stream, its time (µs), the position of the first record of its
+    step (``cause``), and the vectors of a decision (``detail``)."""
 
     position: int
     at: int

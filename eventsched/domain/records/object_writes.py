@@ -1,7 +1,7 @@
-"""Changes of objects that a pod's bind waits for: what PreBind may ask of the cluster, as data.
+"""Changes of objects that PreBind may ask of the cluster, as data. The pod's bind waits for them.
 
-They stand in the log before they leave. Each says all that it needs, and asks for nothing where the
-object shows it already: so it may be repeated. Upstream: plugins/volumebinding/binder.go
+They are in the log before they are sent. Each holds all that it needs and has no effect if the
+object shows it already, so it may be repeated. Upstream: plugins/volumebinding/binder.go
 bindAPIUpdate.
 """
 
@@ -10,8 +10,8 @@ from eventsched.domain.objects.registry import title
 
 
 class BindVolume(Frozen, frozen=True, tag_field="type", tag=True):
-    """Promise a volume that is there to a claim: its ``spec.claimRef``. The volume controller does
-    the rest."""
+    """Reserve an existing volume for a claim by its ``spec.claimRef``. The volume controller
+    completes the binding."""
 
     volume: str
     namespace: str
@@ -24,7 +24,7 @@ class BindVolume(Frozen, frozen=True, tag_field="type", tag=True):
 
 
 class SelectNode(Frozen, frozen=True, tag_field="type", tag=True):
-    """Ask for a volume to be made for a claim, for pods on a node: the claim's annotation
+    """Trigger provisioning for a claim, for pods on a node, by the claim's annotation
     ``volume.kubernetes.io/selected-node``."""
 
     namespace: str
@@ -41,8 +41,8 @@ Write = BindVolume | SelectNode
 
 
 class Prepare(Frozen, frozen=True):
-    """The effect: make a change that the bind of a pod's attempt waits for; ``decision`` is the
-    position in the stream of the record that says so."""
+    """The effect: make a change that the bind of a pod's attempt waits for. ``decision`` is the
+    position in the stream of the record that demands it."""
 
     uid: str
     attempt: int

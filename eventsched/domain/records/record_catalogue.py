@@ -1,9 +1,8 @@
-"""The record catalogue: one row for each kind of record, with the facts that others read of it.
+"""The record catalogue: one row for each kind of record, with its properties.
 
-Tables that go by the kind of a record (which ones move a pod, which ones are intents…) are derived
-from these rows when their modules are imported. A new kind is a class in ``stimuli`` or ``events``,
-a member of ``AnyRecord`` and a row here. tests/unit/domain/test_record_catalogue.py names the other
-places that have to know it.
+Tables by kind (which kinds move a pod, which are intents…) are derived from these rows when their
+modules are imported. A new kind is a class in ``stimuli`` or ``events``, a member of ``AnyRecord``
+and a row here. tests/unit/domain/test_record_catalogue.py names the other places that need it.
 """
 
 from collections.abc import Callable
@@ -64,28 +63,28 @@ Level = Literal["debug", "info", "warning"]
 
 @dataclass(frozen=True, slots=True)
 class RecordKind:
-    """What is known of all records of one kind.
+    """The properties of all records of one kind.
 
-    ``level`` is that of their lines in the process's own log; where it depends on the record this
-    is the lowest one. ``pod`` is the attribute that holds the uid of the pod that a record is
-    about, "" if it is about none.
+    ``level`` is the level of their lines in the process's own log; if it depends on the record, the
+    lowest one. ``pod`` is the attribute with the uid of the pod that a record is about, "" if it is
+    about none.
     """
 
     record: type[Record]
     level: Level
     pod: str = ""
     moves_pod: bool = False
-    """After such a record its pod waits elsewhere, or no longer."""
+    """Such a record moves its pod to another queue or wait, or out of them."""
     regroups_pod: bool = False
-    """After such a record the group of its pod may be another one."""
+    """Such a record may change the group of its pod."""
     changes_state: bool = True
-    """False if all consequences of such a record are events of their own."""
+    """False if all consequences of such a record are separate events."""
     is_intent: bool = False
-    """Such a record may ask something of the world once it is committed."""
+    """Such a record may have an effect outside once it is committed."""
     is_news: bool = False
-    """The cluster tells it, and nobody waits for it to be committed."""
+    """The cluster reports it, and nothing waits for it to be committed."""
     has_metrics: bool = False
-    """Metrics depend on it, besides the count that all kinds have."""
+    """It changes metrics other than the count of records by kind."""
 
     @property
     def name(self) -> str:
@@ -94,7 +93,7 @@ class RecordKind:
 
     @property
     def is_stimulus(self) -> bool:
-        """Whether such a record comes from outside; all others are events."""
+        """Whether such a record is a stimulus; all others are events."""
         return issubclass(self.record, Stimulus)
 
     @property

@@ -1,4 +1,4 @@
-"""The stimuli: what happened outside, as facts that stand in a log (see events.py)."""
+"""Stimuli: what happened outside, as records of a log (see events.py)."""
 
 from hashlib import blake2b
 from typing import ClassVar
@@ -11,26 +11,26 @@ from eventsched.domain.records.object_writes import Write
 
 
 class Record(Frozen, frozen=True, tag_field="kind"):
-    """Base of stimuli and events; ``version`` is that of the kind's shape."""
+    """Base of stimuli and events; ``version`` is that of the kind's fields."""
 
     version: ClassVar[int] = 1
 
 
 class Stimulus(Record, frozen=True):
-    """Something that happened outside the engine."""
+    """Base of what happened outside the engine."""
 
 
 class Event(Record, frozen=True):
-    """Something that the engine decided."""
+    """Base of what the engine decided."""
 
 
 class StreamStarted(Stimulus, frozen=True, tag=True):
-    """The first record of a stream: what its decisions depend on besides its other records.
+    """The first record of a stream: what decisions depend on besides the other records.
 
     ``inputs`` are digests by name (node and pod files); ``configuration`` is the text of the
-    KubeSchedulerConfiguration, "" for the default one; ``flags`` are the numbered behaviours in
-    force (behaviours.py); ``plugins`` gives name → source digest; ``timeline`` names the history
-    of the database that the stream began on, where that can change.
+    KubeSchedulerConfiguration, "" for the default; ``flags`` are the numbers of the behaviours in
+    force (behaviours.py); ``plugins`` is name → source digest; ``timeline`` is that of the database
+    that holds the log, "" for a log without one.
     """
 
     format: int
@@ -44,11 +44,11 @@ class StreamStarted(Stimulus, frozen=True, tag=True):
 
 
 class TermBegan(Stimulus, frozen=True, tag=True):
-    """A leader took the stream over. ``token`` (8 hex digits of the term's) stands in the ids of
-    the decisions that follow: ``stream/position@token``.
+    """A leader took over the stream. ``token`` (8 hex digits) is part of the ids of the decisions
+    that follow: ``stream/position@token``.
 
-    Where something else is in force from now on than before (an upgrade, another configuration),
-    ``engine`` and what comes after it say what, as in ``StreamStarted``; else they are empty.
+    If an upgrade or another configuration takes effect, ``engine`` and the fields after it have the
+    same meaning as in ``StreamStarted``; otherwise they are empty.
     """
 
     epoch: int
@@ -60,44 +60,44 @@ class TermBegan(Stimulus, frozen=True, tag=True):
     plugins: dict[str, str] = {}
 
 
-def in_force(said: StreamStarted | TermBegan) -> str:
-    """A digest of what a record says that is in force from it on."""
-    told = [said.engine, said.inputs, said.flags, said.plugins]
-    encoded = msgspec.json.encode(told, order="deterministic")
+def in_force(source: StreamStarted | TermBegan) -> str:
+    """A digest of what a record puts in force."""
+    settings = [source.engine, source.inputs, source.flags, source.plugins]
+    encoded = msgspec.json.encode(settings, order="deterministic")
     return blake2b(encoded, digest_size=16).hexdigest()
 
 
 SERVES = "serves"
-"""Among ``inputs``: the name of the profile that other schedulers are answered with."""
+"""The key in ``inputs`` of the profile that answers other schedulers."""
 
 
-def serves(said: StreamStarted | TermBegan) -> str:
-    """That profile's name, "" where pods are scheduled as usual."""
-    return said.inputs.get(SERVES, "")
+def serves(source: StreamStarted | TermBegan) -> str:
+    """The name of the profile that answers other schedulers; "" if pods are scheduled here."""
+    return source.inputs.get(SERVES, "")
 
 
 WORK_BUDGET = "workBudget"
-"""Among ``inputs``: the units of work that one attempt may take at most
+"""The key in ``inputs`` of the most units of work that one attempt may take
 (scheduling/cycle/work_budget.py)."""
 
 
-def work_budget(said: StreamStarted | TermBegan) -> int:
-    """That number; 0 where there is none, as in logs of 0.1."""
-    return int(said.inputs.get(WORK_BUDGET, "0"))
+def work_budget(source: StreamStarted | TermBegan) -> int:
+    """The most units of work that one attempt may take; 0 for no limit, as in logs of 0.1."""
+    return int(source.inputs.get(WORK_BUDGET, "0"))
 
 
 class HistoryLost(Stimulus, frozen=True, tag=True):
-    """The database is on another history than the log was written on (a failover, a restored
-    backup), so committed records may be missing. Since then no older bind could land any more, what
-    the cluster has was taken in, and all reservations were given up; the log goes on from here."""
+    """The database is on another timeline than the one the log was written on (a failover, a
+    restored backup), so committed records may be missing. Before this record older binds were made
+    impossible, the cluster's objects were read again, and all reservations were given up."""
 
     timeline: str
 
 
 class WatchRelisted(Stimulus, frozen=True, tag=True):
     """The watch of a resource (``Pod``, ``Node``, or a type of domain/objects/registry.py) had a
-    gap, from the resourceVersion ``since`` on: everything was listed again at ``upto``, and what
-    that says that is news follows."""
+    gap from the resourceVersion ``since`` on. All objects were listed again at ``upto``; what has
+    changed follows in other records."""
 
     resource: str
     since: int
@@ -123,7 +123,7 @@ class NodeDeleted(Stimulus, frozen=True, tag=True):
 
 
 class PodAdded(Stimulus, frozen=True, tag=True):
-    """A pod appeared: to be scheduled by us, or already on a node."""
+    """A pod appeared: one to schedule, or one that is already on a node."""
 
     pod: Pod
 
@@ -135,20 +135,21 @@ class PodUpdated(Stimulus, frozen=True, tag=True):
 
 
 class PodDeleted(Stimulus, frozen=True, tag=True):
-    """A pod is gone or has run to its end: what it held is free."""
+    """A pod is deleted or has finished: its resources are free."""
 
     uid: str
 
 
 class ObjectChanged(Stimulus, frozen=True, tag=True):
-    """An object of the cluster other than a pod or a node (a claim, a service…) appeared or has
-    changed in a part that scheduling reads."""
+    """An object other than a pod or a node (a claim, a service…) appeared, or a part of it that
+    scheduling reads has changed."""
 
     object: AnyObject
 
 
 class ObjectDeleted(Stimulus, frozen=True, tag=True):
-    """Such an object is gone; ``type`` is the name of its type (domain/objects/registry.py)."""
+    """An object other than a pod or a node is deleted; ``type`` is the name of its type
+    (domain/objects/registry.py)."""
 
     type: str
     name: str
@@ -171,8 +172,8 @@ class BindFailed(Stimulus, frozen=True, tag=True):
 
 
 class WriteSucceeded(Stimulus, frozen=True, tag=True):
-    """The cluster has made a change that a pod's bind waits for, or showed it already. The object
-    as it is then was observed before."""
+    """The cluster has made a change that a pod's bind waits for, or had it already. The changed
+    object was observed in an earlier record."""
 
     uid: str
     attempt: int
@@ -189,22 +190,22 @@ class WriteFailed(Stimulus, frozen=True, tag=True):
 
 
 class EvictionSucceeded(Stimulus, frozen=True, tag=True):
-    """The cluster accepted an eviction: the pod is being deleted, and its room is free when it is
+    """The cluster accepted an eviction: the pod is being deleted. Its resources are free when it is
     gone."""
 
     uid: str
 
 
 class EvictionFailed(Stimulus, frozen=True, tag=True):
-    """The cluster refused an eviction, or its intent was given up; the pod stays."""
+    """The cluster refused an eviction, or the intent was given up; the pod stays."""
 
     uid: str
     message: str
 
 
 class BindRetried(Stimulus, frozen=True, tag=True):
-    """An intent goes on with a newer resourceVersion of its pod as precondition: a new leader goes
-    on with it, or the pod has changed. The bind is called so only when this is committed."""
+    """A bind is sent again with a newer resourceVersion of its pod as precondition, because there
+    is a new leader or because the pod has changed. It is sent when this record is committed."""
 
     uid: str
     node: str
@@ -213,8 +214,9 @@ class BindRetried(Stimulus, frozen=True, tag=True):
 
 
 class BindVoided(Stimulus, frozen=True, tag=True):
-    """An intent was given up: no bind for it can land any more, because the pod was changed after
-    the last one left, to ``resource_version`` (0 where none had left). ``reason`` is for people."""
+    """An intent was given up. No bind of it can succeed any more, because the pod was changed to
+    ``resource_version`` after the last bind was sent (0 if none was sent). ``reason`` is a
+    message."""
 
     uid: str
     node: str
@@ -224,8 +226,8 @@ class BindVoided(Stimulus, frozen=True, tag=True):
 
 
 class MemoryForgotten(Stimulus, frozen=True, tag=True):
-    """People want a plugin to forget what it has under a key: ``request`` is the number of what
-    they asked, ``by`` the database's user who did."""
+    """An operator wants a plugin to forget a key of its memory. ``request`` is the number of the
+    request, ``by`` the database user that made it."""
 
     plugin: str
     key: str
@@ -234,10 +236,10 @@ class MemoryForgotten(Stimulus, frozen=True, tag=True):
 
 
 class PluginOverran(Stimulus, frozen=True, tag=True):
-    """A call of a plugin was ended because it took longer than ``limit`` (µs), and what it was part
-    of is void. In the pod's ``attempt``, which is made again, the method ``point`` of the plugin is
-    not asked and counts as one that raised; with no ``uid`` that holds from now on, until another
-    configuration or other plugins are in force."""
+    """A call of a plugin was ended because it took longer than ``limit`` (µs); its step is void.
+    The pod's ``attempt`` is made again without calling the plugin's method ``point``, which counts
+    as one that raised. Without ``uid`` that holds until another configuration or other plugins are
+    in force."""
 
     plugin: str
     point: str
@@ -247,9 +249,10 @@ class PluginOverran(Stimulus, frozen=True, tag=True):
 
 
 class SamplesTaken(Stimulus, frozen=True, tag=True):
-    """A measurement that plugins score by, from outside the cluster: ``values`` by node name, taken
-    at a time (µs). They hold until the next ones of their ``source`` come, at most to ``until``
-    (µs; 0: for ever). ``problem`` is what went wrong; without values those before go on holding."""
+    """Measurements from outside the cluster that plugins score by: ``values`` by node name,
+    ``taken`` at a time (µs). They are valid until newer ones of the same ``source``, at most to
+    ``until`` (µs; 0 for no limit). ``problem`` is what went wrong; without values the previous ones
+    stay valid."""
 
     source: str
     values: dict[str, float] = {}
@@ -259,4 +262,4 @@ class SamplesTaken(Stimulus, frozen=True, tag=True):
 
 
 class TimePassed(Stimulus, frozen=True, tag=True):
-    """A timer that the engine asked for (backoff, permit deadline, flush) came due."""
+    """A timer of the engine (backoff, Permit deadline, flush) is due."""

@@ -1,9 +1,9 @@
-"""What was said of each node: the words a code stands for, and the vectors kept beside an event.
+"""The verdict on each node: what a code means, and the vectors that are stored beside an event.
 
-An event holds counts, scores of the few nodes that matter and a digest; the vectors themselves
-(one code and one raw score a plugin for every row) are a Detail, kept apart so that thinning old
-detail never touches the hashes of the events (ADR 2). A Detail is either whole or a delta to the
-class's previous decision; its digest is always that of the whole.
+An event holds counts, the scores of the best nodes and a digest. The vectors (for every row a code
+and each plugin's raw score) are a Detail. It is stored separately, so that thinning old details
+does not change the hashes of the events (ADR 2). A Detail is whole, or a delta to the previous
+decision of the equivalence class; its digest is always that of the whole.
 """
 
 from enum import StrEnum
@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from eventsched.domain.objects import Frozen
 
 VerdictCode = NewType("VerdictCode", int)
-"""A verdict's number in the stream's dictionary, or one of the four below, as the log holds it: 16
-bits without sign. A cycle has numbers of its own (scheduling/cycle/cycle_keys.py)."""
+"""A verdict's number in the stream's dictionary, or one of the four below, as stored: unsigned, 16
+bits. A cycle has numbers of its own (scheduling/cycle/cycle_keys.py)."""
 Codes = NDArray[np.uint16]
 """The VerdictCode of each row."""
 Vector = NDArray[Any]
@@ -26,11 +26,11 @@ Vector = NDArray[Any]
 STORED_PASSES: Final = VerdictCode(0)
 """No filter refused the node."""
 STORED_EXCLUDED: Final = VerdictCode(65_533)
-"""PreFilter narrowed the nodes and this one was not among them."""
+"""PreFilter narrowed the nodes to others."""
 STORED_NOT_EVALUATED: Final = VerdictCode(65_534)
 """The search ended before this node."""
 STORED_NO_NODE: Final = VerdictCode(65_535)
-"""The row's node is gone."""
+"""The row's node is deleted."""
 
 
 class Code(StrEnum):
@@ -46,7 +46,8 @@ class Code(StrEnum):
 
 
 class Verdict(Frozen, frozen=True):
-    """One entry of the stream's dictionary: which plugin refused a node, how, and why."""
+    """An entry of the stream's dictionary: which plugin refused a node, with which code and
+    reasons."""
 
     plugin: str
     code: Code
@@ -54,13 +55,18 @@ class Verdict(Frozen, frozen=True):
 
 
 class Normalization(StrEnum):
-    """How raw scores become 0..100; ``parameters`` in ScoreColumn are what it needs beside them.
+    """How raw scores become 0..100. ``smallest`` and ``largest`` are ``parameters`` of the
+    ScoreColumn.
 
-    IDENTITY: as they are. DEFAULT: raw * 100 // largest. REVERSED: 100 - that. MIN_MAX:
-    (raw - smallest) * 100 // (largest - smallest), 0 where all are equal. RATIO: the same, but
-    100 * ((raw - smallest) / (largest - smallest)) in floating point, cut off. SPREAD: (largest +
-    smallest - raw) * 100 // largest, 100 where largest is 0, and 0 for a node that is IGNORED. OWN:
-    by the plugin's own code, and then the normalised column is stored as well.
+    - IDENTITY: raw.
+    - DEFAULT: raw * 100 // largest.
+    - REVERSED: 100 - raw * 100 // largest.
+    - MIN_MAX: (raw - smallest) * 100 // (largest - smallest), 0 if all are equal.
+    - RATIO: 100 * ((raw - smallest) / (largest - smallest)) in floating point, cut off; 0 if all
+      are equal.
+    - SPREAD: (largest + smallest - raw) * 100 // largest, 100 if largest is 0; 0 for a node that is
+      IGNORED.
+    - OWN: by the plugin's own code; the normalized column is stored as well.
     """
 
     IDENTITY = "identity"
@@ -73,9 +79,9 @@ class Normalization(StrEnum):
 
 
 class ScoreColumn(Frozen, frozen=True):
-    """One plugin's scores in a decision: the raw vector is in the detail under the same place;
-    weighted = normalised * weight; the total is the sum over the columns. ``parameters`` stand in
-    the decision; they are empty in the stream's dictionary."""
+    """One plugin's scores in a decision. The raw vector has the same index in the detail's scores.
+    The weighted score is normalized * weight; the total is the sum over the columns. ``parameters``
+    are part of the decision and empty in the stream's dictionary."""
 
     plugin: str
     weight: int
@@ -85,12 +91,12 @@ class ScoreColumn(Frozen, frozen=True):
 
 MAX_NODE_SCORE = 100
 IGNORED = -1
-"""Raw score, under SPREAD, of a feasible node that the plugin leaves out of account."""
+"""The raw score, under SPREAD, of a feasible node that the plugin ignores."""
 
 
 def parameters_of(normalization: Normalization, raw: NDArray[Any]) -> tuple[int, ...]:
-    """What a normalisation needs beside a node's own raw score; ``raw`` (integers, n > 0) are those
-    of all feasible nodes."""
+    """The parameters of a normalization. ``raw`` (integers, n > 0) are the raw scores of all
+    feasible nodes."""
     if normalization in (Normalization.DEFAULT, Normalization.REVERSED):
         return (max(0, int(raw.max())),)
     if normalization in (Normalization.MIN_MAX, Normalization.RATIO):
@@ -101,7 +107,7 @@ def parameters_of(normalization: Normalization, raw: NDArray[Any]) -> tuple[int,
 
 
 def _spread(raw: NDArray[Any]) -> tuple[int, int]:
-    """Smallest and largest raw score of the nodes that are not ignored; (0, 0) without any."""
+    """The smallest and largest raw score of nodes that are not ignored; (0, 0) without any."""
     counted = raw[raw != IGNORED]
     return (int(counted.min()), int(counted.max())) if len(counted) else (0, 0)
 
@@ -122,8 +128,8 @@ def normalized(column: ScoreColumn, raw: NDArray[Any]) -> NDArray[np.int64]:
         return (MAX_NODE_SCORE * share).astype(np.int64)
     if column.normalization is Normalization.SPREAD:
         low, high = column.parameters
-        found = (high + low - raw) * MAX_NODE_SCORE // high if high else MAX_NODE_SCORE
-        return np.where(raw == IGNORED, 0, found)
+        scores = (high + low - raw) * MAX_NODE_SCORE // high if high else MAX_NODE_SCORE
+        return np.where(raw == IGNORED, 0, scores)
     (largest,) = column.parameters
     if largest:
         raw = raw * MAX_NODE_SCORE // largest
@@ -131,8 +137,8 @@ def normalized(column: ScoreColumn, raw: NDArray[Any]) -> NDArray[np.int64]:
 
 
 class DeltaPart(NamedTuple):
-    """What a delta says of one column: ``values`` (as wide as the column) at ``rows``, int32[n],
-    ascending. The others are as they were."""
+    """The changes of one column in a delta: ``values`` (of the column's dtype) at ``rows``
+    (int32[n], ascending). Other rows are unchanged."""
 
     rows: NDArray[np.int32]
     values: Vector
@@ -141,12 +147,13 @@ class DeltaPart(NamedTuple):
 class Detail(msgspec.Struct, frozen=True):
     """The vectors of one decision.
 
-    ``base`` is None for a whole record: then ``codes`` (uint16) and each of ``scores`` (int64 or
-    uint8) is an array with one element a row. Otherwise it is the position of the decision in the
-    stream that this one is told from: each of them is the Part that differs, or None where nothing
-    does; rows that the base did not have are 0 where no Part names them. Without a feasible node
-    ``scores`` is empty. Scores of nodes that were not feasible are 0. ``normalized`` (whole records
-    only) has an array for each score column of normalisation OWN, None elsewhere.
+    In a whole detail ``base`` is None; ``codes`` (uint16) and each of ``scores`` (int64 or uint8)
+    are arrays with one element a row. In a delta ``base`` is the position in the stream of the
+    decision that it refers to; each column is a DeltaPart, or None if it is unchanged. Rows that
+    the base does not have are 0 unless a DeltaPart has them.
+
+    Scores of infeasible nodes are 0; ``scores`` is empty without a feasible node. ``normalized``
+    (whole details only) has an array for each score column of normalization OWN, None for others.
     """
 
     size: int
@@ -156,7 +163,7 @@ class Detail(msgspec.Struct, frozen=True):
     normalized: tuple[NDArray[np.int64] | None, ...] = ()
 
     def expand(self, before: "Detail | None" = None) -> "Detail":
-        """The whole record, given the (whole) one that this delta refers to."""
+        """The whole detail; ``before`` is the whole detail that a delta refers to."""
         if self.base is None:
             return self
         assert before is not None
@@ -167,7 +174,7 @@ class Detail(msgspec.Struct, frozen=True):
 
     @property
     def stored_bytes(self) -> int:
-        """Bytes of all arrays, as they are kept."""
+        """The size of all arrays, in bytes."""
         columns = [self.codes, *self.scores, *self.normalized]
         return sum(_bytes(column) for column in columns if column is not None)
 
@@ -189,10 +196,10 @@ def _patched(old: Vector | DeltaPart | None, size: int, part: Vector | DeltaPart
 
 
 def column_digest(column: NDArray[Any]) -> bytes:
-    """16 bytes for a vector's content, little-endian, independent of how it was stored."""
+    """The digest (16 bytes) of a vector's content, little-endian, however it was stored."""
     return blake2b(np.ascontiguousarray(column).data, digest_size=16).digest()
 
 
 def detail_digest(codes: bytes, scores: list[bytes]) -> str:
-    """The digest an event carries for its vectors, from their column digests."""
+    """The digest of all vectors in an event, from their column digests."""
     return blake2b(codes + b"".join(scores), digest_size=16).hexdigest()
