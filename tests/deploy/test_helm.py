@@ -221,6 +221,26 @@ def test_values_of_0_1_render_as_before(tmp_path: Path) -> None:
     assert "priorityClassName" not in spec["template"]["spec"]
 
 
+@pytest.mark.parametrize(
+    ("given", "field"),
+    [
+        ({"scheduler": {"replicaCount": "2"}}, "/scheduler/replicaCount"),
+        ({"scheduler": {"name": "My_Scheduler"}}, "/scheduler/name"),
+        ({"scheduler": {"leaderElect": "yes"}}, "/scheduler/leaderElect"),
+        ({"plugins": {"enabled": "Priority"}}, "/plugins/enabled"),
+        ({"plugins": {"enabled": [{"weight": 10}]}}, "/plugins/enabled/0"),
+        ({"pluginConfig": [{"args": {}}]}, "/pluginConfig/0"),
+        ({"database": {"port": 70000}}, "/database/port"),
+        ({"networkPolicy": {"egressPorts": ["http"]}}, "/networkPolicy/egressPorts/0"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_wrong_values_are_refused(given: dict[str, object], field: str) -> None:
+    """Before anything is installed; the message names the field."""
+    with pytest.raises(AssertionError, match=f"at '{field}'"):
+        templated(**given)
+
+
 def test_names_of_digits_stay_text() -> None:
     """As the API server wants them."""
     spec = the(templated(database={"secret": "123"}), "Deployment")["spec"]["template"]["spec"]
