@@ -15,7 +15,7 @@ def asked(number: int, key: str = "default/a") -> MemoryForgotten:
     return MemoryForgotten(plugin="FirstScheduledNode", key=key, by="ada", request=number)
 
 
-class Desk:
+class FakeRequestQueue:
     """Open requests; away where it is told to be."""
 
     def __init__(self, *found: MemoryForgotten) -> None:
@@ -51,12 +51,12 @@ class Listener:
         self.heard.append(stimulus)
 
 
-def play(desk: Desk, story: Callable[[Listener], Awaitable[None]]) -> Listener:
-    """Attends to a desk beside a story."""
-    listener, worker = Listener(), Worker("desk")
+def play(queue: FakeRequestQueue, story: Callable[[Listener], Awaitable[None]]) -> Listener:
+    """Attends to a queue beside a story."""
+    listener, worker = Listener(), Worker("queue")
 
     async def run() -> None:
-        attending = asyncio.create_task(pass_on_requests(desk, worker, listener, period=0.001))
+        attending = asyncio.create_task(pass_on_requests(queue, worker, listener, period=0.001))
         try:
             await story(listener)
         finally:
@@ -72,44 +72,44 @@ def play(desk: Desk, story: Callable[[Listener], Awaitable[None]]) -> Listener:
 
 def test_each_request_is_told_once() -> None:
     """Also while its record is not committed yet; those that come later, too."""
-    desk = Desk(asked(1), asked(2, "default/b"))
+    queue = FakeRequestQueue(asked(1), asked(2, "default/b"))
 
     async def story(listener: Listener) -> None:
-        await until(lambda: desk.looks > 3)
-        desk.open = [asked(2, "default/b"), asked(3)]
+        await until(lambda: queue.looks > 3)
+        queue.open = [asked(2, "default/b"), asked(3)]
         await until(lambda: len(listener.heard) > 2)
-        looks = desk.looks
-        await until(lambda: desk.looks > looks + 2)
+        looks = queue.looks
+        await until(lambda: queue.looks > looks + 2)
 
-    assert play(desk, story).heard == [asked(1), asked(2, "default/b"), asked(3)]
+    assert play(queue, story).heard == [asked(1), asked(2, "default/b"), asked(3)]
 
 
 def test_nobody_is_told_before_the_term_leads() -> None:
     """It would be passed over."""
-    desk = Desk(asked(1))
+    queue = FakeRequestQueue(asked(1))
 
     async def story(listener: Listener) -> None:
         listener.elected = False
         await until(lambda: listener.looks > 3)
-        assert (desk.looks, listener.heard) == (0, [])
+        assert (queue.looks, listener.heard) == (0, [])
         listener.elected = True
         await until(lambda: listener.heard)
 
-    assert play(desk, story).heard == [asked(1)]
+    assert play(queue, story).heard == [asked(1)]
 
 
 def test_a_database_that_is_away_is_asked_again() -> None:
     """Until it is back."""
-    desk = Desk(asked(1))
-    desk.away = True
+    queue = FakeRequestQueue(asked(1))
+    queue.away = True
 
     async def story(listener: Listener) -> None:
-        await until(lambda: desk.looks > 2)
+        await until(lambda: queue.looks > 2)
         assert listener.heard == []
-        desk.away = False
+        queue.away = False
         await until(lambda: listener.heard)
 
-    assert play(desk, story).heard == [asked(1)]
+    assert play(queue, story).heard == [asked(1)]
 
 
 def test_a_leader_forgets_and_goes_on() -> None:

@@ -27,7 +27,7 @@ from eventsched.eventlog.postgres.reader import Reader
 from eventsched.eventlog.postgres.writer import PostgresEventLog
 from eventsched.runtime.logbook import Logbook
 from tests.builders import make_node, make_pod
-from tests.desk import OPENING
+from tests.leader_harness import OPENING
 
 NAME = "mine"
 N1, N2 = make_node("n1"), make_node("n2")

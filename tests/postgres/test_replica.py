@@ -270,7 +270,7 @@ def test_a_term_that_is_over_before_the_log_is_read(database: str) -> None:
             append(later, ticked(4, 2))
             append(later, ticked(6, 2))
             middle = Head(6, bytes(32))
-            with pytest.raises(HistoryChangedError, match="somebody else has written"):
+            with pytest.raises(HistoryChangedError, match="another replica has written"):
                 await follower.catch_up(middle)
             assert not standby.rewritten
         worker.stop(follower._tail.close)

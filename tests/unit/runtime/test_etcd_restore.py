@@ -18,16 +18,16 @@ from eventsched.domain.objects import Node, Pod
 from eventsched.runtime.leader.leader_messages import Request
 from eventsched.runtime.reconciliation import etcd_restore
 from tests.builders import make_node, make_pod
-from tests.desk import BIND, Desk, kinds, leading, offered
+from tests.leader_harness import BIND, LeaderHarness, kinds, leading, offered
 
 
-def bound() -> Desk:
+def bound() -> LeaderHarness:
     """A leader that has bound p1 to n1, and has seen n1 and p1 at 30 and 31."""
-    desk = leading()
-    desk.commit(desk.tell(Bound(BIND)))
-    desk.commit(desk.tell(NodeSeen(make_node(labels={"new": "1"}), 30)))
-    assert desk.tell(PodSeen(make_pod(node_name="n1"), 31)) == []
-    return desk
+    harness = leading()
+    harness.commit(harness.send(Bound(BIND)))
+    harness.commit(harness.send(NodeSeen(make_node(labels={"new": "1"}), 30)))
+    assert harness.send(PodSeen(make_pod(node_name="n1"), 31)) == []
+    return harness
 
 
 def pods(version: int, *seen: tuple[Pod, int]) -> Listing:
@@ -48,36 +48,36 @@ def asked(requests: list[Request]) -> list[Any]:
 @pytest.mark.row(30)
 def test_a_pod_that_lost_its_node_is_placed_anew() -> None:
     """The next leader sees it on none: what it had is free, and it comes again."""
-    desk = Desk(bound())
-    requests = desk.lead(make_node(), make_pod())
+    harness = LeaderHarness(bound())
+    requests = harness.lead(make_node(), make_pod())
     assert kinds(requests) == [
         "TermBegan", "PodDeleted", "NodeUpdated", "PodAdded", "PodQueued", "PodDecided",
     ]  # fmt: skip
-    [bind] = desk.commit(requests)
+    [bind] = harness.commit(requests)
     assert isinstance(bind, type(BIND))
     assert (bind.uid, bind.resource_version) == ("p1", 11)
     assert bind.decision != BIND.decision
-    desk.commit_all(desk.tell(Bound(bind)))
-    assert desk.leader.engine.state.pods["p1"].bound
+    harness.commit_all(harness.send(Bound(bind)))
+    assert harness.leader.engine.state.pods["p1"].bound
 
 
 @pytest.mark.row(30)
 @pytest.mark.parametrize("since", [31, 40])
 def test_a_list_of_an_earlier_version_ends_the_term(since: int) -> None:
     """Though all its objects are what they were."""
-    desk = bound()
-    assert desk.tell(Relisted(pods(30, (make_pod(), 11)), since)) == []
-    assert desk.leader.stopped == etcd_restore.REASON
-    later = Desk(desk)
+    harness = bound()
+    assert harness.send(Relisted(pods(30, (make_pod(), 11)), since)) == []
+    assert harness.leader.stopped == etcd_restore.REASON
+    later = LeaderHarness(harness)
     assert "PodDeleted" in kinds(later.lead(make_node(), make_pod()))
 
 
 def test_so_does_one_that_was_asked_for() -> None:
     """Of any resource."""
-    desk = bound()
+    harness = bound()
     found = Listed([nodes(29, (make_node(), 10)), pods(31, (make_pod(node_name="n1"), 31))])
-    assert desk.tell(found) == []
-    assert desk.leader.stopped == etcd_restore.REASON
+    assert harness.send(found) == []
+    assert harness.leader.stopped == etcd_restore.REASON
 
 
 @pytest.mark.row(30)
@@ -87,43 +87,43 @@ def test_so_does_one_that_was_asked_for() -> None:
 ])  # fmt: skip
 def test_what_is_older_than_it_was_known_is_asked_for_again(listing: Listing) -> None:
     """Versions were raised after the restore: only the objects show it."""
-    desk = bound()
-    requests = desk.tell(Relisted(listing, 31))
+    harness = bound()
+    requests = harness.send(Relisted(listing, 31))
     assert asked(requests) == [ListCluster()]
     assert [each for each in kinds(requests) if each.startswith("Pod")] == []
     others = {"Pod": pods(1001, (make_pod(node_name="n1"), 31)),
               "Node": nodes(1001, (make_node(), 30))}  # fmt: skip
     others[listing.resource] = listing
-    assert desk.tell(Listed(list(others.values()))) == []
-    assert desk.leader.stopped == etcd_restore.REASON
+    assert harness.send(Listed(list(others.values()))) == []
+    assert harness.leader.stopped == etcd_restore.REASON
 
 
 def test_an_answer_that_is_newer_than_a_list_is_no_setback() -> None:
     """The bind was answered after the list was made: the next list says so."""
-    desk = leading()
-    desk.commit(desk.tell(Bound(BIND)))
-    requests = desk.tell(Relisted(pods(25, (make_pod(), 11)), 20))
+    harness = leading()
+    harness.commit(harness.send(Bound(BIND)))
+    requests = harness.send(Relisted(pods(25, (make_pod(), 11)), 20))
     assert asked(requests) == [ListCluster()]
-    desk.commit(requests)
+    harness.commit(requests)
     after = Listed([nodes(26, (make_node(), 10)), pods(26, (make_pod(node_name="n1"), 26))])
-    assert asked(desk.tell(after)) == []
-    assert desk.leader.leading
-    assert desk.leader.engine.state.pods["p1"].bound
+    assert asked(harness.send(after)) == []
+    assert harness.leader.leading
+    assert harness.leader.engine.state.pods["p1"].bound
 
 
 def test_no_second_list_is_asked_for_at_once() -> None:
     """One answers all doubts that there were; the others wait for the next."""
-    desk = bound()
-    first = desk.tell(Relisted(pods(1000, (make_pod(), 11)), 31))
+    harness = bound()
+    first = harness.send(Relisted(pods(1000, (make_pod(), 11)), 31))
     assert asked(first) == [ListCluster()]
-    assert asked(desk.commit(first)) == []
-    assert asked(desk.tell(Relisted(nodes(1000, (make_node(), 10)), 31))) == []
+    assert asked(harness.commit(first)) == []
+    assert asked(harness.send(Relisted(nodes(1000, (make_node(), 10)), 31))) == []
 
 
 def test_a_pod_that_is_back_comes_again() -> None:
     """It had ended after the backup."""
-    desk = Desk(bound())
-    requests = desk.lead(make_node(), make_pod(node_name="n1"), make_pod("p0", node_name="n1"))
+    harness = LeaderHarness(bound())
+    requests = harness.lead(make_node(), make_pod(node_name="n1"), make_pod("p0", node_name="n1"))
     assert [each.pod.uid for each in offered(requests) if isinstance(each, records.PodAdded)] == [
         "p0"
     ]

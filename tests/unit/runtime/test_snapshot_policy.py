@@ -14,7 +14,7 @@ from eventsched.runtime import snapshot_policy
 from eventsched.runtime.leader.catch_up import Standby
 from eventsched.runtime.leader.leader_messages import Append, Keep
 from tests.builders import make_node
-from tests.desk import Desk, new_standby
+from tests.leader_harness import LeaderHarness, new_standby
 
 MB = 1 << 20
 
@@ -24,22 +24,22 @@ def large(number: int) -> Node:
     return make_node(annotations={"example.com/a": f"{number}" + "x" * MB})
 
 
-def stored_snapshots(desk: Desk, updates: int) -> Iterator[tuple[int, StoredSnapshot]]:
+def stored_snapshots(harness: LeaderHarness, updates: int) -> Iterator[tuple[int, StoredSnapshot]]:
     """The snapshots that a leader makes while a large node changes, and after which change."""
     for number in range(updates):
-        requests = desk.tell(NodeSeen(large(number), 100 + number))
+        requests = harness.send(NodeSeen(large(number), 100 + number))
         while any(isinstance(each, Append) for each in requests):
-            requests = desk.commit(requests)
+            requests = harness.commit(requests)
             yield from ((number, each.snapshot) for each in requests if isinstance(each, Keep))
 
 
 def test_a_few_large_records_are_as_good_as_many_small_ones() -> None:
     """The records since the newest snapshot never take longer to apply than was promised."""
-    desk = Desk(snapshot_every=10_000)
-    desk.commit_all(desk.lead(make_node()))
+    harness = LeaderHarness(snapshot_every=10_000)
+    harness.commit_all(harness.lead(make_node()))
     each = snapshot_policy.fold_seconds(1, MB)
     most = int(snapshot_policy.FOLD_SECONDS / each)
-    found = [number for number, _ in stored_snapshots(desk, 2 * most)]
+    found = [number for number, _ in stored_snapshots(harness, 2 * most)]
     assert found, "no snapshot was made"
     gaps = [after - before for before, after in zip([0, *found], found, strict=False)]
     assert max(gaps) <= most
@@ -48,10 +48,10 @@ def test_a_few_large_records_are_as_good_as_many_small_ones() -> None:
 
 def test_what_a_standby_has_followed_counts() -> None:
     """A leader that began with a long rest of a log stores its state at once."""
-    first = Desk(snapshot_every=None)
+    first = LeaderHarness(snapshot_every=None)
     first.commit_all(first.lead(make_node()))
     assert list(stored_snapshots(first, 40)) == []
-    second = Desk(first, snapshot_every=10_000)
+    second = LeaderHarness(first, snapshot_every=10_000)
     others = second.commit_all(second.lead(large(39)))
     assert [each for each in others if isinstance(each, Keep)], "no snapshot was made"
 
@@ -78,8 +78,8 @@ def test_a_large_state_is_stored_less_often() -> None:
 @pytest.fixture
 def snapshot() -> StoredSnapshot:
     """One of this version."""
-    desk = Desk(snapshot_every=1)
-    others = desk.commit_all(desk.lead(make_node()))
+    harness = LeaderHarness(snapshot_every=1)
+    others = harness.commit_all(harness.lead(make_node()))
     return [each.snapshot for each in others if isinstance(each, Keep)][-1]
 
 

@@ -42,15 +42,15 @@ def patch(pod: str, message: str, nominated: str | None, version: int, at: int =
     return ReportPod(pod, "default", pod, version, reason, message, nominated, at)
 
 
-class Desk:
+class OutboxHarness:
     """Reports about pods p0 … p9, all seen at resourceVersion 5."""
 
     def __init__(self, **limits: int) -> None:
-        self.state, self.sight = SchedulerState(), SeenVersions()
-        self.reports = EventOutbox(self.state, self.sight, Counter(), **limits)
+        self.state, self.seen_versions = SchedulerState(), SeenVersions()
+        self.reports = EventOutbox(self.state, self.seen_versions, Counter(), **limits)
         for number in range(10):
             self.state.apply(records.PodAdded(pod=make_pod(f"p{number}")), 0)
-            self.sight.answered(f"p{number}", 5)
+            self.seen_versions.answered(f"p{number}", 5)
 
     def add(self, *drafts: Draft) -> list[Any]:
         """Takes in drafts that are committed; what is sent."""
@@ -66,110 +66,110 @@ class Desk:
 
 def test_nothing_is_told_before_the_commit() -> None:
     """The mark says up to where all is told."""
-    desk = Desk()
+    harness = OutboxHarness()
     first, second = event("p1", at=3), event("p2", at=7)
-    desk.reports.follow((), [first, second])
-    assert desk.reports.more() == []
-    assert desk.reports.done_before(10) == 3
-    desk.reports.committed(7)
-    assert desk.reports.more() == [first.event]
-    assert desk.reports.open == [first, second]
-    assert desk.answer(first.event) == []
-    assert desk.reports.done_before(10) == 7
-    desk.reports.committed(10)
-    assert desk.reports.more() == [second.event]
-    desk.answer(second.event)
-    assert desk.reports.done_before(10) == 10
-    assert not len(desk.reports)
+    harness.reports.follow((), [first, second])
+    assert harness.reports.more() == []
+    assert harness.reports.done_before(10) == 3
+    harness.reports.committed(7)
+    assert harness.reports.more() == [first.event]
+    assert harness.reports.open == [first, second]
+    assert harness.answer(first.event) == []
+    assert harness.reports.done_before(10) == 7
+    harness.reports.committed(10)
+    assert harness.reports.more() == [second.event]
+    harness.answer(second.event)
+    assert harness.reports.done_before(10) == 10
+    assert not len(harness.reports)
 
 
 def test_some_are_under_way_at_a_time() -> None:
     """In order."""
-    desk = Desk(at_once=2)
+    harness = OutboxHarness(at_once=2)
     events = [event(f"p{number}", at=number) for number in range(4)]
-    assert desk.add(*events) == [events[0].event, events[1].event]
-    assert desk.answer(events[1].event) == [events[2].event]
-    assert desk.reports.done_before(10) == 0
-    assert desk.answer(events[0].event) == [events[3].event]
+    assert harness.add(*events) == [events[0].event, events[1].event]
+    assert harness.answer(events[1].event) == [events[2].event]
+    assert harness.reports.done_before(10) == 0
+    assert harness.answer(events[0].event) == [events[3].event]
 
 
 def test_a_status() -> None:
     """With the newest resourceVersion; it is not written again in the same words."""
-    desk = Desk()
-    [request] = desk.add(status("p1", "full", at=1))
+    harness = OutboxHarness()
+    [request] = harness.add(status("p1", "full", at=1))
     assert request == patch("p1", "full", None, 5, at=1)
-    assert desk.answer(request) == []
-    desk.sight.answered("p1", 8)
-    assert desk.add(status("p1", "full", at=2)) == []
-    assert desk.add(status("p1", "other", at=3)) == [patch("p1", "other", None, 8, at=3)]
+    assert harness.answer(request) == []
+    harness.seen_versions.answered("p1", 8)
+    assert harness.add(status("p1", "full", at=2)) == []
+    assert harness.add(status("p1", "other", at=3)) == [patch("p1", "other", None, 8, at=3)]
 
 
 def test_statuses_of_a_pod_wait_for_each_other() -> None:
     """And become one."""
-    desk = Desk()
-    [first] = desk.add(status("p1", "full", at=1))
-    assert desk.add(status("p1", nominated="n1", at=2)) == []
-    assert desk.add(status("p1", "fuller", at=3)) == []
-    assert desk.reports.done_before(10) == 1
-    assert [draft.position for draft in desk.reports.open] == [1, 2]
-    assert desk.answer(first) == [patch("p1", "fuller", "n1", 5, at=3)]
-    assert desk.reports.done_before(10) == 2
+    harness = OutboxHarness()
+    [first] = harness.add(status("p1", "full", at=1))
+    assert harness.add(status("p1", nominated="n1", at=2)) == []
+    assert harness.add(status("p1", "fuller", at=3)) == []
+    assert harness.reports.done_before(10) == 1
+    assert [draft.position for draft in harness.reports.open] == [1, 2]
+    assert harness.answer(first) == [patch("p1", "fuller", "n1", 5, at=3)]
+    assert harness.reports.done_before(10) == 2
 
 
 def test_a_nomination_is_written_where_it_is_another_one() -> None:
     """Than the pod shows, or was told last."""
-    desk = Desk()
-    assert desk.add(status("p1", nominated="")) == []
-    [request] = desk.add(status("p1", nominated="n1"))
-    desk.answer(request)
-    assert desk.add(status("p1", nominated="")) == [patch("p1", "", "", 5)]
+    harness = OutboxHarness()
+    assert harness.add(status("p1", nominated="")) == []
+    [request] = harness.add(status("p1", nominated="n1"))
+    harness.answer(request)
+    assert harness.add(status("p1", nominated="")) == [patch("p1", "", "", 5)]
 
 
 def test_a_pod_that_is_placed_or_gone_has_no_status() -> None:
     """What waited is dropped, and counts as told."""
-    desk = Desk()
-    desk.state.apply(records.PodUpdated(pod=make_pod("p1", node_name="n1")), 0)
-    desk.state.apply(records.PodDeleted(uid="p2"), 0)
+    harness = OutboxHarness()
+    harness.state.apply(records.PodUpdated(pod=make_pod("p1", node_name="n1")), 0)
+    harness.state.apply(records.PodDeleted(uid="p2"), 0)
     decided = records.PodDecided(uid="p3", attempt=1, outcome=records.Outcome.SCHEDULED, node="n1")
-    desk.state.apply(decided, 0)
-    assert desk.add(*(status(f"p{number}", "full", at=1) for number in (1, 2, 3))) == []
-    assert desk.reports.done_before(9) == 9
+    harness.state.apply(decided, 0)
+    assert harness.add(*(status(f"p{number}", "full", at=1) for number in (1, 2, 3))) == []
+    assert harness.reports.done_before(9) == 9
 
 
 def test_a_pod_that_changed_meanwhile_is_tried_again() -> None:
     """With its new resourceVersion, and what came since."""
-    desk = Desk()
-    [request] = desk.add(status("p1", "full", nominated="n1", at=1))
-    desk.add(status("p1", "fuller", at=2))
-    desk.sight.answered("p1", 8)
-    desk.reports.answered(PodShown(request, PodSeen(make_pod("p1"), 8)))
-    assert desk.reports.done_before(10) == 1
-    assert desk.reports.more() == [patch("p1", "fuller", "n1", 8, at=2)]
+    harness = OutboxHarness()
+    [request] = harness.add(status("p1", "full", nominated="n1", at=1))
+    harness.add(status("p1", "fuller", at=2))
+    harness.seen_versions.answered("p1", 8)
+    harness.reports.answered(PodShown(request, PodSeen(make_pod("p1"), 8)))
+    assert harness.reports.done_before(10) == 1
+    assert harness.reports.more() == [patch("p1", "fuller", "n1", 8, at=2)]
 
 
 def test_a_pod_that_is_gone_needs_no_report() -> None:
     """Nor one whose report was refused; that is counted."""
-    desk = Desk()
-    gone, refused = desk.add(status("p1", "full"), status("p2", "full"))
-    desk.reports.answered(PodAbsent(gone))
-    assert desk.answer(refused, refused="forbidden") == []
-    assert desk.reports.counts == {REFUSED: 1}
-    assert not len(desk.reports)
-    assert not desk.reports.awaits(refused)
+    harness = OutboxHarness()
+    gone, refused = harness.add(status("p1", "full"), status("p2", "full"))
+    harness.reports.answered(PodAbsent(gone))
+    assert harness.answer(refused, refused="forbidden") == []
+    assert harness.reports.counts == {REFUSED: 1}
+    assert not len(harness.reports)
+    assert not harness.reports.awaits(refused)
 
 
 def test_failures_are_dropped_first_where_there_are_too_many() -> None:
     """The oldest, and they are counted."""
-    desk = Desk(at_once=1, backlog=2)
+    harness = OutboxHarness(at_once=1, backlog=2)
     events = [
         event("p0", at=0), event("p1", at=1), event("p2", "FailedScheduling", at=2),
         event("p3", "FailedScheduling", at=3), event("p4", at=4), event("p5", at=5),
     ]  # fmt: skip
-    [first] = desk.add(events[0])
+    [first] = harness.add(events[0])
     assert first == events[0].event
-    desk.add(*events[1:5])
-    assert desk.reports.counts == {DROPPED: 2}
-    assert [draft.position for draft in desk.reports.open] == [0, 1, 4]
-    desk.add(events[5])
-    assert [draft.position for draft in desk.reports.open] == [0, 4, 5]
-    assert desk.reports.counts == {DROPPED: 3}
+    harness.add(*events[1:5])
+    assert harness.reports.counts == {DROPPED: 2}
+    assert [draft.position for draft in harness.reports.open] == [0, 1, 4]
+    harness.add(events[5])
+    assert [draft.position for draft in harness.reports.open] == [0, 4, 5]
+    assert harness.reports.counts == {DROPPED: 3}

@@ -42,7 +42,7 @@ MADE = records.WriteSucceeded(uid="p1", attempt=1, write=promise())
 CONFLICT = "the object has been modified"
 
 
-class Desk:
+class LeaderHarness:
     """A leader, and the log that its batches make when they are committed."""
 
     def __init__(self, batches: tuple[SealedBatch, ...] = (), epoch: int = 1) -> None:
@@ -57,7 +57,7 @@ class Desk:
         self.acquired = Acquired(term, start, head, stored, "t1", mark)
         self.records: list[Record] = []
 
-    def tell(self, message: Any, after: float = 0) -> list[Any]:
+    def send(self, message: Any, after: float = 0) -> list[Any]:
         """What the leader asks of the cluster then; its batches are committed."""
         asked = []
         requests = self.leader.handle(message, NOW + round(after * SECOND))
@@ -74,7 +74,7 @@ class Desk:
     def lead(self, *objects: Any) -> list[Any]:
         """Takes over from a cluster with these objects."""
         assert self.leader.handle(self.acquired, NOW) == [ListCluster()]
-        return self.tell(listed(*(objects or CLUSTER)))
+        return self.send(listed(*(objects or CLUSTER)))
 
     def said(self) -> list[Record]:
         """The records since the last call."""
@@ -91,18 +91,18 @@ def listed(*objects: Any) -> Listed:
     return Listed([Listing(kind, 20, seen) for kind, seen in found.items()])
 
 
-def waiting() -> Desk:
+def waiting() -> LeaderHarness:
     """A leader that has asked for a volume to be promised to p1's claim."""
-    desk = Desk()
-    assert desk.lead() == [WRITE]
-    desk.said()
-    return desk
+    harness = LeaderHarness()
+    assert harness.lead() == [WRITE]
+    harness.said()
+    return harness
 
 
 def test_nothing_leaves_before_its_record_is_committed() -> None:
-    desk = Desk()
-    desk.leader.handle(desk.acquired, NOW)
-    requests = desk.leader.handle(listed(*CLUSTER), NOW)
+    harness = LeaderHarness()
+    harness.leader.handle(harness.acquired, NOW)
+    requests = harness.leader.handle(listed(*CLUSTER), NOW)
     assert [type(each).__name__ for each in requests if not isinstance(each, Append)] == []
     intents = [stored.kind for stored in stored_of(requests[0].batch)][-3:]
     assert intents == ["PodDecided", "MemoryChanged", "PreparationIntended"]
@@ -110,98 +110,98 @@ def test_nothing_leaves_before_its_record_is_committed() -> None:
 
 def test_a_change_that_is_made_shows_the_object_first() -> None:
     """The bind follows when the claim is bound."""
-    desk = waiting()
-    assert desk.tell(Written(WRITE, ObjectSeen(PROMISED, 31))) == []
-    assert desk.said() == [records.ObjectChanged(object=PROMISED), MADE]
-    assert desk.tell(ObjectSeen(PROMISED, 31)) == []  # the watch tells it once more
+    harness = waiting()
+    assert harness.send(Written(WRITE, ObjectSeen(PROMISED, 31))) == []
+    assert harness.said() == [records.ObjectChanged(object=PROMISED), MADE]
+    assert harness.send(ObjectSeen(PROMISED, 31)) == []  # the watch tells it once more
     bound = claim(volume="v", bound=True)
-    [bind] = desk.tell(ObjectSeen(bound, 32))
+    [bind] = harness.send(ObjectSeen(bound, 32))
     assert (type(bind), bind.node) == (BindPod, "n1")
     intent = records.BindIntended(uid="p1", node="n1", attempt=1)
-    assert desk.said() == [records.ObjectChanged(object=bound), intent]
+    assert harness.said() == [records.ObjectChanged(object=bound), intent]
 
 
 def test_the_watch_may_be_ahead_of_the_answer() -> None:
-    desk = waiting()
+    harness = waiting()
     newer = volume(claim=("default", "c", "uid-c"), phase="Bound")
-    desk.tell(ObjectSeen(newer, 40))
-    desk.said()
-    desk.tell(Written(WRITE, ObjectSeen(PROMISED, 31)))
-    assert desk.said() == [MADE]
+    harness.send(ObjectSeen(newer, 40))
+    harness.said()
+    harness.send(Written(WRITE, ObjectSeen(PROMISED, 31)))
+    assert harness.said() == [MADE]
 
 
 def test_what_the_watch_saw_the_end_of_is_not_brought_back() -> None:
-    desk = waiting()
-    desk.tell(ObjectGone("PersistentVolume", "", "v", 40))
-    desk.said()
-    desk.tell(Written(WRITE, ObjectSeen(PROMISED, 31)))
-    made, unreserved, *_ = desk.said()
+    harness = waiting()
+    harness.send(ObjectGone("PersistentVolume", "", "v", 40))
+    harness.said()
+    harness.send(Written(WRITE, ObjectSeen(PROMISED, 31)))
+    made, unreserved, *_ = harness.said()
     assert made == MADE
     assert isinstance(unreserved, records.PodUnreserved)
     assert 'persistentvolumes "v" not found' in unreserved.message
 
 
 def test_a_change_that_is_refused_shows_why_and_the_pod_is_tried_again() -> None:
-    desk = waiting()
+    harness = waiting()
     other = volume(claim=("default", "d", "uid-d"))
-    desk.tell(WriteRefused(WRITE, CONFLICT, ObjectSeen(other, 31)))
-    shown, failed, unreserved, *_ = desk.said()
+    harness.send(WriteRefused(WRITE, CONFLICT, ObjectSeen(other, 31)))
+    shown, failed, unreserved, *_ = harness.said()
     assert shown == records.ObjectChanged(object=other)
     assert failed == records.WriteFailed(uid="p1", attempt=1, write=promise(), message=CONFLICT)
     assert isinstance(unreserved, records.PodUnreserved)
 
 
 def test_without_an_answer_it_is_asked_for_again() -> None:
-    desk = waiting()
-    assert desk.tell(Unknown(WRITE)) == []
-    assert desk.tell(Tick(), PATIENCE / SECOND - 0.001) == []
-    assert desk.tell(Tick(), PATIENCE / SECOND) == [WRITE]
-    desk.tell(Written(WRITE, ObjectSeen(PROMISED, 31)), 1)
-    assert MADE in desk.said()
+    harness = waiting()
+    assert harness.send(Unknown(WRITE)) == []
+    assert harness.send(Tick(), PATIENCE / SECOND - 0.001) == []
+    assert harness.send(Tick(), PATIENCE / SECOND) == [WRITE]
+    harness.send(Written(WRITE, ObjectSeen(PROMISED, 31)), 1)
+    assert MADE in harness.said()
 
 
 def test_not_for_a_pod_that_is_gone() -> None:
-    desk = waiting()
-    desk.tell(Unknown(WRITE))
-    desk.tell(PodGone("p1", 40))
-    assert desk.tell(Tick(), 5) == []
-    desk.said()
-    desk.tell(Written(WRITE, ObjectSeen(PROMISED, 31)), 6)
-    assert desk.said() == [records.ObjectChanged(object=PROMISED)]
+    harness = waiting()
+    harness.send(Unknown(WRITE))
+    harness.send(PodGone("p1", 40))
+    assert harness.send(Tick(), 5) == []
+    harness.said()
+    harness.send(Written(WRITE, ObjectSeen(PROMISED, 31)), 6)
+    assert harness.said() == [records.ObjectChanged(object=PROMISED)]
 
 
 def test_the_next_leader_goes_on_with_it() -> None:
     """With the same change, and the time that was left."""
-    desk = waiting()
-    due = desk.leader.engine.due
-    second = Desk(tuple(desk.batches), 2)
+    harness = waiting()
+    due = harness.leader.engine.due
+    second = LeaderHarness(tuple(harness.batches), 2)
     assert second.lead() == [WRITE]
     assert [type(each).__name__ for each in second.said()] == ["TermBegan"]
     assert second.leader.engine.due == due == NOW + 600 * SECOND
-    second.tell(Written(WRITE, ObjectSeen(PROMISED, 31)))
+    second.send(Written(WRITE, ObjectSeen(PROMISED, 31)))
     assert second.said() == [records.ObjectChanged(object=PROMISED), MADE]
-    third = Desk(tuple(second.batches), 3)
+    third = LeaderHarness(tuple(second.batches), 3)
     assert third.lead(LOCAL, CLAIM, PROMISED, node(), pod()) == []
-    [bind] = third.tell(ObjectSeen(claim(volume="v", bound=True), 32))
+    [bind] = third.send(ObjectSeen(claim(volume="v", bound=True), 32))
     assert isinstance(bind, BindPod)
 
 
 def test_a_takeover_may_find_everything_done() -> None:
     """The claim was bound while nobody led: the change is asked for once more, and is there."""
-    desk = waiting()
-    second = Desk(tuple(desk.batches), 2)
+    harness = waiting()
+    second = LeaderHarness(tuple(harness.batches), 2)
     bound = claim(volume="v", bound=True)
     assert second.lead(LOCAL, bound, PROMISED, node(), pod()) == [WRITE]
-    [bind] = second.tell(Written(WRITE, ObjectSeen(PROMISED, 12)))
+    [bind] = second.send(Written(WRITE, ObjectSeen(PROMISED, 12)))
     assert isinstance(bind, BindPod)
 
 
 def test_a_takeover_may_find_the_node_gone() -> None:
     """The reservation is given up, and with it what was asked for."""
-    desk = waiting()
-    second = Desk(tuple(desk.batches), 2)
+    harness = waiting()
+    second = LeaderHarness(tuple(harness.batches), 2)
     assert second.lead(LOCAL, CLAIM, VOLUME, pod()) == []
     said = [type(each).__name__ for each in second.said()]
     assert said[:4] == ["TermBegan", "NodeDeleted", "BindVoided", "PodUnreserved"]
-    second.tell(Written(WRITE, ObjectSeen(PROMISED, 31)))
+    second.send(Written(WRITE, ObjectSeen(PROMISED, 31)))
     assert [type(each).__name__ for each in second.said()] == ["ObjectChanged"]

@@ -11,8 +11,17 @@ from eventsched.cluster.messages import (
 )
 from eventsched.runtime.leader.leader_messages import Keep
 from tests.builders import make_node, make_pod
-from tests.desk import BIND, TOUCH, Desk, kinds, leading, listed, new_standby, offered
 from tests.faults.database import stored_of
+from tests.leader_harness import (
+    BIND,
+    TOUCH,
+    LeaderHarness,
+    kinds,
+    leading,
+    listed,
+    new_standby,
+    offered,
+)
 
 
 def test_a_standby_that_has_followed_reads_only_the_rest() -> None:
@@ -21,13 +30,13 @@ def test_a_standby_that_has_followed_reads_only_the_rest() -> None:
     standby = new_standby()
     batch = before.batches[0]
     standby.follow(stored_of(batch), batch.head, batch.mark)
-    before.commit(before.tell(PodSeen(make_pod("p2", cpu=9000), 30)))
-    desk, cold = Desk(before, standby=standby), Desk(before)
-    assert desk.acquired.since == batch.head
-    assert [each.position for each in desk.acquired.records] == [7, 8, 9, 10, 11]
+    before.commit(before.send(PodSeen(make_pod("p2", cpu=9000), 30)))
+    harness, cold = LeaderHarness(before, standby=standby), LeaderHarness(before)
+    assert harness.acquired.since == batch.head
+    assert [each.position for each in harness.acquired.records] == [7, 8, 9, 10, 11]
     objects = make_node(), make_pod(), make_pod("p2", cpu=9000)
-    assert offered(desk.lead(*objects)) == offered(cold.lead(*objects))
-    assert desk.leader.engine.state.digest() == cold.leader.engine.state.digest()
+    assert offered(harness.lead(*objects)) == offered(cold.lead(*objects))
+    assert harness.leader.engine.state.digest() == cold.leader.engine.state.digest()
 
 
 def test_a_standby_that_knows_more_than_the_log_starts_over() -> None:
@@ -36,30 +45,30 @@ def test_a_standby_that_knows_more_than_the_log_starts_over() -> None:
     standby = new_standby()
     for batch in before.batches:
         standby.follow(stored_of(batch), batch.head, batch.mark)
-    other = Desk()
+    other = LeaderHarness()
     other.commit(other.lead(make_node("n7")))
-    desk = Desk(other, standby=standby)
-    assert desk.acquired.since.next == 0
-    assert desk.tell(desk.acquired) == [ListCluster()]
-    assert desk.leader.lossy
-    assert desk.tell(listed(make_node("n7"), make_pod())) == [TOUCH]
-    assert list(desk.leader.engine.state.nodes.rows) == ["n7"]
-    assert desk.tell(PodAbsent(TOUCH)) == [ListCluster()]
-    assert kinds(desk.tell(listed(make_node("n7"))))[-1] == "HistoryLost"
-    assert not desk.leader.lossy
+    harness = LeaderHarness(other, standby=standby)
+    assert harness.acquired.since.next == 0
+    assert harness.send(harness.acquired) == [ListCluster()]
+    assert harness.leader.lossy
+    assert harness.send(listed(make_node("n7"), make_pod())) == [TOUCH]
+    assert list(harness.leader.engine.state.nodes.rows) == ["n7"]
+    assert harness.send(PodAbsent(TOUCH)) == [ListCluster()]
+    assert kinds(harness.send(listed(make_node("n7"))))[-1] == "HistoryLost"
+    assert not harness.leader.lossy
 
 
 def test_a_snapshot_is_kept_when_it_is_committed() -> None:
     """A leader that begins with it redoes the open intent by its name."""
-    desk = Desk(snapshot_every=5)
-    kept, bind = desk.commit(desk.lead(make_node(), make_pod()))[::-1]
+    harness = LeaderHarness(snapshot_every=5)
+    kept, bind = harness.commit(harness.lead(make_node(), make_pod()))[::-1]
     assert bind == BIND
     assert isinstance(kept, Keep)
-    assert kept.snapshot.position == desk.leader.engine.position
+    assert kept.snapshot.position == harness.leader.engine.position
     standby = new_standby()
     assert standby.restore(kept.snapshot)
     assert standby.fold.engine.state.digest() == kept.snapshot.digest
-    after = Desk(desk, standby=standby)
+    after = LeaderHarness(harness, standby=standby)
     assert list(after.acquired.records) == []
     assert after.commit(after.lead(make_node(), make_pod())) == [BIND]
 
@@ -71,8 +80,8 @@ def test_a_snapshot_is_kept_when_it_is_committed() -> None:
 )
 def test_a_snapshot_that_is_not_what_it_says_is_of_no_use(change: dict[str, Any]) -> None:
     """The log is read from its beginning then."""
-    desk = Desk(snapshot_every=5)
-    [_, kept] = desk.commit(desk.lead(make_node(), make_pod()))
+    harness = LeaderHarness(snapshot_every=5)
+    [_, kept] = harness.commit(harness.lead(make_node(), make_pod()))
     assert isinstance(kept, Keep)
     standby = new_standby()
     assert not standby.restore(kept.snapshot._replace(**change))

@@ -12,26 +12,26 @@ from eventsched.cluster.messages import (
 from eventsched.runtime.leader.leader_messages import Append, Tick
 from eventsched.runtime.leader.retry_queue import LONGEST, PATIENCE
 from tests.builders import SECOND, make_node, make_pod
-from tests.desk import BIND, GET, NOW, Desk, kinds, leading, listed, offered
+from tests.leader_harness import BIND, GET, NOW, LeaderHarness, kinds, leading, listed, offered
 
 
 def test_a_takeover_is_split_into_batches() -> None:
     """Steps stay whole, and attempts are made when the rest is on its way."""
-    desk = Desk(records=5)
+    harness = LeaderHarness(records=5)
     nodes = [make_node(f"n{number}") for number in range(12)]
-    requests = desk.lead(*nodes, make_pod())
+    requests = harness.lead(*nodes, make_pod())
     sizes: list[int] = []
     while any(isinstance(each, Append) for each in requests):
         sizes.append(len(offered(requests)))
-        requests = desk.commit(requests)
+        requests = harness.commit(requests)
     assert sizes == [5, 5, 6, 2]  # the pod comes and is queued in one step
     assert [each.name for each in requests if isinstance(each, BindPod)] == ["p1"]
 
 
 def test_a_batch_is_closed_by_its_size() -> None:
     """In bytes of records."""
-    desk = Desk(size=600)
-    requests = desk.lead(*(make_node(f"n{number}") for number in range(12)))
+    harness = LeaderHarness(size=600)
+    requests = harness.lead(*(make_node(f"n{number}") for number in range(12)))
     [append] = requests
     assert isinstance(append, Append)
     assert append.batch.count < 14
@@ -40,59 +40,59 @@ def test_a_batch_is_closed_by_its_size() -> None:
 
 def test_no_attempts_while_the_database_does_not_answer() -> None:
     """Once the next batch is full; what happens is observed all the same."""
-    desk = Desk(records=10)
-    first = desk.lead(make_node(pods=200, cpu=400_000, memory=10**15))
+    harness = LeaderHarness(records=10)
+    first = harness.lead(make_node(pods=200, cpu=400_000, memory=10**15))
     for number in range(20):
-        assert desk.tell(PodSeen(make_pod(f"p{number}"), 30 + number)) == []
-    state = desk.leader.engine.state
+        assert harness.send(PodSeen(make_pod(f"p{number}"), 30 + number)) == []
+    state = harness.leader.engine.state
     assert len(state.pods) == 20
     assert len(state.reservations) < 10
-    assert desk.leader.backlog > 20
-    assert not desk.leader.busy
-    binds = [each for each in desk.commit_all(first) if isinstance(each, BindPod)]
+    assert harness.leader.backlog > 20
+    assert not harness.leader.busy
+    binds = [each for each in harness.commit_all(first) if isinstance(each, BindPod)]
     assert len(binds) == 20
-    assert desk.leader.backlog == 0
+    assert harness.leader.backlog == 0
 
 
 def test_attempts_are_made_some_at_a_time() -> None:
     """As many as whoever drives it asks for; batches leave meanwhile."""
-    desk = Desk()
-    desk.commit(desk.lead(make_node(pods=200, cpu=400_000, memory=10**15)))
+    harness = LeaderHarness()
+    harness.commit(harness.lead(make_node(pods=200, cpu=400_000, memory=10**15)))
     seen = [PodSeen(make_pod(f"p{number}"), 30 + number) for number in range(5)]
-    requests = desk.leader.step(seen, NOW, attempts=2)
+    requests = harness.leader.step(seen, NOW, attempts=2)
     assert kinds(requests).count("PodDecided") == 2
-    assert desk.leader.busy
-    assert desk.leader.step([], NOW, attempts=3) == []
-    assert not desk.leader.busy
+    assert harness.leader.busy
+    assert harness.leader.step([], NOW, attempts=3) == []
+    assert not harness.leader.busy
 
 
 def test_touches_are_sent_some_at_a_time() -> None:
     """The next one when one is answered, and then the second list."""
-    desk = Desk(leading(), timeline="t2", touches=2)
+    harness = LeaderHarness(leading(), timeline="t2", touches=2)
     pods = [make_pod(f"p{number}") for number in range(4)]
-    desk.tell(desk.acquired)
-    first, second = desk.tell(listed(*pods))
+    harness.send(harness.acquired)
+    first, second = harness.send(listed(*pods))
     assert [first, second] == [TouchPod(f"p{n}", "default", f"p{n}") for n in (0, 1)]
-    [third] = desk.tell(PodShown(first, PodSeen(pods[0], 30)))  # type: ignore[arg-type]
-    assert desk.tell(Unknown(second)) == []
-    assert desk.tell(Tick(), after=1) == [second]
-    [fourth] = desk.tell(PodAbsent(second), after=1)  # type: ignore[arg-type]
-    assert desk.tell(PodAbsent(third), after=1) == []  # type: ignore[arg-type]
-    assert desk.tell(PodAbsent(fourth), after=1) == [ListCluster()]  # type: ignore[arg-type]
+    [third] = harness.send(PodShown(first, PodSeen(pods[0], 30)))  # type: ignore[arg-type]
+    assert harness.send(Unknown(second)) == []
+    assert harness.send(Tick(), after=1) == [second]
+    [fourth] = harness.send(PodAbsent(second), after=1)  # type: ignore[arg-type]
+    assert harness.send(PodAbsent(third), after=1) == []  # type: ignore[arg-type]
+    assert harness.send(PodAbsent(fourth), after=1) == [ListCluster()]  # type: ignore[arg-type]
 
 
 def test_one_who_does_not_answer_is_asked_less_often() -> None:
     """As long again as the silence lasts, five seconds at most."""
-    desk = leading()
+    harness = leading()
     now, waits = 0, []
-    desk.tell(Unknown(BIND))
+    harness.send(Unknown(BIND))
     while now < 40 * SECOND:
-        wake_at = desk.leader.wake_at
+        wake_at = harness.leader.wake_at
         assert wake_at is not None
         waits.append(wake_at - NOW - now)
         now = wake_at - NOW
-        if desk.leader.handle(Tick(), NOW + now) == [GET]:
-            desk.leader.handle(Unknown(GET), NOW + now)
+        if harness.leader.handle(Tick(), NOW + now) == [GET]:
+            harness.leader.handle(Unknown(GET), NOW + now)
         waits = [each for each in waits if each != 2 * SECOND]
     assert waits[0] == PATIENCE
     assert max(waits) <= LONGEST

@@ -14,59 +14,59 @@ from eventsched.cluster.messages import (
 )
 from eventsched.runtime.leader.leader_messages import Tick
 from tests.builders import make_node, make_pod
-from tests.desk import (
-    Desk,
+from tests.leader_harness import (
+    LeaderHarness,
     kinds,
 )
 
 
-def failing() -> tuple[Desk, ReportPod]:
+def failing() -> tuple[LeaderHarness, ReportPod]:
     """A leader that has found no room for p1, and what it writes into its status."""
-    desk = Desk()
-    desk.commit(desk.lead(make_node(cpu=500), make_pod()))
-    [event, report] = desk.told
+    harness = LeaderHarness()
+    harness.commit(harness.lead(make_node(cpu=500), make_pod()))
+    [event, report] = harness.reports
     assert isinstance(event, Announce)
     assert isinstance(report, ReportPod)
     assert (event.reason, report.reason) == ("FailedScheduling", "Unschedulable")
     assert event.note == report.message == "0/1 nodes are available: 1 Insufficient cpu."
     assert report.resource_version == 11
-    return desk, report
+    return harness, report
 
 
 def test_reports_wait_for_the_commit_and_change_nothing() -> None:
     """Not even the log."""
-    desk, report = failing()
-    position = desk.leader.engine.position
-    assert desk.tell(Reported(report, PodSeen(make_pod(), 30))) == []
-    assert desk.leader.engine.position == position
+    harness, report = failing()
+    position = harness.leader.engine.position
+    assert harness.send(Reported(report, PodSeen(make_pod(), 30))) == []
+    assert harness.leader.engine.position == position
 
 
 def test_a_bind_has_the_resource_version_that_our_own_report_led_to() -> None:
     """It is in the answer, before the watch tells it."""
-    desk, report = failing()
-    desk.tell(Reported(report, PodSeen(make_pod(), 30)))
-    desk.commit(desk.tell(NodeSeen(make_node(), 31)))
-    [bind] = desk.commit(desk.tell(Tick(), after=2), after=2)
+    harness, report = failing()
+    harness.send(Reported(report, PodSeen(make_pod(), 30)))
+    harness.commit(harness.send(NodeSeen(make_node(), 31)))
+    [bind] = harness.commit(harness.send(Tick(), after=2), after=2)
     assert isinstance(bind, BindPod)
     assert bind.resource_version == 30
 
 
 def test_a_report_that_is_under_way_costs_a_bind_one_more_turn() -> None:
     """Where it arrives first, the bind is refused, and goes on with the new number."""
-    desk, report = failing()
-    desk.commit(desk.tell(NodeSeen(make_node(), 31)))
-    [bind] = desk.commit(desk.tell(Tick(), after=2), after=2)
-    requests = desk.tell(PodShown(bind, PodSeen(make_pod(), 30)), after=2)  # type: ignore[arg-type]
+    harness, report = failing()
+    harness.commit(harness.send(NodeSeen(make_node(), 31)))
+    [bind] = harness.commit(harness.send(Tick(), after=2), after=2)
+    requests = harness.send(PodShown(bind, PodSeen(make_pod(), 30)), after=2)  # type: ignore[arg-type]
     assert kinds(requests) == ["BindRetried"]
-    assert desk.commit(requests, after=2) == [replace(bind, resource_version=30)]  # type: ignore[type-var]
-    assert desk.tell(Reported(report, PodSeen(make_pod(), 30)), after=2) == []
+    assert harness.commit(requests, after=2) == [replace(bind, resource_version=30)]  # type: ignore[type-var]
+    assert harness.send(Reported(report, PodSeen(make_pod(), 30)), after=2) == []
 
 
 def test_a_report_without_an_answer_is_repeated() -> None:
     """It says the same."""
-    desk, report = failing()
-    desk.told.clear()
-    assert desk.tell(Unknown(report)) == []
-    assert desk.tell(Tick(), after=0.5) == []
-    assert desk.told == [report]
-    assert desk.leader.counts["unknown ReportPod"] == 1
+    harness, report = failing()
+    harness.reports.clear()
+    assert harness.send(Unknown(report)) == []
+    assert harness.send(Tick(), after=0.5) == []
+    assert harness.reports == [report]
+    assert harness.leader.counts["unknown ReportPod"] == 1

@@ -6,23 +6,23 @@ from eventsched.runtime.live.database_health import DatabaseHealth
 def test_it_answers_it_is_slow_it_is_away() -> None:
     """And how long that was so."""
     now = [100.0]
-    reach = DatabaseHealth(lambda: now[0])
-    assert reach.trouble == ""
-    with reach.asking():
+    health = DatabaseHealth(lambda: now[0])
+    assert health.trouble == ""
+    with health.asking():
         now[0] += 5
-        assert reach.trouble == ""
+        assert health.trouble == ""
         now[0] += 2
-        assert reach.trouble == "no answer for 7 s"
-        assert reach.lacking == 7
-    assert (reach.trouble, reach.lacking) == ("", 0)
-    assert reach.answered() is None
-    assert reach.missed("refused")
+        assert health.trouble == "no answer for 7 s"
+        assert health.lacking == 7
+    assert (health.trouble, health.lacking) == ("", 0)
+    assert health.answered() is None
+    assert health.missed("refused")
     now[0] += 3
-    assert not reach.missed("refused")
-    assert reach.missed("gone")
-    assert reach.trouble == "unreachable for 3 s: gone"
-    with reach.asking():
-        assert reach.lacking == 3
+    assert not health.missed("refused")
+    assert health.missed("gone")
+    assert health.trouble == "unreachable for 3 s: gone"
+    with health.asking():
+        assert health.lacking == 3
     now[0] += 1
-    assert reach.answered() == 4
-    assert reach.trouble == ""
+    assert health.answered() == 4
+    assert health.trouble == ""

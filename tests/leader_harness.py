@@ -1,4 +1,4 @@
-"""A leader at a desk: messages in by hand, requests out, and the log that its batches make."""
+"""Drives a leader by hand: messages in, requests out, and the log of its committed batches."""
 
 from typing import Any
 
@@ -42,57 +42,58 @@ GET = GetPod("p1", "default", "p1")
 TOUCH = TouchPod("p1", "default", "p1")
 
 
-class Desk:
-    """A leader, and the log that its committed batches make. Its reports are set aside."""
+class LeaderHarness:
+    """A leader and the log of its committed batches. ``reports`` are its Events and status."""
 
     def __init__(
         self,
-        before: "Desk | None" = None,
+        before: "LeaderHarness | None" = None,
         timeline: str = "t1",
         standby: Standby | None = None,
         **limits: Any,
     ) -> None:
         self.batches: list[SealedBatch] = list(before.batches) if before else []
-        self.told: list[Request] = []
-        known = standby or new_standby()
-        self.leader = Leader(known, OPENING, Limits(**limits))
-        assert self.leader.start() == [Acquire(known.head)]
+        self.reports: list[Request] = []
+        standby = standby or new_standby()
+        self.leader = Leader(standby, OPENING, Limits(**limits))
+        assert self.leader.start() == [Acquire(standby.head)]
         epoch = 2 if before else 1
         self.term = Term("main", epoch, bytes([epoch]) * 16)
-        stored = [each for batch in self.batches for each in stored_of(batch)]
+        stored = [record for batch in self.batches for record in stored_of(batch)]
         heads = [Head(0, chain.genesis("main")), *(batch.head for batch in self.batches)]
-        since = known.head if known.head in heads else heads[0]
+        since = standby.head if standby.head in heads else heads[0]
         mark = self.batches[-1].mark if self.batches else b"null"
         self.acquired = Acquired(self.term, since, heads[-1], stored[since.next :], timeline, mark)
 
-    def tell(self, message: Message, after: float = 0) -> list[Request]:
-        """Hands a message over, so many seconds after the start."""
+    def send(self, message: Message, after: float = 0) -> list[Request]:
+        """Passes a message, ``after`` seconds after the start; the requests without reports."""
         requests = self.leader.handle(message, NOW + round(after * SECOND))
-        self.told += [each for each in requests if isinstance(each, ReportPod | Announce)]
-        return [each for each in requests if not isinstance(each, ReportPod | Announce)]
+        reports = [request for request in requests if isinstance(request, ReportPod | Announce)]
+        self.reports += reports
+        return [request for request in requests if request not in reports]
 
     def lead(self, *objects: Node | Pod | Namespace) -> list[Request]:
         """Acquires, and lists these objects with resourceVersions 10, 11, …"""
-        assert self.tell(self.acquired) == [ListCluster()]
-        return self.tell(listed(*objects))
+        assert self.send(self.acquired) == [ListCluster()]
+        return self.send(listed(*objects))
 
     def commit(self, requests: list[Request], after: float = 0) -> list[Request]:
         """Commits the batch among the requests."""
-        [append] = [each for each in requests if isinstance(each, Append)]
+        [append] = [request for request in requests if isinstance(request, Append)]
         self.batches.append(append.batch)
-        return self.tell(Committed(), after)
+        return self.send(Committed(), after)
 
     def commit_all(self, requests: list[Request]) -> list[Request]:
-        """Commits batches until there are none; the other requests."""
+        """Commits batches until there are none. Returns the other requests."""
         others: list[Request] = []
-        while any(isinstance(each, Append) for each in requests):
-            others += [each for each in requests if not isinstance(each, Append)]
+        while any(isinstance(request, Append) for request in requests):
+            others += [request for request in requests if not isinstance(request, Append)]
             requests = self.commit(requests)
         return others + requests
 
 
 def new_standby() -> Standby:
-    """One who has not followed the stream yet."""
+    """A standby that has not followed the stream yet."""
     return Standby(lambda: engine_of(NodeResourcesFit()), "main")
 
 
@@ -100,25 +101,25 @@ def listed(*objects: Node | Pod | Namespace) -> Listed:
     """A list of these objects, with resourceVersions 10, 11, …"""
     seen: dict[str, list[Any]] = {"Pod": [], "Node": [], "Namespace": []}
     makers: dict[str, Any] = {"Pod": PodSeen, "Node": NodeSeen, "Namespace": ObjectSeen}
-    for number, each in enumerate(objects, 10):
-        kind = type(each).__name__
-        seen[kind].append(makers[kind](each, number))
-    return Listed([Listing(kind, 20, found) for kind, found in seen.items()])
+    for version, listed_object in enumerate(objects, 10):
+        kind = type(listed_object).__name__
+        seen[kind].append(makers[kind](listed_object, version))
+    return Listed([Listing(kind, 20, listed) for kind, listed in seen.items()])
 
 
 def offered(requests: list[Request]) -> list[Record]:
     """The records of the batch among the requests."""
-    [append] = [each for each in requests if isinstance(each, Append)]
+    [append] = [request for request in requests if isinstance(request, Append)]
     return [stored.record for stored in stored_of(append.batch)]
 
 
 def kinds(requests: list[Request]) -> list[str]:
     """The kinds of the records of the batch among the requests."""
-    return [type(each).__name__ for each in offered(requests)]
+    return [type(record).__name__ for record in offered(requests)]
 
 
-def leading() -> Desk:
+def leading() -> LeaderHarness:
     """A leader that has placed p1 on n1; its bind is on its way."""
-    desk = Desk()
-    assert desk.commit(desk.lead(make_node(), make_pod())) == [BIND]
-    return desk
+    harness = LeaderHarness()
+    assert harness.commit(harness.lead(make_node(), make_pod())) == [BIND]
+    return harness
