@@ -1,6 +1,7 @@
-"""Plugins that run only if a configuration enables them: one file each, none knows another.
+"""Plugins that run only if a configuration enables them: one file each, with a page in
+docs/plugins.
 
-docs/plugins has a page for each of them.
+No plugin imports another.
 """
 
 from typing import Any

@@ -1,10 +1,10 @@
-"""CapacityScheduling: namespaces are guaranteed resources, and lend what they do not use.
+"""CapacityScheduling: guarantees resources to namespaces, which lend what they do not use.
 
-An ElasticQuota (scheduling.x-k8s.io/v1alpha1) guarantees its namespace ``min`` and lets it use up
-to ``max``, as long as all namespaces with quotas together use no more than the sum of what they are
-guaranteed. A namespace that needs what it lent displaces pods of those that borrow. The rules are
-those of sigs.k8s.io/scheduler-plugins, pkg/capacityscheduling; what is used is read from the state
-(domain/state/quota_usage.py), where reservations count and nothing has to be remembered.
+An ElasticQuota (scheduling.x-k8s.io/v1alpha1) guarantees ``min`` to its namespace and allows up to
+``max``, as long as all namespaces with quotas together use at most the sum of their ``min``. A
+namespace that needs what it has lent preempts pods of the borrowers. The rules are those of
+sigs.k8s.io/scheduler-plugins, pkg/capacityscheduling. The usage is read from the state
+(domain/state/quota_usage.py), which counts reservations, so the plugin keeps no state.
 """
 
 from collections.abc import Hashable
@@ -25,12 +25,12 @@ from eventsched.scheduling.preemption.evaluator import preempt
 from eventsched.scheduling.preemption.quota_rule import ByQuota, Demand, demand
 
 _PERCENTAGE, _ABSOLUTE = 10, 100
-"""Candidates that are compared: of all nodes so many percent, and at least so many."""
+"""Preemption candidates to compare: a percentage of all nodes, and a minimum."""
 
 
 class CapacityScheduling:
-    """PreFilter refuses pods beyond their quota, PostFilter chooses victims by quota. A reservation
-    counts as use, so Reserve has nothing to do."""
+    """PreFilter refuses pods beyond their quota; PostFilter chooses victims by quota. A reservation
+    counts as usage, so Reserve does nothing."""
 
     name = "CapacityScheduling"
     reads_objects = (ElasticQuota,)
@@ -43,34 +43,34 @@ class CapacityScheduling:
     replaces = "DefaultPreemption"
 
     def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> Status | None:
-        """Upstream's words."""
+        """The reason, in upstream's words."""
         reason = self._refusal(cycle, pod, self._demand(cycle, pod))
         return Status.unschedulable(reason) if reason else None
 
     def post_filter(self, cycle: Cycle, pod: Pod, refused: Judgement) -> PostFilterResult:
-        """Whom to evict and where, or why nobody. As many candidates are compared as
-        DefaultPreemption compares by default, from the first node on. Raises PluginError if a
+        """The node and its victims, or why there are none. Compares as many candidates as
+        DefaultPreemption does by default, starting at the first node. Raises PluginError if a
         filter fails."""
         rule = ByQuota(self.name, cycle.quotas, pod, self._demand(cycle, pod))
         return preempt(refused, _PERCENTAGE, _ABSOLUTE, rule)
 
     def reserve(self, cycle: Cycle, pod: Pod, node: str) -> None:
-        """There is nothing to note: see above."""
+        """Does nothing: the state already counts the reservation."""
 
     def hint(self, cycle: Cycle, pod: Pod, change: Change) -> bool:
-        """Whether the pod passes now, or may displace others now. (Upstream wakes it for every pod
-        that is deleted anywhere.)"""
+        """Whether the pod passes now, or may preempt others now. (Upstream wakes it for every
+        deleted pod.)"""
         if change.event is ClusterEvent.POD_UPDATE:
             return change.old_pod is None or request(change.old_pod.spec) != request(pod.spec)
         if change.event is ClusterEvent.ASSIGNED_POD_UPDATE and not _is_resized(change):
             return False
-        wanted = self._demand(cycle, pod)
-        if not self._refusal(cycle, pod, wanted):
+        demanded = self._demand(cycle, pod)
+        if not self._refusal(cycle, pod, demanded):
             return True
         changed = change.pod or change.new_object or change.old_object
         if changed is None or changed.namespace == pod.namespace:
             return True
-        return not ByQuota(self.name, cycle.quotas, pod, wanted).borrows
+        return not ByQuota(self.name, cycle.quotas, pod, demanded).borrows
 
     def hint_sign(self, pod: Pod) -> Hashable:
         """All that ``hint`` reads of a pod."""
@@ -81,15 +81,15 @@ class CapacityScheduling:
             return None
         return demand(cycle.quotas, cycle.preemptions, pod)
 
-    def _refusal(self, cycle: Cycle, pod: Pod, wanted: Demand | None) -> str:
+    def _refusal(self, cycle: Cycle, pod: Pod, demanded: Demand | None) -> str:
         """Why the quotas do not allow the pod, "" if they do."""
-        if wanted is None:
+        if demanded is None:
             return ""
         usage = cycle.quotas.usage()
         where = f"Pod {pod.full_name} is rejected in PreFilter because"
-        if usage.is_over_max_with(pod.namespace, wanted.in_namespace):
+        if usage.is_over_max_with(pod.namespace, demanded.in_namespace):
             return f"{where} ElasticQuota {pod.namespace} is more than Max"
-        if usage.is_over_all_with(wanted.in_all):
+        if usage.is_over_all_with(demanded.in_all):
             return f"{where} total ElasticQuota used is more than min"
         return ""
 

@@ -1,6 +1,6 @@
-"""FirstScheduledNode: a pod that comes back goes to the node it was on before.
+"""FirstScheduledNode: a recreated pod goes to the node on which it ran before.
 
-The memory is in the log: it changes through MemoryChanged events only, and a restart has it again.
+The memory is in the log: only MemoryChanged records change it, and it survives a restart.
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,18 +22,17 @@ from eventsched.scheduling.framework import (
     Status,
 )
 
-_HASH = "pod-template-hash"
-"""The label by which a Deployment tells the pods of its ReplicaSets apart."""
+_TEMPLATE_HASH_LABEL = "pod-template-hash"
+"""The label by which a Deployment distinguishes the pods of its ReplicaSets."""
 
 
 class FirstScheduledNodeArgs(Arguments, frozen=True):
-    """With ``mode`` required the pod waits for its node, with preferred its node scores 100 and the
-    others 0.
+    """``mode`` required: the pod waits for its node; preferred: its node scores 100, all others 0.
 
-    ``key`` is what makes two pods the same one: their ``name`` and namespace, their ``owner``, or
-    the value of the annotation ``key_annotation``. ``ttl`` is how long a node is remembered after a
-    pod was last bound there ("0s": for ever). ``when_gone``: a node that is not in the cluster is
-    waited for, or forgotten."""
+    ``key`` identifies a recreated pod: by ``name`` and namespace, by ``owner``, or by the value of
+    the annotation ``key_annotation``. ``ttl`` is how long a node is remembered after the last bind
+    there ("0s": for ever). ``when_gone`` says whether pods wait for a node that is not in the
+    cluster, or forget it."""
 
     mode: Literal["required", "preferred"] = "required"
     key: Literal["name", "owner", "annotation"] = "name"
@@ -42,7 +41,7 @@ class FirstScheduledNodeArgs(Arguments, frozen=True):
     when_gone: Literal["wait", "forget"] = "wait"
 
     def problems(self) -> Iterator[InputError]:
-        """An annotation that is missing or idle, and what is no span of time."""
+        """A missing or unused annotation key, and a wrong duration."""
         if self.key == "annotation" and not self.key_annotation:
             problem = "key: annotation needs the annotation's key"
             yield InputError("keyAnnotation", problem, "name one such as example.com/sticky")
@@ -53,20 +52,20 @@ class FirstScheduledNodeArgs(Arguments, frozen=True):
             yield out_of_range("ttl", self.ttl, "1s or more, or 0s")
 
 
-class Home(NamedTuple):
-    """A remembered node, and when (µs) a pod was last bound there."""
+class RememberedNode(NamedTuple):
+    """A remembered node, and the time (µs) of the last bind there."""
 
     node: str
     at: int
 
 
 class FirstScheduledNode:
-    """Remembers a node at PostBind; narrows to it or prefers it afterwards.
+    """Remembers the node at PostBind; from then on PreFilter restricts to it, or Score prefers it.
 
-    Pods of one owner share a node: a Deployment's next pod has another name, and its caches are
-    where the last one was; a ReplicaSet stands for its Deployment, so a rollout does not forget.
-    Those of a StatefulSet are told apart by name, or all of them would have to fit on one node.
-    A DaemonSet's have their nodes already, and are left alone.
+    With ``key: owner``, pods of one owner share a node: a Deployment's next pod has another name,
+    but its caches are where the last pod ran. A ReplicaSet counts as its Deployment, so a rollout
+    keeps the node. Pods of a StatefulSet have a node each, because not all of them may fit on one.
+    Pods of a DaemonSet are ignored: they have their nodes already.
     """
 
     name = "FirstScheduledNode"
@@ -79,64 +78,71 @@ class FirstScheduledNode:
     Args = FirstScheduledNodeArgs
 
     def __init__(self, args: FirstScheduledNodeArgs | None = None) -> None:
-        given = args or FirstScheduledNodeArgs()
-        self._required = given.mode == "required"
-        self._key_by, self._annotation = given.key, given.key_annotation
+        args = args or FirstScheduledNodeArgs()
+        self._required = args.mode == "required"
+        self._key_by, self._annotation = args.key, args.key_annotation
         self.annotations = (self._annotation,) if self._annotation else ()
-        self._lasts = nanoseconds(given.ttl) // 1_000
-        self._forgets_gone = given.when_gone == "forget"
+        self._ttl = nanoseconds(args.ttl) // 1_000
+        self._forgets_missing = args.when_gone == "forget"
 
     def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> PreFilterResult | None:
-        """The remembered node alone, in mode required. Forgets one that is gone, where it is told
-        to."""
+        """Restricts the pod to its remembered node in mode required. Forgets a node that is gone if
+        ``when_gone`` says so."""
         key = self._key(pod)
-        home = self._home(cycle, key)
-        if home is None or key is None:
+        remembered = self._remembered(cycle, key)
+        if remembered is None or key is None:
             return None
-        if self._is_lost(home, nodes):
+        if self._is_forgotten(remembered, nodes):
             cycle.remember(key, None)
             return None
-        return PreFilterResult(frozenset([home.node])) if self._required else None
+        return PreFilterResult(frozenset([remembered.node])) if self._required else None
 
     def pre_score(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> Status | None:
-        """Nothing to prefer for a pod that was never placed, or in mode required."""
-        home = None if self._required else self._home(cycle, self._key(pod))
-        return Status.skip() if home is None or self._is_lost(home, nodes) else None
+        """Skips a pod without a remembered node, and in mode required."""
+        remembered = None if self._required else self._remembered(cycle, self._key(pod))
+        return (
+            Status.skip() if remembered is None or self._is_forgotten(remembered, nodes) else None
+        )
 
     def score(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> IntColumn:
         """100 for the remembered node."""
-        home = self._home(cycle, self._key(pod))
-        return np.where(nodes.is_named(home.node if home else ""), 100, 0)
+        remembered = self._remembered(cycle, self._key(pod))
+        return np.where(nodes.is_named(remembered.node if remembered else ""), 100, 0)
 
     def post_bind(self, cycle: Cycle, pod: Pod, node: str) -> None:
-        """Remembers the first node, and that a pod was there again. One that was placed elsewhere
+        """Remembers the first node, and renews its time at each bind there. A bind elsewhere
         changes nothing."""
         key = self._key(pod)
-        home = self._home(cycle, key)
-        if key is not None and (home is None or home.node == node):
+        remembered = self._remembered(cycle, key)
+        if key is not None and (remembered is None or remembered.node == node):
             cycle.remember(key, {"node": node, "at": cycle.now})
 
     def hint(self, cycle: Cycle, pod: Pod, change: Change) -> bool:
-        """Its node is there, or need not be waited for any more."""
-        home = self._home(cycle, self._key(pod))
-        if home is None:
+        """True if the pod's node is back, or is no longer waited for."""
+        remembered = self._remembered(cycle, self._key(pod))
+        if remembered is None:
             return True
         if change.old_pod is not None:
             return self._key(pod) != self._key(change.old_pod)
         if change.event is ClusterEvent.NODE_DELETE:
-            return self._forgets_gone and change.old is not None and change.old.name == home.node
-        return change.node is not None and change.node.name == home.node
+            return (
+                self._forgets_missing
+                and change.old is not None
+                and change.old.name == remembered.node
+            )
+        return change.node is not None and change.node.name == remembered.node
 
     def hint_sign(self, pod: Pod) -> str | None:
-        """What pods wake together by."""
+        """The key: pods with the same one wake together."""
         return self._key(pod)
 
-    def _is_lost(self, home: Home, nodes: NodeView) -> bool:
-        """Whether a node is gone that is not waited for."""
-        return self._forgets_gone and home.node not in nodes.table.rows
+    def _is_forgotten(self, remembered: RememberedNode, nodes: NodeView) -> bool:
+        """Whether the node is gone and not waited for."""
+        return self._forgets_missing and remembered.node not in nodes.table.rows
 
     def _key(self, pod: Pod) -> str | None:
-        """The key of a pod's memory; it begins with the namespace. None: it has none."""
+        """The key of a pod's memory, which begins with the namespace; None if nothing is
+        remembered."""
         if self._key_by == "annotation":
             value = pod.annotations.get(self._annotation)
             return None if value is None else f"{pod.namespace}/{self._annotation}={value}"
@@ -147,22 +153,22 @@ class FirstScheduledNode:
             return None
         if kind == "StatefulSet":
             return f"{pod.namespace}/{kind}/{name}/{pod.name}"
-        ending = f"-{pod.labels.get(_HASH, '')}"
+        ending = f"-{pod.labels.get(_TEMPLATE_HASH_LABEL, '')}"
         if kind == "ReplicaSet" and len(ending) > 1 and name.endswith(ending):
             kind, name = "Deployment", name.removesuffix(ending)
         return f"{pod.namespace}/{kind}/{name}"
 
-    def _home(self, cycle: Cycle, key: str | None) -> Home | None:
-        """The node that is remembered, unless that was too long ago."""
-        kept = None if key is None else cycle.memory.get(key)
-        home = None if kept is None else _read(kept)
-        if home is None or (self._lasts and cycle.now - home.at >= self._lasts):
+    def _remembered(self, cycle: Cycle, key: str | None) -> RememberedNode | None:
+        """The remembered node, unless its ``ttl`` has passed."""
+        stored = None if key is None else cycle.memory.get(key)
+        remembered = None if stored is None else _decoded(stored)
+        if remembered is None or (self._ttl and cycle.now - remembered.at >= self._ttl):
             return None
-        return home
+        return remembered
 
 
-def _read(kept: Any) -> Home:
-    """A remembered value; logs from before there was a time hold the node's name alone."""
-    if isinstance(kept, Mapping):
-        return Home(str(kept["node"]), int(kept["at"]))
-    return Home(str(kept), 0)
+def _decoded(stored: Any) -> RememberedNode:
+    """A stored value. Old logs hold only the node's name, without a time."""
+    if isinstance(stored, Mapping):
+        return RememberedNode(str(stored["node"]), int(stored["at"]))
+    return RememberedNode(str(stored), 0)

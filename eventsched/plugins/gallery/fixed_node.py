@@ -1,4 +1,4 @@
-"""FixedNode: one node that is named in the configuration scores 100, all others 0."""
+"""FixedNode: the node named in the configuration scores 100, all others 0."""
 
 from collections.abc import Hashable, Iterator
 
@@ -11,19 +11,19 @@ from eventsched.scheduling.framework import Cycle, DependsOn, IntColumn, NodeVie
 
 
 class FixedNodeArgs(Arguments, frozen=True):
-    """``node_name`` is the node that is preferred."""
+    """``node_name`` is the preferred node."""
 
     node_name: str
 
     def problems(self) -> Iterator[InputError]:
         """An empty name."""
         if not self.node_name:
-            yield InputError("nodeName", "is empty", "name the node that is preferred")
+            yield InputError("nodeName", "is empty", "name the preferred node")
 
 
 class FixedNode:
-    """Score alone: where the node cannot take the pod, or is not there (any more, or yet), the
-    others score 0 alike and the other plugins decide."""
+    """Score only. If the pod does not fit on the node, or the node does not exist, all others score
+    0 and the other plugins decide."""
 
     name = "FixedNode"
     depends_on = DependsOn.NODE
@@ -33,7 +33,7 @@ class FixedNode:
         self.names_node = args.node_name
 
     def sign(self, pod: Pod) -> Hashable:
-        """Nothing of the pod matters."""
+        """The same for all pods."""
         return ()
 
     def score(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> IntColumn:

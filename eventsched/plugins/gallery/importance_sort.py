@@ -1,4 +1,4 @@
-"""ImportanceSort: the queue is ordered by an annotation of the pods, larger numbers first."""
+"""ImportanceSort: sorts the queue by an annotation of the pods, larger numbers first."""
 
 from eventsched.domain.objects.integers import integer
 from eventsched.scheduling.config.pluginargs import Arguments
@@ -6,15 +6,14 @@ from eventsched.scheduling.framework import QueuedPod
 
 
 class ImportanceSortArgs(Arguments, frozen=True):
-    """``annotation`` is where pods say how important they are."""
+    """``annotation`` is the key of the annotation with a pod's importance."""
 
     annotation: str = "importance"
 
 
 class ImportanceSort:
-    """QueueSort by importance. Pods without it, or where it is no integer (``abc``, ``1e9``, more
-    than 64 bits), come after all that have it. Among equals who has waited longer goes first, and
-    of those who came at once who was created earlier."""
+    """QueueSort by importance. Pods without an integer there (``abc``, ``1e9``, more than 64 bits)
+    come last. Among equals the longer wait goes first, then the earlier creation."""
 
     name = "ImportanceSort"
     Args = ImportanceSortArgs
@@ -24,7 +23,7 @@ class ImportanceSort:
         self.annotations = (self._annotation,)
 
     def sort_key(self, queued: QueuedPod) -> tuple[int, int, int, int]:
-        """Smaller goes first."""
+        """The sort key: smaller goes first."""
         importance = integer(queued.pod.annotations.get(self._annotation))
         age = (queued.since, queued.pod.created_at)
         return (1, 0, *age) if importance is None else (0, -importance, *age)

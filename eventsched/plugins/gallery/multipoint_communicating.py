@@ -1,5 +1,7 @@
-"""multipoint-communicating-plugin: Reserve tells PreBind, through the cycle, that a pod must not
-be bound. The classic example of how a plugin's points talk to each other."""
+"""multipoint-communicating-plugin: an example of how extension points pass data through the cycle.
+
+Reserve marks a pod that must not be bound, and PreBind refuses it.
+"""
 
 from collections.abc import Iterator
 
@@ -12,7 +14,7 @@ NEVER = "never bind"
 
 
 class MultipointCommunicatingArgs(Arguments, frozen=True):
-    """``pod_name`` is the pod that is never bound, in whichever namespace."""
+    """``pod_name`` is the pod that is never bound, in any namespace."""
 
     pod_name: str = "my-test-pod"
 
@@ -23,8 +25,9 @@ class MultipointCommunicatingArgs(Arguments, frozen=True):
 
 
 class MultipointCommunicating:
-    """Reserve writes, PreBind reads and refuses, Unreserve takes it back. What is in the cycle is
-    stored with the decision where the pod waits at Permit, so a restart in between changes nothing.
+    """Reserve writes the mark, PreBind reads it and refuses, Unreserve removes it. If the pod waits
+    at Permit, the cycle's data is stored with the decision, so a restart in between changes
+    nothing.
     """
 
     name = "multipoint-communicating-plugin"
@@ -34,16 +37,16 @@ class MultipointCommunicating:
         self._pod_name = (args or MultipointCommunicatingArgs()).pod_name
 
     def reserve(self, cycle: Cycle, pod: Pod, node: str) -> None:
-        """Leaves word for PreBind."""
+        """Marks the pod for PreBind."""
         if pod.name == self._pod_name:
             cycle.data[self.name] = NEVER
 
     def unreserve(self, cycle: Cycle, pod: Pod, node: str) -> None:
-        """Takes it back; once or more often."""
+        """Removes the mark; may be called more than once."""
         cycle.data.pop(self.name, None)
 
     def pre_bind(self, cycle: Cycle, pod: Pod, node: str) -> Status | None:
-        """Refuses where word was left (the words of upstream's example)."""
+        """Refuses a marked pod, in the words of upstream's example."""
         if cycle.data.get(self.name) == NEVER:
             return Status.unschedulable("pod is not permitted")
         return None

@@ -1,7 +1,7 @@
-"""NetworkTraffic: the less a node has received over the network lately, the better.
+"""NetworkTraffic: prefers nodes that have received little over the network.
 
-The rule of the plugin of that name in CylonChau/customScheduler: 100 - bytes * 100 / largest. There
-Prometheus is asked for each node in each cycle; here the samples are in the log.
+The rule of the plugin of that name in CylonChau/customScheduler: 100 - bytes * 100 / largest. That
+plugin queries Prometheus for each node in each cycle; here the samples are in the log.
 """
 
 import re
@@ -19,26 +19,26 @@ from eventsched.scheduling.config.sections import Int32
 from eventsched.scheduling.framework import Cycle, DependsOn, IntColumn, NodeView, Normalization
 from eventsched.scheduling.framework.sampling import Sampling
 
-LARGEST = 2**53
-"""A score has to stay exact where it is multiplied."""
-_NAMED = " * on (instance) group_left (nodename) node_uname_info)"
+MAX_SAMPLE = 2**53
+"""Larger samples count as this, so that scores stay exact when they are multiplied."""
+_JOIN_NODE_NAME = " * on (instance) group_left (nodename) node_uname_info)"
 _RECEIVED = 'node_network_receive_bytes_total{device="$device"}[${range}s]'
 _QUERIES = {
-    "rate": f"sum by (nodename) (rate({_RECEIVED}){_NAMED}",
-    "document": f"sum by (nodename) (sum_over_time({_RECEIVED}){_NAMED}",
+    "rate": f"sum by (nodename) (rate({_RECEIVED}){_JOIN_NODE_NAME}",
+    "document": f"sum by (nodename) (sum_over_time({_RECEIVED}){_JOIN_NODE_NAME}",
 }
-"""Bytes a second; and the original's sum of what the counter showed."""
+"""``rate``: bytes per second. ``document``: the original's sum of the counter's values."""
 _LABEL = re.compile("[a-zA-Z_][a-zA-Z0-9_]*", re.ASCII)
-"""A label's name, as Prometheus has it (docs/concepts/data_model)."""
+"""A label name of Prometheus (its docs/concepts/data_model)."""
 
 
 class NetworkTrafficArgs(Arguments, frozen=True):
-    """Bytes received by ``device_name`` over ``time_range`` seconds, as the Prometheus server at
-    ``prometheus_address`` (or ``ip``, its other name) has them.
+    """Bytes received by ``device_name`` over ``time_range`` seconds, from the Prometheus server at
+    ``prometheus_address`` (alias ``ip``).
 
-    ``query`` is ``rate``, ``document``, or PromQL in which ``$device`` and ``$range`` are filled
-    in; its results name their node in ``node_label``. It is asked every ``interval``, and an answer
-    holds for ``max_age``. ``source`` is the name that the samples have in the log."""
+    ``query`` is ``rate``, ``document``, or PromQL with the placeholders ``$device`` and ``$range``;
+    its results name their node in ``node_label``. The query runs every ``interval``; a result is
+    valid for ``max_age``. ``source`` is the name of the samples in the log."""
 
     prometheus_address: str = ""
     ip: str = ""
@@ -51,9 +51,9 @@ class NetworkTrafficArgs(Arguments, frozen=True):
     source: str = "NetworkTraffic"
 
     def problems(self) -> Iterator[InputError]:
-        """An address that is none, what is missing, and what is out of range."""
+        """A wrong address, a missing value, or a value out of range."""
         if self.prometheus_address and self.ip:
-            yield InputError("ip", "stands beside prometheusAddress", "keep one of them")
+            yield InputError("ip", "is set as well as prometheusAddress", "keep one of them")
         field = "ip" if self.ip else "prometheusAddress"
         yield from _address_problems(field, self.address)
         if not self.device_name and (self.query in _QUERIES or "$device" in self.query):
@@ -61,10 +61,10 @@ class NetworkTrafficArgs(Arguments, frozen=True):
         yield from outside("timeRange", self.time_range, 1)
         yield from _query_problems(self.query)
         if not _LABEL.fullmatch(self.node_label):
-            problem = f"{self.node_label!r} is no label of a metric"
+            problem = f"{self.node_label!r} is not a label of a metric"
             yield InputError("nodeLabel", problem, "name one such as nodename")
-        shortest = 1_000_000_000
-        if nanoseconds(self.interval, "interval") < shortest:
+        second = 1_000_000_000
+        if nanoseconds(self.interval, "interval") < second:
             yield out_of_range("interval", self.interval, "1s or more")
         if nanoseconds(self.max_age, "maxAge") <= nanoseconds(self.interval, "interval"):
             yield out_of_range("maxAge", self.max_age, "more than the interval")
@@ -73,21 +73,21 @@ class NetworkTrafficArgs(Arguments, frozen=True):
 
     @property
     def address(self) -> str:
-        """Where Prometheus is."""
+        """The URL of Prometheus."""
         return self.prometheus_address or self.ip
 
     @property
     def promql(self) -> str:
-        """The query, filled in."""
+        """The query with its placeholders replaced."""
         device = self.device_name.replace("\\", "\\\\").replace('"', '\\"')
         template = Template(_QUERIES.get(self.query, self.query))
         return template.substitute(device=device, range=self.time_range)
 
 
 class NetworkTraffic:
-    """Score by samples: 100 for none received, 0 for the largest number among the nodes that can
-    take the pod. A node without a sample counts as the busiest of all: whoever cannot be seen, or
-    has just come, is not to draw all pods. Without any sample all nodes score 100."""
+    """Score by samples: 100 for no traffic, 0 for the most among the feasible nodes. A node without
+    a sample counts as the busiest, so that a new or unobserved node does not attract all pods.
+    Without any sample all nodes score 100."""
 
     name = "NetworkTraffic"
     depends_on = DependsOn.NODE | DependsOn.SAMPLES
@@ -106,15 +106,15 @@ class NetworkTraffic:
         )
 
     def sign(self, pod: Pod) -> Hashable:
-        """Nothing of the pod matters."""
+        """The same for all pods."""
         return ()
 
     def score(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> IntColumn:
-        """The samples as whole numbers."""
+        """int64[n]: the samples as integers."""
         source = self.samples.source
         busiest = nodes.table.samples.largest(source)
         values = np.nan_to_num(nodes.sampled(source), nan=busiest)
-        return np.clip(values, 0, LARGEST).astype(np.int64)
+        return np.clip(values, 0, MAX_SAMPLE).astype(np.int64)
 
 
 def _address_problems(field: str, address: str) -> Iterator[InputError]:
@@ -129,13 +129,13 @@ def _address_problems(field: str, address: str) -> Iterator[InputError]:
     except ValueError:
         known = False
     if not known:
-        # It may hold a password.
-        yield InputError(field, "is no http or https address", example)
+        # The message does not quote the address: it may hold a password.
+        yield InputError(field, "is not an http or https address", example)
     elif parts.username or parts.password:
-        problem = "holds a user name or a password, which would stand in the log"
+        problem = "has a user name or a password, which would be stored in the log"
         yield InputError(field, problem, "use an address that needs none")
     elif parts.query or parts.fragment:
-        yield InputError(field, "has more than a path", example)
+        yield InputError(field, "has a query or a fragment", example)
 
 
 def _query_problems(query: str) -> Iterator[InputError]:
@@ -144,7 +144,7 @@ def _query_problems(query: str) -> Iterator[InputError]:
         return
     template = Template(_QUERIES.get(query, query))
     if not template.is_valid():
-        yield InputError("query", "has a $ that begins no name", "write $$ for a dollar sign")
+        yield InputError("query", "has a $ without a name", "write $$ for a dollar sign")
     elif unknown := set(template.get_identifiers()) - {"device", "range"}:
         problem = f"${min(unknown)} is not known"
         yield InputError("query", problem, "use $device and $range, and $$ for a dollar sign")

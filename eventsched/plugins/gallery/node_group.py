@@ -1,7 +1,7 @@
-"""NodeGroup: a pod that names a group of nodes in a label goes to nodes that carry the same label.
+"""NodeGroup: a pod with a group label goes only to nodes with the same label value.
 
-The rule and its words are those of MyCustomPlugin (rossgray/custom-k8s-scheduler), which it also
-goes by. A pod without the label may go anywhere, as there.
+The rule and its messages are those of MyCustomPlugin (rossgray/custom-k8s-scheduler), which is also
+available under that name. A pod without the label may go anywhere.
 """
 
 from collections.abc import Hashable, Iterator
@@ -19,23 +19,23 @@ from eventsched.scheduling.framework import (
     Status,
 )
 
-_WITHOUT, _OTHER = 1, 2
+_MISSING, _OTHER = 1, 2
 
 
 class NodeGroupArgs(Arguments, frozen=True):
-    """``label`` is the key that pods and nodes have in common."""
+    """``label`` is the label key of pods and nodes."""
 
     label: str = "nodeGroup"
 
     def problems(self) -> Iterator[InputError]:
-        """What is no label's key."""
+        """An invalid label key."""
         if not labels.is_key(self.label):
             problem = f"{self.label!r} is not a label's key"
             yield InputError("label", problem, "name one such as nodeGroup or example.com/group")
 
 
 class NodeGroup:
-    """Filter by equal labels. Evicting pods would not change that, so preemption does not try."""
+    """Filter by equal labels. Preemption would not help, so refusals are unresolvable."""
 
     name = "NodeGroup"
     depends_on = DependsOn.NODE
@@ -46,28 +46,28 @@ class NodeGroup:
         self._label = (args or NodeGroupArgs()).label
 
     def sign(self, pod: Pod) -> Hashable:
-        """The pod's group; False for none, as None would say that nothing is known."""
+        """The pod's group, or False: None would mean that the pod has no signature."""
         return pod.labels.get(self._label, False)
 
     def filter(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> IntColumn | None:
-        """Asked once for each group that there is."""
+        """1 if the node has no label, 2 if it has another group; computed once for each group."""
         group = pod.labels.get(self._label)
         if group is None:
             return None
 
         def refusal(value: str | None) -> int:
-            return _WITHOUT if value is None else 0 if value == group else _OTHER
+            return _MISSING if value is None else 0 if value == group else _OTHER
 
         return nodes.label(self._label, refusal)
 
     def explain(self, cycle: Cycle, pod: Pod, code: int) -> Status:
-        """The original's words."""
-        if code == _WITHOUT:
+        """The reason, in the original's words."""
+        if code == _MISSING:
             return Status.unresolvable("node does not have required label")
         return Status.unresolvable(f"{self._label} of pod and node don't match")
 
     def hint(self, cycle: Cycle, pod: Pod, change: Change) -> bool:
-        """A node of the pod's group, or a pod that has changed."""
+        """True for a node of the pod's group, and for a change of the pod."""
         group = pod.labels.get(self._label)
         if group is None or change.node is None:
             return True
@@ -75,6 +75,6 @@ class NodeGroup:
 
 
 class MyCustomPlugin(NodeGroup):
-    """NodeGroup under the name that it has in rossgray/custom-k8s-scheduler."""
+    """NodeGroup under its original name."""
 
     name = "MyCustomPlugin"

@@ -1,11 +1,11 @@
-"""NodeHardware: a pod that names hardware in an annotation is kept off nodes without it.
+"""NodeHardware: a pod that lists hardware in an annotation fits only on nodes that have it.
 
     hardware.eventsched.io/needs: gpu-model=A100|H100, gpu=2, fast-disk
 
-Each part is a need: ``name`` has to be there, ``name=value`` be that value, ``name=a|b`` one of
-some. The plugin's arguments say what a name stands for: a label of the nodes, or an extended
-resource, whose value is then the least number that the node must have (1 where none is given). A
-name that they do not know is the label of that name.
+Each part is a need: ``name`` must be present, ``name=value`` must have that value, ``name=a|b`` one
+of these values. The plugin's arguments map a name to a node label or to an extended resource; the
+value of a resource is the minimum that the node must have (default: 1). Any other name is itself
+the label key.
 """
 
 from collections.abc import Hashable, Iterator
@@ -29,14 +29,14 @@ from eventsched.scheduling.framework import (
 
 
 class Hardware(Arguments, frozen=True):
-    """What a ``name`` in the annotation stands for: a node ``label`` or a ``resource``."""
+    """Maps a ``name`` in the annotation to a node ``label`` or to a ``resource``."""
 
     name: str
     label: str = ""
     resource: str = ""
 
     def problems(self) -> Iterator[InputError]:
-        """Neither or both, and what is no label's key."""
+        """Neither or both, or an invalid key."""
         if bool(self.label) == bool(self.resource):
             problem = "stands for one thing: a label or a resource"
             yield InputError("name", problem, "give label or resource")
@@ -46,22 +46,22 @@ class Hardware(Arguments, frozen=True):
 
 
 class NodeHardwareArgs(Arguments, frozen=True):
-    """``annotation`` is where pods say what they need, ``hardware`` what their names stand for."""
+    """``annotation`` is the key of the pods' needs; ``hardware`` maps the names in it."""
 
     annotation: str = "hardware.eventsched.io/needs"
     hardware: tuple[Hardware, ...] = ()
 
     def problems(self) -> Iterator[InputError]:
-        """A name that comes twice."""
-        names = [each.name for each in self.hardware]
+        """A duplicate name."""
+        names = [hardware.name for hardware in self.hardware]
         for i, name in enumerate(names):
             if name in names[:i]:
                 yield InputError(f"hardware[{i}].name", f"{name!r} comes twice", "keep one of them")
 
 
 class Need(NamedTuple):
-    """One part of the annotation: a label that is there (``values`` None) or has one of some
-    values, or at least so many of a resource."""
+    """One part of the annotation: a label that must exist (``values`` None) or have one of
+    ``values``, or a resource of which the node must have at least ``least``."""
 
     text: str
     label: str = ""
@@ -71,8 +71,8 @@ class Need(NamedTuple):
 
 
 class NodeHardware:
-    """PreFilter reads the annotation, Filter compares; only what nodes have counts, not what is
-    free of it: for that there are requests."""
+    """PreFilter parses the annotation, Filter compares. It checks what nodes have, not what is
+    free: requests do that."""
 
     name = "NodeHardware"
     depends_on = DependsOn.NODE
@@ -85,17 +85,17 @@ class NodeHardware:
     Args = NodeHardwareArgs
 
     def __init__(self, args: NodeHardwareArgs | None = None) -> None:
-        given = args or NodeHardwareArgs()
-        self._annotation = given.annotation
+        args = args or NodeHardwareArgs()
+        self._annotation = args.annotation
         self.annotations = (self._annotation,)
-        self._known = {each.name: each for each in given.hardware}
+        self._known = {hardware.name: hardware for hardware in args.hardware}
 
     def sign(self, pod: Pod) -> Hashable:
-        """What is asked for."""
+        """The pod's needs."""
         return pod.annotations.get(self._annotation, "")
 
     def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> Status | None:
-        """Skip where nothing is asked for; refuses the pod where that cannot be read."""
+        """Skips a pod without needs; refuses a pod whose annotation cannot be parsed."""
         text = pod.annotations.get(self._annotation, "")
         if not text:
             return Status.skip()
@@ -106,19 +106,19 @@ class NodeHardware:
         return None
 
     def filter(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> IntColumn:
-        """The number of the first need that a node does not meet, counted from 1."""
+        """The number of the first need that the node does not meet, counted from 1."""
         codes = np.zeros(len(nodes), dtype=np.int64)
         for number, need in enumerate(self._needs(pod.annotations[self._annotation]), 1):
             codes[(codes == 0) & ~_meets(nodes, need)] = number
         return codes
 
     def explain(self, cycle: Cycle, pod: Pod, code: int) -> Status:
-        """What is missing."""
+        """The need that is not met."""
         need = self._needs(pod.annotations[self._annotation])[code - 1]
         return Status.unresolvable(f"node(s) didn't have the hardware {need.text}")
 
     def hint(self, cycle: Cycle, pod: Pod, change: Change) -> bool:
-        """A node that has everything, or another annotation."""
+        """True if the node meets all needs, or if the annotation has changed."""
         text = pod.annotations.get(self._annotation, "")
         if change.old_pod is not None:
             return text != change.old_pod.annotations.get(self._annotation, "")
@@ -128,26 +128,26 @@ class NodeHardware:
             return False
 
     def _needs(self, text: str) -> tuple[Need, ...]:
-        """Raises ValueError, in words for people, for what cannot be read."""
+        """The parsed annotation. Raises ValueError, with a message for users, if it is wrong."""
         return tuple(self._need(part.strip()) for part in text.split(","))
 
     def _need(self, text: str) -> Need:
-        name, given, value = (part.strip() for part in text.partition("="))
+        name, equals, value = (part.strip() for part in text.partition("="))
         known = self._known.get(name)
         if known is not None and known.resource:
-            least = integer(value) if given else 1
+            least = integer(value) if equals else 1
             if least is None or least < 1:
                 raise ValueError(f"{text!r} asks for no number of {known.resource}")
             return Need(text, resource=known.resource, least=least)
         label = name if known is None else known.label
         if not labels.is_key(label):
             raise ValueError(f"{text!r} names no hardware; write name or name=value")
-        values = frozenset(each.strip() for each in value.split("|")) if given else None
+        values = frozenset(choice.strip() for choice in value.split("|")) if equals else None
         return Need(text, label=label, values=values)
 
 
 def _meets(nodes: NodeView, need: Need) -> IntColumn:
-    """bool[n]: whether each node has what is needed."""
+    """bool[n]: whether each node meets the need."""
     if need.resource:
         return np.asarray(nodes.allocatable((need.resource,))[0] >= need.least)
     if need.values is None:

@@ -1,10 +1,9 @@
-"""NodeResourceTopologyMatch: nodes whose NUMA zones can hold a pod as their kubelets will place it.
+"""NodeResourceTopologyMatch: nodes whose NUMA zones can hold a pod as the kubelet will place it.
 
 The rules are those of sigs.k8s.io/scheduler-plugins, pkg/noderesourcetopology (filter.go, score.go,
 plugin.go, cache); arguments and their defaults are those of apis/config/v1, the checks those of
-apis/config/validation. What zones have free is read from NodeResourceTopology objects; what came
-since they were written follows from the log (domain/state/numa_zones.py), so a restart knows it,
-too.
+apis/config/validation. The free resources of zones are read from NodeResourceTopology objects; pods
+placed since then follow from the log (domain/state/numa_zones.py), so they survive a restart.
 """
 
 from collections.abc import Hashable, Iterator
@@ -62,22 +61,22 @@ _STRATEGIES: dict[str, Strategy] = {
     "BalancedAllocation": balanced_allocation,
     "LeastAllocated": least_allocated,
 }
-_STALE = NO_POD + 1
+_STALE_DATA = NO_POD + 1
 _REASONS = {
     NO_INIT: "cannot align init container",
     NO_SIDECAR: "cannot align sidecar container",
     NO_CONTAINER: "cannot align container",
     NO_POD: "cannot align pod",
-    _STALE: "invalid node topology data",
+    _STALE_DATA: "invalid node topology data",
 }
-"""Upstream's words, by code."""
-_HEAVIEST = 2**53
-"""Sum of the weights, so that no weighted score leaves int64."""
+"""Code → upstream's message."""
+_MAX_WEIGHT_SUM = 2**53
+"""Maximum of the sum of weights, so that a weighted score fits into int64."""
 _ALWAYS_OFFERED = (CPU, MEMORY, PODS, EPHEMERAL_STORAGE)
 
 
 class ScoredResource(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True):
-    """A resource and its weight; below 1 it counts as 1."""
+    """A resource and its weight; a weight below 1 counts as 1."""
 
     name: str = ""
     weight: Int64 = 1
@@ -86,14 +85,15 @@ class ScoredResource(msgspec.Struct, rename="camel", forbid_unknown_fields=True,
 class TopologyScoringStrategy(
     msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True
 ):
-    """How nodes are scored, and what resources weigh: those that are not named weigh 1."""
+    """The scoring function and the weights of resources; resources not listed have weight 1."""
 
     type: str = ""
     resources: tuple[ScoredResource, ...] = ()
 
 
 class TopologyCache(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True):
-    """How what zones have free is kept. ``informer_mode`` has no effect: there is one watch."""
+    """How the free resources of zones are tracked. ``informer_mode`` has no effect: there is one
+    watch."""
 
     foreign_pods_detect: str = ALL
     resync_method: str = "Autodetect"
@@ -115,8 +115,11 @@ class NodeResourceTopologyMatchArgs(Arguments, frozen=True):
         supported here."""
         strategies = (*_STRATEGIES, LEAST_NUMA)
         yield from not_one_of("scoringStrategy.type", self.scoring_strategy.type, strategies)
-        if sum(max(each.weight, 1) for each in self.scoring_strategy.resources) > _HEAVIEST:
-            problem = f"the weights add up to more than {_HEAVIEST}"
+        if (
+            sum(max(resource.weight, 1) for resource in self.scoring_strategy.resources)
+            > _MAX_WEIGHT_SUM
+        ):
+            problem = f"the weights add up to more than {_MAX_WEIGHT_SUM}"
             remedy = "divide all of them by the same number"
             yield InputError("scoringStrategy.resources", problem, remedy)
         cache = self.cache
@@ -133,8 +136,7 @@ class NodeResourceTopologyMatchArgs(Arguments, frozen=True):
 
 
 class NodeResourceTopologyMatch:
-    """Filter and Score by NUMA zones. Reservations follow from the log, so Reserve has nothing to
-    do."""
+    """Filter and Score by NUMA zones. Reservations follow from the log, so Reserve does nothing."""
 
     name = "NodeResourceTopologyMatch"
     reads_objects = (NodeResourceTopology,)
@@ -153,69 +155,69 @@ class NodeResourceTopologyMatch:
         self._args = args or NodeResourceTopologyMatchArgs()
         strategy = self._args.scoring_strategy
         self._strategy = _STRATEGIES.get(strategy.type)
-        # Of a resource that is named twice the last weight counts, as upstream (a map).
-        self._weights = {each.name: max(each.weight, 1) for each in strategy.resources}
+        # If a resource is listed twice the last weight counts, as upstream (a map).
+        self._weights = {resource.name: max(resource.weight, 1) for resource in strategy.resources}
         self._columns: ZoneColumns | None = None
 
     def sign(self, pod: Pod) -> Hashable:
-        """Nothing for pods that no zone matters to. For others zones change without a change of the
-        node, so they are asked about anew."""
+        """The same for all pods to which zones do not matter. None for others: their zones change
+        without a change of the node."""
         return None if _is_concerned(pod) else ()
 
     def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> Status | None:
-        """Nothing to do for pods that no zone matters to."""
+        """Skips pods to which zones do not matter."""
         return None if _is_concerned(pod) else Status.skip()
 
     def filter(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> IntColumn:
-        """Codes of _REASONS; nodes without an object, or with another policy than single-numa-node,
-        pass. As upstream, pods that preemption would evict make no room."""
-        columns = self._refreshed(cycle, nodes)
-        codes = np.where(columns.stale[nodes.rows], _STALE, 0)
-        asked = (codes == 0) & columns.single[nodes.rows]
+        """The keys of _REASONS. Nodes without an object or without policy single-numa-node pass. As
+        upstream, victims of a preemption trial still count."""
+        columns = self._current_columns(cycle, nodes)
+        codes = np.where(columns.stale[nodes.rows], _STALE_DATA, 0)
+        relevant_rows = (codes == 0) & columns.single[nodes.rows]
         for by_pod, align in ((True, aligned_pod), (False, aligned_containers)):
-            positions = np.flatnonzero(asked & (columns.by_pod[nodes.rows] == by_pod))
+            positions = np.flatnonzero(relevant_rows & (columns.by_pod[nodes.rows] == by_pod))
             if len(positions):
                 zones = columns.zones(nodes.rows[positions])
-                codes[positions] = align(pod.spec, zones, _offers(nodes, positions))
+                codes[positions] = align(pod.spec, zones, _offered_resources(nodes, positions))
         return codes
 
     def explain(self, cycle: Cycle, pod: Pod, code: int) -> Status:
-        """Upstream's words."""
+        """The reason, in upstream's words."""
         return Status.unschedulable(_REASONS[code])
 
     def score(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> IntColumn:
-        """0..100; all nodes are as good for pods that are not Guaranteed, and those that nothing is
-        known of are the worst for others."""
+        """0..100. All nodes score 100 for pods that are not Guaranteed; for others, nodes without
+        known zones score 0."""
         if not pod.spec.guaranteed:
             return np.full(len(nodes), MAX_NODE_SCORE, dtype=np.int64)
-        columns = self._refreshed(cycle, nodes)
+        columns = self._current_columns(cycle, nodes)
         rows = nodes.rows
         scores = np.zeros(len(nodes), dtype=np.int64)
-        asked = columns.known[rows] & ~columns.stale[rows]
+        relevant_rows = columns.known[rows] & ~columns.stale[rows]
         if self._strategy is not None:
-            asked &= columns.single[rows]
+            relevant_rows &= columns.single[rows]
         spec = pod.spec
-        containers = tuple(each.requests for each in (*spec.init_containers, *spec.containers))
+        containers = tuple(c.requests for c in (*spec.init_containers, *spec.containers))
         for by_pod, parts in ((True, (zone_request(spec),)), (False, containers)):
-            positions = np.flatnonzero(asked & (columns.by_pod[rows] == by_pod))
+            positions = np.flatnonzero(relevant_rows & (columns.by_pod[rows] == by_pod))
             if len(positions):
                 zones = columns.zones(rows[positions])
                 if self._strategy is None:
                     most = columns.most[rows[positions]]
                     scores[positions] = fewest_zones(parts, zones, most)
                 else:
-                    scores[positions] = self._mean(self._strategy, parts, zones)
+                    scores[positions] = self._mean_score(self._strategy, parts, zones)
         return scores
 
     def reserve(self, cycle: Cycle, pod: Pod, node: str) -> None:
-        """There is nothing to note: see above."""
+        """Does nothing: reservations follow from the log."""
 
     def post_bind(self, cycle: Cycle, pod: Pod, node: str) -> None:
-        """There is nothing to note: see above."""
+        """Does nothing: reservations follow from the log."""
 
     def hint(self, cycle: Cycle, pod: Pod, change: Change) -> bool:
-        """Whether the pod passes now on the node that has changed. (Upstream wakes it for every
-        pod that is deleted anywhere, and for every object.)"""
+        """Whether the pod now passes on the changed node. (Upstream wakes it for every deleted pod
+        and every object.)"""
         if change.event is ClusterEvent.POD_UPDATE:
             return change.old_pod is None or change.old_pod.spec.key != pod.spec.key
         nodes = change.nodes
@@ -232,23 +234,25 @@ class NodeResourceTopologyMatch:
         """All that ``hint`` reads of a pod."""
         return pod.spec.key
 
-    def _mean(self, strategy: Strategy, parts: tuple[Requests, ...], zones: Zones) -> IntColumn:
-        """The mean of the parts' scores, cut off."""
+    def _mean_score(
+        self, strategy: Strategy, parts: tuple[Requests, ...], zones: Zones
+    ) -> IntColumn:
+        """The mean of the parts' scores, truncated."""
         total = np.zeros(len(zones.numbers), dtype=np.int64)
         for requests in parts:
             total += lowest(strategy(requests, zones, self._weights), zones)
         return np.asarray(total // max(len(parts), 1))
 
-    def _refreshed(self, cycle: Cycle, nodes: NodeView) -> ZoneColumns:
+    def _current_columns(self, cycle: Cycle, nodes: NodeView) -> ZoneColumns:
         columns = self._columns
         topologies, table = cycle.topologies, nodes.table
         if columns is None or columns.table is not table or columns.topologies is not topologies:
-            columns = self._columns = ZoneColumns(table, topologies, self._reading(cycle))
+            columns = self._columns = ZoneColumns(table, topologies, self._zone_reading(cycle))
         columns.refresh()
         return columns
 
-    def _reading(self, cycle: Cycle) -> Reading:
-        """How these arguments read what is known of zones."""
+    def _zone_reading(self, cycle: Cycle) -> Reading:
+        """How the arguments interpret the zones' data."""
         if self._args.discard_reserved_nodes:
             return Reading(DISCARD)
         if self._args.cache_resync_period_seconds <= 0:
@@ -263,17 +267,19 @@ class NodeResourceTopologyMatch:
 
 
 def _is_concerned(pod: Pod) -> bool:
-    """Whether zones may matter: not to a BestEffort pod without devices."""
+    """Whether zones matter to the pod: not to a BestEffort pod without devices."""
     spec = pod.spec
     if spec.guaranteed:
         return True
-    parts = [each.requests for each in (*spec.init_containers, *spec.containers)]
-    asks = any(part.get(name) for part in (*parts, spec.requests or {}) for name in (CPU, MEMORY))
-    return asks or any(not is_native(name) for part in parts for name in part)
+    parts = [c.requests for c in (*spec.init_containers, *spec.containers)]
+    requests_any = any(
+        part.get(name) for part in (*parts, spec.requests or {}) for name in (CPU, MEMORY)
+    )
+    return requests_any or any(not is_native(name) for part in parts for name in part)
 
 
-def _offers(nodes: NodeView, positions: IntColumn) -> Offers:
-    """Whether some of the nodes offer a resource at all."""
+def _offered_resources(nodes: NodeView, positions: IntColumn) -> Offers:
+    """Resource name → bool[positions]: whether a node offers the resource."""
 
     def offers(name: str) -> Bools:
         if name in _ALWAYS_OFFERED:

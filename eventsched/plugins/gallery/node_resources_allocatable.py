@@ -1,8 +1,8 @@
-"""NodeResourcesAllocatable: the smallest nodes first, or the largest.
+"""NodeResourcesAllocatable: prefers the smallest nodes, or the largest.
 
 The rule of sigs.k8s.io/scheduler-plugins, pkg/noderesources/allocatable.go: the weighted mean of
-what a node offers, whatever its pods request; negative in mode Least. Arguments and their defaults
-are those of apis/config/v1, the checks those of apis/config/validation.
+a node's allocatable resources, regardless of usage; negative in mode Least. Arguments and their
+defaults are those of apis/config/v1, the checks those of apis/config/validation.
 """
 
 from collections.abc import Hashable, Iterator
@@ -27,14 +27,14 @@ _LARGEST = 2**63 - 1
 
 
 class WeightedResource(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True):
-    """A resource and what one unit of it (a millicore, a byte, one) weighs."""
+    """A resource and the weight of one unit (a millicore, a byte, or one)."""
 
     name: str = ""
     weight: Int64 = 0
 
 
 _DEFAULT = (WeightedResource(CPU, 2**20), WeightedResource(MEMORY, 1))
-"""A millicore weighs as much as a MiB."""
+"""One millicore weighs as much as one MiB."""
 
 
 class NodeResourcesAllocatableArgs(Arguments, frozen=True):
@@ -45,8 +45,8 @@ class NodeResourcesAllocatableArgs(Arguments, frozen=True):
     resources: tuple[WeightedResource, ...] = ()
 
     def problems(self) -> Iterator[InputError]:
-        """The rules of ValidateNodeResourcesAllocatableArgs, and a sum of weights that int64 does
-        not hold."""
+        """The rules of ValidateNodeResourcesAllocatableArgs, and an overflow of the sum of
+        weights."""
         for i, resource in enumerate(self.resources):
             yield from outside(f"resources[{i}].weight", resource.weight, 1)
         if self.mode:
@@ -57,7 +57,7 @@ class NodeResourcesAllocatableArgs(Arguments, frozen=True):
 
 
 class NodeResourcesAllocatable:
-    """Score by what nodes offer."""
+    """Score by the nodes' allocatable resources."""
 
     name = "NodeResourcesAllocatable"
     depends_on = DependsOn.NODE
@@ -65,21 +65,21 @@ class NodeResourcesAllocatable:
     Args = NodeResourcesAllocatableArgs
 
     def __init__(self, args: NodeResourcesAllocatableArgs | None = None) -> None:
-        given = args or NodeResourcesAllocatableArgs()
-        # Of a resource that is named twice the last weight counts, as upstream (a map).
-        weights = {each.name: each.weight for each in given.resources or _DEFAULT}
-        known = {name: weight for name, weight in weights.items() if _is_scored(name)}
-        self._names = tuple(known)
-        self._weights = np.array(list(known.values()), dtype=np.int64)[:, None]
+        args = args or NodeResourcesAllocatableArgs()
+        # If a resource is listed twice the last weight counts, as upstream (a map).
+        weights = {resource.name: resource.weight for resource in args.resources or _DEFAULT}
+        scored = {name: weight for name, weight in weights.items() if _is_scored(name)}
+        self._names = tuple(scored)
+        self._weights = np.array(list(scored.values()), dtype=np.int64)[:, None]
         self._weight = sum(weights.values())
-        self._sign = 1 if given.mode == MOST else -1
+        self._sign = 1 if args.mode == MOST else -1
 
     def sign(self, pod: Pod) -> Hashable:
-        """Nothing of the pod matters."""
+        """The same for all pods."""
         return ()
 
     def score(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> IntColumn:
-        """The weighted mean, cut off towards 0; as upstream, the sum wraps at 64 bits."""
+        """The weighted mean, truncated towards 0. As upstream, the sum wraps at 64 bits."""
         if not self._names:
             return np.zeros(len(nodes), dtype=np.int64)
         offered = nodes.allocatable(self._names)
@@ -89,6 +89,6 @@ class NodeResourcesAllocatable:
 
 
 def _is_scored(name: str) -> bool:
-    """Whether upstream finds an amount of it on a node; of all others, such as the number of pods,
-    every node has 0."""
+    """Whether upstream reads the resource's amount. All others, such as the number of pods, count
+    as 0 on every node."""
     return name in (CPU, MEMORY, EPHEMERAL_STORAGE) or is_scalar(name)

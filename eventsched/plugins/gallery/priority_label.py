@@ -1,7 +1,8 @@
-"""PriorityLabel: nodes without a label are left out, the largest number in it wins.
+"""PriorityLabel: refuses nodes without a label, and prefers the largest number in it.
 
-The rules and words of the plugin Priority (lixd/i-scheduler), which it also goes by. There a label
-that is no number fails the whole attempt; here the node is refused and says why.
+The rules and messages are those of the plugin Priority (lixd/i-scheduler), which is also available
+under that name. There a label that is not a number fails the whole attempt; here only that node is
+refused, with a reason.
 """
 
 from collections.abc import Hashable, Iterator
@@ -21,22 +22,22 @@ from eventsched.scheduling.framework import (
     Status,
 )
 
-LARGEST = 2**53
-"""A score has to stay exact where it is multiplied."""
-_WITHOUT, _NO_NUMBER, _FIRST_NAMED = 1, 2, 3
-_MOST_NAMED = 65_000
-"""Refusals that get a code of their own; codes end at 65,535. Later ones are counted."""
+MAX_PRIORITY = 2**53
+"""Scores up to this stay exact when they are multiplied."""
+_MISSING, _NOT_A_NUMBER, _FIRST_NAMED = 1, 2, 3
+_MAX_NAMED = 65_000
+"""Refusals with a code of their own, because codes end at 65,535. Further ones are only counted."""
 
 
 class PriorityLabelArgs(Arguments, frozen=True):
-    """``label`` is the key on the nodes. With ``name_nodes`` each refused node is a reason of its
-    own, as in the original; otherwise they are counted."""
+    """``label`` is the label key of the nodes. With ``name_nodes`` each refused node has its own
+    reason, as in the original; otherwise refused nodes are counted."""
 
     label: str = "priority.lixueduan.com"
     name_nodes: bool = False
 
     def problems(self) -> Iterator[InputError]:
-        """What is no label's key."""
+        """An invalid label key."""
         if not labels.is_key(self.label):
             problem = f"{self.label!r} is not a label's key"
             yield InputError("label", problem, "name one such as example.com/priority")
@@ -52,45 +53,45 @@ class PriorityLabel:
     Args: type[PriorityLabelArgs] = PriorityLabelArgs
 
     def __init__(self, args: PriorityLabelArgs | None = None) -> None:
-        given = args or self.Args()
-        self._label, self._names_nodes = given.label, given.name_nodes
+        args = args or self.Args()
+        self._label, self._names_nodes = args.label, args.name_nodes
         self._reasons: list[str] = []
-        """Of named nodes: a code is the place here. Which code stands for a reason matters to
-        nobody: the log's dictionary is by the words."""
+        """The reasons of named nodes; a code is an index into them. The log stores reasons by their
+        text, so the numbering does not matter."""
         self._codes: dict[str, int] = {}
 
     def sign(self, pod: Pod) -> Hashable:
-        """Nothing of the pod matters."""
+        """The same for all pods."""
         return ()
 
     def filter(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> IntColumn:
-        """Asked once for each value of the label, or each node where they are named."""
+        """Computed once for each value of the label, or for each node if nodes are named."""
         if not self._names_nodes:
             return nodes.label(self._label, self._refusal)
         return nodes.answer((self.name, self._label), self._named_value, self._named_refusal)
 
     def explain(self, cycle: Cycle, pod: Pod, code: int) -> Status:
-        """The original's words where nodes are named. There a node's lack counts as one that
-        evicting pods might mend; so preemption looks, and finds nobody."""
+        """The original's words if nodes are named. As there, the refusal is not unresolvable, so
+        preemption searches and finds no victims."""
         if code >= _FIRST_NAMED:
             return Status.unschedulable(self._reasons[code - _FIRST_NAMED])
-        if code == _WITHOUT:
+        if code == _MISSING:
             return Status.unschedulable(f"node(s) did not have label {self._label}")
-        said = f"node(s) had no integer from 0 to {LARGEST} in label {self._label}"
-        return Status.unschedulable(said)
+        reason = f"node(s) had no integer from 0 to {MAX_PRIORITY} in label {self._label}"
+        return Status.unschedulable(reason)
 
     def score(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> IntColumn:
-        """The label's number; 0 where the filter is not asked and there is none."""
+        """The label's number; 0 if there is none, which needs a disabled filter."""
         return nodes.label(self._label, lambda value: _number(value) or 0)
 
     def hint(self, cycle: Cycle, pod: Pod, change: Change) -> bool:
-        """A node that has a number now."""
+        """True for a node with a number in its label."""
         return change.node is None or not self._refusal(change.node.labels.get(self._label))
 
     def _refusal(self, value: str | None) -> int:
         if value is None:
-            return _WITHOUT
-        return 0 if _number(value) is not None else _NO_NUMBER
+            return _MISSING
+        return 0 if _number(value) is not None else _NOT_A_NUMBER
 
     def _named_value(self, node: Node) -> Hashable:
         return (node.name, node.labels.get(self._label))
@@ -102,8 +103,8 @@ class PriorityLabel:
         if value is None:
             reason = f"Node:Node: {node} does not have label {self._label}"
         else:
-            reason = f"node {node} has priority {value!r}, no integer from 0 to {LARGEST}"
-        if len(self._codes) == _MOST_NAMED and reason not in self._codes:
+            reason = f"node {node} has priority {value!r}, no integer from 0 to {MAX_PRIORITY}"
+        if len(self._codes) == _MAX_NAMED and reason not in self._codes:
             return self._refusal(value)
         code = self._codes.setdefault(reason, len(self._codes) + _FIRST_NAMED)
         if code - _FIRST_NAMED == len(self._reasons):
@@ -112,13 +113,13 @@ class PriorityLabel:
 
 
 class PriorityArgs(PriorityLabelArgs, frozen=True):
-    """As in the original, nodes are named."""
+    """Nodes are named, as in the original."""
 
     name_nodes: bool = True
 
 
 class Priority(PriorityLabel):
-    """PriorityLabel under the name that it has in lixd/i-scheduler."""
+    """PriorityLabel under its original name."""
 
     name = "Priority"
     Args = PriorityArgs
@@ -126,4 +127,4 @@ class Priority(PriorityLabel):
 
 def _number(value: str | None) -> int | None:
     number = integer(value)
-    return number if number is not None and 0 <= number <= LARGEST else None
+    return number if number is not None and 0 <= number <= MAX_PRIORITY else None

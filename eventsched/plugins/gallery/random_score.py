@@ -1,4 +1,4 @@
-"""RandomScore: each node gets 1 to 10 by a draw that anybody can repeat."""
+"""RandomScore: each node gets 1 to 10 from a reproducible draw."""
 
 import numpy as np
 
@@ -12,13 +12,13 @@ _SCORES = 10
 
 class RandomScore:
     """Score by a keyed hash of stream seed, pod, attempt and node (domain/draw.py): the same log
-    gives the same scores, another attempt others."""
+    gives the same scores; each attempt gives different ones."""
 
     name = "RandomScore"
     depends_on = DependsOn.NODE
 
     def score(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> IntColumn:
-        """1..10, for each pod and attempt anew."""
+        """int64[n]: 1..10, drawn for each pod and attempt."""
         names = nodes.integers(_COLUMN, _hash_of_name)
         key = draw(cycle.seed, pod.uid, cycle.attempt, self.name)
         drawn = mixed(key, names.view(np.uint64)) % np.uint64(_SCORES)

@@ -16,19 +16,19 @@ _SCALES = {"minmax": Normalization.MIN_MAX, "default": Normalization.DEFAULT}
 
 
 class ToNodeNameScoringArgs(Arguments, frozen=True):
-    """``normalization``: ``default``, also if none is named (the largest becomes 100), makes it 100
-    and 25, as the original does, whose smallest begins at 0; ``minmax`` 100 and 0. If the named
-    node cannot take the pod all are alike: 100, or 0."""
+    """``normalization``: with ``default`` (also if empty; the largest score becomes 100) nodes
+    score 100 and 25, as in the original, which starts its minimum at 0; with ``minmax`` 100 and 0.
+    If the pod does not fit on the named node, all others score the same: 100 or 0."""
 
     node_name: str = "piworknode001"
     normalization: str = ""
 
     def problems(self) -> Iterator[InputError]:
-        """An empty name, and a scale that is none."""
+        """An empty name, or an unknown normalisation."""
         if not self.node_name:
-            yield InputError("nodeName", "is empty", "name the node that is preferred")
+            yield InputError("nodeName", "is empty", "name the preferred node")
         if self.normalization and self.normalization not in _SCALES:
-            problem = f"{self.normalization!r} is no normalisation"
+            problem = f"{self.normalization!r} is not a normalisation"
             yield InputError("normalization", problem, "use one of default, minmax")
 
 
@@ -40,20 +40,20 @@ class ToNodeNameScoring:
     Args = ToNodeNameScoringArgs
 
     def __init__(self, args: ToNodeNameScoringArgs | None = None) -> None:
-        given = args or ToNodeNameScoringArgs()
-        self.names_node = given.node_name
-        self._is_named = bool(given.normalization)
-        self.normalization = _SCALES[given.normalization or "default"]
+        args = args or ToNodeNameScoringArgs()
+        self.names_node = args.node_name
+        self._is_explicit = bool(args.normalization)
+        self.normalization = _SCALES[args.normalization or "default"]
 
     def as_of(self, flags: Collection[int]) -> None:
-        """Decides as it did in a stream with these behaviours."""
-        if not self._is_named and Behaviour.TO_NODE_NAME_FROM_ZERO not in flags:
+        """Uses the normalisation of a stream with these behaviours."""
+        if not self._is_explicit and Behaviour.TO_NODE_NAME_FROM_ZERO not in flags:
             self.normalization = Normalization.MIN_MAX
 
     def sign(self, pod: Pod) -> Hashable:
-        """Nothing of the pod matters."""
+        """The same for all pods."""
         return ()
 
     def score(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> IntColumn:
-        """80 or 20."""
+        """80 for the named node, 20 for all others."""
         return np.where(nodes.is_named(self.names_node), NAMED, OTHERS)

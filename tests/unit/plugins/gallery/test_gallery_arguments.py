@@ -15,7 +15,7 @@ HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfigura
     ("name", "args", "told"),
     [
         ("FixedNode", "{}", "c.yaml: profiles[0].pluginConfig[0].args.nodeName: nodeName is"),
-        ("FixedNode", "{nodeName: ''}", "args.nodeName: is empty; name the node"),
+        ("FixedNode", "{nodeName: ''}", "args.nodeName: is empty; name the preferred node"),
         ("FixedNode", "{node: a}", "args.node: unknown field 'node'; did you mean 'nodeName'?"),
         ("tonodename-scoring-plugin", "{nodeName: ''}", "args.nodeName: is empty"),
         ("tonodename-scoring-plugin", "{normalization: max}", "use one of default, minmax"),

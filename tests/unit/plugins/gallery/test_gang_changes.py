@@ -77,8 +77,8 @@ def test_a_node_goes_on_which_they_wait() -> None:
 
 
 @pytest.mark.parametrize("first", [True, False])
-def test_one_that_preempts_sends_nobody_back(first: bool) -> None:
-    """Wherever Coscheduling stands at PostFilter: the pod has found a way."""
+def test_a_pod_that_preempts_does_not_reject_its_group(first: bool) -> None:
+    """Before or after Coscheduling in PostFilter: preemption helps the pod."""
     gang, others = typed(Coscheduling), (NodeResourcesFit(), DefaultPreemption())
     made = engine_of(*((gang, *others) if first else (*others, gang)))
     low = make_pod("low", cpu=1000, node_name="n2")
@@ -92,24 +92,24 @@ def test_one_that_preempts_sends_nobody_back(first: bool) -> None:
 
 
 def important(name: str) -> Pod:
-    """One of two of 1 cpu."""
+    """A pod of 1 cpu in a group of two."""
     return member(name, 2, cpu=1000, priority=100)
 
 
-def test_whoever_sends_pods_back_does_not_hear_of_each_again() -> None:
-    """A thousand of them would tell each other a million times."""
-    asked: list[str] = []
+def test_the_rejected_pods_of_a_group_do_not_reject_it_again() -> None:
+    """In a group of a thousand this would be a million rejections."""
+    rejecting: list[str] = []
 
     class Counting(Coscheduling):
-        """Counts how often a pod looks at its group."""
+        """Records the pods that reject their group."""
 
-        def _send_back(self, cycle, pod, why):
-            asked.append(pod.uid)
-            super()._send_back(cycle, pod, why)
+        def _reject_waiting(self, cycle, pod, why):
+            rejecting.append(pod.uid)
+            super()._reject_waiting(cycle, pod, why)
 
     made = engine_of(typed(Counting), Room())
     observed(made, *added(make_node(pods=9), *(member(f"p{n}", 10) for n in range(10))))
     while not made.idle:
         attempted(made)
     assert not made.state.reservations
-    assert asked == ["p9"]
+    assert rejecting == ["p9"]

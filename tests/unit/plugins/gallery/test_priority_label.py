@@ -7,7 +7,7 @@ from eventsched.domain.objects import Node
 from eventsched.domain.records.verdicts import Normalization, ScoreColumn
 from eventsched.plugins.gallery import priority_label
 from eventsched.plugins.gallery.priority_label import (
-    LARGEST,
+    MAX_PRIORITY,
     Priority,
     PriorityLabel,
     PriorityLabelArgs,
@@ -87,7 +87,7 @@ def test_scores_are_fractions_of_the_largest() -> None:
     )  # fmt: skip
 
 
-ODD = ["abc", "1e9", "", "-1", "1.5", str(LARGEST + 1), "9" * 30]
+ODD = ["abc", "1e9", "", "-1", "1.5", str(MAX_PRIORITY + 1), "9" * 30]
 
 
 def test_labels_that_are_no_numbers_keep_their_nodes_out() -> None:
