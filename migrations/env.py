@@ -1,4 +1,5 @@
-"""Alembic's entry: runs the migrations on the connection it is given, or on EVENTSCHED_DATABASE."""
+"""Alembic's entry point: runs the migrations on the connection in its configuration's attributes,
+or else on the database in EVENTSCHED_DATABASE."""
 
 import os
 
@@ -10,7 +11,7 @@ from eventsched.eventlog.schema import revisions
 from eventsched.eventlog.schema.log_tables import SCHEMA, metadata
 
 
-def _ours(name: str | None, kind: str, _parents: object) -> bool:
+def _is_included(name: str | None, kind: str, _parents: object) -> bool:
     return kind != "schema" or name == SCHEMA
 
 
@@ -20,7 +21,7 @@ def _run(connection: Connection) -> None:
         connection=connection,
         target_metadata=metadata,
         include_schemas=True,
-        include_name=_ours,
+        include_name=_is_included,
         version_table="migration",
         version_table_schema=SCHEMA,
         compare_type=True,
@@ -28,11 +29,11 @@ def _run(connection: Connection) -> None:
     context.run_migrations()
 
 
-given = context.config.attributes.get("connection")
-if given is not None:
-    _run(given)
+open_connection = context.config.attributes.get("connection")
+if open_connection is not None:
+    _run(open_connection)
 else:
     engine = create_engine(sqlalchemy_url(os.environ["EVENTSCHED_DATABASE"]))
-    with engine.begin() as opened:
-        revisions.lock_migrations(opened)
-        _run(opened)
+    with engine.begin() as new_connection:
+        revisions.lock_migrations(new_connection)
+        _run(new_connection)

@@ -338,7 +338,7 @@ def _export(options: argparse.Namespace) -> int:
         except psycopg.Error as problem:
             said = str(problem).strip().splitlines()[0]
             raise UnavailableError(
-                shown(address), said, "start the database, or mend its address"
+                shown(address), said, "start the database, or correct its address"
             ) from problem
     print(f"{counted(written, 'record')} of stream {stream} in {options.file}")
     return 0

@@ -183,7 +183,7 @@ def _away(address: str, said: str) -> UnavailableError:
     return UnavailableError(
         shown(where),
         said,
-        "start the database, or mend its address",
+        "start the database, or correct its address",
     )
 
 

@@ -131,7 +131,7 @@ def _of_database(options: argparse.Namespace) -> tuple[list[Result], list[str]]:
             remedy = "GRANT eventsched_reader to this user"
             raise UnavailableError(shown(address), _first_line(problem), remedy) from problem
         except psycopg.OperationalError as problem:
-            remedy = "start the database, or mend its address"
+            remedy = "start the database, or correct its address"
             raise UnavailableError(shown(address), _first_line(problem), remedy) from problem
 
 

@@ -1,4 +1,4 @@
-"""A stream as a file, in the file form of docs/log-format.md."""
+"""Exports a stream to a file, in the file format of docs/log-format.md."""
 
 import gzip
 import json
@@ -18,48 +18,48 @@ from eventsched.history.verify.verified_log import BatchRow, Packed
 
 
 def export(connection: psycopg.Connection[Any], stream: str, file: Path) -> int:
-    """Writes a stream as it is at one moment, compressed where the name ends in .gz; the same log
-    gives the same bytes. The file appears when it is whole. Returns the number of records. The
-    connection must be idle. Raises InputError for an unknown stream and a file that cannot be
-    written, and psycopg.Error."""
+    """Writes a stream as of one moment, compressed if the name ends in .gz. Equal logs give equal
+    bytes. The file appears only when it is complete. Returns the number of records. The connection
+    must be idle. Raises InputError for an unknown stream and for a file that cannot be written, and
+    psycopg.Error."""
     with one_moment(connection):
-        found = {name: number for number, name in streams(connection)}
-        if stream not in found:
-            known = ", ".join(found) or "none"
+        numbers = {name: number for number, name in streams(connection)}
+        if stream not in numbers:
+            known = ", ".join(numbers) or "none"
             raise InputError("--stream", f"there is no stream {stream}", f"there are: {known}")
-        log = DatabaseLog(connection, found[stream], stream)
+        log = DatabaseLog(connection, numbers[stream], stream)
         try:
-            _write_whole(log, file)
+            _write_atomically(log, file)
         except OSError as problem:
-            said = f"cannot be written: {problem.strerror or problem}"
-            raise InputError(str(file), said, "name a file in a folder you own") from problem
+            message = f"cannot be written: {problem.strerror or problem}"
+            raise InputError(str(file), message, "name a file in a folder you own") from problem
         return 0 if log.head is None else log.head.next
 
 
-def _write_whole(log: DatabaseLog, file: Path) -> None:
-    """Whole or not at all: through a file beside it."""
-    beside = file.with_name(f".{file.name}.part")
+def _write_atomically(log: DatabaseLog, file: Path) -> None:
+    """Writes a temporary file in the same folder, and renames it."""
+    temporary = file.with_name(f".{file.name}.part")
     try:
-        _write(log, beside, packed=file.suffix == ".gz")
-        os.replace(beside, file)
+        _write(log, temporary, is_compressed=file.suffix == ".gz")
+        os.replace(temporary, file)
     finally:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
 
 
-def _write(log: DatabaseLog, path: Path, *, packed: bool) -> None:
+def _write(log: DatabaseLog, path: Path, *, is_compressed: bool) -> None:
     with ExitStack() as stack:
         out: IO[bytes] = stack.enter_context(path.open("wb"))
-        if packed:
-            # No name and no time in it: they would differ from one export to the next.
-            packing = gzip.GzipFile("", "wb", compresslevel=6, fileobj=out, mtime=0)
-            out = stack.enter_context(packing)  # type: ignore[arg-type]
+        if is_compressed:
+            # Without name and time in the header, which would differ between exports.
+            compressed = gzip.GzipFile("", "wb", compresslevel=6, fileobj=out, mtime=0)
+            out = stack.enter_context(compressed)  # type: ignore[arg-type]
         for line in _lines(log):
             out.write(json.dumps(line, separators=(",", ":"), ensure_ascii=False).encode())
             out.write(b"\n")
 
 
 def _lines(log: DatabaseLog) -> Iterator[dict[str, Any]]:
-    epochs = [[each.epoch, each.token.hex(), each.first] for each in log.epochs]
+    epochs = [[epoch.epoch, epoch.token.hex(), epoch.first] for epoch in log.epochs]
     head = log.head
     yield {
         "format": FORMAT,

@@ -1,5 +1,4 @@
-"""An exported log, to be read as one in a database is: see
-eventsched.eventlog.postgres.reader.Reader."""
+"""Reads an exported log, with the interface of eventsched.eventlog.postgres.reader.Reader."""
 
 import weakref
 from collections.abc import Iterator
@@ -17,17 +16,17 @@ from eventsched.history.verify.verified_log import DamagedError
 
 
 class FileLog:
-    """A stream's log in a file. What it holds open is let go with it."""
+    """A stream's log in a file. The file is closed when this object is collected."""
 
     def __init__(self, path: Path) -> None:
-        """Raises InputError where it cannot be read or is no exported log."""
+        """Raises InputError if the file cannot be read or is not an exported log."""
         self.path = path
         remedy = "name a file that `eventsched log export` wrote"
         try:
             self._file = LogFile(path)
         except OSError as problem:
-            said = f"cannot be read: {problem.strerror or problem}"
-            raise InputError(str(path), said, remedy) from problem
+            message = f"cannot be read: {problem.strerror or problem}"
+            raise InputError(str(path), message, remedy) from problem
         except DamagedError as problem:
             raise InputError(f"{path}: {problem.where}", problem.problem, remedy) from problem
         self._is_indexed = False
@@ -40,11 +39,11 @@ class FileLog:
 
     @property
     def head(self) -> Head:
-        """Where the stream ended when it was exported."""
+        """The end of the stream when it was exported."""
         return Head(self._file.head.next, self._file.head.hash)
 
     def batches(self, first: int = 0) -> Iterator[StoredBatch]:
-        """The batches that hold the position, or come after it, in order. Raises
+        """The batch that holds position ``first`` and all later ones, in order. Raises
         CorruptLogError."""
         end = 0
         try:
@@ -59,21 +58,22 @@ class FileLog:
             raise CorruptLogError(end, f"{self.path}: {problem}") from problem
 
     def read(self, first: int = 0) -> Iterator[Stored]:
-        """The records from a position on, in order. Raises CorruptLogError."""
+        """The records from position ``first`` on, in order. Raises CorruptLogError."""
         for batch in self.batches(first):
             for record in batch.records:
                 if record.position >= first:
                     yield record
 
     def detail(self, position: int) -> Detail | None:
-        """The vectors of a decision, whole; None where there are none. Raises CorruptLogError."""
+        """The vectors of a decision, with deltas expanded; None if there are none. Raises
+        CorruptLogError."""
         if not self._is_indexed:
-            for _ in self.batches():  # now the place of every line is known
+            for _ in self.batches():  # LogFile remembers the offset of every line
                 pass
             self._is_indexed = True
-        return expand_deltas(position, self._part)
+        return expand_deltas(position, self._stored_detail)
 
-    def _part(self, position: int) -> Detail | None:
+    def _stored_detail(self, position: int) -> Detail | None:
         packed = self._file.detail(position)
         if packed is None:
             return None

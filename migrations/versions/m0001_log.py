@@ -1,4 +1,4 @@
-"""The log: tables, what writers may do, views for people, roles."""
+"""Creates the log: tables, the functions of writers, views and roles."""
 
 from alembic import context, op
 from sqlalchemy import text
@@ -12,7 +12,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Makes everything, as eventsched_owner unless ``one_user`` is set."""
+    """Creates everything, as eventsched_owner unless ``one_user`` is set."""
     one_user = bool(context.config.attributes.get("one_user"))
     op.execute("CREATE SCHEMA IF NOT EXISTS eventsched")
     if not one_user:
@@ -30,7 +30,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Drops everything but the roles, which other databases of the server may use."""
+    """Drops everything but the roles, which other databases of the server may use too."""
     op.execute("DROP SCHEMA eventsched CASCADE")
     for row in op.get_bind().execute(
         text("SELECT tablename FROM pg_tables WHERE schemaname = 'eventsched_log'")

@@ -1,4 +1,4 @@
-"""What people ask of a running scheduler, and what its plugins remember."""
+"""Creates the table of operators' requests, and views of the plugins' memories."""
 
 from alembic import op
 
@@ -24,20 +24,20 @@ WHERE node IS NOT NULL
 
 
 def upgrade() -> None:
-    """Makes the table, its functions and views, as whoever owns the schema."""
+    """Creates the table, its functions and views."""
     with as_owner() as with_roles:
         run_script("0002_requests.sql")
-        made = "eventsched_log.ask_to_forget(text, text, text), eventsched_log.mark_requests()"
-        op.execute(f"REVOKE ALL ON FUNCTION {made} FROM PUBLIC")
+        functions = "eventsched_log.ask_to_forget(text, text, text), eventsched_log.mark_requests()"
+        op.execute(f"REVOKE ALL ON FUNCTION {functions} FROM PUBLIC")
         if with_roles:
-            read = "eventsched_log.request, eventsched.requests, eventsched.memory"
-            op.execute(f"GRANT SELECT ON {read} TO {WRITER}, {READER}")
-            asking = "eventsched_log.ask_to_forget(text, text, text)"
-            op.execute(f"GRANT EXECUTE ON FUNCTION {asking} TO {WRITER}")
+            relations = "eventsched_log.request, eventsched.requests, eventsched.memory"
+            op.execute(f"GRANT SELECT ON {relations} TO {WRITER}, {READER}")
+            function = "eventsched_log.ask_to_forget(text, text, text)"
+            op.execute(f"GRANT EXECUTE ON FUNCTION {function} TO {WRITER}")
 
 
 def downgrade() -> None:
-    """Takes all of it away again."""
+    """Drops them, and restores the former view first_nodes."""
     with as_owner():
         op.execute(_FORMER_FIRST_NODES)
         op.execute("DROP VIEW eventsched.memory, eventsched.requests")

@@ -1,4 +1,4 @@
-"""What extenders were asked, and what they answered."""
+"""Creates the view of the calls to extenders."""
 
 from alembic import op
 
@@ -13,7 +13,7 @@ _FUNCTION = "eventsched_log.rows_in(text)"
 
 
 def upgrade() -> None:
-    """Makes the view, as whoever owns the schema."""
+    """Creates the view and its function."""
     with as_owner() as with_roles:
         run_script("0003_extenders.sql")
         op.execute(f"REVOKE ALL ON FUNCTION {_FUNCTION} FROM PUBLIC")
@@ -23,7 +23,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Takes it away again."""
+    """Drops them."""
     with as_owner():
         op.execute("DROP VIEW eventsched.extender_calls")
         op.execute(f"DROP FUNCTION {_FUNCTION}")

@@ -1,4 +1,4 @@
-"""What other schedulers asked us as their extender, and what they were answered."""
+"""Creates the view of the requests that other schedulers send to eventsched as their extender."""
 
 from alembic import op
 
@@ -13,7 +13,7 @@ _VIEW = "eventsched.extender_inquiries"
 
 
 def upgrade() -> None:
-    """Makes the view, as whoever owns the schema."""
+    """Creates the view."""
     with as_owner() as with_roles:
         run_script("0004_inquiries.sql")
         if with_roles:
@@ -21,6 +21,6 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Takes it away again."""
+    """Drops it."""
     with as_owner():
         op.execute(f"DROP VIEW {_VIEW}")

@@ -1,6 +1,6 @@
-"""The pods that there are now, in a table; preemptions by index.
+"""Creates the table of existing pods, and an index of preemptions.
 
-The table is filled while the log goes on; appends wait for the last part only.
+The table is filled while appends continue; they wait only during the last part.
 """
 
 from collections.abc import Mapping
@@ -8,7 +8,14 @@ from collections.abc import Mapping
 from alembic import op
 from sqlalchemy import text
 
-from eventsched.eventlog.schema.revisions import READER, WRITER, as_owner, folder, run_script
+from eventsched.eventlog.schema.revisions import (
+    READER,
+    WRITER,
+    as_owner,
+    execute_script,
+    folder,
+    run_script,
+)
 
 revision = "0005"
 down_revision = "0004"
@@ -35,7 +42,7 @@ BEGIN
     RETURN v_next;
 END $$
 """
-# From here on appends wait: a batch of the old derive() would have no rows in the new table.
+# From here on appends wait: a batch that the old derive() handled would lack its new rows.
 _STOP = "LOCK TABLE eventsched_log.batch IN SHARE ROW EXCLUSIVE MODE"
 _INDEX = """
 CREATE INDEX batch_preemptions ON eventsched_log.batch (stream, first)
@@ -44,7 +51,7 @@ WHERE strpos(body::text, '"kind":"PreemptionDecided"') > 0
 
 
 def upgrade() -> None:
-    """Makes them, and fills the table from the log."""
+    """Creates them, and fills the table from the log."""
     with as_owner() as with_roles:
         run_script("0005_pods.sql")
         op.execute(f"REVOKE ALL ON FUNCTION {_INTERNAL}, {_READ} FROM PUBLIC")
@@ -52,34 +59,35 @@ def upgrade() -> None:
             views = "eventsched.pods_now, eventsched.oldest_waiting, eventsched_log.preempted"
             op.execute(f"GRANT SELECT ON eventsched_log.pod_now, {views} TO {WRITER}, {READER}")
             op.execute(f"GRANT EXECUTE ON FUNCTION {_READ} TO {WRITER}, {READER}")
-        _execute(_FILL)
+        execute_script(_FILL)
         filled = _fill({})
         op.execute(_STOP)
-        _fill(filled)  # what came meanwhile
+        _fill(filled)  # batches appended meanwhile
         op.execute("DROP FUNCTION eventsched_log.fill_pods(integer, bigint)")
-        _execute(_INDEX)
+        execute_script(_INDEX)
 
 
 def downgrade() -> None:
-    """Takes them away again, with the former functions and views in their place."""
+    """Drops them, and restores the former functions and views."""
     with as_owner():
         for view in ("preemptions", "evictions"):
-            made = _former("0001_preemptions.sql", f"CREATE VIEW eventsched.{view} AS", ";\n")
-            _execute(made.replace("CREATE", "CREATE OR REPLACE", 1))
+            former = _former("0001_preemptions.sql", f"CREATE VIEW eventsched.{view} AS", ";\n")
+            execute_script(former.replace("CREATE", "CREATE OR REPLACE", 1))
         op.execute("DROP VIEW eventsched.oldest_waiting, eventsched.pods_now")
         op.execute("DROP VIEW eventsched_log.preempted")
         op.execute(f"DROP FUNCTION {_INTERNAL}, {_READ}")
         op.execute("DROP INDEX eventsched_log.batch_preemptions")
         op.execute("DROP TABLE eventsched_log.pod_now")
         derive = _former("0001_append.sql", "CREATE FUNCTION eventsched_log.derive(", "END $$;\n")
-        _execute(derive)
+        execute_script(derive)
         op.execute(
             "REVOKE ALL ON FUNCTION eventsched_log.derive(integer, bigint, json) FROM PUBLIC"
         )
 
 
 def _fill(filled: Mapping[int, int]) -> dict[int, int]:
-    """Fills the table from the log, for each stream from a position on. Gives where it came to."""
+    """Fills the table from the log, for each stream from the position in ``filled`` on. Returns the
+    position after the last record, by stream."""
     connection = op.get_bind()
     streams = connection.execute(text("SELECT id FROM eventsched_log.stream")).scalars().all()
     fill = text("SELECT eventsched_log.fill_pods(:stream, :position)")
@@ -91,13 +99,8 @@ def _fill(filled: Mapping[int, int]) -> dict[int, int]:
     }
 
 
-def _execute(statements: str) -> None:
-    """By the driver's own cursor, as run_script() does."""
-    op.get_bind().connection.cursor().execute(statements)
-
-
 def _former(script: str, begin: str, end: str) -> str:
-    """A statement of an earlier script."""
+    """The statement of an earlier script between two texts, inclusive."""
     content = (folder() / "sql" / script).read_text(encoding="utf-8")
     start = content.index(begin)
     return content[start : content.index(end, start) + len(end)]

@@ -1,4 +1,4 @@
-"""Positions by index, parallel scans, several snapshots, limits for readers."""
+"""Reads positions by index, allows parallel scans and several snapshots, and limits readers."""
 
 from alembic import op
 
@@ -12,11 +12,13 @@ depends_on = None
 _INNER = "eventsched_log.events_of(text), eventsched_log.pod_uid(json)"
 _MADE = "eventsched.events_between(text, bigint, bigint), eventsched.refusals(text, bigint)"
 LIMITS = {"statement_timeout": "5min", "idle_in_transaction_session_timeout": "1min"}
-"""For people with the reader's role: a forgotten transaction keeps Postgres from cleaning up."""
+"""Timeouts for people with the reader's role: a forgotten transaction keeps Postgres from cleaning
+up."""
 
 
 def upgrade() -> None:
-    """Makes the functions, and limits the reader's role in this database where nobody has."""
+    """Creates the functions, and sets the reader's timeouts in this database unless they are set
+    already."""
     with as_owner() as with_roles:
         run_script("0006_reading.sql")
         op.execute(f"REVOKE ALL ON FUNCTION {_INNER}, {_MADE} FROM PUBLIC")
@@ -28,7 +30,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """As it was before; hashes stay where they are."""
+    """Restores the former functions. Column hash of table batch keeps its storage."""
     with as_owner() as with_roles:
         run_script("0006_reading_down.sql")
     if with_roles:

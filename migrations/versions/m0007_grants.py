@@ -1,4 +1,4 @@
-"""Which login roles may write which streams."""
+"""Creates the table of grants: which login roles may write which streams."""
 
 from alembic import op
 
@@ -16,7 +16,7 @@ _INTERNAL = "eventsched_log.require_grant(text), eventsched_log.check_grant()"
 
 
 def upgrade() -> None:
-    """Makes the table and what looks at it."""
+    """Creates the table, and the functions and triggers that check it."""
     with as_owner() as with_roles:
         run_script("0007_grants.sql")
         op.execute(f"REVOKE ALL ON FUNCTION {_INTERNAL}, {_THIN}, {_UNCHECKED} FROM PUBLIC")
@@ -27,7 +27,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Takes them away again: every writer may write every stream."""
+    """Drops them: every writer may write every stream."""
     with as_owner() as with_roles:
         op.execute(f"DROP FUNCTION {_THIN}")
         for table in ("head", "snapshot"):

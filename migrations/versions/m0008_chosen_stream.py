@@ -1,4 +1,4 @@
-"""Views show one stream if the setting eventsched.stream names it."""
+"""Limits the views to the stream that the setting eventsched.stream names, if it is set."""
 
 from alembic import op
 
@@ -14,8 +14,8 @@ _VIEWS = (
     "eventsched.streams", "eventsched.events", "eventsched.decisions", "eventsched.requests",
     "eventsched.pods_now", "eventsched_log.preempted",
 )  # fmt: skip
-"""The views that read table stream for its name; all others are made from these and _FUNCTION.
-Functions of a stream and a position are asked for that stream."""
+"""The views that read the stream's name from table stream; all others use these and _FUNCTION.
+Functions with a stream as argument are not affected."""
 _FUNCTION = "eventsched_log.events_of(text)"
 _REDEFINE = """
 DO $$ DECLARE
@@ -32,7 +32,7 @@ END $$
 
 
 def upgrade() -> None:
-    """Makes the view of the chosen streams, and has the others read it."""
+    """Creates the view of the chosen streams, and makes the other views read it."""
     with as_owner() as with_roles:
         run_script("0008_chosen_stream.sql")
         if with_roles:
@@ -41,7 +41,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """The views show all streams again."""
+    """Makes the views show all streams again."""
     with as_owner():
         _redefine(_CHOSEN, _ALL)
         op.execute("DROP VIEW eventsched_log.chosen_stream")

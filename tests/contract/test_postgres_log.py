@@ -325,7 +325,7 @@ def test_no_database(url: str, proxy: Proxy, away: str) -> None:
     with pytest.raises(UnavailableError) as told:
         PostgresEventLog(addresses[away], "s")
     is_there = away == "no such database"
-    remedy = "mend the address" if is_there else "start the database, or mend its address"
+    remedy = "correct the address" if is_there else "start the database, or correct its address"
     assert told.value.remedy == remedy
     assert "secret" not in str(told.value)
     assert "\n" not in str(told.value)

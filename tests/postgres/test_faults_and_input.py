@@ -110,7 +110,7 @@ def test_an_unreachable_database(
     line = says(3, *command, "--database", url)
     assert problem in line
     assert "secret" not in line
-    assert line.endswith("; start the database, or mend its address")
+    assert line.endswith("; start the database, or correct its address")
 
 
 @pytest.mark.parametrize("command", [SIMULATE, *READING])

@@ -206,7 +206,7 @@ def test_an_upgrade_does_not_hold_up_the_log(empty: str, monkeypatch: pytest.Mon
         reader.execute("SELECT count(*) FROM eventsched_log.batch")
         with pytest.raises(UnavailableError) as told:
             migrations.upgrade(empty)
-    assert "another session uses" in told.value.problem
+    assert "another session holds a lock" in told.value.problem
     assert "pg_stat_activity" in told.value.remedy
     assert "\n" not in str(told.value)
     migrations.upgrade(empty)

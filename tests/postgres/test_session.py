@@ -203,7 +203,7 @@ def test_what_waiting_does_not_mend(database: str, address: str) -> None:
             admin.execute("DROP SCHEMA eventsched_log CASCADE")
     with closing(Session(made)) as session, pytest.raises(DatabaseRefusedError) as told:
         session.acquire("s", "me")
-    remedy = "eventsched db upgrade" if address == "no schema" else "mend the address"
+    remedy = "eventsched db upgrade" if address == "no schema" else "correct the address"
     assert remedy in told.value.remedy
 
 

@@ -1,5 +1,5 @@
-"""The tables of schema eventsched_log, as SQLAlchemy sees them; ``alembic check`` holds them
-against the migrations."""
+"""The tables of schema eventsched_log for SQLAlchemy. The migrations define them in SQL; ``alembic
+check`` compares a migrated database with these definitions. Queries do not use them."""
 
 from sqlalchemy import (
     JSON,
@@ -228,7 +228,8 @@ _COMMENTS = {
     "batch.mark": "How far the writer had read its sources",
     "batch.hash": "sha256 over this batch and the one before",
 }
-"""What the migrations say of tables and columns (migrations/sql: 0001_comments, 0002_requests)."""
+"""The comments that the migrations set on tables and columns (migrations/sql: 0001_comments,
+0002_requests)."""
 
 for _name, _comment in _COMMENTS.items():
     _table, _, _column = _name.partition(".")

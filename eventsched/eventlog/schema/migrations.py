@@ -1,4 +1,4 @@
-"""The schema's version: brought up, taken down, and checked before anything is read or written."""
+"""Upgrades and downgrades the schema, and checks its version before anything is read or written."""
 
 import re
 from collections.abc import Iterator
@@ -27,17 +27,19 @@ _NO_ENTRY = re.compile(
     r"|authentication failed|is not permitted to log in|permission denied for database"
     r"|invalid connection option|certificate verify failed|server does not support SSL"
 )
-"""What does not exist is a role or a database; where a socket is missing, there is no such file."""
+"""libpq's messages of permanent failures, in English. "does not exist" is about a role or a
+database; for a missing socket the message is "No such file or directory"."""
 
 
 def upgrade(address: str, revision: str = "head", *, one_user: bool = False) -> None:
-    """Brings the schema to a revision, in one transaction, after any other process that is doing
-    the same. With ``one_user`` no roles are made and everything belongs to whoever connects. Raises
-    UnavailableError, also if others hold a table's lock for too long: nothing is changed then."""
-    with _connected(address) as connection, _turn(address, connection):
-        found = _current(connection)
-        if found is not None and found not in _known():
-            raise _newer(address, found)
+    """Upgrades the schema to a revision, in one transaction. Waits for other processes that do the
+    same. With ``one_user`` no roles are created and everything belongs to the connected user.
+    Raises UnavailableError, also if another session holds a table's lock for too long; nothing is
+    changed then."""
+    with _connected(address) as connection, _exclusively(address, connection):
+        current = _current(connection)
+        if current is not None and current not in _known():
+            raise _newer(address, current)
         try:
             command.upgrade(_config(connection, one_user=one_user), revision)
         except ProgrammingError as problem:
@@ -47,37 +49,37 @@ def upgrade(address: str, revision: str = "head", *, one_user: bool = False) -> 
 
 
 def downgrade(address: str, revision: str = "base") -> None:
-    """Takes the schema back to a revision; "base" leaves nothing of it but the roles."""
-    with _connected(address) as connection, _turn(address, connection):
+    """Downgrades the schema to a revision; "base" removes everything but the roles."""
+    with _connected(address) as connection, _exclusively(address, connection):
         command.downgrade(_config(connection), revision)
 
 
 def check(connection: Connection, address: str) -> None:
-    """Raises RefusedError where the schema is missing, older or newer than this version."""
-    found = _current(connection)
+    """Raises DatabaseRefusedError if the schema is missing, or older or newer than this version."""
+    current = _current(connection)
     newest = _script().get_current_head()
-    if found == newest:
+    if current == newest:
         return
-    if found is not None and found not in _known():
-        raise _newer(address, found)
-    state = "has no eventsched schema" if found is None else f"has schema {found}, not {newest}"
+    if current is not None and current not in _known():
+        raise _newer(address, current)
+    state = "has no eventsched schema" if current is None else f"has schema {current}, not {newest}"
     raise DatabaseRefusedError(shown(address), state, "run `eventsched db upgrade`")
 
 
 def require(address: str) -> None:
-    """Connects and checks. Raises RefusedError where the schema is not this version's, and
-    UnavailableError where the database is away."""
+    """Connects and checks. Raises DatabaseRefusedError if the schema is not this version's, and
+    UnavailableError if the database is unreachable."""
     with _connected(address) as connection:
         check(connection, address)
 
 
 def newest() -> str:
-    """The revision that this version's migrations come to."""
+    """The newest revision of this version's migrations."""
     return _script().get_current_head() or ""
 
 
 def drift(address: str) -> list[Any]:
-    """How the database differs from the tables in log_tables.py (what ``alembic check`` says)."""
+    """The differences between the database and log_tables.py, as ``alembic check`` reports them."""
     from alembic.autogenerate import compare_metadata
 
     from eventsched.eventlog.schema.log_tables import metadata
@@ -91,12 +93,14 @@ def drift(address: str) -> list[Any]:
             "compare_type": True,
         }
         context = MigrationContext.configure(connection, opts=options)
-        found: list[Any] = compare_metadata(context, metadata)
-        return found
+        differences: list[Any] = compare_metadata(context, metadata)
+        return differences
 
 
 @contextmanager
-def _turn(address: str, connection: Connection) -> Iterator[None]:
+def _exclusively(address: str, connection: Connection) -> Iterator[None]:
+    """Runs the block while no other process migrates the database. Raises UnavailableError for a
+    lock timeout."""
     try:
         revisions.lock_migrations(connection)
         yield
@@ -106,30 +110,30 @@ def _turn(address: str, connection: Connection) -> Iterator[None]:
             raise
         raise UnavailableError(
             shown(address),
-            f"{str(locked).splitlines()[0]}: another session uses what is to be changed",
+            f"{str(locked).splitlines()[0]}: another session holds a lock that the migration needs",
             "try again when long queries and open transactions have ended "
             "(pg_stat_activity shows them)",
         ) from problem
 
 
 def _denied(address: str, problem: ProgrammingError) -> UnavailableError:
-    said = _first_line(problem)
+    message = _first_line(problem)
     if "eventsched_owner" not in (problem.statement or ""):
         return UnavailableError(
-            shown(address), said, "GRANT CREATE ON DATABASE to this user, or be another one"
+            shown(address), message, "GRANT CREATE ON DATABASE to this user, or use another user"
         )
     return UnavailableError(
         shown(address),
-        f"{said} (the roles eventsched_owner, _writer and _reader)",
+        f"{message} (the roles eventsched_owner, _writer and _reader)",
         "run `eventsched db upgrade` as a user who may create roles, or pass "
         "--one-user to do without them",
     )
 
 
-def _newer(address: str, found: str) -> DatabaseRefusedError:
+def _newer(address: str, revision: str) -> DatabaseRefusedError:
     return DatabaseRefusedError(
         shown(address),
-        f"its schema {found} is newer than this version of eventsched knows",
+        f"its schema {revision} is newer than this version of eventsched knows",
         "install the version of eventsched that made it, or a newer one",
     )
 
@@ -139,25 +143,26 @@ def _known() -> set[str]:
 
 
 def _current(connection: Connection) -> str | None:
-    """The revision, None without a schema. Raises UnavailableError for a schema without one."""
-    found = None
+    """The schema's revision; None without a schema. Raises UnavailableError for a schema without a
+    revision."""
+    revision = None
     if connection.dialect.has_table(connection, "migration", schema=SCHEMA):
         context = MigrationContext.configure(
             connection, opts={"version_table": "migration", "version_table_schema": SCHEMA}
         )
-        found = context.get_current_revision()
-    if found is None and connection.dialect.has_table(connection, "batch", schema=SCHEMA):
+        revision = context.get_current_revision()
+    if revision is None and connection.dialect.has_table(connection, "batch", schema=SCHEMA):
         raise UnavailableError(
             shown(connection.engine.url),
             f"its schema has no revision: the row of {SCHEMA}.migration is missing",
-            "restore the database, or put the row back if you know which it was",
+            "restore the database, or insert the row again if you know the revision",
         )
-    return found
+    return revision
 
 
 @cache
 def _script() -> ScriptDirectory:
-    """The revisions that there are; reading them takes a tenth of a second."""
+    """All revisions; reading them takes a tenth of a second."""
     return ScriptDirectory.from_config(_config())
 
 
@@ -183,18 +188,18 @@ def _connected(address: str) -> Iterator[Connection]:
 
 
 def connection_error(address: str, problem: DBAPIError) -> UnavailableError:
-    """What to say of a database that does not answer, or does not let us in."""
+    """The error for a database that does not answer or refuses the login."""
     return unreachable(address, _first_line(problem))
 
 
-def unreachable(address: str, said: str) -> UnavailableError:
-    """What to say where a connection cannot be had; ``said`` is libpq's word. What waiting would
-    not mend is told by these words, or, where the server speaks another language, by asking again.
-    """
-    refused = _NO_ENTRY.search(said) or login_errors.is_permanent(address, said)
-    kind = DatabaseRefusedError if refused else UnavailableError
-    remedy = "mend the address" if refused else "start the database, or mend its address"
-    return kind(shown(address), said, remedy)
+def unreachable(address: str, message: str) -> UnavailableError:
+    """The error for a failed connection, with libpq's message: DatabaseRefusedError if waiting
+    would not help. The message shows that, or, if the server uses another language, a second login
+    (login_errors.py)."""
+    is_permanent = _NO_ENTRY.search(message) or login_errors.is_permanent(address, message)
+    error = DatabaseRefusedError if is_permanent else UnavailableError
+    remedy = "correct the address" if is_permanent else "start the database, or correct its address"
+    return error(shown(address), message, remedy)
 
 
 def _is_connection_error(problem: DBAPIError) -> bool:

@@ -1,5 +1,5 @@
-"""What the revisions in ``migrations/versions`` share: where they lie, their SQL, and whose schema
-it is. Revisions are loaded by path and cannot import each other, so this module is in the package.
+"""Functions that the revisions in ``migrations/versions`` share: the folder, the SQL scripts, roles
+and locks. Alembic loads revisions by path, so they cannot import each other but can import this.
 """
 
 from collections.abc import Iterator
@@ -10,26 +10,26 @@ from alembic import op
 from sqlalchemy import Connection, text
 
 _MIGRATING = 0x6576656E7473
-"""Key of the advisory lock of a database under which it is migrated."""
+"""The key of the advisory lock that a migration of the database holds."""
 MIGRATION_LOCK_LIMIT = 600
-"""Seconds that a migration waits for another one of the same database."""
+"""Seconds for which a migration waits for another one of the same database."""
 TABLE_LOCK_LIMIT = 10
-"""Seconds that a migration waits for a lock on a table: what comes after it in the queue, such as
-the scheduler's appends, waits as long."""
+"""Seconds for which a migration waits for a lock on a table. Sessions behind it in the lock's
+queue, such as the scheduler's appends, wait as long."""
 OWNER, WRITER, READER = "eventsched_owner", "eventsched_writer", "eventsched_reader"
 
 
 def lock_migrations(connection: Connection) -> None:
-    """Waits until no other migration of the database is under way; until the transaction ends it
-    is ours. From here on, nothing waits for a table's lock for longer than TABLE_LOCK_LIMIT."""
+    """Takes the migration lock until the end of the transaction; waits for another migration. From
+    then on, no statement waits for a table's lock longer than TABLE_LOCK_LIMIT."""
     connection.execute(text(f"SET LOCAL lock_timeout = '{MIGRATION_LOCK_LIMIT}s'"))
     connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _MIGRATING})
     connection.execute(text(f"SET LOCAL lock_timeout = '{TABLE_LOCK_LIMIT}s'"))
 
 
 def folder() -> Path:
-    """The migrations: inside the package if it was installed from a wheel, beside it in a checkout
-    (also if that is installed in editable mode)."""
+    """The folder of the migrations: inside the package if it was installed from a wheel, beside it
+    in a checkout (also one installed in editable mode)."""
     package = Path(__file__).resolve().parents[2]
     inside = package / "migrations"
     return inside if inside.is_dir() else package.parent / "migrations"
@@ -38,20 +38,25 @@ def folder() -> Path:
 def run_script(name: str) -> None:
     """Runs a file of ``migrations/sql``."""
     script = (folder() / "sql" / name).read_text(encoding="utf-8")
-    # The driver's own cursor: the scripts hold many statements, and % and : that are no parameters.
-    op.get_bind().connection.cursor().execute(script)
+    execute_script(script)
+
+
+def execute_script(statements: str) -> None:
+    """Executes SQL statements. Uses the driver's cursor, because SQLAlchemy would take ``%`` and
+    ``:`` for parameters and allows only one statement."""
+    op.get_bind().connection.cursor().execute(statements)
 
 
 def has_roles() -> bool:
-    """Whether the schema belongs to the owner's role, rather than to the one user there is."""
+    """Whether the schema belongs to the role eventsched_owner, rather than to a single user."""
     owner = "SELECT nspowner::regrole::text FROM pg_namespace WHERE nspname = 'eventsched_log'"
     return bool(op.get_bind().execute(text(owner)).scalar() == OWNER)
 
 
 @contextmanager
 def as_owner() -> Iterator[bool]:
-    """Runs what is inside as the owner of the schema. Gives whether there are roles, so that
-    something has to be granted to them."""
+    """Runs the block as the owner of the schema. Yields whether the database has eventsched's
+    roles, which then need grants."""
     with_roles = has_roles()
     if with_roles:
         op.execute(f"SET LOCAL ROLE {OWNER}")

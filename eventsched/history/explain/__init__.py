@@ -1,5 +1,5 @@
-"""Why a pod is where it is, or nowhere: told from the log alone.
+"""Explains from the log alone why a pod is on its node, or on none.
 
-Start with ``explanation``; ``evidence`` is what it is told from, ``record_text`` says a record in
-one line, ``workloads`` groups the pods of a Deployment or Job.
+Start with ``explanation``. ``evidence`` reads the log for it, ``record_text`` describes a record in
+one line, and ``workloads`` groups the pods of a Deployment or Job.
 """

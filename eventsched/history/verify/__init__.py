@@ -1,4 +1,4 @@
-"""Whether a log is what was written. Shares no code with what it checks, on purpose.
+"""Verifies that a log is what was written. Deliberately shares no code with what it checks.
 
-Start with ``verification``. The format that it checks against is docs/log-format.md.
+Start with ``verification``. docs/log-format.md specifies the format.
 """

@@ -1,7 +1,7 @@
-"""Whether a log is what was written: the chain, the records, the vectors, the derived rows.
+"""Verifies that a log is what was written: the chain, the records, the vectors, the derived rows.
 
-Written from docs/log-format.md alone, and from nothing of the scheduler: numpy, psycopg and the
-standard library. ``verify_database`` and ``verify_file`` are what to call.
+Written from docs/log-format.md alone. It shares no code with the scheduler and uses only numpy,
+psycopg and the standard library. Call ``verify_database`` or ``verify_file``.
 """
 
 import gc
@@ -33,14 +33,14 @@ def _refuse(name: str) -> None:
 
 
 MOST_PROBLEMS = 20
-"""Where the search ends."""
+"""The number of problems after which verification ends."""
 _json = json.JSONDecoder(parse_constant=_refuse)
 _MISSHAPEN = (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError)
-"""What reading a record of another shape raises."""
+"""What reading a record of a wrong shape raises."""
 
 
 class Problem(NamedTuple):
-    """Something that is not as it should be: at a position, or (None) nowhere in particular."""
+    """A problem in a log, and its position; None if it has none."""
 
     position: int | None
     text: str
@@ -48,9 +48,9 @@ class Problem(NamedTuple):
 
 @dataclass
 class Result:
-    """What was found in a stream. ``problems`` are in order of position, the first bad position
-    first; ``details`` counts decisions whose vectors were checked, ``thinned`` those whose vectors
-    are not there (any more), ``thinned_meanwhile`` those of them that were there when it began."""
+    """The result for one stream. ``problems`` are in order of position. ``details`` counts the
+    decisions whose vectors were checked, ``thinned`` those whose vectors are missing, and
+    ``thinned_meanwhile`` those among them whose vectors were deleted during verification."""
 
     stream: str
     records: int = 0
@@ -64,12 +64,12 @@ class Result:
 
     @property
     def first(self) -> Problem | None:
-        """The first problem; None where all is well."""
+        """The first problem; None if there is none."""
         return self.problems[0] if self.problems else None
 
     @property
     def is_whole(self) -> bool:
-        """Whether the search went to the end of the log."""
+        """Whether verification reached the end of the log."""
         return len(self.problems) < MOST_PROBLEMS
 
 
@@ -80,21 +80,21 @@ def verify_database(
     thinned: bool = False,
     checkpoints: Collection[Checkpoint] = (),
 ) -> list[Result]:
-    """Checks streams of a database, all where none are named, each as it is when its turn comes;
-    what is appended meanwhile is not looked at. The connection must be idle; nothing is changed,
-    and no transaction lasts longer than a page takes. ``thinned`` says that details may be missing.
-    Each stream has to agree with its ``checkpoints``, and has to be there if it has one.
-    Raises psycopg.Error."""
+    """Checks the named streams of a database, or all of them, each as of the time when its check
+    begins. Batches appended later are not read. The connection must be idle. Nothing is changed,
+    and no transaction lasts longer than one page. ``thinned`` allows details to be missing. Each
+    stream has to agree with its ``checkpoints``, and has to exist if it has one. Raises
+    psycopg.Error."""
     results = []
     for number, name in verified_database.streams(connection):
         if streams is None or name in streams:
             log = DatabaseLog(connection, number, name, counts_details=not thinned)
             results.append(verify(log, thinned=thinned, checkpoints=checkpoints))
-    there = {result.stream for result in results}
-    for lost in sorted({each.stream for each in checkpoints} - there):
-        if streams is None or lost in streams:
+    existing = {result.stream for result in results}
+    for name in sorted({checkpoint.stream for checkpoint in checkpoints} - existing):
+        if streams is None or name in streams:
             problem = Problem(None, "there is a checkpoint of it, but no such stream any more")
-            results.append(Result(lost, problems=[problem]))
+            results.append(Result(name, problems=[problem]))
     for number in verified_database.nameless(connection) if streams is None else ():
         problem = Problem(None, "there are rows of it, but no row in table stream")
         results.append(Result(f"number {number}", problems=[problem]))
@@ -104,8 +104,8 @@ def verify_database(
 def verify_file(
     path: Path, *, thinned: bool = False, checkpoints: Collection[Checkpoint] = ()
 ) -> Result:
-    """Checks an exported file. Raises OSError where it cannot be read, NoLogError where it is none
-    (which is for the caller to say: there is nothing to be checked)."""
+    """Checks an exported file. Raises OSError if it cannot be read, and NoLogError if it is not an
+    exported log."""
     started = time.perf_counter()
     try:
         with closing(LogFile(path)) as log:
@@ -118,10 +118,10 @@ def verify_file(
 
 
 def verify(log: Log, *, thinned: bool = False, checkpoints: Collection[Checkpoint] = ()) -> Result:
-    """Checks one stream, also against those checkpoints that are its own."""
+    """Checks one stream, also against its own checkpoints."""
     started = time.perf_counter()
     check = _Verification(log, thinned=thinned, checkpoints=checkpoints)
-    with suppress(_EnoughError), _uncollected():
+    with suppress(_EnoughError), _without_gc():
         check.run()
     result = check.result
     result.problems = sorted(result.problems, key=attrgetter("position"))[:MOST_PROBLEMS]
@@ -130,8 +130,8 @@ def verify(log: Log, *, thinned: bool = False, checkpoints: Collection[Checkpoin
 
 
 @contextmanager
-def _uncollected() -> Iterator[None]:
-    """No search for cycles meanwhile: there are none, and many objects to be searched."""
+def _without_gc() -> Iterator[None]:
+    """Switches the cyclic garbage collector off: there are no cycles, and many objects to scan."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -142,48 +142,48 @@ def _uncollected() -> Iterator[None]:
 
 
 class _EnoughError(Exception):
-    """So many problems were found that more would not help."""
+    """MOST_PROBLEMS problems were found; verification ends."""
 
 
 class _MissingDetails:
-    """Details that are not there though nobody said that they may be missing. Those that were
-    there when verification began were thinned meanwhile, which is no problem: a count tells. While
-    the log has as many details as at first, none of these is missing by thinning."""
+    """Details that are missing although ``thinned`` was not given. If they existed when
+    verification began, they were thinned during it, which is no problem. The number of details
+    shows that: while it is the same as at the beginning, nothing was thinned."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
-        self._found: list[Problem] = []
+        self._problems: list[Problem] = []
         self._number = 0
         self._is_thinned = False
         self.seen = 0
-        """How many details there were in the batches so far."""
+        """The number of details in the batches so far."""
         self.thinned = 0
-        """How many were thinned meanwhile; known at the end."""
+        """The number of details thinned during verification; known at the end."""
 
-    def take(self, position: int, text: str) -> None:
-        """One that is missing."""
+    def add(self, position: int, text: str) -> None:
+        """Adds a missing detail."""
         self._number += 1
-        if len(self._found) < MOST_PROBLEMS:
-            self._found.append(Problem(position, text))
+        if len(self._problems) < MOST_PROBLEMS:
+            self._problems.append(Problem(position, text))
 
     def known(self) -> list[Problem]:
-        """Those that were missing from the first; none as long as that cannot be told."""
-        if self._found and not self._is_thinned:
+        """The details known to be missing from the beginning; none once the log was thinned."""
+        if self._problems and not self._is_thinned:
             self._is_thinned = self._log.details_now() < self._log.details_at_first
             if not self._is_thinned:
-                found, self._found = self._found, []
-                return found
+                problems, self._problems = self._problems, []
+                return problems
         return []
 
     def left(self) -> list[Problem]:
-        """At the end of the log: all that are left, unless the log had as many as it should."""
+        """At the end of a log that was thinned: all others, unless thinning explains them."""
         if not self._is_thinned:
             return []
         if self.seen + self._number <= self._log.details_at_first:
             self.thinned = self._number
             return []
         why = "the log was thinned meanwhile, but not all of it: verify with --thinned"
-        return [Problem(at, f"{text} ({why})") for at, text in self._found]
+        return [Problem(position, f"{text} ({why})") for position, text in self._problems]
 
 
 class _Verification:
@@ -192,29 +192,30 @@ class _Verification:
     def __init__(self, log: Log, *, thinned: bool, checkpoints: Collection[Checkpoint]) -> None:
         self._log = log
         self.result = Result(log.stream)
-        self._found: list[Problem] = []
+        self._in_batch: list[Problem] = []
+        """Problems of the present batch."""
         self._facts = Facts()
         self._missing = _MissingDetails(log)
         self._decisions = DecisionCheck(
-            self._facts, log.detail, self._report, self._missing.take, thinned=thinned
+            self._facts, log.detail, self._report, self._missing.add, thinned=thinned
         )
         self._pods = LivePods()
         self._preemptions = PreemptionCheck(
-            self._facts, self._pods, log.detail, self._report, self._missing.take, thinned=thinned
+            self._facts, self._pods, log.detail, self._report, self._missing.add, thinned=thinned
         )
         tables = log.tables
         self._rows = None if tables is None else RowCheck(tables, self._report)
         self._pods_now = None if tables is None else PodNowCheck(tables, self._report)
         snapshots = [] if tables is None else tables.snapshots()
         self._chain = ChainCheck(log.stream, log.epochs, snapshots, self._report)
-        own = [each for each in checkpoints if each.stream == log.stream]
-        self._anchors = CheckpointCheck(own, self._report)
+        own = [checkpoint for checkpoint in checkpoints if checkpoint.stream == log.stream]
+        self._checkpoints = CheckpointCheck(own, self._report)
         self._step, self._now = -1, -(2**63)
         self._lost = False
-        """Whether records are missing, so that what later ones say cannot be judged."""
+        """Whether records are missing; later records cannot be checked then."""
 
     def run(self) -> None:
-        """Everything. Raises _EnoughError."""
+        """Checks everything. Raises _EnoughError."""
         try:
             for batch in self._log.batches():
                 self._batch(batch)
@@ -226,24 +227,24 @@ class _Verification:
         self._flush()
 
     def _report(self, position: int, text: str) -> None:
-        self._found.append(Problem(position, text))
+        self._in_batch.append(Problem(position, text))
 
     def _flush(self) -> None:
-        """Keeps what was found in a batch. Raises _EnoughError."""
+        """Moves the problems of a batch to the result. Raises _EnoughError."""
         result = self.result
         result.details = self._decisions.checked + self._preemptions.checked
         result.thinned = self._decisions.thinned + self._preemptions.thinned
-        self._found += self._missing.known()
-        if self._found:
-            result.problems += self._found
-            self._found.clear()
+        self._in_batch += self._missing.known()
+        if self._in_batch:
+            result.problems += self._in_batch
+            self._in_batch.clear()
             if len(result.problems) >= MOST_PROBLEMS:
                 raise _EnoughError
 
     def _batch(self, batch: BatchRow) -> None:
         if not self._chain.link(batch):
             self._lost = True
-        self._anchors.passed(self._chain.next, self._chain.hash)
+        self._checkpoints.end_of_batch(self._chain.next, self._chain.hash)
         details = self._log.details(batch.end)
         self._missing.seen += len(details)
         items = self._items(batch)
@@ -257,21 +258,21 @@ class _Verification:
 
     def _check_end(self) -> None:
         self._chain.finish(self._log.head)
-        self._anchors.finish(self._chain.next)
+        self._checkpoints.finish(self._chain.next)
         if self._rows is not None and not self._lost:
             self._rows.finish(self._chain.next)
         if self._pods_now is not None and not self._lost:
             self._pods_now.finish(self._chain.next)
         for detail in self._log.details(2**63)[:1]:
             self._report(detail.seq, "a detail row for a position after the end of the log")
-        self._found += self._missing.left()
+        self._in_batch += self._missing.left()
         vanished = self._decisions.vanished + self._preemptions.vanished
         self.result.thinned_meanwhile = self._missing.thinned + vanished
 
     # --- the records ----------------------------------------------------------------------
 
     def _items(self, batch: BatchRow) -> list[Any]:
-        """The batch's records; none, reported, where the body is not what it should be."""
+        """The batch's records; none if the body is malformed, which is reported."""
         try:
             _json.decode(batch.mark.decode())
             items = _json.decode(batch.body.decode())
@@ -280,8 +281,8 @@ class _Verification:
             self._lost = True
             return []
         if not isinstance(items, list) or len(items) != batch.count or not items:
-            found = f"{len(items)} items" if isinstance(items, list) else "no array"
-            self._report(batch.first, f"the body has {found}, expected {batch.count} (count)")
+            content = f"{len(items)} items" if isinstance(items, list) else "no array"
+            self._report(batch.first, f"the body has {content}, expected {batch.count} (count)")
             self._lost = True
             return []
         return items

@@ -1,4 +1,4 @@
-"""The chain of batches for verification: places, epochs, hashes, head and snapshots."""
+"""Verifies the chain of batches: positions, epochs, hashes, head and snapshots."""
 
 import struct
 from collections.abc import Callable, Iterable, Sequence
@@ -12,7 +12,8 @@ Report = Callable[[int, str], None]
 
 
 class ChainCheck:
-    """A stream's batches, one after the other. ``next`` and ``hash`` are those after the last."""
+    """Checks a stream's batches one after the other. ``next`` and ``hash`` are the position and the
+    hash after the last one."""
 
     def __init__(
         self,
@@ -23,36 +24,37 @@ class ChainCheck:
     ) -> None:
         """``snapshots`` are (seq, hash)."""
         self._epochs, self._snapshots, self._report = epochs, dict(snapshots), report
-        self._term = -1  # index of the newest epoch that had begun
+        self._term = -1  # index of the newest epoch that has begun
         self.next, self.hash = 0, sha256(b"eventsched/1/" + stream.encode()).digest()
         self._check_epochs()
         self._check_snapshot()
 
     def link(self, batch: BatchRow) -> bool:
-        """Takes a batch in; whether it is in its place, so that no records are missing."""
-        place = batch.first
-        is_placed = place == self.next
-        if place > self.next:
+        """Checks the next batch. Returns whether it begins where the last one ended; otherwise
+        records are missing."""
+        first = batch.first
+        follows = first == self.next
+        if first > self.next:
             self._report(
-                self.next, f"the next batch begins at {place}, expected {self.next}: records are "
+                self.next, f"the next batch begins at {first}, expected {self.next}: records are "
                 "missing (of what follows, only hashes are checked)",
             )  # fmt: skip
-        elif place < self.next:
-            self._report(place, f"a batch begins at {place}, expected {self.next}")
-        epoch = self._reigning(batch)
-        if epoch is not None and is_placed:
+        elif first < self.next:
+            self._report(first, f"a batch begins at {first}, expected {self.next}")
+        epoch = self._epoch_of(batch)
+        if epoch is not None and follows:
             expected = batch_hash(batch, epoch.token, self.hash)
             if expected != batch.hash:
                 self._report(
-                    place, f"hash of the batch is {batch.hash.hex()}, expected {expected.hex()}: "
+                    first, f"hash of the batch is {batch.hash.hex()}, expected {expected.hex()}: "
                     "it was changed, or the batch before it, or its epoch's token",
                 )  # fmt: skip
         self.next, self.hash = batch.end, batch.hash
         self._check_snapshot()
-        return is_placed
+        return follows
 
     def finish(self, head: HeadRow | None) -> None:
-        """Checks what should be at the end of the log."""
+        """Checks the head, the last epoch and the snapshots at the end of the log."""
         end, newest = self.next, self._epochs[-1] if self._epochs else None
         if head is None:
             self._report(end, "the stream has no head")
@@ -63,13 +65,15 @@ class ChainCheck:
                 end, f"the head's hash is {head.hash.hex()}, expected {self.hash.hex()} of the "
                 "last batch",
             )  # fmt: skip
-        if head is not None and head.epoch is not None:
-            found = (head.epoch, head.token)
-            if newest is None or found != (newest.epoch, newest.token):
-                self._report(
-                    end, f"the head's epoch is {head.epoch} and its token {_hex(head.token)}, "
-                    "expected those of the newest row in table epoch",
-                )  # fmt: skip
+        if (
+            head is not None
+            and head.epoch is not None
+            and (newest is None or (head.epoch, head.token) != (newest.epoch, newest.token))
+        ):
+            self._report(
+                end, f"the head's epoch is {head.epoch} and its token {_hex(head.token)}, "
+                "expected those of the newest row in table epoch",
+            )  # fmt: skip
         if newest is not None and newest.first > end:
             self._report(
                 end, f"epoch {newest.epoch} begins at {newest.first}, expected {end} (the end of "
@@ -78,8 +82,9 @@ class ChainCheck:
         for position in self._snapshots:
             self._report(position, "a snapshot for a position that is not the end of a batch")
 
-    def _reigning(self, batch: BatchRow) -> Epoch | None:
-        """The epoch of a batch: the newest that had begun. None, reported, where it is another."""
+    def _epoch_of(self, batch: BatchRow) -> Epoch | None:
+        """The epoch of a batch: the newest that had begun. None, with a report, if the batch names
+        another one."""
         epochs = self._epochs
         while self._term + 1 < len(epochs) and epochs[self._term + 1].first <= batch.first:
             self._term += 1
@@ -109,7 +114,7 @@ class ChainCheck:
             first = epoch.first
 
     def _check_snapshot(self) -> None:
-        """Checks the snapshot that was taken when the log ended here, if there is one."""
+        """Checks the snapshot at this end of a batch, if there is one."""
         digest = self._snapshots.pop(self.next, self.hash)
         if digest != self.hash:
             self._report(
@@ -119,8 +124,8 @@ class ChainCheck:
 
 
 def batch_hash(batch: BatchRow, token: bytes, previous: bytes) -> bytes:
-    """The hash that a batch should have, after a batch of hash ``previous``; none, which no batch
-    has, for numbers that do not fit."""
+    """The hash that a batch should have after a batch with hash ``previous``; empty, which no
+    batch's hash is, if a number is out of range."""
     try:
         return sha256(
             _HASHED.pack(

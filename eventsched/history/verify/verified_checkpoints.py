@@ -1,6 +1,6 @@
-"""Signed checkpoints for verification: whether a log still is what it was when they were made.
+"""Verifies signed checkpoints: that a log still begins with the records it had when they were made.
 
-Written from docs/verification.md; shares no code with what signs them.
+Written from docs/verification.md. It shares no code with eventlog/checkpoints.py, which signs them.
 """
 
 import json
@@ -17,8 +17,8 @@ Report = Callable[[int, str], None]
 
 
 class Checkpoint(NamedTuple):
-    """What a checkpoint says: the stream had ``position`` records at a time (ISO 8601), and the
-    last batch this hash."""
+    """A checkpoint: at the time ``at`` (ISO 8601), the stream had ``position`` records and its last
+    batch had this hash."""
 
     stream: str
     position: int
@@ -27,7 +27,7 @@ class Checkpoint(NamedTuple):
 
 
 class CheckpointError(Exception):
-    """A checkpoint that cannot be used. ``where`` names the file and line."""
+    """An unusable checkpoint. ``where`` names the file and line."""
 
     def __init__(self, where: str, problem: str) -> None:
         self.where, self.problem = where, problem
@@ -53,80 +53,80 @@ def read_public_key(path: Path) -> "Ed25519PublicKey":
 
 
 def read_checkpoints(path: Path, key: "Ed25519PublicKey") -> list[Checkpoint]:
-    """The checkpoints of a file, one JSON object a line; one of the process's log lines has it in
-    its field ``checkpoint``. Raises CheckpointError, also for a signature that is not the key's."""
+    """The checkpoints of a file, one JSON object per line; log lines of the process have it in
+    their field ``checkpoint``. Raises CheckpointError, also for a signature by another key."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as problem:
         reason = getattr(problem, "strerror", None) or "is no UTF-8 text"
         raise CheckpointError(str(path), f"cannot be read: {reason}") from problem
-    found = [
-        _checked(f"{path}, line {number}", line, key)
+    checkpoints = [
+        _parse(f"{path}, line {number}", line, key)
         for number, line in enumerate(lines, 1)
         if line.strip()
     ]
-    if not found:
+    if not checkpoints:
         raise CheckpointError(str(path), "holds no checkpoint")
-    return found
+    return checkpoints
 
 
-def _checked(where: str, line: str, key: "Ed25519PublicKey") -> Checkpoint:
+def _parse(where: str, line: str, key: "Ed25519PublicKey") -> Checkpoint:
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
     try:
-        said: dict[str, Any] = json.loads(line)
-        said = dict(said.get("checkpoint", said))
-        signature = b64decode(said.pop("signature"), validate=True)
-        if said["format"] != 1:
-            raise CheckpointError(where, f"format {said['format']!r}, expected 1")
-        found = Checkpoint(
-            str(said["stream"]), int(said["position"]), str(said["hash"]), str(said["at"])
+        fields: dict[str, Any] = json.loads(line)
+        fields = dict(fields.get("checkpoint", fields))
+        signature = b64decode(fields.pop("signature"), validate=True)
+        if fields["format"] != 1:
+            raise CheckpointError(where, f"format {fields['format']!r}, expected 1")
+        checkpoint = Checkpoint(
+            str(fields["stream"]), int(fields["position"]), str(fields["hash"]), str(fields["at"])
         )
-        signed_by = str(said["key"])
+        signed_by = str(fields["key"])
     except (ValueError, KeyError, TypeError, AttributeError) as problem:
         raise CheckpointError(where, f"is no checkpoint ({problem!r})") from problem
     public = key.public_bytes(Encoding.Raw, PublicFormat.Raw)
     if signed_by != sha256(public).hexdigest()[:16]:
         raise CheckpointError(where, f"was signed by another key, {signed_by}")
-    text = json.dumps(said, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    text = json.dumps(fields, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     try:
         key.verify(signature, text.encode())
     except InvalidSignature:
         raise CheckpointError(where, "the signature is wrong: it was changed") from None
-    return found
+    return checkpoint
 
 
 class CheckpointCheck:
-    """The checkpoints of one stream against its chain."""
+    """Compares the checkpoints of one stream with its chain."""
 
     def __init__(self, checkpoints: Iterable[Checkpoint], report: Report) -> None:
-        self._open = sorted(set(checkpoints), key=lambda found: found.position)
+        self._open = sorted(set(checkpoints), key=lambda checkpoint: checkpoint.position)
         self._report = report
         self._matched = 0
 
-    def passed(self, end: int, digest: bytes) -> None:
-        """A batch ends at ``end`` with that hash."""
+    def end_of_batch(self, end: int, digest: bytes) -> None:
+        """Checks the checkpoints up to ``end``, where a batch with the hash ``digest`` ends."""
         while self._open and self._open[0].position <= end:
-            found = self._open.pop(0)
-            if found.position < end:
-                said = "no batch ends there any more"
-            elif found.hash != digest.hex():
-                said = f"the hash there is {digest.hex()} now, expected {found.hash}"
+            checkpoint = self._open.pop(0)
+            if checkpoint.position < end:
+                problem = "no batch ends there any more"
+            elif checkpoint.hash != digest.hex():
+                problem = f"the hash there is {digest.hex()} now, expected {checkpoint.hash}"
             else:
                 self._matched = end
                 continue
             self._report(
-                found.position,
-                f"{said}: records from {self._matched} on were written anew after the checkpoint "
-                f"of {found.at}",
+                checkpoint.position,
+                f"{problem}: records from {self._matched} on were written anew after the "
+                f"checkpoint of {checkpoint.at}",
             )
 
     def finish(self, end: int) -> None:
-        """The log ends at ``end``."""
-        for found in self._open:
+        """Reports the checkpoints after the end of the log."""
+        for checkpoint in self._open:
             self._report(
                 end,
-                f"the log ends at {end}, expected {found.position} or more by the checkpoint of "
-                f"{found.at}: its end was cut off, or an older backup restored",
+                f"the log ends at {end}, expected {checkpoint.position} or more by the checkpoint "
+                f"of {checkpoint.at}: its end was cut off, or an older backup restored",
             )

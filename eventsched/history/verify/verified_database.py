@@ -1,10 +1,10 @@
-"""One stream of a database for verification: as it was at the moment when reading began, though it
-is read in pages. Each page is a transaction of its own: one that lasts as long as a verification
-would keep Postgres from cleaning up, for the appends of all that time.
+"""Reads one stream of a database for verification, as it was when reading began.
 
-Records and derived rows never change, so what lies before the end of the log is the same on every
-page. What does change is read at the first moment: head, epochs, snapshots, dictionaries, and the
-rows of the pods that there are. Vectors may be thinned meanwhile: see ``details_now``.
+The stream is read in pages, each in a transaction of its own: one transaction for a whole
+verification would keep Postgres from cleaning up for all that time. Records and derived rows never
+change, so everything before the end of the log is the same on every page. What does change is read
+first, in one transaction: head, epochs, snapshots, dictionaries, and the rows of existing pods.
+Vectors may be thinned meanwhile; see ``details_now``.
 
 Written from docs/log-format.md, like all of verification.
 """
@@ -35,20 +35,20 @@ FROM eventsched_log.batch WHERE stream = %s AND first >= %s AND first < %s ORDER
 _DETAILS = "SELECT seq, base, body FROM eventsched_log.detail WHERE stream = %s"
 _ROWS_AT_ONCE, _BATCHES_AT_ONCE = 2000, 64
 _WINDOW = 100_000
-"""Positions whose rows are read at a time from tables without an index by position."""
+"""The number of positions in a page of a table without an index by position."""
 _FIRST, _LAST = -(2**63), 2**63 - 1
 
 
 @contextmanager
 def one_moment(connection: psycopg.Connection[Any]) -> Iterator[None]:
-    """A transaction that sees one moment and changes nothing; part of one that is open already."""
+    """Runs the block in a read-only transaction with one snapshot, or in the open one."""
     if connection.info.transaction_status != TransactionStatus.IDLE:
         yield
         return
     connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
     connection.read_only = True
     with connection.transaction():
-        # The reader's role has limits that are for people's queries.
+        # The timeouts of the reader's role are meant for people's queries.
         connection.execute("SET LOCAL statement_timeout = 0")
         connection.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
         yield
@@ -72,7 +72,7 @@ def nameless(connection: psycopg.Connection[Any]) -> list[int]:
 
 
 class _Pages:
-    """A stream's rows, each page a transaction of its own, or all in the one that is open."""
+    """Reads a stream's rows, each page in a transaction of its own, or all in the open one."""
 
     def __init__(self, connection: psycopg.Connection[Any], number: int) -> None:
         self.connection, self.number = connection, number
@@ -80,12 +80,12 @@ class _Pages:
     def rows(self, query: str, *values: Any, binary: bool = False) -> list[tuple[Any, ...]]:
         """The rows of one query, whose first parameter is the stream."""
         with one_moment(self.connection):
-            found = self.connection.execute(query.encode(), (self.number, *values), binary=binary)
-        return found.fetchall()
+            cursor = self.connection.execute(query.encode(), (self.number, *values), binary=binary)
+        return cursor.fetchall()
 
     def by_index(self, query: str, end: int, at_once: int) -> Iterator[tuple[Any, ...]]:
-        """Rows up to a position, which is their first column. The query has three parameters more:
-        from, to, and how many."""
+        """The rows before position ``end``, with the position as first column. The query's further
+        parameters are the first position, the end, and the number of rows."""
         begin = _FIRST
         while True:
             page = self.rows(query, begin, end, at_once, binary=True)
@@ -95,7 +95,8 @@ class _Pages:
             begin = page[-1][0] + 1
 
     def by_window(self, query: str, end: int) -> Iterator[tuple[Any, ...]]:
-        """The same without an index: the query has two parameters more, from and to."""
+        """The same for a table without an index. The query's further parameters are the first
+        position and the end."""
         begin, until = _FIRST, min(_WINDOW, end)
         while begin < end:
             yield from self.rows(query, begin, until, binary=True)
@@ -103,8 +104,8 @@ class _Pages:
 
 
 class DatabaseLog:
-    """A stream of a database, as it is when this is made. The connection must be idle, or in
-    ``one_moment``: then all is read in that transaction."""
+    """A stream of a database as of the creation of this object. The connection must be idle, or in
+    ``one_moment``; then everything is read in that transaction."""
 
     def __init__(
         self,
@@ -146,16 +147,16 @@ class DatabaseLog:
 
     @property
     def epochs(self) -> list[Epoch]:
-        """All rows of the stream."""
+        """The stream's rows of table epoch."""
         return self._epochs
 
     @property
     def head(self) -> HeadRow | None:
-        """The stream's row."""
+        """The stream's row of table head."""
         return self._head
 
     def batches(self) -> Iterator[BatchRow]:
-        """All rows of the stream."""
+        """The stream's rows of table batch."""
         return map(
             BatchRow._make,
             self._pages.by_index(_BATCHES, min(self._last, _LAST - 1) + 1, _BATCHES_AT_ONCE),
@@ -167,8 +168,8 @@ class DatabaseLog:
 
     def detail(self, seq: int) -> Packed | None:
         """See Log."""
-        found = self._pages.rows(f"{_DETAILS} AND seq = %s", seq, binary=True)
-        return Packed(*found[0]) if found else None
+        rows = self._pages.rows(f"{_DETAILS} AND seq = %s", seq, binary=True)
+        return Packed(*rows[0]) if rows else None
 
     @property
     def details_at_first(self) -> int:
@@ -195,8 +196,8 @@ class DatabaseTables:
     """The derived rows and snapshots of a stream of a database."""
 
     def __init__(self, pages: _Pages, end: int) -> None:
-        """``end`` is that of the log; rows of later positions are read at once: there should be
-        none."""
+        """``end`` is the end of the log. Rows of later positions, of which there should be none,
+        are read at once."""
         self._pages = pages
         self._dictionaries = {table: self._read_dictionary(table) for table in _KEYS}
         self._snapshots = pages.rows(
@@ -225,8 +226,8 @@ class DatabaseTables:
 
     def pod(self, uid: str) -> tuple[Any, ...] | None:
         """See Tables."""
-        found = self._pages.rows(f"{_select('pod')} AND uid = %s::uuid", uid)
-        return found[0] if found else None
+        rows = self._pages.rows(f"{_select('pod')} AND uid = %s::uuid", uid)
+        return rows[0] if rows else None
 
     def snapshots(self) -> list[tuple[int, bytes]]:
         """See Tables."""

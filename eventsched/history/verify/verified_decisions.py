@@ -1,4 +1,4 @@
-"""Decisions for verification: what a PodDecided record says of its vectors, nodes and scores."""
+"""Verifies decisions: what a PodDecided record says about its vectors, nodes and scores."""
 
 from collections.abc import Callable
 from typing import Any
@@ -31,7 +31,7 @@ Report = Callable[[int, str], None]
 
 
 class Facts:
-    """What earlier records have said that decisions refer to: node rows, dictionaries."""
+    """What decisions refer to, from earlier records: node rows and dictionaries."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
@@ -40,11 +40,11 @@ class Facts:
         self.scorings: dict[int, list[tuple[int, str]]] = {0: []}
         """Number → (weight, normalization) of each column."""
         self.parameters: dict[int, list[int]] = {0: []}
-        """Number → how many parameters each column has."""
+        """Number → the number of parameters of each column."""
 
     def take(self, record: Record) -> str:
-        """Takes a record in; says what is wrong with it, "" where nothing is. Raises KeyError and
-        TypeError for one that lacks a field."""
+        """Applies a record. Returns its problem, "" if it has none. Raises KeyError and TypeError
+        if it lacks a field."""
         match record["kind"]:
             case "NodeAdded":
                 name = record["node"]["name"]
@@ -74,9 +74,9 @@ class Facts:
 
 
 class DecisionCheck:
-    """Checks decisions in order of position. ``checked`` counts those whose vectors were there,
-    ``thinned`` those whose vectors were not, ``vanished`` those of them whose vectors were there
-    when the page was read, and are not any more."""
+    """Checks decisions in order of position. ``checked`` counts those with vectors, ``thinned``
+    those without, ``vanished`` those among the latter whose vectors were deleted after their page
+    was read."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class DecisionCheck:
         *,
         thinned: bool,
     ) -> None:
-        """``lacking`` is told of details that are not there, unless ``thinned``."""
+        """``lacking`` receives reports of missing details, unless ``thinned`` allows them."""
         self._facts, self._report, self._may_lack = facts, report, thinned
         self._find, self._lacking = find, lacking
         self._expander = Expander(find)
@@ -95,8 +95,8 @@ class DecisionCheck:
         self.checked = self.thinned = self.vanished = 0
 
     def check(self, position: int, record: Record, packed: Packed | None) -> None:
-        """One decision with its detail. Raises KeyError, TypeError and ValueError for a record
-        that is not of its shape."""
+        """Checks one decision with its detail. Raises KeyError, TypeError and ValueError for a
+        record of a wrong shape."""
         problem = self._record_problem(record)
         if problem:
             self._report(position, problem)
@@ -128,10 +128,10 @@ class DecisionCheck:
         if list(map(len, parameters)) != expected:
             return f"parameters {parameters}, expected {expected} numbers for the columns"
         if record.get("digest"):
-            told = sum(n for _, n in record.get("counts", ())) + record.get("feasible", 0)
-            if told != len(self._facts.live):
+            judged = sum(n for _, n in record.get("counts", ())) + record.get("feasible", 0)
+            if judged != len(self._facts.live):
                 return (
-                    f"verdicts on {told} nodes (counts, feasible), expected on all that there "
+                    f"verdicts on {judged} nodes (counts, feasible), expected on all that there "
                     f"were: {len(self._facts.live)}"
                 )
         return ""
@@ -140,7 +140,7 @@ class DecisionCheck:
         self, position: int, record: Record, packed: Packed, *, known_bad: bool
     ) -> None:
         if packed.base in self._broken:
-            self._broken.add(position)  # it can only be wrong, and no fault of its own
+            self._broken.add(position)  # wrong only because its base is, so it is not reported
             return
         try:
             whole = self._expander.expand(packed, len(self._facts.names))
@@ -151,7 +151,7 @@ class DecisionCheck:
             if self._may_lack:
                 self.thinned += 1
                 return
-            if self._find(position) is None:  # it went with its base
+            if self._find(position) is None:  # it was thinned together with its base
                 self.vanished += 1
                 self.thinned += 1
                 return
@@ -171,7 +171,7 @@ class DecisionCheck:
         return ""
 
     def _claims_problem(self, record: Record, whole: Whole) -> str:
-        """What the decision says wrongly of its vectors, which are the right ones."""
+        """What the decision says wrongly about its vectors, whose digest is right."""
         census, get, facts = whole.census, record.get, self._facts
         if get("feasible", 0) != census.feasible:
             return f"feasible {get('feasible', 0)}, expected {census.feasible} by the vectors"
@@ -217,7 +217,7 @@ class DecisionCheck:
 
 
 def normalized(normalization: str, raw: int, parameters: list[int]) -> int:
-    """A raw score, normalised by any rule but ``own``."""
+    """A raw score, normalised by any rule except ``own``."""
     if normalization == "identity":
         return raw
     if normalization == "min-max":
@@ -228,8 +228,8 @@ def normalized(normalization: str, raw: int, parameters: list[int]) -> int:
         return 0 if low == high else int(100.0 * ((raw - low) / (high - low)))
     if normalization == "spread":
         low, high = parameters
-        found = (high + low - raw) * 100 // high if high else 100
-        return 0 if raw == -1 else found
+        score = (high + low - raw) * 100 // high if high else 100
+        return 0 if raw == -1 else score
     (largest,) = parameters
     value = raw * 100 // largest if largest else raw
     return 100 - value if normalization == "reversed" else value

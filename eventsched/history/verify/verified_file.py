@@ -1,4 +1,4 @@
-"""The file form of docs/log-format.md, read: for verification, and for replay from a file."""
+"""Reads the file format of docs/log-format.md, for verification and for replay from a file."""
 
 import gzip
 import json
@@ -25,12 +25,12 @@ FORMAT = 1
 
 
 class LogFile:
-    """An exported file; a compressed one is unpacked beside (in the folder for temporary files), so
-    that any line can be read again."""
+    """An exported file. A compressed one is unpacked into a temporary file, so that any line can be
+    read again."""
 
     def __init__(self, path: Path) -> None:
-        """Raises OSError where it cannot be read, DamagedError where its first line is
-        damaged, NoLogError where it does not begin as it should."""
+        """Raises OSError if the file cannot be read, DamagedError if its first line is damaged, and
+        NoLogError if it is not an exported log."""
         self._path = path
         self._damage = ""
         self._file = self._opened()
@@ -40,8 +40,8 @@ class LogFile:
             self.close()
             raise
         self._begin = self._file.tell()
-        self._waiting: list[Packed] = []
-        self._firsts, self._places = array("q"), array("q")
+        self._unread_details: list[Packed] = []
+        self._firsts, self._offsets = array("q"), array("q")
 
     @property
     def stream(self) -> str:
@@ -50,48 +50,48 @@ class LogFile:
 
     @property
     def tables(self) -> None:
-        """None: derived rows are not in a file."""
+        """None: a file has no derived rows."""
         return
 
     def batches(self) -> Iterator[BatchRow]:
         """The batches in order of the lines. Raises DamagedError."""
         for batch, details in self.lines():
-            self._waiting += details
+            self._unread_details += details
             yield batch
 
     def lines(self, first: int = 0) -> Iterator[tuple[BatchRow, list[Packed]]]:
-        """The batches that hold the position or come after it, with the details beside them; where
-        the file was not read so far yet, earlier ones too. Raises DamagedError."""
-        at = bisect_right(self._firsts, first) - 1
-        place, number = (self._begin, 2) if at < 0 else (self._places[at], at + 2)
+        """The batch that holds position ``first`` and all later ones, with their details; earlier
+        ones too if the file has not been read so far. Raises DamagedError."""
+        index = bisect_right(self._firsts, first) - 1
+        offset, number = (self._begin, 2) if index < 0 else (self._offsets[index], index + 2)
         while True:
-            self._file.seek(place)
+            self._file.seek(offset)
             line = self._file.readline()
             if not line.endswith(b"\n"):
                 break
-            read = self._parsed(line, f"line {number}")
-            if not self._firsts or read[0].first > self._firsts[-1]:
-                self._firsts.append(read[0].first)
-                self._places.append(place)
-            place += len(line)
+            batch, details = self._parsed(line, f"line {number}")
+            if not self._firsts or batch.first > self._firsts[-1]:
+                self._firsts.append(batch.first)
+                self._offsets.append(offset)
+            offset += len(line)
             number += 1
-            yield read
+            yield batch, details
         if line or self._damage:
             raise DamagedError(f"line {number}", self._damage or "it does not end")
 
     def details(self, end: int) -> list[Packed]:
         """See Log."""
-        waiting, self._waiting = self._waiting, []
-        return waiting
+        details, self._unread_details = self._unread_details, []
+        return details
 
     def detail(self, seq: int) -> Packed | None:
         """See Log."""
-        at = bisect_right(self._firsts, seq) - 1
-        if at < 0:
+        index = bisect_right(self._firsts, seq) - 1
+        if index < 0:
             return None
-        self._file.seek(self._places[at])
+        self._file.seek(self._offsets[index])
         _, details = self._parsed(self._file.readline(), "a line")
-        return next((each for each in details if each.seq == seq), None)
+        return next((detail for detail in details if detail.seq == seq), None)
 
     @property
     def details_at_first(self) -> int:
@@ -103,7 +103,7 @@ class LogFile:
         return 0
 
     def close(self) -> None:
-        """Lets the file go."""
+        """Closes the file."""
         self._file.close()
 
     def _opened(self) -> IO[bytes]:
@@ -137,14 +137,14 @@ class LogFile:
         except (ValueError, KeyError, TypeError) as problem:
             if self._damage:
                 raise DamagedError("line 1", self._damage) from problem
-            kind = DamagedError if line.startswith(b'{"format":') else NoLogError
-            raise kind("line 1", "not the beginning of an exported log") from problem
+            error = DamagedError if line.startswith(b'{"format":') else NoLogError
+            raise error("line 1", "not the beginning of an exported log") from problem
 
     def _parsed(self, line: bytes, where: str) -> tuple[BatchRow, list[Packed]]:
         try:
             parsed = json.loads(line)
             first, count, epoch, written_at, mark, digest, body = parsed["batch"]
-            numbers = [_integer(each) for each in (first, count, epoch, written_at)]
+            numbers = [_integer(number) for number in (first, count, epoch, written_at)]
             details = [
                 Packed(_integer(seq), base if base is None else _integer(base),
                        b64decode(packed, validate=True))

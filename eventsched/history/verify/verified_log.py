@@ -1,8 +1,8 @@
-"""A log as it is stored, for verification: what it is made of. Streams of a database are read by
-verified_database.py, files by verified_file.py.
+"""The parts of a stored log, for verification. verified_database.py reads streams of a database,
+verified_file.py reads exported files.
 
-Written from docs/log-format.md. Nothing of the scheduler is imported here: what checks the log must
-not share mistakes with what wrote it.
+Written from docs/log-format.md. Imports nothing of the scheduler: the code that checks the log must
+not share mistakes with the code that wrote it.
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ class BatchRow(NamedTuple):
 
     @property
     def end(self) -> int:
-        """The position after its last record, by what the row says."""
+        """The position after its last record, according to the row."""
         return self.first + self.count
 
 
@@ -43,7 +43,8 @@ class Epoch(NamedTuple):
 
 
 class HeadRow(NamedTuple):
-    """A row of table head; epoch and token are None in a file, which does not have them."""
+    """A row of table head. ``epoch`` and ``token`` are None in a file, which does not have
+    them."""
 
     next: int
     hash: bytes
@@ -52,7 +53,7 @@ class HeadRow(NamedTuple):
 
 
 class DamagedError(Exception):
-    """A file is not of the file form from some place on. ``where`` names it."""
+    """A file is malformed from some place on, which ``where`` names."""
 
     def __init__(self, where: str, problem: str) -> None:
         self.where, self.problem = where, problem
@@ -60,18 +61,18 @@ class DamagedError(Exception):
 
 
 class NoLogError(DamagedError):
-    """A file is no exported log at all, or one of a later form."""
+    """A file is not an exported log, or has a later format."""
 
 
 class Tables(Protocol):
-    """The derived rows and snapshots. Rows that were handed out are not handed out again."""
+    """The derived rows and snapshots. Each row is returned only once."""
 
     def rows(self, table: str, end: int) -> list[tuple[Any, ...]]:
-        """Rows of node, pod or decision for positions before ``end``, in order; the position is the
-        first column, the others are as in COLUMNS."""
+        """The next rows of node, pod or decision, for positions before ``end``, in order, with the
+        columns in COLUMNS; the first is the position."""
 
     def dictionary(self, table: str) -> dict[tuple[Any, ...], tuple[Any, ...]]:
-        """All rows of verdict, scoring or pod_now by their key; the columns are as in COLUMNS."""
+        """All rows of verdict, scoring or pod_now by key, with the columns in COLUMNS."""
 
     def pod(self, uid: str) -> tuple[Any, ...] | None:
         """The pod row of a uid."""
@@ -89,49 +90,49 @@ class Log(Protocol):
 
     @property
     def epochs(self) -> list[Epoch]:
-        """In order."""
+        """All epochs, in order."""
 
     @property
     def head(self) -> HeadRow | None:
-        """None where there is no such row."""
+        """The head; None if the row is missing."""
 
     @property
     def tables(self) -> Tables | None:
-        """None in a file."""
+        """The derived tables; None for a file."""
 
     def batches(self) -> Iterator[BatchRow]:
-        """In order of ``first``; to be called once. Raises DamagedError."""
+        """All batches in order of ``first``; can be called once. Raises DamagedError."""
 
     def details(self, end: int) -> list[Packed]:
-        """Details that were not handed out yet, of positions before ``end`` (in a file: of the
-        batches read so far), in order."""
+        """The details not yet returned, for positions before ``end`` (in a file: of the batches
+        read so far), in order."""
 
     def detail(self, seq: int) -> Packed | None:
-        """One detail, of a batch that was read; None also if it was thinned meanwhile."""
+        """One detail of a batch that was read; None also if it was thinned meanwhile."""
 
     @property
     def details_at_first(self) -> int:
-        """How many details there were when reading began; 0 in a file, or if nobody counts."""
+        """The number of details when reading began; 0 for a file, or if they are not counted."""
 
     def details_now(self) -> int:
-        """How many of these there are now: as many, unless the log is thinned meanwhile."""
+        """The present number of these details; smaller if the log was thinned meanwhile."""
 
 
 class RowCursor:
-    """An iterator over rows with the position first, ascending; gives what is due."""
+    """Reads rows in steps; their first column is the position, ascending."""
 
     def __init__(self, rows: Iterator[Any]) -> None:
         self._rows = rows
         self._next = next(rows, None)
 
     def before(self, end: int) -> list[Any]:
-        """The rows not given yet, of positions before ``end``."""
-        row, found = self._next, []
+        """The rows not yet returned, for positions before ``end``."""
+        row, due = self._next, []
         while row is not None and row[0] < end:
-            found.append(row)
+            due.append(row)
             row = next(self._rows, None)
         self._next = row
-        return found
+        return due
 
 
 COLUMNS = {
@@ -149,4 +150,4 @@ COLUMNS = {
     "verdict": ("plugin", "code", "reasons"),
     "scoring": ("plugin", "weight", "normalization"),
 }  # fmt: skip
-"""What is read of the derived tables."""
+"""The columns that are read, by table."""

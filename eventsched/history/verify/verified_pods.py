@@ -1,4 +1,4 @@
-"""Table pod_now for verification: where each pod stands by the records, against its row.
+"""Verifies table pod_now: computes the state of each pod from the records and compares its row.
 
 Written from docs/log-format.md, like all of verification.
 """
@@ -12,19 +12,19 @@ from eventsched.history.verify.verified_rows import Record, Report, uuid
 _NAMES = [name.partition("::")[0] for name in COLUMNS["pod_now"]]
 _HELD = ("bound", "binding", "waiting")
 _NO_NODE = 65533
-"""From this code on a verdict stands for no plugin's refusal."""
+"""Codes from this one on are not refusals by plugins."""
 
 
 class PodNowCheck:
-    """The pods that there are after each record. Bounded by their number, not by the log's."""
+    """The existing pods after each record. Its memory grows with their number, not with the log."""
 
     def __init__(self, tables: Tables, report: Report) -> None:
         self._tables, self._report = tables, report
         self._pods: dict[str, dict[str, Any]] = {}
 
     def take(self, position: int, at: int, record: Record) -> None:
-        """Takes a record of KINDS in. Raises KeyError, TypeError and AttributeError for one that
-        is not of its shape."""
+        """Applies a record of one of KINDS. Raises KeyError, TypeError and AttributeError for a
+        record of a wrong shape."""
         kind = record["kind"]
         if kind == "PodAdded":
             pod = record["pod"]
@@ -48,9 +48,9 @@ class PodNowCheck:
         rows = self._tables.dictionary("pod_now")
         for uid, pod in self._pods.items():
             row = rows.pop((uuid(uid),), None)
-            said = "has no row" if row is None else _difference(pod, row)
-            if said:
-                self._report(end, f"table pod_now, pod {uid} (of {pod['seq']}): {said}")
+            problem = "has no row" if row is None else _difference(pod, row)
+            if problem:
+                self._report(end, f"table pod_now, pod {uid} (of {pod['seq']}): {problem}")
         for (uid,), row in rows.items():
             self._report(
                 end, f"table pod_now, pod {uid} (of {row[0]}): has a row, expected none: it is gone"
@@ -75,7 +75,7 @@ def _added(position: int, at: int, pod: Record) -> dict[str, Any]:
 
 
 def _facts(pod: Record) -> dict[str, Any]:
-    """What an update may change of any pod."""
+    """The columns that any PodUpdated record sets."""
     owner = pod.get("owner") or {}
     return {
         "priority": pod.get("priority", 0), "deleting": pod.get("deleting", False),
@@ -143,4 +143,4 @@ _CHANGES: dict[str, Callable[[Record, int, int, Record], None]] = {
     "EvictionSucceeded": lambda row, _p, _a, _r: row.update(deleting=True),
 }
 KINDS = frozenset(_CHANGES) | {"PodAdded", "PodDeleted"}
-"""The kinds of records that change a row."""
+"""The kinds of records that change table pod_now."""

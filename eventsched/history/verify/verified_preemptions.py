@@ -1,6 +1,6 @@
-"""Preemptions for verification: what a PreemptionDecided record says of its candidates and victims.
+"""Verifies preemptions: what a PreemptionDecided record says about its candidates and victims.
 
-The choice is made again from the candidates' vectors and from what earlier records say of the pods.
+The choice is made again from the candidates' vectors and from the pods in earlier records.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ Report = Callable[[int, str], None]
 
 
 class PodFacts(NamedTuple):
-    """A pod as the log has it: uid, priority, start (µs, 0: none), namespace."""
+    """A pod in the log: uid, priority, start (µs; 0 if it has not started), namespace."""
 
     uid: str
     priority: int
@@ -37,8 +37,9 @@ class PodFacts(NamedTuple):
 
 
 class Candidates(NamedTuple):
-    """The candidates of a decision: rows, ascending; numbers of victims; int64[n, 4] violations,
-    highest, total, start; and each one's victims, by number."""
+    """The n candidates of a decision. ``rows``: int64[n], ascending; ``counts``: int64[n], numbers
+    of victims; ``criteria``: int64[n, 4] (violations, highest, total, start); ``victims``: the
+    numbers of each candidate's victims."""
 
     rows: Vector
     counts: Vector
@@ -47,14 +48,14 @@ class Candidates(NamedTuple):
 
 
 class LivePods:
-    """The pods that there are, by the position of their PodAdded record."""
+    """The existing pods, numbered by the position of their PodAdded record."""
 
     def __init__(self) -> None:
         self.by_number: dict[int, PodFacts] = {}
         self.number_of: dict[str, int] = {}
 
     def take(self, position: int, record: Record) -> None:
-        """Takes a record in. Raises KeyError and TypeError for one that lacks a field."""
+        """Applies a record of a pod. Raises KeyError and TypeError if it lacks a field."""
         kind = record["kind"]
         if kind == "PodDeleted":
             self.by_number.pop(self.number_of.pop(record["uid"], -1), None)
@@ -69,7 +70,7 @@ class LivePods:
 
 
 class PreemptionCheck:
-    """Checks decisions in order of position; counts as Decisions does."""
+    """Checks preemptions in order of position. Its counters are those of DecisionCheck."""
 
     def __init__(
         self, facts: Facts, pods: LivePods, find: Callable[[int], Packed | None], report: Report,
@@ -81,8 +82,8 @@ class PreemptionCheck:
         self.checked = self.thinned = self.vanished = 0
 
     def check(self, position: int, record: Record, packed: Packed | None) -> None:
-        """One decision with its detail. Raises KeyError, TypeError and ValueError for a record that
-        is not of its shape."""
+        """Checks one preemption with its detail. Raises KeyError, TypeError and ValueError for a
+        record of a wrong shape."""
         problem = self._record_problem(record)
         if packed is None:
             if record.get("digest"):
@@ -92,8 +93,8 @@ class PreemptionCheck:
         elif not record.get("digest"):
             problem = "a detail row of a decision that has no vectors (no digest)"
         else:
-            found = self._vectors_problem(position, record, packed)
-            problem = problem or found
+            vectors_problem = self._vectors_problem(position, record, packed)
+            problem = problem or vectors_problem
         if problem:
             self._report(position, problem)
 
@@ -122,7 +123,8 @@ class PreemptionCheck:
         return self._pods.by_number[number]
 
     def _may_displace(self, record: Record, victim: PodFacts) -> bool:
-        """Less important pods; by quota also others, which are in another namespace."""
+        """Whether the victim has a lower priority. A quota plugin may also choose others, in
+        another namespace."""
         pod = self._pod(record["uid"])
         if victim.priority < pod.priority:
             return True
@@ -132,12 +134,12 @@ class PreemptionCheck:
         size = len(self._facts.names)
         try:
             whole = self._expander.expand(packed, size)
-            found = candidates(whole, record.get("first", 0), record.get("last", 0))
+            considered = candidates(whole, record.get("first", 0), record.get("last", 0))
         except LostError as lost:
             if self._may_lack:
                 self.thinned += 1
                 return ""
-            if self._find(position) is None:  # it went with its base
+            if self._find(position) is None:  # it was thinned together with its base
                 self.vanished += 1
                 self.thinned += 1
                 return ""
@@ -145,17 +147,18 @@ class PreemptionCheck:
         except VectorError as wrong:
             return f"detail: {wrong}"
         self.checked += 1
-        digest = digest_of(found)
+        digest = digest_of(considered)
         if digest != record["digest"]:
             return f"the candidates have digest {digest}, expected {record['digest']}"
-        return self._candidates_problem(record, found) or self._choice_problem(record, found)
+        problem = self._candidates_problem(record, considered)
+        return problem or self._choice_problem(record, considered)
 
-    def _candidates_problem(self, record: Record, found: Candidates) -> str:
-        if len(found.rows) != record.get("candidates", 0):
-            return f"{record.get('candidates', 0)} candidates, expected {len(found.rows)}"
+    def _candidates_problem(self, record: Record, considered: Candidates) -> str:
+        if len(considered.rows) != record.get("candidates", 0):
+            return f"{record.get('candidates', 0)} candidates, expected {len(considered.rows)}"
         rows = zip(
-            found.rows.tolist(), found.counts.tolist(), found.criteria.tolist(), found.victims,
-            strict=True,
+            considered.rows.tolist(), considered.counts.tolist(), considered.criteria.tolist(),
+            considered.victims, strict=True,
         )  # fmt: skip
         for row, count, criteria, numbers in rows:
             pods = [self._pods.by_number.get(number) for number in numbers]
@@ -170,20 +173,21 @@ class PreemptionCheck:
                 return f"row {row} has {criteria[0]} violations with {count} victims"
         return ""
 
-    def _choice_problem(self, record: Record, found: Candidates) -> str:
-        row, criterion = choice(found, record.get("first", 0))
+    def _choice_problem(self, record: Record, considered: Candidates) -> str:
+        row, criterion = choice(considered, record.get("first", 0))
         if (row, criterion) != (record.get("row", 0), record["criterion"]):
             return (
                 f"row {record.get('row', 0)} was chosen by {record['criterion']!r}, expected row "
                 f"{row} by {criterion!r}"
             )
-        place = int(np.searchsorted(found.rows, row))
-        uids = [self._pods.by_number[number].uid for number in found.victims[place]]
+        index = int(np.searchsorted(considered.rows, row))
+        uids = [self._pods.by_number[number].uid for number in considered.victims[index]]
         if uids != list(record["victims"])[:_MOST]:
             return f"victims {record['victims']}, expected {uids} by the vectors"
-        told = [record.get(name, 0) for name in ("violations", "highest", "total", "start")]
-        if told != found.criteria[place].tolist():
-            return f"criteria {told}, expected {found.criteria[place].tolist()} by the vectors"
+        criteria = [record.get(name, 0) for name in ("violations", "highest", "total", "start")]
+        expected = considered.criteria[index].tolist()
+        if criteria != expected:
+            return f"criteria {criteria}, expected {expected} by the vectors"
         return ""
 
 
@@ -195,7 +199,8 @@ def _numbers(victims: list[PodFacts]) -> list[int]:
 
 
 def candidates(whole: Whole, first: int, last: int) -> Candidates:
-    """What the vectors hold of the window from one row to another. Raises VectorError."""
+    """The candidates in the window of rows from ``first`` to ``last``, which may wrap around.
+    Raises VectorError."""
     if whole.scores < 4 or any(column is None for column in whole.columns):
         raise VectorError(f"{whole.scores} columns, expected 4 and those of the victims")
     rows = np.arange(whole.size)
@@ -210,31 +215,31 @@ def candidates(whole: Whole, first: int, last: int) -> Candidates:
     return Candidates(rows, counts, np.stack(columns[1:5], axis=1), victims)
 
 
-def digest_of(found: Candidates) -> str:
-    """The digest that the decision should carry."""
-    flat = [number for victims in found.victims for number in victims]
+def digest_of(considered: Candidates) -> str:
+    """The digest that the record should have."""
+    flat = [number for victims in considered.victims for number in victims]
     hashed = blake2b(digest_size=16)
-    for part in (found.rows, found.counts, *found.criteria.T, flat):
+    for part in (considered.rows, considered.counts, *considered.criteria.T, flat):
         hashed.update(np.ascontiguousarray(part, dtype="<i8").data)
     return hashed.hexdigest()
 
 
-def choice(found: Candidates, first: int) -> tuple[int, str]:
-    """The row to take and the criterion that leaves it alone; among equals the first, counted from
-    where the trials began."""
-    if len(found.rows) == 1:
-        return int(found.rows[0]), "only"
-    violations, highest, total, start = found.criteria.T
+def choice(considered: Candidates, first: int) -> tuple[int, str]:
+    """The row to choose and the criterion that decides. Among equals it is the first row, counted
+    from ``first``, where the dry runs began."""
+    if len(considered.rows) == 1:
+        return int(considered.rows[0]), "only"
+    violations, highest, total, start = considered.criteria.T
     values = {
         "violations": violations,
         "highest": highest,
-        "total": total + _STEP * found.counts,
-        "number": found.counts,
+        "total": total + _STEP * considered.counts,
+        "number": considered.counts,
         "start": -np.where(start == 0, _LATE, start),
     }
-    left = np.argsort(found.rows < first, kind="stable")
+    left = np.argsort(considered.rows < first, kind="stable")
     for name in _CRITERIA:
         left = left[values[name][left] == values[name][left].min()]
         if len(left) == 1:
-            return int(found.rows[left[0]]), name
-    return int(found.rows[left[0]]), "first"
+            return int(considered.rows[left[0]]), name
+    return int(considered.rows[left[0]]), "first"

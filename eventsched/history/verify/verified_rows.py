@@ -1,4 +1,4 @@
-"""Derived rows for verification: made again from the records, and compared in both directions."""
+"""Verifies the derived rows: computes them from the records and compares in both directions."""
 
 import re
 from collections.abc import Callable
@@ -15,7 +15,7 @@ Report = Callable[[int, str], None]
 
 
 class RowCheck:
-    """The rows that records should have, a batch at a time, against those that are there."""
+    """Compares the rows that the records should have with those in the tables, batch by batch."""
 
     def __init__(self, tables: Tables, report: Report) -> None:
         self._tables, self._report = tables, report
@@ -23,8 +23,8 @@ class RowCheck:
         self._dictionaries = {name: tables.dictionary(name) for name in ("verdict", "scoring")}
 
     def expect(self, position: int, at: int, record: Record, nodes: int) -> None:
-        """Takes a record in; ``nodes`` is the number of NodeAdded before it. Raises KeyError,
-        TypeError, ValueError and AttributeError for one that is not of its shape."""
+        """Adds the rows of a record; ``nodes`` is the number of NodeAdded records before it. Raises
+        KeyError, TypeError, ValueError and AttributeError for a record of a wrong shape."""
         match record["kind"]:
             case "PodDecided":
                 self._expected["decision"].append(decision(position, at, record))
@@ -36,16 +36,16 @@ class RowCheck:
                 self._expected["node"].append((position, nodes, record["node"]["name"]))
             case "VerdictDefined":
                 verdict = record["verdict"]
-                words = (verdict["plugin"], verdict["code"], list(verdict["reasons"]))
-                self._defined("verdict", position, (record["number"],), words)
+                entry = (verdict["plugin"], verdict["code"], list(verdict["reasons"]))
+                self._defined("verdict", position, (record["number"],), entry)
             case "ScoringDefined":
                 for place, column in enumerate(record["columns"]):
                     normalization = column.get("normalization", "identity")
-                    said = (column["plugin"], column["weight"], normalization)
-                    self._defined("scoring", position, (record["number"], place), said)
+                    score_column = (column["plugin"], column["weight"], normalization)
+                    self._defined("scoring", position, (record["number"], place), score_column)
 
     def compare(self, end: int) -> None:
-        """Compares what was expected with the rows before ``end``."""
+        """Compares the expected rows with the rows before position ``end``."""
         for table, expected in self._expected.items():
             found = self._tables.rows(table, end)
             if found != expected:
@@ -53,7 +53,7 @@ class RowCheck:
             expected.clear()
 
     def pass_over(self, end: int) -> None:
-        """Leaves rows before ``end`` out: their records are missing."""
+        """Skips the rows before position ``end``: their records are missing."""
         for table in self._expected:
             self._tables.rows(table, end)
 
@@ -81,25 +81,25 @@ class RowCheck:
                                    f"{_difference(table, found, row)}")  # fmt: skip
 
     def _differ(self, table: str, expected: list[Row], found: list[Row]) -> None:
-        there: dict[int, list[Row]] = {}
+        by_position: dict[int, list[Row]] = {}
         for row in found:
-            there.setdefault(row[0], []).append(row)
+            by_position.setdefault(row[0], []).append(row)
         for row in expected:
-            rows = there.pop(row[0], [])
+            rows = by_position.pop(row[0], [])
             if not rows and not (table == "pod" and self._is_known(row)):
                 self._report(row[0], f"table {table} has no row for the record, expected {row[1:]}")
             for other in rows[:1]:
                 if other != row:
                     self._report(row[0], f"table {table}: {_difference(table, other, row, 1)}")
-            there[row[0]] = rows[1:]
-        for position, rows in there.items():
+            by_position[row[0]] = rows[1:]
+        for position, rows in by_position.items():
             for row in rows:
                 self._report(
                     position, f"table {table} has a row {row[1:]}, expected none: no such record"
                 )
 
     def _is_known(self, row: Row) -> bool:
-        """Whether the pod's uid came before, so that it has its row there."""
+        """Whether the pod's uid has a row of an earlier record."""
         found = self._tables.pod(row[1])
         return found is not None and found[0] < row[0]
 
@@ -117,7 +117,7 @@ def decision(position: int, at: int, record: Record) -> Row:
 
 
 def uuid(uid: str) -> str:
-    """A uid as the tables have it: a UUID."""
+    """A uid as the tables have it, as a UUID."""
     if _UUID.fullmatch(uid):
         return uid
     digits = md5(uid.encode(), usedforsecurity=False).hexdigest()
@@ -125,12 +125,12 @@ def uuid(uid: str) -> str:
 
 
 def _shown(key: tuple[int, ...]) -> str:
-    return "/".join(str(each) for each in key)
+    return "/".join(map(str, key))
 
 
 def _difference(table: str, found: Row, expected: Row, skipped: int = 0) -> str:
     names = [name.partition("::")[0] for name in COLUMNS[table]]
-    for name, is_there, should in list(zip(names, found, expected, strict=True))[skipped:]:
-        if is_there != should:
-            return f"{name} is {is_there!r}, expected {should!r} by the record"
+    for name, value, wanted in list(zip(names, found, expected, strict=True))[skipped:]:
+        if value != wanted:
+            return f"{name} is {value!r}, expected {wanted!r} by the record"
     return "the rows differ"

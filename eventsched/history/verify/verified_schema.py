@@ -1,10 +1,10 @@
-"""The schema for verification: whether functions, views, triggers, constraints, grants and roles
-are those that the migrations of this version make.
+"""Verifies that functions, views, triggers, constraints, grants and roles are those that this
+version's migrations create.
 
-``schema.json`` holds a digest of each object; ``make schema-facts`` writes it from databases that
-the migrations made. Sources of functions are compared as they were written. What Postgres deparses
-(views, constraints, indexes, triggers) may look different from one major version to the next, and
-is compared on those versions that the file was made on.
+``schema.json`` holds a digest of each object; ``make schema-facts`` writes it from migrated
+databases. Sources of functions are compared as they were written. Objects that Postgres deparses
+(views, constraints, indexes, triggers) may look different on another major version, and are
+compared only on the versions that the file was made on.
 """
 
 import json
@@ -106,29 +106,31 @@ def major(connection: psycopg.Connection[Any]) -> str:
 
 
 def facts(connection: psycopg.Connection[Any]) -> Facts:
-    """A digest of each object, by kind and name. Those that depend on how this major version of
-    Postgres deparses have it in their name."""
-    found: Facts = {}
+    """The digests of all objects by kind and name. The names of deparsed objects include the
+    server's major version."""
+    digests: Facts = {}
     with connection.transaction():
         connection.execute("SET LOCAL search_path = pg_catalog")
         owner = connection.execute(
             "SELECT pg_get_userbyid(nspowner) FROM pg_namespace WHERE nspname = 'eventsched_log'"
         ).fetchone()
         for kind, name, deparsed, text in connection.execute(_FACTS).fetchall():
-            place = f" on {major(connection)}" if deparsed else ""
-            found[f"{kind} {name}{place}"] = _digest(_plain(str(text), owner))
+            suffix = f" on {major(connection)}" if deparsed else ""
+            digests[f"{kind} {name}{suffix}"] = _digest(_with_standard_owner(str(text), owner))
         grants: dict[str, list[str]] = {}
         if owner is not None and owner[0] == _ROLES[0]:
             for what, role, privilege in connection.execute(_GRANTS).fetchall():
                 grants.setdefault(f"grants on {what} to {role}", []).append(privilege)
             for role, attributes in connection.execute(_ATTRIBUTES).fetchall():
-                found[f"attributes of role {role}"] = _digest(attributes)
-        found.update({name: _digest(",".join(sorted(said))) for name, said in grants.items()})
-    return found
+                digests[f"attributes of role {role}"] = _digest(attributes)
+        for name, privileges in grants.items():
+            digests[name] = _digest(",".join(sorted(privileges)))
+    return digests
 
 
 def differences(connection: psycopg.Connection[Any]) -> list[str]:
-    """What is not as the migrations make it, each by its name. Raises psycopg.Error."""
+    """One line for each object that differs from what the migrations create. Raises
+    psycopg.Error."""
     row = connection.execute("SELECT version_num FROM eventsched_log.migration").fetchone()
     revision = row[0] if row else ""
     known = expected()
@@ -138,9 +140,9 @@ def differences(connection: psycopg.Connection[Any]) -> list[str]:
 
 
 def expected() -> dict[str, Any]:
-    """The file's content: ``revision``, and ``facts`` with a digest by name."""
-    found: dict[str, Any] = json.loads(files(__package__).joinpath("schema.json").read_text())
-    return found
+    """The content of schema.json: ``revision``, and ``facts`` with the digests by name."""
+    content: dict[str, Any] = json.loads(files(__package__).joinpath("schema.json").read_text())
+    return content
 
 
 def _compared(found: Facts, wanted: Facts, version: str) -> Iterator[str]:
@@ -165,8 +167,9 @@ def _is_deparsed(name: str) -> bool:
     return name.startswith(("view ", "index ", "constraint ", "trigger ", "rule ", "policy "))
 
 
-def _plain(text: str, owner: tuple[str] | None) -> str:
-    """The owner by its part, as it has another name in a database without roles."""
+def _with_standard_owner(text: str, owner: tuple[str] | None) -> str:
+    """The text with the owner's name replaced by eventsched_owner: in a database without roles the
+    owner is another user."""
     return text if owner is None or owner[0] == _ROLES[0] else text.replace(owner[0], _ROLES[0])
 
 

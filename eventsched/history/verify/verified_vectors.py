@@ -1,7 +1,7 @@
-"""Vectors of decisions for verification: unpacked, expanded and hashed as docs/log-format.md says.
+"""Unpacks, expands and hashes the vectors of decisions for verification, by docs/log-format.md.
 
-The newest whole vectors of each chain of deltas are kept and changed in place, so that a decision
-costs what it changed, and the hashing of the columns that changed.
+The newest whole vectors of each chain of deltas stay in memory and are changed in place, so that a
+decision costs only its changes and the hashing of the changed columns.
 """
 
 import struct
@@ -17,7 +17,7 @@ from eventsched.history.verify.verified_log import Packed
 
 EXCLUDED, NOT_EVALUATED, GONE = 65_533, 65_534, 65_535
 KEPT_BYTES = 512 * 1024 * 1024
-"""Whole vectors that are kept; what goes over is read again when it is needed."""
+"""The memory for whole vectors, in bytes; vectors beyond it are read again when needed."""
 _HEAD = struct.Struct("<BBIBB")
 _CONSTANT, _BYTES, _BITMAP = 16, 32, 64
 _BITS_OF_WHOLE = 63
@@ -34,11 +34,11 @@ Vector = NDArray[Any]
 
 
 class VectorError(Exception):
-    """A detail that is not what it should be; says why."""
+    """A detail is wrong; the message says why."""
 
 
 class LostError(Exception):
-    """A detail that is needed is not in the log; says which."""
+    """A detail that is needed is missing; the message says which."""
 
     def __init__(self, seq: int) -> None:
         self.seq = seq
@@ -46,8 +46,8 @@ class LostError(Exception):
 
 
 class Column(NamedTuple):
-    """Values of one column: an array, or one value for all. ``rows`` are those that they stand at;
-    None in a whole record, where that is all rows."""
+    """The values of one column: an array, or one value for all rows. ``rows`` are the rows of a
+    delta; None in a whole record, which has all rows."""
 
     rows: Vector | None
     values: Any
@@ -55,8 +55,8 @@ class Column(NamedTuple):
 
 
 class Unpacked(NamedTuple):
-    """A detail, not expanded. A column is None where it differs nowhere (in a whole record: where
-    there is none)."""
+    """A detail, not expanded. A column is None if a delta does not change it, or if a whole record
+    does not have it."""
 
     base: int | None
     size: int
@@ -65,7 +65,7 @@ class Unpacked(NamedTuple):
 
 
 class Census(NamedTuple):
-    """What a decision says of its codes. ``codes`` are all that occur."""
+    """The counts of a decision's codes. ``codes`` are all codes that occur."""
 
     feasible: int
     evaluated: int
@@ -80,7 +80,7 @@ class Whole:
     __slots__ = ("_census", "_counts", "_digests", "bytes", "columns", "scores", "size")
 
     def __init__(self, record: Unpacked) -> None:
-        """Raises VectorError where the record lacks a column that it should have."""
+        """Raises VectorError if the record lacks a required column."""
         self.size, self.scores = record.size, record.scores
         self.columns: list[Vector | None] = []
         for place, column in enumerate(record.columns):
@@ -107,21 +107,21 @@ class Whole:
 
     @property
     def census(self) -> Census:
-        """Its codes, counted."""
+        """The counts of its codes."""
         if self._census is None:
-            there = {code: number for code, number in sorted(self._counts.items()) if number}
-            gone = there.get(GONE, 0)
+            counts = {code: number for code, number in sorted(self._counts.items()) if number}
+            gone = counts.get(GONE, 0)
             self._census = Census(
-                there.get(0, 0),
-                self.size - gone - there.get(EXCLUDED, 0) - there.get(NOT_EVALUATED, 0),
-                [[code, number] for code, number in there.items() if code not in (0, GONE)],
+                counts.get(0, 0),
+                self.size - gone - counts.get(EXCLUDED, 0) - counts.get(NOT_EVALUATED, 0),
+                [[code, number] for code, number in counts.items() if code not in (0, GONE)],
                 gone,
-                frozenset(there),
+                frozenset(counts),
             )
         return self._census
 
     def change(self, delta: Unpacked) -> None:
-        """Becomes what a delta to it says. Raises VectorError; it is spoilt then."""
+        """Applies a delta. Raises VectorError; this object is unusable then."""
         number = len(delta.columns)
         if delta.scores and delta.scores != self.scores:
             raise VectorError(f"{delta.scores} score columns, but its base has {self.scores}")
@@ -136,7 +136,7 @@ class Whole:
                 self._put(place, column)
 
     def digest(self) -> str:
-        """The digest that the decision should carry."""
+        """The digest that the decision should have."""
         parts = []
         for place, column in enumerate(self.columns):
             if column is not None:
@@ -182,7 +182,7 @@ class Whole:
 
 
 class Expander:
-    """Expands details in order of position. ``find`` gives an earlier one again."""
+    """Expands details in order of position. ``find`` reads an earlier detail again."""
 
     def __init__(self, find: Callable[[int], Packed | None], kept_bytes: int = KEPT_BYTES) -> None:
         self._find, self._kept_bytes = find, kept_bytes
@@ -190,8 +190,8 @@ class Expander:
         self._bytes = 0
 
     def expand(self, packed: Packed, size: int) -> Whole:
-        """The whole vectors of a detail, for ``size`` rows; to be read before the next call.
-        Raises VectorError, and LostError where a base is not there."""
+        """The whole vectors of a detail, for ``size`` rows. They are valid until the next call.
+        Raises VectorError, and LostError if a base is missing."""
         record = unpack(packed, size)
         if record.size != size:
             raise VectorError(f"{record.size} rows, expected {size} (one for each NodeAdded)")
@@ -204,7 +204,7 @@ class Expander:
         return whole
 
     def forget(self, seq: int) -> None:
-        """Drops vectors that turned out to be wrong."""
+        """Drops vectors that are wrong."""
         whole = self._kept.pop(seq, None)
         if whole is not None:
             self._bytes -= whole.bytes
@@ -235,8 +235,8 @@ class Expander:
 
 
 def unpack(packed: Packed, most: int) -> Unpacked:
-    """A detail's parts. ``most`` is the number of rows that it can have. Raises VectorError where
-    it is not of the layout."""
+    """The parts of a detail. ``most`` is the largest number of rows. Raises VectorError if the
+    detail has another layout."""
     seq, base, body = packed
     if base is not None and not 0 <= base < seq:
         raise VectorError(f"its base {base} is not an earlier position")
@@ -253,21 +253,21 @@ def unpack(packed: Packed, most: int) -> Unpacked:
     if columns != 1 + scores and (width or columns != 1 + 2 * scores):
         raise VectorError(f"{columns} columns, {scores} of them scores")
     at = _HEAD.size
-    found: list[Column | None] = []
+    unpacked: list[Column | None] = []
     for place in range(columns):
         column, at = _column(body, at, width, size, place)
         if column is not None and column.is_bytes and not 0 < place <= scores:
             raise VectorError(f"column {place} cannot be of bytes")
-        found.append(column)
+        unpacked.append(column)
     if at != len(body):
         raise VectorError(f"{len(body)} bytes, expected {at}")
-    return Unpacked(base, size, found, scores)
+    return Unpacked(base, size, unpacked, scores)
 
 
 def _column(
     body: bytes, at: int, row_width: int, size: int, place: int
 ) -> tuple[Column | None, int]:
-    """A column, and where the next one begins."""
+    """A column, and the offset of the next one."""
     kind = body[at] if at < len(body) else -1
     at += 1
     if kind == 0:
