@@ -184,7 +184,7 @@ def configured(*args: str) -> Any:
         ),
         ("{deviceName: a, ip: 'http://[1'}", "args.ip: is not an http or https address"),
         ("{deviceName: a, ip: 'ftp://h'}", "args.ip: is not an http or https address"),
-        ("{deviceName: a, ip: 'http://u:secret@h'}", "args.ip: holds a user name or a password"),
+        ("{deviceName: a, ip: 'http://u:secret@h'}", "args.ip: has a user name or a password"),
         ("{deviceName: a, ip: 'http://h/?a=b'}", "args.ip: has a query or a fragment"),
         (f"{{{GIVEN}, ip: 'http://h'}}", "args.ip: is set as well as prometheusAddress"),
         (f"{{prometheusAddress: '{ADDRESS}'}}", "args.deviceName: is empty; name the network"),

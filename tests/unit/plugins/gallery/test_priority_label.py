@@ -121,8 +121,8 @@ def test_named_nodes_say_what_their_label_holds(text: str) -> None:
 
 
 def test_more_nodes_than_there_are_codes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those that no code is left for are counted."""
-    monkeypatch.setattr(priority_label, "_MOST_NAMED", 1)
+    """Refusals without a code of their own are counted."""
+    monkeypatch.setattr(priority_label, "_MAX_NAMED", 1)
     engine = engine_of(Priority())
     observed(engine, *added(node("n1"), node("n2"), node("n3"), node("n4", "x"), make_pod()))
     *_, decided, _ = attempted(engine)
