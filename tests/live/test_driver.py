@@ -51,7 +51,7 @@ def test_pods_are_bound_once_their_decisions_are_committed() -> None:
     assert stage.database.kinds.count("PodBound") == 50
 
 
-def test_nothing_leaves_while_the_database_is_away() -> None:
+def test_nothing_is_bound_while_the_database_is_unreachable() -> None:
     """Pods are observed; when it is back everything goes on by itself."""
 
     async def story(stage: Stage, _: "asyncio.Task[str]") -> None:
@@ -68,7 +68,7 @@ def test_nothing_leaves_while_the_database_is_away() -> None:
     play(story)
 
 
-def test_events_wait_with_the_cluster_where_the_log_does_not_follow() -> None:
+def test_events_stay_in_the_store_while_the_log_is_too_slow() -> None:
     """Beyond the bound nothing is taken in; a list makes up for what was not heard."""
 
     async def story(stage: Stage, _: "asyncio.Task[str]") -> None:
@@ -91,7 +91,7 @@ def test_events_wait_with_the_cluster_where_the_log_does_not_follow() -> None:
     assert "0-0" not in stage.leader.engine.state.pods
 
 
-def test_a_list_that_makes_up_for_events_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_list_that_replaces_events_is_retried(monkeypatch: pytest.MonkeyPatch) -> None:
     """The cluster is away as well, when the log is back."""
     monkeypatch.setattr("eventsched.runtime.live.driver._RETRY_AFTER", 0.01)
 
@@ -107,7 +107,7 @@ def test_a_list_that_makes_up_for_events_is_tried_again(monkeypatch: pytest.Monk
     assert play(story, backlog=50).cluster.lists >= 5
 
 
-def test_an_answer_that_is_lost_is_looked_up() -> None:
+def test_after_a_lost_answer_the_pod_is_read() -> None:
     """The bind has landed: nothing is bound twice."""
 
     async def story(stage: Stage, _: "asyncio.Task[str]") -> None:
@@ -120,7 +120,7 @@ def test_an_answer_that_is_lost_is_looked_up() -> None:
     assert len(stage.cluster.binds) == 3
 
 
-def test_a_cluster_that_cannot_be_listed_is_asked_again() -> None:
+def test_listing_the_cluster_is_retried() -> None:
     """Until it can."""
 
     async def story(stage: Stage, _: "asyncio.Task[str]") -> None:
@@ -130,7 +130,7 @@ def test_a_cluster_that_cannot_be_listed_is_asked_again() -> None:
     assert play(story).cluster.lists == 4
 
 
-def test_a_term_that_is_over_ends() -> None:
+def test_a_deposed_leader_ends_the_driver() -> None:
     """Somebody else has begun one: nothing is asked for any more."""
 
     async def story(stage: Stage, running: "asyncio.Task[str]") -> None:
@@ -143,7 +143,7 @@ def test_a_term_that_is_over_ends() -> None:
     play(story)
 
 
-def test_an_end_that_was_asked_for() -> None:
+def test_end_finishes_open_requests() -> None:
     """What was decided is bound and written down; what waits is not tried any more."""
 
     async def story(stage: Stage, running: "asyncio.Task[str]") -> None:
@@ -166,7 +166,7 @@ def test_an_end_that_was_asked_for() -> None:
     assert stage.database.kinds.count("PodDecided") == 3
 
 
-def test_a_defect_ends_the_term_and_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_defect_ends_the_term_and_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is not swallowed, wherever it comes up."""
 
     async def in_a_request(stage: Stage, running: "asyncio.Task[str]") -> None:
@@ -187,7 +187,7 @@ def test_a_defect_ends_the_term_and_is_told(monkeypatch: pytest.MonkeyPatch) -> 
     play(in_the_leader)
 
 
-def test_turns_are_as_long_as_they_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_turns_adapt_to_the_time_they_may_take(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where attempts take long, a turn makes few; one at least."""
     asked: list[int] = []
     step = Leader.step
@@ -223,7 +223,7 @@ def test_turns_are_as_long_as_they_may_be(monkeypatch: pytest.MonkeyPatch) -> No
     play(story)
 
 
-def test_news_that_takes_long_leaves_attempts_their_share(
+def test_slow_messages_leave_time_for_attempts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Fewer messages each turn, one at least; and as many attempts as before."""
@@ -260,7 +260,7 @@ def test_news_that_takes_long_leaves_attempts_their_share(
     play(story)
 
 
-def test_the_loop_turns_while_there_is_work() -> None:
+def test_other_tasks_run_while_there_is_work() -> None:
     """Others get their share between any two turns."""
 
     async def story(stage: Stage, _: "asyncio.Task[str]") -> None:
@@ -282,7 +282,7 @@ def test_the_loop_turns_while_there_is_work() -> None:
     play(story)
 
 
-def test_a_driver_without_anything_to_do_sleeps() -> None:
+def test_an_idle_driver_sleeps() -> None:
     """It wakes for the heartbeat only."""
 
     async def story(stage: Stage, _: "asyncio.Task[str]") -> None:

@@ -87,7 +87,7 @@ extender:
         (FIRST, ("--port", "0"), "--port: 0 is no port; use 1 to 65535"),
     ],
 )  # fmt: skip
-def test_what_cannot_be(tmp_path: Path, text: str, arguments: tuple[str, ...], said: str) -> None:
+def test_invalid_options(tmp_path: Path, text: str, arguments: tuple[str, ...], said: str) -> None:
     with pytest.raises(InputError) as wrong:
         in_effect(tmp_path, text, *arguments)
     assert str(wrong.value) == said
@@ -111,7 +111,7 @@ extender:
     ]  # fmt: skip
 
 
-def test_whoever_is_reachable_from_elsewhere_is_told_so() -> None:
+def test_a_port_that_is_reachable_from_other_hosts_is_warned_about() -> None:
     anywhere = ExtenderSettings(bind_address="0.0.0.0")
     [said] = extender.warnings(anywhere)
     assert said.startswith("whoever reaches 0.0.0.0:8888 gets filters, scores and binds: ")
@@ -119,7 +119,7 @@ def test_whoever_is_reachable_from_elsewhere_is_told_so() -> None:
     assert extender.warnings(guarded) == []
 
 
-def test_the_log_says_whom_it_serves_and_the_lease_is_its_own(tmp_path: Path) -> None:
+def test_the_log_names_the_served_profile_and_the_lease_differs(tmp_path: Path) -> None:
     settings = in_effect(tmp_path, FIRST)
     assembly = extender.beside(assemble(tmp_path / "e.yaml"))
     assert assembly.configuration.leader_election.resource_name == "eventsched-extender"
@@ -133,7 +133,7 @@ def test_the_log_says_whom_it_serves_and_the_lease_is_its_own(tmp_path: Path) ->
     assert plan.stream == "extender"
 
 
-def test_a_lease_that_was_named_stays(tmp_path: Path) -> None:
+def test_a_configured_lease_name_is_kept(tmp_path: Path) -> None:
     file = tmp_path / "e.yaml"
     file.write_text(FIRST + "leaderElection: {resourceName: mine}\n")
     assembly = extender.beside(assemble(file))

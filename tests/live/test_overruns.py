@@ -72,7 +72,7 @@ def test_an_attempt_that_hangs_fails_and_the_others_go_on() -> None:
     asyncio.run(run())
 
 
-def test_a_hint_that_hangs_ends_the_term_and_the_next_one_does_without() -> None:
+def test_a_hint_that_hangs_ends_the_term_and_the_next_term_skips_it() -> None:
     async def run() -> None:
         guard, picky = Deadlines(0.2), Picky()
         cluster, database = LiveCluster(), LiveDatabase()

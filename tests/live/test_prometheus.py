@@ -99,7 +99,7 @@ RESETS = (
 )
 
 
-def test_counters_that_are_odd(address: str) -> None:
+def test_counters_without_usable_values(address: str) -> None:
     """One that begins anew now and then has the traffic of one that goes on; what is no number is
     no sample, and named; a node whose exporter does not know the device is not there."""
     ends = time.monotonic() + 60
@@ -113,14 +113,14 @@ def test_counters_that_are_odd(address: str) -> None:
     assert 0.5 < found.values["restarted"] / found.values["steady"] < 1.5
 
 
-def test_a_device_that_is_not_there(address: str) -> None:
+def test_a_missing_device(address: str) -> None:
     """No values, and a hint."""
     awaited(address, {"steady"})
     found = asked(address, deviceName="none0")
     assert (found.values, found.problem) == ({}, NO_SERIES)
 
 
-def test_a_query_that_is_none(address: str) -> None:
+def test_a_malformed_query(address: str) -> None:
     """Prometheus says where."""
     awaited(address, {"steady"})
     found = asked(address, query="rate(")

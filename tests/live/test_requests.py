@@ -70,7 +70,7 @@ def play(queue: FakeRequestQueue, story: Callable[[Listener], Awaitable[None]]) 
     return listener
 
 
-def test_each_request_is_told_once() -> None:
+def test_each_request_is_passed_on_once() -> None:
     """Also while its record is not committed yet; those that come later, too."""
     queue = FakeRequestQueue(asked(1), asked(2, "default/b"))
 
@@ -84,7 +84,7 @@ def test_each_request_is_told_once() -> None:
     assert play(queue, story).heard == [asked(1), asked(2, "default/b"), asked(3)]
 
 
-def test_nobody_is_told_before_the_term_leads() -> None:
+def test_requests_wait_until_the_term_leads() -> None:
     """It would be passed over."""
     queue = FakeRequestQueue(asked(1))
 
@@ -98,7 +98,7 @@ def test_nobody_is_told_before_the_term_leads() -> None:
     assert play(queue, story).heard == [asked(1)]
 
 
-def test_a_database_that_is_away_is_asked_again() -> None:
+def test_an_unreachable_database_is_polled_again() -> None:
     """Until it is back."""
     queue = FakeRequestQueue(asked(1))
     queue.away = True
@@ -112,7 +112,7 @@ def test_a_database_that_is_away_is_asked_again() -> None:
     assert play(queue, story).heard == [asked(1)]
 
 
-def test_a_leader_forgets_and_goes_on() -> None:
+def test_a_leader_forgets_plugin_memory_and_continues() -> None:
     """The request's record and what follows from it are committed; the term is the same."""
 
     async def run() -> list[str]:

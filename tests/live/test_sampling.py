@@ -74,7 +74,7 @@ def play(
     return leader.heard
 
 
-def test_each_source_is_asked_again_and_again() -> None:
+def test_each_source_is_queried_at_its_interval() -> None:
     """And its answers told with their time and age."""
 
     async def story(leader: Leader, asked: list[str]) -> None:
@@ -90,7 +90,7 @@ def test_each_source_is_asked_again_and_again() -> None:
         ]
 
 
-def test_nobody_is_asked_before_the_term_leads(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sources_are_not_queried_before_the_term_leads(monkeypatch: pytest.MonkeyPatch) -> None:
     """It would be passed over."""
     monkeypatch.setattr("eventsched.runtime.live.sample_source._POLL_PERIOD", 0.001)
 
@@ -104,7 +104,7 @@ def test_nobody_is_asked_before_the_term_leads(monkeypatch: pytest.MonkeyPatch) 
     assert len(play(story, sampling())) >= 1
 
 
-def test_a_leader_takes_them_in() -> None:
+def test_a_leader_takes_samples_in() -> None:
     """They are committed."""
 
     async def run() -> list[str]:
@@ -136,7 +136,7 @@ def test_a_leader_takes_them_in() -> None:
         ),
     ],
 )  # fmt: skip
-def test_what_results_say(
+def test_values_and_problems_of_query_results(
     results: list[tuple[str, str]], values: dict[str, float], problem: str
 ) -> None:
     """Sums by node, and what could not be read."""
@@ -221,7 +221,7 @@ def test_a_server_that_answers() -> None:
         (503, b"", "Prometheus refuses: HTTP Status Code 503"),
     ],
 )
-def test_an_answer_that_helps_nobody(status: int, body: bytes, told: str) -> None:
+def test_an_unusable_answer(status: int, body: bytes, told: str) -> None:
     """No values; what it was, in few words."""
     with serving(status, body) as (address, _):
         found = asked(address)
@@ -240,14 +240,14 @@ def test_names_that_cannot_be_stored() -> None:
         )
 
 
-def test_nobody_is_there() -> None:
+def test_an_unreachable_server() -> None:
     """The reason, without the whole address."""
     with serving(200, b"") as (address, _):
         pass
     assert asked(address).problem == "Prometheus cannot be reached: Connection refused"
 
 
-def test_somebody_who_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_server(monkeypatch: pytest.MonkeyPatch) -> None:
     """Is not waited for for long."""
     monkeypatch.setattr(prometheus_samples, "TIMEOUT", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as silent:

@@ -84,7 +84,7 @@ OF_FILE = {
 }
 
 
-def test_the_file_says_what_nobody_else_does(file: Path, tmp_path: Path) -> None:
+def test_the_file_is_used_without_environment_and_options(file: Path, tmp_path: Path) -> None:
     assert in_effect() == Settings()
     assert told(in_effect(f"--config={file}")) == OF_FILE
     first = tmp_path / "first.yaml"
@@ -128,7 +128,7 @@ def test_options_win_over_the_environment_and_the_file(
 
 
 @pytest.mark.parametrize("given", ["options", "environment"])
-def test_two_databases_are_one_too_many(given: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_databases_are_refused(given: str, monkeypatch: pytest.MonkeyPatch) -> None:
     arguments = ["--database=postgresql://o/d", "--data-dir=/o"]
     if given == "environment":
         arguments = []

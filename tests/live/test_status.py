@@ -102,7 +102,7 @@ def test_watches_that_are_broken_come_before_those_that_are_silent() -> None:
     }
 
 
-def test_a_right_that_is_missing() -> None:
+def test_a_missing_right() -> None:
     """Whether it leads or not: it could not do its work."""
     status = running(replica(follower=follower()))
     assert status.kube is not None
@@ -117,7 +117,7 @@ def test_a_right_that_is_missing() -> None:
     }
 
 
-def test_a_database_that_is_away() -> None:
+def test_an_unreachable_database() -> None:
     """To a standby the log that it reads, to a leader the one that it writes."""
     lost = DatabaseHealth(lambda: NOW)
     lost.missed("connection refused")
@@ -130,7 +130,7 @@ def test_a_database_that_is_away() -> None:
     assert running(there).readiness == {**WELL, "database": words}
 
 
-def test_where_a_term_is() -> None:
+def test_the_phases_of_a_term() -> None:
     behind = replica(follower=follower(caught_up=False, lag=7))
     assert running(behind).readiness == {
         **WELL,
@@ -148,7 +148,7 @@ def test_where_a_term_is() -> None:
 # --- numbers --------------------------------------------------------------------------------
 
 
-def test_watches_and_what_cannot_be_read() -> None:
+def test_watches_and_undecodable_objects() -> None:
     status = running(replica(), Pod=live(2.5), Node=WatchProgress())
     assert status.watches == {
         "Pod": WatchFacts(12, 2, 3, 2.5, 1),
@@ -157,7 +157,7 @@ def test_watches_and_what_cannot_be_read() -> None:
     assert list(status.undecodable) == [BAD]
 
 
-def test_a_standby_tells_of_the_log() -> None:
+def test_a_standby_reports_its_lag() -> None:
     """It has the first records of a stream to read yet."""
     status = running(replica(follower=follower(lag=7)))
     queues = dict.fromkeys(status.queues, 0)
@@ -193,7 +193,7 @@ def play(story: Callable[[Stage, LiveStatus], Awaitable[None]]) -> None:
     asyncio.run(run())
 
 
-def test_a_leader_tells_of_its_pods() -> None:
+def test_a_leader_reports_its_pods() -> None:
     """On nodes, one of which others have filled, waiting, and with binds under way."""
 
     async def story(stage: Stage, status: LiveStatus) -> None:

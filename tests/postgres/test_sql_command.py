@@ -170,7 +170,7 @@ def test_what_each_role_may_do(address: str) -> None:
         connection.rollback()
 
 
-def test_a_database_that_is_away(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unreachable_database(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sql", "--database", "postgresql://127.0.0.1:1/x", "-c", "SELECT 1"]) == 3
     assert main(["db", "upgrade", "--database", "postgresql://127.0.0.1:1/x"]) == 3
     told = capsys.readouterr().err.splitlines()

@@ -48,19 +48,19 @@ def test_a_file_may_import_a_plugin_without_registering_it_again(tmp_path: Path)
         (GOOD.replace("'Mine'", "'NodeName'"), "exists already"),
     ],
 )
-def test_a_file_that_is_no_plugin_is_refused(tmp_path: Path, text: str, words: str) -> None:
+def test_a_file_without_a_usable_plugin_is_refused(tmp_path: Path, text: str, words: str) -> None:
     with pytest.raises(InputError, match=words):
         assembly.registry([written(tmp_path, text)])
 
 
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_plugin_file(tmp_path: Path) -> None:
     """Or is something else."""
     for path, said in ((tmp_path / "a.py", "is not there"), (tmp_path, "is no Python file")):
         with pytest.raises(InputError, match=f"{path}: {said}; name a .py file"):
             assembly.registry([path])
 
 
-def test_a_plugin_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
+def test_a_plugin_whose_constructor_fails_is_refused(tmp_path: Path) -> None:
     plugin = written(tmp_path, GOOD + "    def __init__(self, needed): ...\n")
     config = tmp_path / "config.yaml"
     config.write_text(
@@ -126,7 +126,7 @@ def assembled(tmp_path: Path, text: str, known: dict[str, type]) -> assembly.Ass
         ("{name: NodeName, args: {}}", None),
     ],
 )
-def test_arguments_that_nobody_reads_are_warned_about(
+def test_arguments_without_effect_are_warned_about(
     tmp_path: Path, config: str, words: str | None
 ) -> None:
     text = f"profiles: [{{pluginConfig: [{config}]}}]\n"
@@ -134,7 +134,7 @@ def test_arguments_that_nobody_reads_are_warned_about(
     assert not warnings if words is None else words in warnings[0]
 
 
-def test_arguments_of_a_plugin_that_is_missing_are_checked_all_the_same(tmp_path: Path) -> None:
+def test_arguments_of_a_missing_plugin_are_still_checked(tmp_path: Path) -> None:
     known = {name: plugin for name, plugin in IN_TREE.items() if name != "InterPodAffinity"}
     good = (
         "profiles: [{pluginConfig: [{name: InterPodAffinity, args: {hardPodAffinityWeight: 5}}]}]"
@@ -165,14 +165,14 @@ def test_a_default_that_is_missing_is_left_out_but_cannot_be_enabled_by_name(
         ("percentageOfNodesToScore: 30\nprofiles: [{percentageOfNodesToScore: 70}]\n", 70),
     ],
 )
-def test_a_profiles_own_share_of_nodes_goes_before_that_of_all(
+def test_a_profiles_percentage_of_nodes_overrides_the_global_one(
     tmp_path: Path, text: str, expected: int
 ) -> None:
     profiles = assembled(tmp_path, text, IN_TREE).profiles
     assert profiles["default-scheduler"].percentage == expected
 
 
-def test_nodes_that_plugins_name_and_that_are_not_there(tmp_path: Path) -> None:
+def test_missing_nodes_that_plugins_name(tmp_path: Path) -> None:
     """Each once, whichever profiles have them."""
     named = "score: {enabled: [{name: FixedNode}, {name: tonodename-scoring-plugin}]}"
     args = "pluginConfig: [{name: FixedNode, args: {nodeName: %s}}]"

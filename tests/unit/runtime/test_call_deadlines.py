@@ -126,14 +126,14 @@ def keep_all() -> None:
 
 
 @pytest.mark.parametrize("function", [spin, sleep, keep_all])
-def test_a_call_is_ended_when_its_time_is_over(function: Any) -> None:
+def test_a_call_is_interrupted_at_its_deadline(function: Any) -> None:
     guard = Deadlines(LIMIT)
     with pytest.raises(OverrunError, match=f"plugin P {TOOK} in filter"):
         guard.call("P", "filter", function)
     assert guard.call("P", "score", lambda: 5) == 5
 
 
-def test_a_call_in_another_thread_is_ended_too() -> None:
+def test_a_call_in_another_thread_is_interrupted_too() -> None:
     guard, caught = Deadlines(LIMIT), []
 
     def run() -> None:
@@ -149,7 +149,7 @@ def test_a_call_in_another_thread_is_ended_too() -> None:
     assert caught == [f"plugin P {TOOK} in hint", 5]
 
 
-def test_what_is_known_to_take_too_long_is_not_asked() -> None:
+def test_a_call_that_is_known_to_overrun_is_skipped() -> None:
     slow = engine()
     observed(slow, *added(FITS, make_pod()))
     observed(slow, overran("filter", uid="p1", attempt=1))
@@ -169,7 +169,7 @@ def test_what_is_known_to_take_too_long_is_not_asked() -> None:
                      "counts": ((1, 1),), "scoring": 1, "parameters": ((),)}),
     ],
 )  # fmt: skip
-def test_an_attempt_that_takes_too_long_is_void_and_made_again_without_that(
+def test_an_attempt_that_overruns_is_repeated_without_the_call(
     point: str, fields: dict[str, Any]
 ) -> None:
     """Nothing of the void one is left, not even the words that its verdicts would have needed."""
@@ -185,7 +185,7 @@ def test_an_attempt_that_takes_too_long_is_void_and_made_again_without_that(
     assert before != slow.state.digest()
 
 
-def test_the_next_attempt_asks_again() -> None:
+def test_the_next_attempt_makes_the_call_again() -> None:
     slow = engine()
     observed(slow, *added(FITS, make_pod()))
     Slow.at = "filter"
@@ -215,7 +215,7 @@ def test_a_replay_decides_the_same_and_does_not_wait() -> None:
     assert done.engine.state.digest() == slow.state.digest()
 
 
-def test_a_snapshot_holds_what_is_not_asked() -> None:
+def test_a_snapshot_holds_the_skipped_calls() -> None:
     slow, other = engine(), engine()
     observed(slow, *added(FITS, make_pod()))
     observed(slow, overran("filter", uid="p1", attempt=1), overran("hint"))
@@ -229,7 +229,7 @@ def test_a_snapshot_holds_what_is_not_asked() -> None:
 # --- what cannot be taken back ------------------------------------------------------------
 
 
-def test_a_hint_that_takes_too_long_spoils_the_engine_and_its_successor_does_without() -> None:
+def test_after_a_hint_overruns_the_next_engine_works_without_it() -> None:
     guard = Deadlines(LIMIT)
     slow = engine(guard)
     taken: list[Logged] = []
@@ -251,7 +251,7 @@ def test_a_hint_that_takes_too_long_spoils_the_engine_and_its_successor_does_wit
     assert said == [labelled, woken("NodeUpdateLabel", "Slow")]
 
 
-def test_another_configuration_begins_anew() -> None:
+def test_skipped_calls_are_forgotten_with_another_configuration() -> None:
     slow = engine()
     observed(slow, overran("hint"))
     observed(slow, records.TermBegan(epoch=2, token="00ff00ff"))
@@ -266,7 +266,7 @@ class Signing(Slow):
         return ()
 
 
-def test_a_signature_that_takes_too_long_is_none_and_the_log_need_not_know() -> None:
+def test_a_signature_that_overruns_counts_as_none_and_is_not_logged() -> None:
     guard = Deadlines(LIMIT)
     signing = guard.guarded(Signing())
     Slow.at = "sign"

@@ -46,7 +46,7 @@ def asked(requests: list[Request]) -> list[Any]:
 
 
 @pytest.mark.row(30)
-def test_a_pod_that_lost_its_node_is_placed_anew() -> None:
+def test_a_pod_that_lost_its_node_is_scheduled_again() -> None:
     """The next leader sees it on none: what it had is free, and it comes again."""
     harness = LeaderHarness(bound())
     requests = harness.lead(make_node(), make_pod())
@@ -72,7 +72,7 @@ def test_a_list_of_an_earlier_version_ends_the_term(since: int) -> None:
     assert "PodDeleted" in kinds(later.lead(make_node(), make_pod()))
 
 
-def test_so_does_one_that_was_asked_for() -> None:
+def test_a_requested_list_of_an_earlier_version_ends_the_term() -> None:
     """Of any resource."""
     harness = bound()
     found = Listed([nodes(29, (make_node(), 10)), pods(31, (make_pod(node_name="n1"), 31))])
@@ -85,7 +85,7 @@ def test_so_does_one_that_was_asked_for() -> None:
     pods(1000, (make_pod(), 11)),
     nodes(1000, (make_node(), 10)),
 ])  # fmt: skip
-def test_what_is_older_than_it_was_known_is_asked_for_again(listing: Listing) -> None:
+def test_an_object_older_than_before_is_listed_again(listing: Listing) -> None:
     """Versions were raised after the restore: only the objects show it."""
     harness = bound()
     requests = harness.send(Relisted(listing, 31))
@@ -98,7 +98,7 @@ def test_what_is_older_than_it_was_known_is_asked_for_again(listing: Listing) ->
     assert harness.leader.stopped == etcd_restore.REASON
 
 
-def test_an_answer_that_is_newer_than_a_list_is_no_setback() -> None:
+def test_an_answer_newer_than_a_list_does_not_end_the_term() -> None:
     """The bind was answered after the list was made: the next list says so."""
     harness = leading()
     harness.commit(harness.send(Bound(BIND)))
@@ -111,7 +111,7 @@ def test_an_answer_that_is_newer_than_a_list_is_no_setback() -> None:
     assert harness.leader.engine.state.pods["p1"].bound
 
 
-def test_no_second_list_is_asked_for_at_once() -> None:
+def test_only_one_list_is_under_way() -> None:
     """One answers all doubts that there were; the others wait for the next."""
     harness = bound()
     first = harness.send(Relisted(pods(1000, (make_pod(), 11)), 31))
@@ -120,7 +120,7 @@ def test_no_second_list_is_asked_for_at_once() -> None:
     assert asked(harness.send(Relisted(nodes(1000, (make_node(), 10)), 31))) == []
 
 
-def test_a_pod_that_is_back_comes_again() -> None:
+def test_a_pod_that_the_restore_brought_back_is_added() -> None:
     """It had ended after the backup."""
     harness = LeaderHarness(bound())
     requests = harness.lead(make_node(), make_pod(node_name="n1"), make_pod("p0", node_name="n1"))

@@ -33,7 +33,7 @@ def stored_snapshots(harness: LeaderHarness, updates: int) -> Iterator[tuple[int
             yield from ((number, each.snapshot) for each in requests if isinstance(each, Keep))
 
 
-def test_a_few_large_records_are_as_good_as_many_small_ones() -> None:
+def test_large_records_make_a_snapshot_due_earlier() -> None:
     """The records since the newest snapshot never take longer to apply than was promised."""
     harness = LeaderHarness(snapshot_every=10_000)
     harness.commit_all(harness.lead(make_node()))
@@ -46,7 +46,7 @@ def test_a_few_large_records_are_as_good_as_many_small_ones() -> None:
     assert min(gaps) > most // 4, "and not all the time"
 
 
-def test_what_a_standby_has_followed_counts() -> None:
+def test_records_that_a_standby_has_followed_count_for_the_next_snapshot() -> None:
     """A leader that began with a long rest of a log stores its state at once."""
     first = LeaderHarness(snapshot_every=None)
     first.commit_all(first.lead(make_node()))
@@ -94,13 +94,15 @@ def snapshot() -> StoredSnapshot:
         ("", False),
     ],
 )
-def test_a_snapshot_outlives_a_version(snapshot: StoredSnapshot, version: str, helps: bool) -> None:
+def test_a_snapshot_of_another_version_with_the_same_format_is_readable(
+    snapshot: StoredSnapshot, version: str, helps: bool
+) -> None:
     """What matters is its format."""
     assert snapshot.version == f"{snapshot_policy.FORMAT}/{__version__}"
     assert new_standby().restore(snapshot._replace(version=version)) is helps
 
 
-def test_a_snapshot_is_held_against_its_digest(snapshot: StoredSnapshot) -> None:
+def test_the_digest_of_a_snapshot_is_checked(snapshot: StoredSnapshot) -> None:
     """Whatever its label says."""
     standby: Standby = new_standby()
     assert not standby.restore(snapshot._replace(digest="0" * 32))

@@ -99,7 +99,7 @@ def waiting() -> LeaderHarness:
     return harness
 
 
-def test_nothing_leaves_before_its_record_is_committed() -> None:
+def test_nothing_is_written_before_its_record_is_committed() -> None:
     harness = LeaderHarness()
     harness.leader.handle(harness.acquired, NOW)
     requests = harness.leader.handle(listed(*CLUSTER), NOW)
@@ -108,7 +108,7 @@ def test_nothing_leaves_before_its_record_is_committed() -> None:
     assert intents == ["PodDecided", "MemoryChanged", "PreparationIntended"]
 
 
-def test_a_change_that_is_made_shows_the_object_first() -> None:
+def test_a_made_change_observes_the_object_before_its_outcome() -> None:
     """The bind follows when the claim is bound."""
     harness = waiting()
     assert harness.send(Written(WRITE, ObjectSeen(PROMISED, 31))) == []
@@ -130,7 +130,7 @@ def test_the_watch_may_be_ahead_of_the_answer() -> None:
     assert harness.said() == [MADE]
 
 
-def test_what_the_watch_saw_the_end_of_is_not_brought_back() -> None:
+def test_an_answer_does_not_bring_back_a_deleted_object() -> None:
     harness = waiting()
     harness.send(ObjectGone("PersistentVolume", "", "v", 40))
     harness.said()
@@ -141,7 +141,7 @@ def test_what_the_watch_saw_the_end_of_is_not_brought_back() -> None:
     assert 'persistentvolumes "v" not found' in unreserved.message
 
 
-def test_a_change_that_is_refused_shows_why_and_the_pod_is_tried_again() -> None:
+def test_a_refused_change_gives_its_reason_and_the_pod_is_retried() -> None:
     harness = waiting()
     other = volume(claim=("default", "d", "uid-d"))
     harness.send(WriteRefused(WRITE, CONFLICT, ObjectSeen(other, 31)))
@@ -151,7 +151,7 @@ def test_a_change_that_is_refused_shows_why_and_the_pod_is_tried_again() -> None
     assert isinstance(unreserved, records.PodUnreserved)
 
 
-def test_without_an_answer_it_is_asked_for_again() -> None:
+def test_a_change_without_an_answer_is_requested_again() -> None:
     harness = waiting()
     assert harness.send(Unknown(WRITE)) == []
     assert harness.send(Tick(), PATIENCE / SECOND - 0.001) == []
@@ -160,7 +160,7 @@ def test_without_an_answer_it_is_asked_for_again() -> None:
     assert MADE in harness.said()
 
 
-def test_not_for_a_pod_that_is_gone() -> None:
+def test_a_change_for_a_deleted_pod_is_not_requested_again() -> None:
     harness = waiting()
     harness.send(Unknown(WRITE))
     harness.send(PodGone("p1", 40))

@@ -19,7 +19,7 @@ def waiting(number: int, node: str = "n0") -> ExtenderReplied:
     return ExtenderReplied(number=number, uid="p1", verb=BIND, node=node, attempt=1, waits=True)
 
 
-def test_most_leave_at_once() -> None:
+def test_most_replies_are_sent_at_once() -> None:
     reply = ExtenderReplied(number=1, uid="p1", verb=FILTER)
     refused = ExtenderReplied(number=2, uid="p1", verb=BIND, problem="no")
     assert observed(Replies(), reply, refused) == [reply, refused]
@@ -36,7 +36,7 @@ def test_most_leave_at_once() -> None:
         (records.PodDeleted(uid="p1"), "the pod is gone"),
     ],
 )
-def test_one_to_a_bind_waits_for_what_comes_of_it(end: records.Record, problem: str) -> None:
+def test_the_reply_to_a_bind_waits_for_its_outcome(end: records.Record, problem: str) -> None:
     replies = Replies()
     assert observed(replies, waiting(1), records.PodUpdated(pod=make_pod("p1"))) == []
     assert observed(replies, waiting(2), records.PodDeleted(uid="p2")) == []
@@ -45,7 +45,7 @@ def test_one_to_a_bind_waits_for_what_comes_of_it(end: records.Record, problem: 
     assert observed(replies, end) == []
 
 
-def test_a_new_term_tells_nobody_of_older_binds() -> None:
+def test_a_new_term_drops_replies_to_older_binds() -> None:
     """Whoever asked it has no answer, and asks again."""
     replies = Replies()
     bound = records.PodBound(uid="p1", node="n0", attempt=1)

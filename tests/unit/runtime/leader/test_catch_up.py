@@ -91,7 +91,7 @@ def going_on(engine: Engine) -> list[Record]:
 @pytest.mark.parametrize("until", [None, 4_000_000, 30_000_500], ids=["end", "4s", "30s"])
 @pytest.mark.parametrize("profile", PROFILES)
 @pytest.mark.parametrize("load", LOADS)
-def test_an_engine_that_reads_the_log_back_goes_on_as_the_live_one(
+def test_a_folded_engine_continues_like_the_live_one(
     load: str, profile: str, until: int | None
 ) -> None:
     """Same digest, queues, timers and position; and the same records from then on."""
@@ -106,7 +106,7 @@ def test_an_engine_that_reads_the_log_back_goes_on_as_the_live_one(
     assert again.state.digest() == live.state.digest()
 
 
-def test_the_loads_have_all_that_there_is_to_fold() -> None:
+def test_the_loads_cover_all_kinds_of_records() -> None:
     """Waits, backoffs and ends: otherwise the tests above would show little."""
     run, _ = simulated(LOADS[2], "required")
     kinds = {type(each.record).__name__ for each in log_of(LOADS[2])}
@@ -125,7 +125,7 @@ def log_of(text: str) -> list[Stored]:
 
 
 @pytest.mark.parametrize("load", LOADS)
-def test_where_batches_end_changes_nothing(load: str) -> None:
+def test_the_ends_of_batches_change_nothing(load: str) -> None:
     """Batches of one and of thousands give the same log."""
     made = []
     for size in (1, 10_000):

@@ -25,6 +25,6 @@ def test_time_never_goes_back_and_is_found_again() -> None:
             assert advance.time(clock - 2) < time
 
 
-def test_what_was_due_before_is_due_at_once() -> None:
+def test_a_time_before_the_start_is_due_at_once() -> None:
     """The clock has passed it."""
     assert ClockSlew(100, 120).clock(90) <= 100

@@ -58,7 +58,7 @@ def test_a_standby_that_knows_more_than_the_log_starts_over() -> None:
     assert not harness.leader.lossy
 
 
-def test_a_snapshot_is_kept_when_it_is_committed() -> None:
+def test_a_snapshot_is_stored_once_its_batch_is_committed() -> None:
     """A leader that begins with it redoes the open intent by its name."""
     harness = LeaderHarness(snapshot_every=5)
     kept, bind = harness.commit(harness.lead(make_node(), make_pod()))[::-1]
@@ -78,7 +78,7 @@ def test_a_snapshot_is_kept_when_it_is_committed() -> None:
     [{"digest": "0" * 32}, {"version": "0"}, {"body": b"{}"}, {"body": b"no JSON"}],
     ids=["another state", "another version", "another form", "no form"],
 )
-def test_a_snapshot_that_is_not_what_it_says_is_of_no_use(change: dict[str, Any]) -> None:
+def test_a_snapshot_with_a_wrong_digest_is_not_used(change: dict[str, Any]) -> None:
     """The log is read from its beginning then."""
     harness = LeaderHarness(snapshot_every=5)
     [_, kept] = harness.commit(harness.lead(make_node(), make_pod()))

@@ -94,7 +94,7 @@ def test_a_bind_that_succeeds() -> None:
     assert harness.send(PodSeen(make_pod(node_name="n1"), 21)) == []
 
 
-def test_a_bind_without_an_answer_is_looked_up_and_sent_again() -> None:
+def test_after_a_bind_without_an_answer_the_pod_is_read_and_the_bind_repeated() -> None:
     """The same one: the pod has not changed."""
     harness = leading()
     assert harness.send(Unknown(BIND)) == []
@@ -102,7 +102,7 @@ def test_a_bind_without_an_answer_is_looked_up_and_sent_again() -> None:
     assert harness.send(PodShown(GET, PodSeen(make_pod(), 11)), after=1) == [BIND]
 
 
-def test_a_bind_without_an_answer_that_has_landed() -> None:
+def test_a_bind_without_an_answer_that_succeeded() -> None:
     """The pod shows it."""
     harness = leading()
     harness.send(Unknown(BIND))
@@ -141,7 +141,7 @@ def test_an_intent_whose_node_is_gone_is_given_up_after_a_touch() -> None:
     assert queued.cause == "BindVoided"
 
 
-def test_an_intent_is_given_up_after_some_binds() -> None:
+def test_an_intent_is_given_up_after_too_many_binds() -> None:
     """None of them was answered."""
     harness = leading()
     for number in range(4):
@@ -179,7 +179,7 @@ def test_the_next_leader_redoes_an_open_intent() -> None:
     assert harness.commit(requests) == [BIND]
 
 
-def test_the_next_leader_does_not_redo_where_somebody_else_took_the_room() -> None:
+def test_the_next_leader_gives_up_an_intent_whose_room_is_taken() -> None:
     """It makes sure that nothing lands any more."""
     harness = LeaderHarness(leading())
     intruder = make_pod("intruder", cpu=4000, node_name="n1", scheduler_name="other")
@@ -218,7 +218,7 @@ def test_a_deposed_leader_is_silent() -> None:
     assert harness.send(PodSeen(make_pod("p2"), 21)) == []
 
 
-def test_an_idle_leader_asks_whether_it_still_is_one() -> None:
+def test_an_idle_leader_renews_its_term() -> None:
     """After two seconds, and soon again when there was no answer."""
     harness = leading()
     assert harness.leader.wake_at == NOW + HEARTBEAT
@@ -230,7 +230,7 @@ def test_an_idle_leader_asks_whether_it_still_is_one() -> None:
     assert harness.leader.wake_at == NOW + 4 * SECOND + HEARTBEAT
 
 
-def test_after_a_gap_in_a_watch_its_resource_is_compared() -> None:
+def test_a_relisted_resource_is_compared_with_the_state() -> None:
     """The gap is in the log, then what has happened in it; older news are not taken in."""
     harness = leading()
     newer = NodeSeen(make_node("n2"), 25)
@@ -243,7 +243,7 @@ def test_after_a_gap_in_a_watch_its_resource_is_compared() -> None:
     assert harness.send(NodeSeen(make_node(), 28)) == []
 
 
-def test_a_list_says_of_all_resources_what_is_news() -> None:
+def test_a_list_is_compared_with_the_state_for_all_resources() -> None:
     """Ends first, pods before what they need; then what pods need before pods."""
     harness = LeaderHarness()
     harness.commit(harness.lead(make_node(), make_pod(), Namespace(name="old")))
@@ -267,7 +267,7 @@ def test_other_objects_are_observed() -> None:
 
 
 @pytest.mark.row(21)
-def test_what_a_watch_repeats_is_no_news() -> None:
+def test_repeated_watch_events_are_ignored() -> None:
     """Neither is what is older than an answer of ours."""
     harness = leading()
     harness.commit(harness.send(PodSeen(make_pod("p2", labels={"a": "1"}), 21)))
@@ -279,7 +279,7 @@ def test_what_a_watch_repeats_is_no_news() -> None:
 
 
 @pytest.mark.row(16)
-def test_a_clock_that_is_behind_the_log_goes_on_from_there() -> None:
+def test_a_term_continues_from_the_time_of_the_log() -> None:
     """Time neither goes back nor stands still; it runs half as fast until the clock has it."""
     before = LeaderHarness()
     before.commit(before.lead(make_node()))

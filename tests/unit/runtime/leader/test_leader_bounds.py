@@ -54,7 +54,7 @@ def test_no_attempts_while_the_database_does_not_answer() -> None:
     assert harness.leader.backlog == 0
 
 
-def test_attempts_are_made_some_at_a_time() -> None:
+def test_a_step_makes_at_most_the_given_number_of_attempts() -> None:
     """As many as whoever drives it asks for; batches leave meanwhile."""
     harness = LeaderHarness()
     harness.commit(harness.lead(make_node(pods=200, cpu=400_000, memory=10**15)))
@@ -66,7 +66,7 @@ def test_attempts_are_made_some_at_a_time() -> None:
     assert not harness.leader.busy
 
 
-def test_touches_are_sent_some_at_a_time() -> None:
+def test_the_number_of_touches_under_way_is_limited() -> None:
     """The next one when one is answered, and then the second list."""
     harness = LeaderHarness(leading(), timeline="t2", touches=2)
     pods = [make_pod(f"p{number}") for number in range(4)]
@@ -81,7 +81,7 @@ def test_touches_are_sent_some_at_a_time() -> None:
     assert harness.send(PodAbsent(fourth), after=1) == [ListCluster()]  # type: ignore[arg-type]
 
 
-def test_one_who_does_not_answer_is_asked_less_often() -> None:
+def test_the_delay_of_retries_grows_with_the_silence() -> None:
     """As long again as the silence lasts, five seconds at most."""
     harness = leading()
     now, waits = 0, []

@@ -41,7 +41,7 @@ def test_reports_wait_for_the_commit_and_change_nothing() -> None:
     assert harness.leader.engine.position == position
 
 
-def test_a_bind_has_the_resource_version_that_our_own_report_led_to() -> None:
+def test_a_bind_uses_the_resource_version_after_our_own_report() -> None:
     """It is in the answer, before the watch tells it."""
     harness, report = failing()
     harness.send(Reported(report, PodSeen(make_pod(), 30)))
@@ -51,7 +51,7 @@ def test_a_bind_has_the_resource_version_that_our_own_report_led_to() -> None:
     assert bind.resource_version == 30
 
 
-def test_a_report_that_is_under_way_costs_a_bind_one_more_turn() -> None:
+def test_a_bind_during_a_report_is_retried_once() -> None:
     """Where it arrives first, the bind is refused, and goes on with the new number."""
     harness, report = failing()
     harness.commit(harness.send(NodeSeen(make_node(), 31)))

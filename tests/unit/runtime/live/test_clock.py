@@ -25,7 +25,7 @@ class Machine:
         return (now - before) / SECOND
 
 
-def test_it_is_the_wall_clock() -> None:
+def test_the_clock_follows_the_wall_clock() -> None:
     """As long as nobody sets that."""
     machine = Machine()
     assert machine.clock.now() == 1_700_000_000 * SECOND
@@ -34,7 +34,7 @@ def test_it_is_the_wall_clock() -> None:
 
 
 @pytest.mark.row(16)
-def test_an_hour_forward_is_caught_up_with() -> None:
+def test_a_wall_clock_set_an_hour_forward() -> None:
     """At one and a half times the speed: nothing is due at once that was not."""
     machine = Machine()
     machine.wall += HOUR
@@ -44,7 +44,7 @@ def test_an_hour_forward_is_caught_up_with() -> None:
 
 
 @pytest.mark.row(16)
-def test_an_hour_back_is_waited_for() -> None:
+def test_a_wall_clock_set_an_hour_back() -> None:
     """At half the speed: it never stands still."""
     machine = Machine()
     machine.passes(1)
@@ -54,7 +54,7 @@ def test_an_hour_back_is_waited_for() -> None:
     assert machine.clock.offset == 0
 
 
-def test_it_never_goes_back() -> None:
+def test_the_clock_never_goes_back() -> None:
     """Also where nothing has passed at all."""
     machine = Machine()
     machine.wall -= HOUR
@@ -62,7 +62,7 @@ def test_it_never_goes_back() -> None:
 
 
 @pytest.mark.row(16)
-def test_a_pause_of_the_process_is_time_that_passed() -> None:
+def test_a_pause_of_the_process_counts_as_time() -> None:
     """Both clocks went on meanwhile."""
     machine = Machine()
     assert machine.passes(30, step=30) == 30

@@ -3,7 +3,7 @@
 from eventsched.runtime.live.database_health import DatabaseHealth
 
 
-def test_it_answers_it_is_slow_it_is_away() -> None:
+def test_health_of_a_fast_a_slow_and_an_unreachable_database() -> None:
     """And how long that was so."""
     now = [100.0]
     health = DatabaseHealth(lambda: now[0])

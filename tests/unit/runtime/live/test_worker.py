@@ -33,7 +33,7 @@ def test_calls_are_made_in_order_and_answered() -> None:
     asyncio.run(run())
 
 
-def test_who_stops_waiting_does_not_stop_the_call() -> None:
+def test_cancelling_the_wait_does_not_stop_the_call() -> None:
     """Nor the ones after it; and the loop goes on meanwhile."""
 
     async def run() -> None:
@@ -52,7 +52,7 @@ def test_who_stops_waiting_does_not_stop_the_call() -> None:
     asyncio.run(run())
 
 
-def test_a_last_call_is_waited_for_by_nobody() -> None:
+def test_stop_does_not_wait_for_the_last_call() -> None:
     """It comes after all others; whether it fails is its own affair."""
     worker, made = Worker("test"), list[int]()
     go_on = threading.Event()
@@ -74,7 +74,7 @@ def test_a_last_call_is_waited_for_by_nobody() -> None:
     assert made == [1, 2]
 
 
-def test_a_loop_that_is_closed_waits_for_nothing() -> None:
+def test_a_closed_loop_gets_no_result() -> None:
     """What is under way then ends unheard; the last call is made all the same."""
     worker, go_on, closed = Worker("test"), threading.Event(), threading.Event()
 

@@ -40,7 +40,9 @@ profiles: [{plugins: {multiPoint: {enabled: [{name: Unwilling}]}}}]
 """
 
 
-def test_a_pod_that_is_refused_after_it_had_a_node(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_with_a_pod_that_always_fails_after_it_had_a_node(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """It is tried again and again; once no others go any more the run is given up, and says why."""
     monkeypatch.setattr(simulating, "HOPELESS_AFTER", 12)
     known = {**IN_TREE, Unwilling.name: Unwilling}
@@ -88,7 +90,7 @@ def run_of(plugin: type, *pods: TracePod, nodes: int = 1) -> tuple[Simulation, M
     return Simulation(assembly, SimulatedCluster(there, pods), log), log
 
 
-def test_a_pod_that_waits_for_what_nobody_does() -> None:
+def test_a_pod_that_waits_for_something_that_never_happens() -> None:
     """The run ends when its rounds only repeat, after all others, and names the pod."""
     others = [TracePod(make_pod(f"p{n}"), arrives_at=n * 600 * SECOND) for n in range(4)]
     run, log = run_of(Absent, TracePod(make_pod("stuck"), arrives_at=0), *others)
@@ -102,7 +104,7 @@ def test_a_pod_that_waits_for_what_nobody_does() -> None:
     )
 
 
-def test_every_pod_with_a_timer_has_to_repeat_itself() -> None:
+def test_a_run_goes_on_while_one_pod_with_a_timer_does_not_repeat() -> None:
     """One that came later has had fewer rounds."""
     late = TracePod(make_pod("stuck-2"), arrives_at=500 * SECOND)
     run, log = run_of(Absent, TracePod(make_pod("stuck-1"), arrives_at=0), late)
@@ -114,7 +116,7 @@ def test_every_pod_with_a_timer_has_to_repeat_itself() -> None:
     )
 
 
-def test_a_run_to_a_given_time_goes_on_to_it() -> None:
+def test_a_run_to_a_given_time_does_not_end_early() -> None:
     run, log = run_of(Absent, TracePod(make_pod("stuck"), arrives_at=0))
     counters = run.run(until=5_000 * SECOND)
     assert counters.now == 5_000 * SECOND
@@ -122,7 +124,7 @@ def test_a_run_to_a_given_time_goes_on_to_it() -> None:
     assert SimulationOutcome.of(run, log, 1.0).stopped == ""
 
 
-def test_other_words_each_time_are_no_repetition(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_different_message_each_time_is_no_repetition(monkeypatch: pytest.MonkeyPatch) -> None:
     """Something changes, and may come to an end: only the number of errors ends such a run."""
     monkeypatch.setattr(simulating, "HOPELESS_AFTER", REPEATS * 3)
     run, log = run_of(Fickle, TracePod(make_pod("stuck"), arrives_at=0))

@@ -326,7 +326,7 @@ EVERY_STEP = pytest.param(1, marks=pytest.mark.simulation)
 
 @pytest.mark.parametrize("batch_size", [EVERY_STEP, 7, 256])
 @pytest.mark.parametrize("name", CASES)
-def test_every_cut_ends_alike(name: str, batch_size: int) -> None:
+def test_a_run_resumed_at_any_point_ends_the_same(name: str, batch_size: int) -> None:
     """After every step with batches of one record; with larger ones, whose ends are some of the
     same steps, after a choice of them."""
     expected = whole(name, batch_size).outcome
@@ -338,7 +338,7 @@ def test_every_cut_ends_alike(name: str, batch_size: int) -> None:
 
 @pytest.mark.parametrize("batch_size", [EVERY_STEP, 7])
 @pytest.mark.parametrize("name", CASES)
-def test_every_snapshot_serves(name: str, batch_size: int) -> None:
+def test_a_run_can_be_resumed_from_every_snapshot(name: str, batch_size: int) -> None:
     """The newest before a cut, and an older one with records after it."""
     run = whole(name, batch_size)
     expected, chance = run.outcome, random.Random(name)
@@ -354,7 +354,7 @@ def test_every_snapshot_serves(name: str, batch_size: int) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_many_cuts_of_one_run(name: str) -> None:
+def test_a_run_can_be_resumed_many_times(name: str) -> None:
     """Each process goes on from what the one before it left, with its snapshots."""
     case, chance = case_of(name), random.Random(name)
     log, snapshots, cut = Kept(), [], 0
@@ -371,7 +371,7 @@ def test_many_cuts_of_one_run(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["mixed", "sticky"])
-def test_vectors_go_on(name: str) -> None:
+def test_vectors_continue_after_resuming(name: str) -> None:
     """A new process begins with whole vectors; expanded they are those of a run in one piece."""
     expected = whole(name, 7).log
     for number in cuts(name, 7, 5):
@@ -385,7 +385,7 @@ def test_vectors_go_on(name: str) -> None:
                     assert column.tolist() == again.tolist()
 
 
-def test_a_run_ends_beside_a_pod_that_always_fails() -> None:
+def test_a_run_ends_although_one_pod_always_fails() -> None:
     """It is parked, and a pod that is refused waits with it: only the flush could still happen."""
     pods = [TracePod(make_pod("parked-1")), TracePod(make_pod("p-3"))]
     case = Case(Source([make_node()], pods), assembly_of(Broken, Parking))
@@ -396,7 +396,7 @@ def test_a_run_ends_beside_a_pod_that_always_fails() -> None:
     assert 5 <= counters.errors < 20
 
 
-def test_a_finished_run_has_nothing_to_do() -> None:
+def test_resuming_a_finished_run_does_nothing() -> None:
     run = whole("tight", 7)
     found, helped = resumed("tight", 7, len(run.log.batches), run.snapshots[-1])
     assert helped
@@ -432,9 +432,7 @@ def test_a_later_end() -> None:
         ({"body": b"x\x9c\xab\xae\x05\x00\x01u\x00\xf9"}, None),
     ],
 )
-def test_what_is_no_snapshot_of_this_log_is_not_used(
-    changes: dict[str, Any], helps: bool | None
-) -> None:
+def test_a_snapshot_of_another_log_is_not_used(changes: dict[str, Any], helps: bool | None) -> None:
     """It is left out, or (None) found out by its own digest, and the log is folded instead."""
     run = whole("mixed", 7)
     snapshot = run.snapshots[len(run.snapshots) // 2]._replace(**changes)

@@ -14,7 +14,7 @@ def said_of(*told: records.Record) -> dict[str, str]:
     return counters.messages
 
 
-def test_the_last_words_of_a_pod_that_waits() -> None:
+def test_the_last_message_of_a_waiting_pod() -> None:
     """Also of one that had a node and gave it up; none of one that is bound or gone."""
     first, back = refused("p1", "full"), PodUnreserved(uid="p1", node="n1", message="too late")
     assert said_of(first) == {"p1": "full"}

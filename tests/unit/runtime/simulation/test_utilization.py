@@ -41,7 +41,7 @@ def test_the_totals_follow_nodes_that_come_change_and_go() -> None:
     assert Meter(table).report()["cpu"] == Utilization(0.0, 0.0)
 
 
-def test_resources_that_nobody_offers_are_left_out() -> None:
+def test_resources_that_no_node_offers_are_left_out() -> None:
     table = NodeTable()
     table.add(node("n1", 1000))
     assert set(Meter(table).report()) == {"cpu", "pods"}
