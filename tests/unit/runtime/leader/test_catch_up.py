@@ -106,7 +106,7 @@ def test_a_folded_engine_continues_like_the_live_one(
     assert again.state.digest() == live.state.digest()
 
 
-def test_the_loads_cover_all_kinds_of_records() -> None:
+def test_the_loads_cover_waits_backoffs_and_ends() -> None:
     """Waits, backoffs and ends: otherwise the tests above would show little."""
     run, _ = simulated(LOADS[2], "required")
     kinds = {type(each.record).__name__ for each in log_of(LOADS[2])}
