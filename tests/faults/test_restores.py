@@ -1,10 +1,10 @@
-"""API servers that are put back to earlier states, by seed."""
+"""API servers that are restored to earlier states, by seed."""
 
 from collections import Counter
 
 import pytest
 
-from eventsched.runtime.leader import leader
+from eventsched.runtime.leader import leader_term
 
 from .invariants import ViolationError
 from .restores import RestoredWorld
@@ -13,7 +13,7 @@ SEEDS = 100
 
 
 def run(seeds: int) -> Counter[str]:
-    """So many worlds, and what happened in them."""
+    """Runs worlds of ``seeds`` seeds; the counts of what happened in them."""
     counts: Counter[str] = Counter()
     for seed in range(seeds):
         counts += RestoredWorld(seed).run().counts
@@ -21,7 +21,7 @@ def run(seeds: int) -> Counter[str]:
 
 
 @pytest.mark.row(30)
-def test_nothing_wrong_happens_when_a_cluster_is_put_back() -> None:
+def test_nothing_wrong_happens_when_a_cluster_is_restored() -> None:
     """Whatever was bound, deleted or changed since the backup: in the end all that fits is bound,
     and log and cluster agree."""
     counts = run(SEEDS)
@@ -30,7 +30,7 @@ def test_nothing_wrong_happens_when_a_cluster_is_put_back() -> None:
 
 
 def test_a_pod_that_lost_its_node_would_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Were it not taken in anew at the beginning of a term."""
-    monkeypatch.setattr(leader, "unbound", lambda *_: [])
+    """If the beginning of a term did not take it as a new pod."""
+    monkeypatch.setattr(leader_term, "unbound", lambda *_: [])
     with pytest.raises(ViolationError, match="the log says"):
         run(20)
