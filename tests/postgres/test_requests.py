@@ -1,4 +1,4 @@
-"""What people ask of a stream's scheduler: asked once, answered by a record, whatever is killed in
+"""Operators' requests: stored once and answered by a record, even if a process is killed in
 between."""
 
 from collections.abc import Iterator
@@ -30,8 +30,8 @@ def sealed(term: Term, head: Head, *records: Record) -> SealedBatch:
     return chain.seal(Batch(stored, {}), term, head, 1_700_000_000_000_000)
 
 
-def written(session: Session, *records: Record) -> None:
-    """A term that commits one batch."""
+def commit(session: Session, *records: Record) -> None:
+    """Begins a term and commits one batch."""
     term, head, _ = session.acquire("s", "me")
     session.append(sealed(term, head, *records))
 
@@ -41,69 +41,69 @@ def stream(database: str) -> str:
     """The address of a database with a stream in which a node is remembered."""
     with closing(Session(database)) as session:
         changed = MemoryChanged(plugin=STICKY, key="default/a", value={"node": "n1", "at": 5})
-        written(session, StreamStarted(format=1, engine="t", seed="s"), changed)
+        commit(session, StreamStarted(format=1, engine="t", seed="s"), changed)
     return database
 
 
 @pytest.fixture
 def tail(stream: str) -> Iterator[Tail]:
-    """Somebody who follows it."""
-    with closing(Tail(stream, "s")) as found:
-        yield found
+    """A tail of the stream."""
+    with closing(Tail(stream, "s")) as tail:
+        yield tail
 
 
 def test_a_request_is_open_until_its_record_is_committed(stream: str, tail: Tail) -> None:
-    """And is not made twice while it is."""
+    """It is not stored twice while it is open."""
     assert tail.requests() == []
-    with request_table.open_requests(stream, "s") as inbox:
-        number = inbox.ask_to_forget(STICKY, "default/a")
-        assert inbox.ask_to_forget(STICKY, "default/a") == number
-        assert inbox.answer(number) is None
-        (asked,) = tail.requests()
-        assert (asked.plugin, asked.key, asked.request) == (STICKY, "default/a", number)
+    with request_table.open_requests(stream, "s") as requests:
+        number = requests.ask_to_forget(STICKY, "default/a")
+        assert requests.ask_to_forget(STICKY, "default/a") == number
+        assert requests.answer(number) is None
+        (request,) = tail.requests()
+        assert (request.plugin, request.key, request.request) == (STICKY, "default/a", number)
         with closing(Session(stream)) as session:
-            written(session, asked, MemoryChanged(plugin=STICKY, key="default/a"))
-        assert inbox.answer(number) == 2
+            commit(session, request, MemoryChanged(plugin=STICKY, key="default/a"))
+        assert requests.answer(number) == 2
         assert tail.requests() == []
-        assert inbox.ask_to_forget(STICKY, "default/a") != number
+        assert requests.ask_to_forget(STICKY, "default/a") != number
         assert len(tail.requests()) == 1
 
 
 def test_a_leader_that_is_deposed_answers_nothing(stream: str, tail: Tail) -> None:
     """Its batch is not written, and the request is still open for the next one. The same batch
     again changes nothing."""
-    with request_table.open_requests(stream, "s") as inbox:
-        inbox.ask_to_forget(STICKY, "default/a")
-    (asked,) = tail.requests()
+    with request_table.open_requests(stream, "s") as requests:
+        requests.ask_to_forget(STICKY, "default/a")
+    (request,) = tail.requests()
     with closing(Session(stream)) as old, closing(Session(stream)) as new:
         term, head, _ = old.acquire("s", "old")
-        batch = sealed(term, head, asked)
+        batch = sealed(term, head, request)
         term, head, _ = new.acquire("s", "new")
         with pytest.raises(FencedError):
             old.append(batch)
-        assert tail.requests() == [asked]
-        batch = sealed(term, head, asked)
+        assert tail.requests() == [request]
+        batch = sealed(term, head, request)
         new.append(batch)
         new.append(batch)
     assert tail.requests() == []
 
 
 def test_a_request_of_another_stream_is_not_marked(stream: str, tail: Tail) -> None:
-    """Also by a record that names its number."""
-    with request_table.open_requests(stream, "s") as inbox:
-        number = inbox.ask_to_forget(STICKY, "default/a")
+    """Not even by a record that names its number."""
+    with request_table.open_requests(stream, "s") as requests:
+        number = requests.ask_to_forget(STICKY, "default/a")
     with closing(Session(stream)) as session:
         term, head, _ = session.acquire("other", "me")
-        asked = MemoryForgotten(plugin=STICKY, key="x", by="ada", request=number)
-        session.append(sealed(term, head, asked))
+        request = MemoryForgotten(plugin=STICKY, key="x", by="ada", request=number)
+        session.append(sealed(term, head, request))
     assert [each.request for each in tail.requests()] == [number]
 
 
-def test_who_asked_is_who_connected(stream: str, tail: Tail) -> None:
-    """Whatever role was taken on; and a reader may not ask."""
+def test_the_requester_is_the_session_user(stream: str, tail: Tail) -> None:
+    """Regardless of SET ROLE; and a reader may not store requests."""
     writer = acting_as(stream, "eventsched_writer")
-    with request_table.open_requests(writer, "s") as inbox:
-        inbox.ask_to_forget(STICKY, "default/a")
+    with request_table.open_requests(writer, "s") as requests:
+        requests.ask_to_forget(STICKY, "default/a")
     with psycopg.connect(stream) as connection:
         [(user,)] = connection.execute("SELECT session_user::text").fetchall()
         found = connection.execute(
@@ -114,14 +114,14 @@ def test_who_asked_is_who_connected(stream: str, tail: Tail) -> None:
     with (
         database.reader_address(stream, None) as reader,
         pytest.raises(DatabaseRefusedError) as refused,
-        request_table.open_requests(reader, "s") as inbox,
+        request_table.open_requests(reader, "s") as requests,
     ):
-        inbox.ask_to_forget(STICKY, "default/a")
+        requests.ask_to_forget(STICKY, "default/a")
     assert "eventsched_log.ask_to_forget" in refused.value.remedy
 
 
-def test_the_narrowest_right_is_enough(stream: str) -> None:
-    """To read, and to call one function."""
+def test_the_smallest_privileges_are_enough(stream: str) -> None:
+    """Those to read, and to call one function."""
     with psycopg.connect(stream, autocommit=True) as admin:
         admin.execute("CREATE ROLE eventsched_test_asker NOLOGIN IN ROLE eventsched_reader")
         try:
@@ -130,8 +130,8 @@ def test_the_narrowest_right_is_enough(stream: str) -> None:
                 " TO eventsched_test_asker"
             )
             address = acting_as(stream, "eventsched_test_asker")
-            with request_table.open_requests(address, "s") as inbox:
-                assert inbox.answer(inbox.ask_to_forget(STICKY, "default/a")) is None
+            with request_table.open_requests(address, "s") as requests:
+                assert requests.answer(requests.ask_to_forget(STICKY, "default/a")) is None
             with (
                 psycopg.connect(address, autocommit=True) as connection,
                 pytest.raises(psycopg.errors.InsufficientPrivilege),
@@ -142,10 +142,10 @@ def test_the_narrowest_right_is_enough(stream: str) -> None:
             admin.execute("DROP ROLE eventsched_test_asker")
 
 
-def test_what_is_remembered_in_sql(stream: str) -> None:
-    """Values of before there were times are node names."""
+def test_memory_in_sql(stream: str) -> None:
+    """Values of old versions are node names without a time."""
     with closing(Session(stream)) as session:
-        written(
+        commit(
             session,
             MemoryChanged(plugin=STICKY, key="default/old", value="n2"),
             MemoryChanged(plugin="Other", key="k", value=[1]),

@@ -1,4 +1,4 @@
-"""A standby that follows a stream: every batch once, in order, and nothing that is not in it."""
+"""Tail: a standby reads every batch once, in order, and only batches of the stream."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -28,27 +28,27 @@ def log(database: str) -> Iterator[PostgresEventLog]:
 
 
 class Follower(Tail):
-    """One that remembers where it is."""
+    """A tail that remembers the head that it has read up to."""
 
     place = Head(0, chain.genesis("s"))
 
-    def read(self, most: int = 64) -> list[int]:
+    def read(self, limit: int = 64) -> list[int]:
         """The first positions of the next batches."""
-        found = self.poll(self.place, most)
-        if found:
-            self.place = Head(found[-1].first + found[-1].count, found[-1].hash)
-        return [each.first for each in found]
+        batches = self.poll(self.place, limit)
+        if batches:
+            self.place = Head(batches[-1].first + batches[-1].count, batches[-1].hash)
+        return [batch.first for batch in batches]
 
 
 @pytest.fixture
 def tail(proxy: Proxy) -> Iterator[Follower]:
-    """Who follows it."""
+    """A tail of the stream."""
     with closing(Follower(proxy.url, "s")) as tail:
         yield tail
 
 
 def test_a_stream_that_is_not_there_yet(database: str, tail: Follower) -> None:
-    """Nothing to read, until somebody begins it."""
+    """It has no batches until a writer begins it."""
     assert tail.read() == []
     assert (tail.last_seen, tail.snapshot()) == (None, None)
     with closing(PostgresEventLog(database, "s", "writer")) as log:
@@ -56,12 +56,12 @@ def test_a_stream_that_is_not_there_yet(database: str, tail: Follower) -> None:
         assert tail.last_seen is not None
         assert (tail.last_seen.head, tail.last_seen.epoch) == (Head(0, chain.genesis("s")), 1)
         append(log, batch(0, 2))
-        [found] = tail.poll(tail.place)
-    assert found.records == stored(0, 2)
+        [first] = tail.poll(tail.place)
+    assert first.records == stored(0, 2)
 
 
 def test_batches_are_read_once_and_in_order(tail: Follower, log: PostgresEventLog) -> None:
-    """As many as are asked for."""
+    """At most the given number at a time."""
     for at in range(0, 6, 2):
         append(log, batch(at, 2))
     assert tail.read(2) == [0, 2]
@@ -85,14 +85,14 @@ def test_a_lost_connection_is_made_again(
 
 
 def test_a_snapshot_is_a_place_to_begin(tail: Follower, log: PostgresEventLog) -> None:
-    """If the chain has it."""
+    """Only if its hash is in the chain."""
     append(log, batch(0, 2))
     log.keep(StoredSnapshot(2, log.head_hash, "digest", "1", b"body"))
     append(log, batch(2))
-    found = tail.snapshot()
-    assert found is not None
-    assert (found.digest, found.body) == ("digest", b"body")
-    tail.place = Head(found.position, found.hash)
+    snapshot = tail.snapshot()
+    assert snapshot is not None
+    assert (snapshot.digest, snapshot.body) == ("digest", b"body")
+    tail.place = Head(snapshot.position, snapshot.hash)
     assert tail.read() == [2]
     log.keep(StoredSnapshot(2, bytes(32), "digest", "1", b"body"))
     assert tail.snapshot() is None
@@ -102,7 +102,7 @@ def test_a_snapshot_is_a_place_to_begin(tail: Follower, log: PostgresEventLog) -
 def test_a_batch_that_was_edited(
     database: str, tail: Follower, log: PostgresEventLog, column: str
 ) -> None:
-    """It is not followed."""
+    """It is an error."""
     append(log, batch(0))
     append(log, batch(1))
     changed = {
@@ -124,7 +124,7 @@ def test_a_batch_that_was_edited(
 def test_a_history_without_what_was_read(
     database: str, tail: Follower, log: PostgresEventLog
 ) -> None:
-    """The database has lost the last batch: whoever has folded it begins anew."""
+    """The database has lost the last batch, which a standby may have applied already."""
     append(log, batch(0))
     first = log.head_hash
     append(log, batch(1))
@@ -136,7 +136,7 @@ def test_a_history_without_what_was_read(
 
 
 def test_other_batches_in_their_place(database: str, tail: Follower, log: PostgresEventLog) -> None:
-    """The new history has gone on: the hashes tell."""
+    """The new history has other batches: their hashes differ."""
     append(log, batch(0))
     assert tail.read() == [0]
     with psycopg.connect(database, autocommit=True) as admin:
@@ -146,7 +146,7 @@ def test_other_batches_in_their_place(database: str, tail: Follower, log: Postgr
 
 
 def test_no_schema(database: str, tail: Follower) -> None:
-    """Waiting does not mend that."""
+    """Waiting does not help."""
     with psycopg.connect(database, autocommit=True) as admin:
         admin.execute("DROP SCHEMA eventsched_log CASCADE")
     with pytest.raises(DatabaseRefusedError, match="eventsched db upgrade"):

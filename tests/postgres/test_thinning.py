@@ -1,4 +1,4 @@
-"""Old vectors are deleted; what is kept can be read as before."""
+"""Thinning deletes old vectors; the others can be read as before."""
 
 from contextlib import closing
 
@@ -23,8 +23,8 @@ def vector(base: int | None = None) -> Detail:
     return Detail(0, base, np.zeros(0, dtype=np.uint16), ())
 
 
-def left(database: str) -> list[tuple[str, int]]:
-    """Streams and positions that there are vectors of."""
+def remaining(database: str) -> list[tuple[str, int]]:
+    """(stream, position) of all vectors."""
     query = (
         "SELECT s.name, d.seq FROM eventsched_log.detail d"
         " JOIN eventsched_log.stream s ON s.id = d.stream ORDER BY 1, 2"
@@ -33,8 +33,8 @@ def left(database: str) -> list[tuple[str, int]]:
         return admin.execute(query).fetchall()
 
 
-def test_what_a_kept_delta_builds_on_is_kept(database: str) -> None:
-    """However old it is; another stream is not touched."""
+def test_the_base_of_a_remaining_delta_is_not_deleted(database: str) -> None:
+    """No matter how old it is. Other streams do not change."""
     clock = [0]
     with (
         closing(PostgresEventLog(database, "s", "w", clock=lambda: clock[0])) as log,
@@ -46,18 +46,18 @@ def test_what_a_kept_delta_builds_on_is_kept(database: str) -> None:
         append(log, Batch(stored(4, 2), {4: vector(1), 5: vector()}))
 
         assert thin(database, "s", 20 * HOUR, NOW) == 0
-        assert left(database) == [("s", at) for at in range(6)] + [("t", 0)]
+        assert remaining(database) == [("s", at) for at in range(6)] + [("t", 0)]
         assert thin(database, "s", 5 * HOUR, NOW) == 2
-        assert left(database) == [("s", 0), ("s", 1), ("s", 4), ("s", 5), ("t", 0)]
+        assert remaining(database) == [("s", 0), ("s", 1), ("s", 4), ("s", 5), ("t", 0)]
         assert thin(database, "s", 5 * HOUR, NOW) == 0
         assert thin(database, "s", 1 * HOUR, NOW) == 4
-        assert left(database) == [("t", 0)]
+        assert remaining(database) == [("t", 0)]
         assert len(list(log.read())) == 6
         assert thin(database, "nobody", 0, NOW) == 0
 
 
-def test_who_may_only_read_deletes_nothing(database: str) -> None:
-    """It is a writer's affair."""
+def test_a_reader_may_not_delete(database: str) -> None:
+    """Only a writer may."""
     with pytest.raises(UnavailableError, match="permission denied"):
         thin(acting_as(database, "eventsched_reader"), "s", 1, NOW)
     assert thin(acting_as(database, "eventsched_writer"), "s", 1, NOW) == 0

@@ -1,4 +1,4 @@
-"""The embedded Postgres: a server of our own on a data folder, for trials and tests.
+"""The embedded Postgres: a private server on a data folder, for trials and tests.
 
-Start with ``embedded_server``; ``postmaster`` runs one server, ``programs`` finds its programs.
+Start with ``embedded_server``. ``postmaster`` runs one server, ``programs`` finds its programs.
 """

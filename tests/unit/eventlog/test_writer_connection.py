@@ -1,4 +1,4 @@
-"""What a database's refusals mean, whatever language it speaks."""
+"""The meaning of a database's errors, in any language."""
 
 from types import SimpleNamespace
 
@@ -20,37 +20,37 @@ from eventsched.eventlog.schema import migrations
 TERM = Term("s", 4, bytes(16))
 
 
-def settle(state: str, primary: str, words: str) -> None:
-    """Takes in a refusal: its SQLSTATE, its first line, and libpq's text of it."""
+def refuse(state: str, primary: str, message: str) -> None:
+    """Handles an error with a SQLSTATE, a primary message and libpq's full message."""
     fields = {
         pq.DiagnosticField.SQLSTATE: state.encode(),
         pq.DiagnosticField.MESSAGE_PRIMARY: primary.encode("latin-1"),
     }
-    refused = SimpleNamespace(
-        status=pq.ExecStatus.FATAL_ERROR, error_field=fields.get, error_message=words.encode()
+    error = SimpleNamespace(
+        status=pq.ExecStatus.FATAL_ERROR, error_field=fields.get, error_message=message.encode()
     )
-    results = iter([refused, None])
-    link = WriterConnection.__new__(WriterConnection)
-    link._address = "postgresql://u@h/db"
-    link._connection = SimpleNamespace(  # type: ignore[assignment]
+    results = iter([error, None])
+    connection = WriterConnection.__new__(WriterConnection)
+    connection._address = "postgresql://u@h/db"
+    connection._connection = SimpleNamespace(  # type: ignore[assignment]
         pgconn=SimpleNamespace(notice_handler=None, status=pq.ConnStatus.OK)
     )
-    link._next_result = lambda _: next(results)  # type: ignore[method-assign,assignment,return-value]
-    link._await_results(TERM, 7, 0.0)
+    connection._next_result = lambda _: next(results)  # type: ignore[method-assign,assignment,return-value]
+    connection._await_results(TERM, 7, 0.0)
 
 
 def test_a_server_that_speaks_another_language() -> None:
-    """Its word for an error stands before the number, its letters may be of another encoding."""
+    """libpq's message begins with a translated severity, and may be in another encoding."""
     with pytest.raises(FencedError) as fenced:
-        settle("ES001", "5", "FEHLER:  5\n")
+        refuse("ES001", "5", "FEHLER:  5\n")
     assert (fenced.value.epoch, fenced.value.now) == (4, 5)
     with pytest.raises(ConflictError) as conflict:
-        settle("ES002", "9", "ERREUR:  9\nCONTEXTE : …\n")
+        refuse("ES002", "9", "ERREUR:  9\nCONTEXTE : …\n")
     assert (conflict.value.expected, conflict.value.head) == (7, 9)
     with pytest.raises(UnavailableError, match="kein Speicherplatz"):
-        settle("53100", "kein Speicherplatz verfügbar", "FEHLER:  …\n")
+        refuse("53100", "kein Speicherplatz verfügbar", "FEHLER:  …\n")
     with pytest.raises(UnknownOutcomeError, match="server closed the connection"):
-        settle("", "", "server closed the connection unexpectedly\n")
+        refuse("", "", "server closed the connection unexpectedly\n")
 
 
 @pytest.mark.parametrize("kind", [
@@ -60,7 +60,7 @@ def test_a_server_that_speaks_another_language() -> None:
 def test_a_database_that_goes_away_in_a_query(
     kind: type[psycopg.Error], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever psycopg calls it."""
+    """With any of psycopg's errors."""
 
     def current(_: object) -> None:
         raise DBAPIError("SELECT", None, kind("it is over"))
@@ -72,7 +72,7 @@ def test_a_database_that_goes_away_in_a_query(
 
 
 class Engine:
-    """An engine whose connection is nothing."""
+    """An engine without a connection."""
 
     def begin(self) -> "Engine":
         """Itself."""

@@ -1,5 +1,5 @@
-"""A database that does not let us in: whether to wait for it is told by SQLSTATE where its words
-are in another language."""
+"""Failed logins: which are permanent, by the server's message or, in another language, by
+SQLSTATE."""
 
 import re
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from tests.postgres.passwords import PASSWORD, Guarded, guarded
 
 @pytest.fixture
 def server(place: Path) -> Iterator[Guarded]:
-    """A server that asks for passwords, with users who do not get in."""
+    """A server that requires passwords, with users that cannot log in."""
     with guarded(place) as server:
         server.execute(f"CREATE ROLE outcast LOGIN PASSWORD '{PASSWORD}'")
         server.execute(f"CREATE ROLE nologin PASSWORD '{PASSWORD}'")
@@ -27,37 +27,33 @@ def server(place: Path) -> Iterator[Guarded]:
         yield server
 
 
-@pytest.fixture(params=["its words", "the SQLSTATE"])
-def told_by(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """What the server is understood by."""
-    if request.param == "the SQLSTATE":
+@pytest.fixture(params=["message", "SQLSTATE"])
+def _recognised_by(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Recognises permanent errors by the message, or by the SQLSTATE alone."""
+    if request.param == "SQLSTATE":
         if pq.version() < 180_000:
-            pytest.skip(
-                "libpq before 18 shows no SQLSTATE of a connection that does not come about"
-            )
+            pytest.skip("libpq before 18 cannot trace the SQLSTATE of a failed connection")
         monkeypatch.setattr(migrations, "_NO_ENTRY", re.compile(r"(?!)"))
-    found: str = request.param
-    return found
 
 
-def is_refused(address: str) -> list[bool]:
-    """Whether waiting would not help, as each says who connects."""
+def is_permanent(address: str) -> list[bool]:
+    """Whether a migration check, a session and a tail report a permanent error."""
     with closing(Session(address)) as session, closing(Tail(address, "s")) as tail:
-        found = []
+        results = []
         for connect in (
             lambda: migrations.require(address),
             lambda: session.acquire("s", "me"),
             tail.snapshot,
         ):
-            with pytest.raises(UnavailableError) as told:
+            with pytest.raises(UnavailableError) as raised:
                 connect()
-            assert "wr0ng" not in str(told.value)
-            found.append(isinstance(told.value, DatabaseRefusedError))
-        return found
+            assert "wr0ng" not in str(raised.value)
+            results.append(isinstance(raised.value, DatabaseRefusedError))
+        return results
 
 
-@pytest.mark.usefixtures("told_by")
-def test_who_will_never_get_in_is_not_kept_waiting(server: Guarded) -> None:
+@pytest.mark.usefixtures("_recognised_by")
+def test_permanent_login_errors(server: Guarded) -> None:
     addresses = {
         "wrong password": server.url("scheduler", "wr0ng"),
         "no such user": server.url("nobody"),
@@ -66,16 +62,16 @@ def test_who_will_never_get_in_is_not_kept_waiting(server: Guarded) -> None:
         "no such database": server.url("scheduler", database="none"),
         "may not connect": server.url("scheduler", database="template1"),
     }
-    found = {what: is_refused(address) for what, address in addresses.items()}
-    assert found == dict.fromkeys(addresses, [True] * 3)
+    results = {case: is_permanent(address) for case, address in addresses.items()}
+    assert results == dict.fromkeys(addresses, [True] * 3)
 
 
-@pytest.mark.usefixtures("told_by")
-def test_what_is_over_some_time_is_waited_for(server: Guarded) -> None:
-    """It answers, and will let us in later; or does not answer."""
+@pytest.mark.usefixtures("_recognised_by")
+def test_temporary_login_errors(server: Guarded) -> None:
+    """The server refuses for now, or does not answer."""
     addresses = {
         "too many": server.url("crowd"),
         "nobody listens": "postgresql://scheduler@127.0.0.1:1/eventsched",
     }
-    found = {what: is_refused(address) for what, address in addresses.items()}
-    assert found == dict.fromkeys(addresses, [False] * 3)
+    results = {case: is_permanent(address) for case, address in addresses.items()}
+    assert results == dict.fromkeys(addresses, [False] * 3)
