@@ -8,7 +8,7 @@ from http import HTTPStatus
 
 import msgspec
 
-from eventsched.web.http.posts import PostAnswer, PostedRequest, accepting
+from eventsched.web.http.posts import PostAnswer, PostedRequest, serve
 
 
 class _Args(msgspec.Struct, rename="pascal"):
@@ -26,7 +26,7 @@ async def _agree(asked: PostedRequest) -> PostAnswer:
 async def main() -> None:
     """Answers until it is ended."""
     with socket.create_server(("127.0.0.1", int(sys.argv[1]))) as listening:
-        async with accepting(listening, None, _agree):
+        async with serve(listening, None, _agree):
             await asyncio.Event().wait()
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from eventsched.cluster.kube.http.access import connect
 from eventsched.cluster.kube.watch.cluster_store import Store
-from eventsched.cluster.kube.watch.reflector import Pace
+from eventsched.cluster.kube.watch.reconnecting import Pace
 from eventsched.cluster.kube.watch.resources import RESOURCES
 from eventsched.cluster.messages import (
     Listed,

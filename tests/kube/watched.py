@@ -9,7 +9,7 @@ from aiohttp import web
 
 from eventsched.cluster.kube.http.api import Api, Plain
 from eventsched.cluster.kube.watch.cluster_store import Store
-from eventsched.cluster.kube.watch.reflector import Pace
+from eventsched.cluster.kube.watch.reconnecting import Pace
 from eventsched.cluster.kube.watch.resources import Resource
 from eventsched.cluster.messages import (
     Listed,

@@ -101,7 +101,7 @@ async def answering(options: Options, handle: Handle) -> AsyncIterator[str]:
     tls = None if options.port is None else _certificates(options).context
     port = options.plain_health_port if options.port is None else options.port
     with closing(_listening(options.bind_address, port or 0, "extender.port")) as listening:
-        async with posts.accepting(listening, tls, handle, options.most):
+        async with posts.serve(listening, tls, handle, options.most):
             yield _url("https" if tls else "http", listening)
 
 

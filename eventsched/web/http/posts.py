@@ -139,7 +139,7 @@ async def _answer(request: web.BaseRequest, connection: Connection, handle: Hand
 
 
 @asynccontextmanager
-async def accepting(
+async def serve(
     listening: socket.socket,
     tls: ssl.SSLContext | None,
     handle: Handle,

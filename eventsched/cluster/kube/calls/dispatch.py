@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from eventsched.cluster.kube.calls import request_bodies
-from eventsched.cluster.kube.calls.event_calls import Announcements
+from eventsched.cluster.kube.calls.event_calls import EventCalls
 from eventsched.cluster.kube.calls.pod_calls import PodCalls, outline
 from eventsched.cluster.kube.calls.status_calls import StatusCalls
 from eventsched.cluster.kube.calls.volume_calls import VolumeCalls
@@ -80,7 +80,7 @@ class Calls:
         self._pods = PodCalls(api, self.refusals, decoders.get(POD))
         self._reports = StatusCalls(self._pods)
         self._volumes = VolumeCalls(api, self.refusals, decoders)
-        self._announcements = Announcements(api, self.refusals, host)
+        self._event_calls = EventCalls(api, self.refusals, host)
         self._now = now
         self._nonce = nonce
 
@@ -95,7 +95,7 @@ class Calls:
             match request:
                 case Announce():
                     async with self.gate.report():
-                        answer = await self._announcements.announce(request)
+                        answer = await self._event_calls.announce(request)
                 case ReportPod():
                     async with self.gate.report():
                         answer = await self._reports.report(request)

@@ -57,7 +57,7 @@ class _Series:
         self.earned = max(self.earned, at) + INTERVAL
 
 
-class Announcements:
+class EventCalls:
     """Carries out ``Announce``."""
 
     def __init__(self, api: Api, refusals: Refusals, host: str) -> None:

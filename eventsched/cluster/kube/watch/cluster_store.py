@@ -1,4 +1,4 @@
-"""All that is watched of a cluster, kept true from the first list on."""
+"""The watched objects of a cluster, kept up to date from the first list on."""
 
 import asyncio
 import contextlib
@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from eventsched.cluster.kube.http.api import Api
 from eventsched.cluster.kube.watch.object_decoding import Decoder, Keeps
-from eventsched.cluster.kube.watch.reflector import Pace, ReconnectSignal, Reflector
+from eventsched.cluster.kube.watch.reconnecting import Pace, ReconnectSignal
+from eventsched.cluster.kube.watch.reflector import Reflector
 from eventsched.cluster.kube.watch.resource_store import (
     ReportProblem,
     ResourceStore,
@@ -22,11 +23,11 @@ Subscriber = Callable[[WatchEvent | Listed], None]
 
 
 class Store:
-    """The objects of all resources, each in a shelf, by resource.
+    """The objects of all resources, with one ``ResourceStore`` for each.
 
-    News reach the subscriber in the order in which they come: with ``list_cluster(subscriber)``
-    first the ``Listed``, then everything that happens after it. Heartbeats of nodes, and changes of
-    bound pods and other objects that scheduling does not read, are no news.
+    The subscriber gets events in order: after ``list_cluster(subscriber)`` first the ``Listed``,
+    then everything that happens after it. Changes that scheduling does not read are left out:
+    heartbeats of nodes, and most updates of bound pods and other objects.
     """
 
     def __init__(
@@ -39,13 +40,15 @@ class Store:
         keeps: Mapping[str, Keeps] = _NOTHING,
         annotations: KeptAnnotations | None = None,
     ) -> None:
-        """``keeps`` says by resource of which objects the bytes are kept, ``annotations`` which of
-        these are: all, for None."""
+        """``keeps`` selects, by resource, the objects whose bytes are kept. ``annotations`` selects
+        the annotations that are kept; None keeps all."""
         pace = pace or Pace()
         self._subscriber: Subscriber | None = None
         self.stores = {
-            each.type: ResourceStore(each, self._tell, report, keeps.get(each.type), annotations)
-            for each in resources
+            resource.type: ResourceStore(
+                resource, self._tell, report, keeps.get(resource.type), annotations
+            )
+            for resource in resources
         }
         reconnect = ReconnectSignal()
         self._reflectors = [
@@ -55,8 +58,8 @@ class Store:
         self._running: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Begins to list and watch; returns when all lists are there. Raises InputError where the
-        server refuses one of them. A server that is away is waited for."""
+        """Begins to list and watch; returns after the first list of every resource. Waits for a
+        server that is unreachable. Raises InputError if the server refuses a list."""
         self._running = asyncio.create_task(self._run(), name="reflectors")
         listed = asyncio.ensure_future(self._listed())
         try:
@@ -67,7 +70,7 @@ class Store:
             listed.cancel()
 
     async def broken(self) -> None:
-        """Waits for ever, unless a reflector ends, which is a defect: raises what ended it."""
+        """Waits forever, unless a reflector ends, which is a defect: raises what ended it."""
         assert self._running is not None
         await asyncio.shield(self._running)
 
@@ -80,11 +83,11 @@ class Store:
                 await asyncio.gather(self._running, return_exceptions=True)
 
     async def list_cluster(self, subscriber: Subscriber | None = None) -> Listed:
-        """All objects, as they were after the call or later: each resource is asked how far it is,
-        and the watches are waited for. ``subscriber`` gets the answer too, and from then on all
-        news. Raises UnansweredError, RefusedError.
+        """All objects as they were at the call or later: waits until each watch has passed the
+        version of a consistent read. ``subscriber`` gets the answer too, and all events after it.
+        Raises UnansweredError, WatchRefusedError.
         """
-        await asyncio.gather(*(each.settle() for each in self._reflectors))
+        await asyncio.gather(*(reflector.catch_up() for reflector in self._reflectors))
         listed = Listed([store.listing for store in self.stores.values()])
         if subscriber is not None:
             self._subscriber = subscriber
@@ -92,26 +95,26 @@ class Store:
         return listed
 
     def subscribe(self, subscriber: Subscriber | None) -> None:
-        """Who gets the news from now on; None for nobody."""
+        """Sets the receiver of all further events; None for none."""
         self._subscriber = subscriber
 
     def pod(self, uid: str) -> bytes | None:
-        """A pod's bytes, where they are kept."""
+        """A pod's bytes, if they are kept."""
         return self.stores[POD].raw.get(uid)
 
     def node(self, name: str) -> bytes | None:
-        """A node's bytes, where they are kept."""
+        """A node's bytes, if they are kept."""
         return self.stores[NODE].raw.get(name)
 
     @property
     def decoders(self) -> Mapping[str, Decoder]:
-        """What reads the objects of each resource."""
-        return {each.store.resource.type: each.decoder for each in self._reflectors}
+        """The decoder of each resource."""
+        return {reflector.store.resource.type: reflector.decoder for reflector in self._reflectors}
 
     @property
     def undecodable(self) -> Iterator[UndecodableObject]:
-        """The objects that cannot be read."""
-        return (each for store in self.stores.values() for each in store.undecodable.values())
+        """The objects that cannot be decoded."""
+        return (obj for store in self.stores.values() for obj in store.undecodable.values())
 
     @property
     def versions(self) -> Mapping[str, int]:
@@ -120,7 +123,7 @@ class Store:
 
     @property
     def progress(self) -> Mapping[str, WatchProgress]:
-        """How the watch of each resource gets on."""
+        """The progress of each resource's watch."""
         return {name: store.progress for name, store in self.stores.items()}
 
     def _tell(self, event: WatchEvent) -> None:
@@ -128,17 +131,17 @@ class Store:
             self._subscriber(event)
 
     def _is_idle(self) -> bool:
-        """Whether nobody has the news: a barrier may come at any time."""
+        """Whether nobody is subscribed: a barrier may come at any time."""
         return self._subscriber is None
 
     async def _listed(self) -> None:
         await asyncio.gather(*(store.reached(1) for store in self.stores.values()))
 
     async def _run(self) -> None:
-        tasks = [asyncio.create_task(each.run()) for each in self._reflectors]
+        tasks = [asyncio.create_task(reflector.run()) for reflector in self._reflectors]
         if self._attentive:
-            waiting = (each.attend(self._is_idle) for each in self._reflectors)
-            tasks += [asyncio.create_task(each) for each in waiting]
+            waiting = (reflector.keep_probing(self._is_idle) for reflector in self._reflectors)
+            tasks += [asyncio.create_task(probing) for probing in waiting]
         try:
             await asyncio.gather(*tasks)
         finally:

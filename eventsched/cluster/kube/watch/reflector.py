@@ -1,17 +1,14 @@
-"""Keeps the shelf of one resource true: lists, then watches, and goes on after whatever happens.
+"""Keeps the store of one resource up to date: lists, then watches, and recovers from failures.
 
-The rules are those of client-go (tools/cache/reflector.go), except that a list is always
-a consistent one (never from an API server's cache of unknown age), and that a broken watch is
-resumed from the version it had reached, whatever broke it; only 410 leads to a new list.
+The rules are those of client-go (tools/cache/reflector.go), with two exceptions. A list is always
+consistent: it never comes from an API server's cache of unknown age. A broken watch resumes from
+the version that it had reached, whatever broke it; only 410 leads to a new list.
 """
 
 import asyncio
 import contextlib
-import random
-import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import aclosing
-from dataclasses import dataclass, field
 from http import HTTPStatus
 
 from eventsched.cluster.kube.http.api import (
@@ -25,6 +22,7 @@ from eventsched.cluster.kube.http.api import (
 from eventsched.cluster.kube.http.refusals import explained, words
 from eventsched.cluster.kube.watch.decoded import Decoded
 from eventsched.cluster.kube.watch.object_decoding import Decoder, ListPage, WatchError
+from eventsched.cluster.kube.watch.reconnecting import Pace, ReconnectBackoff, ReconnectSignal
 from eventsched.cluster.kube.watch.resource_store import ReportProblem, ResourceStore
 from eventsched.domain.errors import InputError
 
@@ -34,73 +32,14 @@ WATCH_SECONDS = 300
 """The server ends a watch after this many seconds, up to twice as many (client-go's bounds)."""
 _GONE = 410
 _FINAL = (400, 401, 403, 404, 405)
-"""To be told so at the first list is a matter of configuration."""
+"""At the first list these statuses mean a wrong configuration: the reflector gives up."""
 _PROBES = 2
-"""Short watches before a barrier gives up and lists."""
+"""Short watches that a barrier waits for before it lists."""
 _LASTING = 5.0
-"""Seconds; a watch that lasted as long is resumed at once when it breaks."""
+"""Seconds; a watch that lasted this long resumes at once when it breaks."""
 _PROBE_SECONDS = 3
 """The shortest watch that gets a bookmark: it comes 2 s before the end (apiserver
 storage/cacher/cache_watcher.go nextBookmarkTime)."""
-
-
-@dataclass
-class Pace:
-    """How a reflector goes about time; all of it is injected in tests. ``page`` is how many objects
-    one answer may hold; ``few`` how many are read anew rather than waited for; ``stall`` (s) the
-    longest silence of a watch: an API server sends a bookmark about every minute; ``attend`` (s)
-    how often a large, quiet resource is looked at while a barrier may come, 0 for never; ``absent``
-    (s) how often it is asked for a resource whose definition is not installed."""
-
-    page: int = 500
-    few: int = 2000
-    attend: float = 0.5
-    stall: float = 120.0
-    absent: float = 10.0
-    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-    clock: Callable[[], float] = time.monotonic
-    draw: Callable[[], float] = random.random
-
-
-@dataclass
-class ReconnectBackoff:
-    """Pauses that double: 0.8 s to 30 s, each up to twice as long by chance; back to the first when
-    none was needed for two minutes (client-go's numbers)."""
-
-    pace: Pace
-    _next: float = field(default=0.8, init=False)
-    _last: float = field(default=float("-inf"), init=False)
-
-    def pause(self) -> float:
-        """The next pause in seconds."""
-        now = self.pace.clock()
-        if now - self._last > 120:
-            self._next = 0.8
-        self._last = now
-        pause = self._next * (1 + self.pace.draw())
-        self._next = min(30.0, self._next * 2)
-        return pause
-
-
-class ReconnectSignal:
-    """Shared by reflectors of one server: the first that finds it there again wakes the others."""
-
-    def __init__(self) -> None:
-        self._there = asyncio.Event()
-
-    def rouse(self) -> None:
-        """The server answers."""
-        self._there.set()
-        self._there = asyncio.Event()
-
-    async def rest(self, sleep: Awaitable[None]) -> None:
-        """Sleeps, or until another one rouses."""
-        tasks = [asyncio.ensure_future(each) for each in (sleep, self._there.wait())]
-        try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for each in tasks:
-                each.cancel()
 
 
 class Reflector:
@@ -122,97 +61,99 @@ class Reflector:
         self._resource = store.resource
         self.decoder = Decoder(store.resource, store.keeps, store.known, store.annotations)
         self._backoff = ReconnectBackoff(pace)
-        self._current = False
-        self._watched = False
-        self._watching: asyncio.Task[None] | None = None
-        self._mute = False
-        self._spoke = 0.0
-        self._absent = False
-        """Whether the resource's definition was missing when it was last asked for."""
+        self._is_listed = False
+        self._has_watched = False
+        self._watch_task: asyncio.Task[None] | None = None
+        self._was_silent = False
+        self._last_line_at = 0.0
+        self._definition_missing = False
+        """Whether the resource's definition was missing at the last list."""
 
     async def run(self) -> None:
-        """Until it is cancelled. Raises InputError where the server refuses the first list."""
+        """Runs until it is cancelled. Raises InputError if the server refuses the first list."""
         while True:
             began = self._pace.clock()
             try:
-                if self._mute:
-                    await self._look_back()
-                if not self._current:
+                if self._was_silent:
+                    await self._check_for_restore()
+                if not self._is_listed:
                     await self.relist()
-                    self._current = True
+                    self._is_listed = True
                     began = self._pace.clock()
-                if self._absent:
-                    self._current = False
+                if self._definition_missing:
+                    self._is_listed = False
                     await self._pace.sleep(self._pace.absent)
                     continue
                 busy = await self._watch()
             except (UnansweredError, WatchRefusedError, WatchError) as error:
                 lasted = self._pace.clock() - began
-                self._mute = lasted >= _LASTING and self._spoke <= began
-                pause = self._fault(error, lasted)
-                away = isinstance(error, UnansweredError)
+                self._was_silent = lasted >= _LASTING and self._last_line_at <= began
+                pause = self._handle_failure(error, lasted)
+                unreachable = isinstance(error, UnansweredError)
             else:
-                # One that ends at once, time after time, is no watch.
+                # Back off from a server that ends every watch at once.
                 short = not busy and self._pace.clock() - began < 1
-                pause, away = self._backoff.pause() if short else 0, False
+                pause, unreachable = self._backoff.pause() if short else 0, False
             if pause:
                 sleep = self._pace.sleep(pause)
-                await (self._reconnect.rest(sleep) if away else sleep)
+                await (self._reconnect.wait(sleep) if unreachable else sleep)
 
     async def relist(self) -> None:
-        """Reads everything anew. Raises RefusedError, UnansweredError."""
-        asked = self.store.version
-        told: list[Decoded] = []
-        page = await self._page(self._pace.page)
+        """Lists all objects. Raises WatchRefusedError, UnansweredError."""
+        version_before = self.store.version
+        decoded: list[Decoded] = []
+        page = await self._list_page(self._pace.page)
         version = page.version
         while page.next:
             # The server prepares the next page while this one is decoded.
-            following = asyncio.create_task(self._page(self._pace.page, page.next))
+            following = asyncio.create_task(self._list_page(self._pace.page, page.next))
             try:
                 await asyncio.sleep(0)
-                told += self.decoder.objects(page)
+                decoded += self.decoder.objects(page)
                 page = await following
             finally:
                 following.cancel()
-        told += self.decoder.objects(page)
-        if self._absent and asked and not self.store.seen:
-            return  # nothing is there still, which is no news
-        if asked:
+        decoded += self.decoder.objects(page)
+        if self._definition_missing and version_before and not self.store.seen:
+            return  # still no objects: nothing to report
+        if version_before:
             self.store.progress.relists += 1
-        self._replace(asked, version, told)
+        self._store_list(version_before, version, decoded)
 
-    async def settle(self) -> None:
-        """Returns when the shelf holds all that had happened when this was called: the barrier of a
-        takeover. Raises RefusedError, UnansweredError.
+    async def catch_up(self) -> None:
+        """Returns when the store holds everything that happened before the call: the barrier of a
+        takeover. Raises WatchRefusedError, UnansweredError.
 
-        A watch of a quiet resource does not say how far it is. So a small resource is read anew, in
-        one answer; for a large one a second watch is opened where the first one is, whose bookmark
-        comes in a second or two (sooner where ``attend`` has opened one before).
+        The watch of a quiet resource does not show how far it is. A small resource is therefore
+        listed again, in one page. For a large one a second watch is opened at the same version: its
+        bookmark comes in a second or two, or sooner if ``keep_probing`` opened one before.
         """
-        asked = self.store.version
+        version_before = self.store.version
         if not self._is_large:
-            page = await self._page(self._pace.few)
+            page = await self._list_page(self._pace.few)
             if not page.next:
-                self._replace(asked, page.version, self.decoder.objects(page))
+                self._store_list(version_before, page.version, self.decoder.objects(page))
                 return
-        version = (await self._page(1)).version
+        version = (await self._list_page(1)).version
         for _ in range(_PROBES):
-            if version < asked:
+            if version < version_before:
                 break
-            if await self._overtakes(version):
+            if await self._reaches(version):
                 return
         await self.relist()
 
-    async def _look_back(self) -> None:
-        """After a watch that said nothing at all. One that begins at a version which the server has
-        not reached is not refused, but told nothing (apiserver storage/cacher/cache_watcher.go,
-        process): so it is where the server's storage was put back to an earlier state."""
-        version = (await self._page(1)).version
-        self._mute = False
-        self._current = self._current and version >= self.store.version
+    async def _check_for_restore(self) -> None:
+        """Lists again if the server's storage was restored to an earlier state.
 
-    async def _overtakes(self, version: int) -> bool:
-        """Whether a version is reached while a probe lives."""
+        The server does not refuse a watch from a version that it has not reached yet: it sends
+        nothing (apiserver storage/cacher/cache_watcher.go, process). So this is called after a
+        watch without any line."""
+        version = (await self._list_page(1)).version
+        self._was_silent = False
+        self._is_listed = self._is_listed and version >= self.store.version
+
+    async def _reaches(self, version: int) -> bool:
+        """Opens a probe; whether the store reaches the version before the probe ends."""
         probe = asyncio.create_task(self._probe())
         reached = asyncio.create_task(self.store.reached(version))
         try:
@@ -223,18 +164,19 @@ class Reflector:
             await asyncio.wait((probe, reached))
         return self.store.version >= version
 
-    async def attend(self, wanted: Callable[[], bool]) -> None:
-        """Until it is cancelled: sees to it that a barrier can be passed soon, while it is wanted.
+    async def keep_probing(self, wanted: Callable[[], bool]) -> None:
+        """Opens probes while ``wanted`` is true, so that a barrier passes sooner. Runs until it is
+        cancelled.
 
-        Bookmarks of short watches are sent when the server's clock for them ticks, every second or
-        so, but not before a second of the watch's life. So there is always one that is old enough.
+        The server sends the bookmarks of short watches about once a second, but only to watches
+        that are at least a second old. Probes that overlap always include one of that age.
         """
         probes: set[asyncio.Task[None]] = set()
         try:
             while True:
                 await self._pace.sleep(self._pace.attend)
-                quiet = self._pace.clock() - self._spoke >= 2 * self._pace.attend
-                if self._current and self._is_large and quiet and wanted():
+                quiet = self._pace.clock() - self._last_line_at >= 2 * self._pace.attend
+                if self._is_listed and self._is_large and quiet and wanted():
                     probe = asyncio.create_task(self._probe())
                     probes.add(probe)
                     probe.add_done_callback(probes.discard)
@@ -246,25 +188,25 @@ class Reflector:
     def _is_large(self) -> bool:
         return len(self.store.seen) >= self._pace.few
 
-    def _replace(self, asked: int, version: int, told: list[Decoded]) -> None:
-        """A consistent list cannot be older than what was known when it was asked for, unless the
-        server's storage was put back to an earlier state."""
-        if version < asked:
+    def _store_list(self, version_before: int, version: int, decoded: list[Decoded]) -> None:
+        """Stores a list. ``version_before`` is what was known before the request: a consistent list
+        is older only if the server's storage was restored to an earlier state."""
+        if version < version_before:
             self._report(
                 "error",
                 "cluster_went_back",
                 resource=self._resource.type,
-                known=asked,
+                known=version_before,
                 found=version,
             )
-            if self._watching is not None:
-                self._watching.cancel()  # it would say nothing up to where it began
+            if self._watch_task is not None:
+                self._watch_task.cancel()  # it would be silent up to the version it began at
         elif version <= self.store.version:
             return
-        self.store.replace(version, told)
+        self.store.replace(version, decoded)
 
-    async def _page(self, limit: int, next: str = "") -> ListPage:
-        """Without a resourceVersion a read is consistent."""
+    async def _list_page(self, limit: int, next: str = "") -> ListPage:
+        """One page of a list. A read without a resourceVersion is consistent."""
         params: dict[str, str | int] = {**self._selection(), "limit": limit}
         if next:
             params["continue"] = next
@@ -272,81 +214,83 @@ class Reflector:
             "GET", self._resource.path, params=params, timeout=LIST_TIMEOUT
         )
         if answer.status == HTTPStatus.NOT_FOUND and self._resource.optional:
-            return await self._nothing()
-        page = self._decoded(answer)
-        if self._absent:
-            self._absent = False
+            return await self._empty_page()
+        page = self._decoded_page(answer)
+        if self._definition_missing:
+            self._definition_missing = False
             definition = self._resource.definition
             self._report("info", "resource_installed", definition=definition)
         return page
 
-    async def _nothing(self) -> ListPage:
-        """The page of a resource that the server does not have. Its version is that of a list of
-        something that every server has: up to there it is certain."""
+    async def _empty_page(self) -> ListPage:
+        """An empty page for a resource that the server does not have. Its version comes from a list
+        of namespaces, which every server has: up to that version there were no objects."""
         params: dict[str, str | int] = {"limit": 1}
         namespaces = path("api", "v1", "namespaces")
         answer = await self._api.call("GET", namespaces, params=params, timeout=LIST_TIMEOUT)
-        version = self._decoded(answer).version
+        version = self._decoded_page(answer).version
         definition = self._resource.definition
-        if not self._absent:
-            self._absent = True
+        if not self._definition_missing:
+            self._definition_missing = True
             remedy = "install it; until then there are no such objects"
             self._report("warning", "resource_missing", definition=definition, remedy=remedy)
         self.store.progress.problem = f"CustomResourceDefinition {definition} is not installed"
         return ListPage(version, "", ())
 
-    def _decoded(self, answer: HttpAnswer) -> ListPage:
+    def _decoded_page(self, answer: HttpAnswer) -> ListPage:
         if answer.status != HTTPStatus.OK:
             raise WatchRefusedError(answer)
         try:
             return self.decoder.page(answer.body)
         except ValueError as error:
-            raise WatchRefusedError(HttpAnswer(502, b"the answer is no list")) from error
+            raise WatchRefusedError(HttpAnswer(502, b"the answer is not a list")) from error
 
     async def _watch(self) -> bool:
-        """Until the server ends it; whether it said anything."""
+        """Watches until the server ends the watch; whether any line came."""
         progress = self.store.progress
-        progress.reconnects += self._watched
-        self._watched = True
+        progress.reconnects += self._has_watched
+        self._has_watched = True
         lines = progress.lines
         seconds = round(WATCH_SECONDS * (1 + self._pace.draw()))
-        self._watching = asyncio.create_task(self._follow(seconds, self._take, self._heard))
+        self._watch_task = asyncio.create_task(
+            self._read_watch(seconds, self._take, self._watch_opened)
+        )
         try:
-            await self._watching
+            await self._watch_task
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise
         finally:
-            self._watching = None
+            self._watch_task = None
         return progress.lines > lines
 
-    def _take(self, told: Decoded) -> bool:
+    def _take(self, decoded: Decoded) -> bool:
         progress = self.store.progress
         progress.lines += 1
-        progress.last_line = self._spoke = self._pace.clock()
-        self.store.take(told)
+        progress.last_line = self._last_line_at = self._pace.clock()
+        self.store.take(decoded)
         return True
 
     async def _probe(self) -> None:
-        """A short watch, until its bookmark. What becomes of it is seen by the version that was
-        reached."""
+        """A short watch that ends at its first bookmark. Errors do not matter: the store's version
+        shows whether it helped."""
 
-        def take(told: Decoded) -> bool:
-            self.store.take(told)
-            return bool(told.key)
+        def take(decoded: Decoded) -> bool:
+            self.store.take(decoded)
+            return bool(decoded.key)  # a bookmark has no key
 
         with contextlib.suppress(UnansweredError, WatchRefusedError, WatchError):
-            await self._follow(_PROBE_SECONDS, take)
+            await self._read_watch(_PROBE_SECONDS, take)
 
-    async def _follow(
+    async def _read_watch(
         self,
         seconds: int,
         take: Callable[[Decoded], bool],
         opened: Callable[[], None] | None = None,
     ) -> None:
-        """A watch that begins where the shelf is: until ``take`` has enough, or the server ends
-        it."""
+        """Watches from the store's version on, until ``take`` returns False or the server ends the
+        watch. ``opened`` is called when the server accepts it."""
         since = self.store.version
         params: dict[str, str | int] = {
             **self._selection(),
@@ -358,15 +302,15 @@ class Reflector:
         lines = self._api.lines(self._resource.path, params, stall=self._pace.stall, opened=opened)
         async with aclosing(lines):
             async for line in lines:
-                told = self.decoder.line(line)
-                if told.version and told.version < since:
-                    raise WatchError(_GONE, "it tells of versions before the one it began with")
-                if not take(told):
+                decoded = self.decoder.line(line)
+                if decoded.version and decoded.version < since:
+                    raise WatchError(_GONE, "it sends versions older than the one it began with")
+                if not take(decoded):
                     break
 
-    def _heard(self) -> None:
+    def _watch_opened(self) -> None:
         if self.store.progress.problem:
-            self._reconnect.rouse()
+            self._reconnect.notify()
         self.store.progress.problem = ""
         self.store.progress.last_line = self._pace.clock()
 
@@ -374,21 +318,21 @@ class Reflector:
         selector = self._resource.selector
         return {"fieldSelector": selector} if selector else {}
 
-    def _fault(
+    def _handle_failure(
         self, error: UnansweredError | WatchRefusedError | WatchError, lasted: float
     ) -> float:
-        """What follows from it; how long to wait (s)."""
-        refused = error.answer if isinstance(error, WatchRefusedError) else None
-        code = refused.status if refused else error.code if isinstance(error, WatchError) else 0
-        if refused and not self.store.version and code in _FINAL:
-            raise self._final(refused) from error
-        reason = explained(refused) if refused else str(error)
+        """Records and reports a failure. Returns the pause (s) before the next try."""
+        refusal = error.answer if isinstance(error, WatchRefusedError) else None
+        code = refusal.status if refusal else error.code if isinstance(error, WatchError) else 0
+        if refusal and not self.store.version and code in _FINAL:
+            raise self._configuration_error(refusal) from error
+        reason = explained(refusal) if refusal else str(error)
         is_removed = code == HTTPStatus.NOT_FOUND and self._resource.optional
         if code == _GONE or is_removed:
-            self._current = False
-        pause = 0.0 if lasted >= _LASTING and not refused else self._backoff.pause()
-        if refused and refused.retry_after:
-            pause = max(pause, refused.retry_after)
+            self._is_listed = False
+        pause = 0.0 if lasted >= _LASTING and not refusal else self._backoff.pause()
+        if refusal and refusal.retry_after:
+            pause = max(pause, refusal.retry_after)
         self.store.progress.problem = reason
         self._report(
             "info" if code == _GONE else "warning",
@@ -399,8 +343,8 @@ class Reflector:
         )
         return pause
 
-    def _final(self, refused: HttpAnswer) -> InputError:
-        """What somebody has to change before this resource can be read."""
+    def _configuration_error(self, refusal: HttpAnswer) -> InputError:
+        """The error for a refusal that only an administrator can fix."""
         group, plural = self._resource.group, self._resource.plural
         remedies = {
             401: "log in again, or check the user in the kubeconfig",
@@ -409,6 +353,6 @@ class Reflector:
         }
         return InputError(
             f"{plural} of the API server {self._api.access.server}",
-            f"cannot be listed: {words(refused)}",
-            remedies.get(refused.status, "check the URL, and that its Kubernetes is 1.26 or later"),
+            f"cannot be listed: {words(refusal)}",
+            remedies.get(refusal.status, "check the URL, and that its Kubernetes is 1.26 or later"),
         )
