@@ -1,17 +1,17 @@
-"""Where the process begins, as ``eventsched`` and as ``python -m eventsched``."""
+"""The entry point of ``eventsched`` and ``python -m eventsched``."""
 
 from eventsched import signals
 
 
 def main() -> int:
-    """Runs the command of the command line; the exit code."""
+    """Runs the command that the command line names; returns its exit code."""
     signals.install()
-    # Only now, for it takes seconds on a busy machine.
+    # Imported after the signal handlers are set: it takes seconds on a busy machine.
     from eventsched.process.exit_codes import STOPPED
 
     try:
         from eventsched.cli.main import main as command
 
         return command()
-    except KeyboardInterrupt:  # while it was imported
+    except KeyboardInterrupt:  # during the import
         return STOPPED

@@ -1,4 +1,4 @@
-"""``eventsched log checkpoint``: where streams end now, signed, to be kept elsewhere."""
+"""``eventsched log checkpoint``: signs the current heads of streams, to be stored elsewhere."""
 
 import argparse
 import os
@@ -20,10 +20,10 @@ def add_checkpoint(actions: Any) -> None:
     """Adds the action to the parser of ``eventsched log``."""
     parser: argparse.ArgumentParser = actions.add_parser(
         "checkpoint",
-        help="sign where streams end now",
-        description="Writes a signed checkpoint of each stream, one JSON object a line. Keep them "
-        "where nobody who may write to the database can: `eventsched verify --checkpoint` finds "
-        "what was changed in the log before.",
+        help="sign the current heads of streams",
+        description="Writes a signed checkpoint of each stream, one JSON object a line. Store "
+        "them where users with write access to the database cannot change them: `eventsched verify "
+        "--checkpoint` finds later changes to the log before the checkpoint.",
     )
     parser.add_argument(
         "--key", type=Path, required=True, metavar="FILE", help="an Ed25519 private key (PEM)"
@@ -37,16 +37,16 @@ def add_checkpoint(actions: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Signs and writes them."""
+    """Signs and writes the checkpoints."""
     signer = Signer.read(options.key, "--key")
     with database.reader_address(*database_of(options)) as address:
-        known = reader.streams(address)
-        if options.stream is not None or not known:
-            known = [reader.choose_stream(address, options.stream)]
+        streams = reader.streams(address)
+        if options.stream is not None or not streams:
+            streams = [reader.choose_stream(address, options.stream)]
         at, schema = time.time_ns() // 1000, migrations.newest()
         lines = [
             encoded(signer.sign(stream, Reader(address, stream).head, at, schema)) + "\n"
-            for stream in known
+            for stream in streams
         ]
     if options.file is None:
         sys.stdout.writelines(lines)
@@ -56,7 +56,8 @@ def run(options: argparse.Namespace) -> int:
             file.writelines(lines)
             file.flush()
             os.fsync(file.fileno())
-    except OSError as problem:
-        said = f"cannot be written: {problem.strerror}"
-        raise InputError(str(options.file), said, "name a file in a folder of yours") from problem
+    except OSError as error:
+        problem = f"cannot be written: {error.strerror}"
+        remedy = "name a file in a folder that you may write to"
+        raise InputError(str(options.file), problem, remedy) from error
     return 0

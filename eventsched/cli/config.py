@@ -31,17 +31,19 @@ def add_to(commands: Any) -> None:
         "holds eventsched's own settings, for `eventsched run`.",
     )
     actions = parser.add_subparsers(title="actions", dest="action", required=True)
-    one = _action(actions, "check", _check, "name all that is wrong, or the plugins by point")
-    one.add_argument("-o", dest="output", choices=("table", "json"), default="table")
-    one = _action(actions, "show", _show, "write it out with every default filled in")
-    one.add_argument("-o", dest="output", choices=("yaml", "json"), default="yaml")
-    _action(actions, "diff", _diff, "say what differs in effect; exit 1 where something does", 2)
+    action = _action(
+        actions, "check", _check, "list every problem, or the plugins by extension point"
+    )
+    action.add_argument("-o", dest="output", choices=("table", "json"), default="table")
+    action = _action(actions, "show", _show, "print it with all defaults")
+    action.add_argument("-o", dest="output", choices=("yaml", "json"), default="yaml")
+    _action(actions, "diff", _diff, "list differences in effect; exit 1 if there are any", 2)
 
 
 def _action(
-    actions: Any, name: str, run: Any, told: str, files: int | None = None
+    actions: Any, name: str, run: Any, summary: str, files: int | None = None
 ) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = actions.add_parser(name, help=told, description=told)
+    parser: argparse.ArgumentParser = actions.add_parser(name, help=summary, description=summary)
     parser.add_argument("file", metavar="FILE", nargs=files)
     parser.add_argument(
         "--plugin",
@@ -96,21 +98,23 @@ def _diff(options: argparse.Namespace) -> int:
     old, new = _read(options, *options.file)
     if old.problems or new.problems:
         return BAD_INPUT
-    found = list(differences((old.configuration, old.profiles), (new.configuration, new.profiles)))
-    print("\n".join(found) or "no difference in effect")
-    return DIFFERS if found else 0
+    changes = list(
+        differences((old.configuration, old.profiles), (new.configuration, new.profiles))
+    )
+    print("\n".join(changes) or "no difference in effect")
+    return DIFFERS if changes else 0
 
 
 def _read(options: argparse.Namespace, *files: str) -> list[Checked]:
     """Each file, checked; its problems and warnings are on stderr, a line each."""
     if files.count("-") > 1:
         raise InputError("-", "stdin can be read only once", "name one of the two as a file")
-    known = registry(options.plugin)
+    plugins = registry(options.plugin)
     checked = []
     for file in files:
         source = "stdin" if file == "-" else file
         text = _text(file)
-        checked.append(_with_settings(check(text, source, known), text, source))
+        checked.append(_with_settings(check(text, source, plugins), text, source))
         for problem in checked[-1].problems:
             print(f"eventsched config: {_line(problem)}", file=sys.stderr)
         for warning in checked[-1].warnings:
@@ -119,19 +123,19 @@ def _read(options: argparse.Namespace, *files: str) -> list[Checked]:
 
 
 def _with_settings(checked: Checked, text: str, source: str) -> Checked:
-    """With what is wrong in the second document, eventsched's own settings (docs/run.md)."""
-    found: list[InputError] = []
+    """Adds the problems of the second document, eventsched's own settings (docs/run.md)."""
+    problems: list[InputError] = []
     try:
-        settings.load(text, source, found.append)
+        settings.load(text, source, problems.append)
     except InputError as fatal:
-        found.append(fatal)
-    known = {str(each) for each in checked.problems}  # a syntax error is met by both
-    news = tuple(each for each in found if str(each) not in known)
-    return replace(checked, problems=(*checked.problems, *news))
+        problems.append(fatal)
+    reported = {str(problem) for problem in checked.problems}  # both report a syntax error
+    new = tuple(problem for problem in problems if str(problem) not in reported)
+    return replace(checked, problems=(*checked.problems, *new))
 
 
-def _line(said: object) -> str:
-    return " ".join(str(said).splitlines())
+def _line(message: object) -> str:
+    return " ".join(str(message).splitlines())
 
 
 def _text(file: str) -> str:

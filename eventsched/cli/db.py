@@ -1,4 +1,4 @@
-"""``eventsched db``: where the database is, its schema, and the embedded server."""
+"""``eventsched db``: the address of the database, its schema, and the embedded server."""
 
 import argparse
 import sys
@@ -27,30 +27,31 @@ def add_to(commands: Any) -> None:
     parser: argparse.ArgumentParser = commands.add_parser(
         "db",
         help="the database: its address, its schema, the embedded server",
-        description="Where the database is, its schema, and the embedded server.",
+        description="Prints the address of the database, upgrades its schema, sets and lists "
+        "grants, and stops the embedded server.",
     )
     actions = parser.add_subparsers(title="actions", dest="action", required=True)
     url = actions.add_parser(
         "url",
         help="print the address for psql, pgAdmin and the like",
         description="Prints the address for psql, pgAdmin and the like. An embedded server is "
-        "started where it does not run, and left running.",
+        "started if it is not running, and left running.",
     )
     url.add_argument("--role", choices=tuple(ROLES), default="reader")
     url.set_defaults(run=_url)
     upgrade = actions.add_parser(
         "upgrade",
         help="bring the schema to this version",
-        description="Brings the schema to this version. An embedded database is brought there by "
-        "whatever writes to it, too.",
+        description="Brings the schema to this version. A command that writes to an embedded "
+        "database upgrades it, too.",
     )
     upgrade.add_argument(
         "--one-user",
         action="store_true",
-        help="make no roles: everything belongs to the user that connects",
+        help="create no roles: the connecting user owns everything",
     )
     upgrade.set_defaults(run=_upgrade)
-    stop = actions.add_parser("stop", help="stop an embedded server that nobody uses")
+    stop = actions.add_parser("stop", help="stop an embedded server that no process uses")
     stop.set_defaults(run=_stop)
     granted = actions.add_parser(
         "grant",
@@ -61,7 +62,7 @@ def add_to(commands: Any) -> None:
     )
     granted.add_argument("--role", metavar="ROLE", help="the role that connects")
     granted.add_argument("--stream", metavar="NAME", help="the stream; it need not exist yet")
-    granted.add_argument("--revoke", action="store_true", help="take the grant away again")
+    granted.add_argument("--revoke", action="store_true", help="revoke the grant")
     granted.set_defaults(run=_grant)
     for action in (url, upgrade, stop, granted):
         add_database_options(action, stream=False)
@@ -96,7 +97,7 @@ def _upgrade(options: argparse.Namespace) -> int:
         return 0
     if options.one_user:
         raise InputError("--one-user", "an embedded database has its roles", "leave the option out")
-    with EmbeddedPostgres(folder).open() as postgres:  # made if there is none
+    with EmbeddedPostgres(folder).open() as postgres:  # created if it does not exist
         before = _revision(postgres.superuser_url)
         with database.writer_address(None, folder):
             _print_upgrade(str(folder), before, _revision(postgres.superuser_url))
@@ -116,12 +117,12 @@ def _grant(options: argparse.Namespace) -> int:
 
 def _granted(address: str, options: argparse.Namespace) -> int:
     if options.role is None:
-        found = grants.grants(address)
-        print(table((), found, ["role", "stream"]) if found else "every writer, every stream")
+        rows = grants.grants(address)
+        print(table((), rows, ["role", "stream"]) if rows else "every writer, every stream")
         return 0
     is_new = grants.grant(address, options.role, options.stream, revoke=options.revoke)
-    said = "may no longer write" if options.revoke else "may write"
-    print(f"role {options.role} {said} stream {options.stream}{'' if is_new else ' (as before)'}")
+    effect = "may no longer write" if options.revoke else "may write"
+    print(f"role {options.role} {effect} stream {options.stream}{'' if is_new else ' (as before)'}")
     return 0
 
 
@@ -130,7 +131,7 @@ def _stop(options: argparse.Namespace) -> int:
     if folder is None or address is not None:
         raise InputError("options", "no folder is named", "give --data-dir FOLDER alone")
     if not _is_there(folder):
-        raise InputError(str(folder), "there is no database here", "see that the folder is right")
+        raise InputError(str(folder), "there is no database here", "check the path of the folder")
     if not EmbeddedPostgres(folder).stop_unused():
         raise UnavailableError(
             str(folder), "its database is in use", "end the processes that use it first"
@@ -144,12 +145,12 @@ def _is_there(folder: Path) -> bool:
 
 
 def _print_upgrade(where: str, before: str | None, after: str | None) -> None:
-    said = f"is at {after} already" if before == after else f"{before or 'empty'} → {after}"
-    print(f"{where}: schema {said}")
+    change = f"is at {after} already" if before == after else f"{before or 'empty'} → {after}"
+    print(f"{where}: schema {change}")
 
 
 def _revision(address: str) -> str | None:
-    """The schema's revision; None where there is none. Raises UnavailableError."""
+    """The schema's revision; None if there is none. Raises UnavailableError."""
     engine = connected(address)
     try:
         with engine.connect() as connection:

@@ -82,7 +82,7 @@ def run(options: argparse.Namespace) -> int:
 def _inquire(options: argparse.Namespace) -> int:
     if options.output not in (None, "table", "wide", "json"):
         raise InputError(
-            f"-o {options.output}", "is no format", "use table, wide or json with --pod"
+            f"-o {options.output}", "is not a format", "use table, wide or json with --pod"
         )
     assembly = assemble(options.config, options.plugin, Deadlines())
     snapshot = replace(
@@ -90,30 +90,31 @@ def _inquire(options: argparse.Namespace) -> int:
         annotations=kept_annotations(options.config),
     )
     unasked = [
-        f"extender {each.url_prefix} is not asked: what it would say is left out"
-        for each in assembly.configuration.extenders
+        f"extender {extender.url_prefix} is not asked: its answer is left out"
+        for extender in assembly.configuration.extenders
     ]
     for warning in (*assembly.warnings, *unasked, *snapshot.warnings):
         print(f"warning: {warning}", file=sys.stderr)
     if options.node and options.node not in {node.name for node in snapshot.nodes}:
-        raise InputError(f"--node {options.node}", "is no node of the cluster", "check the name")
+        raise InputError(f"--node {options.node}", "is not a node of the cluster", "check the name")
     answers = placement_query.ask(snapshot, assembly)
     if options.output == "json":
-        found = [answer_json(each) for each in answers]
-        print(json.dumps(found[0] if len(found) == 1 else found, indent=1, ensure_ascii=False))
+        documents = [answer_json(answer) for answer in answers]
+        shown = documents[0] if len(documents) == 1 else documents
+        print(json.dumps(shown, indent=1, ensure_ascii=False))
     else:
         wide = options.output == "wide"
-        texts = [answer_text(each, wide=wide, node=options.node) for each in answers]
+        texts = [answer_text(answer, wide=wide, node=options.node) for answer in answers]
         print("\n\n".join(texts))
-    return 0 if all(each.ranked for each in answers) else DIFFERS
+    return 0 if all(answer.ranked for answer in answers) else DIFFERS
 
 
 def _scenarios(path: Path, options: argparse.Namespace) -> None:
     """Answers all scenarios; the output file appears only when all of them were read."""
-    known = registry(options.plugin)
+    plugins = registry(options.plugin)
     answers = [
         json.dumps(
-            scenario_evaluation.evaluate(line, f"{path}: line {number}", known),
+            scenario_evaluation.evaluate(line, f"{path}: line {number}", plugins),
             separators=(",", ":"),
             ensure_ascii=False,
         )
@@ -127,7 +128,7 @@ def _scenarios(path: Path, options: argparse.Namespace) -> None:
 
 
 def _write(path: Path, text: str) -> None:
-    """Whole or not at all: through a file beside it."""
+    """Writes the file atomically, through a file beside it."""
     beside = path.with_name(f".{path.name}.part")
     try:
         beside.write_text(text, encoding="utf-8")

@@ -54,26 +54,26 @@ def add_to(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Prints the explanation."""
-    asked = parse_target(options.pod, options.namespace)
+    target = parse_target(options.pod, options.namespace)
     if options.file is not None:
         log = FileLog(options.file)
         evidence = ScannedEvidence(log, log.stream)
-        if _is_workload(asked, evidence):
+        if _is_workload(target, evidence):
             remedy = "name one of its pods, or give --database or --data-dir"
-            raise InputError("--file", "an exported log has no table of the pods there are", remedy)
-        return _explain(options, asked, evidence)
+            raise InputError("--file", "an exported log has no table of pods", remedy)
+        return _explain(options, target, evidence)
     with database.reader_address(*database_of(options)) as address:
         stream = reading.choose_stream(address, options.stream)
         with closing(Reader(address, stream, keeps_connection=True)) as reader:
-            return _explain_stored(options, asked, reader)
+            return _explain_stored(options, target, reader)
 
 
-def _explain_stored(options: argparse.Namespace, asked: ExplainTarget, reader: Reader) -> int:
+def _explain_stored(options: argparse.Namespace, target: ExplainTarget, reader: Reader) -> int:
     stored = StoredEvidence(reader)
     try:
-        if _is_workload(asked, stored):
-            return _explain_workload(options, asked, reader)
-        return _explain(options, asked, stored)
+        if _is_workload(target, stored):
+            return _explain_workload(options, target, reader)
+        return _explain(options, target, stored)
     except NoPodError as problem:
         raise InputError(
             problem.where, f"{problem.problem}; {_freshness(reader)}", problem.remedy
@@ -90,7 +90,7 @@ FROM eventsched_log.head h WHERE h.stream = :s
 
 
 def _freshness(reader: Reader) -> str:
-    """When the log last moved and who writes it: a pod that is new may not stand in it yet."""
+    """When the log last grew and which process writes it: a new pod may not be in it yet."""
     [row] = reader.rows(_FRESHNESS)
     if row["written"] is None:
         return "the log holds no record yet"
@@ -98,31 +98,33 @@ def _freshness(reader: Reader) -> str:
     return f"the log last moved {with_distance(row['written'], row['now'])}{by}"
 
 
-def _is_workload(asked: ExplainTarget, evidence: Evidence) -> bool:
-    """Whether a workload is asked for. In a namespace that is called like a kind, a pod that was
-    there at any time comes first: ``job/x`` is then pod x of namespace job."""
-    if asked.kind == POD:
+def _is_workload(target: ExplainTarget, evidence: Evidence) -> bool:
+    """Whether the target is a workload. If a namespace has the name of a kind, a pod that was in it
+    at any time comes first: ``job/x`` is then pod x of namespace job."""
+    if target.kind == POD:
         return False
-    return asked.word.count("/") > 1 or asked.namespace is not None or not evidence.pods(asked.word)
+    return (
+        target.word.count("/") > 1 or target.namespace is not None or not evidence.pods(target.word)
+    )
 
 
-def _explain_workload(options: argparse.Namespace, asked: ExplainTarget, reader: Reader) -> int:
+def _explain_workload(options: argparse.Namespace, target: ExplainTarget, reader: Reader) -> int:
     for option in ("attempt", "node"):
         if getattr(options, option) is not None:
-            problem = f"is about one pod, and {asked.word} is a workload"
+            problem = f"is about one pod, and {target.word} is a workload"
             raise InputError(f"--{option}", problem, "name one of its pods, or leave it out")
-    found = find_workload(reader, asked)
+    workload = find_workload(reader, target)
     if options.output == "json":
-        print(json.dumps(workload_json(found, reader.stream)))
+        print(json.dumps(workload_json(workload, reader.stream)))
     else:
         now, width = time.time_ns() // 1_000, width_of_output()
-        print(workload_text(found, reader.stream, now, width, full=options.full))
+        print(workload_text(workload, reader.stream, now, width, full=options.full))
     return 0
 
 
-def _explain(options: argparse.Namespace, asked: ExplainTarget, evidence: Evidence) -> int:
-    wanted = asked.full_name if asked.kind == POD else asked.word
-    explained = explain(evidence, wanted, options.attempt, options.node)
+def _explain(options: argparse.Namespace, target: ExplainTarget, evidence: Evidence) -> int:
+    name = target.full_name if target.kind == POD else target.word
+    explained = explain(evidence, name, options.attempt, options.node)
     if options.output == "json":
         print(json.dumps(story_json(explained)))
     else:

@@ -15,7 +15,7 @@ from eventsched.runtime.assembly import Assembly, assemble
 from eventsched.runtime.call_deadlines import Deadlines
 
 STREAM, LEASE = "extender", "eventsched-extender"
-"""In place of those of a scheduler, which it runs beside."""
+"""Instead of the defaults of a scheduler, which may run beside it."""
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
@@ -24,8 +24,8 @@ def add_to(commands: Any) -> None:
     parser: argparse.ArgumentParser = commands.add_parser(
         "extender",
         help="answer a kube-scheduler that asks this as its extender, and log it",
-        description="Serves extender/v1 (filter, prioritize, preempt, bind) until it is told to "
-        "stop, with the plugins of a profile; docs/extender-server.md tells more.",
+        description="Serves extender/v1 (filter, prioritize, preempt, bind) until it is stopped, "
+        "with the plugins of a profile; see docs/extender-server.md.",
     )
     process = scheduler.add_options(parser)
     process.add_argument(
@@ -39,12 +39,12 @@ def add_to(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Answers until it is told to stop. Raises InputError and UnavailableError."""
+    """Answers until it is stopped. Raises InputError and UnavailableError."""
     deadlines = Deadlines()
     assembly = assemble(options.config, options.plugin, deadlines)
     source = str(options.config or "options")
-    for each in assembly.samplings:
-        prometheus_samples.package_of(each.source)
+    for sampling in assembly.samplings:
+        prometheus_samples.package_of(sampling.source)
     settings = settings_of(options, assembly, source)
     deadlines.seconds = live.seconds(settings.plugin_deadline)
     return scheduler.started(options, beside(assembly), settings, *warnings(settings.extender))
@@ -60,10 +60,10 @@ def settings_of(options: argparse.Namespace, assembly: Assembly, source: str) ->
     settings = scheduler.settings_of(options, assembly, source)
     port = options.extender_port
     if port is not None and not 1 <= port <= 65_535:
-        raise InputError("--port", f"{port} is no port", "use 1 to 65535")
-    given = {"bind_address": options.extender_address, "port": port}
+        raise InputError("--port", f"{port} is not a port", "use 1 to 65535")
+    values = {"bind_address": options.extender_address, "port": port}
     extender = msgspec.structs.replace(
-        settings.extender, **{name: each for name, each in given.items() if each is not None}
+        settings.extender, **{name: v for name, v in values.items() if v is not None}
     )
     profile = extender.profile or next(iter(assembly.profiles))
     if profile not in assembly.profiles:
@@ -81,22 +81,23 @@ def settings_of(options: argparse.Namespace, assembly: Assembly, source: str) ->
 
 
 def beside(assembly: Assembly) -> Assembly:
-    """The assembly with a Lease of its own where it would be that of the scheduler that asks."""
+    """The assembly with its own Lease, if the configured one is the asking scheduler's."""
     configured = assembly.configuration
     election = configured.leader_election
     if election.resource_name != "kube-scheduler":
         return assembly
     election = msgspec.structs.replace(election, resource_name=LEASE)
-    made = msgspec.structs.replace(configured, leader_election=election)
-    return replace(assembly, configuration=made)
+    return replace(
+        assembly, configuration=msgspec.structs.replace(configured, leader_election=election)
+    )
 
 
 def warnings(settings: ExtenderSettings) -> list[str]:
-    """What people should know of how it can be reached."""
+    """Warnings about who can reach it."""
     if settings.bind_address in _LOOPBACK or settings.client_ca_file:
         return []
     offered = "filters, scores" + (" and binds" if settings.paths.bind else "")
     return [
-        f"whoever reaches {settings.bind_address}:{settings.port} gets {offered}: "
+        f"every client that reaches {settings.bind_address}:{settings.port} gets {offered}: "
         "set extender.clientCAFile, or listen on 127.0.0.1"
     ]

@@ -119,21 +119,20 @@ def _with_reader(
 
 
 def _list(options: argparse.Namespace, reader: Reader) -> int:
-    found = _wanted(options, _Range.of(options, reader), reader)
+    selected = _selected(options, _Range.of(options, reader), reader)
     if not options.limit:
-        _show(options.output, reader, found, header=True)
+        _show(options.output, reader, selected, header=True)
         return 0
-    _show(options.output, reader, islice(found, options.limit), header=True)
-    more = next(found, None)
+    _show(options.output, reader, islice(selected, options.limit), header=True)
+    more = next(selected, None)
     if more is not None:
-        print(
-            f"there are more: --from {more.position} goes on, --limit 0 shows all", file=sys.stderr
-        )
+        hint = f"there are more: --from {more.position} continues, --limit 0 shows all"
+        print(hint, file=sys.stderr)
     return 0
 
 
 class _Range(NamedTuple):
-    """Which records are meant: positions from ``first`` up to ``end``, and kinds (none: all)."""
+    """The selected records: positions from ``first`` up to ``end``, and kinds (none: all)."""
 
     first: int
     end: int | None
@@ -141,7 +140,7 @@ class _Range(NamedTuple):
 
     @classmethod
     def of(cls, options: argparse.Namespace, reader: Reader) -> "_Range":
-        """What the options say. Raises InputError."""
+        """The range that the options select. Raises InputError."""
         for kind in options.kind:
             if kind not in KINDS:
                 near = get_close_matches(kind, KINDS, 3) or KINDS
@@ -156,14 +155,14 @@ class _Range(NamedTuple):
         return cls(first, end, frozenset(options.kind))
 
     def has(self, stored: Stored) -> bool:
-        """Whether a record is one of them, by its place and kind."""
-        is_there = stored.position >= self.first
-        is_there = is_there and (self.end is None or stored.position < self.end)
-        return is_there and (not self.kinds or stored.kind in self.kinds)
+        """Whether a record is selected, by its position and kind."""
+        is_in = stored.position >= self.first
+        is_in = is_in and (self.end is None or stored.position < self.end)
+        return is_in and (not self.kinds or stored.kind in self.kinds)
 
 
 def _place(text: str, option: str, reader: Reader) -> int:
-    """The position where a time begins."""
+    """The position of the first record at a time or later."""
     newest = reader.last_batch()
     latest = newest.records[-1].at if newest is not None else 0
     try:
@@ -171,22 +170,22 @@ def _place(text: str, option: str, reader: Reader) -> int:
         at = read_moment(text, time.time_ns() // 1_000, virtual=virtual)
     except (ValueError, OverflowError):
         raise InputError(
-            option, f"{text!r} is no time", "write 2026-11-21T15:00, or a length such as 10m"
+            option, f"{text!r} is not a time", "write 2026-11-21T15:00, or a length such as 10m"
         ) from None
     return position_at(reader, at)
 
 
-def _wanted(options: argparse.Namespace, limits: _Range, reader: Reader) -> Iterator[Stored]:
+def _selected(options: argparse.Namespace, limits: _Range, reader: Reader) -> Iterator[Stored]:
     if options.pod is None:
-        found = reader.read(limits.first)
+        stored_records = reader.read(limits.first)
     else:
         evidence = StoredEvidence(reader)
-        found = evidence.records(find_pod(evidence, options.pod)[0])
-    return _within(limits, found)
+        stored_records = evidence.records(find_pod(evidence, options.pod)[0])
+    return _within(limits, stored_records)
 
 
-def _within(limits: _Range, found: Iterator[Stored]) -> Iterator[Stored]:
-    for stored in found:
+def _within(limits: _Range, stored_records: Iterator[Stored]) -> Iterator[Stored]:
+    for stored in stored_records:
         if limits.end is not None and stored.position >= limits.end:
             return
         if limits.has(stored):
@@ -198,36 +197,36 @@ def _tail(options: argparse.Namespace, reader: Reader) -> int:
     limits = _Range.of(options, reader)
     stop = end if limits.end is None else min(limits.end, end)
     if options.pod is not None:
-        before = (each for each in _wanted(options, limits, reader) if each.position < stop)
-        found = list(deque(before, maxlen=options.limit))
+        before = (stored for stored in _selected(options, limits, reader) if stored.position < stop)
+        newest = list(deque(before, maxlen=options.limit))
     elif limits.kinds:
-        found = last(reader, options.limit, limits.has, limits.first, stop)
+        newest = last(reader, options.limit, limits.has, limits.first, stop)
     else:
         first = max(limits.first, stop - options.limit)
-        found = list(islice(reader.read(first), max(0, stop - first)))
-    _show(options.output, reader, found, header=True)
+        newest = list(islice(reader.read(first), max(0, stop - first)))
+    _show(options.output, reader, newest, header=True)
     if options.follow:
         sys.stdout.flush()
         uid = _uid_of(options.pod, reader)
 
         def show(more: Iterable[Stored]) -> None:
-            mine = (each for each in more if limits.has(each) and _is_of(each, uid))
-            _show(options.output, reader, mine)
+            selected = (stored for stored in more if limits.has(stored) and _is_of(stored, uid))
+            _show(options.output, reader, selected)
 
         follow(reader, end, show)
     return 0
 
 
 def _uid_of(pod: str | None, reader: Reader) -> str | None:
-    """A pod's uid as views have it."""
+    """The uid of a pod as the SQL views show it."""
     return None if pod is None else find_pod(StoredEvidence(reader), pod)[0].uid
 
 
 def _is_of(stored: Stored, uid: str | None) -> bool:
     if uid is None:
         return True
-    found = pod_of(stored.record)
-    return found is not None and uid_key(found) == uid
+    pod_uid = pod_of(stored.record)
+    return pod_uid is not None and uid_key(pod_uid) == uid
 
 
 def follow(
@@ -237,7 +236,7 @@ def follow(
     wait: Callable[[], None] = lambda: time.sleep(_POLL),
 ) -> None:
     """Shows the records from a position on as they come, until ``wait`` raises. Raises
-    UnavailableError when the database goes away."""
+    UnavailableError if the database becomes unreachable."""
     while True:
         head = reader.head.next
         if head > position:
@@ -336,9 +335,9 @@ def _export(options: argparse.Namespace) -> int:
             with psycopg.connect(libpq_url(address), autocommit=True) as connection:
                 written = export(connection, stream, options.file)
         except psycopg.Error as problem:
-            said = str(problem).strip().splitlines()[0]
+            message = str(problem).strip().splitlines()[0]
             raise UnavailableError(
-                shown(address), said, "start the database, or correct its address"
+                shown(address), message, "start the database, or correct its address"
             ) from problem
     print(f"{counted(written, 'record')} of stream {stream} in {options.file}")
     return 0

@@ -1,4 +1,4 @@
-"""``eventsched``: the commands. What their exit codes mean is in exit_codes.py."""
+"""``eventsched``: the commands. exit_codes.py explains their exit codes."""
 
 import argparse
 import importlib
@@ -24,7 +24,7 @@ COMMANDS = {
     "extender": "answer a kube-scheduler that asks this as its extender, and log it",
     "simulate": "schedule a simulated cluster and say what was decided",
     "evaluate": "say where a pod would go now, and why",
-    "plugin": "make a package for a plugin of one's own, or check one",
+    "plugin": "create a package for your own plugin, or check a plugin",
     "config": "check a KubeSchedulerConfiguration, complete it, or compare two",
     "explain": "tell why a pod is where it is, or why it is nowhere",
     "replay": "rebuild a stream's state, or make its decisions again and compare",
@@ -35,25 +35,26 @@ COMMANDS = {
     "db": "the database: its address, its schema, the embedded server",
     "completion": "print a script that completes commands and options in a shell",
 }
-"""Each is a module of this package with ``add_to``; only the one that is asked for is imported."""
+"""The help of each command. A command is a module of this package with ``add_to``; only the module
+of the requested command is imported."""
 
 _REMEDIES = {
     "25006": "connect to one that may be written, such as the primary",
     "42501": "GRANT eventsched_writer (to read: eventsched_reader) to this user",
     "53": "give it more room, and start again",
 }
-"""By what the SQLSTATE begins with."""
+"""Remedies by the first characters of the SQLSTATE."""
 
 
 class _Parser(argparse.ArgumentParser):
-    """Says what is wrong with a command line in one line, like everything else."""
+    """Reports an error of the command line in one line, as all other errors are."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(BAD_INPUT, f"{self.prog}: {message}; see `{self.prog} --help`\n")
 
 
 def _is_text(word: str) -> bool:
-    """Whether a word of the command line can be printed and stored: the system passes bytes."""
+    """Whether an argument is valid UTF-8. The system passes bytes."""
     try:
         word.encode()
     except UnicodeEncodeError:
@@ -61,15 +62,15 @@ def _is_text(word: str) -> bool:
     return True
 
 
-def _unknown(word: str) -> str:
-    """What is said of a command that there is not."""
+def _unknown_command(word: str) -> str:
+    """The error message for a command that does not exist."""
     near = get_close_matches(word, COMMANDS, 1, 0.5)
     remedy = f"did you mean {near[0]}?" if near else f"there are {', '.join(COMMANDS)}"
     return f"there is no command {word!r}: {remedy}"
 
 
-def _outline() -> tuple[_Parser, Any]:
-    """The parser without commands, and what commands are added to."""
+def _empty_parser() -> tuple[_Parser, Any]:
+    """The parser without commands, and the object to which commands are added."""
     parser = _Parser(
         prog="eventsched",
         description="The Kubernetes scheduler that remembers: every decision is an event.",
@@ -78,35 +79,35 @@ def _outline() -> tuple[_Parser, Any]:
     return parser, parser.add_subparsers(title="commands", dest="command", required=True)
 
 
-def _add(commands: Any, name: str) -> None:
+def _add_command(commands: Any, name: str) -> None:
     importlib.import_module(f"eventsched.cli.{name}").add_to(commands)
 
 
 def every_command() -> argparse.ArgumentParser:
     """The parser with all commands. It imports all of them, which is slow."""
-    parser, commands = _outline()
+    parser, commands = _empty_parser()
     for name in COMMANDS:
-        _add(commands, name)
+        _add_command(commands, name)
     return parser
 
 
-def _parsed(given: Sequence[str]) -> argparse.Namespace | None:
-    """The command and its options; None if nothing was given, after the help."""
-    parser, commands = _outline()
-    if unreadable := next((word for word in given if not _is_text(word)), None):
-        parser.error(f"{unreadable.encode(errors='surrogateescape')!r} is no UTF-8")
-    asked = next((word for word in given if not word.startswith("-")), None)
-    if asked is not None and given[0] == asked and asked not in COMMANDS:
-        parser.error(_unknown(asked))
-    for name, told in COMMANDS.items():
-        if name == asked:
-            _add(commands, name)
+def _parsed(arguments: Sequence[str]) -> argparse.Namespace | None:
+    """The command and its options; None, after printing the help, if there are no arguments."""
+    parser, commands = _empty_parser()
+    if unreadable := next((word for word in arguments if not _is_text(word)), None):
+        parser.error(f"{unreadable.encode(errors='surrogateescape')!r} is not UTF-8")
+    command = next((word for word in arguments if not word.startswith("-")), None)
+    if command is not None and arguments[0] == command and command not in COMMANDS:
+        parser.error(_unknown_command(command))
+    for name, summary in COMMANDS.items():
+        if name == command:
+            _add_command(commands, name)
         else:
-            commands.add_parser(name, help=told)
-    if not given:
+            commands.add_parser(name, help=summary)
+    if not arguments:
         parser.print_help(sys.stderr)
         return None
-    return parser.parse_args(given)
+    return parser.parse_args(arguments)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -118,61 +119,58 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return signals.ENDED_BY_SIGTERM
     try:
         code: int = options.run(options)
-    except InputError as problem:
-        print(f"eventsched {options.command}: {problem}", file=sys.stderr)
-        return BAD_INPUT
-    except UnavailableError as problem:
-        line = " ".join(str(problem).split())  # initdb and the server say more than one
-        print(f"eventsched {options.command}: {line}", file=sys.stderr)
-        return ENVIRONMENT
-    except (FencedError, ConflictError) as problem:
-        print(
-            f"eventsched {options.command}: {problem}; see that only one runs, and start it again",
-            file=sys.stderr,
-        )
-        return ENVIRONMENT
-    except CorruptLogError as problem:
-        print(
-            f"eventsched {options.command}: the log is damaged: {problem}; "
-            "see `eventsched verify`, and restore the database from a backup",
-            file=sys.stderr,
-        )
-        return ENVIRONMENT
-    except _overruns() as overrun:
-        print(f"eventsched {options.command}: {overrun}; fix the plugin", file=sys.stderr)
-        return BAD_INPUT
     except BrokenPipeError:
-        # The reader (head, less) has seen enough; nothing may be flushed into the closed pipe.
+        # The reader (head, less) has closed the pipe; the interpreter must not flush into it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except KeyboardInterrupt:
-        kept = options.command == "simulate" and any(database_of(options))
-        told = "; the same command goes on from here" if kept else ""
-        print(f"\neventsched {options.command}: stopped{told}", file=sys.stderr)
+        resumable = options.command == "simulate" and any(database_of(options))
+        hint = "; the same command continues from here" if resumable else ""
+        print(f"\neventsched {options.command}: stopped{hint}", file=sys.stderr)
         return STOPPED
-    except Exception as problem:
-        # Whatever Postgres refuses is said in one line, foreseen or not; all else is a bug of ours.
-        said = _said_by_the_database(problem)
-        if said is None:
-            raise
-        print(f"eventsched {options.command}: the database says: {said}", file=sys.stderr)
-        return ENVIRONMENT
+    except BaseException as error:
+        report = _reported(error)
+        if report is None:
+            raise  # a bug, or an exit
+        message, code = report
+        print(f"eventsched {options.command}: {message}", file=sys.stderr)
     return code
 
 
-def _overruns() -> tuple[type[BaseException], ...]:
-    """What a plugin that takes too long raises, once plugins are imported at all."""
+def _reported(error: BaseException) -> tuple[str, int] | None:
+    """The one-line message and the exit code of an expected error; None for any other."""
+    if isinstance(error, InputError):
+        return str(error), BAD_INPUT
+    if isinstance(error, UnavailableError):
+        return " ".join(str(error).split()), ENVIRONMENT  # initdb and the server write many lines
+    if isinstance(error, (FencedError, ConflictError)):
+        return f"{error}; make sure that only one runs, and start it again", ENVIRONMENT
+    if isinstance(error, CorruptLogError):
+        return (
+            f"the log is damaged: {error}; "
+            "see `eventsched verify`, and restore the database from a backup",
+            ENVIRONMENT,
+        )
+    if isinstance(error, _overrun_errors()):
+        return f"{error}; fix the plugin", BAD_INPUT
+    if (refusal := _database_message(error)) is not None:
+        return f"the database says: {refusal}", ENVIRONMENT
+    return None
+
+
+def _overrun_errors() -> tuple[type[BaseException], ...]:
+    """The error of a plugin call that takes too long; empty if plugins were never imported."""
     guard = sys.modules.get("eventsched.scheduling.framework.call_guard")
     return () if guard is None else (guard.OverrunError,)
 
 
-def _said_by_the_database(problem: Exception) -> str | None:
-    """What Postgres refused in a place where nobody foresaw it, with a remedy; None for what does
-    not come from there. psycopg is there only where a database is used."""
-    refused = getattr(problem, "orig", problem)
+def _database_message(error: BaseException) -> str | None:
+    """The first line of an error that Postgres reported and no caller handled, with a remedy; None
+    if the error does not come from Postgres. Commands without a database never import psycopg."""
+    original = getattr(error, "orig", error)
     psycopg = sys.modules.get("psycopg")
-    if psycopg is None or not isinstance(refused, psycopg.Error):
+    if psycopg is None or not isinstance(original, psycopg.Error):
         return None
-    state = refused.sqlstate or ""
-    remedy = next((told for begins, told in _REMEDIES.items() if state.startswith(begins)), "")
-    return f"{str(refused).strip().splitlines()[0]}; {remedy or 'read its log'}"
+    state = original.sqlstate or ""
+    remedy = next((text for prefix, text in _REMEDIES.items() if state.startswith(prefix)), "")
+    return f"{str(original).strip().splitlines()[0]}; {remedy or 'read its log'}"

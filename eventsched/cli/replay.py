@@ -109,16 +109,16 @@ def _assembly(log: StoredLog, stream: str, plugins: list[Path], verify: bool) ->
     return _assembled(started, stream, plugins)
 
 
-def _assembled(said: StreamStarted | TermBegan, stream: str, plugins: list[Path]) -> Assembly:
-    """What a record says that is in force, as far as it is here; a warning for each plugin that is
-    another one now."""
-    require_known(said.flags, f"stream {stream}")
+def _assembled(inputs: StreamStarted | TermBegan, stream: str, plugins: list[Path]) -> Assembly:
+    """The assembly that a record describes; warns of each plugin that is missing or has another
+    version now."""
+    require_known(inputs.flags, f"stream {stream}")
     source = f"the configuration of {stream}"
-    assembly = assemble_text(said.configuration, plugins, source, said.plugins, said.flags)
-    for name, digest in said.plugins.items():
-        now = assembly.sources.get(name)
-        if now != digest:
-            changed = "is not here any more" if now is None else "is another version now"
+    assembly = assemble_text(inputs.configuration, plugins, source, inputs.plugins, inputs.flags)
+    for name, digest in inputs.plugins.items():
+        current = assembly.sources.get(name)
+        if current != digest:
+            changed = "is missing" if current is None else "has another version now"
             print(f"warning: plugin {name} {changed}; decisions may differ", file=sys.stderr)
     return assembly
 
@@ -137,9 +137,9 @@ def _as_text(options: argparse.Namespace, stream: str, done: ReplayResult, secon
     if done.divergence is not None:
         lines.append(f"DIFFERS at {done.divergence}")
     elif options.verify:
-        what = "decision and answer" if done.answers else "decision"
-        but = ", but for:" if done.tolerated else ""
-        lines.append(f"every {what} came out as it is written{but}")
+        decisions = "decision and answer" if done.answers else "decision"
+        exceptions = ", but for:" if done.tolerated else ""
+        lines.append(f"every {decisions} came out as it is written{exceptions}")
     for name, number in sorted(done.tolerated.items()):
         lines.append(f"  {counted(number, 'step')} with the known difference {name} of 0.1")
     return "\n".join(lines)

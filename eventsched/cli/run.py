@@ -23,8 +23,8 @@ def add_to(commands: Any) -> None:
     parser: argparse.ArgumentParser = commands.add_parser(
         "run",
         help="schedule the pods of a cluster",
-        description="Schedules the pods of a cluster until it is told to stop (SIGTERM, Ctrl-C). "
-        "Options win over the environment, and that over the file; docs/run.md tells more.",
+        description="Schedules the pods of a cluster until it is stopped (SIGTERM, Ctrl-C). "
+        "Options override the environment, which overrides the file; see docs/run.md.",
     )
     process = add_options(parser)
     process.add_argument("--bind-address", metavar="ADDRESS", help="default: 127.0.0.1")
@@ -32,7 +32,7 @@ def add_to(commands: Any) -> None:
 
 
 def add_options(parser: argparse.ArgumentParser) -> Any:
-    """Adds the options of a process beside a cluster; the group that more may be added to."""
+    """Adds the options of a process that serves a cluster; returns the group for further ones."""
     parser.add_argument(
         "--config",
         type=Path,
@@ -63,14 +63,14 @@ def add_options(parser: argparse.ArgumentParser) -> Any:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Schedules until it is told to stop. Raises InputError and UnavailableError."""
+    """Schedules until it is stopped. Raises InputError and UnavailableError."""
     deadlines = Deadlines()
     assembly = assemble(options.config, options.plugin, deadlines)
     source = str(options.config or "options")
     for problem in unusable(assembly.configuration.extenders):
         raise problem.within(source)
-    for each in assembly.samplings:
-        prometheus_samples.package_of(each.source)
+    for sampling in assembly.samplings:
+        prometheus_samples.package_of(sampling.source)
     settings = settings_of(options, assembly, source)
     deadlines.seconds = live.seconds(settings.plugin_deadline)
     return started(options, assembly, settings)
@@ -79,7 +79,7 @@ def run(options: argparse.Namespace) -> int:
 def started(
     options: argparse.Namespace, assembly: Assembly, settings: Settings, *warnings: str
 ) -> int:
-    """Runs the process until it is told to stop; the exit code. Raises InputError and
+    """Runs the process until it is stopped; returns the exit code. Raises InputError and
     UnavailableError."""
     source = str(options.config or "options")
     database = live.database_url(settings.database, source)
@@ -89,12 +89,12 @@ def started(
         from eventsched.cluster.kube.http.access import require_files
         from eventsched.eventlog.database import writer_address
         from eventsched.process import service, service_plan
-    except ModuleNotFoundError as lacking:
+    except ModuleNotFoundError as missing:
         raise InputError(
             "this command",
-            f"needs the package {lacking.name}",
+            f"needs the package {missing.name}",
             "install it: pip install 'eventsched[cluster]'",
-        ) from lacking
+        ) from missing
     require_files(kubeconfig, os.environ, settings.client.context or None)
     service.require_free(settings.serving)
     service_plan.checkpointer_of(settings)
@@ -113,24 +113,23 @@ def started(
 
 
 def settings_of(options: argparse.Namespace, assembly: Assembly, source: str) -> Settings:
-    """The settings in effect: options win over the environment, and that over the file, whose name
-    is ``source``; a kubeconfig may also stand in the scheduler's configuration. Raises InputError.
-    """
+    """The settings in effect: options override the environment, which overrides the file named
+    ``source``; the scheduler's configuration may also name a kubeconfig. Raises InputError."""
     text = read_text(options.config) if options.config is not None else ""
     settings = live.load(text, source) if text else Settings()
     port = options.secure_port
     if port is not None and not 0 <= port <= 65_535:
-        raise InputError("--secure-port", f"{port} is no port", "use 0 to 65535")
+        raise InputError("--secure-port", f"{port} is not a port", "use 0 to 65535")
     if options.stream is not None:
         for problem in live.stream_problems("--stream", options.stream):
             raise problem
     return msgspec.structs.replace(
         settings,
-        database=_place(options) or settings.database,
+        database=_database_settings(options) or settings.database,
         stream=options.stream or settings.stream,
-        serving=_given(settings.serving, bind_address=options.bind_address, port=port),
-        logging=_given(settings.logging, level=options.log_level, format=options.log_format),
-        client=_given(
+        serving=_replaced(settings.serving, bind_address=options.bind_address, port=port),
+        logging=_replaced(settings.logging, level=options.log_level, format=options.log_format),
+        client=_replaced(
             settings.client,
             context=options.context,
             kubeconfig=_kubeconfig(options, settings, assembly),
@@ -138,16 +137,15 @@ def settings_of(options: argparse.Namespace, assembly: Assembly, source: str) ->
     )
 
 
-def _given(part: Any, **values: Any) -> Any:
+def _replaced(part: Any, **values: Any) -> Any:
     return msgspec.structs.replace(part, **{k: v for k, v in values.items() if v is not None})
 
 
-def _place(options: argparse.Namespace) -> DatabaseSettings | None:
-    """Where options, else the environment, say that the database is; None where neither does."""
-    given = options.database, options.data_dir
-    if given == (None, None):
-        given = os.environ.get(DATABASE) or None, os.environ.get(DATA_DIR) or None
-    url, folder = given
+def _database_settings(options: argparse.Namespace) -> DatabaseSettings | None:
+    """The database that the options, else the environment, name; None if neither does."""
+    url, folder = options.database, options.data_dir
+    if url is None and folder is None:
+        url, folder = os.environ.get(DATABASE) or None, os.environ.get(DATA_DIR) or None
     if url is not None and folder is not None:
         raise InputError("options", "two databases are named", "give --data-dir or --database")
     if url is not None:
@@ -156,9 +154,9 @@ def _place(options: argparse.Namespace) -> DatabaseSettings | None:
 
 
 def _kubeconfig(options: argparse.Namespace, settings: Settings, assembly: Assembly) -> str:
-    """The option's, else that of the settings, else that of the scheduler's configuration; "" for
-    the usual places."""
+    """That of the option, else of the settings, else of the scheduler's configuration; "" for the
+    default locations."""
     if options.kubeconfig is not None:
         return str(options.kubeconfig)
-    named = settings.client.kubeconfig or assembly.configuration.client_connection.kubeconfig
-    return str(Path(named).expanduser()) if named else ""
+    path = settings.client.kubeconfig or assembly.configuration.client_connection.kubeconfig
+    return str(Path(path).expanduser()) if path else ""

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from eventsched.eventlog.postgres.writer import PostgresEventLog
 
 STREAM = "simulation"
-"""The stream that is written where none is named."""
+"""The stream that is written if no stream is named."""
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
@@ -49,12 +49,26 @@ def add_to(commands: Any) -> None:
         description="Runs the scheduler over a simulated cluster in virtual time. It comes "
         "from files (--nodes and --pods, --manifests) or from a generator (--generate).",
     )
-    source = parser.add_argument_group("the cluster")
-    source.add_argument(
+    _add_cluster_options(parser.add_argument_group("the cluster"))
+    _add_run_options(parser.add_argument_group("the run"))
+    add_database_options(parser)
+    parser.add_argument(
+        "--in-memory", action="store_true",
+        help="keep the log in memory, even if the environment names a database",
+    )  # fmt: skip
+    parser.add_argument(
+        "--why", metavar="NAMESPACE/NAME", help="explain how that pod's placement was decided"
+    )
+    parser.add_argument("-o", dest="output", choices=("table", "json"), default="table")
+    parser.set_defaults(run=run)
+
+
+def _add_cluster_options(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
         "--nodes", type=Path, metavar="FILE", help="openb CSV or manifests, plain or .gz"
     )
-    source.add_argument("--pods", type=Path, metavar="FILE", help="openb CSV or manifests")
-    source.add_argument(
+    group.add_argument("--pods", type=Path, metavar="FILE", help="openb CSV or manifests")
+    group.add_argument(
         "--manifests",
         type=Path,
         action="append",
@@ -62,43 +76,33 @@ def add_to(commands: Any) -> None:
         metavar="FILE",
         help="nodes and pods as `kubectl get nodes,pods -A -o yaml` prints them; may be repeated",
     )
-    source.add_argument(
+    group.add_argument(
         "--generate",
         metavar="nodes=N,pods=N,shape=S,seed=N",
         help="a generated load; shapes: plain, mixed, tight; also rate=PODS_PER_SECOND, "
         "runtime=SECONDS",
     )
-    source.add_argument(
+    group.add_argument(
         "--arrivals",
         choices=("trace", "together"),
         default="trace",
         help="together: all pods arrive at 0 in file order and stay",
     )
-    source.add_argument("--limit", type=_count, metavar="N", help="only the first N pods")
-    run_group = parser.add_argument_group("the run")
-    run_group.add_argument(
-        "--config", type=Path, metavar="FILE", help="a KubeSchedulerConfiguration"
-    )
-    run_group.add_argument(
+    group.add_argument("--limit", type=_count, metavar="N", help="only the first N pods")
+
+
+def _add_run_options(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--config", type=Path, metavar="FILE", help="a KubeSchedulerConfiguration")
+    group.add_argument(
         "--plugin", type=Path, action="append", default=[], metavar="FILE.py",
         help="a file with plugins that the configuration names; may be repeated",
     )  # fmt: skip
-    run_group.add_argument(
+    group.add_argument(
         "--until", type=_until, metavar="TIME", help="stop at a virtual time: 90, 15m, 2h, 30d"
     )
-    run_group.add_argument(
+    group.add_argument(
         "--seed", default=DEFAULT_SEED, help="what draws among equal nodes depend on"
     )
-    add_database_options(parser)
-    parser.add_argument(
-        "--in-memory", action="store_true",
-        help="keep the log in memory, whatever the environment names",
-    )  # fmt: skip
-    parser.add_argument(
-        "--why", metavar="NAMESPACE/NAME", help="tell how that pod's placement was decided"
-    )
-    parser.add_argument("-o", dest="output", choices=("table", "json"), default="table")
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -106,11 +110,11 @@ def run(options: argparse.Namespace) -> int:
     assembly = assemble(options.config, options.plugin, Deadlines())
     refuse_extenders(assembly.configuration, str(options.config))
     source = _source(options, assembly)
-    database, data_dir = _place(options)
+    database, data_dir = _log_location(options)
     if database is None and data_dir is None:
         return _run(options, assembly, source, MemoryEventLog(options.stream or STREAM))
     from eventsched.eventlog.database import (
-        writer_address,  # half a second that only a database needs
+        writer_address,  # the import takes half a second
     )
     from eventsched.eventlog.postgres.writer import PostgresEventLog
 
@@ -123,7 +127,7 @@ def run(options: argparse.Namespace) -> int:
     except InUseError as problem:
         if not _is_by_environment(options):
             raise
-        # Whoever exported it for a live scheduler is not to end that for a simulation.
+        # The folder may be exported for a live scheduler, which a simulation must not stop.
         raise UnavailableError(
             problem.where,
             f"{problem.problem}, and the environment names that folder (${DATA_DIR})",
@@ -131,14 +135,14 @@ def run(options: argparse.Namespace) -> int:
         ) from None
 
 
-def _place(options: argparse.Namespace) -> tuple[str | None, Path | None]:
-    """The database and the folder that the log is to be in; none of them: memory."""
-    named = options.database is not None or options.data_dir is not None
+def _log_location(options: argparse.Namespace) -> tuple[str | None, Path | None]:
+    """The database or the data folder of the log; both None for a log in memory."""
+    is_named = options.database is not None or options.data_dir is not None
     if not options.in_memory:
         return database_of(options)
-    if named:
+    if is_named:
         raise InputError(
-            "--in-memory", "stands beside --data-dir or --database", "keep one of them"
+            "--in-memory", "is given together with --data-dir or --database", "remove one of them"
         )
     return None, None
 
@@ -163,8 +167,8 @@ def _source(options: argparse.Namespace, assembly: Assembly) -> Source:
     annotations = (*assembly.annotations, *kept_annotations(options.config))
     source = source.keeping(KeptAnnotations(annotations))
     absent = assembly.absent({node.name for node in source.nodes})
-    lost = [f"{plugin} names the node {node}, which is not there" for plugin, node in absent]
-    for warning in (*assembly.warnings, *source.warnings, *lost):
+    missing = [f"{plugin} names the node {node}, which does not exist" for plugin, node in absent]
+    for warning in (*assembly.warnings, *source.warnings, *missing):
         print(f"warning: {warning}", file=sys.stderr)
     if options.why is not None:
         source.check_pod(options.why)
@@ -187,7 +191,7 @@ def _run(
     seconds = time.perf_counter() - started
     progress.done()
     if reader is not None and simulation.counters.resumed == simulation.counters.placed:
-        # Nothing was left to do: the summary is that of the run that did it.
+        # The run had ended before: the summary is that of the earlier process.
         simulation.counters.resumed, seconds = 0, reader.seconds()
     report = SimulationOutcome.of(simulation, log, seconds)
     story = None if options.why is None else _why(options.why, log, reader)
@@ -197,10 +201,10 @@ def _run(
     else:
         print(summary_text(report))
         if options.why is not None:
-            told = f"{options.why} has not arrived by then"
+            text = f"{options.why} has not arrived by then"
             if story is not None:
-                told = story_text(story, width=width_of_output())
-            print(f"\n{told}")
+                text = story_text(story, width=width_of_output())
+            print(f"\n{text}")
     for plugin, message in report.failures.items():
         where = assembly.files.get(plugin, plugin)
         print(f"eventsched simulate: {where}: {message}; fix the plugin", file=sys.stderr)
@@ -208,9 +212,9 @@ def _run(
 
 
 def _why(
-    wanted: str, log: "PostgresEventLog | MemoryEventLog", reader: "Reader | None"
+    pod: str, log: "PostgresEventLog | MemoryEventLog", reader: "Reader | None"
 ) -> Explanation | None:
-    """The explanation of a pod; None where it has not arrived by then."""
+    """The explanation of a pod; None if it has not arrived by then."""
     evidence: Evidence
     if reader is None:
         evidence = ScannedEvidence(log, log.stream)
@@ -218,7 +222,7 @@ def _why(
         from eventsched.history.explain.stored_evidence import StoredEvidence
 
         evidence = StoredEvidence(reader)
-    return explain(evidence, wanted) if evidence.pods(wanted) else None
+    return explain(evidence, pod) if evidence.pods(pod) else None
 
 
 def _count(text: str) -> int:
@@ -228,7 +232,7 @@ def _count(text: str) -> int:
 
 
 def _until(text: str) -> int:
-    """Microseconds."""
+    """The virtual time in microseconds."""
     number, unit = (text[:-1], text[-1]) if text[-1:] in _UNITS else (text, "s")
     try:
         seconds = float(number)

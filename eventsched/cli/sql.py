@@ -127,7 +127,7 @@ def _connected(address: str, *, typed: bool) -> psycopg.Connection[Any]:
     try:
         connection = psycopg.connect(address, autocommit=True, connect_timeout=10, context=context)
     except psycopg.OperationalError as problem:
-        raise _away(address, str(problem).strip().splitlines()[0]) from problem
+        raise _unreachable(address, str(problem).strip().splitlines()[0]) from problem
     if typed:
         set_json_loads(lambda text: msgspec.Raw(text), connection)
     return connection
@@ -156,7 +156,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, bytes):
         return value.hex()
     if isinstance(value, list):
-        return [_plain(each) for each in value]
+        return [_plain(item) for item in value]
     return value
 
 
@@ -164,7 +164,7 @@ def _said(address: str, query: str, problem: psycopg.Error) -> Exception:
     state = problem.sqlstate or ""
     said = problem.diag.message_primary or str(problem).strip().splitlines()[0]
     if isinstance(problem, psycopg.OperationalError) and (not state or state.startswith(_AWAY)):
-        return _away(address, said)
+        return _unreachable(address, said)
     where = "query"
     if problem.diag.statement_position:
         at = int(problem.diag.statement_position)
@@ -178,17 +178,17 @@ def _said(address: str, query: str, problem: psycopg.Error) -> Exception:
     return InputError(where, said, remedy.rstrip("."))
 
 
-def _away(address: str, said: str) -> UnavailableError:
+def _unreachable(address: str, message: str) -> UnavailableError:
     where = sqlalchemy_url(address).difference_update_query(["options"])
     return UnavailableError(
         shown(where),
-        said,
+        message,
         "start the database, or correct its address",
     )
 
 
 def _psql(address: str) -> int:
-    """psql's exit code. We stay: the embedded server runs for as long as we do."""
+    """Runs psql as a child, because the embedded server stops with this process; its exit code."""
     program = shutil.which("psql")
     if program is None:
         try:
@@ -204,7 +204,7 @@ def _psql(address: str) -> int:
     if "sslpassword" in url.query:
         raise InputError("--database", "has an sslpassword, which psql would show", "use -c")
     environment = dict(os.environ)
-    if isinstance(url.password, str):  # not for everybody to see in the list of processes
+    if isinstance(url.password, str):  # the list of processes shows arguments to everybody
         environment["PGPASSWORD"] = url.password
         url = url._replace(password=None)
     before = signal.signal(signal.SIGINT, lambda *_: None)  # Ctrl-C is for psql

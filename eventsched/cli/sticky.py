@@ -1,4 +1,4 @@
-"""``eventsched sticky``: which nodes pods go back to, and how one has that forgotten."""
+"""``eventsched sticky``: lists the nodes that pods go back to, or asks to forget one."""
 
 import argparse
 import json
@@ -16,7 +16,7 @@ from eventsched.eventlog.postgres.reader import Reader
 from eventsched.history.plugin_memory import MemoryEntry, read_memory
 
 PLUGIN = "FirstScheduledNode"
-_LOOK_EVERY = 0.1
+_POLL_SECONDS = 0.1
 
 
 def add_to(commands: Any) -> None:
@@ -33,8 +33,8 @@ def add_to(commands: Any) -> None:
     forget = actions.add_parser(
         "forget",
         help="have the running scheduler forget a key",
-        description="Asks the scheduler of the stream to forget what is under a key. It goes on "
-        "meanwhile; who asked stands in the log. Needs the role eventsched_writer, or the right to "
+        description="Asks the scheduler of the stream to forget what is under a key. It keeps "
+        "running, and the log says who asked. Needs the role eventsched_writer, or the right to "
         "call eventsched_log.ask_to_forget.",
     )
     forget.add_argument("key", metavar="KEY", help="as `sticky list` shows it: namespace/name")
@@ -52,26 +52,27 @@ def add_to(commands: Any) -> None:
 
 def _seconds(text: str) -> float:
     try:
-        found = float(text)
+        seconds = float(text)
     except ValueError:
-        found = -1.0
-    if not 0 <= found < 1e6:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds; write 0 or more")
-    return found
+        seconds = -1.0
+    if not 0 <= seconds < 1e6:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds; write 0 or more")
+    return seconds
 
 
 def _list(options: argparse.Namespace) -> int:
     with database.reader_address(*database_of(options)) as address:
         log = Reader(address, reader.choose_stream(address, options.stream))
-        found = read_memory(log, options.plugin)
+        memory = read_memory(log, options.plugin)
     if options.output == "json":
-        print(json.dumps([_told(key, each) for key, each in found.items()]))
-    elif not found:
+        print(json.dumps([_as_json(key, entry) for key, entry in memory.items()]))
+    elif not memory:
         print(f"{options.plugin} remembers nothing")
     else:
-        rows = [(key, _node(each.value), _when(each)) for key, each in found.items()]
-        ours = options.plugin == PLUGIN
-        print(table(("key", *(("node", "last bound") if ours else ("value", "changed"))), rows))
+        rows = [(key, _node(entry.value), _when(entry)) for key, entry in memory.items()]
+        is_default = options.plugin == PLUGIN
+        columns = ("node", "last bound") if is_default else ("value", "changed")
+        print(table(("key", *columns), rows))
     return 0
 
 
@@ -79,55 +80,54 @@ def _forget(options: argparse.Namespace) -> int:
     plugin, key = options.plugin, options.key
     with database.requester_address(*database_of(options)) as address:
         log = Reader(address, reader.choose_stream(address, options.stream))
-        known = read_memory(log, plugin)
-        if key not in known:
+        if key not in read_memory(log, plugin):
             print(f"{plugin} remembers nothing under {key}; see `eventsched sticky list`")
             return 1
         with request_table.open_requests(address, log.stream) as inbox:
             number = inbox.ask_to_forget(plugin, key)
-            answered = _answer(inbox, number, options.wait)
-    if answered is None:
+            position = _answer(inbox, number, options.wait)
+    if position is None:
         print(
             f"request {number} waits: no scheduler of stream {log.stream} has answered it yet; "
             f"the next one that leads forgets {key}"
         )
     else:
-        print(f"{plugin} has forgotten {key} (position {answered} of stream {log.stream})")
+        print(f"{plugin} has forgotten {key} (position {position} of stream {log.stream})")
     return 0
 
 
 def _answer(inbox: request_table.RequestTable, number: int, patience: float) -> int | None:
-    """The position of the answer; None where none comes in time."""
+    """The position of the answer; None if there is none in time."""
     until = time.monotonic() + patience
-    while (found := inbox.answer(number)) is None and time.monotonic() < until:
-        time.sleep(_LOOK_EVERY)
-    return found
+    while (position := inbox.answer(number)) is None and time.monotonic() < until:
+        time.sleep(_POLL_SECONDS)
+    return position
 
 
-def _told(key: str, found: MemoryEntry) -> dict[str, Any]:
-    at = _time(found)
+def _as_json(key: str, entry: MemoryEntry) -> dict[str, Any]:
+    at = _time(entry)
     return {
         "key": key,
-        "value": found.value,
-        "seq": found.position,
+        "value": entry.value,
+        "seq": entry.position,
         "at": None if at is None else iso(at),
     }
 
 
 def _node(value: Any) -> str:
-    """What FirstScheduledNode keeps; what others do as JSON."""
+    """The node that FirstScheduledNode remembers; values of other plugins as JSON."""
     if isinstance(value, Mapping) and value.keys() == {"node", "at"}:
         return str(value["node"])
     return value if isinstance(value, str) else canonical(value).decode()
 
 
-def _when(found: MemoryEntry) -> str:
-    at = _time(found)
+def _when(entry: MemoryEntry) -> str:
+    at = _time(entry)
     return "" if at is None else moment(at)
 
 
-def _time(found: MemoryEntry) -> int | None:
-    """When the value was set, which it may say itself."""
-    if isinstance(found.value, Mapping) and isinstance(found.value.get("at"), int):
-        return int(found.value["at"])
-    return found.at
+def _time(entry: MemoryEntry) -> int | None:
+    """When the value was set: its own field ``at``, else the time of its record."""
+    if isinstance(entry.value, Mapping) and isinstance(entry.value.get("at"), int):
+        return int(entry.value["at"])
+    return entry.at

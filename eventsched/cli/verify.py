@@ -73,21 +73,23 @@ def run(options: argparse.Namespace) -> int:
     else:
         for result in results:
             print(_as_text(result))
-        for said in schema:
-            print(f"schema: {said}")
+        for difference in schema:
+            print(f"schema: {difference}")
     return DIFFERS if schema or any(result.problems for result in results) else 0
 
 
 def _of_file(options: argparse.Namespace) -> list[Result]:
     if not options.database is options.data_dir is options.stream is None:
-        raise InputError("options", "--file names a whole log", "leave the other places out")
+        raise InputError(
+            "options", "--file names a whole log", "remove --database, --data-dir and --stream"
+        )
     remedy = "name a file that `eventsched log export` wrote"
     try:
         checkpoints = _checkpoints(options)
         return [verify_file(options.file, thinned=options.thinned, checkpoints=checkpoints)]
     except OSError as problem:
-        said = f"cannot be read: {problem.strerror or problem}"
-        raise InputError(str(options.file), said, remedy) from problem
+        reason = f"cannot be read: {problem.strerror or problem}"
+        raise InputError(str(options.file), reason, remedy) from problem
     except NoLogError as problem:
         raise InputError(f"{options.file}: {problem.where}", problem.problem, remedy) from problem
 
@@ -99,26 +101,26 @@ def _checkpoints(options: argparse.Namespace) -> list[Checkpoint]:
             raise InputError("--public-key", "there is no --checkpoint", "name a file of them")
         return []
     if options.public_key is None:
-        said = "--checkpoint needs the key that they are signed with"
-        raise InputError("options", said, "add --public-key FILE")
+        problem = "--checkpoint needs the public key of the signatures"
+        raise InputError("options", problem, "add --public-key FILE")
     try:
         return read_checkpoints(options.checkpoint, read_public_key(options.public_key))
-    except CheckpointError as problem:
-        remedy = "name a file of `eventsched log checkpoint`, and the public key to it"
-        raise InputError(problem.where, problem.problem, remedy) from problem
+    except CheckpointError as error:
+        remedy = "name a file of `eventsched log checkpoint`, and its public key"
+        raise InputError(error.where, error.problem, remedy) from error
 
 
 def _of_database(options: argparse.Namespace) -> tuple[list[Result], list[str]]:
-    """What was found in the streams, and in the schema."""
+    """The results of the streams, and the differences of the schema."""
     checkpoints = _checkpoints(options)
     with database.reader_address(*database_of(options)) as address:
         known = reader.streams(address)
-        pinned = {each.stream for each in checkpoints}
+        pinned = {checkpoint.stream for checkpoint in checkpoints}
         if options.stream is not None and options.stream not in (*known, *pinned):
-            there = f"there are: {', '.join(known) or 'none'}"
-            raise InputError("--stream", f"there is no stream {options.stream}", there)
+            existing = f"there are: {', '.join(known) or 'none'}"
+            raise InputError("--stream", f"there is no stream {options.stream}", existing)
         if not known and not pinned:
-            reader.choose_stream(address, None)  # says that there is none
+            reader.choose_stream(address, None)  # raises: there are no streams
         names = None if options.stream is None else [options.stream]
         try:
             with psycopg.connect(libpq_url(address), autocommit=True) as connection:
@@ -154,7 +156,7 @@ def _as_text(result: Result) -> str:
         for position, text in result.problems
     ]
     if not result.is_whole:
-        lines.append(f"stream {result.stream}: no more than {MOST_PROBLEMS} problems are shown")
+        lines.append(f"stream {result.stream}: only the first {MOST_PROBLEMS} problems are shown")
     return "\n".join(lines)
 
 
@@ -169,19 +171,19 @@ def _lacking(result: Result) -> str:
 def _as_json(results: list[Result], schema: list[str]) -> dict[str, Any]:
     streams = [
         {
-            "stream": each.stream,
-            "records": each.records,
-            "batches": each.batches,
-            "decisions": each.decisions,
-            "details": each.details,
-            "thinned": each.thinned,
-            "thinned_meanwhile": each.thinned_meanwhile,
-            "first": each.first.position if each.first else None,
-            "problems": [problem._asdict() for problem in each.problems],
-            "whole": each.is_whole,
-            "seconds": round(each.seconds, 3),
+            "stream": result.stream,
+            "records": result.records,
+            "batches": result.batches,
+            "decisions": result.decisions,
+            "details": result.details,
+            "thinned": result.thinned,
+            "thinned_meanwhile": result.thinned_meanwhile,
+            "first": result.first.position if result.first else None,
+            "problems": [problem._asdict() for problem in result.problems],
+            "whole": result.is_whole,
+            "seconds": round(result.seconds, 3),
         }
-        for each in results
+        for result in results
     ]
-    is_fine = not schema and not any(each.problems for each in results)
+    is_fine = not schema and not any(result.problems for result in results)
     return {"ok": is_fine, "streams": streams, "schema": schema}

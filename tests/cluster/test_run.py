@@ -303,7 +303,7 @@ def test_mistakes_end_it_with_a_word(plane: ControlPlane, database: str) -> None
         "no such database": (3, "does not exist", good, f"--database={away}"),
         "no config": (2, "No such file", good, log, "--config=/none"),
         "wrong stream": (2, "cannot be a stream's name", good, log, "--stream=a/b"),
-        "wrong port": (2, "is no port", good, log, f"--secure-port={port + 100_000}"),
+        "wrong port": (2, "is not a port", good, log, f"--secure-port={port + 100_000}"),
     }
     for name, (code, said, *arguments) in refused.items():
         found, last = ended(plane, *arguments)

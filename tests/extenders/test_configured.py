@@ -81,7 +81,7 @@ def test_commands_that_ask_nobody_say_so(
     asking = ["evaluate", str(cluster), "--pod", "default/p1", "--config", str(config)]
     assert main(asking) == 0
     said = capsys.readouterr().err
-    assert said == "warning: extender http://x is not asked: what it would say is left out\n"
+    assert said == "warning: extender http://x is not asked: its answer is left out\n"
 
 
 @pytest.mark.parametrize("url", ["127.0.0.1:8888/scheduler", "http://me:hush@x"])

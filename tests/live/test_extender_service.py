@@ -84,7 +84,7 @@ extender:
          "e.yaml: extenders: an extender asks no extenders; leave them to the scheduler"),
         (FIRST + SECOND + "extender: {profile: three}\n", (),
          "e.yaml: extender.profile: there is no profile three; use one of one, two"),
-        (FIRST, ("--port", "0"), "--port: 0 is no port; use 1 to 65535"),
+        (FIRST, ("--port", "0"), "--port: 0 is not a port; use 1 to 65535"),
     ],
 )  # fmt: skip
 def test_invalid_options(tmp_path: Path, text: str, arguments: tuple[str, ...], said: str) -> None:
@@ -114,7 +114,7 @@ extender:
 def test_a_port_that_is_reachable_from_other_hosts_is_warned_about() -> None:
     anywhere = ExtenderSettings(bind_address="0.0.0.0")
     [said] = extender.warnings(anywhere)
-    assert said.startswith("whoever reaches 0.0.0.0:8888 gets filters, scores and binds: ")
+    assert said.startswith("every client that reaches 0.0.0.0:8888 gets filters, scores and binds: ")
     guarded = ExtenderSettings(bind_address="0.0.0.0", tls=True, client_ca_file="ca")
     assert extender.warnings(guarded) == []
 

@@ -295,7 +295,7 @@ def test_folders_that_cannot_be_used(place: Path, says: Says) -> None:
     assert says(3, *SIMULATE, "--data-dir", place / "file")
     for command in READING:
         line = says(2, *command, "--data-dir", place / "none")
-        assert line.endswith(": there is no database here; see that the folder is right")
+        assert line.endswith(": there is no database here; check the path of the folder")
     assert not (place / "none").exists()
     assert main([*SIMULATE, "--data-dir", str(place / "data")]) == 0
     version = place / "data/postgres/PG_VERSION"
@@ -343,7 +343,7 @@ def test_a_second_writer_fences_the_first(database: str) -> None:
     (line,) = complaints(errors)
     assert line == (
         f"eventsched simulate: stream {STREAM}: we write in epoch 1, but another writer has begun "
-        "epoch 2; see that only one runs, and start it again"
+        "epoch 2; make sure that only one runs, and start it again"
     )
     assert position <= second.head == head == second.reader.head.next < len(uninterrupted(LONG)[0])
     second.close()

@@ -422,7 +422,7 @@ def tasted(database: str, taste: tuple[list[str], Path]) -> tuple[str, Path]:
     return database, file
 
 
-WARNING = "warning: plugin Taste is another version now; decisions may differ\n"
+WARNING = "warning: plugin Taste has another version now; decisions may differ\n"
 
 
 def test_a_plugin_that_scores_otherwise(tasted: tuple[str, Path], replay: Replay) -> None:
@@ -503,7 +503,7 @@ def test_what_is_not_there(
     said = _refused(replay(log, "--stream", "other"))
     assert f"--stream: there is no stream other; there are: {STREAM}" in said
     said = _refused(replay(log, "--file", tmp_path / "none"))
-    assert "--file names a whole log; leave the other places out" in said
+    assert "--file names a whole log; remove --database, --data-dir and --stream" in said
     assert main(["replay", "--file", str(tmp_path / "none")]) == 2
     assert "name a file that `eventsched log export` wrote" in capsys.readouterr().err
     assert main(["replay"]) == 2

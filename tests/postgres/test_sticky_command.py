@@ -149,7 +149,7 @@ def test_what_is_remembered_is_the_same_with_and_without_a_snapshot(
     [
         (["list"], "sticky: options: no database is named"),
         (["forget"], "the following arguments are required: KEY"),
-        (["forget", "a", "--wait", "soon"], "'soon' is no number of seconds; write 0 or more"),
+        (["forget", "a", "--wait", "soon"], "'soon' is not a number of seconds; write 0 or more"),
         (["lose"], "invalid choice: 'lose'"),
     ],
 )

@@ -194,7 +194,7 @@ def test_nodes_that_plugins_name_and_that_are_not_there_are_warned_about(
         f"{HEAD}profiles: [{{plugins: {{score: {{enabled: [{{name: FixedNode}}]}}}}, "
         "pluginConfig: [{name: FixedNode, args: {nodeName: n1}}]}]\n"
     )
-    said = "warning: FixedNode names the node n1, which is not there\n"
+    said = "warning: FixedNode names the node n1, which does not exist\n"
     assert main([*GENERATED, "--config", str(config)]) == 0
     assert said in capsys.readouterr().err
     (tmp_path / "cluster.yaml").write_text(MANIFESTS)
@@ -354,7 +354,7 @@ def test_a_log_in_memory_whatever_the_environment_names(
     assert "placed on" in capsys.readouterr().out
     assert not folder.exists()
     said = refusal(capsys, *GENERATED, "--in-memory", "--data-dir", str(folder))
-    assert "--in-memory: stands beside" in said
+    assert "--in-memory: is given together with" in said
 
 
 def test_a_live_schedulers_folder_is_not_to_be_ended_for_a_simulation(
@@ -363,7 +363,7 @@ def test_a_live_schedulers_folder_is_not_to_be_ended_for_a_simulation(
     def in_use(*_: object) -> None:
         raise InUseError(str(tmp_path), "another process writes here: run (pid 7)", "wait")
 
-    monkeypatch.setattr("eventsched.eventlog.database.written", in_use)
+    monkeypatch.setattr("eventsched.eventlog.database.writer_address", in_use)
     monkeypatch.setenv("EVENTSCHED_DATA_DIR", str(tmp_path))
     assert main(GENERATED) == 3
     said = capsys.readouterr().err
@@ -397,5 +397,5 @@ def test_words_that_are_no_text_are_refused(capsys: pytest.CaptureFixture[str]) 
     assert ended.value.code == 2
     assert (
         capsys.readouterr().err
-        == r"eventsched: b'\xff' is no UTF-8; see `eventsched --help`" + "\n"
+        == r"eventsched: b'\xff' is not UTF-8; see `eventsched --help`" + "\n"
     )

@@ -75,7 +75,7 @@ def test_the_pod_can_come_from_standard_input_and_have_a_node_already(
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text)))
     assert main(["evaluate", cluster, "--pod", "-"]) == 0
     said = capsys.readouterr().out
-    assert said.startswith("default/mine is assigned to small already; anew it would go to ")
+    assert said.startswith("default/mine is assigned to small already; if placed again it would go to ")
     assert main(["evaluate", "-", "--pod", "-"]) == 2
     assert "standard input is the cluster's" in capsys.readouterr().err
 
@@ -146,8 +146,8 @@ def test_a_node_that_is_asked_about_is_shown_whatever_its_rank(
     [
         (["--pod", "nobody"], "--pod nobody: is neither a file nor a pod of the cluster"),
         (["--pod", "missing.yaml"], "missing.yaml: cannot be read"),
-        (["--pod", "held", "-o", "xml"], "-o xml: is no format"),
-        (["--pod", "held", "--node", "nowhere"], "--node nowhere: is no node of the cluster"),
+        (["--pod", "held", "-o", "xml"], "-o xml: is not a format"),
+        (["--pod", "held", "--node", "nowhere"], "--node nowhere: is not a node of the cluster"),
         (["--node", "small"], "no pod is asked about"),
     ],
 )

@@ -5,7 +5,7 @@ from typing import Any
 
 from eventsched.cli.output.tables import table
 from eventsched.history.explain.record_text import CRITERIA
-from eventsched.runtime.queries.placement_query import PlacementAnswer, Ranked, Refused, Room
+from eventsched.runtime.queries.placement_query import PlacementAnswer, Refused, Room
 
 FEW = 10
 """Nodes that are shown where not all are asked for."""
@@ -18,13 +18,15 @@ def answer_text(answer: PlacementAnswer, *, wide: bool = False, node: str = "") 
     if answer.room is not None:
         lines.append(_making_room(answer.room))
     shown = [
-        each for place, each in enumerate(answer.ranked) if wide or place < FEW or each.node == node
+        ranked
+        for place, ranked in enumerate(answer.ranked)
+        if wide or place < FEW or ranked.node == node
     ]
     if shown:
         plugins = [name for name in shown[0].scores if any(r.scores[name] for r in answer.ranked)]
         rows = [
-            (each.rank, each.node, each.total, *(each.scores[name] for name in plugins))
-            for each in shown
+            (ranked.rank, ranked.node, ranked.total, *(ranked.scores[name] for name in plugins))
+            for ranked in shown
         ]
         lines += ["", table(("rank", "node", "total"), rows, plugins)]
         if len(shown) < len(answer.ranked):
@@ -49,23 +51,25 @@ def answer_text(answer: PlacementAnswer, *, wide: bool = False, node: str = "") 
 def _verdict(answer: PlacementAnswer) -> str:
     best, would = answer.best, f"{answer.pod} would"
     if answer.assigned:
-        would = f"{answer.pod} is assigned to {answer.assigned} already; anew it would"
+        would = f"{answer.pod} is assigned to {answer.assigned} already; if placed again it would"
     if not best:
         return f"{would} go nowhere: {answer.message}"
     if len(best) > 1:
-        names = ", ".join(each.node for each in best[:FEW])
+        names = ", ".join(ranked.node for ranked in best[:FEW])
         more = f" and {len(best) - FEW} more" if len(best) > FEW else ""
         return (
             f"{would} go to one of {len(best)} nodes with the same total of "
             f"{best[0].total}, by a draw: {names}{more}"
         )
-    behind = answer.ranked[1:2]
-    after = f"; next is {behind[0].node} with {behind[0].total}" if behind else ", the only one"
-    return f"{would} go to {best[0].node} (total {best[0].total}{after})"
+    ending = ", the only one"
+    if len(answer.ranked) > 1:
+        second = answer.ranked[1]
+        ending = f"; next is {second.node} with {second.total}"
+    return f"{would} go to {best[0].node} (total {best[0].total}{ending})"
 
 
 def _making_room(room: Room) -> str:
-    victims = ", ".join(room.victims) or "nobody, as a pod is leaving it already"
+    victims = ", ".join(room.victims) or "no pod, as one is leaving it already"
     text = f"It would be nominated to {room.node}; to make room there it would evict {victims}"
     if room.candidates > 1:
         why = CRITERIA.get(room.criterion, room.criterion)
@@ -89,16 +93,12 @@ def answer_json(answer: PlacementAnswer) -> dict[str, Any]:
         "pod": answer.pod,
         "profile": answer.profile,
         "assigned": answer.assigned or None,
-        "best": [each.node for each in answer.best],
-        "nodes": [_ranked(each) for each in answer.ranked],
+        "best": [ranked.node for ranked in answer.best],
+        "nodes": [asdict(ranked) for ranked in answer.ranked],
         "refused": [
-            {**asdict(each), "plugin": each.plugin or None, "count": len(each.nodes)}
-            for each in answer.refused
+            {**asdict(refused), "plugin": refused.plugin or None, "count": len(refused.nodes)}
+            for refused in answer.refused
         ],
         "message": answer.message or None,
         "preemption": None if answer.room is None else asdict(answer.room),
     }
-
-
-def _ranked(ranked: Ranked) -> dict[str, Any]:
-    return asdict(ranked)

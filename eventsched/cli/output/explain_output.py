@@ -1,9 +1,9 @@
-"""An explanation for people, and for programs."""
+"""The output of ``explain`` as text and as JSON."""
 
 from typing import Any
 
 from eventsched.cli.output.headline_output import headline_json, headline_text
-from eventsched.cli.output.tables import filled, table
+from eventsched.cli.output.tables import counted, filled, table
 from eventsched.cli.output.time_format import iso, moment, zone
 from eventsched.domain.records import Outcome, PodDecided, PodQueued, Queue
 from eventsched.history.explain.explanation import (
@@ -22,26 +22,27 @@ from eventsched.history.explain.waits import PluginWait, waits_of_attempt
 
 
 def story_text(explained: Explanation, now: int = 0, width: int = 0, *, full: bool = False) -> str:
-    """Where the pod stands, what happened in order, and for the attempt that was asked for why that
-    node and not the others. ``now`` is the time of day (µs), for distances; lines are wrapped to
-    ``width`` (0: not at all); repetition is folded unless ``full`` is asked for."""
+    """The pod's state, its history in order, and for the explained attempt the reasons for and
+    against nodes. ``now`` (µs) is the time that distances refer to; lines are wrapped to ``width``
+    characters (0: not at all); repetition is folded unless ``full``."""
     pod = explained.pod
-    lines = [filled(each, width) for each in headline_text(explained, now)]
+    lines = [filled(line, width) for line in headline_text(explained, now)]
     lines += ["", f"uid {pod.uid}, stream {explained.stream}"]
     if explained.older:
-        places = ", ".join(f"{each.uid} (position {each.position})" for each in explained.older)
+        places = ", ".join(f"{pod.uid} (position {pod.position})" for pod in explained.older)
         lines.append(f"the newest of {len(explained.older) + 1} of that name; before: {places}")
     steps = explained.steps if full else fold_rounds(explained.steps)
     rows = [_row(step) for step in steps]
     header = (f"time {zone(explained.steps[-1].at)}".rstrip(), "position", "what")
     lines += ["", table(header, rows, width=width)]
-    attempt, displaced = explained.explained, explained.preemption
-    told = []
+    attempt, preemption = explained.explained, explained.preemption
+    choice = []
     if attempt is not None:
-        told = _why_there(attempt) + _waits(explained, attempt) + _why_not(attempt, width)
-    left = [] if displaced is None else _who_had_to_go(displaced)
-    first = displaced is not None and attempt is not None and displaced.position < attempt.position
-    return "\n".join(lines + (left + told if first else told + left))
+        choice = _why_chosen(attempt) + _waits(explained, attempt) + _why_not(attempt, width)
+    victims = [] if preemption is None else _victims(preemption)
+    if preemption is not None and attempt is not None and preemption.position < attempt.position:
+        return "\n".join(lines + victims + choice)
+    return "\n".join(lines + choice + victims)
 
 
 def _row(step: Step | FoldedRounds) -> tuple[str, int, str]:
@@ -68,7 +69,7 @@ def _step(step: Step) -> str:
     return text
 
 
-def _why_there(attempt: ExplainedAttempt) -> list[str]:
+def _why_chosen(attempt: ExplainedAttempt) -> list[str]:
     decided = attempt.decided
     if not attempt.compared:
         return []
@@ -80,52 +81,52 @@ def _why_there(attempt: ExplainedAttempt) -> list[str]:
             f"{decided.ties} nodes had {decided.score}; the draw {decided.draw} (seed, pod, "
             f"attempt) chose number {decided.draw % decided.ties} of them, counting from 0"
         )
-    for each in attempt.samples:
-        number = f"{each.nodes} {'node' if each.nodes == 1 else 'nodes'}"
-        lines.append(
-            f"{each.source} had samples of {number}, {each.age:.1f}s old (position {each.position})"
-        )
+    lines += [
+        f"{sample.source} had samples of {counted(sample.nodes, 'node')}, "
+        f"{sample.age:.1f}s old (position {sample.position})"
+        for sample in attempt.samples
+    ]
     return lines
 
 
 def _waits(explained: Explanation, attempt: ExplainedAttempt) -> list[str]:
-    found = waits_of_attempt(explained.steps, attempt.position)
-    if not found:
+    waits = waits_of_attempt(explained.steps, attempt.position)
+    if not waits:
         return []
-    rows = [(each.plugin, each.point, ", ".join(each.writes), _lasted(each)) for each in found]
+    rows = [(wait.plugin, wait.point, ", ".join(wait.writes), _length(wait)) for wait in waits]
     number = attempt.decided.attempt
     header = ("plugin", "at", "what was asked of the cluster", "how long")
     return ["", f"What its bind waited for at attempt {number}:", table(header, rows)]
 
 
-def _lasted(wait: PluginWait) -> str:
+def _length(wait: PluginWait) -> str:
     if wait.seconds is None:
         return f"since {moment(wait.since)}, until {moment(wait.due)} at most"
     given_up = ", then given up" if wait.ended_by in ("PodUnreserved", "PodDeleted") else ""
     return f"{wait.seconds:.3f}s{given_up}"
 
 
-def _who_had_to_go(found: PreemptionExplanation) -> list[str]:
-    decided = found.decided
+def _victims(preemption: PreemptionExplanation) -> list[str]:
+    decided = preemption.decided
     lines = ["", f"Who has to leave {decided.node} for it:"]
-    fates = zip(found.victims, found.outcomes, strict=True)
+    fates = zip(preemption.victims, preemption.outcomes, strict=True)
     lines.append(table(("pod", "what became of it"), fates))
-    if not found.landed:
+    if not preemption.landed:
         lines.append("it was placed nowhere since")
     else:
-        there = "there" if found.landed == decided.node else f"on {found.landed} instead"
-        lines.append(f"it was placed {there} (position {found.landed_at})")
-    if found.compared:
+        place = "there" if preemption.landed == decided.node else f"on {preemption.landed} instead"
+        lines.append(f"it was placed {place} (position {preemption.landed_at})")
+    if preemption.compared:
         others = f" of {decided.candidates} candidates" if decided.candidates > 1 else ""
         why = CRITERIA.get(decided.criterion, decided.criterion)
         lines += ["", f"Why {decided.node}{others}: {why}"]
         header = ("node", "budgets broken", "highest priority", "sum", "victims", "started")
         rows = [
             (
-                each.node, each.violations, each.highest, each.total, ", ".join(each.victims),
-                moment(each.start) if each.start else "",
+                room.node, room.violations, room.highest, room.total, ", ".join(room.victims),
+                moment(room.start) if room.start else "",
             )
-            for each in found.compared
+            for room in preemption.compared
         ]  # fmt: skip
         lines.append(table(header, rows))
     return lines
@@ -133,17 +134,17 @@ def _who_had_to_go(found: PreemptionExplanation) -> list[str]:
 
 def _scores(compared: tuple[NodeScore, ...]) -> str:
     """A row a plugin, a column a node: weight x normalised (raw)."""
-    header = ["plugin", *(each.node for each in compared)]
+    header = ["plugin", *(score.node for score in compared)]
     rows = []
-    for parts in zip(*(each.parts for each in compared), strict=True):
+    for parts in zip(*(score.parts for score in compared), strict=True):
         cells = [
             f"{part.weighted} = {part.weight} x {part.normalized}"
             + (f" (raw {part.raw})" if part.raw != part.normalized else "")
             for part in parts
         ]
         rows.append((parts[0].plugin, *cells))
-    rows.append(("total", *(str(each.total) for each in compared)))
-    rows.append(("rank", *(str(each.rank) for each in compared)))
+    rows.append(("total", *(str(score.total) for score in compared)))
+    rows.append(("rank", *(str(score.rank) for score in compared)))
     return table(header[:1], rows, header[1:])
 
 
@@ -155,38 +156,42 @@ def _why_not(attempt: ExplainedAttempt, width: int) -> list[str]:
         return []
     others = "the others" if attempt.compared else f"any node at attempt {number}"
     rows = [
-        (each.nodes, _refuser(each) or "-", each.code, "; ".join(each.reasons), _named(each))
-        for each in attempt.refusals
-    ]
+        (
+            refusal.nodes, _refuser(refusal) or "-", refusal.code, "; ".join(refusal.reasons),
+            _examples(refusal),
+        )
+        for refusal in attempt.refusals
+    ]  # fmt: skip
     header = ("nodes", "plugin", "code", "reasons", "such as")
     return ["", f"Why not {others}:", table(header, rows, width=width)]
 
 
-def _answer(asked: NodeAnswer, attempt: ExplainedAttempt) -> list[str]:
+def _answer(answer: NodeAnswer, attempt: ExplainedAttempt) -> list[str]:
     number = attempt.decided.attempt
-    if asked.refusal is not None:
-        refused = asked.refusal
-        who = _refuser(refused)
-        said = f"{refused.code}: {'; '.join(refused.reasons)}"
-        return [f"{asked.node} at attempt {number}: {f'{who} said ' if who else ''}{said}"]
-    score = asked.score
+    if answer.refusal is not None:
+        refusal = answer.refusal
+        verdict = f"{refusal.code}: {'; '.join(refusal.reasons)}"
+        if refuser := _refuser(refusal):
+            verdict = f"{refuser} said {verdict}"
+        return [f"{answer.node} at attempt {number}: {verdict}"]
+    score = answer.score
     assert score is not None
     feasible = attempt.decided.feasible
-    text = f"{asked.node} at attempt {number}: feasible, rank {score.rank} of {feasible}"
-    if asked.node == attempt.decided.node:
+    text = f"{answer.node} at attempt {number}: feasible, rank {score.rank} of {feasible}"
+    if answer.node == attempt.decided.node:
         return [f"{text}; it was chosen"]
-    behind = f"{asked.behind} behind" if asked.behind else "as good as"
+    behind = f"{answer.behind} behind" if answer.behind else "as good as"
     if not attempt.compared:
         return [f"{text}; none was chosen", _scores((score,))]
     return [f"{text}, {behind} {attempt.decided.node}", _scores((attempt.compared[0], score))]
 
 
 def _refuser(refusal: NodeRefusals) -> str:
-    """Who refused: a plugin, PreFilter as a whole, or nobody ("") where the search had ended."""
+    """What refused: a plugin, PreFilter as a whole, or "" if the search had ended."""
     return refusal.plugin or ("PreFilter" if refusal.code == "Excluded" else "")
 
 
-def _named(refusal: NodeRefusals) -> str:
+def _examples(refusal: NodeRefusals) -> str:
     if not refusal.examples:
         return ""
     more = refusal.nodes - len(refusal.examples)
@@ -194,10 +199,10 @@ def _named(refusal: NodeRefusals) -> str:
 
 
 def story_json(explained: Explanation) -> dict[str, Any]:
-    """The object that ``explain -o json`` prints; docs/sql.md has its fields. Times are ISO 8601,
-    what is not there is null or empty."""
+    """The object that ``explain -o json`` prints; docs/sql.md has its fields. Times are ISO 8601;
+    missing values are null or empty."""
     pod = explained.pod
-    asked = explained.explained
+    attempt = explained.explained
     return {
         "stream": explained.stream,
         "uid": pod.uid,
@@ -205,14 +210,14 @@ def story_json(explained: Explanation) -> dict[str, Any]:
         "name": pod.name,
         "seq": pod.position,
         "summary": headline_json(explained),
-        "older": [{"uid": each.uid, "seq": each.position} for each in explained.older],
+        "older": [{"uid": older.uid, "seq": older.position} for older in explained.older],
         "moves": [_move(step) for step in explained.moves],
-        "attempts": [_attempt(each) for each in explained.attempts],
-        "explained": None if asked is None else asked.decided.attempt,
+        "attempts": [_attempt(attempt) for attempt in explained.attempts],
+        "explained": None if attempt is None else attempt.decided.attempt,
         "waits": []
-        if asked is None
-        else [_wait(each) for each in waits_of_attempt(explained.steps, asked.position)],
-        "preemption": None if explained.preemption is None else _displacement(explained.preemption),
+        if attempt is None
+        else [_wait(wait) for wait in waits_of_attempt(explained.steps, attempt.position)],
+        "preemption": None if explained.preemption is None else _preemption(explained.preemption),
         "events": [
             {
                 "seq": step.position,
@@ -268,10 +273,10 @@ def _attempt(attempt: ExplainedAttempt) -> dict[str, Any]:
         "plugin": decided.plugin or None,
         "message": decided.message or None,
         "waits_until": {plugin: iso(end) for plugin, end in decided.deadlines.items()},
-        "refusals": [_refusal(each) for each in attempt.refusals],
-        "scores": [_score(each) for each in attempt.compared],
-        "samples": [_samples(each) for each in attempt.samples],
-        "asked": None if attempt.node_answer is None else _asked(attempt.node_answer),
+        "refusals": [_refusal(refusal) for refusal in attempt.refusals],
+        "scores": [_score(score) for score in attempt.compared],
+        "samples": [_sample(sample) for sample in attempt.samples],
+        "asked": None if attempt.node_answer is None else _node_answer(attempt.node_answer),
     }
 
 
@@ -306,19 +311,19 @@ def _score(score: NodeScore) -> dict[str, Any]:
     }
 
 
-def _samples(held: SampleAge) -> dict[str, Any]:
+def _sample(sample: SampleAge) -> dict[str, Any]:
     return {
-        "source": held.source,
-        "seq": held.position,
-        "nodes": held.nodes,
-        "age": held.age,
+        "source": sample.source,
+        "seq": sample.position,
+        "nodes": sample.nodes,
+        "age": sample.age,
     }
 
 
-def _displacement(found: PreemptionExplanation) -> dict[str, Any]:
-    decided = found.decided
+def _preemption(preemption: PreemptionExplanation) -> dict[str, Any]:
+    decided = preemption.decided
     return {
-        "seq": found.position,
+        "seq": preemption.position,
         "node": decided.node,
         "criterion": decided.criterion,
         "nodes": decided.nodes,
@@ -326,21 +331,21 @@ def _displacement(found: PreemptionExplanation) -> dict[str, Any]:
         "candidates": decided.candidates,
         "victims": [
             {"pod": pod, "outcome": outcome}
-            for pod, outcome in zip(found.victims, found.outcomes, strict=True)
+            for pod, outcome in zip(preemption.victims, preemption.outcomes, strict=True)
         ],
         "compared": [
-            {**vars(each), "victims": list(each.victims),
-             "start": iso(each.start) if each.start else None}
-            for each in found.compared
+            {**vars(room), "victims": list(room.victims),
+             "start": iso(room.start) if room.start else None}
+            for room in preemption.compared
         ],
-        "landed": found.landed or None,
+        "landed": preemption.landed or None,
     }  # fmt: skip
 
 
-def _asked(asked: NodeAnswer) -> dict[str, Any]:
+def _node_answer(answer: NodeAnswer) -> dict[str, Any]:
     return {
-        "node": asked.node,
-        "refusal": None if asked.refusal is None else _refusal(asked.refusal),
-        "score": None if asked.score is None else _score(asked.score),
-        "behind": asked.behind,
+        "node": answer.node,
+        "refusal": None if answer.refusal is None else _refusal(answer.refusal),
+        "score": None if answer.score is None else _score(answer.score),
+        "behind": answer.behind,
     }

@@ -1,4 +1,4 @@
-"""The answer that ``explain`` begins with: where the pod stands, since when, what would help."""
+"""The first lines of ``explain``: the pod's state, since when, and what would help."""
 
 from dataclasses import asdict
 from typing import Any
@@ -13,77 +13,77 @@ _TIMES = ("since", "waiting_since", "until")
 
 def headline_text(explained: Explanation, now: int) -> list[str]:
     """One or two sentences, a line each; ``now`` in µs."""
-    found = headline(explained)
-    lines = [f"{explained.pod.full_name} {_stands(found, now)}"]
-    if found.helps and found.state not in (BOUND, GONE):
-        lines.append(f"What would help: {found.helps}.")
+    answer = headline(explained)
+    lines = [f"{explained.pod.full_name} {_state_text(answer, now)}"]
+    if answer.helps and answer.state not in (BOUND, GONE):
+        lines.append(f"What would help: {answer.helps}.")
     return lines
 
 
 def headline_json(explained: Explanation) -> dict[str, Any]:
     """The same as an object; docs/sql.md has its fields."""
-    found = headline(explained)
-    times = {name: getattr(found, name) for name in _TIMES}
+    answer = headline(explained)
+    times = {name: getattr(answer, name) for name in _TIMES}
     return {
-        **{name: value or None for name, value in asdict(found).items() if name not in _TIMES},
-        "state": found.state,
-        "attempts": found.attempts,
-        "nodes": found.nodes,
-        "of": found.of,
-        "deleting": found.deleting,
-        "waits_for": list(found.waits_for),
+        **{name: value or None for name, value in asdict(answer).items() if name not in _TIMES},
+        "state": answer.state,
+        "attempts": answer.attempts,
+        "nodes": answer.nodes,
+        "of": answer.of,
+        "deleting": answer.deleting,
+        "waits_for": list(answer.waits_for),
         **{name: None if at is None else iso(at) for name, at in times.items()},
     }
 
 
-def _stands(found: Headline, now: int) -> str:
-    since = with_distance(found.since, now)
-    deleting = "; it is being deleted" if found.deleting else ""
-    match found.state:
+def _state_text(answer: Headline, now: int) -> str:
+    since = with_distance(answer.since, now)
+    deleting = "; it is being deleted" if answer.deleting else ""
+    match answer.state:
         case "bound":
-            return f"is on {found.node} since {since}{deleting}"
+            return f"is on {answer.node} since {since}{deleting}"
         case "gone":
-            was = f"; it was on {found.node}" if found.node else ""
-            return f"is gone since {since}{was}"
+            last_node = f"; it was on {answer.node}" if answer.node else ""
+            return f"is gone since {since}{last_node}"
         case "binding":
-            return f"is being bound to {found.node} since {since}{deleting}"
+            return f"is being bound to {answer.node} since {since}{deleting}"
         case "waiting":
-            who = " and ".join(found.waits_for) or "its plugins"
-            until = "" if found.until is None else f", until {with_distance(found.until, now)}"
-            return f"has {found.node} and waits for {who} since {since}{until} at most{deleting}"
+            plugins = " and ".join(answer.waits_for) or "its plugins"
+            until = "" if answer.until is None else f", until {with_distance(answer.until, now)}"
+            text = f"has {answer.node} and waits for {plugins} since {since}"
+            return f"{text}{until} at most{deleting}"
         case "unqueued":
-            return f"{_unqueued(found)} since {since}{deleting}"
+            return f"{_unqueued(answer)} since {since}{deleting}"
         case "gated":
-            by = f" ({found.plugin})" if found.plugin else ""
-            return f"is held at the gate since {since}: {found.reason}{by}{deleting}"
-    return _waits(found, now) + deleting
+            plugin = f" ({answer.plugin})" if answer.plugin else ""
+            return f"is held at the gate since {since}: {answer.reason}{plugin}{deleting}"
+    return _waits(answer, now) + deleting
 
 
-def _unqueued(found: Headline) -> str:
-    if found.attempts:
+def _unqueued(answer: Headline) -> str:
+    if answer.attempts:
         return "has left the queue and is not scheduled any more"
-    return f"is not scheduled by this scheduler (its schedulerName is {found.scheduler})"
+    return f"is not scheduled by this scheduler (its schedulerName is {answer.scheduler})"
 
 
-def _waits(found: Headline, now: int) -> str:
-    """Of a pod in a queue, where attempts were made or are to come."""
-    begun = found.since if found.waiting_since is None else found.waiting_since
-    text = f"waits for a node since {with_distance(begun, now)}"
-    if not found.attempts:
+def _waits(answer: Headline, now: int) -> str:
+    """The text for a pod that is in a queue."""
+    start = answer.since if answer.waiting_since is None else answer.waiting_since
+    text = f"waits for a node since {with_distance(start, now)}"
+    if not answer.attempts:
         return f"{text}; it has not been tried yet"
-    text += f", {counted(found.attempts, 'attempt')}: {_why(found)}"
-    if found.until is not None:
-        ends = with_distance(found.until, now)
-        is_over = found.state == "backoff"
-        when = "when its backoff ends," if is_over else "after a change, at the latest"
+    text += f", {counted(answer.attempts, 'attempt')}: {_why(answer)}"
+    if answer.until is not None:
+        ends = with_distance(answer.until, now)
+        is_backoff = answer.state == "backoff"
+        when = "when its backoff ends," if is_backoff else "after a change, at the latest"
         text += f"; it is tried again {when} {ends}"
     return text
 
 
-def _why(found: Headline) -> str:
-    who = found.plugin or "nobody"
-    if found.of:
-        named = who if found.plugin else "PreFilter"
-        return f"{named} refuses {found.nodes} of {counted(found.of, 'node')}: {found.reason}"
-    failed = "failed" if found.outcome == "error" else "refused it"
-    return f"{who} {failed}: {found.reason}" if found.plugin else found.reason
+def _why(answer: Headline) -> str:
+    if answer.of:
+        plugin = answer.plugin or "PreFilter"
+        return f"{plugin} refuses {answer.nodes} of {counted(answer.of, 'node')}: {answer.reason}"
+    failed = "failed" if answer.outcome == "error" else "refused it"
+    return f"{answer.plugin} {failed}: {answer.reason}" if answer.plugin else answer.reason

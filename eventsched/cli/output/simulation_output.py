@@ -3,8 +3,8 @@
 from eventsched.cli.output.tables import counted, duration, table
 from eventsched.runtime.simulation.outcome import SimulationOutcome
 
-SHOWN = 8
-"""Reasons shown; the rest are counted."""
+MOST_REASONS = 8
+"""Reasons that are shown; the others are only counted."""
 
 
 def summary_text(report: SimulationOutcome) -> str:
@@ -31,15 +31,15 @@ def summary_text(report: SimulationOutcome) -> str:
             "",
             table(
                 ("pending", "such as", "why"),
-                [(n, report.examples[said], said) for said, n in ranked[:SHOWN]],
+                [(n, report.examples[reason], reason) for reason, n in ranked[:MOST_REASONS]],
             ),
         ]
-        if len(ranked) > SHOWN:
-            more = counted(len(ranked) - SHOWN, "more reason")
+        if len(ranked) > MOST_REASONS:
+            more = counted(len(ranked) - MOST_REASONS, "more reason")
             lines.append(f"and {more}; -o json has all")
     if report.parked:
         parked = counted(report.parked, "pod")
-        lines += ["", f"{parked} parked, as all their attempts failed by an error"]
+        lines += ["", f"{parked} parked: all their attempts ended in errors"]
     if report.stopped:
         lines += ["", f"ended early: {report.stopped}"]
     lines += ["", f"state digest {report.state_digest}; log head {report.log_head}"]

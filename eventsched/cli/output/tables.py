@@ -7,16 +7,16 @@ from itertools import zip_longest
 from textwrap import wrap
 
 NARROWEST = 16
-"""Characters that a column keeps, however narrow the terminal is."""
+"""Minimum width of a wrapped column, in characters."""
 _GAP = 3
 
 
 def width_of_output() -> int:
-    """Characters in a line of standard output: $COLUMNS, or the terminal's; 0 for no limit, if it
-    goes into a file or a pipe."""
-    asked = os.environ.get("COLUMNS", "")
-    if asked.isdecimal():
-        return int(asked)
+    """The width of standard output in characters: $COLUMNS, or the terminal's; 0 (no limit) for a
+    file or a pipe."""
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isdecimal():
+        return int(columns)
     try:
         return os.get_terminal_size(sys.stdout.fileno()).columns
     except (OSError, ValueError):
@@ -39,20 +39,20 @@ def table(
 
 
 def _narrow(widths: list[int], longest: Sequence[int], width: int) -> None:
-    """Takes from the widest column what is too much, as long as its words have room in it."""
+    """Narrows the widest columns until the row fits, but no column below its longest word."""
     while width and (over := sum(widths) + _GAP * (len(widths) - 1) - width) > 0:
         widest = max(range(len(widths)), key=lambda c: (widths[c] > longest[c], widths[c]))
         room = widths[widest] - max(longest[widest], NARROWEST)
         if room <= 0:
             return
-        others = [each for column, each in enumerate(widths) if column != widest]
-        # Down to the next widest at most, so that two long columns share what there is.
+        others = [w for column, w in enumerate(widths) if column != widest]
+        # Down to the next widest at most, so that two long columns share the room.
         step = max(1, widths[widest] - max(others, default=0))
         widths[widest] -= min(over, room, step)
 
 
 def _lines(row: Sequence[str], widths: Sequence[int]) -> Iterator[str]:
-    """A row's lines: cells that are too long go on below."""
+    """A row's lines: cells that are too long are wrapped."""
     cells = [
         wrap(cell, most, break_long_words=False, break_on_hyphens=False)
         if len(cell) > most

@@ -15,39 +15,40 @@ _PHRASES = {
 }
 
 
-def workload_text(found: Workload, stream: str, now: int, width: int, *, full: bool) -> str:
+def workload_text(workload: Workload, stream: str, now: int, width: int, *, full: bool) -> str:
     """The pods on nodes in a line, the others as a table of reasons, the largest group first, and
     how to explain one of them; ``now`` in µs, ``width`` in characters (0: no limit)."""
-    waiting = found.pods - found.placed
-    name = f"{found.kind} {found.namespace}/{found.name}"
-    parts = [f"{found.placed} on {counted(len(found.nodes), 'node')}{_nodes(found, full=full)}"]
+    waiting = workload.pods - workload.placed
+    name = f"{workload.kind} {workload.namespace}/{workload.name}"
+    nodes = f"{counted(len(workload.nodes), 'node')}{_nodes(workload, full=full)}"
+    parts = [f"{workload.placed} on {nodes}"]
     parts += [f"{waiting} without a node"] if waiting else []
-    lines = [filled(f"{name} has {counted(found.pods, 'pod')}: {', '.join(parts)}", width)]
-    if not found.groups:
+    lines = [filled(f"{name} has {counted(workload.pods, 'pod')}: {', '.join(parts)}", width)]
+    if not workload.groups:
         return lines[0]
-    groups = found.groups if full else found.groups[:MOST_GROUPS]
+    groups = workload.groups if full else workload.groups[:MOST_GROUPS]
     rows = [
         (group.pods, why(group), with_distance(group.since, now), ", ".join(group.examples))
         for group in groups
     ]
     lines += ["", table(("pods", "why", "oldest since", "such as"), rows, width=width)]
-    if left := len(found.groups) - len(groups):
+    if left := len(workload.groups) - len(groups):
         lines.append(f"… and {counted(left, 'more reason')} (--full lists all)")
     helps = dict.fromkeys(f"{group.plugin}: {group.helps}" for group in groups if group.helps)
-    lines += ["", *(filled(f"What would help against {each}.", width) for each in helps)]
-    example = found.groups[0].examples[0]
+    lines += ["", *(filled(f"What would help against {help_text}.", width) for help_text in helps)]
+    example = workload.groups[0].examples[0]
     return "\n".join([*lines, f"One of them: eventsched explain {example} --stream {stream}"])
 
 
-def _nodes(found: Workload, *, full: bool) -> str:
-    names = [f"{name} ({pods})" for name, pods in found.nodes.items()]
+def _nodes(workload: Workload, *, full: bool) -> str:
+    names = [f"{name} ({pods})" for name, pods in workload.nodes.items()]
     listed = names if full else names[:MOST_NODES]
     more = f" and {len(names) - len(listed)} more" if len(names) > len(listed) else ""
     return f" ({', '.join(listed)}{more})" if listed else ""
 
 
 def why(group: WaitingGroup) -> str:
-    """Why a group waits: the words of a pod's own explanation."""
+    """Why a group waits, in the words of a pod's own explanation."""
     deleting = f"; {group.deleting} being deleted" if group.deleting else ""
     return f"{_reason(group)}{deleting}"
 
@@ -67,17 +68,17 @@ def _reason(group: WaitingGroup) -> str:
     return f"{group.plugin}: {group.reason}" if group.plugin else group.reason
 
 
-def workload_json(found: Workload, stream: str) -> dict[str, Any]:
+def workload_json(workload: Workload, stream: str) -> dict[str, Any]:
     """The same as an object; docs/sql.md has its fields."""
     return {
         "stream": stream,
-        "kind": found.kind,
-        "namespace": found.namespace,
-        "name": found.name,
-        "owners": list(found.owners),
-        "pods": found.pods,
-        "placed": found.placed,
-        "nodes": [{"node": node, "pods": pods} for node, pods in found.nodes.items()],
+        "kind": workload.kind,
+        "namespace": workload.namespace,
+        "name": workload.name,
+        "owners": list(workload.owners),
+        "pods": workload.pods,
+        "placed": workload.placed,
+        "nodes": [{"node": node, "pods": pods} for node, pods in workload.nodes.items()],
         "groups": [
             {
                 "pods": group.pods,
@@ -92,6 +93,6 @@ def workload_json(found: Workload, stream: str) -> dict[str, Any]:
                 "examples": list(group.examples),
                 "helps": group.helps or None,
             }
-            for group in found.groups
+            for group in workload.groups
         ],
     }
