@@ -114,7 +114,9 @@ extender:
 def test_a_port_that_is_reachable_from_other_hosts_is_warned_about() -> None:
     anywhere = ExtenderSettings(bind_address="0.0.0.0")
     [said] = extender.warnings(anywhere)
-    assert said.startswith("every client that reaches 0.0.0.0:8888 gets filters, scores and binds: ")
+    assert said.startswith(
+        "every client that reaches 0.0.0.0:8888 gets filters, scores and binds: "
+    )
     guarded = ExtenderSettings(bind_address="0.0.0.0", tls=True, client_ca_file="ca")
     assert extender.warnings(guarded) == []
 

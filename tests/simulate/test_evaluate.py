@@ -75,7 +75,9 @@ def test_the_pod_can_come_from_standard_input_and_have_a_node_already(
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text)))
     assert main(["evaluate", cluster, "--pod", "-"]) == 0
     said = capsys.readouterr().out
-    assert said.startswith("default/mine is assigned to small already; if placed again it would go to ")
+    assert said.startswith(
+        "default/mine is assigned to small already; if placed again it would go to "
+    )
     assert main(["evaluate", "-", "--pod", "-"]) == 2
     assert "standard input is the cluster's" in capsys.readouterr().err
 
