@@ -1,9 +1,9 @@
-"""Which calls of plugins are not made any more, as far as the log says so (see call_guard.py).
+"""Plugin calls that exceeded their deadline and are skipped from then on (see call_guard.py).
 
-An attempt that a slow call makes void leaves nothing behind, so it is made again in the same term,
-without that call. A slow call in a step that has begun to change the state (a hint, PreEnqueue,
-Unreserve, PostBind…) spoils the engine: nothing of the step is in the log, its successor learns of
-the call from the guard, writes it down first, and then nobody makes it.
+A slow call in an attempt makes the attempt void: it has no effect and is run again in the same
+term, without that call. A slow call in a step that has begun to change the state (a hint,
+PreEnqueue, Unreserve, PostBind…) makes the engine unusable: nothing of that step is in the log. The
+next engine gets the call from the guard, logs it first, and skips it.
 """
 
 from eventsched.domain.records import PluginOverran
@@ -12,32 +12,32 @@ from eventsched.scheduling.framework.call_guard import OverrunError, guards_of
 from eventsched.scheduling.queueing.engine_step import EngineStep
 
 
-class Overruns:
-    """Tells the guards of an engine's plugins what its state holds."""
+class DeadlineOverruns:
+    """Passes the overruns in an engine's state to the guards of its plugins."""
 
     def __init__(self, step: EngineStep) -> None:
         self._step = step
-        plugins = [plugin for each in step.profiles.values() for plugin in each.plugins]
+        plugins = [plugin for profile in step.profiles.values() for plugin in profile.plugins]
         self._guards = guards_of(plugins)
 
     def apply(self, uid: str = "") -> None:
-        """For the step that begins, which is an attempt of the pod of that uid, if any."""
+        """Prepares the guards for a step: an attempt of the pod ``uid``, or another step ("")."""
         if not self._guards:
             return
         state = self._step.state
         attempt = state.pods[uid].attempts + 1 if uid else 0
         overrun = {
-            (each.plugin, each.point): each.limit / SECOND
-            for each in state.overruns
-            if not each.uid or (each.uid, each.attempt) == (uid, attempt)
+            (record.plugin, record.point): record.limit / SECOND
+            for record in state.overruns
+            if not record.uid or (record.uid, record.attempt) == (uid, attempt)
         }
         for guard in self._guards:
             guard.overrun = overrun
 
     def of_attempt(self, uid: str, overrun: OverrunError) -> PluginOverran:
-        """What the log is told of a slow call in a pod's attempt."""
+        """The record of a slow call in a pod's attempt."""
         for guard in self._guards:
-            guard.unrecorded = [each for each in guard.unrecorded if each is not overrun]
+            guard.unrecorded = [error for error in guard.unrecorded if error is not overrun]
         return PluginOverran(
             plugin=overrun.plugin,
             point=overrun.point,
@@ -47,13 +47,14 @@ class Overruns:
         )
 
     def unrecorded(self) -> list[PluginOverran]:
-        """What the log is to be told of slow calls that spoilt an engine."""
-        known = {(each.plugin, each.point) for each in self._step.state.overruns if not each.uid}
-        found = {
-            (each.plugin, each.point): PluginOverran(
-                plugin=each.plugin, point=each.point, limit=round(each.seconds * SECOND)
+        """The records of slow calls that made an earlier engine unusable."""
+        overruns = self._step.state.overruns
+        known = {(record.plugin, record.point) for record in overruns if not record.uid}
+        records = {
+            (error.plugin, error.point): PluginOverran(
+                plugin=error.plugin, point=error.point, limit=round(error.seconds * SECOND)
             )
             for guard in self._guards
-            for each in guard.unrecorded
+            for error in guard.unrecorded
         }
-        return [each for place, each in found.items() if place not in known]
+        return [record for call, record in records.items() if call not in known]

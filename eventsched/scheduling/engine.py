@@ -1,8 +1,8 @@
-"""The engine: stimuli in, events out, state in between; pure, deterministic, seeded.
+"""The engine: stimuli in, records out; pure, deterministic, seeded.
 
-Called by the runtime's one writer and by whatever replays. ``observe`` takes in what happened,
-``schedule_next`` makes one attempt for the head of the queue; both apply what they decide at once
-and return the records to be logged, in order. Nothing here waits, sleeps, or knows what time it is.
+The leader, the simulation and replay call it. ``observe`` applies a stimulus, ``schedule_next``
+runs one attempt for the head of the queue; both apply their decisions at once and return the
+records to log, in order. Nothing here waits or reads a clock.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,13 +18,12 @@ from eventsched.domain.state.scheduler_state import PodState, SchedulerState
 from eventsched.scheduling.binding.binding_cycle import Binding
 from eventsched.scheduling.cycle.equivalence import ClassCache
 from eventsched.scheduling.cycle.judgement import Judgement, judge
-from eventsched.scheduling.deadline_overruns import Overruns
-from eventsched.scheduling.extender_server import Serving
+from eventsched.scheduling.deadline_overruns import DeadlineOverruns
+from eventsched.scheduling.extender_server import ExtenderServer
 from eventsched.scheduling.framework import ClusterEvent, Status
 from eventsched.scheduling.framework.call_guard import OverrunError
 from eventsched.scheduling.framework.extender import Extender, binder
 from eventsched.scheduling.framework.profile import Profile
-from eventsched.scheduling.framework.sampling import of_nodes
 from eventsched.scheduling.framework.wait_results import NODE, key_of
 from eventsched.scheduling.overcommitment import excess, overcommitted
 from eventsched.scheduling.preemption.nomination_step import is_awaited
@@ -32,11 +31,12 @@ from eventsched.scheduling.queueing.engine_step import EngineStep
 from eventsched.scheduling.queueing.node_events import node_events
 from eventsched.scheduling.queueing.queue import Backoff
 from eventsched.scheduling.queueing.requeueing import Requeueing
-from eventsched.scheduling.scheduling_cycle import Attempts
+from eventsched.scheduling.scheduling_cycle import SchedulingCycle
+from eventsched.scheduling.seen_stimuli import as_seen, is_no_change
 
 
 class Engine:
-    """A scheduler's mind. One a stream; all profiles share its queue and its state."""
+    """Decides for one stream. All profiles share its queue and its state."""
 
     def __init__(
         self,
@@ -47,21 +47,22 @@ class Engine:
         classes: ClassCache | None = None,
         extenders: Sequence[Extender] = (),
     ) -> None:
-        """``profiles`` by schedulerName; all have the same QueueSort. Without detail decisions
-        carry neither vectors nor digests: for measuring what recording costs."""
+        """``profiles`` are keyed by schedulerName and share one QueueSort. Without detail,
+        decisions carry neither vectors nor digests; that serves to measure the cost of
+        recording."""
         self._step = EngineStep(profiles, extenders)
         self._classes = classes or ClassCache()
         self._requeueing = Requeueing(self._step, backoff or Backoff())
         self._binding = Binding(self._step, self._requeueing)
-        self._overruns = Overruns(self._step)
-        self._serving = Serving(self._step, self._classes)
-        self._attempts = Attempts(
+        self._overruns = DeadlineOverruns(self._step)
+        self._extender_server = ExtenderServer(self._step, self._classes)
+        self._scheduling_cycle = SchedulingCycle(
             self._step, self._requeueing, self._binding, self._classes, with_detail=with_detail
         )
 
     @property
     def state(self) -> SchedulerState:
-        """The state, to be read."""
+        """The state. Callers only read it."""
         return self._step.state
 
     @property
@@ -70,17 +71,18 @@ class Engine:
         return self._step.position
 
     def observe(self, stimulus: records.Stimulus, at: int) -> list[Logged]:
-        """Takes in what happened at a time (µs, never before that of an earlier stimulus) and
-        returns the stimulus' record and the events that follow.
+        """Applies a stimulus of a time (µs, not before that of the previous one) and returns its
+        record and the events that follow.
 
-        What changes nothing that scheduling reads gives no record at all; an addition of what is
-        known is taken as an update, and the other way round. Raises ValueError when time goes back,
-        and OverrunError where a plugin took too long: its successor is to observe ``unrecorded``.
+        A stimulus that changes nothing that scheduling reads gives no record. An addition of a
+        known object counts as an update, and the other way round. Raises ValueError if time goes
+        back, and OverrunError if a plugin took too long: drop this engine, and let its successor
+        observe ``unrecorded``.
         """
         if at < self.state.now:
             raise ValueError(f"stimulus at {at} µs after one at {self.state.now} µs")
         self._overruns.apply()
-        if (seen := self._as_seen(stimulus)) is None or self._is_no_change(seen):
+        if (seen := as_seen(self.state, stimulus)) is None or is_no_change(self.state, seen):
             return []
         stimulus = seen
         self._step.begin()
@@ -99,31 +101,32 @@ class Engine:
                 self._eviction_ended(stimulus, at)
             case _:
                 self._step.commit(stimulus, at)
-                self._goes_on(stimulus)
+                self._follow_up(stimulus)
         self._binding.groups_changed(stimulus)
         return self._step.take()
 
     def schedule_next(self) -> list[Logged]:
-        """One attempt for the pod at the head of the active queue, or what goes on of the one under
-        way; nothing where the queue is empty, or an extender's answer is awaited. Raises
-        OverrunError; mostly a call that takes too long only makes the attempt void."""
+        """Runs one attempt for the head of the active queue, or continues the one in progress.
+        Returns nothing if the queue is empty or the answer of an extender is awaited. A call that
+        takes too long makes the attempt void; OverrunError is raised if the state has changed
+        already."""
         uid = self._next()
         if uid is None:
             return []
         self._step.begin()
         self._overruns.apply(uid)
         try:
-            self._attempts.make(uid)
+            self._scheduling_cycle.run(uid)
         except OverrunError as overrun:
-            self._classes.forget()  # the call may have left them half done
+            self._classes.forget()  # the call may have left them incomplete
             if self._step.is_empty:
                 return self.observe(self._overruns.of_attempt(uid, overrun), self.state.now)
             raise
         return self._step.take()
 
     def judge(self, pod: Pod) -> Judgement:
-        """What every node would be told now; nothing is placed or logged. Raises PluginError, and
-        KeyError where no profile has the pod's schedulerName."""
+        """The current verdict of every node for a pod; nothing is placed or logged. Raises
+        PluginError, and KeyError if no profile has the pod's schedulerName."""
         profile = self._step.profiles[pod.scheduler_name]
         preemptions = self.state.preemptions
         known = pod.uid in self.state.pods
@@ -134,20 +137,20 @@ class Engine:
         )  # fmt: skip
 
     def gate(self, pod: Pod) -> Status | None:
-        """What PreEnqueue says of a pod; None where it may enter the active queue. Raises KeyError
-        where no profile has the pod's schedulerName."""
-        found = self._requeueing.gate(self._step.profiles[pod.scheduler_name], pod)
-        return None if found is None else found[1]
+        """The status of the PreEnqueue plugin that keeps a pod out of the active queue, if any.
+        Raises KeyError if no profile has the pod's schedulerName."""
+        gate = self._requeueing.gate(self._step.profiles[pod.scheduler_name], pod)
+        return None if gate is None else gate[1]
 
     def apply(self, logged: Logged) -> None:
-        """Takes in a record from the log: restart and replay."""
+        """Applies a record from the log, for restart and replay."""
         self._step.position = logged.position
         self._step.commit(logged.record, logged.at)
         self._step.take()
         self._step.queue.prebind_waits.forget()
 
     def unrecorded(self) -> list[records.PluginOverran]:
-        """Calls that spoilt an engine before this one and are not in the log."""
+        """Overruns that made an earlier engine unusable and are not in the log yet."""
         return self._overruns.unrecorded()
 
     def snapshot(self) -> bytes:
@@ -155,21 +158,21 @@ class Engine:
         return snapshot.encode(self.state)
 
     def restore(self, body: bytes, position: int) -> None:
-        """Takes in the state after the records before a position, in place of these. Only for a
-        new engine. Raises msgspec.ValidationError or DecodeError."""
+        """Loads the state after the records before a position. Only for a new engine. Raises
+        msgspec.ValidationError or DecodeError."""
         snapshot.restore(self.state, body)
         self._step.restored(position)
 
     @property
     def due(self) -> int | None:
-        """When (µs) TimePassed has to be observed next, the flush apart."""
+        """When (µs) TimePassed has to be observed next, apart from the flush."""
         queue = self._step.queue
-        times = [t for t in (queue.next_deadline(), queue.next_backoff()) if t is not None]
+        times = [at for at in (queue.next_deadline(), queue.next_backoff()) if at is not None]
         return min(times, default=None)
 
     @property
     def flush_due(self) -> int | None:
-        """When (µs) the next pod has been unschedulable for too long."""
+        """When (µs) the next unschedulable pod has to be flushed."""
         return self._step.queue.next_flush()
 
     @property
@@ -179,21 +182,21 @@ class Engine:
 
     @property
     def idle(self) -> bool:
-        """Whether there is no pod to be tried now."""
+        """Whether there is no pod to schedule now."""
         return self._next() is None
 
     def binder(self, pod: Pod) -> Extender | None:
-        """The extender that binds a pod; None where it is bound as usual."""
+        """The extender that binds a pod; None if it is bound as usual."""
         return binder(self._step.extenders, pod)
 
     @property
     def asks(self) -> bool:
-        """Whether there are extenders: attempts need answers from outside."""
+        """Whether there are extenders, whose answers attempts need."""
         return bool(self._step.extenders)
 
     def _next(self) -> str | None:
-        """The pod whose turn it is: attempts are made one after the other, so that one which waits
-        for an extender holds up all others."""
+        """The pod to schedule next. Attempts run one after the other, so an attempt that waits for
+        an extender holds up all others."""
         consultation = self.state.consultation
         if consultation is None:
             return self._step.queue.head()
@@ -201,46 +204,8 @@ class Engine:
 
     # --- stimuli --------------------------------------------------------------------------
 
-    def _as_seen(self, stimulus: records.Stimulus) -> records.Stimulus | None:
-        """The stimulus as it is for one who knows what we know (a watch that starts over repeats
-        and leaves out); None for the end of something unknown."""
-        pods, nodes = self.state.pods, self.state.nodes.rows
-        match stimulus:
-            case records.PodAdded() if stimulus.pod.uid in pods:
-                return records.PodUpdated(pod=stimulus.pod)
-            case records.PodUpdated() if stimulus.pod.uid not in pods:
-                return records.PodAdded(pod=stimulus.pod)
-            case records.PodDeleted() if stimulus.uid not in pods:
-                return None
-            case records.NodeAdded() if stimulus.node.name in nodes:
-                return records.NodeUpdated(node=stimulus.node)
-            case records.NodeUpdated() if stimulus.node.name not in nodes:
-                return records.NodeAdded(node=stimulus.node)
-            case records.NodeDeleted() if stimulus.name not in nodes:
-                return None
-            case records.ExtenderAnswered():
-                asked = self.state.consultation
-                return stimulus if asked is not None and asked.awaits(stimulus) else None
-            case records.SamplesTaken():
-                return of_nodes(stimulus, nodes)
-            case records.ObjectDeleted(type=kind, namespace=space, name=name):
-                known = kind in TYPES and self.state.registry.get(TYPES[kind], name, space)
-                return stimulus if known else None
-        return stimulus
-
-    def _is_no_change(self, stimulus: records.Stimulus) -> bool:
-        match stimulus:
-            case records.PodUpdated():
-                return self.state.pods[stimulus.pod.uid].pod == stimulus.pod
-            case records.NodeUpdated():
-                nodes = self.state.nodes
-                return nodes.nodes[nodes.rows[stimulus.node.name]] == stimulus.node
-            case records.ObjectChanged(object=new):
-                return self.state.registry.get(type(new), new.name, new.namespace) == new
-        return False
-
-    def _goes_on(self, stimulus: records.Stimulus) -> None:
-        """What follows from a stimulus that was committed: an outcome, or time."""
+    def _follow_up(self, stimulus: records.Stimulus) -> None:
+        """Emits the consequences of a committed stimulus: an outcome, or time."""
         match stimulus:
             case records.BindSucceeded() | records.BindFailed():
                 self._binding.bind_ended(stimulus)
@@ -253,7 +218,7 @@ class Engine:
             case records.MemoryForgotten():
                 self._forget(stimulus)
             case records.ExtenderInquired():
-                self._serving.reply(stimulus)
+                self._extender_server.reply(stimulus)
             case records.SamplesTaken():
                 self._requeueing.samples_taken(stimulus.source)
             case records.TimePassed():
@@ -264,7 +229,7 @@ class Engine:
                 self._binding.reconfigured()
 
     def _forget(self, forgotten: records.MemoryForgotten) -> None:
-        """What the plugin refused may pass now. Where nothing is under the key nothing follows."""
+        """Pods that the plugin refused may pass now. An unknown key has no effect."""
         plugin, key = forgotten.plugin, forgotten.key
         if key in self.state.memory.get(plugin, ()):
             self._step.emit(records.MemoryChanged(plugin=plugin, key=key))
@@ -284,12 +249,12 @@ class Engine:
         state = self.state.pods[updated.pod.uid]
         old, was_bound = state.pod, state.bound
         nominated = self.state.preemptions.node(old.uid)
-        held = self.state.reservations.get(updated.pod.uid)
+        reservation = self.state.reservations.get(updated.pod.uid)
         before = self._excess(updated.pod.node_name)
         self._step.commit(updated, at)
         self._compare_room(updated.pod.node_name, before, old.uid)
-        if held is not None and state.bound:
-            self._reserved_pod_bound(state, held)
+        if reservation is not None and state.bound:
+            self._reserved_pod_bound(state, reservation)
         if state.bound:
             event = ClusterEvent.ASSIGNED_POD_UPDATE if was_bound else ClusterEvent.ASSIGNED_POD_ADD
             self._assigned_pod_changed(event, updated.pod, old)
@@ -302,43 +267,45 @@ class Engine:
         return excess(self.state.nodes, node) if node else frozenset()
 
     def _compare_room(self, node: str, before: frozenset[str], by: str) -> None:
-        """Says so where a node holds too much now, and did not before."""
-        found = overcommitted(self.state.nodes, node, before, by) if node else None
-        if found is not None:
-            self._step.emit(found)
+        """Emits NodeOvercommitted if the node has become overcommitted."""
+        event = overcommitted(self.state.nodes, node, before, by) if node else None
+        if event is not None:
+            self._step.emit(event)
 
-    def _reserved_pod_bound(self, state: PodState, held: Reservation) -> None:
-        """The cluster shows a pod on a node before the outcome of our bind is known: it is that
-        outcome, or somebody else was faster."""
-        if held.node == state.pod.node_name and held.intended:
-            self._binding.bind_ended(records.BindSucceeded(uid=state.pod.uid, node=held.node))
+    def _reserved_pod_bound(self, state: PodState, reservation: Reservation) -> None:
+        """The cluster shows a reserved pod on a node before the outcome of our bind is known:
+        either our bind succeeded, or another scheduler was faster."""
+        if reservation.node == state.pod.node_name and reservation.intended:
+            self._binding.bind_ended(
+                records.BindSucceeded(uid=state.pod.uid, node=reservation.node)
+            )
             return
-        self._binding.pod_gone(state, held)
-        if held.node != state.pod.node_name:
+        self._binding.pod_gone(state, reservation)
+        if reservation.node != state.pod.node_name:
             self._requeueing.wake(
                 [ClusterEvent.ASSIGNED_POD_DELETE],
-                row=self.state.nodes.rows.get(held.node),
+                row=self.state.nodes.rows.get(reservation.node),
                 pod=state.pod,
             )
 
     def _pod_deleted(self, deleted: records.PodDeleted, at: int) -> None:
         state = self.state.pods[deleted.uid]
         row = state.row
-        held = self.state.reservations.get(deleted.uid)
+        reservation = self.state.reservations.get(deleted.uid)
         nominated = self.state.preemptions.node(deleted.uid)
         self._step.commit(deleted, at)
         if nominated:
             self._requeueing.nomination_ended(state.pod, nominated)
-        if held is not None:
-            self._binding.pod_gone(state, held)
+        if reservation is not None:
+            self._binding.pod_gone(state, reservation)
         if row >= 0:
             self._requeueing.wake([ClusterEvent.ASSIGNED_POD_DELETE], row=row, pod=state.pod)
             self._room_made(self.state.nodes.names[row], ClusterEvent.ASSIGNED_POD_DELETE)
 
     def _room_made(self, node: str, event: ClusterEvent) -> None:
-        """Tries the pods again that are nominated to a node, once no pod is on its way from there
-        any more. Where they do not fit all the same, since somebody else was faster, they have to
-        look for another one, and no hint would tell. (Upstream wakes them for any pod deleted.)"""
+        """Wakes the pods nominated to a node once no victim is left there. They may no longer fit,
+        if another pod took the room; then they need another node, and no queueing hint would wake
+        them. (Upstream wakes them for any deleted pod.)"""
         nominated = self.state.preemptions.on(node)
         for uid in sorted(nominated):
             state = self.state.pods[uid]
@@ -348,8 +315,8 @@ class Engine:
     def _eviction_ended(
         self, outcome: records.EvictionSucceeded | records.EvictionFailed, at: int
     ) -> None:
-        """Where it was refused, the preemptor is tried again, but after its backoff: what refuses
-        evictions may do so for ever. (Upstream activates it at once: executor.go
+        """After a refused eviction the preemptor is tried again, but after its backoff, because
+        evictions may be refused for ever. (Upstream activates it at once: executor.go
         prepareCandidateAsync.)"""
         eviction = self.state.preemptions.evicting.get(outcome.uid)
         state = self.state.pods.get(outcome.uid)

@@ -36,7 +36,7 @@ HIGHEST = 10
 GONE = "node(s) are not known to the extender any more"
 
 
-class Serving:
+class ExtenderServer:
     """Answers inquiries, by records."""
 
     def __init__(self, step: EngineStep, classes: ClassCache) -> None:
@@ -179,15 +179,17 @@ def _preempted(found: Judgement, asked: ExtenderInquired) -> dict[str, Victims]:
     PluginError."""
     rows = rows_of(asked.nodes)
     rows = rows[~np.isin(found.keys[rows], (KEY_NO_NODE, KEY_EXCLUDED))]
-    if not len(rows) or found.trials is None:
+    if not len(rows) or found.dry_run is None:
         return {}
-    table, steps = found.trials.table, []
+    table, steps = found.dry_run.table, []
     names = [table.names[row] for row in rows.tolist()]
     for position, name in enumerate(names):
         residents = table.residents[table.rows[name]]
         pods = [residents.get(uid) for uid in asked.candidates[name].uids]
         steps += [PodStep(position, pod, -1) for pod in pods if pod is not None]
-    keys = found.trials.crowded_keys(TrialView(table, rows, steps), found.trials.crowds(rows))
+    keys = found.dry_run.keys_with_nominated(
+        TrialView(table, rows, steps), found.dry_run.nominated_by_position(rows)
+    )
     return {
         name: asked.candidates[name]
         for name, key in zip(names, keys.tolist(), strict=True)

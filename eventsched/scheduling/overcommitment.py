@@ -1,7 +1,7 @@
-"""A node that holds more than it has: somebody else has placed a pod there, or it has shrunk.
+"""Overcommitted nodes: another scheduler has placed a pod there, or the node has shrunk.
 
-Nothing is undone for it: that is for whoever watches (upstream tells nobody; the kubelet may refuse
-the pod).
+The event only reports it; nothing is undone. (Upstream reports nothing; the kubelet may refuse the
+pod.)
 """
 
 from eventsched.domain.nodes.node_table import ALLOCATABLE, REQUESTED, NodeTable
@@ -9,7 +9,7 @@ from eventsched.domain.records import NodeOvercommitted
 
 
 def excess(nodes: NodeTable, name: str) -> frozenset[str]:
-    """The resources of which a node's pods request more than it has; none where it is not known."""
+    """The resources of which a node's pods request more than it has; none for an unknown node."""
     row = nodes.rows.get(name)
     if row is None:
         return frozenset()
@@ -17,26 +17,29 @@ def excess(nodes: NodeTable, name: str) -> frozenset[str]:
     unoffered = nodes.unoffered.get(row, {})
     if not unoffered and not over.any():
         return frozenset()
-    found = [resource for resource, n in nodes.resource_index.items() if over[n]]
-    return frozenset(found + [resource for resource, amount in unoffered.items() if amount > 0])
+    resources = [resource for resource, column in nodes.resource_index.items() if over[column]]
+    resources += [resource for resource, amount in unoffered.items() if amount > 0]
+    return frozenset(resources)
 
 
 def overcommitted(
     nodes: NodeTable, name: str, before: frozenset[str], by: str
 ) -> NodeOvercommitted | None:
-    """The event, where there was no such excess ``before``. ``by`` is the pod (a uid) that made it
-    so, "" where it was the node."""
+    """The event for resources that were not overcommitted ``before``; None if there are none.
+    ``by`` is the uid of the pod that caused it, "" for the node itself."""
     new = excess(nodes, name) - before
     if not new:
         return None
     row = nodes.rows[name]
     return NodeOvercommitted(
-        node=name, by=by, resources={each: _balance(nodes, row, each) for each in sorted(new)}
+        node=name,
+        by=by,
+        resources={resource: _balance(nodes, row, resource) for resource in sorted(new)},
     )
 
 
 def _balance(nodes: NodeTable, row: int, resource: str) -> tuple[int, int]:
-    """What a row's pods request of a resource, and what the node has of it."""
+    """(requested by the row's pods, allocatable) of a resource."""
     index = nodes.resource_index.get(resource)
     if index is None:
         return nodes.unoffered[row][resource], 0

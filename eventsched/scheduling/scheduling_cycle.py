@@ -1,16 +1,15 @@
-"""One attempt to place the pod at the head of the queue, as records.
+"""The scheduling cycle: one attempt to place the pod at the head of the queue, as records.
 
-Upstream: pkg/scheduler/schedule_one.go. The common path is one fused record: pop, verdicts, scores,
+Upstream: pkg/scheduler/schedule_one.go. A common attempt is one record: pop, verdicts, scores,
 choice, reserve, permit and the intent to bind.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from eventsched.domain.behaviours import Behaviour
-from eventsched.domain.records import Event, Outcome, PodDecided, PodSkipped
-from eventsched.domain.records.verdicts import Code, Detail
+from eventsched.domain.records import Outcome, PodDecided, PodSkipped
+from eventsched.domain.records.verdicts import Code
 from eventsched.domain.state.scheduler_state import PodState
 from eventsched.domain.units import SECOND
 from eventsched.scheduling.binding import reserve_permit_bind
@@ -20,6 +19,7 @@ from eventsched.scheduling.cycle.choice import Choice, choose
 from eventsched.scheduling.cycle.equivalence import ClassCache
 from eventsched.scheduling.cycle.extender_chain import ExtenderChain
 from eventsched.scheduling.cycle.judgement import Judgement, fit_error, judge
+from eventsched.scheduling.cycle.judgement_recording import RecordedJudgement
 from eventsched.scheduling.cycle.work_budget import OVER_BUDGET, excess
 from eventsched.scheduling.framework import Cycle, PluginError, PostFilterResult, plain
 from eventsched.scheduling.framework.extender import EXTENDER, binder
@@ -32,43 +32,75 @@ from eventsched.scheduling.queueing.requeueing import Requeueing
 NO_NODES = "no nodes available to schedule pods"
 """Upstream: schedule_one.go ErrNoNodesAvailable."""
 LONGEST_WAIT = 900
-"""Seconds that a pod waits at Permit at most (upstream: framework/runtime maxTimeout)."""
+"""The longest wait of a pod at Permit, in seconds (upstream: framework/runtime maxTimeout)."""
+
+NOTHING_RECORDED = RecordedJudgement([], 0, (), (), "", None)
+"""Of an attempt that looked at no node, or without detail."""
+NO_CHOICE = Choice(-1, 0, 0, 0, -1, 0)
+"""Of an attempt that found no node."""
 
 
-@dataclass
+@dataclass(slots=True)
 class Attempt:
-    """An attempt under way: what its record will say, and the vectors that go with it."""
+    """An attempt in progress: the fields of its record, as far as they are known."""
 
     state: PodState
     profile: Profile
     cycle: Cycle
-    fields: dict[str, Any]
-    detail: Detail | None = None
-    definitions: Sequence[Event] = ()
-    """The new words that its record needs."""
-    told: bool = False
-    """Whether its record was made."""
+    feasible: int = 0
+    evaluated: int = 0
+    start: int = -1
+    judgement: RecordedJudgement = NOTHING_RECORDED
+    choice: Choice = NO_CHOICE
+    node: str = ""
+    """The chosen node."""
+    runner_up: str = ""
+    nominated: bool = False
+    """Whether the chosen node is the one that the pod was nominated to."""
+    binder: str = ""
+    is_logged: bool = False
 
-    @property
-    def node(self) -> str:
-        """The node chosen."""
-        return str(self.fields["node"])
-
-    def decided(self, outcome: Outcome, **more: Any) -> PodDecided:
-        """The attempt's record, which says it all."""
-        self.told = True
+    def decided(
+        self,
+        outcome: Outcome,
+        *,
+        plugin: str = "",
+        message: str = "",
+        carry: dict[str, Any] | None = None,
+        deadlines: dict[str, int] | None = None,
+    ) -> PodDecided:
+        """The attempt's record."""
+        judgement, choice = self.judgement, self.choice
         return PodDecided(
             uid=self.state.pod.uid,
             attempt=self.cycle.attempt,
-            profile=self.profile.name,
             outcome=outcome,
-            **self.fields,
-            **more,
+            profile=self.profile.name,
+            node=self.node,
+            row=choice.row,
+            score=choice.score,
+            runner_up=self.runner_up,
+            runner_up_score=choice.runner_up_score,
+            feasible=self.feasible,
+            evaluated=self.evaluated,
+            ties=choice.ties,
+            draw=choice.draw,
+            counts=judgement.counts,
+            scoring=judgement.scoring,
+            parameters=judgement.parameters,
+            digest=judgement.digest,
+            plugin=plugin,
+            message=message,
+            carry=carry or {},
+            deadlines=deadlines or {},
+            start=self.start,
+            nominated=self.nominated,
+            binder=self.binder,
         )
 
 
-class Attempts:
-    """Makes attempts."""
+class SchedulingCycle:
+    """Runs attempts."""
 
     def __init__(
         self,
@@ -84,35 +116,36 @@ class Attempts:
         self._binding = binding
         self._classes = classes
         self._with_detail = with_detail
-        self._displacement = NominationStep(step, requeueing, binding, with_detail=with_detail)
+        self._nominations = NominationStep(step, requeueing, binding, with_detail=with_detail)
 
-    def make(self, uid: str) -> None:
+    def run(self, uid: str) -> None:
         """One attempt, from the verdicts to the intent to bind or back to a queue."""
         state = self._step.state.pods[uid]
         profile = self._step.profile(state)
         cycle = self._step.cycle(state.attempts + 1)
         if profile is None or state.pod.deleting:
-            self._leave(state, cycle.attempt, is_ours=profile is not None)
+            self._skip(state, cycle.attempt, is_ours=profile is not None)
             return
-        attempt = Attempt(state, profile, cycle, {})
-        now = self._step.state
-        budget = now.work_budget
-        if budget and (message := excess(state.pod, now.nodes.live, budget)):
+        attempt = Attempt(state, profile, cycle)
+        scheduler = self._step.state
+        budget = scheduler.work_budget
+        if budget and (message := excess(state.pod, scheduler.nodes.live, budget)):
             self._over_budget(attempt, message)
             return
         try:
-            self._make(attempt)
-        except PluginError as broken:
-            self._broken(attempt, broken.plugin, str(broken))
-        except Exception as bug:  # noqa: BLE001 - ours: one odd pod must not stop all the others
-            if not attempt.told:
-                self._broken(attempt, "", f"eventsched failed: {type(bug).__name__}: {bug}")
+            self._judge_and_place(attempt)
+        except PluginError as error:
+            self._fail(attempt, error.plugin, str(error))
+        except Exception as bug:  # noqa: BLE001 - our own fault must not stop all other pods
+            if not attempt.is_logged:
+                self._fail(attempt, "", f"eventsched failed: {type(bug).__name__}: {bug}")
             elif state.queue is None and uid not in self._step.state.reservations:
                 self._requeueing.back_off_or_park(state, "")
 
-    def _leave(self, state: PodState, attempt: int, *, is_ours: bool) -> None:
-        """A pod leaves the queue for good: it is being deleted, which is no attempt (upstream:
-        schedule_one.go skipPodSchedule), or no profile has its schedulerName any more."""
+    def _skip(self, state: PodState, attempt: int, *, is_ours: bool) -> None:
+        """Removes a pod from the queue for good: it is being deleted, which is no attempt
+        (upstream: schedule_one.go skipPodSchedule), or no profile has its schedulerName any
+        more."""
         uid, message = state.pod.uid, f"no profile is named {state.pod.scheduler_name}"
         if is_ours:
             message = f"skip schedule deleting pod: {state.pod.full_name}"
@@ -126,159 +159,155 @@ class Attempts:
             )
         )  # fmt: skip
 
-    def _make(self, attempt: Attempt) -> None:
-        now, pod = self._step.state, attempt.state.pod
-        judged = judge(
-            now.nodes, self._classes, attempt.profile, pod, attempt.cycle, now.next_start,
-            now.preemptions, now.preemptions.node(pod.uid),
-            ExtenderChain(self._step.extenders, pod, now.consultation),
+    def _judge_and_place(self, attempt: Attempt) -> None:
+        state, pod = self._step.state, attempt.state.pod
+        judgement = judge(
+            state.nodes, self._classes, attempt.profile, pod, attempt.cycle, state.next_start,
+            state.preemptions, state.preemptions.node(pod.uid),
+            ExtenderChain(self._step.extenders, pod, state.consultation),
         )  # fmt: skip
-        if judged.problem is not None:
-            raise judged.problem
-        found = GIVEN_UP
-        if judged.question is None and not judged.feasible:
-            found = self._post_filter(judged)
-        if judged.question is not None:  # PostFilter may have one, too
-            self._step.emit(judged.question.asked(pod.uid, attempt.cycle.attempt))
+        if judgement.problem is not None:
+            raise judgement.problem
+        result = GIVEN_UP
+        if judgement.question is None and not judgement.feasible:
+            result = self._post_filter(judgement)
+        if judgement.question is not None:  # it may also come from PostFilter
+            self._step.emit(judgement.question.asked(pod.uid, attempt.cycle.attempt))
             return
-        self._take_verdicts(judged, attempt)
-        if judged.feasible:
-            self._place(judged, attempt)
+        self._record_verdicts(judgement, attempt)
+        if judgement.feasible:
+            self._place(judgement, attempt)
         else:
-            self._no_node(judged, attempt, found)
+            self._no_node(judgement, attempt, result)
 
-    def _take_verdicts(self, judged: Judgement, attempt: Attempt) -> None:
-        attempt.fields.update(feasible=judged.feasible, evaluated=judged.evaluated)
+    def _record_verdicts(self, judgement: Judgement, attempt: Attempt) -> None:
+        attempt.feasible, attempt.evaluated = judgement.feasible, judgement.evaluated
         if attempt.profile.percentage:
-            attempt.fields.update(start=self._step.state.next_start)
-        if not self._with_detail:
-            return
-        recorded = judgement_recording.record(self._step.state, judged, self._step.position)
-        attempt.definitions = recorded.definitions
-        attempt.fields.update(
-            scoring=recorded.scoring,
-            parameters=recorded.parameters,
-            counts=recorded.counts,
-            digest=recorded.digest,
-        )
-        attempt.detail = recorded.detail
+            attempt.start = self._step.state.next_start
+        if self._with_detail:
+            attempt.judgement = judgement_recording.record(
+                self._step.state, judgement, self._step.position
+            )
 
-    def _place(self, judged: Judgement, attempt: Attempt) -> None:
+    def _place(self, judgement: Judgement, attempt: Attempt) -> None:
         pod, cycle = attempt.state.pod, attempt.cycle
-        attempt.fields.update(_chosen(judged, cycle, self._step.state.nodes.names))
+        _choose(attempt, judgement, self._step.state.nodes.names)
         placed = reserve_permit_bind.reserve(attempt.profile, pod, attempt.node, cycle)
         binding = placed.refusal is None and not placed.waits
         if binding:
             placed = reserve_permit_bind.prepare(attempt.profile, pod, attempt.node, cycle)
         extender = binder(self._step.extenders, pod)
         if extender is not None:
-            attempt.fields.update(binder=extender.name)
+            attempt.binder = extender.name
         elif binding and placed.refusal is None and not placed.preparations:
             placed = reserve_permit_bind.bind(attempt.profile, pod, attempt.node, cycle)
         if placed.refusal is None:
-            waits = placed.waits or placed.preparations
-            outcome = Outcome.WAITING if waits else Outcome.SCHEDULED
-            now = self._step.state.now
-            deadlines = {
-                name: now + round(min(seconds, LONGEST_WAIT) * SECOND)
-                for name, seconds in placed.waits
-            }
-            decided = attempt.decided(
-                outcome, carry=plain(cycle.data) if cycle.data else {}, deadlines=deadlines
-            )
-            self._tell(attempt, decided)
-            self._binding.apply_side_effects(pod.uid, cycle)
-            if placed.preparations:
-                self._binding.prepare(pod.uid, placed.preparations)
+            self._log_placement(attempt, placed)
             return
         name, status = placed.refusal
         message = ", ".join(status.reasons)
         if not status.rejected:
-            self._broken(attempt, name, message)
+            self._fail(attempt, name, message)
         elif binding:
             # Upstream: a pod that fails on PreBind or Bind goes to the backoff queue.
-            self._broken(attempt, name, message, Outcome.UNSCHEDULABLE)
+            self._fail(attempt, name, message, Outcome.UNSCHEDULABLE)
         else:
             pending = (name,) if status.code is Code.PENDING else ()
-            self._refused(attempt, name, message, (name,), pending)
+            self._reject(attempt, name, message, (name,), pending)
 
-    def _post_filter(self, judged: Judgement) -> PostFilterResult:
-        refused = judged.refusal is None or judged.refusal[1].rejected
-        if refused and self._step.state.nodes.live and judged.profile.post_filter:
-            return post_filter(judged)
+    def _log_placement(self, attempt: Attempt, placed: reserve_permit_bind.Placement) -> None:
+        """Logs the attempt of a pod that is bound, or waits on its node before the bind."""
+        uid, cycle = attempt.state.pod.uid, attempt.cycle
+        waits = placed.waits or placed.preparations
+        now = self._step.state.now
+        deadlines = {
+            name: now + round(min(seconds, LONGEST_WAIT) * SECOND) for name, seconds in placed.waits
+        }
+        self._log(
+            attempt,
+            attempt.decided(
+                Outcome.WAITING if waits else Outcome.SCHEDULED,
+                carry=plain(cycle.data) if cycle.data else {},
+                deadlines=deadlines,
+            ),
+        )
+        self._binding.apply_side_effects(uid, cycle)
+        if placed.preparations:
+            self._binding.prepare(uid, placed.preparations)
+
+    def _post_filter(self, judgement: Judgement) -> PostFilterResult:
+        refused = judgement.refusal is None or judgement.refusal[1].rejected
+        if refused and self._step.state.nodes.live and judgement.profile.post_filter:
+            return post_filter(judgement)
         return GIVEN_UP
 
-    def _no_node(self, judged: Judgement, attempt: Attempt, found: PostFilterResult) -> None:
-        if judged.refusal is not None and not judged.refusal[1].rejected:
-            name, status = judged.refusal
-            self._broken(attempt, name, ", ".join(status.reasons))
+    def _no_node(self, judgement: Judgement, attempt: Attempt, result: PostFilterResult) -> None:
+        if judgement.refusal is not None and not judgement.refusal[1].rejected:
+            name, status = judgement.refusal
+            self._fail(attempt, name, ", ".join(status.reasons))
             return
         nodes = self._step.state.nodes.live
-        rejectors, pending = judged.rejectors()
-        said = ", ".join(found.status.reasons)
-        message = fit_error(judged, nodes, said) if nodes else NO_NODES
-        name = judged.refusal[0] if judged.refusal else ""
-        self._refused(attempt, name, message, rejectors, pending, found)
+        rejectors, pending = judgement.rejectors()
+        reasons = ", ".join(result.status.reasons)
+        message = fit_error(judgement, nodes, reasons) if nodes else NO_NODES
+        name = judgement.refusal[0] if judgement.refusal else ""
+        self._reject(attempt, name, message, rejectors, pending, result)
 
     def _over_budget(self, attempt: Attempt, message: str) -> None:
-        """No node is looked at, and no plugin is asked: only the pod's own change brings it back,
-        and the flush."""
-        self._tell(attempt, attempt.decided(Outcome.ERROR, message=message))
-        self._displacement.settle(attempt.state, GIVEN_UP)
+        """Ends an attempt before any plugin runs. Only an update of the pod or the periodic flush
+        makes the pod active again."""
+        self._log(attempt, attempt.decided(Outcome.ERROR, message=message))
+        self._nominations.settle(attempt.state, GIVEN_UP)
         self._requeueing.park(attempt.state, OVER_BUDGET, "")
 
-    def _tell(self, attempt: Attempt, decided: PodDecided) -> None:
-        """The attempt becomes a fact. Before, no plugin's call leaves anything behind."""
-        for definition in attempt.definitions:
+    def _log(self, attempt: Attempt, decided: PodDecided) -> None:
+        """Logs and applies the attempt. Before this, no plugin's call has any effect."""
+        attempt.is_logged = True
+        for definition in attempt.judgement.definitions:
             self._step.emit(definition)
-        self._step.emit(decided, attempt.detail)
+        self._step.emit(decided, attempt.judgement.detail)
 
-    def _refused(
+    def _reject(
         self,
         attempt: Attempt,
         plugin: str,
         message: str,
         rejectors: tuple[str, ...],
         pending: tuple[str, ...],
-        found: PostFilterResult = GIVEN_UP,
+        result: PostFilterResult = GIVEN_UP,
     ) -> None:
+        """Ends an attempt for which no node was found, or whose node a plugin rejected."""
         decided = attempt.decided(Outcome.UNSCHEDULABLE, plugin=plugin, message=message)
-        self._tell(attempt, decided)
-        self._displacement.settle(attempt.state, found)
+        self._log(attempt, decided)
+        self._nominations.settle(attempt.state, result)
         self._requeueing.add_unschedulable(
             attempt.state, "AttemptFailed", plugin, rejectors, pending
         )
-        self._displacement.send_back(found)
-        if found.nominated:  # it has found a way: nobody has to give a node back for it
+        self._nominations.send_back(result)
+        if result.nominated:  # preemption makes room: no waiting pod has to give up its node
             attempt.cycle.released.clear()
         self._binding.apply_side_effects(attempt.state.pod.uid, attempt.cycle)
 
-    def _broken(
+    def _fail(
         self, attempt: Attempt, plugin: str, message: str, outcome: Outcome = Outcome.ERROR
     ) -> None:
-        decided = attempt.decided(outcome, plugin=plugin, message=message)
-        self._tell(attempt, decided)
-        self._displacement.settle(attempt.state, GIVEN_UP)
-        if outcome is Outcome.ERROR and plugin != EXTENDER:  # a server may be back at any time
+        """Ends an attempt in which a plugin failed, or refused the pod while binding."""
+        self._log(attempt, attempt.decided(outcome, plugin=plugin, message=message))
+        self._nominations.settle(attempt.state, GIVEN_UP)
+        if outcome is Outcome.ERROR and plugin != EXTENDER:  # an extender may recover at any time
             self._requeueing.back_off_or_park(attempt.state, plugin)
         else:
             self._requeueing.back_off(attempt.state, "AttemptFailed", plugin)
         self._binding.apply_side_effects(attempt.state.pod.uid, attempt.cycle)
 
 
-def _chosen(judged: Judgement, cycle: Cycle, names: list[str]) -> dict[str, Any]:
-    nominated = nominated_row(judged)
-    if nominated >= 0:
-        choice = Choice(nominated, int(judged.totals[nominated]), 1, 0, -1, 0)
+def _choose(attempt: Attempt, judgement: Judgement, names: list[str]) -> None:
+    """Sets the attempt's choice: the nominated node if it is feasible, else the best one."""
+    row = nominated_row(judgement)
+    if row >= 0:
+        choice = Choice(row, int(judgement.totals[row]), 1, 0, -1, 0)
     else:
-        choice = choose(judged, cycle)
-    return {
-        "nominated": nominated >= 0,
-        "node": names[choice.row],
-        "row": choice.row,
-        "score": choice.score,
-        "ties": choice.ties,
-        "draw": choice.draw,
-        "runner_up": names[choice.runner_up] if choice.runner_up >= 0 else "",
-        "runner_up_score": choice.runner_up_score,
-    }
+        choice = choose(judgement, attempt.cycle)
+    attempt.choice, attempt.nominated = choice, row >= 0
+    attempt.node = names[choice.row]
+    attempt.runner_up = names[choice.runner_up] if choice.runner_up >= 0 else ""

@@ -159,8 +159,8 @@ def _post_filtered(judged: Judgement) -> dict[str, Any]:
     if result.nominated:
         answer["nominated"] = result.nominated
     if isinstance(result.preemption, Preemption):
-        assert judged.trials is not None
-        victims = [pod for pod in result.preemption.victims if not is_leaving(pod, judged.trials)]
+        assert judged.dry_run is not None
+        victims = [pod for pod in result.preemption.victims if not is_leaving(pod, judged.dry_run)]
         answer["victims"] = sorted(pod.full_name for pod in victims)
     return answer
 

@@ -1,6 +1,6 @@
-"""What nodes would say to a pod if other pods were on them: of preemption and of nominations.
+"""The verdicts of nodes if other pods were on them: for preemption and for nominated pods.
 
-Rows are asked all at once, as columns of a TrialView. Upstream: framework/runtime/framework.go
+All rows are evaluated at once, as columns of a TrialView. Upstream: framework/runtime/framework.go
 RunFilterPluginsWithNominatedPods.
 """
 
@@ -20,47 +20,50 @@ from eventsched.scheduling.framework import Cycle
 from eventsched.scheduling.framework.profile import Filter, Profile
 
 MOST_PRIORITIES = 16
-"""Priorities of a class of which trials are remembered; the oldest is dropped first."""
+"""Priorities of a class whose dry runs are remembered; the oldest is dropped first."""
 
-Crowd = tuple[Pod, ...]
-"""Pods nominated to a node that a pod has to leave room for."""
+NominatedPods = tuple[Pod, ...]
+"""Pods nominated to a node, for which another pod has to leave room."""
 
 
 class DryRunCache:
-    """What is remembered between the attempts of pods of one class and priority: a cache, and what
-    the recorder keeps (``crowded``: nominated.Crowded; ``sheet``: candidates.Sheet; ``recorded``:
-    recording_preemption.Recorded)."""
+    """What is remembered between the attempts of pods of one class and priority.
 
-    __slots__ = ("crowded", "recorded", "sheet")
+    ``nominated_refusals`` is a nominated_pods.NominatedRefusals, ``candidate_table`` a
+    candidates.CandidateTable, ``recorded`` a preemption_recording.CandidateRecord; each is None
+    until its room sets it.
+    """
+
+    __slots__ = ("candidate_table", "nominated_refusals", "recorded")
 
     def __init__(self) -> None:
-        self.crowded: Any = None
-        self.sheet: Any = None
+        self.nominated_refusals: Any = None
+        self.candidate_table: Any = None
         self.recorded: Any = None
 
     @property
     def bytes(self) -> int:
-        """Memory held, roughly."""
-        return self.sheet.bytes if self.sheet else 0
+        """Approximate memory."""
+        return self.candidate_table.bytes if self.candidate_table else 0
 
 
 class DryRun:
-    """The trials of one pod in one attempt. Its PreFilter has run."""
+    """The dry runs of one pod in one attempt. Its PreFilter has run."""
 
     def __init__(
         self, table: NodeTable, profile: Profile, pod: Pod, cycle: Cycle, columns: EquivalenceClass,
         late: Sequence[Filter], preemptions: Preemptions, nominated: str,
     ) -> None:  # fmt: skip
-        """``late`` are the filters that the pod's class does not answer; ``nominated`` is the node
-        that the pod is nominated to, "" for none."""
+        """``late`` are the filters that are not cached by class; ``nominated`` is the node that the
+        pod is nominated to, "" for none."""
         self.table, self.profile, self.pod, self.cycle = table, profile, pod, cycle
         self.columns, self.late, self.preemptions = columns, late, preemptions
         self.nominated = nominated
         self._refreshed = False
 
     def memory(self) -> "DryRunCache":
-        """What is remembered for pods of the same class and priority."""
-        kept = self.columns.trials
+        """The cache for pods of this class and priority."""
+        kept = self.columns.dry_run_caches
         found: DryRunCache | None = kept.get(self.pod.priority)
         if found is None:
             if len(kept) >= MOST_PRIORITIES:
@@ -70,15 +73,15 @@ class DryRun:
 
     @property
     def repeatable(self) -> bool:
-        """Whether pods of the same class and priority are told the same: whether what is found
-        may be remembered for them."""
+        """Whether pods of the same class and priority get the same verdicts, which may then be
+        cached for them."""
         return not self.late
 
     def keys(self, view: TrialView) -> Keys:
-        """int32[n]: each row's first refusal as its key, KEY_PASSES where there is none.
+        """int32[n]: each row's first refusal as its key, KEY_PASSES if there is none.
         Raises PluginError."""
         if not self._refreshed:
-            # After a refusal by PreFilter nobody has asked for the class's columns yet.
+            # judge() does not refresh the class's columns after PreFilter has refused the pod.
             self.columns.refresh(self.table, self.cycle, self.pod)
             self._refreshed = True
         keys = self.columns.unchanging(view.rows)
@@ -95,9 +98,9 @@ class DryRun:
                 keys[refused] = np.minimum(keys[refused], found)
         return keys
 
-    def crowd(self, row: int, *, with_pod: bool = False) -> Crowd:
-        """The pods nominated to a row's node, of the pod's priority or a higher one; without the
-        pod itself, if not told otherwise."""
+    def nominated_pods(self, row: int, *, with_pod: bool = False) -> NominatedPods:
+        """The pods nominated to a row's node, of this pod's priority or a higher one; this pod is
+        among them only ``with_pod``."""
         nominated = self.preemptions.on(self.table.names[row])
         if not nominated:
             return ()
@@ -108,23 +111,29 @@ class DryRun:
             if each.priority >= pod.priority and (with_pod or uid != pod.uid)
         )
 
-    def crowds(self, rows: Rows) -> dict[int, Crowd]:
-        """Position in ``rows`` → the crowd of that row, where there is one."""
+    def nominated_by_position(self, rows: Rows) -> dict[int, NominatedPods]:
+        """Position in ``rows`` → the pods nominated to that row's node, if there are any."""
         if not len(self.preemptions):
             return {}
         found = {}
         for position, row in enumerate(rows.tolist()):
-            if self.table.alive[row] and (crowd := self.crowd(row)):
-                found[position] = crowd
+            if self.table.alive[row] and (nominated_pods := self.nominated_pods(row)):
+                found[position] = nominated_pods
         return found
 
-    def crowded_keys(self, view: TrialView, crowds: dict[int, Crowd]) -> Keys:
-        """Like ``keys``, of rows that must take the pod with their crowds and without: the verdict
-        is the one with the crowd where that refuses it. Raises PluginError."""
-        if not crowds:
+    def keys_with_nominated(
+        self, view: TrialView, nominated_by_position: dict[int, NominatedPods]
+    ) -> Keys:
+        """Like ``keys``, but a row must accept the pod both with its nominated pods and without
+        them; a refusal with them comes first. Raises PluginError."""
+        if not nominated_by_position:
             return self.keys(view)
-        positions = np.fromiter(crowds, dtype=np.intp, count=len(crowds))
-        among = self.keys(_joined(self.table, view, positions, list(crowds.values())))
+        positions = np.fromiter(
+            nominated_by_position, dtype=np.intp, count=len(nominated_by_position)
+        )
+        among = self.keys(
+            _joined(self.table, view, positions, list(nominated_by_position.values()))
+        )
         if len(positions) == len(view) and KEY_PASSES not in among:
             return among
         keys = self.keys(view)
@@ -133,10 +142,17 @@ class DryRun:
 
 
 def _joined(
-    table: NodeTable, view: TrialView, positions: Rows, crowds: Sequence[Crowd]
+    table: NodeTable,
+    view: TrialView,
+    positions: Rows,
+    nominated_by_position: Sequence[NominatedPods],
 ) -> TrialView:
-    """Some rows of a view with more pods on them."""
-    joined = [PodStep(place, pod, 1) for place, crowd in enumerate(crowds) for pod in crowd]
+    """Some rows of a view, with their nominated pods added."""
+    joined = [
+        PodStep(place, pod, 1)
+        for place, nominated_pods in enumerate(nominated_by_position)
+        for pod in nominated_pods
+    ]
 
     def steps() -> list[PodStep]:
         place_of = {position: place for place, position in enumerate(positions.tolist())}

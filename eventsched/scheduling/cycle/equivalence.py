@@ -82,9 +82,9 @@ class EquivalenceClass:
         self.supplemented: Any = None
         """The same for decisions that were not the class's alone."""
         self._signed = len(pod.spec.key)
-        self.trials: dict[int, Any] = {}
-        """What is remembered of trials with other pods, by the priority of the pod in question (see
-        trials.py)."""
+        self.dry_run_caches: dict[int, Any] = {}
+        """What is remembered of dry runs, by the priority of the pod (see
+        dry_run.py)."""
         self._feasible: Rows | None = None
         self._static: Keys = np.zeros(0, dtype=np.int32)
         self._cursors = (-1, -1, -1)
@@ -145,8 +145,10 @@ class EquivalenceClass:
     def bytes(self) -> int:
         """Memory held by the columns, and by the spec that they are kept under."""
         raws = sum(cache.raw.nbytes for cache in self.caches)
-        trials: int = sum(each.bytes for each in self.trials.values())
-        return _OVERHEAD + self._signed + self.keys.nbytes * 2 + self.totals.nbytes + raws + trials
+        dry_runs: int = sum(each.bytes for each in self.dry_run_caches.values())
+        return (
+            _OVERHEAD + self._signed + self.keys.nbytes * 2 + self.totals.nbytes + raws + dry_runs
+        )
 
     def refresh(self, table: NodeTable, cycle: Cycle, pod: Pod) -> None:
         """Brings all columns up to the table's present. Raises PluginError; the columns are then
@@ -160,7 +162,7 @@ class EquivalenceClass:
         self._cursors = (-1, -1, -1)
         nodes, usage = table.node_journal.since(seen[0]), table.usage_journal.since(seen[1])
         if seen[0] < 0 or nodes is None or usage is None or beyond != seen[2]:
-            self.trials.clear()
+            self.dry_run_caches.clear()
             self._grow(table.size)
             everything = np.arange(table.size, dtype=np.intp)
             self._compute(table, cycle, pod, everything, everything)

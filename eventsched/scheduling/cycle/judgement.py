@@ -1,8 +1,7 @@
 """judge(): verdicts and scores of every node for a pod, without placing it.
 
-``Engine.schedule_next``, ``evaluate`` and whatever asks "where would it go" stand on it. The common
-case reads the class's columns as they are; what they do not hold is added by
-pod_specific_verdicts.py.
+``Engine.schedule_next`` and ``evaluate`` are built on it. The common case uses the columns of the
+pod's equivalence class as they are; pod_specific_verdicts.py adds what they do not hold.
 """
 
 from dataclasses import dataclass
@@ -36,16 +35,16 @@ from eventsched.scheduling.cycle.pod_specific_verdicts import (
     counted,
     weighted,
 )
-from eventsched.scheduling.cycle.prefilter import Refusal, ask_pre_filter, unsatisfiable
+from eventsched.scheduling.cycle.prefilter import Narrowed, Refusal, ask_pre_filter, unsatisfiable
 from eventsched.scheduling.framework import Cycle, PluginError
-from eventsched.scheduling.framework.profile import SCORES, Profile
+from eventsched.scheduling.framework.profile import SCORES, Filter, Profile
 
 
 @dataclass
 class Judgement:
-    """What every node was told. ``keys``, ``totals`` and the scores are over all rows; ``counts``
-    maps a key to its number of nodes. ``columns`` is the pod's class (None where PreFilter refused
-    the pod), ``own`` whether all of this is the class's alone."""
+    """The verdict of every node. ``keys``, ``totals`` and the scores are over all rows; ``counts``
+    maps a key to its number of nodes. ``columns`` is the pod's class (None if PreFilter refused the
+    pod); ``own`` says that keys and scores are the class's columns, with nothing added."""
 
     profile: Profile
     pod: Pod
@@ -58,18 +57,18 @@ class Judgement:
     counts: dict[CycleKey, int]
     scores: list[Scored]
     totals: Totals
-    trials: DryRun | None = None
-    """What nodes would say with other pods on them; None where nobody may ask."""
+    dry_run: DryRun | None = None
+    """Verdicts with other pods on the nodes, for preemption."""
     problem: PluginError | None = None
-    """What PreScore failed with; there are no scores then."""
-    panel: ExtenderChain | None = None
-    """The extenders that were asked; None where none is."""
+    """The error of PreScore; there are no scores then."""
+    extender_chain: ExtenderChain | None = None
+    """The extenders that were called; None if PreFilter refused the pod."""
 
     @property
     def question(self) -> Question | None:
-        """What an extender has to be asked before there is a judgement; the rest means nothing
-        then."""
-        return None if self.panel is None else self.panel.question
+        """The call to an extender that has to be answered first. If there is one, the rest of
+        the judgement is not valid."""
+        return None if self.extender_chain is None else self.extender_chain.question
 
     @property
     def feasible(self) -> int:
@@ -78,29 +77,29 @@ class Judgement:
 
     @property
     def evaluated(self) -> int:
-        """Nodes that Filter was asked about."""
+        """Nodes for which Filter ran."""
         if self.refusal is not None:
             return 0
         unasked = (KEY_NO_NODE, KEY_EXCLUDED, KEY_NOT_EVALUATED)
         return sum(n for key, n in self.counts.items() if key not in unasked)
 
     def verdict(self, key: CycleKey) -> Verdict:
-        """The words of a key that stands for a refusal."""
+        """The verdict of a key that stands for a refusal."""
         if key == KEY_EXCLUDED:
             reason = f"node(s) didn't satisfy plugin(s) [{' '.join(self.narrowed_by)}]"
             return Verdict(plugin="", code=Code.UNRESOLVABLE, reasons=(reason,))
         position, code = divmod(key, CODES_A_FILTER)
         if position >= SCORES:
             return self.profile.scores[position - SCORES].verdict
-        if position >= len(self.profile.filters) and self.panel is not None:
-            return self.panel.verdict(position - len(self.profile.filters), code)
+        if position >= len(self.profile.filters) and self.extender_chain is not None:
+            return self.extender_chain.verdict(position - len(self.profile.filters), code)
         return self.profile.filters[position].verdict(self.cycle, self.pod, code)
 
     def entry(self, key: CycleKey) -> Verdict:
-        """The words of a key as they stand in the stream's dictionary."""
+        """The verdict of a key as an entry of the stream's dictionary."""
         position, code = divmod(key, CODES_A_FILTER)
-        if len(self.profile.filters) <= position < SCORES and self.panel is not None:
-            return self.panel.entry(position - len(self.profile.filters), code)
+        if len(self.profile.filters) <= position < SCORES and self.extender_chain is not None:
+            return self.extender_chain.entry(position - len(self.profile.filters), code)
         return self.verdict(key)
 
     @cached_property
@@ -113,7 +112,7 @@ class Judgement:
         ]
 
     def rejectors(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The plugins that stood in the way, sorted; and those of them that answered Pending."""
+        """The plugins that refused nodes or the pod, sorted; and those that returned Pending."""
         if self.refusal is not None:
             name, status = self.refusal
             return (name,), ((name,) if status.code is Code.PENDING else ())
@@ -127,12 +126,58 @@ class Judgement:
 
 def judge(
     table: NodeTable, cache: ClassCache, profile: Profile, pod: Pod, cycle: Cycle, start: int = 0,
-    preemptions: Preemptions | None = None, nominated: str = "", panel: ExtenderChain | None = None,
+    preemptions: Preemptions | None = None, nominated: str = "",
+    extender_chain: ExtenderChain | None = None,
 ) -> Judgement:  # fmt: skip
-    """Verdicts and scores of all nodes. ``start`` is the node that a search begins with that may
-    stop early; ``nominated`` the one that the pod is nominated to; ``panel`` are the extenders to
-    be asked. Raises PluginError where a plugin or an extender fails, PreScore apart."""
+    """Verdicts and scores of all nodes. ``start`` is the first node of a search that may stop
+    early, ``nominated`` the pod's nominated node ("" for none), ``extender_chain`` the extenders to
+    call. Raises PluginError if a plugin or an extender fails, except in PreScore."""
     columns = cache.columns(profile, pod, cycle)
+    refusal, narrowed, late_filters = _pre_filter(columns, table, profile, pod, cycle)
+    preemptions = Preemptions() if preemptions is None else preemptions
+    dry_run = DryRun(
+        table, profile, pod, cycle, columns, late_filters, preemptions, nominated
+    )  # fmt: skip
+    if refusal is not None:
+        return _refused(dry_run, refusal)
+    columns.refresh(table, cycle, pod)
+    verdicts = PodSpecificVerdicts(table, profile, pod, cycle, columns)
+    verdicts.narrow(narrowed)
+    verdicts.filter(late_filters)
+    verdicts.refuse_for_nominated(*refused_for_nominated(dry_run))
+    verdicts.stop_early(profile.percentage, start, nominated)
+    chain = extender_chain or ExtenderChain((), pod)
+    chain.filter(verdicts, len(profile.filters))
+    problem = None if chain.question else verdicts.pre_score()
+    extender_scores: list[Scored] = []
+    if problem is None and chain.question is None:
+        verdicts.ask_scores()
+        extender_scores = _extender_scores(chain, verdicts, nominated, table)
+    own = False
+    scores: list[Scored]
+    if problem is not None or chain.question is not None:
+        scores, totals = [], np.full(table.size, NOT_FEASIBLE, dtype=np.int64)
+    elif verdicts.refused_more or verdicts.late_scores or extender_scores:
+        scores, totals = verdicts.scored()
+        for scored in extender_scores:
+            totals[verdicts.feasible] += weighted(scored, verdicts.feasible)
+        scores += extender_scores
+    else:
+        own, totals = True, columns.totals
+        scores = [Scored(cached.column, cached.raw) for cached in columns.caches]
+    narrowed_by = tuple(sorted(name for name, _ in narrowed))
+    return Judgement(
+        profile, pod, cycle, columns, own, None, narrowed_by, verdicts.keys, verdicts.counts,
+        scores, totals, dry_run, problem, chain,
+    )  # fmt: skip
+
+
+def _pre_filter(
+    columns: EquivalenceClass, table: NodeTable, profile: Profile, pod: Pod, cycle: Cycle
+) -> tuple[Refusal | None, Narrowed, list[Filter]]:
+    """Completes the class's PreFilter results with those of the unsigned plugins. Returns the
+    refusal, the sets of nodes, and the filters that the class does not answer. Raises
+    PluginError."""
     refusal, narrowed = columns.refusal, list(columns.narrowed)
     skipped: set[str] = set()
     for plugin in profile.pre_filter:
@@ -140,68 +185,34 @@ def judge(
             refusal = ask_pre_filter(
                 plugin, cycle, pod, NodeView(table), narrowed, skipped, refusal
             )
-    refusal = refusal or unsatisfiable(narrowed)
-    late = [each for each in columns.late_filters if each.name not in skipped]
-    given = Preemptions() if preemptions is None else preemptions
-    trials = DryRun(table, profile, pod, cycle, columns, late, given, nominated)
-    if refusal is not None:
-        return _refused(trials, refusal)
-    columns.refresh(table, cycle, pod)
-    more = PodSpecificVerdicts(table, profile, pod, cycle, columns)
-    more.narrow(narrowed)
-    more.filter(late)
-    more.make_way(*refused_for_nominated(trials))
-    more.stop_early(profile.percentage, start, nominated)
-    panel = panel or ExtenderChain((), pod)
-    panel.filter(more, len(profile.filters))
-    by = tuple(sorted(name for name, _ in narrowed))
-    problem = None if panel.question else more.pre_score()
-    if problem is None and panel.question is None:
-        more.ask_scores()
-    extended = [] if problem else _extended(panel, more, nominated, table)
-    if problem is not None or panel.question is not None:
-        totals = np.full(table.size, NOT_FEASIBLE, dtype=np.int64)
-        return Judgement(
-            profile, pod, cycle, columns, False, None, by, more.keys, more.counts, [], totals,
-            trials, problem, panel,
-        )  # fmt: skip
-    if not more.refused_more and not more.late_scores and not extended:
-        scores = [Scored(each.column, each.raw) for each in columns.caches]
-        own, totals = True, columns.totals
-    else:
-        own = False
-        scores, totals = more.scored()
-        for each in extended:
-            totals[more.feasible] += weighted(each, more.feasible)
-    return Judgement(
-        profile, pod, cycle, columns, own, None, by, more.keys, more.counts, scores + extended,
-        totals, trials, None, panel,
-    )  # fmt: skip
+    late_filters = [plugin for plugin in columns.late_filters if plugin.name not in skipped]
+    return refusal or unsatisfiable(narrowed), narrowed, late_filters
 
 
-def _extended(
-    panel: ExtenderChain, more: PodSpecificVerdicts, nominated: str, table: NodeTable
+def _extender_scores(
+    chain: ExtenderChain, verdicts: PodSpecificVerdicts, nominated: str, table: NodeTable
 ) -> list[Scored]:
-    """The extenders' scores, where there is a choice."""
+    """The extenders' scores; none if there is at most one feasible node, or if the nominated node
+    is feasible."""
     row = table.rows.get(nominated, -1)
-    decided = row >= 0 and more.keys[row] == KEY_PASSES
-    if panel.question is not None or decided or len(more.feasible) < 2:
+    is_nominated_feasible = row >= 0 and verdicts.keys[row] == KEY_PASSES
+    if is_nominated_feasible or len(verdicts.feasible) < 2:
         return []
-    return panel.scores(more, table.size)
+    return chain.scores(verdicts, table.size)
 
 
-def _refused(trials: DryRun, refusal: Refusal) -> Judgement:
-    table = trials.table
+def _refused(dry_run: DryRun, refusal: Refusal) -> Judgement:
+    table = dry_run.table
     keys = np.where(table.alive[: table.size], KEY_EXCLUDED, KEY_NO_NODE).astype(np.int32)
     totals = np.full(table.size, NOT_FEASIBLE, dtype=np.int64)
     return Judgement(
-        trials.profile, trials.pod, trials.cycle, None, False, refusal, (), keys, counted(keys), [],
-        totals, trials,
+        dry_run.profile, dry_run.pod, dry_run.cycle, None, False, refusal, (), keys, counted(keys),
+        [], totals, dry_run,
     )  # fmt: skip
 
 
 def fit_error(judgement: Judgement, nodes: int, post_filter: str = "") -> str:
-    """Why no node is left, in upstream's words (framework/types.go FitError)."""
+    """Upstream's message for a pod that no node accepts (framework/types.go FitError)."""
     text = f"0/{nodes} nodes are available:"
     if judgement.refusal is not None:
         text += f" {', '.join(judgement.refusal[1].reasons)}."

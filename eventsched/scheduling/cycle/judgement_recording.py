@@ -69,14 +69,15 @@ _FIXED: dict[CycleKey, VerdictCode] = {
 
 
 class RecordedJudgement(NamedTuple):
-    """What a decision carries of its judgement; ``definitions`` stand before it in the log."""
+    """The part of a decision that records its judgement. ``definitions`` are logged before it;
+    ``detail`` is None without recording."""
 
     definitions: list[VerdictDefined | ScoringDefined]
     scoring: int
     parameters: tuple[tuple[int, ...], ...]
     counts: tuple[tuple[VerdictCode, int], ...]
     digest: str
-    detail: Detail
+    detail: Detail | None
 
 
 class ClassRecord:

@@ -1,7 +1,7 @@
 """Which nodes refuse a pod because of the pods that are nominated to them.
 
-Kept by class and priority, and computed again only for rows where something has changed; the
-class's own columns hold nothing of it. Upstream: RunFilterPluginsWithNominatedPods.
+Cached by class and priority, and computed again only for rows that have changed. The class's own
+columns do not depend on nominated pods. Upstream: RunFilterPluginsWithNominatedPods.
 """
 
 import numpy as np
@@ -9,7 +9,7 @@ import numpy as np
 from eventsched.domain.journal import Rows
 from eventsched.domain.nodes.node_views import PodStep, TrialView
 from eventsched.scheduling.cycle.cycle_keys import KEY_PASSES, Keys
-from eventsched.scheduling.cycle.dry_run import Crowd, DryRun
+from eventsched.scheduling.cycle.dry_run import DryRun, NominatedPods
 
 Refused = tuple[Rows, Keys]
 """Rows, ascending, and the key of the filter that refuses each of them."""
@@ -17,18 +17,18 @@ Refused = tuple[Rows, Keys]
 _NOTHING: Refused = np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.int32)
 
 
-class Crowded:
-    """The rows that refuse pods of one class and priority together with their nominated pods."""
+class NominatedRefusals:
+    """The rows that refuse pods of one class and priority because of nominated pods: a cache."""
 
     def __init__(self) -> None:
         self._keys: Keys = np.zeros(0, dtype=np.int32)
-        """int32[size]: the key of the filter that refuses, KEY_PASSES where none does."""
+        """int32[size]: the key of the filter that refuses, KEY_PASSES if none does."""
         self._cursors = (-1, -1, -1)
         self._refused = _NOTHING
 
-    def refresh(self, trials: DryRun) -> Refused:
-        """The refusals as they are now. Raises PluginError; then nothing has been taken in."""
-        table, preemptions = trials.table, trials.preemptions
+    def refresh(self, dry_run: DryRun) -> Refused:
+        """The current refusals. Raises PluginError; the cache is then unchanged."""
+        table, preemptions = dry_run.table, dry_run.preemptions
         journals = (table.node_journal, table.usage_journal, preemptions.journal)
         now = (journals[0].end, journals[1].end, journals[2].end)
         if now == self._cursors:
@@ -43,17 +43,17 @@ class Crowded:
             touched = {table.rows[name] for name in preemptions.nodes() if name in table.rows}
         else:
             touched = {row for part in changed for row in part if row >= 0}
-        crowds = {
-            row: crowd
+        pods_by_row = {
+            row: nominated_pods
             for row in sorted(touched)
-            if table.alive[row] and (crowd := trials.crowd(row, with_pod=True))
+            if table.alive[row] and (nominated_pods := dry_run.nominated_pods(row, with_pod=True))
         }
-        self._take(refusals(trials, crowds), touched, table.size, everything=everything)
+        self._take(refusals(dry_run, pods_by_row), touched, table.size, everything=everything)
         self._cursors = now
         return self._refused
 
     def _take(self, found: Refused, touched: set[int], size: int, *, everything: bool) -> None:
-        """Takes in what was found on the rows touched, on all others nothing if ``everything``."""
+        """Stores the refusals of the touched rows; ``everything`` clears all other rows."""
         if everything:
             self._keys = np.full(size, KEY_PASSES, dtype=np.int32)
         elif size > len(self._keys):
@@ -67,37 +67,45 @@ class Crowded:
             self._refused = rows, self._keys[rows]
 
 
-def refusals(trials: DryRun, crowds: dict[int, Crowd]) -> Refused:
-    """The rows of ``crowds`` that refuse the pod together with theirs. Raises PluginError."""
-    if not crowds:
+def refusals(dry_run: DryRun, pods_by_row: dict[int, NominatedPods]) -> Refused:
+    """The rows that refuse the pod together with their ``pods_by_row``. Raises PluginError."""
+    if not pods_by_row:
         return _NOTHING
-    steps = [PodStep(place, pod, 1) for place, crowd in enumerate(crowds.values()) for pod in crowd]
-    rows = np.fromiter(crowds, dtype=np.intp, count=len(crowds))
-    keys = trials.keys(TrialView(trials.table, rows, steps))
+    steps = [
+        PodStep(place, pod, 1)
+        for place, nominated_pods in enumerate(pods_by_row.values())
+        for pod in nominated_pods
+    ]
+    rows = np.fromiter(pods_by_row, dtype=np.intp, count=len(pods_by_row))
+    keys = dry_run.keys(TrialView(dry_run.table, rows, steps))
     if KEY_PASSES not in keys:
         return rows, keys
     refused = keys != KEY_PASSES
     return rows[refused], keys[refused]
 
 
-def refused_for_nominated(trials: DryRun) -> Refused:
-    """The rows that the pod has to leave to pods nominated to them. Raises PluginError."""
-    preemptions, table = trials.preemptions, trials.table
+def refused_for_nominated(dry_run: DryRun) -> Refused:
+    """The rows that refuse the pod because of pods nominated to them. Raises PluginError."""
+    preemptions, table = dry_run.preemptions, dry_run.table
     if not len(preemptions):
         return _NOTHING
-    if not trials.repeatable:
+    if not dry_run.repeatable:
         nominated = sorted(table.rows[name] for name in preemptions.nodes() if name in table.rows)
-        crowds = {row: crowd for row in nominated if (crowd := trials.crowd(row))}
-        return refusals(trials, crowds)
-    kept = trials.memory()
-    kept.crowded = kept.crowded or Crowded()
-    rows, keys = kept.crowded.refresh(trials)
-    own = table.rows.get(preemptions.node(trials.pod.uid), -1)
+        pods_by_row = {
+            row: nominated_pods
+            for row in nominated
+            if (nominated_pods := dry_run.nominated_pods(row))
+        }
+        return refusals(dry_run, pods_by_row)
+    kept = dry_run.memory()
+    kept.nominated_refusals = kept.nominated_refusals or NominatedRefusals()
+    rows, keys = kept.nominated_refusals.refresh(dry_run)
+    own = table.rows.get(preemptions.node(dry_run.pod.uid), -1)
     if own < 0:
         return rows, keys
-    # Where the pod is nominated itself, it is no part of the crowd.
-    crowd = trials.crowd(own)
-    more = refusals(trials, {own: crowd} if crowd else {})
+    # On its own nominated node the pod must not count as another nominated pod.
+    nominated_pods = dry_run.nominated_pods(own)
+    more = refusals(dry_run, {own: nominated_pods} if nominated_pods else {})
     others = rows != own
     rows, keys = rows[others], keys[others]
     if not len(more[0]):

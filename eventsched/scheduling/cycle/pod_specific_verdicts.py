@@ -1,7 +1,7 @@
-"""What the columns of a pod's class do not hold: narrowing by PreFilter, plugins that are asked
-anew for every pod, the end of a search that was told to stop early, and the scores after that.
+"""Verdicts that are not part of a pod's equivalence class: node sets from PreFilter, plugins that
+run for every pod, nominated pods, the end of a search that may stop early, and the scores then.
 
-All of it as columns over the rows concerned; the class's columns are read, never changed.
+Works on columns over the rows concerned; reads the class's columns and never changes them.
 """
 
 from typing import Any, NamedTuple
@@ -31,14 +31,14 @@ from eventsched.scheduling.framework import Cycle, IntColumn, PluginError
 from eventsched.scheduling.framework.profile import Filter, Profile, Score
 
 FEWEST = 100
-"""A search does not stop before so many feasible nodes (upstream: minFeasibleNodesToFind)."""
+"""The least feasible nodes at which a search may stop (upstream: minFeasibleNodesToFind)."""
 
 Int64s = NDArray[np.int64]
 
 
 class Scored(NamedTuple):
     """One plugin's scores: ``raw`` over all rows (0 where not feasible), ``normalized`` likewise
-    but only where the plugin normalises by its own code."""
+    but set only if the plugin has its own NormalizeScore."""
 
     column: ScoreColumn
     raw: NDArray[Any]
@@ -46,15 +46,15 @@ class Scored(NamedTuple):
 
 
 def weighted(scored: Scored, rows: Rows) -> Int64s:
-    """int64[n]: what the plugin added to the totals of feasible rows."""
+    """int64[n]: the plugin's part of the totals of feasible rows."""
     if scored.normalized is not None:
         return scored.normalized[rows] * scored.column.weight
     return normalized(scored.column, scored.raw[rows]) * scored.column.weight
 
 
 class PodSpecificVerdicts:
-    """The judgement of one pod where its class's columns alone do not answer. ``keys`` and
-    ``counts`` are the class's own as long as nothing more was refused."""
+    """One pod's verdicts and scores. ``keys`` and ``counts`` are those of the class until a row is
+    refused for this pod alone; then they are copies."""
 
     def __init__(
         self, table: NodeTable, profile: Profile, pod: Pod, cycle: Cycle, columns: EquivalenceClass
@@ -85,7 +85,7 @@ class PodSpecificVerdicts:
     # --- verdicts -------------------------------------------------------------------------
 
     def narrow(self, narrowed: Narrowed) -> None:
-        """Leaves out the nodes that PreFilter did not name."""
+        """Excludes the nodes that PreFilter did not name."""
         if not narrowed:
             return
         names = frozenset.intersection(*(wanted for _, wanted in narrowed))
@@ -96,30 +96,30 @@ class PodSpecificVerdicts:
         self.counts = counted(keys)
 
     def filter(self, filters: list[Filter]) -> None:
-        """Asks filters about the rows that no earlier one refused: upstream stops there too.
-        Raises PluginError."""
-        for each in filters:
-            first = each.position * CODES_A_FILTER
+        """Runs filters on the rows that no earlier filter refused, as upstream does. Raises
+        PluginError."""
+        for plugin in filters:
+            first = plugin.position * CODES_A_FILTER
             asked = self.keys >= first + CODES_A_FILTER
             if KEY_EXCLUDED in self.counts:
                 asked &= self.keys != KEY_EXCLUDED
             rows = None if asked.all() else np.flatnonzero(asked)
             if rows is not None and not len(rows):
                 continue
-            codes = each(self._cycle, self._pod, NodeView(self._table, rows))
+            codes = plugin(self._cycle, self._pod, NodeView(self._table, rows))
             if codes is None:
                 continue
             if np.count_nonzero(codes):
                 self._refuse(rows, codes, first)
 
-    def make_way(self, rows: Rows, found: Keys) -> None:
-        """Refuses rows whose nominated pods need the room."""
+    def refuse_for_nominated(self, rows: Rows, refused: Keys) -> None:
+        """Refuses rows that have no room for the pod besides their nominated pods."""
         before = self.keys[rows]
-        other = (found != before) & (before != KEY_NO_NODE) & (before != KEY_EXCLUDED)
+        other = (refused != before) & (before != KEY_NO_NODE) & (before != KEY_EXCLUDED)
         if np.count_nonzero(other):
             keys = self._own_keys()
-            keys[rows[other]] = found[other]
-            self.counts = recounted(self.counts, before[other], found[other])
+            keys[rows[other]] = refused[other]
+            self.counts = recounted(self.counts, before[other], refused[other])
 
     def refuse(self, rows: Rows, codes: IntColumn, first: int) -> None:
         """Refuses feasible rows (ascending) whose code is not 0, with the keys from ``first``
@@ -129,9 +129,9 @@ class PodSpecificVerdicts:
 
     def stop_early(self, percentage: int, start: int, nominated: str = "") -> None:
         """Ends the search after upstream's number of feasible nodes, counted from the ``start``-th
-        node on (schedule_one.go numFeasibleNodesToFind, findNodesThatPassFilters); the node that
-        the pod is nominated to is looked at in any case. 0 per cent stands for all nodes here,
-        for a number that adapts to the cluster upstream (docs/conformance.md)."""
+        node on (schedule_one.go numFeasibleNodesToFind, findNodesThatPassFilters); the pod's
+        nominated node is evaluated in any case. 0 per cent means all nodes here; upstream it means
+        a number that depends on the size of the cluster (docs/conformance.md)."""
         if not 0 < percentage < 100:
             return
         nodes = np.flatnonzero((self.keys != KEY_NO_NODE) & (self.keys != KEY_EXCLUDED))
@@ -143,7 +143,7 @@ class PodSpecificVerdicts:
         if found[-1] <= enough:
             return
         keys = self._own_keys()
-        # It ends where it meets one feasible node more than it needs.
+        # The search ends at the first feasible node beyond the number it needs.
         own = self._table.rows.get(nominated, -1)
         of_own = keys[own]
         keys[order[int(np.searchsorted(found, enough + 1)) :]] = KEY_NOT_EVALUATED
@@ -158,7 +158,7 @@ class PodSpecificVerdicts:
         return self.keys
 
     def _refuse(self, rows: Rows | None, codes: IntColumn, first: int) -> None:
-        """Takes in a filter's codes for rows, or for all of them."""
+        """Applies a filter's codes to rows, or to all rows."""
         keys = self._own_keys()
         mine = keys if rows is None else keys[rows]
         refused = codes != 0
@@ -182,7 +182,7 @@ class PodSpecificVerdicts:
     # --- scores ---------------------------------------------------------------------------
 
     def pre_score(self) -> PluginError | None:
-        """Finds the scores that are to be asked for; what went wrong with it."""
+        """Runs PreScore and selects the scores to compute; returns PreScore's error."""
         late = self._columns.late_scores
         if KEY_PASSES not in self.counts:
             return None
@@ -200,7 +200,7 @@ class PodSpecificVerdicts:
         return None
 
     def ask_scores(self) -> None:
-        """Asks for these scores, and refuses the nodes for which one is out of range. Raises
+        """Computes these scores, and refuses nodes with a score out of range. Raises
         PluginError."""
         if not self.late_scores:
             return
@@ -222,8 +222,7 @@ class PodSpecificVerdicts:
                     self._drop(self.feasible, _refused_too(None, outliers, each))
 
     def _drop(self, rows: Rows, refused: Keys | None) -> None:
-        """Takes out of feasible rows, and of their scores, those that have a key other than
-        KEY_PASSES."""
+        """Removes the rows whose new key is not KEY_PASSES from the feasible rows and scores."""
         if refused is None:
             return
         stays = refused == KEY_PASSES

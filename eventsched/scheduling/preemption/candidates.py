@@ -1,7 +1,7 @@
-"""The nodes that preemption tries, what it finds there, and which of them it takes.
+"""The nodes that preemption tries, the outcome of each, and the choice among the candidates.
 
-Trials of pods of one class and priority are remembered by row, and made again only where something
-has changed since. Upstream: framework/preemption/preemption.go DryRunPreemption,
+Outcomes are cached by row for pods of one class and priority; only rows that have changed are tried
+again. Upstream: framework/preemption/preemption.go DryRunPreemption,
 pickOneNodeForPreemption.
 """
 
@@ -20,37 +20,36 @@ from eventsched.scheduling.preemption.victim_rules import BY_PRIORITY, VictimRul
 from eventsched.scheduling.preemption.victims import NOBODY_LESS, NOW, Candidate, try_rows
 
 STALE = -4
-"""Outcome of a row that has to be tried (again)."""
+"""Outcome of a row that has to be tried, or tried again."""
 TOGETHER = 16
-"""Rows that are tried at a time if there are so many."""
+"""Rows tried in one dry run, if there are so many."""
 _STEP = 2**31
-"""What each victim adds to the sum of priorities, so that fewer are better (upstream:
+"""Added to the sum of priorities for each victim, so that fewer victims are better (upstream:
 math.MaxInt32+1)."""
 
 VIOLATIONS, HIGHEST, TOTAL, NUMBER, START = range(5)
 CRITERIA = ("violations", "highest", "total", "number", "start")
-"""What candidates are compared by, in this order; the latest start is best, of all others the
-least."""
+"""The criteria, in order. The latest start is best; of the others the least value."""
 ONLY, FIRST = "only", "first"
-"""Criteria of a node that was the only candidate, or the first of several that are alike."""
+"""Criterion of the only candidate, and of the first of several equal ones."""
 
 
 class Window(NamedTuple):
-    """The rows that were tried, in order, and the candidates among them, in order: those without a
-    broken budget first."""
+    """The rows that were tried, in order, and the candidates among them: first those that break no
+    budget."""
 
     tried: Rows
     candidates: Rows
 
 
 class CandidateTable:
-    """Trials by row: ``trials`` themselves, ``outcomes`` (int64[size], as Trial has them),
-    ``criteria`` (int64[size, 5]; 0 where a row is no candidate) and ``stamps`` (int64[size]): which
-    trial of the sheet it is, another number for each."""
+    """Outcomes by row: ``by_row`` holds the Candidates, ``outcomes`` (int64[size]) their outcomes,
+    ``criteria`` (int64[size, 5]) is 0 for rows that are no candidates, and ``stamps`` (int64[size])
+    is a number that is new whenever a row is tried."""
 
     def __init__(self, rule: VictimRule = BY_PRIORITY) -> None:
         self.rule = rule
-        self.trials: list[Candidate | None] = []
+        self.by_row: list[Candidate | None] = []
         self.outcomes: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
         self.criteria: NDArray[np.int64] = np.zeros((0, 5), dtype=np.int64)
         self.stamps: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
@@ -60,18 +59,18 @@ class CandidateTable:
 
     @property
     def bytes(self) -> int:
-        """Memory held, roughly."""
-        return len(self.trials) * 400
+        """Approximate memory."""
+        return len(self.by_row) * 400
 
-    def refresh(self, trials: DryRun) -> None:
-        """Drops what may have changed since the last time."""
-        table = trials.table
-        journals = (table.node_journal, table.usage_journal, trials.preemptions.journal)
+    def refresh(self, dry_run: DryRun) -> None:
+        """Marks rows that have changed since the last call as stale."""
+        table = dry_run.table
+        journals = (table.node_journal, table.usage_journal, dry_run.preemptions.journal)
         changed = [
             journal.since(cursor) if cursor >= 0 else None
             for journal, cursor in zip(journals, self._cursors, strict=True)
         ]
-        budgets = trials.cycle.registry.version(PodDisruptionBudget)
+        budgets = dry_run.cycle.registry.version(PodDisruptionBudget)
         self._grow(table.size)
         if budgets != self._budgets or any(rows is None for rows in changed):
             self.outcomes[:] = STALE
@@ -83,13 +82,13 @@ class CandidateTable:
         self._cursors = (journals[0].end, journals[1].end, journals[2].end)
 
     def spoil(self, row: int) -> None:
-        """Drops one row's trial."""
+        """Marks a row as stale."""
         self.outcomes[row] = STALE
 
-    def look(self, trials: DryRun, rows: Rows, wanted: int) -> Window:
-        """Tries rows in order until so many candidates are found, one of them without a broken
-        budget. Raises PluginError."""
-        budgets = Budgets(trials.cycle.registry)
+    def look(self, dry_run: DryRun, rows: Rows, wanted: int) -> Window:
+        """Tries rows in order until ``wanted`` candidates are found, at least one of which breaks
+        no budget. Raises PluginError."""
+        budgets = Budgets(dry_run.cycle.registry)
         reach = 2 * max(wanted, 64)
         while True:
             part = rows[:reach]
@@ -97,10 +96,10 @@ class CandidateTable:
             found, end = self._found(part, outcomes, wanted)
             stale = np.flatnonzero(outcomes[:end] == STALE)
             if len(stale):
-                # A trial may end the search sooner: no more at once than might be needed.
+                # A new candidate may end the search, so try no more rows than may be needed.
                 sure = int(np.searchsorted(found, stale[0]))
                 needed = part[stale[: max(wanted - sure, 64)]]
-                self._try_together(trials, needed, rows, budgets)
+                self._try_together(dry_run, needed, rows, budgets)
             elif end < reach or reach >= len(rows):
                 break
             else:
@@ -112,8 +111,8 @@ class CandidateTable:
         return Window(rows[:end], candidates)
 
     def _found(self, rows: Rows, outcomes: NDArray[np.int64], wanted: int) -> tuple[Rows, int]:
-        """The positions in ``rows`` of the candidates before the end of the search, as far as is
-        known, and that end."""
+        """The positions in ``rows`` of the known candidates before the end of the search, and that
+        end."""
         found = np.flatnonzero(outcomes == KEY_PASSES)
         wanted = max(wanted, 1)
         if len(found) < wanted:
@@ -125,7 +124,7 @@ class CandidateTable:
         return found[:number], int(found[number - 1]) + 1
 
     def best(self, candidates: Rows) -> tuple[int, str]:
-        """The row to take, of at least one, and the criterion that left it alone."""
+        """The best of one or more rows, and the criterion that decided."""
         left = candidates
         if len(left) == 1:
             return int(left[0]), ONLY
@@ -144,21 +143,21 @@ class CandidateTable:
                 return int(left[0]), name
         return int(left[0]), FIRST
 
-    def _try_together(self, trials: DryRun, needed: Rows, rows: Rows, budgets: Budgets) -> None:
-        """Tries the rows needed now. Where these are few, others of ``rows`` go with them: many
-        cost little more than one, and pods of the same kind will ask. Raises PluginError, for what
-        fails on a row that is needed."""
-        if trials.repeatable and len(needed) < TOGETHER:
+    def _try_together(self, dry_run: DryRun, needed: Rows, rows: Rows, budgets: Budgets) -> None:
+        """Tries the rows needed now. If they are few, other stale ``rows`` are tried with them:
+        many cost little more than one, and the next pod of the class needs them. Raises
+        PluginError, but only for a needed row."""
+        if dry_run.repeatable and len(needed) < TOGETHER:
             stale = rows[self.outcomes[rows] == STALE]
             others = stale[~np.isin(stale, needed)][: TOGETHER - len(needed)]
             try:
-                self._try(trials, np.concatenate([needed, others]), budgets)
+                self._try(dry_run, np.concatenate([needed, others]), budgets)
                 return
             except PluginError:
-                pass  # perhaps not on one of those that matter
-        self._try(trials, needed, budgets)
+                pass  # it may have failed on a row that is not needed
+        self._try(dry_run, needed, budgets)
 
-    def _try(self, trials: DryRun, rows: Rows, budgets: Budgets) -> None:
+    def _try(self, dry_run: DryRun, rows: Rows, budgets: Budgets) -> None:
         if not len(rows):
             return
         self.stamps[rows] = np.arange(self._made + 1, self._made + 1 + len(rows))
@@ -168,30 +167,28 @@ class CandidateTable:
         if inside is not None:
             self.outcomes[rows[~inside]] = NOBODY_LESS
             rows = rows[inside]
-        found = try_rows(trials, rows, budgets, self.rule)
-        for row, trial in zip(rows.tolist(), found, strict=True):
-            self.trials[row] = trial
-            self.outcomes[row] = trial.outcome
-            if trial.victims:
-                self.criteria[row] = (
-                    trial.violations, trial.highest, trial.total, len(trial.victims), trial.start
-                )  # fmt: skip
+        found = try_rows(dry_run, rows, budgets, self.rule)
+        for row, candidate in zip(rows.tolist(), found, strict=True):
+            self.by_row[row] = candidate
+            self.outcomes[row] = candidate.outcome
+            if candidate.victims:
+                self.criteria[row] = candidate.criteria
 
     def _grow(self, size: int) -> None:
-        more = size - len(self.trials)
+        more = size - len(self.by_row)
         if more:
-            self.trials += [None] * more
+            self.by_row += [None] * more
             self.outcomes = np.pad(self.outcomes, (0, more), constant_values=STALE)
             self.stamps = np.pad(self.stamps, (0, more))
             self.criteria = np.pad(self.criteria, ((0, more), (0, 0)))
 
 
-def sheet_of(trials: DryRun, rule: VictimRule = BY_PRIORITY) -> CandidateTable:
-    """The sheet for a pod: that of its class and priority where their trials may be remembered, up
-    to date; else one of its own."""
-    sheet = CandidateTable(rule)
-    if trials.repeatable and rule.remembered:
-        kept = trials.memory()
-        sheet = kept.sheet = kept.sheet or sheet
-    sheet.refresh(trials)
-    return sheet
+def candidate_table_of(dry_run: DryRun, rule: VictimRule = BY_PRIORITY) -> CandidateTable:
+    """The refreshed table for a pod: that of its class and priority if outcomes may be shared,
+    else a new one."""
+    candidate_table = CandidateTable(rule)
+    if dry_run.repeatable and rule.remembered:
+        kept = dry_run.memory()
+        candidate_table = kept.candidate_table = kept.candidate_table or candidate_table
+    candidate_table.refresh(dry_run)
+    return candidate_table

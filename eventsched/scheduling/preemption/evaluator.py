@@ -1,4 +1,4 @@
-"""Preemption: whether a pod that found no node may make less important ones leave, and where.
+"""Preemption: whether a pod that found no node may evict less important pods, and on which node.
 
 Upstream: framework/preemption/preemption.go Preempt,
 plugins/defaultpreemption/default_preemption.go PodEligibleToPreemptOthers.
@@ -25,7 +25,7 @@ from eventsched.scheduling.cycle.dry_run import DryRun
 from eventsched.scheduling.cycle.judgement import Judgement
 from eventsched.scheduling.framework import PostFilterResult, Status
 from eventsched.scheduling.framework.extender import ExtenderError
-from eventsched.scheduling.preemption.candidates import CandidateTable, Window, sheet_of
+from eventsched.scheduling.preemption.candidates import CandidateTable, Window, candidate_table_of
 from eventsched.scheduling.preemption.extender_candidates import NONE_LEFT, consulted
 from eventsched.scheduling.preemption.victim_rules import BY_PRIORITY, VictimRule
 from eventsched.scheduling.preemption.victims import NO_VICTIM, NOBODY_LESS, OVER_QUOTA
@@ -37,9 +37,9 @@ QUOTA = "global quota max exceeded"
 
 
 class Preemption(NamedTuple):
-    """What was decided. ``victims`` are those on the node, the most important first; ``nodes`` how
-    many there were where evictions might help, ``tried`` their rows in the order of the trials,
-    ``candidates`` those among them that would do; ``draw`` chose where the trials began."""
+    """The decision. ``victims`` are ordered from the most important; ``nodes`` is the number of
+    nodes where evictions might help, ``tried`` are the rows of those that were tried, in order,
+    ``candidates`` the rows that evictions make feasible; ``draw`` chose where the search began."""
 
     row: int
     criterion: str
@@ -48,23 +48,23 @@ class Preemption(NamedTuple):
     tried: Rows
     candidates: Rows
     draw: int
-    sheet: CandidateTable
-    trials: DryRun
+    candidate_table: CandidateTable
+    dry_run: DryRun
 
 
 def preempt(
     judged: Judgement, percentage: int, absolute: int, rule: VictimRule = BY_PRIORITY
 ) -> PostFilterResult:
-    """What PostFilter answers for a pod that found no node. At least ``absolute`` candidates, or
-    ``percentage`` of the nodes in question, whichever is more, are compared if there are so many.
-    ``rule`` says who may have to leave. Raises PluginError."""
-    trials = judged.trials
-    assert trials is not None
+    """The PostFilter result for a pod that found no node. At least ``absolute`` candidates, or
+    ``percentage`` of the helpful nodes, whichever is more, are compared if there are so many.
+    ``rule`` selects the pods that may be victims. Raises PluginError."""
+    dry_run = judged.dry_run
+    assert dry_run is not None
     rows = helpful(judged)
-    problem = _ineligible(judged, trials, rule)
+    problem = _ineligible(judged, dry_run, rule)
     if problem:
         return PostFilterResult(Status.unschedulable(problem))
-    sheet, number = sheet_of(trials, rule), 0
+    candidate_table, number = candidate_table_of(dry_run, rule), 0
     tried = candidates = rows
     outcomes = np.zeros(0, dtype=np.int64)
     if len(rows):
@@ -73,46 +73,56 @@ def preempt(
         begin = number % len(rows)
         order = np.concatenate([rows[begin:], rows[:begin]])
         wanted = min(len(rows), max(absolute, len(rows) * percentage // 100))
-        (tried, candidates), outcomes = _look(sheet, trials, order, wanted)
+        (tried, candidates), outcomes = _look(candidate_table, dry_run, order, wanted)
     if not len(candidates):
         return _without_candidate(judged, tried, outcomes)
-    if judged.panel is not None and judged.panel.interested:
+    if judged.extender_chain is not None and judged.extender_chain.interested:
         try:
-            sheet, candidates = consulted(judged.panel, trials, sheet, candidates)
+            candidate_table, candidates = consulted(
+                judged.extender_chain, dry_run, candidate_table, candidates
+            )
         except ExtenderError as failed:
             return PostFilterResult(Status.error(str(failed)))
         if judged.question is not None or not len(candidates):
             return PostFilterResult(Status.unschedulable(NONE_LEFT))
-    row, criterion = sheet.best(candidates)
-    trial = sheet.trials[row]
-    assert trial is not None
+    row, criterion = candidate_table.best(candidates)
+    candidate = candidate_table.by_row[row]
+    assert candidate is not None
     decided = Preemption(
-        row, criterion, trial.victims, len(rows), tried, candidates, number, sheet, trials
+        row,
+        criterion,
+        candidate.victims,
+        len(rows),
+        tried,
+        candidates,
+        number,
+        candidate_table,
+        dry_run,
     )
-    name = trials.table.names[row]
+    name = dry_run.table.names[row]
     return PostFilterResult(Status(Code.SUCCESS), name, decided)
 
 
 def _look(
-    sheet: CandidateTable, trials: DryRun, order: Rows, wanted: int
+    candidate_table: CandidateTable, dry_run: DryRun, order: Rows, wanted: int
 ) -> tuple[Window, NDArray[np.int64]]:
-    """The window of trials, and what each came to. The pod's own nominated node is tried for it
-    alone: there its crowd is another one than for its like."""
-    own = trials.table.rows.get(trials.preemptions.node(trials.pod.uid), -1)
+    """The window of rows tried, and the outcome of each. The outcome of the pod's own nominated
+    node is not shared with other pods: for them this pod is one of the nominated pods there."""
+    own = dry_run.table.rows.get(dry_run.preemptions.node(dry_run.pod.uid), -1)
     if own < 0:
-        window = sheet.look(trials, order, wanted)
-        return window, sheet.outcomes[window[0]]
-    sheet.spoil(own)
+        window = candidate_table.look(dry_run, order, wanted)
+        return window, candidate_table.outcomes[window[0]]
+    candidate_table.spoil(own)
     try:
-        window = sheet.look(trials, order, wanted)
-        return window, sheet.outcomes[window[0]]
+        window = candidate_table.look(dry_run, order, wanted)
+        return window, candidate_table.outcomes[window[0]]
     finally:
-        sheet.spoil(own)
+        candidate_table.spoil(own)
 
 
 def helpful(judged: Judgement) -> Rows:
-    """The rows, ascending, of nodes that refused the pod in a way that evictions might help
-    (upstream: NodeToStatus.NodesForStatusCode)."""
+    """The rows, ascending, of nodes whose refusal evictions might resolve (upstream:
+    NodeToStatus.NodesForStatusCode)."""
     if judged.refusal is not None:
         is_helped = judged.refusal[1].code is Code.UNSCHEDULABLE
         return np.flatnonzero((judged.keys != KEY_NO_NODE) & is_helped)
@@ -129,20 +139,20 @@ def helpful(judged: Judgement) -> Rows:
     return np.flatnonzero(np.isin(judged.keys, keys))
 
 
-def is_leaving(pod: Pod, trials: DryRun) -> bool:
+def is_leaving(pod: Pod, dry_run: DryRun) -> bool:
     """Whether a pod is being deleted, or is about to be."""
-    return pod.deleting or pod.uid in trials.preemptions.evicting
+    return pod.deleting or pod.uid in dry_run.preemptions.evicting
 
 
-def _ineligible(judged: Judgement, trials: DryRun, rule: VictimRule) -> str:
-    """Why the pod may not preempt now; "" where it may."""
-    pod, table = judged.pod, trials.table
+def _ineligible(judged: Judgement, dry_run: DryRun, rule: VictimRule) -> str:
+    """Why the pod may not preempt now; "" if it may."""
+    pod, table = judged.pod, dry_run.table
     if pod.preemption_policy == "Never":
         return NEVER
-    row = table.rows.get(trials.nominated, -1)
+    row = table.rows.get(dry_run.nominated, -1)
     if row < 0 or _is_unresolvable(judged, row):
         return ""  # it has to look for another node
-    return rule.obstacle(trials, row)
+    return rule.obstacle(dry_run, row)
 
 
 def _is_unresolvable(judged: Judgement, row: int) -> bool:
@@ -157,9 +167,9 @@ def _is_unresolvable(judged: Judgement, row: int) -> bool:
 def _without_candidate(
     judged: Judgement, tried: Rows, outcomes: NDArray[np.int64]
 ) -> PostFilterResult:
-    """The answer where no eviction helps: the pod is nominated to no node (any more)."""
-    assert judged.trials is not None
-    nodes = judged.trials.table.live
+    """The result if no eviction helps; it ends the pod's nomination."""
+    assert judged.dry_run is not None
+    nodes = judged.dry_run.table.live
     reasons: dict[str, int] = {}
     if nodes > len(tried):
         reasons[NOT_HELPFUL] = nodes - len(tried)
@@ -167,7 +177,7 @@ def _without_candidate(
     counted: Mapping[int, int] = dict(zip(values.tolist(), numbers.tolist(), strict=True))
     if NO_VICTIM in counted:
         return PostFilterResult(
-            Status.error(_unneeded(judged.trials, tried[outcomes == NO_VICTIM]))
+            Status.error(_unneeded(judged.dry_run, tried[outcomes == NO_VICTIM]))
         )
     ours = {NOBODY_LESS: (NO_VICTIMS,), OVER_QUOTA: (QUOTA,)}
     for outcome, number in counted.items():
@@ -177,8 +187,8 @@ def _without_candidate(
     return PostFilterResult(Status.unschedulable(f"0/{nodes} nodes are available: {said}."), "")
 
 
-def _unneeded(trials: DryRun, rows: Rows) -> str:
-    """Upstream's words for nodes that refuse the pod but take it in a trial without a victim."""
-    names = [trials.table.names[row] for row in rows]
+def _unneeded(dry_run: DryRun, rows: Rows) -> str:
+    """Upstream's message for nodes that refused the pod, but accept it without any eviction."""
+    names = [dry_run.table.names[row] for row in rows]
     said = [f'expected at least one victim pod on node "{name}"' for name in names]
     return said[0] if len(said) == 1 else f"[{', '.join(said)}]"

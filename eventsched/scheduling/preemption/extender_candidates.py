@@ -1,5 +1,4 @@
-"""What extenders make of the candidates of a preemption: they may take nodes out, and name other
-victims on the rest.
+"""The extenders' preempt verb: it may remove candidates, and change the victims of the rest.
 
 Upstream: framework/preemption/preemption.go callExtenders; extender.go convertToVictims.
 """
@@ -25,37 +24,46 @@ NONE_LEFT = "no candidate node for preemption"
 
 
 def consulted(
-    panel: ExtenderChain, trials: DryRun, sheet: CandidateTable, candidates: Rows
+    extender_chain: ExtenderChain,
+    dry_run: DryRun,
+    candidate_table: CandidateTable,
+    candidates: Rows,
 ) -> tuple[CandidateTable, Rows]:
-    """The candidates that are left, in their order, on a sheet with the victims that extenders
-    want; meaningless where the panel has a question. Raises ExtenderError."""
-    for each in panel.interested:
+    """The candidates that are left, in order, and a table with the victims that extenders chose;
+    not valid if the chain has a question. Raises ExtenderError."""
+    for each in extender_chain.interested:
         if not each.preempts or not len(candidates):
             continue
-        told = {trials.table.names[row]: _victims(sheet, row) for row in candidates.tolist()}
-        answer = panel.answer(each, PREEMPT, candidates, told)
-        if panel.question is not None:
+        told = {
+            dry_run.table.names[row]: _victims(candidate_table, row) for row in candidates.tolist()
+        }
+        answer = extender_chain.answer(each, PREEMPT, candidates, told)
+        if extender_chain.question is not None:
             break
         if answer is not None:
-            sheet, candidates = _taken_in(each, trials, sheet, candidates, *answer)
-    return sheet, candidates
+            candidate_table, candidates = _taken_in(
+                each, dry_run, candidate_table, candidates, *answer
+            )
+    return candidate_table, candidates
 
 
-def _victims(sheet: CandidateTable, row: int) -> Victims:
-    trial = sheet.trials[row]
-    assert trial is not None
-    return Victims(uids=tuple(pod.uid for pod in trial.victims), violations=trial.violations)
+def _victims(candidate_table: CandidateTable, row: int) -> Victims:
+    candidate = candidate_table.by_row[row]
+    assert candidate is not None
+    return Victims(
+        uids=tuple(pod.uid for pod in candidate.victims), violations=candidate.violations
+    )
 
 
 def _taken_in(
-    extender: Extender, trials: DryRun, sheet: CandidateTable, candidates: Rows,
+    extender: Extender, dry_run: DryRun, candidate_table: CandidateTable, candidates: Rows,
     asked: ExtenderAsked, answered: ExtenderAnswered,
 ) -> tuple[CandidateTable, Rows]:  # fmt: skip
-    """What it says of nodes that are no candidates (any more) counts for nothing, and neither does
-    a node of which a victim has gone meanwhile."""
-    changed, left = _copied(sheet), []
+    """Applies an extender's answer. Nodes that are no candidates (any more) are ignored; a node
+    is dropped if one of its victims has gone since the question."""
+    changed, left = _copied(candidate_table), []
     for row in candidates.tolist():
-        name = trials.table.names[row]
+        name = dry_run.table.names[row]
         wanted = answered.victims.get(name)
         if wanted is None:
             continue
@@ -64,26 +72,26 @@ def _taken_in(
                 continue
             raise ExtenderError(extender, f'expected at least one victim pod on node "{name}"')
         before = asked.candidates.get(name, Victims(uids=()))
-        pods = _pods(extender, trials, row, wanted, before)
+        pods = _pods(extender, dry_run, row, wanted, before)
         if pods is not None:
-            trial = Candidate(KEY_PASSES, tuple(sorted(pods, key=importance)), wanted.violations)
-            changed.trials[row] = trial
-            changed.criteria[row] = (
-                trial.violations, trial.highest, trial.total, len(trial.victims), trial.start
-            )  # fmt: skip
+            candidate = Candidate(
+                KEY_PASSES, tuple(sorted(pods, key=importance)), wanted.violations
+            )
+            changed.by_row[row] = candidate
+            changed.criteria[row] = candidate.criteria
             left.append(row)
     return changed, np.array(left, dtype=np.intp)
 
 
 def _pods(
-    extender: Extender, trials: DryRun, row: int, wanted: Victims, before: Victims
+    extender: Extender, dry_run: DryRun, row: int, wanted: Victims, before: Victims
 ) -> list[Pod] | None:
-    """The victims; None where one has gone. Raises ExtenderError for one that never was there."""
+    """The victims; None if one has gone. Raises ExtenderError for one that never was there."""
     found = []
     for uid in wanted.uids:
-        pod = trials.table.residents[row].get(uid)
+        pod = dry_run.table.residents[row].get(uid)
         is_new = uid not in before.uids
-        if pod is not None and is_new and pod.priority >= trials.pod.priority:
+        if pod is not None and is_new and pod.priority >= dry_run.pod.priority:
             said = f"claims to preempt pod {pod.full_name}, which is not less important"
             raise ExtenderError(extender, said)
         if pod is not None:
@@ -94,14 +102,14 @@ def _pods(
             raise ExtenderError(
                 extender,
                 f"extender: {extender.name} claims to preempt pod (UID: {uid}) on node: "
-                f"{trials.table.names[row]}, but the pod is not found on that node",
+                f"{dry_run.table.names[row]}, but the pod is not found on that node",
             )
     return found
 
 
-def _copied(sheet: CandidateTable) -> CandidateTable:
-    """A sheet of one's own: what an extender wants is not remembered for the next pod."""
-    made = CandidateTable(sheet.rule)
-    made.trials, made.outcomes = list(sheet.trials), sheet.outcomes.copy()
-    made.criteria, made.stamps = sheet.criteria.copy(), sheet.stamps.copy()
+def _copied(candidate_table: CandidateTable) -> CandidateTable:
+    """A copy, since an extender's choice is not cached for the next pod."""
+    made = CandidateTable(candidate_table.rule)
+    made.by_row, made.outcomes = list(candidate_table.by_row), candidate_table.outcomes.copy()
+    made.criteria, made.stamps = candidate_table.criteria.copy(), candidate_table.stamps.copy()
     return made

@@ -46,7 +46,7 @@ class NominationStep:
             self._clear(state.pod, before, cause)
 
     def _decided(self, made: Preemption) -> None:
-        step, pod = self._step, made.trials.pod
+        step, pod = self._step, made.dry_run.pod
         recorded = recording_preemption.record(
             step.state, made, step.position, with_detail=self._with_detail
         )
@@ -79,10 +79,10 @@ class NominationStep:
 def nominated_row(judged: Judgement) -> int:
     """The row of the node that the pod was nominated to, if that passes: it is taken without a look
     at the others (upstream: schedule_one.go evaluateNominatedNode). -1 where there is none."""
-    trials = judged.trials
-    if trials is None or not trials.nominated:
+    dry_run = judged.dry_run
+    if dry_run is None or not dry_run.nominated:
         return -1
-    row = trials.table.rows.get(trials.nominated, -1)
+    row = dry_run.table.rows.get(dry_run.nominated, -1)
     return row if row >= 0 and judged.keys[row] == KEY_PASSES else -1
 
 

@@ -50,10 +50,10 @@ class CandidateRecord:
     as a delta: ``counts`` (int64[size]) of victims and ``columns`` (int64[size, 4 + victims])."""
 
     def __init__(self) -> None:
-        self.trials: list[Candidate | None] = []
+        self.by_row: list[Candidate | None] = []
         self.stamps: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
-        """Of the trials in ``sheet`` that are recorded."""
-        self.sheet: CandidateTable | None = None
+        """Of the trials in ``candidate_table`` that are recorded."""
+        self.candidate_table: CandidateTable | None = None
         self.counts: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
         self.columns: NDArray[np.int64] = np.zeros((0, _CRITERIA), dtype=np.int64)
         self.base: int | None = None
@@ -61,22 +61,22 @@ class CandidateRecord:
 
     def take(self, state: SchedulerState, made: Preemption, rows: Rows) -> Changed:
         """Takes in the candidates (``rows``, ascending) of a decision; what differs."""
-        fresh = made.sheet.trials
+        fresh = made.candidate_table.by_row
         self._grow(len(fresh))
         gone = self.counts > 0
         gone[rows] = False
         window = window_of(int(made.tried[0]), int(made.tried[-1]), len(fresh))
         lost = window[gone[window]].tolist()
         for row in lost:
-            self.trials[row] = None
+            self.by_row[row] = None
         self.stamps[lost] = 0
-        if made.sheet is not self.sheet:
-            self.sheet = made.sheet
+        if made.candidate_table is not self.candidate_table:
+            self.candidate_table = made.candidate_table
             self.stamps[:] = 0
-        stamps = made.sheet.stamps[rows]
+        stamps = made.candidate_table.stamps[rows]
         newer = rows[stamps != self.stamps[rows]].tolist()
         self.stamps[rows] = stamps
-        changed = [row for row in newer if not _is_same(self.trials[row], fresh[row])]
+        changed = [row for row in newer if not _is_same(self.by_row[row], fresh[row])]
         differ = np.array(sorted(lost + changed), dtype=np.intp)
         before = Changed(differ, self.counts[differ], self.columns[differ])
         self.counts[lost], self.columns[lost] = 0, 0
@@ -110,22 +110,28 @@ class CandidateRecord:
         return hashed.hexdigest()
 
     def _grow(self, size: int) -> None:
-        more = size - len(self.trials)
+        more = size - len(self.by_row)
         if more:
-            self.trials += [None] * more
+            self.by_row += [None] * more
             self.stamps = np.pad(self.stamps, (0, more))
             self.counts = np.pad(self.counts, (0, more))
             self.columns = np.pad(self.columns, ((0, more), (0, 0)))
 
-    def _put(self, state: SchedulerState, row: int, trial: Candidate | None) -> None:
-        assert trial is not None
-        numbers = [state.pods[pod.uid].number for pod in trial.victims[:MOST_VICTIMS]]
-        values = [trial.violations, trial.highest, trial.total, trial.start, *numbers]
+    def _put(self, state: SchedulerState, row: int, candidate: Candidate | None) -> None:
+        assert candidate is not None
+        numbers = [state.pods[pod.uid].number for pod in candidate.victims[:MOST_VICTIMS]]
+        values = [
+            candidate.violations,
+            candidate.highest,
+            candidate.total,
+            candidate.start,
+            *numbers,
+        ]
         if len(values) > self.columns.shape[1]:
             missing = len(values) - self.columns.shape[1]
             self.columns = np.pad(self.columns, ((0, 0), (0, missing)))
             self.base = None  # a delta has the columns of its base
-        self.trials[row], self.counts[row] = trial, len(trial.victims)
+        self.by_row[row], self.counts[row] = candidate, len(candidate.victims)
         self.columns[row] = 0
         self.columns[row, : len(values)] = values
 
@@ -162,7 +168,7 @@ def record(
     state: SchedulerState, made: Preemption, position: int, *, with_detail: bool
 ) -> RecordedPreemption:
     """The record of a decision that will stand at ``position``."""
-    trials, memory = made.trials, made.trials.memory()
+    dry_run, memory = made.dry_run, made.dry_run.memory()
     rows = np.sort(made.candidates)
     detail, digest = None, ""
     if with_detail:
@@ -170,19 +176,19 @@ def record(
         memory.recorded = kept
         detail = kept.detail(kept.take(state, made, rows), position)
         digest = kept.digest(rows)
-    trial = made.sheet.trials[made.row]
-    assert trial is not None
+    candidate = made.candidate_table.by_row[made.row]
+    assert candidate is not None
     waiting = {
         pod.uid
         for pod in made.victims
         if (held := state.reservations.get(pod.uid)) and held.waiting
     }
     victims = tuple(pod.uid for pod in made.victims)
-    leaving = {pod.uid for pod in made.victims if is_leaving(pod, trials)} - waiting
+    leaving = {pod.uid for pod in made.victims if is_leaving(pod, dry_run)} - waiting
     decided = PreemptionDecided(
-        uid=trials.pod.uid,
-        attempt=trials.cycle.attempt,
-        node=trials.table.names[made.row],
+        uid=dry_run.pod.uid,
+        attempt=dry_run.cycle.attempt,
+        node=dry_run.table.names[made.row],
         row=made.row,
         criterion=made.criterion,
         victims=victims,
@@ -194,11 +200,11 @@ def record(
         first=int(made.tried[0]),
         last=int(made.tried[-1]),
         draw=made.draw,
-        violations=trial.violations,
-        highest=trial.highest,
-        total=trial.total,
-        start=trial.start,
+        violations=candidate.violations,
+        highest=candidate.highest,
+        total=candidate.total,
+        start=candidate.start,
         digest=digest,
-        plugin=made.sheet.rule.plugin,
+        plugin=made.candidate_table.rule.plugin,
     )
     return RecordedPreemption(decided, detail)

@@ -1,12 +1,12 @@
-"""Whom a pod may displace under ElasticQuotas.
+"""The pods that a pod may displace under ElasticQuotas.
 
 The rule of sigs.k8s.io/scheduler-plugins, pkg/capacityscheduling/capacity_scheduling.go
 SelectVictimsOnNode and PodEligibleToPreemptOthers: a pod whose namespace would use more than it is
 guaranteed displaces less important pods of its namespace; one within the guarantee displaces pods
 of namespaces that borrow, also more important ones, the least important first, as long as they
-borrow; pods without a quota displace each other by priority. Two faults there are none here: a
-victim that a filter and a quota both refuse ends the trial of its node, and one that only the quota
-refuses does not count as breaking a disruption budget.
+borrow; pods without a quota displace each other by priority. Two faults of that plugin are not
+copied: there, a victim that a filter and a quota both refuse ends the dry run of its node, and one
+that only the quota refuses does not count as breaking a disruption budget.
 """
 
 from typing import NamedTuple
@@ -76,12 +76,12 @@ class ByQuota:
         """Whether the namespace would use more than it is guaranteed."""
         self._by_row: dict[int, list[PodState]] | None = None
 
-    def obstacle(self, trials: DryRun, row: int) -> str:
+    def obstacle(self, dry_run: DryRun, row: int) -> str:
         """A pod that is leaving the node, of those that this one may displace."""
-        evicting = trials.preemptions.evicting
+        evicting = dry_run.preemptions.evicting
         leaving = (
             each
-            for each in trials.table.residents[row].values()
+            for each in dry_run.table.residents[row].values()
             if each.deleting or each.uid in evicting
         )
         return LEAVING if any(self._may_displace(each) for each in leaving) else ""
@@ -92,10 +92,10 @@ class ByQuota:
             return None
         return np.isin(rows, np.array(list(self._rows()), dtype=np.intp))
 
-    def removable(self, trials: DryRun, row: int) -> tuple[list[Pod], QuotaCheck | None]:
+    def removable(self, dry_run: DryRun, row: int) -> tuple[list[Pod], QuotaCheck | None]:
         """Of a namespace that borrows only so many that it does not borrow any more."""
         if self._wanted is None:
-            pods = trials.table.residents[row].values()
+            pods = dry_run.table.residents[row].values()
             return [pod for pod in pods if self._may_displace(pod)], None
         usage = self._quotas.usage()
         found = []

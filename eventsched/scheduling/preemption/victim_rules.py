@@ -1,4 +1,4 @@
-"""Which pods of a node may have to leave it for a pod, and what else has to hold then.
+"""Rules that select the pods which may be evicted from a node, and further conditions.
 
 ``ByPriority`` is DefaultPreemption's rule: less important pods. Upstream:
 plugins/defaultpreemption/default_preemption.go SelectVictimsOnNode, PodEligibleToPreemptOthers.
@@ -17,60 +17,60 @@ LEAVING = "not eligible due to a terminating pod on the nominated node."
 
 
 class QuotaCheck(Protocol):
-    """What a rule says of one node beyond its filters, while pods are put back there."""
+    """A condition of a rule besides the filters, while pods are put back on one node."""
 
     @property
     def fits(self) -> bool:
-        """Whether the pod may come to the node once all that may have to leave are gone."""
+        """Whether the pod may use the node without all removable pods."""
 
     def put_back(self, pod: Pod) -> bool:
-        """Whether one of them may stay; from then on it counts as being there."""
+        """Whether a removable pod may stay; if so, it counts as on the node from then on."""
 
 
 class VictimRule(Protocol):
-    """How a plugin chooses victims. ``plugin`` stands in the record; ``remembered`` says that
-    trials hold for other pods of the class and priority; ``begins_first`` that trials
-    begin with the first node, and not with a drawn one."""
+    """How a plugin selects victims. ``plugin`` is recorded; ``remembered`` says that outcomes
+    also hold for other pods of the class and priority; ``begins_first`` that the search begins with
+    the first node instead of a drawn one."""
 
     plugin: str
     remembered: bool
     begins_first: bool
 
-    def obstacle(self, trials: DryRun, row: int) -> str:
+    def obstacle(self, dry_run: DryRun, row: int) -> str:
         """Why a pod that is nominated to a row's node may not preempt now; "" if it may."""
 
     def narrowed(self, rows: Rows) -> NDArray[np.bool_] | None:
-        """bool[n]: rows with pods that may have to leave; None if that is found row by row."""
+        """bool[n]: rows with removable pods; None if only ``removable`` can tell."""
 
-    def removable(self, trials: DryRun, row: int) -> tuple[list[Pod], QuotaCheck | None]:
-        """The pods of a row that may have to leave, and what is checked besides."""
+    def removable(self, dry_run: DryRun, row: int) -> tuple[list[Pod], QuotaCheck | None]:
+        """The pods of a row that may be evicted, and a further condition."""
 
 
 class ByPriority:
-    """Less important pods may have to leave."""
+    """Pods of lower priority may be evicted."""
 
     plugin = ""
     remembered = True
     begins_first = False
 
-    def obstacle(self, trials: DryRun, row: int) -> str:
-        """Pods that are on their way already have to be waited for."""
-        evicting = trials.preemptions.evicting
-        for each in trials.table.residents[row].values():
-            if each.priority < trials.pod.priority and (
-                each.uid in evicting or (each.deleting and each.displaced)
+    def obstacle(self, dry_run: DryRun, row: int) -> str:
+        """The pod waits for victims that are already leaving."""
+        evicting = dry_run.preemptions.evicting
+        for resident in dry_run.table.residents[row].values():
+            if resident.priority < dry_run.pod.priority and (
+                resident.uid in evicting or (resident.deleting and resident.displaced)
             ):
                 return LEAVING
         return ""
 
     def narrowed(self, rows: Rows) -> NDArray[np.bool_] | None:
-        """Every row is looked at."""
+        """None: every row is tried."""
         return None
 
-    def removable(self, trials: DryRun, row: int) -> tuple[list[Pod], QuotaCheck | None]:
+    def removable(self, dry_run: DryRun, row: int) -> tuple[list[Pod], QuotaCheck | None]:
         """All of lower priority."""
-        limit = trials.pod.priority
-        pods = trials.table.residents[row].values()
+        limit = dry_run.pod.priority
+        pods = dry_run.table.residents[row].values()
         return [pod for pod in pods if pod.priority < limit], None
 
 

@@ -1,8 +1,7 @@
-"""Which pods have to leave a node so that a more important one fits: as few and as unimportant as
-possible.
+"""The victims on a node: as few and as unimportant pods as possible whose eviction makes room.
 
-All rows at once: every less important pod is taken off each row; then the first pod of every row is
-put back, and stays where the pod still fits; then the second one… Upstream:
+All rows are processed at once. First every removable pod is taken off; then the first pod of every
+row is put back, and stays if the preemptor still fits; then the second one, and so on. Upstream:
 plugins/defaultpreemption/default_preemption.go SelectVictimsOnNode, util.MoreImportantPod.
 """
 
@@ -18,14 +17,14 @@ from eventsched.domain.nodes.node_table import REQUESTED
 from eventsched.domain.nodes.node_views import PodStep, TrialView, loads_of
 from eventsched.domain.objects import Pod
 from eventsched.scheduling.cycle.cycle_keys import KEY_PASSES
-from eventsched.scheduling.cycle.dry_run import Crowd, DryRun
+from eventsched.scheduling.cycle.dry_run import DryRun, NominatedPods
 from eventsched.scheduling.preemption.disruption_budgets import Budgets
 from eventsched.scheduling.preemption.victim_rules import BY_PRIORITY, QuotaCheck, VictimRule
 
 NOBODY_LESS = -2
 """Outcome: no pod on the node is less important."""
 NO_VICTIM = -3
-"""Outcome: the pod fits although none has to leave."""
+"""Outcome: the pod fits without any eviction."""
 OVER_QUOTA = -5
 """Outcome: the pod would fit, but a quota does not allow it."""
 NOW = 2**62
@@ -34,7 +33,7 @@ util.GetPodStartTime)."""
 
 
 class Candidate(NamedTuple):
-    """What a node's trial gave: ``outcome`` KEY_PASSES and the ``victims``, the most important
+    """The dry run of a node: ``outcome`` KEY_PASSES and the ``victims``, the most important
     first, with how many of them break a budget; or NOBODY_LESS, NO_VICTIM, OVER_QUOTA, or the
     CycleKey of the filter that refuses the pod even so."""
 
@@ -60,6 +59,11 @@ class Candidate(NamedTuple):
         starts = [p.started_at for p in self.victims if p.priority == highest and p.started_at]
         return min(starts, default=0)
 
+    @property
+    def criteria(self) -> tuple[int, int, int, int, int]:
+        """The values in the order of candidates.CRITERIA."""
+        return self.violations, self.highest, self.total, len(self.victims), self.start
+
 
 def importance(pod: Pod) -> tuple[int, int]:
     """Smaller for more important pods: higher priority, then earlier start."""
@@ -67,16 +71,16 @@ def importance(pod: Pod) -> tuple[int, int]:
 
 
 def try_rows(
-    trials: DryRun, rows: Rows, budgets: Budgets, rule: VictimRule = BY_PRIORITY
+    dry_run: DryRun, rows: Rows, budgets: Budgets, rule: VictimRule = BY_PRIORITY
 ) -> list[Candidate]:
-    """The trial of each row. Raises PluginError."""
+    """The dry run of each row. Raises PluginError."""
     found: list[Candidate | None] = [None] * len(rows)
     places: list[int] = []
     order: list[list[Pod]] = []
     breaking: list[int] = []
     checks: list[QuotaCheck | None] = []
     for place, row in enumerate(rows.tolist()):
-        removable, check = rule.removable(trials, row)
+        removable, check = rule.removable(dry_run, row)
         if not removable:
             found[place] = Candidate(NOBODY_LESS)
             continue
@@ -86,7 +90,7 @@ def try_rows(
         order.append(first + others)
         breaking.append(len(first))
         checks.append(check)
-    reprieve = _Reprieve(trials, rows[np.array(places, dtype=np.intp)], order, checks)
+    reprieve = _Reprieve(dry_run, rows[np.array(places, dtype=np.intp)], order, checks)
     outcomes = reprieve.run().tolist()
     for index, (place, outcome) in enumerate(zip(places, outcomes, strict=True)):
         found[place] = _trial(outcome, reprieve.stays[index], order[index], breaking[index])
@@ -104,16 +108,16 @@ def _trial(outcome: int, stays: list[bool], order: list[Pod], breaking: int) -> 
 
 
 class _Reprieve:
-    """The rounds over some rows, each of which has at least one pod to be taken off."""
+    """Puts pods back, round by round, on rows that have at least one removable pod."""
 
     def __init__(
-        self, trials: DryRun, rows: Rows, order: Sequence[list[Pod]],
+        self, dry_run: DryRun, rows: Rows, order: Sequence[list[Pod]],
         checks: Sequence[QuotaCheck | None],
     ) -> None:  # fmt: skip
-        self._trials, self._rows, self._order, self._checks = trials, rows, order, checks
+        self._trials, self._rows, self._order, self._checks = dry_run, rows, order, checks
         self.stays: list[list[bool]] = [[] for _ in order]
         """For each row, whether its first pods may stay."""
-        self._crowds = trials.crowds(rows)
+        self._nominated = dry_run.nominated_by_position(rows)
 
     def run(self) -> Rows:
         """The outcome of each row without any of its pods: KEY_PASSES or a key. Where it passes,
@@ -175,11 +179,11 @@ class _Reprieve:
             return found
 
         view = TrialView(self._trials.table, self._rows[indices], steps, books)
-        crowds: dict[int, Crowd] = {}
-        if self._crowds:
-            crowds = {
-                position: self._crowds[index]
+        nominated_by_position: dict[int, NominatedPods] = {}
+        if self._nominated:
+            nominated_by_position = {
+                position: self._nominated[index]
                 for position, index in enumerate(indices.tolist())
-                if index in self._crowds
+                if index in self._nominated
             }
-        return self._trials.crowded_keys(view, crowds).astype(np.intp)
+        return self._trials.keys_with_nominated(view, nominated_by_position).astype(np.intp)

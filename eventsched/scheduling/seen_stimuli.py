@@ -1,0 +1,49 @@
+"""Stimuli compared with the state: a watch that starts over repeats some and leaves out others."""
+
+from eventsched.domain import records
+from eventsched.domain.objects.registry import TYPES
+from eventsched.domain.state.scheduler_state import SchedulerState
+from eventsched.scheduling.framework.sampling import of_nodes
+
+
+def as_seen(state: SchedulerState, stimulus: records.Stimulus) -> records.Stimulus | None:
+    """The stimulus relative to the state: an addition of a known object is an update, an update of
+    an unknown one an addition. None for the deletion of something unknown and for an answer that is
+    not awaited."""
+    pods, nodes = state.pods, state.nodes.rows
+    match stimulus:
+        case records.PodAdded() if stimulus.pod.uid in pods:
+            return records.PodUpdated(pod=stimulus.pod)
+        case records.PodUpdated() if stimulus.pod.uid not in pods:
+            return records.PodAdded(pod=stimulus.pod)
+        case records.PodDeleted() if stimulus.uid not in pods:
+            return None
+        case records.NodeAdded() if stimulus.node.name in nodes:
+            return records.NodeUpdated(node=stimulus.node)
+        case records.NodeUpdated() if stimulus.node.name not in nodes:
+            return records.NodeAdded(node=stimulus.node)
+        case records.NodeDeleted() if stimulus.name not in nodes:
+            return None
+        case records.ExtenderAnswered():
+            consultation = state.consultation
+            is_awaited = consultation is not None and consultation.awaits(stimulus)
+            return stimulus if is_awaited else None
+        case records.SamplesTaken():
+            return of_nodes(stimulus, nodes)
+        case records.ObjectDeleted(type=kind, namespace=namespace, name=name):
+            is_known = kind in TYPES and state.registry.get(TYPES[kind], name, namespace)
+            return stimulus if is_known else None
+    return stimulus
+
+
+def is_no_change(state: SchedulerState, stimulus: records.Stimulus) -> bool:
+    """Whether an update has the value that the state already holds."""
+    match stimulus:
+        case records.PodUpdated():
+            return state.pods[stimulus.pod.uid].pod == stimulus.pod
+        case records.NodeUpdated():
+            nodes = state.nodes
+            return nodes.nodes[nodes.rows[stimulus.node.name]] == stimulus.node
+        case records.ObjectChanged(object=new):
+            return state.registry.get(type(new), new.name, new.namespace) == new
+    return False
