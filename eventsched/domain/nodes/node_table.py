@@ -1,8 +1,8 @@
 """Nodes as columns: one row a node, numpy arrays over all rows, derived indexes over their values.
 
 Part of SchedulerState, changed only by its ``apply``. Plugins see it through a NodeView
-(node_views.py): all rows or some of them. A row is never used again after its node is gone, so a
-row number in the log means the same node for ever.
+(node_views.py): all rows or some of them. The row of a deleted node is never reused, so a row
+number in the log always means the same node.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -35,17 +35,16 @@ Bools = NDArray[np.bool_]
 
 _FIRST_CAPACITY = 64
 _SELECTIONS = 4096
-"""Combinations of resources that are remembered."""
+"""The most combinations of resources whose selections are cached."""
 
 ALLOCATABLE, REQUESTED, NONZERO = range(3)
-"""The books of a NodeTable: what nodes offer; what their pods request; the same, but for cpu and
-memory a container that asks for nothing counts with the default (upstream:
-NodeInfo.NonZeroRequested)."""
+"""The books of a NodeTable: what nodes offer; what their pods request; the same, with defaults for
+containers that request no cpu or memory (upstream: NodeInfo.NonZeroRequested)."""
 
 
 class DictionaryColumn:
-    """A column of hashable values stored as small numbers: a question about a value is answered
-    once for each distinct value and then spread over the rows."""
+    """A column of hashable values, stored as numbers. A function of the value is computed once for
+    each distinct value and then spread over the rows."""
 
     def __init__(self, values: list[Hashable], capacity: int) -> None:
         self.values: list[Hashable] = []
@@ -63,11 +62,11 @@ class DictionaryColumn:
         self.ids[row] = number
 
     def number(self, value: Hashable) -> int:
-        """The number that stands for a value in ``ids``, -1 where no row has ever had it."""
+        """The number of a value in ``ids``; -1 if no row has ever had the value."""
         return self._known.get(value, -1)
 
     def answer(self, rows: Rows, question: Callable[[Any], int]) -> Int64s:
-        """int64[n]: the question's answer for each row's value."""
+        """int64[n]: ``question(value)`` of each row."""
         ids = self.ids[rows]
         if len(rows) < len(self.values):
             answers = {number: question(self.values[number]) for number in set(ids.tolist())}
@@ -76,8 +75,8 @@ class DictionaryColumn:
 
     @property
     def integers(self) -> Int64s:
-        """int64[values]: the values of a column of integers, by number; 0 for a node that is gone.
-        Not to be written to."""
+        """int64[values]: the values of a column of integers, by number; 0 for a deleted node. Read
+        only."""
         known = len(self._integers)
         if known < len(self.values):
             fresh = np.array([value or 0 for value in self.values[known:]], dtype=np.int64)
@@ -86,20 +85,23 @@ class DictionaryColumn:
 
 
 class _PodUsage(NamedTuple):
-    """What a pod takes of a node. ``load`` is int64[2, resource], what it adds to the books
-    REQUESTED and NONZERO; ``other`` is what it requests of resources that have no column. It holds
-    while the columns are those of ``made_for``."""
+    """What a pod uses of a node. ``load`` is int64[2, resource], what it adds to the books
+    REQUESTED and NONZERO; ``other`` are its requests of resources without a column. Valid while
+    ``columns`` is the table's."""
 
-    made_for: object
+    columns: object
     load: Int64s
     other: Resources
 
 
 class NodeTable:
-    """All nodes as columns. ``books`` is int64[row, book, resource] in millicores, bytes and counts
-    (pods count as a resource); ``resource_index`` finds a resource in it, empty columns may follow.
-    A row's numbers lie together, because most questions are about the few rows that changed. Only
-    what some node has offered has a column: pods may name any number of resources."""
+    """All nodes as columns.
+
+    ``books`` is int64[row, book, resource] in millicores, bytes and counts (pods are a resource).
+    ``resource_index`` is the index of each resource in it; empty columns may follow. The numbers of
+    a row are contiguous, because most reads are of the few rows that changed. Only resources that a
+    node has offered have a column: pods may name any number of resources.
+    """
 
     def __init__(self) -> None:
         self.names: list[str] = []
@@ -117,9 +119,9 @@ class NodeTable:
         self.totals: Int64s = np.zeros((2, 4), dtype=np.int64)
         """int64[book, resource]: the sums of the books ALLOCATABLE and REQUESTED over all rows."""
         self.unoffered: dict[int, Resources] = {}
-        """Row → what its pods request of resources that have no column; int64, as in the books."""
+        """Row → requests of its pods for resources without a column; int64, as in the books."""
         self._columns = object()
-        """Another one whenever there is a new column."""
+        """Identifies the columns: replaced when a column is added."""
         self._selections: dict[tuple[str, ...], slice | Rows] = {}
         self._derived: dict[Hashable, DictionaryColumn] = {}
         self._readers: dict[Hashable, Callable[[Node], Hashable]] = {}
@@ -130,7 +132,7 @@ class NodeTable:
         )
         self._images: dict[str, dict[int, int]] = {}
         self.residents: list[dict[str, Pod]] = []
-        """The pods on each row by uid, in the order in which they came."""
+        """The pods on each row by uid, in the order in which they were added."""
         self.tallies = Tallies()
         self.volumes = VolumeUse()
         self.host_ports = HostPortUse()
@@ -139,12 +141,12 @@ class NodeTable:
 
     @property
     def size(self) -> int:
-        """Rows in use, those of nodes that are gone included."""
+        """The number of rows, those of deleted nodes included."""
         return len(self.names)
 
     @property
     def live(self) -> int:
-        """Nodes that exist."""
+        """The number of existing nodes."""
         return len(self.rows)
 
     # --- changes, called by SchedulerState.apply only -------------------------------------
@@ -165,13 +167,13 @@ class NodeTable:
         return row
 
     def update(self, node: Node) -> int:
-        """Replaces what is known of a node; its pods stay. Returns its row."""
+        """Replaces a node; its pods stay. Returns its row."""
         row = self.rows[node.name]
         self._write(row, node)
         return row
 
     def remove(self, name: str) -> int:
-        """Takes a node out; its row stays, dead. Returns the row."""
+        """Removes a node; its row stays unused. Returns the row."""
         row = self.rows.pop(name)
         self._put_images(row, None)
         self._offer(row, -1)
@@ -182,9 +184,9 @@ class NodeTable:
         return row
 
     def place(self, row: int, pod: Pod, sign: int = 1) -> None:
-        """Takes a pod in on a row, with what it requests, its host ports and its part in all
-        counts; or takes it off (``sign`` -1)."""
-        _, load, other = self._share(pod.spec)
+        """Adds a pod to a row (``sign`` 1) or removes it (-1): its requests, its host ports, its
+        volumes, and its part in all counts."""
+        _, load, other = self._usage_of(pod.spec)
         if sign > 0:
             self.residents[row][pod.uid] = pod
         else:
@@ -202,8 +204,8 @@ class NodeTable:
         self.usage_journal.touch(row)
 
     def replace(self, row: int, old: Pod, new: Pod) -> None:
-        """Puts a pod on a row into the place of itself, of equal spec and volumes: what it takes
-        of the node stays, how it counts may not. It goes to the end of the row."""
+        """Replaces a pod on a row by a version of itself with equal spec and volumes: its requests
+        stay, its part in counts may change. It becomes the last pod of the row."""
         residents = self.residents[row]
         del residents[old.uid]
         residents[new.uid] = new
@@ -214,12 +216,12 @@ class NodeTable:
         self.usage_journal.touch(row)
 
     def load(self, spec: PodSpec) -> Int64s:
-        """int64[2, n]: what a pod adds to the first n columns of REQUESTED and NONZERO; to those
-        that follow it adds nothing."""
-        return self._share(spec).load
+        """int64[2, n]: what a pod adds to the first n columns of REQUESTED and NONZERO; it adds
+        nothing to later columns."""
+        return self._usage_of(spec).load
 
     def resource(self, name: str) -> int:
-        """The index of a resource in the books, made when a node first offers it."""
+        """The index of a resource in the books; adds a column for a new resource."""
         index = self.resource_index.get(name)
         if index is None:
             index = self.resource_index[name] = len(self.resource_index)
@@ -235,36 +237,36 @@ class NodeTable:
         return index
 
     def overbooked(self, rows: Sequence[int]) -> int:
-        """On how many of some rows the pods request more of something than the node has."""
+        """How many of these rows have pods that request more of a resource than the node has."""
         books = self.books[np.array(rows, dtype=np.intp)]
         over: list[bool] = np.any(books[:, REQUESTED] > books[:, ALLOCATABLE], axis=1).tolist()
         return sum(
-            more or any(amount > 0 for amount in self.unoffered.get(row, {}).values())
-            for row, more in zip(rows, over, strict=True)
+            is_over or any(amount > 0 for amount in self.unoffered.get(row, {}).values())
+            for row, is_over in zip(rows, over, strict=True)
         )
 
     def selection(self, resources: tuple[str, ...]) -> slice | Rows | None:
-        """How to find resources along an axis of ``books``; None where one has no column."""
-        found = self._selections.get(resources)
-        if found is None and all(name in self.resource_index for name in resources):
+        """The index of resources along an axis of ``books``; None if one has no column."""
+        selection = self._selections.get(resources)
+        if selection is None and all(name in self.resource_index for name in resources):
             index = [self.resource_index[name] for name in resources]
             if index == list(range(index[0], index[0] + len(index))):
-                found = slice(index[0], index[-1] + 1)
+                selection = slice(index[0], index[-1] + 1)
             else:
-                found = np.array(index, dtype=np.intp)
+                selection = np.array(index, dtype=np.intp)
             if len(self._selections) >= _SELECTIONS:
                 self._selections.clear()
-            self._selections[resources] = found
-        return found
+            self._selections[resources] = selection
+        return selection
 
-    def _share(self, spec: PodSpec) -> _PodUsage:
-        """Kept with the spec, and gone with it."""
-        found: _PodUsage | None = spec.__dict__.get("_share")
-        if found is None or found.made_for is not self._columns:
-            found = spec.__dict__["_share"] = self._computed_share(spec)
-        return found
+    def _usage_of(self, spec: PodSpec) -> _PodUsage:
+        """Cached on the spec, so that the cache goes with it."""
+        usage: _PodUsage | None = spec.__dict__.get("_pod_usage")
+        if usage is None or usage.columns is not self._columns:
+            usage = spec.__dict__["_pod_usage"] = self._computed_usage(spec)
+        return usage
 
-    def _computed_share(self, spec: PodSpec) -> _PodUsage:
+    def _computed_usage(self, spec: PodSpec) -> _PodUsage:
         requests, known = requests_of(spec), self.resource_index
         load = np.zeros((2, len(known)), dtype=np.int64)
         other: Resources = {}
@@ -279,12 +281,12 @@ class NodeTable:
         return _PodUsage(self._columns, load, other)
 
     def _request_unoffered(self, row: int, amounts: Resources, sign: int) -> None:
-        held = self.unoffered.setdefault(row, {})
+        requested = self.unoffered.setdefault(row, {})
         for name, amount in amounts.items():
-            held[name] = wrapped(held.get(name, 0) + sign * amount)
-            if not held[name]:
-                del held[name]
-        if not held:
+            requested[name] = wrapped(requested.get(name, 0) + sign * amount)
+            if not requested[name]:
+                del requested[name]
+        if not requested:
             del self.unoffered[row]
 
     def _write(self, row: int, node: Node) -> None:
@@ -293,7 +295,7 @@ class NodeTable:
         for name, amount in node.allocatable.items():
             if name in (CPU, MEMORY, EPHEMERAL_STORAGE, PODS) or is_scalar(name):
                 index = self.resource(name)
-                # A number of pods that has wrapped around leaves no room; less than 0 is the same.
+                # A number of pods that has wrapped around below 0 means 0.
                 room = max(amount, 0) if name == PODS else amount
                 self.books[row, ALLOCATABLE, index] = room
         self._offer(row, 1)
@@ -312,7 +314,7 @@ class NodeTable:
         before = self.nodes[row]
         if (before.images if before else ()) == (node.images if node else ()):
             if node is None or before is None:
-                self.image_version += 1  # a node more or less changes how far images have spread
+                self.image_version += 1  # scores depend on the number of nodes too
             return
         self.image_version += 1
         for image in before.images if before else ():
@@ -341,7 +343,7 @@ class NodeTable:
 
     @property
     def every_row(self) -> Rows:
-        """intp[size]: 0, 1, 2…; not to be written to."""
+        """intp[size]: 0, 1, 2…; read only."""
         if len(self._every_row) != self.size:
             self._every_row = np.arange(self.size, dtype=np.intp)
         return self._every_row
@@ -349,27 +351,27 @@ class NodeTable:
     # --- questions ------------------------------------------------------------------------
 
     def image_holders(self, name: str) -> dict[int, int]:
-        """Row → size in bytes, for the nodes that hold the image of that exact name."""
+        """Row → size in bytes, for the nodes that have an image of exactly that name."""
         return self._images.get(name, {})
 
     def dictionary(self, key: Hashable, read: Callable[[Node], Hashable]) -> DictionaryColumn:
-        """The derived column ``key`` whose value on each node is ``read(node)``; built at the first
-        question and kept up to date from then on."""
-        found = self._derived.get(key)
-        if found is None:
+        """The derived column ``key``, whose value on each node is ``read(node)``. Built when first
+        asked for and kept up to date from then on."""
+        column = self._derived.get(key)
+        if column is None:
             values = [read(node) if node is not None else None for node in self.nodes]
-            found = self._derived[key] = DictionaryColumn(values, self._capacity)
+            column = self._derived[key] = DictionaryColumn(values, self._capacity)
             self._readers[key] = read
-        return found
+        return column
 
     def count(self, query: PodQuery) -> RowCounts:
-        """How many of the pods on each row a query selects; made at the first question."""
+        """How many pods of each row a query selects; kept up to date once asked for."""
         residents = ((row, pods.values()) for row, pods in enumerate(self.residents) if pods)
         return self.tallies.count(query, residents, self._capacity)
 
     def label(self, name: str, *, blank: bool = False) -> DictionaryColumn:
-        """The column of a label's values; where a node does not have it None, or with ``blank`` the
-        empty text. A label that no node ever had has no column of its own: pods may name any."""
+        """The column of a label's values; for nodes without the label None, or with ``blank`` the
+        empty text. Labels that no node ever had share one column: pods may name any label."""
         if name not in self._label_names:
             return self._no_label[blank]
         if blank:
@@ -380,10 +382,10 @@ class NodeTable:
         self, key: Hashable, tally: RowCounts, label: str, eligible: Bools | None = None,
         *, blank: bool = False,
     ) -> Int64s:  # fmt: skip
-        """int64[values of the label]: the tally's sum over the rows of each topology domain, of
-        those only that are ``eligible`` (bool[size]). ``key`` names the tally and what makes a row
-        eligible: the sums are kept under it, and follow each placement while the nodes stay.
-        ``blank`` as for ``label``."""
+        """int64[values of the label]: the tally's sums over the rows of each topology domain, only
+        over rows that are ``eligible`` (bool[size]). ``key`` identifies the tally and the
+        eligibility: the sums are cached under it, and follow each placement until a node changes.
+        ``blank`` is that of ``label``."""
         domains = self.label(label, blank=blank)
         return self._domains.sums(
             (key, label, blank), self.node_journal.end, tally, domains.ids[: self.size],

@@ -1,6 +1,6 @@
-"""What plugins see of the nodes: all or some; as they are, or as they would be.
+"""What plugins see of the nodes: all or some of them, as they are or with hypothetical pods.
 
-Arrays have one element a row, in the order of ``rows``; they are copies or must not be written to.
+Arrays have one element a row, in the order of ``rows``. They are copies or read only.
 """
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
@@ -24,7 +24,7 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 _FEW = 4
-"""Pods or rows that are looked at one by one: arrays of so few would cost more."""
+"""Up to this number of pods or rows, plain Python is faster than numpy."""
 
 
 class NodeView:
@@ -42,7 +42,7 @@ class NodeView:
         return len(self.rows)
 
     def is_named(self, name: str) -> Bools:
-        """bool[n]: whether this is the node of that name."""
+        """bool[n]: whether the row is the node of that name."""
         return np.asarray(self.rows == self._table.rows.get(name, -1))
 
     @property
@@ -52,18 +52,18 @@ class NodeView:
 
     @property
     def nodes(self) -> list[Node | None]:
-        """The nodes themselves, None for one that is gone: for per-node code, not for loops over
-        all rows in a hot path."""
+        """The nodes themselves, None for a deleted one. For per-node code, not for loops over all
+        rows in a hot path."""
         return [self._table.nodes[row] for row in self.rows]
 
     @property
     def total_nodes(self) -> int:
-        """Nodes in the cluster, whatever rows this view has."""
+        """The number of nodes in the cluster, whatever rows this view has."""
         return self._table.live
 
     @property
     def unschedulable(self) -> Bools:
-        """bool[n]: cordoned."""
+        """bool[n]: whether the node is cordoned."""
         return self._table.unschedulable[self.rows]
 
     @property
@@ -73,12 +73,12 @@ class NodeView:
 
     @property
     def allowed_pods(self) -> Int64s:
-        """int64[n]: pods that the node takes at most."""
+        """int64[n]: the most pods that the node takes."""
         return np.asarray(self.allocatable((PODS,))[0])
 
     def allocatable(self, resources: tuple[str, ...]) -> Int64s:
-        """int64[k, n]: what the nodes offer of each resource (millicores, bytes, counts; ``pods``
-        is a resource here)."""
+        """int64[k, n]: what the nodes offer of each resource (millicores, bytes, counts). ``pods``
+        is a resource too."""
         return self._book(ALLOCATABLE, resources)
 
     def requested(self, resources: tuple[str, ...]) -> Int64s:
@@ -86,8 +86,8 @@ class NodeView:
         return self._book(REQUESTED, resources)
 
     def nonzero_requested(self, resources: tuple[str, ...]) -> Int64s:
-        """int64[k, n]: like ``requested``, with the defaults of cpu and memory for containers that
-        ask for none."""
+        """int64[k, n]: like ``requested``, with defaults for containers that request no cpu or
+        memory."""
         return self._book(NONZERO, resources)
 
     def books(self, resources: tuple[str, ...]) -> tuple[Int64s, Int64s, Int64s]:
@@ -105,69 +105,69 @@ class NodeView:
         return chosen[:, ALLOCATABLE], chosen[:, REQUESTED], chosen[:, NONZERO]
 
     def offered(self, resources: tuple[str, ...]) -> Sequence[int]:
-        """Where those of the resources stand that some node of the cluster has offered; of all
-        others no row has any."""
+        """The indexes of those resources that a node of the cluster has ever offered; no row has
+        any of the others."""
         if self._table.selection(resources) is not None:
             return range(len(resources))
         known = self._table.resource_index
-        return [place for place, name in enumerate(resources) if name in known]
+        return [index for index, name in enumerate(resources) if name in known]
 
     def alone(self, resources: tuple[str, ...]) -> list[list[int]] | None:
-        """``books`` of the one row that there is, as plain numbers; None where there are more.
-        After each placement one row is looked at again: arrays of one element would cost more than
-        what is done with them."""
+        """``books`` as plain numbers if the view has exactly one row, otherwise None. After each
+        placement one row is evaluated again, and arrays of one element are slow."""
         selection = self._table.selection(resources)
         if len(self.rows) != 1 or selection is None:
             return None
         books = self._table.books[int(self.rows[0])] if self._books is None else self._books[0]
-        found: list[list[int]] = books[:, selection].tolist()
-        return found
+        numbers: list[list[int]] = books[:, selection].tolist()
+        return numbers
 
     def ports_in_use(self, port: HostPort) -> Bools:
         """bool[n]: whether the host port collides with one in use on the node."""
         taken = np.zeros(len(self.rows), dtype=bool)
-        for held in self._table.host_ports.colliding(port).values():
-            taken |= self._among(held)
+        for rows in self._table.host_ports.colliding(port).values():
+            taken |= self._among(rows)
         return taken
 
     @property
     def table(self) -> NodeTable:
-        """The whole table, for what depends on more than these rows. It is as it is, also where
-        this view shows the rows as they would be (see ``step``)."""
+        """The whole table, for what depends on more than these rows. It does not contain the
+        hypothetical pods of this view (see ``step``)."""
         return self._table
 
     @property
     def trial(self) -> bool:
-        """Whether this shows rows as they would be."""
+        """Whether this view has hypothetical pods."""
         return False
 
     def without_lesser(self, pod: Pod) -> "NodeView":
-        """These rows without the pods that a pod may preempt: what a wake-up has to be judged by,
-        because its next attempt may make that room. Those that are leaving wake it when they go."""
+        """These rows without the pods that a pod may preempt. Hints judge by this view, because the
+        pod's next attempt may evict those pods. Pods that are being deleted stay: their deletion
+        wakes the pod."""
         if pod.preemption_policy == "Never":
             return self
         steps = [
-            PodStep(position, each, -1)
+            PodStep(position, resident, -1)
             for position in range(len(self.rows))
-            for each in self.residents(position)
-            if each.priority < pod.priority and not each.deleting
+            for resident in self.residents(position)
+            if resident.priority < pod.priority and not resident.deleting
         ]
         return TrialView(self._table, self.rows, steps) if steps else self
 
     def step(self, counts: Callable[[Pod], int]) -> Int64s | None:
-        """int64[n]: how much more than in the table a sum over the row's pods is, ``counts`` being
-        what each adds; None for no difference. Each row is looked at by itself: that other rows may
-        differ as well is no part of it."""
+        """int64[n]: how much the hypothetical pods add to a sum over each row's pods; ``counts`` is
+        what one pod adds. None if there are none. Each row is taken by itself, as if the other rows
+        were as in the table."""
         return None
 
     def residents(self, position: int) -> Iterable[Pod]:
-        """The pods on the row at a position of ``rows``, in the order in which they came."""
+        """The pods on the row at a position of ``rows``, in the order in which they were added."""
         pods: dict[str, Pod] = self._table.residents[self.rows[position]]
         return pods.values()
 
     def image_sizes(self, name: str) -> tuple[Int64s, int]:
-        """int64[n]: size in bytes of an image on each node, 0 where it is not; and the number of
-        nodes in the whole cluster that hold it."""
+        """int64[n]: size in bytes of an image on each node, 0 without it; and the number of nodes
+        in the whole cluster that have it."""
         holders = self._table.image_holders(name)
         sizes = np.zeros(self._table.size, dtype=np.int64)
         if holders:
@@ -175,7 +175,7 @@ class NodeView:
         return sizes[self.rows], len(holders)
 
     def ids(self, column: DictionaryColumn) -> NDArray[np.intp]:
-        """intp[n]: the numbers that stand for the rows' values in a column of the table."""
+        """intp[n]: the numbers of the rows' values in a column of the table."""
         return column.ids[: len(self.rows)] if self._whole else column.ids[self.rows]
 
     def answer(
@@ -184,26 +184,26 @@ class NodeView:
         read: Callable[[Node], Hashable],
         question: Callable[[Any], int],
     ) -> Int64s:
-        """int64[n]: ``question(read(node))`` for each node, asked once for each distinct value.
-        ``key`` names the column ``read`` makes; a node that is gone has the value None."""
+        """int64[n]: ``question(read(node))`` of each node, called once for each distinct value.
+        ``key`` identifies the column that ``read`` makes; a deleted node has the value None."""
         if not len(self.rows):
             return np.zeros(0, dtype=np.int64)
         return self._table.dictionary(key, read).answer(self.rows, question)
 
     def integers(self, key: Hashable, read: Callable[[Node], int]) -> Int64s:
-        """int64[n]: ``read(node)`` for each node, 0 for one that is gone. Read once for each change
-        of a node: for columns that every pod needs whole."""
+        """int64[n]: ``read(node)`` of each node, 0 for a deleted one. ``read`` is called once for
+        each change of a node. For columns that every pod needs in full."""
         column = self._table.dictionary(key, read)
         return np.asarray(column.integers[self.ids(column)])
 
     def sampled(self, source: str) -> Floats:
-        """float64[n]: the newest values of a source of samples, NaN where a node has none, or they
-        do not hold any more. A plugin that reads them says so: ``DependsOn.SAMPLES``."""
+        """float64[n]: the newest values of a source of samples, NaN for a node without a valid one.
+        A plugin that reads them declares ``DependsOn.SAMPLES``."""
         return self._table.samples.column(source, self._table.rows, self._table.size)[self.rows]
 
     def label_among(self, name: str, values: Iterable[str | None]) -> Bools:
-        """bool[n]: whether the label's value is one of these, None among them where a node does not
-        have it. The values are looked up, so that it costs the same however many the nodes have."""
+        """bool[n]: whether the label's value is one of these; None stands for a node without the
+        label. The cost does not depend on how many values the nodes have."""
         column = self._table.label(name)
         numbers = [number for value in values if (number := column.number(value)) >= 0]
         ids = self.ids(column)
@@ -214,18 +214,18 @@ class NodeView:
         return np.asarray(wanted[ids])
 
     def label(self, name: str, question: Callable[[str | None], int]) -> Int64s:
-        """int64[n]: ``question(value of the label)``, with None where a node does not have it."""
+        """int64[n]: ``question(value of the label)``, with None for a node without it."""
         if not len(self.rows):
             return np.zeros(0, dtype=np.int64)
         return self._table.label(name).answer(self.rows, question)
 
     def _among(self, rows: Collection[int]) -> Bools:
-        """bool[n]: which of these rows are among some others."""
+        """bool[n]: which rows of the view are among some rows."""
         if len(self.rows) <= _FEW:
             return np.array([row in rows for row in self.rows.tolist()], dtype=bool)
-        found = np.zeros(self._table.size, dtype=bool)
-        found[list(rows)] = True
-        return found[self.rows]
+        is_among = np.zeros(self._table.size, dtype=bool)
+        is_among[list(rows)] = True
+        return is_among[self.rows]
 
     def _book(self, book: int, resources: tuple[str, ...]) -> Int64s:
         if isinstance(resources, str):
@@ -236,15 +236,15 @@ class NodeView:
         if selection is not None:
             return self._books[:, book, selection].T
         known = self._table.resource_index
-        found = np.zeros((len(resources), len(self.rows)), dtype=np.int64)
+        amounts = np.zeros((len(resources), len(self.rows)), dtype=np.int64)
         for position, name in enumerate(resources):
             if name in known:
-                found[position] = self._books[:, book, known[name]]
-        return found
+                amounts[position] = self._books[:, book, known[name]]
+        return amounts
 
 
 class PodStep(NamedTuple):
-    """A pod that a trial adds to (1) or takes off (-1) the row at a position."""
+    """A hypothetical pod that is added to (1) or removed from (-1) the row at a position."""
 
     position: int
     pod: Pod
@@ -261,28 +261,28 @@ def loads_of(table: NodeTable, pods: Sequence[Pod]) -> Int64s:
 
 
 def stepped(table: NodeTable, rows: Rows, steps: Sequence[PodStep]) -> Int64s:
-    """int64[n, book, resource]: the rows' books with some pods more or less."""
+    """int64[n, book, resource]: the rows' books after the steps."""
     return with_steps(table, table.books[rows], steps)
 
 
 def with_steps(table: NodeTable, books: Int64s, steps: Sequence[PodStep]) -> Int64s:
-    """The given books, int64[n, book, resource], to which the pods of the steps have been added."""
+    """The books, int64[n, book, resource], changed in place by the steps."""
     if len(steps) <= _FEW:
-        for each in steps:
-            load = table.load(each.pod.spec)
-            books[each.position, REQUESTED:, : load.shape[1]] += each.sign * load
+        for step in steps:
+            load = table.load(step.pod.spec)
+            books[step.position, REQUESTED:, : load.shape[1]] += step.sign * load
         return books
-    loads = loads_of(table, [each.pod for each in steps])
-    loads *= np.array([each.sign for each in steps]).reshape(-1, 1, 1)
-    positions = np.array([each.position for each in steps], dtype=np.intp)
+    loads = loads_of(table, [step.pod for step in steps])
+    loads *= np.array([step.sign for step in steps]).reshape(-1, 1, 1)
+    positions = np.array([step.position for step in steps], dtype=np.intp)
     np.add.at(books[:, REQUESTED:], positions, loads)
     return books
 
 
 class TrialView(NodeView):
-    """Rows as they would be with some pods on them and others not, each row by itself: what
-    preemption asks of nodes without their less important pods, and Filter with nominated ones
-    (upstream: RunFilterPluginsWithNominatedPods, SelectVictimsOnNode)."""
+    """Rows with hypothetical pods added or removed, each row by itself. Preemption uses it for
+    nodes without their victims, Filter for nodes with nominated pods (upstream:
+    SelectVictimsOnNode, RunFilterPluginsWithNominatedPods)."""
 
     __slots__ = ("_make_steps", "_steps")
 
@@ -293,8 +293,8 @@ class TrialView(NodeView):
         steps: Sequence[PodStep] | Callable[[], Sequence[PodStep]],
         books: Int64s | None = None,
     ) -> None:
-        """``books`` are int64[n, book, resource] after the steps, where somebody has them already;
-        the steps themselves may then be made when a plugin asks about pods."""
+        """``books`` are int64[n, book, resource] after the steps, if the caller has them. ``steps``
+        may then be a function, which is called when a plugin asks about pods."""
         super().__init__(table, rows)
         self._steps: Sequence[PodStep] | None = None
         self._make_steps = steps if callable(steps) else lambda: steps
@@ -302,7 +302,7 @@ class TrialView(NodeView):
 
     @property
     def steps(self) -> Sequence[PodStep]:
-        """The pods that come and go."""
+        """The hypothetical pods."""
         if self._steps is None:
             self._steps = self._make_steps()
         return self._steps
@@ -314,39 +314,39 @@ class TrialView(NodeView):
 
     @property
     def trial(self) -> bool:
-        """True."""
+        """True: this view has hypothetical pods."""
         return True
 
     def ports_in_use(self, port: HostPort) -> Bools:
         """bool[n]: whether the host port collides with one in use on the node. As upstream
-        (HostPortInfo is a set), a port that one pod gives up is free, also where another pod on the
-        node has it as well."""
+        (HostPortInfo is a set), a port of a removed pod is free even if another pod on the node
+        uses it too."""
         colliding = self._table.host_ports.colliding(port)
-        held = {ip: self._among(rows) for ip, rows in colliding.items()}
-        for each in self.steps:
-            for used in each.pod.spec.host_ports:
+        in_use = {ip: self._among(rows) for ip, rows in colliding.items()}
+        for step in self.steps:
+            for used in step.pod.spec.host_ports:
                 if used.collides(port):
-                    if used.ip not in held:
-                        held[used.ip] = np.zeros(len(self.rows), dtype=bool)
-                    held[used.ip][each.position] = each.sign > 0
+                    if used.ip not in in_use:
+                        in_use[used.ip] = np.zeros(len(self.rows), dtype=bool)
+                    in_use[used.ip][step.position] = step.sign > 0
         taken = np.zeros(len(self.rows), dtype=bool)
-        for column in held.values():
+        for column in in_use.values():
             taken |= column
         return taken
 
     def step(self, counts: Callable[[Pod], int]) -> Int64s | None:
-        """int64[n]: what the trial's pods add to a sum over each row's pods."""
-        found = np.zeros(len(self.rows), dtype=np.int64)
-        for each in self.steps:
-            found[each.position] += each.sign * counts(each.pod)
-        return found
+        """int64[n]: what the hypothetical pods add to a sum over each row's pods."""
+        sums = np.zeros(len(self.rows), dtype=np.int64)
+        for step in self.steps:
+            sums[step.position] += step.sign * counts(step.pod)
+        return sums
 
     def residents(self, position: int) -> Iterable[Pod]:
-        """The pods that would be on the row at a position."""
+        """The pods on the row at a position, after the steps."""
         pods = dict(self._table.residents[self.rows[position]])
-        for each in self.steps:
-            if each.position == position and each.sign > 0:
-                pods[each.pod.uid] = each.pod
-            elif each.position == position:
-                pods.pop(each.pod.uid, None)
+        for step in self.steps:
+            if step.position == position and step.sign > 0:
+                pods[step.pod.uid] = step.pod
+            elif step.position == position:
+                pods.pop(step.pod.uid, None)
         return pods.values()

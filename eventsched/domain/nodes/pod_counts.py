@@ -1,8 +1,8 @@
-"""Counts of pods by node: those that a selector selects, and those that own an affinity term.
+"""Counts of pods by node: pods that a selector selects, and pods that own an affinity term.
 
-Part of a NodeTable, which says when pods come to a row and leave it. A count is made at the first
-question and follows every placement from then on, and so do its sums by topology domain: a cycle
-never looks at pods. All of it can be derived from the pods on the rows.
+Part of a NodeTable, which reports the pods that are added to a row and removed from it. A count is
+made when it is first asked for and follows every placement from then on, and so do its sums by
+topology domain: a cycle never looks at pods. Everything is derived from the pods on the rows.
 """
 
 from collections import Counter
@@ -20,26 +20,26 @@ from eventsched.domain.objects.selectors import SelectorIndex, flaw, selects
 Int64s = NDArray[np.int64]
 
 MOST_QUERIES = 4096
-"""Queries kept; the one that was not asked for longest is dropped first."""
+"""The most queries that are cached; the least recently used one is dropped first."""
 _MOST_ABOUT = 512
-"""Kinds of pods for which it is kept which terms are about them."""
+"""The most kinds of pods for which the terms about them are cached."""
 _LONGEST_LOG = 4096
 _SPARSE = 16
-"""A tally is summed up row by row as long as at least so many times as many rows are 0."""
+"""A tally is summed up row by row while fewer than one in so many rows is not 0."""
 _FEW = 64
-"""Steps that are taken in one by one; for more it is quicker to sum up again."""
+"""Up to this number of steps are applied one by one; for more, summing up again is faster."""
 
 
 class PodQuery(NamedTuple):
     """Pods in some namespaces (None: in all) that a selector selects; ``terminating`` says whether
-    those that are being deleted count as well."""
+    pods that are being deleted count."""
 
     namespaces: frozenset[str] | None
     selector: Selector
     terminating: bool = True
 
     def covers(self, pod: Pod) -> bool:
-        """Whether a pod is one of them as far as its labels do not matter."""
+        """Whether a pod is one of them, its labels aside."""
         return (self.namespaces is None or pod.namespace in self.namespaces) and (
             self.terminating or not pod.deleting
         )
@@ -77,8 +77,8 @@ class OwnedTerm(NamedTuple):
 
 
 def owned_term(pod: Pod, role: Role, term: AffinityTerm, weight: int = 0) -> OwnedTerm:
-    """A pod's own term with its namespaces: the pod's where neither names nor a selector are given
-    (upstream: getNamespacesFromPodAffinityTerm)."""
+    """A pod's term with its namespaces: the pod's own if the term has neither names nor a selector
+    of namespaces (upstream: getNamespacesFromPodAffinityTerm)."""
     namespaces = frozenset(term.namespaces)
     if not namespaces and term.namespace_selector is None:
         namespaces = frozenset((pod.namespace,))
@@ -88,41 +88,46 @@ def owned_term(pod: Pod, role: Role, term: AffinityTerm, weight: int = 0) -> Own
 
 
 def terms_of(pod: Pod, role: Role) -> tuple[OwnedTerm, ...]:
-    """A pod's terms in a role. Raises ValueError, in upstream's words, where one is malformed."""
-    given: Iterable[tuple[AffinityTerm, int]]
+    """A pod's terms in a role. Raises ValueError, in upstream's words, if one is malformed."""
+    weighted: Iterable[tuple[AffinityTerm, int]]
     match role:
         case Role.REQUIRED:
-            given = ((each, 0) for each in pod.spec.required_affinity)
+            weighted = ((term, 0) for term in pod.spec.required_affinity)
         case Role.REQUIRED_ANTI:
-            given = ((each, 0) for each in pod.spec.required_anti_affinity)
+            weighted = ((term, 0) for term in pod.spec.required_anti_affinity)
         case Role.PREFERRED:
-            given = ((each.term, each.weight) for each in pod.spec.preferred_affinity)
+            weighted = (
+                (preference.term, preference.weight) for preference in pod.spec.preferred_affinity
+            )
         case Role.PREFERRED_ANTI:
-            given = ((each.term, each.weight) for each in pod.spec.preferred_anti_affinity)
-    found = tuple(owned_term(pod, role, term, weight) for term, weight in given)
-    for each in found:
-        problem = flaw(each.selector) or flaw(each.namespace_selector)
+            weighted = (
+                (preference.term, preference.weight)
+                for preference in pod.spec.preferred_anti_affinity
+            )
+    terms = tuple(owned_term(pod, role, term, weight) for term, weight in weighted)
+    for owned in terms:
+        problem = flaw(owned.selector) or flaw(owned.namespace_selector)
         if problem:
             raise ValueError(problem)
-    return found
+    return terms
 
 
 def owned_terms(pod: Pod) -> Iterator[OwnedTerm]:
-    """All terms of a pod on a node. A malformed one takes those of its role with it (upstream:
-    PodInfo.Update, whose errors NodeInfo passes over)."""
+    """All terms of a pod on a node. A malformed term drops all terms of its role (upstream:
+    PodInfo.Update, whose errors NodeInfo ignores)."""
     for role in Role:
         with suppress(ValueError):
             yield from terms_of(pod, role)
 
 
 class RowCounts:
-    """A number for each row, that moves by small steps; and the steps, for those who sum it up.
-    ``total`` is the sum of all. Only the rows that are not 0 take room until ``column`` is read."""
+    """A count for each row, and the log of its changes for readers that sum it up. ``total`` is the
+    sum over all rows. Only rows that are not 0 take memory until ``column`` is read."""
 
     __slots__ = ("_base", "_capacity", "_column", "_rows", "_steps", "total")
 
     def __init__(self, capacity: int, rows: Mapping[int, int] | None = None) -> None:
-        """``rows``: what is counted at first."""
+        """``rows``: the initial counts."""
         self._capacity = capacity
         self._column: Int64s | None = None
         self._rows = dict(rows or {})
@@ -140,13 +145,13 @@ class RowCounts:
 
     @property
     def rows(self) -> tuple[list[int], list[int]]:
-        """The rows that are not 0, and their numbers."""
+        """The rows that are not 0, and their counts."""
         return list(self._rows), list(self._rows.values())
 
     def sums(self, ids: NDArray[np.intp], size: int, eligible: NDArray[np.bool_] | None) -> Int64s:
-        """int64[size]: its sums over the rows of each id, of those only that are ``eligible``."""
+        """int64[size]: the sums over the rows of each id, only over rows that are ``eligible``."""
         if self._column is None and len(self._rows) * _SPARSE < len(ids):
-            rows, numbers = (np.array(each, dtype=np.intp) for each in self.rows)
+            rows, numbers = (np.array(column, dtype=np.intp) for column in self.rows)
             if eligible is not None:
                 rows, numbers = rows[eligible[rows]], numbers[eligible[rows]]
             ids = ids[rows]
@@ -160,14 +165,14 @@ class RowCounts:
         self._capacity, self._column = capacity, None
 
     def add(self, row: int, step: int) -> None:
-        """Counts pods in, or out (below 0)."""
-        left = self._rows.get(row, 0) + step
-        if left:
-            self._rows[row] = left
+        """Adds to the count of a row; subtracts if ``step`` is below 0."""
+        count = self._rows.get(row, 0) + step
+        if count:
+            self._rows[row] = count
         else:
             del self._rows[row]
         if self._column is not None:
-            self._column[row] = left
+            self._column[row] = count
         self.total += step
         self._steps.append((row, step))
         if len(self._steps) > _LONGEST_LOG:
@@ -177,16 +182,16 @@ class RowCounts:
 
     @property
     def end(self) -> int:
-        """The cursor of one who has seen all steps."""
+        """The cursor of a reader that has seen all steps."""
         return self._base + len(self._steps)
 
     def since(self, cursor: int) -> Sequence[tuple[int, int]] | None:
-        """(row, step) after a cursor; None where that is forgotten."""
+        """(row, step) after a cursor; None if the log no longer reaches back that far."""
         return None if cursor < self._base else self._steps[cursor - self._base :]
 
 
 class Tallies:
-    """All tallies of a table."""
+    """All counts of a table: by query and by owned term."""
 
     def __init__(self) -> None:
         self._queries: dict[PodQuery, RowCounts] = {}
@@ -195,14 +200,15 @@ class Tallies:
         self._term_index: SelectorIndex[OwnedTerm] = SelectorIndex(lambda term: term.selector)
         self._terms: dict[tuple[bytes, str], tuple[OwnedTerm, ...]] = {}
         self._about: dict[Hashable, list[tuple[OwnedTerm, RowCounts]]] = {}
-        """What ``about`` said, until a term comes or goes."""
+        """The cache of ``about``, cleared when a term is added or removed."""
         self._kinds: list[tuple[Pod, dict[int, int]]] | None = None
-        """The pods on nodes that no query tells apart: one of them, and how many on each row."""
+        """Groups of pods on nodes that every query treats alike: one of them, and how many are on
+        each row."""
 
     # --- changes, called by NodeTable only ------------------------------------------------
 
     def place(self, row: int, pod: Pod, sign: int, capacity: int) -> None:
-        """Counts a pod in on a row, or out."""
+        """Adds a pod to the counts of a row (``sign`` 1) or removes it (-1)."""
         self._kinds = None
         if self._queries:
             for query in self._query_index.selecting(pod.labels):
@@ -233,38 +239,39 @@ class Tallies:
     # --- questions ------------------------------------------------------------------------
 
     def terms(self, pod: Pod) -> tuple[OwnedTerm, ...]:
-        """A pod's affinity terms, one object for pods of equal spec and namespace."""
+        """A pod's affinity terms, one object for pods with equal spec and namespace."""
         key = (pod.spec.key, pod.namespace)
-        found = self._terms.get(key)
-        if found is None:
+        terms = self._terms.get(key)
+        if terms is None:
             if len(self._terms) > MOST_QUERIES:
                 self._terms.clear()
-            found = self._terms[key] = tuple(owned_terms(pod))
-        return found
+            terms = self._terms[key] = tuple(owned_terms(pod))
+        return terms
 
     def count(
         self, query: PodQuery, residents: Iterable[tuple[int, Iterable[Pod]]], capacity: int
     ) -> RowCounts:
-        """The tally of a query; ``residents`` (row, its pods) are counted where it is new."""
-        found = self._queries.pop(query, None)
-        if found is None:
+        """The tally of a query; ``residents`` (row, its pods) are counted if the query is new."""
+        tally = self._queries.pop(query, None)
+        if tally is None:
             counted: Counter[int] = Counter()
             for pod, rows in self._grouped(residents):
                 if query.counts(pod):
                     counted.update(rows)
-            found = RowCounts(capacity, counted)
+            tally = RowCounts(capacity, counted)
             self._query_index.add(query)
             if len(self._queries) >= MOST_QUERIES:
                 oldest = next(iter(self._queries))
                 del self._queries[oldest]
                 self._query_index.remove(oldest)
-        self._queries[query] = found  # the last one asked for
-        return found
+        self._queries[query] = tally  # the most recently used one is last
+        return tally
 
     def _grouped(
         self, residents: Iterable[tuple[int, Iterable[Pod]]]
     ) -> list[tuple[Pod, dict[int, int]]]:
-        """Kept until a pod comes or goes: a pod with a thousand terms asks a thousand queries."""
+        """Cached until a pod is added or removed: a pod with a thousand terms has a thousand
+        queries."""
         if self._kinds is None:
             kinds: dict[Hashable, tuple[Pod, dict[int, int]]] = {}
             for row, pods in residents:
@@ -278,23 +285,23 @@ class Tallies:
     def about(
         self, pod: Pod, namespace_labels: Mapping[str, str]
     ) -> list[tuple[OwnedTerm, RowCounts]]:
-        """The terms of pods on nodes that are about a pod, with how many owners each row has. Not
-        to be changed: it is kept for pods that are alike."""
+        """The terms of pods on nodes that are about a pod, and how many owners each row has. Read
+        only: it is cached for pods with equal labels and namespaces."""
         if not len(self._term_index):
             return []
         labels = tuple(pod.labels.items()), tuple(namespace_labels.items())
         key = pod.namespace, *labels
-        found = self._about.get(key)
-        if found is None:
+        terms = self._about.get(key)
+        if terms is None:
             if len(self._about) >= _MOST_ABOUT:
                 self._about.clear()
-            found = self._about[key] = [
+            terms = self._about[key] = [
                 (term, self._owners[term])
                 for term in self._term_index.selecting(pod.labels)
                 if pod.namespace in term.namespaces
                 or selects(term.namespace_selector, namespace_labels)
             ]
-        return found
+        return terms
 
     @property
     def owning(self) -> bool:
@@ -303,8 +310,8 @@ class Tallies:
 
 
 class DomainSums:
-    """A tally summed up by the values of a label (numbered as in the label's column), over the rows
-    that are eligible; follows the tally's steps."""
+    """A tally summed up by the values of a label (numbered as in the label's column) over eligible
+    rows. Follows the tally's steps."""
 
     __slots__ = ("_cursor", "_tally", "eligible", "ids", "sums")
 
@@ -316,8 +323,8 @@ class DomainSums:
         self._tally, self._cursor = tally, tally.end
 
     def follows(self, tally: RowCounts) -> bool:
-        """Takes in the tally's steps since the last time; False where it is another one, or these
-        are forgotten or too many."""
+        """Applies the tally's steps since the last call; False if the tally is another one, or if
+        the steps were dropped or are too many."""
         if tally is not self._tally or tally.end - self._cursor > _FEW:
             return False
         steps = tally.since(self._cursor)
@@ -331,10 +338,10 @@ class DomainSums:
 
 
 class DomainIndex:
-    """The sums that are kept, each for as long as the nodes stay as they are."""
+    """A cache of sums, each valid until a node changes."""
 
     def __init__(self) -> None:
-        self._kept: dict[Hashable, tuple[int, DomainSums]] = {}
+        self._sums: dict[Hashable, tuple[int, DomainSums]] = {}
 
     def sums(
         self, key: Hashable, version: int, tally: RowCounts, ids: NDArray[np.intp], size: int,
@@ -342,11 +349,11 @@ class DomainIndex:
     ) -> Int64s:  # fmt: skip
         """int64[size]: the sums of ``key`` (tally, label and eligibility) at a version of the
         nodes."""
-        found = self._kept.get(key)
-        if found is not None and found[0] == version and found[1].follows(tally):
-            return found[1].sums
-        if len(self._kept) > MOST_QUERIES:
-            self._kept.clear()
-        made = DomainSums(tally, ids, size, eligible)
-        self._kept[key] = (version, made)
-        return made.sums
+        cached = self._sums.get(key)
+        if cached is not None and cached[0] == version and cached[1].follows(tally):
+            return cached[1].sums
+        if len(self._sums) > MOST_QUERIES:
+            self._sums.clear()
+        domain_sums = DomainSums(tally, ids, size, eligible)
+        self._sums[key] = (version, domain_sums)
+        return domain_sums.sums

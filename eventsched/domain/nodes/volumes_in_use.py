@@ -1,7 +1,7 @@
 """Which pods on nodes use which claims and disks.
 
-Part of a NodeTable, which says when pods come to a row and leave it. Pods without volumes are never
-looked at; all of it can be derived from the pods on the rows.
+Part of a NodeTable, which reports the pods that are added to a row and removed from it. Pods
+without volumes are skipped. Everything is derived from the pods on the rows.
 """
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping
@@ -10,19 +10,19 @@ from eventsched.domain.journal import Journal
 from eventsched.domain.objects import Pod, PodVolume
 
 Use = tuple[Hashable, ...]
-"""What several pods may use: ("claim", namespace, name), or the type of a disk and what of its
-identity must be equal (of rbd also one of the monitors)."""
+"""Something that several pods may use: ("claim", namespace, name), or the type of a disk and the
+part of its identity that must be equal (for rbd one of the monitors must be equal too)."""
 
-_NOBODY: Mapping[str, tuple[int, Pod]] = {}
+_NO_USERS: Mapping[str, tuple[int, Pod]] = {}
 
 
 def claim_use(namespace: str, name: str) -> Use:
-    """The use of a claim that pods name (not of one that belongs to a pod)."""
+    """The use of a claim that pods name, not of an ephemeral one."""
     return ("claim", namespace, name)
 
 
 def use_of(pod: Pod, volume: PodVolume) -> Use | None:
-    """What a pod uses through a volume; None where nobody else could."""
+    """What a pod uses through a volume; None if no other pod could use it."""
     if volume.claim:
         return None if volume.ephemeral else claim_use(pod.namespace, volume.claim)
     if volume.source:
@@ -31,22 +31,22 @@ def use_of(pod: Pod, volume: PodVolume) -> Use | None:
 
 
 def uses_of(pod: Pod) -> Iterator[Use]:
-    """What a pod uses, each once."""
-    found = dict.fromkeys(use_of(pod, volume) for volume in pod.volumes)
-    return (use for use in found if use is not None)
+    """The distinct uses of a pod."""
+    uses = dict.fromkeys(use_of(pod, volume) for volume in pod.volumes)
+    return (use for use in uses if use is not None)
 
 
 class VolumeUse:
-    """Pods with volumes, by row and by what they use."""
+    """Pods with volumes, by row and by use."""
 
     def __init__(self) -> None:
         self.journal = Journal()
-        """The rows to which such pods have come, or which they have left."""
+        """The rows that such pods were added to or removed from."""
         self._users: dict[Use, dict[str, tuple[int, Pod]]] = {}
         self._mounting: dict[int, dict[str, Pod]] = {}
 
     def place(self, row: int, pod: Pod, sign: int) -> None:
-        """Takes in a pod with volumes on a row; or takes it off (``sign`` -1). Called by NodeTable
+        """Adds a pod with volumes to a row (``sign`` 1) or removes it (-1). Called by NodeTable
         only."""
         self.journal.touch(row)
         if sign > 0:
@@ -63,8 +63,8 @@ class VolumeUse:
                 del self._users[use]
 
     def users(self, use: Use) -> Mapping[str, tuple[int, Pod]]:
-        """Uid → (row, pod), of the pods that use something."""
-        return self._users.get(use, _NOBODY)
+        """Uid → (row, pod) of the pods of a use."""
+        return self._users.get(use, _NO_USERS)
 
     def mounting(self, row: int) -> Iterable[Pod]:
         """The pods with volumes on a row."""

@@ -2,5 +2,5 @@
 
 Start with ``scheduler_state``. A state is the log read back: live run, restart, replay and what-if
 apply the same records. ``snapshot`` stores a state as bytes; ``digest`` compares two of them.
-This is the top of ``eventsched.domain``: nothing else in there imports it.
+The top package of ``eventsched.domain``: no other package there imports it.
 """

@@ -1,10 +1,10 @@
-"""What is known of the NUMA zones of nodes, and which pods came since that was measured.
+"""The NUMA zones of nodes, and the pods that their reports do not cover yet.
 
-Part of SchedulerState. A node's NodeResourceTopology says what is free in each zone; it is written
-by an agent on the node some time after a pod has come. Until an object covers a pod, the pod counts
-beside it. The rules are those of sigs.k8s.io/scheduler-plugins, pkg/noderesourcetopology/cache
+Part of SchedulerState. A node's NodeResourceTopology says what is free in each zone. An agent on
+the node writes it some time after a pod has started, so pods that it does not cover yet are counted
+separately. The rules are those of sigs.k8s.io/scheduler-plugins, pkg/noderesourcetopology/cache
 (overreserve.go, store.go, foreign_pods.go): an object with a fingerprint covers the pods on its
-node if the fingerprint is theirs; until it is, the last one that was right holds.
+node if the fingerprint is theirs; otherwise the last object that covered its pods stays in force.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -21,10 +21,9 @@ _LONGEST_LOG = 4096
 
 
 class ZoneReport:
-    """What is known of a node. ``current`` is the object that holds; ``is_settled`` says that it is
-    the newest one and covers the pods that were bound when it came to hold. ``uncovered`` are the
-    pods that came since, by uid: True for those that were placed here, False for those of
-    others."""
+    """The report of a node. ``current`` is the object in force; ``is_settled`` says that it is the
+    newest one and covered the bound pods when it came into force. ``uncovered`` are the pods that
+    were added since, by uid: True for those placed by this scheduler, False for others."""
 
     __slots__ = ("current", "is_settled", "uncovered")
 
@@ -35,8 +34,8 @@ class ZoneReport:
 
 
 class Topologies:
-    """The reports of all nodes that have an object. ``pods`` are all pods, ``on_node`` gives those
-    that are on a node of some name or have it reserved."""
+    """The reports of all nodes that have an object. ``pods`` are all pods; ``on_node`` returns
+    those that are bound to a node or have it reserved."""
 
     def __init__(
         self,
@@ -52,11 +51,11 @@ class Topologies:
     # --- changes, called by SchedulerState.apply only -------------------------------------
 
     def put(self, newest: NodeResourceTopology) -> None:
-        """Takes in a node's object that is in the registry now. Another policy or scope holds at
-        once."""
+        """Takes a node's object that was just put into the registry. A changed policy or scope
+        comes into force at once."""
         report = self._reports.get(newest.name)
         if report is None:
-            uncovered = {each.pod.uid: not each.bound for each in self._on_node(newest.name)}
+            uncovered = {pod.pod.uid: not pod.bound for pod in self._on_node(newest.name)}
             report = self._reports[newest.name] = ZoneReport(newest, uncovered)
         elif _settings(report.current) != _settings(newest):
             report.current = newest
@@ -64,13 +63,13 @@ class Topologies:
         self._settle(newest.name)
 
     def remove(self, name: str) -> None:
-        """A node's object is gone."""
+        """Removes the report of a node whose object is deleted."""
         del self._reports[name]
         self._touch(name)
 
     def move(self, state: PodState, before: str, *, reserved: bool) -> None:
-        """A pod that was on one node (``before``, "" for none) is where its state says; or it has
-        changed there. ``reserved``: it was placed by a decision."""
+        """Takes a pod that has moved from the node ``before`` ("" for none) to the node of its
+        state, or has changed there. ``reserved``: a decision moved it."""
         if not self._reports:
             return
         if before != state.booked_node:
@@ -83,12 +82,12 @@ class Topologies:
             self._settle(state.booked_node)
 
     def put_back(self, name: str, report: ZoneReport) -> None:
-        """Takes in a report from a snapshot."""
+        """Restores a report from a snapshot."""
         self._reports[name] = report
         self._touch(name)
 
     def _settle(self, name: str) -> None:
-        """Lets the newest object hold if it covers the pods that are bound."""
+        """Puts the newest object in force if it covers the bound pods."""
         self._touch(name)
         report = self._reports[name]
         newest = self._registry.get(NodeResourceTopology, name)
@@ -98,7 +97,7 @@ class Topologies:
         if newest.fingerprint and newest.fingerprint != _expected(newest, on_node):
             return
         report.current, report.is_settled = newest, True
-        report.uncovered = {each.pod.uid: True for each in on_node if not each.bound}
+        report.uncovered = {pod.pod.uid: True for pod in on_node if not pod.bound}
 
     def _touch(self, name: str) -> None:
         self._log.append(name)
@@ -115,16 +114,16 @@ class Topologies:
         return self._base + len(self._log)
 
     def since(self, cursor: int) -> Sequence[str] | None:
-        """The nodes whose report came, changed or went after a cursor; None if that is
-        forgotten."""
+        """The nodes whose report was added, changed or removed after a cursor; None if the log no
+        longer reaches back that far."""
         return None if cursor < self._base else self._log[cursor - self._base :]
 
     def of(self, name: str) -> ZoneReport | None:
-        """A node's report; not to be written to."""
+        """A node's report; read only."""
         return self._reports.get(name)
 
     def newest(self, name: str) -> NodeResourceTopology | None:
-        """A node's newest object, whether it covers its pods or not."""
+        """A node's newest object, even if it does not cover its pods."""
         return self._registry.get(NodeResourceTopology, name)
 
     def pod(self, uid: str) -> PodState:
@@ -144,7 +143,7 @@ class Topologies:
 
 
 def no_topologies() -> Topologies:
-    """Those of a state without any."""
+    """The Topologies of a state without any report."""
     return Topologies(Registry(), {}, lambda name: ())
 
 
@@ -153,12 +152,12 @@ def _settings(topology: NodeResourceTopology) -> tuple[str, str, int]:
 
 
 def _expected(topology: NodeResourceTopology, pods: Iterable[PodState]) -> str:
-    """The fingerprint that an object has if it covers the bound ones among some pods."""
+    """The fingerprint of an object that covers the bound pods of ``pods``."""
     names = zone_resources(topology)
     return fingerprint(
-        (each.pod.namespace, each.pod.name)
-        for each in pods
-        if each.bound and (not topology.only_exclusive or is_exclusive(each.pod, names))
+        (state.pod.namespace, state.pod.name)
+        for state in pods
+        if state.bound and (not topology.only_exclusive or is_exclusive(state.pod, names))
     )
 
 
@@ -173,11 +172,11 @@ def is_native(resource: str) -> bool:
 
 
 def is_exclusive(pod: Pod, reported: Collection[str]) -> bool:
-    """Whether a container or sidecar holds what no other container can use: devices of zones that
-    report them, and for Guaranteed pods whole CPUs, memory and huge pages (upstream:
+    """Whether a container or sidecar has resources that no other container can use: devices that
+    zones report, and for Guaranteed pods whole CPUs, memory and huge pages (upstream:
     resourcerequests/exclusive.go)."""
     spec = pod.spec
-    sidecars = tuple(each for each in spec.init_containers if each.restarts)
+    sidecars = tuple(container for container in spec.init_containers if container.restarts)
     return any(
         _is_exclusive(name, amount, reported, guaranteed=spec.guaranteed)
         for container in (*sidecars, *spec.containers)
@@ -196,11 +195,11 @@ def _is_exclusive(name: str, amount: int, reported: Collection[str], *, guarante
 
 
 def zone_request(spec: PodSpec) -> Resources:
-    """What a pod counts with in a zone (upstream: pkg/util/resource.go GetPodEffectiveRequest).
-    Computed once for each shape of pod."""
-    found: Resources | None = spec.__dict__.get("_zone_request")
-    if found is None:
-        # No zone has as much as int64 holds; more would not fit into a column.
-        found = {name: min(amount, LARGEST) for name, amount in of_containers(spec).items()}
-        spec.__dict__["_zone_request"] = found
-    return found
+    """A pod's request of a zone (upstream: pkg/util/resource.go GetPodEffectiveRequest). Computed
+    once for each spec."""
+    cached: Resources | None = spec.__dict__.get("_zone_request")
+    if cached is None:
+        # Cut to int64 so that it fits into a column; no zone has that much.
+        cached = {name: min(amount, LARGEST) for name, amount in of_containers(spec).items()}
+        spec.__dict__["_zone_request"] = cached
+    return cached

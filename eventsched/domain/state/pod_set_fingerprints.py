@@ -1,4 +1,4 @@
-"""Fingerprints of sets of pods, by which a node's topology object tells which pods it covers.
+"""Fingerprints of sets of pods: a node's topology object has that of the pods it covers.
 
 The form is that of k8stopologyawareschedwg/podfingerprint v0.2.2 (podfingerprint.go): ``pfp0v001``
 and the XXH64 sum, in hex, of the sorted sums of the pods. A pod's sum is XXH64 of its name, seeded
@@ -18,7 +18,7 @@ _HEAD = "pfp0v001"
 
 
 def fingerprint(pods: Iterable[tuple[str, str]]) -> str:
-    """That of a set of pods, each given by namespace and name."""
+    """The fingerprint of a set of pods, each as (namespace, name)."""
     sums = sorted(_sum_of(namespace, name) for namespace, name in pods)
     return f"{_HEAD}{xxh64(pack(f'<{len(sums)}Q', *sums)):016x}"
 
@@ -29,32 +29,32 @@ def _sum_of(namespace: str, name: str) -> int:
 
 
 def xxh64(data: bytes, seed: int = 0) -> int:
-    """The 64-bit sum of some bytes."""
+    """XXH64 of some bytes."""
     one, two, three, four, five = _PRIMES
     end = len(data) // 32 * 32
     if end:
         lanes = [(seed + one + two) & _MASK, (seed + two) & _MASK, seed, (seed - one) & _MASK]
         for words in iter_unpack("<4Q", data[:end]):
             lanes = [_round(lane, word) for lane, word in zip(lanes, words, strict=True)]
-        found = sum(_rotated(lane, by) for lane, by in zip(lanes, (1, 7, 12, 18), strict=True))
+        digest = sum(_rotated(lane, by) for lane, by in zip(lanes, (1, 7, 12, 18), strict=True))
         for lane in lanes:
-            found = ((found ^ _round(0, lane)) * one + four) & _MASK
+            digest = ((digest ^ _round(0, lane)) * one + four) & _MASK
     else:
-        found = seed + five
-    found = (found + len(data)) & _MASK
+        digest = seed + five
+    digest = (digest + len(data)) & _MASK
     while end + 8 <= len(data):
         word = int.from_bytes(data[end : end + 8], "little")
-        found = (_rotated(found ^ _round(0, word), 27) * one + four) & _MASK
+        digest = (_rotated(digest ^ _round(0, word), 27) * one + four) & _MASK
         end += 8
     if end + 4 <= len(data):
         word = int.from_bytes(data[end : end + 4], "little")
-        found = (_rotated(found ^ (word * one & _MASK), 23) * two + three) & _MASK
+        digest = (_rotated(digest ^ (word * one & _MASK), 23) * two + three) & _MASK
         end += 4
     for byte in data[end:]:
-        found = _rotated(found ^ (byte * five & _MASK), 11) * one & _MASK
-    found = (found ^ found >> 33) * two & _MASK
-    found = (found ^ found >> 29) * three & _MASK
-    return found ^ found >> 32
+        digest = _rotated(digest ^ (byte * five & _MASK), 11) * one & _MASK
+    digest = (digest ^ digest >> 33) * two & _MASK
+    digest = (digest ^ digest >> 29) * three & _MASK
+    return digest ^ digest >> 32
 
 
 def _round(lane: int, word: int) -> int:

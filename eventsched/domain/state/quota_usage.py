@@ -1,9 +1,9 @@
-"""ElasticQuotas and what their namespaces use of them.
+"""ElasticQuotas and the usage of their namespaces.
 
-Part of SchedulerState. What is used follows each pod that comes to a node, or gets it reserved, and
-each one that leaves; nothing of it is stored, so a restart and a replay have the same. The rules
-are those of sigs.k8s.io/scheduler-plugins, pkg/capacityscheduling/elasticquota.go. There a pod that
-was on a node before its quota came is only counted after a restart; here it always is.
+Part of SchedulerState. Usage follows each pod that is booked on a node or leaves it. It is derived,
+not stored, so that a restart and a replay compute the same. The rules are those of
+sigs.k8s.io/scheduler-plugins, pkg/capacityscheduling/elasticquota.go. There, a pod that was on a
+node before its quota was created is counted only after a restart; here it always is.
 """
 
 from collections import Counter
@@ -24,20 +24,20 @@ from eventsched.domain.objects.registry import ElasticQuota, Registry
 from eventsched.domain.state.pod_state import PodState
 
 STANDARD = (CPU, MEMORY, EPHEMERAL_STORAGE)
-"""Resources that are always compared: of what a quota does not name it allows none."""
+"""Resources that are always compared: a limit that does not name one of them allows none of it."""
 _UNLIMITED = dict.fromkeys(STANDARD, LARGEST)
-_NOTHING: Resources = {}
+_NO_RESOURCES: Resources = {}
 
 
 def request(spec: PodSpec) -> Resources:
-    """What a pod counts with (upstream: computePodResourceRequest). Made once for each shape of
-    pod."""
-    found: Resources | None = spec.__dict__.get("_quota_request")
-    if found is None:
+    """A pod's request of its quota (upstream: computePodResourceRequest). Computed once for each
+    spec."""
+    cached: Resources | None = spec.__dict__.get("_quota_request")
+    if cached is None:
         total = of_containers(spec)
-        found = {name: total[name] for name in total if name in STANDARD or is_scalar(name)}
-        spec.__dict__["_quota_request"] = found
-    return found
+        cached = {name: total[name] for name in total if name in STANDARD or is_scalar(name)}
+        spec.__dict__["_quota_request"] = cached
+    return cached
 
 
 def _add(total: Resources, more: Mapping[str, int], sign: int = 1) -> None:
@@ -48,9 +48,9 @@ def _add(total: Resources, more: Mapping[str, int], sign: int = 1) -> None:
 def is_over(
     scalars: Iterable[str], amount: Callable[[str], int], limit: Mapping[str, int], unnamed: int
 ) -> bool:
-    """Whether an amount is above its limit: of cpu, memory and ephemeral storage, and of those of
-    ``scalars``, for which ``unnamed`` is the limit if none is named (upstream: cmp2). Sums wrap at
-    64 bits, as there."""
+    """Whether an amount is above its limit, for cpu, memory, ephemeral storage and ``scalars``.
+    ``unnamed`` is the limit of scalars that ``limit`` does not name (upstream: cmp2). Sums wrap at
+    64 bits, as upstream."""
     for name in STANDARD:
         if wrapped(amount(name)) > limit.get(name, 0):
             return True
@@ -60,8 +60,8 @@ def is_over(
 
 
 class Space:
-    """What is on nodes of a namespace's pods: ``used`` (without zeros), the pods by uid, and how
-    many there are of each priority."""
+    """A namespace's pods on nodes: what they use (without zeros), the pods by uid, and how many
+    there are of each priority."""
 
     __slots__ = ("members", "priorities", "used")
 
@@ -72,7 +72,7 @@ class Space:
 
 
 class Quotas:
-    """All quotas, one a namespace: of several in a namespace the one whose name is first."""
+    """All quotas, one a namespace: of several in a namespace, the one whose name sorts first."""
 
     def __init__(self, registry: Registry, pods: Mapping[str, PodState]) -> None:
         self._registry, self._pods = registry, pods
@@ -86,7 +86,7 @@ class Quotas:
     # --- changes, called by SchedulerState.apply only -------------------------------------
 
     def place(self, state: PodState, sign: int) -> None:
-        """A pod has come to a node, or (``sign`` -1) leaves it."""
+        """Takes a pod that is booked on a node (``sign`` 1) or leaves it (-1)."""
         if self._spaces is None:
             return
         self._book(self._spaces, state, sign)
@@ -121,13 +121,13 @@ class Quotas:
         return self.space(namespace).used
 
     def space(self, namespace: str) -> Space:
-        """A namespace's pods; not to be written to."""
+        """A namespace's pods; read only."""
         self._refresh()
-        found = None if self._spaces is None else self._spaces.get(namespace)
-        return Space() if found is None else found
+        space = None if self._spaces is None else self._spaces.get(namespace)
+        return Space() if space is None else space
 
     def usage(self) -> "HypotheticalUsage":
-        """What is used now, to try things on."""
+        """The usage now, for hypothetical changes."""
         self._refresh()
         return HypotheticalUsage(self)
 
@@ -138,7 +138,7 @@ class Quotas:
 
     @property
     def total(self) -> tuple[Mapping[str, int], Mapping[str, int]]:
-        """What all namespaces with a quota use together, and what they are guaranteed together."""
+        """The usage and the guarantees of all namespaces with a quota together."""
         self._refresh()
         return self._used, self._min
 
@@ -159,7 +159,7 @@ class Quotas:
                     self._book(self._spaces, state, 1)
         self._used, self._min = {}, {}
         for namespace, quota in self._quotas.items():
-            _add(self._min, quota.min or _NOTHING)
+            _add(self._min, quota.min or _NO_RESOURCES)
             for name, amount in self.used(namespace).items():
                 self._used[name] = self._used.get(name, 0) + amount
 
@@ -174,7 +174,7 @@ def _follow(used: Resources, amounts: Mapping[str, int], sign: int) -> None:
 
 
 class HypotheticalUsage:
-    """What is used with some pods taken off, of quotas as they are now."""
+    """The usage without some pods, compared with the present quotas."""
 
     def __init__(self, quotas: Quotas) -> None:
         self._quotas = quotas
@@ -183,7 +183,7 @@ class HypotheticalUsage:
         self._less_in_all: Resources = {}
 
     def take(self, pod: Pod, sign: int = 1) -> None:
-        """Takes a pod off, or (``sign`` -1) puts it back."""
+        """Leaves out a pod (``sign`` 1) or includes it again (-1)."""
         if pod.namespace not in self._limited:
             return
         amounts = request(pod.spec)
@@ -196,26 +196,26 @@ class HypotheticalUsage:
         assert quota is not None
         used, less = self._of(namespace)
         return is_over(
-            used, lambda name: used.get(name, 0) - less.get(name, 0), quota.min or _NOTHING, 0
+            used, lambda name: used.get(name, 0) - less.get(name, 0), quota.min or _NO_RESOURCES, 0
         )
 
     def is_over_min_with(self, namespace: str, more: Mapping[str, int]) -> bool:
-        """Whether it would with so much more; of extended resources only those count that are asked
-        for (upstream: usedOverMinWith)."""
+        """Whether it would borrow with an additional request. Of extended resources only those
+        requested count (upstream: usedOverMinWith)."""
         quota = self._quotas.of(namespace)
         assert quota is not None
-        return self._is_over_with(namespace, more, quota.min or _NOTHING, 0)
+        return self._is_over_with(namespace, more, quota.min or _NO_RESOURCES, 0)
 
     def is_over_max_with(self, namespace: str, more: Mapping[str, int]) -> bool:
-        """Whether it would use more than it may (upstream: usedOverMaxWith)."""
+        """Whether it would use more than its maximum (upstream: usedOverMaxWith)."""
         quota = self._quotas.of(namespace)
         assert quota is not None
         limit = _UNLIMITED if quota.max is None else quota.max
         return self._is_over_with(namespace, more, limit, LARGEST)
 
     def is_over_all_with(self, more: Mapping[str, int]) -> bool:
-        """Whether all namespaces with quotas together would use more than what all of them are
-        guaranteed (upstream: aggregatedUsedOverMinWith)."""
+        """Whether all namespaces with quotas together would use more than all their guarantees
+        (upstream: aggregatedUsedOverMinWith)."""
         (used, limit), less = self._quotas.total, self._less_in_all
 
         def amount(name: str) -> int:
@@ -234,4 +234,4 @@ class HypotheticalUsage:
         return is_over(more, amount, limit, unnamed)
 
     def _of(self, namespace: str) -> tuple[Mapping[str, int], Mapping[str, int]]:
-        return self._quotas.used(namespace), self._less.get(namespace, _NOTHING)
+        return self._quotas.used(namespace), self._less.get(namespace, _NO_RESOURCES)

@@ -29,9 +29,9 @@ def kept(engine: Engine) -> dict[str, int]:
     return {
         "pods": len(state.pods),
         "specs": len(state._specs),
-        "homeless": len(state._on_unknown_nodes),
+        "unplaced": len(state._on_unknown_nodes),
         "images": len(nodes._images),
-        "host ports": len(nodes.host_ports._held),
+        "host ports": len(nodes.host_ports._by_port),
         "unoffered": len(nodes.unoffered),
     }
 
@@ -50,7 +50,7 @@ def test_what_a_node_and_its_pods_brought_goes_with_them() -> None:
         image = Image(names=(f"registry.local/{name}:1",), size=number)
         observed(engine, *added(make_node(name, images=(image,)), *daemons(name)))
         assert kept(engine) == {
-            "pods": 2, "specs": 2, "homeless": 0, "images": 1, "host ports": 2, "unoffered": 0,
+            "pods": 2, "specs": 2, "unplaced": 0, "images": 1, "host ports": 2, "unoffered": 0,
         }  # fmt: skip
         ends = [records.PodDeleted(uid=pod.uid) for pod in daemons(name)]
         observed(engine, *ends, records.NodeDeleted(name=name))
@@ -65,7 +65,7 @@ def test_what_a_pod_brought_goes_when_it_changes() -> None:
         observed(engine, records.PodUpdated(pod=make_pod(cpu=number, node_name="n1")))
         observed(engine, *added(make_pod("p2", node_name=f"nowhere-{number}")))
         assert kept(engine)["specs"] == 2
-        assert kept(engine)["homeless"] == 1
+        assert kept(engine)["unplaced"] == 1
         observed(engine, records.PodDeleted(uid="p2"))
 
 
