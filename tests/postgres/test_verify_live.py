@@ -90,12 +90,12 @@ def test_no_transaction_is_older_than_a_page(log: str, monkeypatch: pytest.Monke
     assert (later.problems, later.records) == ([], result.records + 2)
 
 
-@pytest.mark.parametrize("kept", [0, verified_vectors.KEPT_BYTES])
-def test_thinning_meanwhile_is_told_and_no_alarm(
-    log: str, monkeypatch: pytest.MonkeyPatch, kept: int
+@pytest.mark.parametrize("cache_bytes", [0, verified_vectors.CACHE_BYTES])
+def test_thinning_during_verification_is_counted_and_no_problem(
+    log: str, monkeypatch: pytest.MonkeyPatch, cache_bytes: int
 ) -> None:
-    """Whether what was read before is still at hand or has to be read again."""
-    monkeypatch.setattr(verified_vectors.Expander.__init__, "__defaults__", (kept,))
+    """Both with the vectors read before in memory, and with none."""
+    monkeypatch.setattr(verified_vectors.Expander.__init__, "__defaults__", (cache_bytes,))
     deleted = []
 
     def thinning(number: int) -> None:

@@ -83,7 +83,7 @@ def _outcomes(evidence: Evidence, position: int, decided: PreemptionDecided) -> 
 
 
 def _outcome(evidence: Evidence, position: int, uid: str) -> str:
-    """The outcome of an eviction, as far as the log goes."""
+    """The outcome of an eviction up to the log's end."""
     outcome = "is asked to go"
     for pod in evidence.pods(uid):
         for stored in evidence.records(pod):

@@ -221,8 +221,8 @@ def _pod_decided(decided: PodDecided, _: Namer) -> str:
         return text
     text += decided.outcome.value
     if decided.plugin:
-        where = f" on {decided.node}" if decided.node else ""
-        text += f" by {decided.plugin}{where}"
+        on_node = f" on {decided.node}" if decided.node else ""
+        text += f" by {decided.plugin}{on_node}"
     return f"{text}: {decided.message}" if decided.message else text
 
 

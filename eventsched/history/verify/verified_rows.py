@@ -47,9 +47,9 @@ class RowCheck:
     def compare(self, end: int) -> None:
         """Compares the expected rows with the rows before position ``end``."""
         for table, expected in self._expected.items():
-            found = self._tables.rows(table, end)
-            if found != expected:
-                self._differ(table, expected, found)
+            stored = self._tables.rows(table, end)
+            if stored != expected:
+                self._differ(table, expected, stored)
             expected.clear()
 
     def pass_over(self, end: int) -> None:
@@ -73,16 +73,17 @@ class RowCheck:
                                   "record defines it")  # fmt: skip
 
     def _defined(self, table: str, position: int, key: tuple[int, ...], row: Row) -> None:
-        found = self._dictionaries[table].pop(key, None)
-        if found is None:
+        stored = self._dictionaries[table].pop(key, None)
+        if stored is None:
             self._report(position, f"table {table} has no row {_shown(key)}, expected {row}")
-        elif found != row:
+        elif stored != row:
             self._report(position, f"table {table}, row {_shown(key)}: "
-                                   f"{_difference(table, found, row)}")  # fmt: skip
+                                   f"{_difference(table, stored, row)}")  # fmt: skip
 
-    def _differ(self, table: str, expected: list[Row], found: list[Row]) -> None:
+    def _differ(self, table: str, expected: list[Row], stored: list[Row]) -> None:
+        """Reports the differences between the expected and the stored rows of a batch."""
         by_position: dict[int, list[Row]] = {}
-        for row in found:
+        for row in stored:
             by_position.setdefault(row[0], []).append(row)
         for row in expected:
             rows = by_position.pop(row[0], [])
@@ -100,8 +101,8 @@ class RowCheck:
 
     def _is_known(self, row: Row) -> bool:
         """Whether the pod's uid has a row of an earlier record."""
-        found = self._tables.pod(row[1])
-        return found is not None and found[0] < row[0]
+        earlier = self._tables.pod(row[1])
+        return earlier is not None and earlier[0] < row[0]
 
 
 def decision(position: int, at: int, record: Record) -> Row:
@@ -128,9 +129,9 @@ def _shown(key: tuple[int, ...]) -> str:
     return "/".join(map(str, key))
 
 
-def _difference(table: str, found: Row, expected: Row, skipped: int = 0) -> str:
+def _difference(table: str, stored: Row, expected: Row, skipped: int = 0) -> str:
     names = [name.partition("::")[0] for name in COLUMNS[table]]
-    for name, value, wanted in list(zip(names, found, expected, strict=True))[skipped:]:
-        if value != wanted:
-            return f"{name} is {value!r}, expected {wanted!r} by the record"
+    for name, value, right in list(zip(names, stored, expected, strict=True))[skipped:]:
+        if value != right:
+            return f"{name} is {value!r}, expected {right!r} by the record"
     return "the rows differ"

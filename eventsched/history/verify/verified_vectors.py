@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from eventsched.history.verify.verified_log import Packed
 
 EXCLUDED, NOT_EVALUATED, GONE = 65_533, 65_534, 65_535
-KEPT_BYTES = 512 * 1024 * 1024
+CACHE_BYTES = 512 * 1024 * 1024
 """The memory for whole vectors, in bytes; vectors beyond it are read again when needed."""
 _HEAD = struct.Struct("<BBIBB")
 _CONSTANT, _BYTES, _BITMAP = 16, 32, 64
@@ -184,9 +184,11 @@ class Whole:
 class Expander:
     """Expands details in order of position. ``find`` reads an earlier detail again."""
 
-    def __init__(self, find: Callable[[int], Packed | None], kept_bytes: int = KEPT_BYTES) -> None:
-        self._find, self._kept_bytes = find, kept_bytes
-        self._kept: OrderedDict[int, Whole] = OrderedDict()
+    def __init__(
+        self, find: Callable[[int], Packed | None], cache_bytes: int = CACHE_BYTES
+    ) -> None:
+        self._find, self._cache_limit = find, cache_bytes
+        self._cache: OrderedDict[int, Whole] = OrderedDict()
         self._bytes = 0
 
     def expand(self, packed: Packed, size: int) -> Whole:
@@ -205,32 +207,32 @@ class Expander:
 
     def forget(self, seq: int) -> None:
         """Drops vectors that are wrong."""
-        whole = self._kept.pop(seq, None)
+        whole = self._cache.pop(seq, None)
         if whole is not None:
             self._bytes -= whole.bytes
 
     def _base(self, seq: int, size: int) -> Whole:
         deltas: list[Unpacked] = []
-        while (kept := self._kept.get(seq)) is None:
+        while (whole := self._cache.get(seq)) is None:
             packed = self._find(seq)
             if packed is None:
                 raise LostError(seq)
             record = unpack(packed, size)
             if record.base is None:
-                kept = Whole(record)
+                whole = Whole(record)
                 break
             deltas.append(record)
             seq = record.base
         self.forget(seq)
         while deltas:
-            kept.change(deltas.pop())
-        return kept
+            whole.change(deltas.pop())
+        return whole
 
     def _keep(self, seq: int, whole: Whole) -> None:
-        self._kept[seq] = whole
+        self._cache[seq] = whole
         self._bytes += whole.bytes
-        while self._bytes > self._kept_bytes and len(self._kept) > 1:
-            _, oldest = self._kept.popitem(last=False)
+        while self._bytes > self._cache_limit and len(self._cache) > 1:
+            _, oldest = self._cache.popitem(last=False)
             self._bytes -= oldest.bytes
 
 

@@ -40,7 +40,7 @@ def values(size: int, least: int, most: int) -> st.SearchStrategy[list[int]]:
 @given(data=st.data(), kept=st.sampled_from([0, 300, 10**9]))
 def test_details_expand_to_what_was_packed(data: st.DataObject, kept: int) -> None:
     stored: dict[int, Packed] = {}
-    expander = Expander(stored.get, kept_bytes=kept)
+    expander = Expander(stored.get, cache_bytes=kept)
     wholes: list[Detail] = []
     narrow = data.draw(st.lists(st.booleans(), max_size=3))
     for seq in range(data.draw(st.integers(1, 8))):
