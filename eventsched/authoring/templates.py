@@ -1,11 +1,11 @@
-"""The files of a new plugin's package, by their paths; ``@…@`` is filled in by scaffold.py.
+"""The files of a new plugin package, by path. scaffold.py replaces ``@…@``:
 
 @NAME@ FastDisk    @MODULE@ fast_disk    @PROJECT@ fast-disk    @LABEL@ example.com/fast-disk
 """
 
-PLUGIN = '''"""@NAME@: pods that ask for a kind of node go there only, all others rather not.
+PLUGIN = '''"""@NAME@: pods with a label go only to nodes with the same label.
 
-A pod asks by a label, and a node has the same label: with `@LABEL@: a` on both they fit.
+All other pods avoid these nodes. The label is `@LABEL@`.
 """
 
 import msgspec
@@ -14,20 +14,20 @@ from eventsched.scheduling.framework import ClusterEvent, DependsOn
 
 
 class @NAME@Args(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """What may stand in pluginConfig; types are checked, and unknown names refused."""
+    """The arguments in pluginConfig. Types are checked; unknown names are refused."""
 
     label: str = "@LABEL@"
-    """The label of pods and nodes that is compared."""
+    """The label of pods and nodes to compare."""
 
 
 class @NAME@:
-    """Filter and Score by a label that pods and nodes share."""
+    """Filter and Score by a label of pods and nodes."""
 
     name = "@NAME@"
     Args = @NAME@Args
-    # Of a node only the object matters, not the pods on it.
+    # The answers depend on the node object, not on the pods on the node.
     depends_on = DependsOn.NODE
-    # What can make a node acceptable that was not: a pod that was refused is tried again then.
+    # Changes that can make a node acceptable. After one of them refused pods are tried again.
     wakes_on = (
         ClusterEvent.NODE_ADD,
         ClusterEvent.NODE_UPDATE_LABEL,
@@ -38,18 +38,18 @@ class @NAME@:
         self._label = args.label
 
     def sign(self, pod: Pod) -> str:
-        """What of a pod matters here: pods that agree in it share their verdicts and scores."""
+        """What the answers depend on: pods with equal values share verdicts and scores."""
         return pod.labels.get(self._label, "")
 
     def filter_node(self, pod: Pod, node: Node) -> str | None:
-        """None lets the pod pass; a text says why not. No names in it: it is counted by nodes."""
+        """None if the pod fits, else the reason. Nodes are counted by reason: use no names."""
         wanted = pod.labels.get(self._label, "")
         if wanted and node.labels.get(self._label) != wanted:
             return f"node(s) had another {self._label}"
         return None
 
     def score_node(self, pod: Pod, node: Node) -> int:
-        """0 to 100: keeps nodes that are marked free for the pods that ask for them."""
+        """0 to 100: keeps labelled nodes free for the pods with the label."""
         return 0 if self._label in node.labels and self._label not in pod.labels else 100
 '''
 
@@ -80,18 +80,18 @@ MARKED = make_node("marked", labels={LABEL: "a"})
 PLAIN = make_node("plain")
 
 
-def test_a_pod_that_asks_goes_to_a_node_of_that_kind() -> None:
+def test_a_pod_with_the_label_goes_to_a_node_with_the_label() -> None:
     pod = make_pod(labels={LABEL: "a"})
-    said = {"marked": "", "plain": f"node(s) had another {LABEL}"}
-    assert verdicts(PLUGIN, pod, [MARKED, PLAIN]) == said
+    expected = {"marked": "", "plain": f"node(s) had another {LABEL}"}
+    assert verdicts(PLUGIN, pod, [MARKED, PLAIN]) == expected
     assert scheduled_to(pod, [MARKED, PLAIN], PLUGIN) == Answered("marked")
 
 
-def test_the_others_leave_marked_nodes_alone() -> None:
+def test_other_pods_avoid_labelled_nodes() -> None:
     assert scores(PLUGIN, make_pod(), [MARKED, PLAIN]) == {"marked": 0, "plain": 100}
 
 
-def test_the_label_can_be_another_one() -> None:
+def test_the_label_is_an_argument() -> None:
     plugin = typed(@NAME@, label="kind")
     pod = make_pod(labels={"kind": "b"})
     assert verdicts(plugin, pod, [PLAIN]) == {"plain": "node(s) had another kind"}
@@ -102,7 +102,7 @@ def test_arguments_are_checked() -> None:
         typed(@NAME@, lable="kind")
 
 
-def test_a_pod_that_was_refused_is_tried_again_when_a_node_gets_the_label() -> None:
+def test_a_refused_pod_is_tried_again_when_a_node_gets_the_label() -> None:
     engine = engine_with(PLUGIN)
     observed(engine, *added(PLAIN, make_pod(labels={LABEL: "a"})))
     attempted(engine)
@@ -127,7 +127,7 @@ dependencies = ["eventsched"]
 [project.optional-dependencies]
 dev = ["pytest", "mypy", "ruff"]
 
-# This is how eventsched finds it where it is installed.
+# eventsched finds installed plugins by this entry point.
 [project.entry-points."eventsched.plugins"]
 @NAME@ = "@MODULE@:@NAME@"
 
@@ -179,12 +179,11 @@ items:
 README = """# @NAME@
 
 A plugin for [eventsched](https://pypi.org/project/eventsched/). Pods with the label `@LABEL@` go
-only to nodes that have it with the same value; all other pods leave such nodes alone as long as
-there are others.
+only to nodes with the same value of that label. All other pods avoid such nodes if they can.
 
 | argument | default | |
 | --- | --- | --- |
-| `label` | `@LABEL@` | the label of pods and nodes that is compared |
+| `label` | `@LABEL@` | the label of pods and nodes to compare |
 
 Try it, without a cluster:
 
@@ -193,12 +192,12 @@ Try it, without a cluster:
     eventsched plugin check .
     eventsched simulate --manifests cluster.yaml --config config.yaml --why default/asks
 
-Run it: install the package where eventsched runs; its entry point makes it known, and `config.yaml`
-enables it. What it decides is in the log: `eventsched explain default/asks`.
+Run it: install the package where eventsched runs. eventsched finds it by its entry point, and
+`config.yaml` enables it. Its decisions are in the log: `eventsched explain default/asks`.
 
-Whatever is changed in it: a plugin is a function of what it is given. No clock, no randomness, no
-network, no files; what it wants to keep it keeps with `cycle.remember`. `eventsched plugin check`
-says where it is not so, what a call costs, and which change it forgot in `wakes_on`.
+When you change it: a plugin must depend only on its arguments. It uses no clock, no randomness, no
+network and no files, and keeps state only with `cycle.remember`. `eventsched plugin check` reports
+violations, the cost of each method, and changes that are missing in `wakes_on`.
 """
 
 FILES = {

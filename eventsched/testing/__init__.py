@@ -1,14 +1,14 @@
-"""What a test of a plugin needs: nodes, pods, and a scheduler that runs the plugin.
+"""Tools for testing a plugin: nodes, pods, and a scheduler that runs the plugin.
 
     from eventsched.testing import make_node, make_pod, scheduled_to, scores, verdicts
 
     assert verdicts(FastDisk(), make_pod(), [make_node("a")]) == {"a": "node(s) had no fast disk"}
 
-``verdicts`` and ``scores`` ask one plugin about some nodes; ``scheduled_to`` runs it among
-kube-scheduler's default plugins. For what takes more than one attempt there is the engine itself:
-``engine_with`` makes one, ``observed`` tells it what happened, ``attempted`` has it schedule, and
-both return the records that come of it. Nothing here needs a cluster, a database or a clock: times
-are microseconds that the test chooses.
+``verdicts`` and ``scores`` call one plugin for some nodes; ``scheduled_to`` runs it together with
+kube-scheduler's default plugins. For more than one attempt use the engine itself: ``engine_with``
+makes one, ``observed`` passes stimuli to it, ``attempted`` makes a scheduling attempt; both return
+the resulting records. Nothing here needs a cluster, a database or a clock: the test chooses the
+times, in microseconds.
 """
 
 from eventsched.domain.units import SECOND

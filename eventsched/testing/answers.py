@@ -1,4 +1,4 @@
-"""What one plugin says of some nodes, in one call; and where a pod goes with it."""
+"""Calls one plugin for some nodes, or schedules one pod with it."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ from eventsched.testing.objects import added
 
 
 class Answered(NamedTuple):
-    """Where a pod went, "" for nowhere; ``message`` says why nowhere, in upstream's words."""
+    """The pod's node, or "" with kube-scheduler's ``message`` that says why."""
 
     node: str
     message: str = ""
@@ -27,9 +27,9 @@ class Answered(NamedTuple):
 def verdicts(
     plugin: Any, pod: Pod, nodes: Sequence[Node], present: Sequence[Pod] = ()
 ) -> dict[str, str]:
-    """Node → why the plugin refuses the pod there (its reasons, joined), "" where it lets it pass.
-    ``present`` are pods that have a node already. A refusal by PreFilter is one of every node.
-    Raises PluginError where the plugin raises, or answers what its extension point does not
+    """Node → why the plugin refuses the pod there (its reasons, joined), or "" if the node passes.
+    ``present`` are pods that already have a node. A refusal by PreFilter counts for every node.
+    Raises PluginError if the plugin raises, or returns a value that its extension point does not
     allow."""
     engine = engine_of(plugin)
     judged = _judged(engine, pod, nodes, present)
@@ -46,7 +46,7 @@ def verdicts(
 def scores(
     plugin: Any, pod: Pod, nodes: Sequence[Node], present: Sequence[Pod] = ()
 ) -> dict[str, int]:
-    """Node → the plugin's score after normalisation, 0 to 100, of the nodes that it lets pass.
+    """Node → the plugin's normalised score, 0 to 100, for the nodes that pass its own filter.
     Raises PluginError like ``verdicts``."""
     engine = engine_of(plugin)
     judged = _judged(engine, pod, nodes, present)
@@ -54,8 +54,8 @@ def scores(
         raise judged.problem
     rows = np.flatnonzero(judged.keys == KEY_PASSES)
     totals = np.zeros(len(rows), dtype=np.int64)
-    for each in judged.scores:
-        totals += weighted(each, rows)
+    for score in judged.scores:
+        totals += weighted(score, rows)
     names = engine.state.nodes.names
     return {names[row]: int(score) for row, score in zip(rows, totals, strict=True)}
 
@@ -64,9 +64,8 @@ def scheduled_to(
     pod: Pod, nodes: Sequence[Node], *plugins: Any, present: Sequence[Pod] = (),
     weights: Mapping[str, int] | None = None,
 ) -> Answered:  # fmt: skip
-    """Where the pod goes with these plugins among kube-scheduler's default ones. ``weights`` are
-    those of the plugins' scores (default: 1). Raises PluginError where an attempt fails on a
-    plugin."""
+    """Schedules the pod with these plugins and kube-scheduler's defaults. ``weights`` are those of
+    the plugins' scores (default: 1). Raises PluginError if a plugin fails in the attempt."""
     engine = engine_with(*plugins, weights=weights)
     _fill(engine, nodes, present)
     observed(engine, *added(pod))
@@ -76,8 +75,8 @@ def scheduled_to(
     for record in attempted(engine):
         if isinstance(record, PodDecided):
             if record.outcome is records.Outcome.ERROR:
-                said = record.message.removeprefix(f"plugin {record.plugin} failed in ")
-                point, _, problem = said.partition(": ")
+                failure = record.message.removeprefix(f"plugin {record.plugin} failed in ")
+                point, _, problem = failure.partition(": ")
                 raise PluginError(record.plugin, point, problem)
             return Answered(record.node, record.message)
     raise AssertionError("an attempt without a decision")

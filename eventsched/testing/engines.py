@@ -1,4 +1,4 @@
-"""Engines that run the plugins under test, and what they do as lists of records."""
+"""Engines that run the plugins under test; what they do is returned as lists of records."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -23,8 +23,8 @@ PROFILE = "default-scheduler"
 
 
 def typed(plugin: type[Any], **args: Any) -> Any:
-    """A plugin made with arguments as they would stand in pluginConfig, checked as there. Raises
-    InputError for arguments that the plugin does not take."""
+    """A plugin with these pluginConfig arguments, checked as in a configuration. Raises InputError
+    for wrong arguments."""
     checked = typed_args(plugin, args, f"pluginConfig of {plugin.name}")
     return plugin(checked) if hasattr(plugin, "Args") else plugin()
 
@@ -32,8 +32,8 @@ def typed(plugin: type[Any], **args: Any) -> Any:
 def engine_with(*plugins: Any, points: Mapping[str, list[Any]] | None = None,
                 config: str | None = None, weights: Mapping[str, int] | None = None,
                 backoff: Backoff | None = None) -> Engine:  # fmt: skip
-    """An engine with the default profile, or those of a configuration's text; ``plugins`` stand at
-    the end of every point that they serve, ``points`` replaces whole points."""
+    """An engine with the default profile, or with the profiles of ``config`` (YAML). ``plugins``
+    are appended to every extension point that they serve; ``points`` replaces whole points."""
     loaded = configuration.default() if config is None else configuration.load(config, "test.yaml")
     assembly = assembled(loaded, "test.yaml", IN_TREE)
     profiles = {}
@@ -42,8 +42,8 @@ def engine_with(*plugins: Any, points: Mapping[str, list[Any]] | None = None,
         for plugin in map(adapted, plugins):
             for point in points_of(plugin):
                 chosen[point] = [*chosen[point], plugin]
-        weighed = {each.name: each.weight for each in profile.scores} | dict(weights or {})
-        profiles[name] = Profile(name, chosen, weighed, percentage=profile.percentage)
+        score_weights = {s.name: s.weight for s in profile.scores} | dict(weights or {})
+        profiles[name] = Profile(name, chosen, score_weights, percentage=profile.percentage)
     backoff = backoff or Backoff(
         loaded.pod_initial_backoff_seconds or 0, loaded.pod_max_backoff_seconds or 0
     )
@@ -52,8 +52,7 @@ def engine_with(*plugins: Any, points: Mapping[str, list[Any]] | None = None,
 
 def engine_of(*plugins: Any, weights: Mapping[str, int] | None = None,
               backoff: Backoff | None = None) -> Engine:  # fmt: skip
-    """An engine with these plugins and nothing else but PrioritySort and, where none of them
-    binds, DefaultBinder."""
+    """An engine with only these plugins, PrioritySort and, if none of them binds, DefaultBinder."""
     made = [PrioritySort(), *map(adapted, plugins)]
     if not any(hasattr(plugin, "bind") for plugin in made):
         made.append(DefaultBinder())
@@ -62,20 +61,20 @@ def engine_of(*plugins: Any, weights: Mapping[str, int] | None = None,
 
 
 def records_of(logged: Iterable[Logged]) -> list[Record]:
-    """The records alone, decisions without the digest of their vectors."""
+    """The records; decisions without the digest of their vectors."""
     return [
-        msgspec.structs.replace(each.record, digest="")
-        if isinstance(each.record, PodDecided)
-        else each.record
-        for each in logged
+        msgspec.structs.replace(entry.record, digest="")
+        if isinstance(entry.record, PodDecided)
+        else entry.record
+        for entry in logged
     ]
 
 
 def observed(engine: Engine, *stimuli: Stimulus, at: int = 0) -> list[Record]:
-    """Observes stimuli at one time (µs); all records that came of them."""
+    """Passes stimuli to the engine at one time (µs); returns the resulting records."""
     return [r for stimulus in stimuli for r in records_of(engine.observe(stimulus, at))]
 
 
 def attempted(engine: Engine) -> list[Record]:
-    """Makes one attempt; its records."""
+    """Makes one attempt and returns its records."""
     return records_of(engine.schedule_next())

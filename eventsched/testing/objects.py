@@ -1,4 +1,4 @@
-"""Nodes and pods for tests: what is beside the point is filled in.
+"""Nodes and pods for tests, with defaults for everything that a test does not name.
 
 Times are microseconds, cpu millicores, memory bytes. A pod's uid is its name.
 """
@@ -15,8 +15,8 @@ GIB = 1024**3
 
 def make_node(name: str = "n1", *, cpu: int = 4000, memory: int = 8 * GIB, pods: int = 110,
               extra: Mapping[str, int] | None = None, **fields: Any) -> Node:  # fmt: skip
-    """A node with 4 cpu, 8 GiB and room for 110 pods; ``extra`` are further resources, ``fields``
-    what else a Node has (labels, annotations, taints…)."""
+    """A node with 4 cpu, 8 GiB and room for 110 pods. ``extra`` are further resources, ``fields``
+    further fields of Node (labels, annotations, taints…)."""
     room = {CPU: cpu, MEMORY: memory, PODS: pods, **(extra or {})}
     return Node(name=name, allocatable=room, **fields)
 
@@ -24,8 +24,8 @@ def make_node(name: str = "n1", *, cpu: int = 4000, memory: int = 8 * GIB, pods:
 def make_pod(name: str = "p1", *, cpu: int = 1000, memory: int = 2 * GIB,
              ports: Iterable[int] = (), spec: Mapping[str, Any] | None = None,
              **fields: Any) -> Pod:  # fmt: skip
-    """A pod of one container that requests 1 cpu and 2 GiB; ``spec`` are further fields of its
-    PodSpec, ``fields`` what else a Pod has (labels, annotations, priority…)."""
+    """A pod with one container that requests 1 cpu and 2 GiB. ``spec`` are further fields of
+    PodSpec, ``fields`` further fields of Pod (labels, annotations, priority…)."""
     requests = {name: amount for name, amount in ((CPU, cpu), (MEMORY, memory)) if amount}
     container = Container(requests=requests, ports=tuple(HostPort(port=p) for p in ports))
     made = PodSpec(containers=(container,), **(spec or {}))
@@ -33,8 +33,8 @@ def make_pod(name: str = "p1", *, cpu: int = 1000, memory: int = 2 * GIB,
 
 
 def added(*objects: Node | Pod) -> list[Stimulus]:
-    """The stimuli that bring nodes and pods in."""
+    """The stimuli that add these nodes and pods."""
     return [
-        records.NodeAdded(node=each) if isinstance(each, Node) else records.PodAdded(pod=each)
-        for each in objects
+        records.NodeAdded(node=new) if isinstance(new, Node) else records.PodAdded(pod=new)
+        for new in objects
     ]
