@@ -1,8 +1,8 @@
-"""A profile's pluginConfig, held against the plugins' own types.
+"""A profile's pluginConfig, checked against the plugins' own types.
 
 Upstream: kube-scheduler/config/v1/types.go decodeNestedObjects decodes the arguments, validation.go
-validatePluginConfig checks them; those of NodeResourcesFit are checked only where the plugin is
-made (plugins/noderesources/fit.go NewFit).
+validatePluginConfig checks them; those of NodeResourcesFit are checked only when the plugin is made
+(plugins/noderesources/fit.go NewFit).
 """
 
 import difflib
@@ -19,7 +19,7 @@ from eventsched.scheduling.config.pluginargs import ARGUMENTS
 from eventsched.scheduling.config.sections import PluginConfig
 
 CHECKED_WHERE_MADE = frozenset({"NodeResourcesFit"})
-"""Plugins whose arguments are held against the rules only where they are enabled."""
+"""Plugins whose arguments are checked against the rules only if the plugin is enabled."""
 
 
 def typed_arguments(
@@ -29,21 +29,22 @@ def typed_arguments(
     where: str,
     report: Report = refuse,
 ) -> dict[str, object | None]:
-    """The arguments of the enabled plugins by name, defaults included; all others are checked
-    too. Those of a plugin that nobody knows are let pass, and so are those of an in-tree plugin
-    that takes none, as upstream."""
+    """The arguments of the enabled plugins by name, defaults included. Those of other plugins are
+    checked too, but arguments of an unknown plugin or of an in-tree plugin that takes none are
+    accepted, as upstream does."""
     typed: dict[str, object | None] = {}
-    for i, each in enumerate(plugin_config):
-        kind = kind_of(each.name, registry)
+    for i, configured in enumerate(plugin_config):
+        name = configured.name
+        kind = kind_of(name, registry)
         place = f"{where}[{i}].args"
         if kind is None:
-            if each.name in registry and each.name not in UPSTREAM_POINTS and each.args:
-                problem = f"plugin {each.name} takes no arguments"
+            if name in registry and name not in UPSTREAM_POINTS and configured.args:
+                problem = f"plugin {name} takes no arguments"
                 report(InputError(place, problem, "remove them"))
         else:
-            lenient = each.name in CHECKED_WHERE_MADE and each.name not in enabled
-            typed[each.name] = _decoded(
-                kind, each.name, each.args, place, _but_rules(report) if lenient else report
+            lenient = name in CHECKED_WHERE_MADE and name not in enabled
+            typed[name] = _decoded(
+                kind, name, configured.args, place, _but_rules(report) if lenient else report
             )
     for name in enabled:
         if name not in typed:
@@ -53,14 +54,14 @@ def typed_arguments(
 
 
 def kind_of(name: str, registry: Mapping[str, type]) -> type | None:
-    """The type of a plugin's arguments: its own Args, or what upstream's plugin of that name has;
+    """The type of a plugin's arguments: its own Args, or that of upstream's plugin of that name;
     None for a plugin that takes none."""
     return getattr(registry.get(name), "Args", None) or ARGUMENTS.get(name)
 
 
 def without_effect(args: Mapping[str, Any], registry: Mapping[str, type]) -> list[str]:
-    """Of arguments by plugin those that nothing here reads, as warnings."""
-    found = []
+    """Warnings about arguments (by plugin) that nothing here reads."""
+    warnings = []
     for name in args:
         if name not in registry:
             why = "this version does not have the plugin"
@@ -70,8 +71,8 @@ def without_effect(args: Mapping[str, Any], registry: Mapping[str, type]) -> lis
             why = "the plugin takes no arguments"
         else:
             continue
-        found.append(f"pluginConfig of {name} has no effect: {why}")
-    return found
+        warnings.append(f"pluginConfig of {name} has no effect: {why}")
+    return warnings
 
 
 def typed_args(
@@ -79,9 +80,9 @@ def typed_args(
 ) -> object | None:
     """A plugin's arguments as its ``Args``, or None for a plugin that has no such struct.
 
-    ``where`` is the place of the arguments. apiVersion and kind may stand among them, as upstream
-    writes them. Raises InputError with the path of the field for what does not fit, and where a
-    plugin without Args is given any.
+    ``where`` is the place of the arguments, which may include apiVersion and kind, as upstream
+    writes them. Raises InputError with the path of a wrong field, and for arguments of a plugin
+    without Args.
     """
     name = getattr(plugin_class, "name", plugin_class.__name__)
     kind = getattr(plugin_class, "Args", None)
@@ -105,16 +106,16 @@ def _decoded(kind: type, name: str, args: Any, where: str, report: Report) -> ob
         report(InputError(where, "no mapping of arguments", "write fields and their values"))
         args = None
     raw = dict(args or {})
-    found = raw.pop("kind", None)
-    if found not in (None, "", f"{name}Args"):
-        report(InputError(f"{where}.kind", f"{found!r} is not {name}Args", "remove kind"))
+    written_kind = raw.pop("kind", None)
+    if written_kind not in (None, "", f"{name}Args"):
+        report(InputError(f"{where}.kind", f"{written_kind!r} is not {name}Args", "remove kind"))
     version = raw.pop("apiVersion", None)
     if version not in (None, "", API_VERSION):
         report(InputError(f"{where}.apiVersion", f"{version!r} is not supported", "remove it"))
-    fields = {each.encode_name for each in msgspec.structs.fields(kind)}
+    fields = {field.encode_name for field in msgspec.structs.fields(kind)}
     strict = kind.__struct_config__.forbid_unknown_fields  # type: ignore[attr-defined]
     for unknown in raw.keys() - fields if fields and not strict else ():
-        # Also where the plugin's Args would let them pass: a typo would be a default.
+        # Refused even if the plugin's Args accept them: a misspelt field would mean its default.
         close = difflib.get_close_matches(unknown, fields, n=1)
         remedy = f"did you mean {close[0]}?" if close else f"known are {', '.join(sorted(fields))}"
         report(InputError(f"{where}.{unknown}", f"plugin {name} has no such argument", remedy))

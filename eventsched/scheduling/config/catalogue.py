@@ -1,8 +1,8 @@
 """Upstream's in-tree plugins: where each may run, and which are enabled by default.
 
 As of v1.36 under its feature gates' defaults (upstream: plugins/registry.go, the interfaces that
-each plugin says it has, apis/config/v1/default_plugins.go getDefaultPlugins). Whether a plugin
-exists here already makes no difference to what a configuration means.
+each plugin implements, apis/config/v1/default_plugins.go getDefaultPlugins). The meaning of a
+configuration does not depend on which of them exist here.
 """
 
 from eventsched.scheduling.config.sections import PluginEntry
@@ -59,4 +59,4 @@ DEFAULT_PLUGINS = (
     PluginEntry("DefaultBinder"),
     PluginEntry("NodeDeclaredFeatures"),
 )
-"""What multiPoint enables where a profile says nothing."""
+"""The plugins that multiPoint enables by default."""

@@ -1,4 +1,4 @@
-"""A configuration with all that is wrong with it, and what it amounts to where nothing is."""
+"""A configuration with all its problems and warnings, and the profiles that it resolves to."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,8 +14,8 @@ from eventsched.scheduling.config.sections import Configuration
 
 @dataclass(frozen=True)
 class Checked:
-    """``problems`` in the order of reading, resolution's last, and ``warnings``. The configuration
-    and its profiles mean something only where there is no problem."""
+    """``problems`` in the order of reading, those of resolution last, and ``warnings``. The
+    configuration and its profiles are meaningful only without problems."""
 
     configuration: Configuration
     profiles: tuple[ResolvedProfile, ...]
@@ -24,39 +24,41 @@ class Checked:
 
 
 def check(text: str, source: str, registry: Mapping[str, type]) -> Checked:
-    """Reads and resolves a configuration. What follows from a problem that is named already is not
-    named again. Only what this version lacks is a warning: upstream takes the file."""
-    found: list[InputError] = []
+    """Reads and resolves a configuration. Problems that follow from reported ones are left out.
+    What only this version lacks is a warning, because upstream accepts the file."""
+    problems: list[InputError] = []
     try:
-        loaded = configuration.load(text, source, found.append)
+        loaded = configuration.load(text, source, problems.append)
     except InputError as fatal:
-        return Checked(Configuration(), (), (*found, fatal), ())
+        return Checked(Configuration(), (), (*problems, fatal), ())
 
     def report(problem: InputError) -> None:
-        if not concerns(problem.where, [each.where for each in found]):
-            found.append(problem)
+        if not concerns(problem.where, [reported.where for reported in problems]):
+            problems.append(problem)
 
     profiles = tuple(resolution.resolve_all(loaded, registry, source, report))
-    return Checked(loaded, profiles, tuple(found), tuple(_warnings(loaded, profiles, registry)))
+    return Checked(loaded, profiles, tuple(problems), tuple(_warnings(loaded, profiles, registry)))
 
 
 def _warnings(
     loaded: Configuration, profiles: tuple[ResolvedProfile, ...], registry: Mapping[str, type]
 ) -> list[str]:
-    found = [*loaded.warnings, *resolution.misspelt(loaded.profiles, registry)]
+    warnings = [*loaded.warnings, *resolution.misspelt(loaded.profiles, registry)]
     for profile in profiles:
-        found += [f"{each.problem}: no run will take this file" for each in profile.unavailable]
-        found += without_effect(profile.args, registry)
-        found += beside_their_substitute(profile, registry)
+        warnings += [
+            f"{missing.problem}: no run will take this file" for missing in profile.unavailable
+        ]
+        warnings += without_effect(profile.args, registry)
+        warnings += beside_their_substitute(profile, registry)
     for problem in unusable(loaded.extenders):
-        found.append(
+        warnings.append(
             f"{problem.where}: {problem.problem}: `eventsched run` will not take this file"
         )
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(warnings))
 
 
 def beside_their_substitute(profile: ResolvedProfile, registry: Mapping[str, type]) -> list[str]:
-    """Warnings about plugins that run at PostFilter before one that says it ``replaces`` them."""
+    """Warnings about plugins that run at PostFilter before the plugin that ``replaces`` them."""
     running = profile.running.get("postFilter", ())
     return [
         f"profile {profile.name}: {replaced} runs at postFilter before {name}, which stands in for "

@@ -1,8 +1,8 @@
-"""A configuration written out: every default filled in, every profile's plugins point by point.
+"""A configuration written out in full: all defaults, and the plugins of each profile by point.
 
-What kube-scheduler's --write-config-to writes (upstream: cmd/kube-scheduler app/options
-configfile.go, NewFramework's captureProfile), but with multiPoint expanded. Read again, here or
-there, it means the same.
+As kube-scheduler's --write-config-to writes it (upstream: cmd/kube-scheduler app/options
+configfile.go, NewFramework's captureProfile), but with multiPoint expanded. It has the same meaning
+when it is read again, here or by kube-scheduler.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,15 +28,15 @@ def completed(configuration: Configuration, profiles: Sequence[ResolvedProfile])
         for attribute, field in ELECTION_DURATIONS.items()
     }
     del document["warnings"]
-    document["extenders"] = [msgspec.to_builtins(each) for each in configuration.extenders]
+    document["extenders"] = [msgspec.to_builtins(extender) for extender in configuration.extenders]
     document["profiles"] = [_profile(profile) for profile in profiles]
     return document
 
 
 def _fields(section: Section) -> dict[str, Any]:
-    """A section's own fields, defaults too."""
+    """A section's own fields, including defaults."""
     fields = msgspec.structs.fields(section)
-    return {each.encode_name: getattr(section, each.name) for each in fields}
+    return {field.encode_name: getattr(section, field.name) for field in fields}
 
 
 def _profile(profile: ResolvedProfile) -> dict[str, Any]:
@@ -66,8 +66,8 @@ def _entry(name: str, point: str, weights: Mapping[str, int]) -> dict[str, Any]:
 
 
 def arguments(name: str, typed: object) -> dict[str, Any]:
-    """A plugin's arguments as plain data, with the resources that are scored where none are named
-    (upstream: apis/config/v1/defaults.go)."""
+    """A plugin's arguments as plain data, with the default resources to score (upstream:
+    apis/config/v1/defaults.go)."""
     plain: dict[str, Any] = _without_unset(msgspec.to_builtins(typed))
     if name == "NodeResourcesFit":
         strategy = plain["scoringStrategy"]
@@ -78,11 +78,13 @@ def arguments(name: str, typed: object) -> dict[str, Any]:
 
 
 def _weighted(resources: Sequence[dict[str, Any]] | None) -> list[dict[str, Any]]:
-    return [{**each, "weight": each["weight"] or 1} for each in resources or _CPU_AND_MEMORY]
+    return [
+        {**resource, "weight": resource["weight"] or 1} for resource in resources or _CPU_AND_MEMORY
+    ]
 
 
 def _without_unset(value: Any) -> Any:
     if isinstance(value, dict):
-        kept = {name: _without_unset(inner) for name, inner in value.items()}
-        return {name: inner for name, inner in kept.items() if inner not in (None, [])}
-    return [_without_unset(each) for each in value] if isinstance(value, list | tuple) else value
+        fields = {name: _without_unset(inner) for name, inner in value.items()}
+        return {name: inner for name, inner in fields.items() if inner not in (None, [])}
+    return [_without_unset(item) for item in value] if isinstance(value, list | tuple) else value

@@ -2,9 +2,9 @@
 
 The fields, their defaults and the rules are those of kubescheduler.config.k8s.io/v1 as upstream
 v1.36 has them (kube-scheduler/config/v1/types.go, pkg/scheduler/apis/config/v1/defaults.go and
-validation/validation.go). Which plugins a profile ends up with is resolution.py's business.
-``parallelism``, ``delayCacheUntilActive`` and the profiling switches tune upstream's process and
-change nothing here; they are checked all the same.
+validation/validation.go). resolution.py decides which plugins a profile runs. ``parallelism``,
+``delayCacheUntilActive`` and the profiling switches tune upstream's process; they are checked and
+have no effect here.
 """
 
 import re
@@ -35,57 +35,58 @@ KIND = "KubeSchedulerConfiguration"
 API_GROUP = "kubescheduler.config.k8s.io"
 API_VERSION = f"{API_GROUP}/v1"
 LIGHTER_VERSIONS = tuple(f"{API_GROUP}/v1beta{n}" for n in (1, 2))
-"""Those with the default weights of before v1beta3 (upstream: v1beta2/default_plugins.go)."""
+"""Versions with the default weights of before v1beta3 (upstream: v1beta2/default_plugins.go)."""
 DEPRECATED_VERSIONS = tuple(f"{API_GROUP}/v1beta{n}" for n in (1, 2, 3))
 DEFAULT_SCHEDULER_NAME = "default-scheduler"
 
 _FLOAT32 = 2.0**128 - 2.0**103
-"""What rounds to this or more is no 32-bit float."""
+"""Numbers that round to this or more are not 32-bit floats."""
 
 REMOVED_PLUGINS = frozenset({"AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"})
-"""In-tree plugins that v1 no longer knows (upstream: validation.go invalidPluginsByVersion)."""
+"""In-tree plugins that v1 no longer has (upstream: validation.go invalidPluginsByVersion)."""
 
 
 def default() -> Configuration:
-    """What an empty configuration means."""
+    """The configuration of an empty document."""
     return load(f"apiVersion: {API_VERSION}\nkind: {KIND}\n", "default configuration")
 
 
 def load(text: str, source: str, report: Report = refuse) -> Configuration:
     """Reads a configuration, YAML or JSON; ``source`` is the file's name, for messages.
 
-    Strict as upstream's scheme.Codecs: unknown fields, repeated keys and wrong types are refused.
-    Raises InputError for the first thing that is wrong, unless ``report`` takes it; in any case for
-    what leaves nothing to read on: a syntax error, or another apiVersion or kind.
+    As strict as upstream's scheme.Codecs: unknown fields, repeated keys and wrong types are
+    refused. Raises InputError for the first problem, unless ``report`` returns. Always raises it
+    for a syntax error and for another apiVersion or kind, which leave nothing to read.
     """
-    found: list[InputError] = []
+    collected: list[InputError] = []
     fatal: InputError | None = None
     configuration = Configuration()
     try:
-        configuration = _read(text, found)
-    except InputError as problem:
-        fatal = problem
+        configuration = _read(text, collected)
+    except InputError as error:
+        fatal = error
     except RecursionError:
         fatal = InputError("", "nested too deeply", "write it with fewer levels")
-    for each in found:
-        report(_at(source, each))
+    for problem in collected:
+        report(_at(source, problem))
     if fatal is not None:
         raise _at(source, fatal)
     return configuration
 
 
-def _read(text: str, found: list[InputError]) -> Configuration:
-    raw = mapping(text, found.append)
+def _read(text: str, collected: list[InputError]) -> Configuration:
+    raw = mapping(text, collected.append)
     warnings = _accepted_version(raw.pop("apiVersion", None), raw.pop("kind", None))
-    document = salvaged(_with_profile(raw), Document, "", found.append) or Document()
-    if not document.profiles:  # what was there could not be read
+    document = salvaged(_with_profile(raw), Document, "", collected.append) or Document()
+    if not document.profiles:  # the profiles could not be read
         profiles = (ProfileConfig(DEFAULT_SCHEDULER_NAME),)
         document = msgspec.structs.replace(document, profiles=profiles)
     configuration = _with_defaults(_with_current_args(document) if warnings else document, warnings)
-    cut = [problem.where for problem in found]
-    for each in problems(configuration):
-        if not concerns(each.where, cut) and all(each.where != one.where for one in found):
-            found.append(each)
+    cut = [problem.where for problem in collected]
+    for problem in problems(configuration):
+        is_new = all(problem.where != other.where for other in collected)
+        if is_new and not concerns(problem.where, cut):
+            collected.append(problem)
     return configuration
 
 
@@ -96,7 +97,7 @@ def _at(source: str, problem: InputError) -> InputError:
 
 
 def refuse_extenders(configuration: Configuration, source: str) -> None:
-    """Raises InputError where attempts would have to ask servers: for whoever cannot."""
+    """Raises InputError for a configuration with extenders, for commands that cannot ask them."""
     if configuration.extenders:
         raise InputError(
             f"{source}: extenders",
@@ -108,8 +109,8 @@ def refuse_extenders(configuration: Configuration, source: str) -> None:
 
 
 def problems(configuration: Configuration) -> Iterator[InputError]:
-    """All that upstream's ValidateKubeSchedulerConfiguration finds wrong, in its order; plugin
-    arguments apart. ``where`` is the path of the field, without the file."""
+    """All problems that upstream's ValidateKubeSchedulerConfiguration finds, in its order, without
+    those of plugin arguments. ``where`` is the path of the field, without the file."""
     if configuration.client_connection.burst < 0:
         yield _out("clientConnection.burst", configuration.client_connection.burst, "0 or more")
     if not abs(configuration.client_connection.qps) < _FLOAT32:
@@ -141,7 +142,7 @@ def _share_problems(where: str, share: int | None) -> Iterator[InputError]:
 
 
 def _election_problems(election: LeaderElection) -> Iterator[InputError]:
-    """Nothing is checked where election is off (component-base config/validation)."""
+    """Nothing is checked if election is off (component-base config/validation)."""
     if not election.leader_elect:
         return
     for attribute, field in ELECTION_DURATIONS.items():
@@ -208,8 +209,8 @@ def _removed_problems(
 
 
 def _queue_sort_problems(profiles: Sequence[ProfileConfig]) -> Iterator[InputError]:
-    """One queue serves all profiles, so they must sort it alike (upstream: validation.go
-    validateCommonQueueSort). What multiPoint adds to it is seen by resolution.py only."""
+    """One queue serves all profiles, so they must have the same queueSort (upstream: validation.go
+    validateCommonQueueSort). Plugins that multiPoint adds are checked in resolution.py."""
     first = profiles[0].plugins.queue_sort
     if len(first.enabled) > 1:
         yield InputError(
@@ -236,7 +237,7 @@ def _queue_sort_problems(profiles: Sequence[ProfileConfig]) -> Iterator[InputErr
 
 
 def _comparable(plugins: PluginSet) -> tuple[list[tuple[str, int]], list[str]]:
-    # An unset weight and 0 are the same, and the weight of a disabled plugin means nothing.
+    # An unset weight equals 0, and the weight of a disabled plugin has no meaning.
     enabled = [(plugin.name, plugin.weight or 0) for plugin in plugins.enabled]
     return enabled, [plugin.name for plugin in plugins.disabled]
 
@@ -276,26 +277,26 @@ def _is_extended_name(name: str) -> bool:
 
 
 def _accepted_version(version: object, kind: object) -> tuple[str, ...]:
-    """Checks apiVersion and kind; the warnings that follow from them."""
+    """Checks apiVersion and kind, and returns the warnings about them."""
     expected = {"kind": (kind, KIND), "apiVersion": (version, API_VERSION)}
-    for field, (found, wanted) in expected.items():
-        if found is None:
+    for field, (value, wanted) in expected.items():
+        if value is None:
             raise InputError(field, f"{field} is missing", f"add {field}: {wanted}")
-        if found != wanted and found not in (DEPRECATED_VERSIONS if field != "kind" else ()):
-            raise InputError(field, f"{found!r} is not supported", f"use {wanted}")
+        if value != wanted and value not in (DEPRECATED_VERSIONS if field != "kind" else ()):
+            raise InputError(field, f"{value!r} is not supported", f"use {wanted}")
     if version == API_VERSION:
         return ()
-    said = f"apiVersion {version} is deprecated and read as {API_VERSION}: write that instead"
+    warning = f"apiVersion {version} is deprecated and read as {API_VERSION}: write that instead"
     if version in LIGHTER_VERSIONS:
-        said += (
+        warning += (
             "; its default weights were others (there TaintToleration, NodeAffinity and "
             "InterPodAffinity had 1, now 3, 2 and 2): name the weights to keep them"
         )
-    return (said,)
+    return (warning,)
 
 
 def _with_profile(raw: dict[str, Any]) -> dict[str, Any]:
-    """The default name goes to a single profile without one; '' is not "without" (defaults.go)."""
+    """Gives a single profile without a name the default name; '' is a name here (defaults.go)."""
     profiles = raw.get("profiles")
     if profiles is None or profiles == []:
         profiles = [{}]
@@ -307,7 +308,7 @@ def _with_profile(raw: dict[str, Any]) -> dict[str, Any]:
 
 
 def _with_current_args(document: Document) -> Document:
-    """A document of an older version may say that version of its arguments too."""
+    """The arguments in a document of an older version may have that apiVersion too."""
 
     def current(plugin: PluginConfig) -> PluginConfig:
         if isinstance(plugin.args, dict) and plugin.args.get("apiVersion") in DEPRECATED_VERSIONS:
@@ -323,7 +324,8 @@ def _with_current_args(document: Document) -> Document:
 
 
 def _with_defaults(document: Document, warnings: tuple[str, ...]) -> Configuration:
-    """Zero values become the defaults, where upstream cannot tell them from unset ones."""
+    """Replaces zero values by the defaults where upstream cannot distinguish them from unset
+    ones."""
     election, client = document.leader_election, document.client_connection
     zero = [field for field in ELECTION_DURATIONS if nanoseconds(getattr(election, field)) == 0]
     values = msgspec.structs.asdict(document) | {

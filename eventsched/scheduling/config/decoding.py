@@ -1,8 +1,8 @@
 """Strict decoding: plain data to typed structs.
 
-Whatever is wrong comes out as InputError with the path of the field, in the form
-``profiles[0].plugins.score.enabled[1].weight``. Who wants all problems and not the first only hands
-in a ``report``: what is wrong is then cut out of the data, and the rest decoded on.
+A problem is an InputError with the path of the field, such as
+``profiles[0].plugins.score.enabled[1].weight``. To get all problems instead of the first, pass a
+``report`` that returns: the wrong part is then cut out of the data, and the rest is decoded.
 """
 
 import copy
@@ -20,7 +20,7 @@ from eventsched.domain.errors import InputError
 T = TypeVar("T")
 
 Report = Callable[[InputError], None]
-"""What is done with a problem; where it returns, the search for others goes on."""
+"""Called with each problem. If it returns, the search for other problems continues."""
 
 
 def refuse(problem: InputError) -> NoReturn:
@@ -29,8 +29,8 @@ def refuse(problem: InputError) -> NoReturn:
 
 
 class RuleError(InputError):
-    """The types are right, but a struct's ``__post_init__`` refused the values: the first of
-    ``problems``, of which there is one at least."""
+    """The types are right, but a struct's ``__post_init__`` refused the values. The error is the
+    first of ``problems``, which is not empty."""
 
     def __init__(self, problems: Sequence[InputError]) -> None:
         first = problems[0]
@@ -44,19 +44,19 @@ def _kind_of(kind: Any) -> inspect.Type:
 
 
 def _zeroed(value: Any, kind: inspect.Type) -> Any:
-    """The data with nulls as Go reads them: a null field is an unset one, a null item the zero
-    value of its type. Under an unknown name a null stays, to be refused."""
-    for each in kind.types if isinstance(kind, inspect.UnionType) else (kind,):
-        if isinstance(each, inspect.StructType) and isinstance(value, dict):
-            kinds = {field.encode_name: field.type for field in each.fields}
+    """The data with nulls as Go reads them: a null field is unset, a null item is the zero value of
+    its type. A null under an unknown name stays, so that it is refused."""
+    for member in kind.types if isinstance(kind, inspect.UnionType) else (kind,):
+        if isinstance(member, inspect.StructType) and isinstance(value, dict):
+            kinds = {field.encode_name: field.type for field in member.fields}
             return {
                 name: _zeroed(inner, kinds[name]) if name in kinds else inner
                 for name, inner in value.items()
                 if inner is not None or name not in kinds or _refuses_null(kinds[name])
             }
-        if isinstance(each, inspect.VarTupleType | inspect.ListType) and isinstance(value, list):
+        if isinstance(member, inspect.VarTupleType | inspect.ListType) and isinstance(value, list):
             return [
-                _zero(each.item_type) if inner is None else _zeroed(inner, each.item_type)
+                _zero(member.item_type) if inner is None else _zeroed(inner, member.item_type)
                 for inner in value
             ]
     return value
@@ -89,7 +89,7 @@ def _field_names(kind: type) -> frozenset[str]:
 
 
 _MESSAGE = re.compile(r"(?P<text>.*?)(?: - at (?:`key` in )?`\$(?P<path>[^`]*)`)?", re.DOTALL)
-_EXPECTED = re.compile(r"Expected `(?P<wanted>[^`]*)`, got `(?P<found>\w+)`")
+_EXPECTED = re.compile(r"Expected `(?P<wanted>[^`]*)`, got `(?P<got>\w+)`")
 _FIELD = re.compile(r"Object (?P<case>contains unknown|missing required) field `(?P<name>.*)`")
 _WORDS = {
     "int": "an integer",
@@ -104,7 +104,7 @@ _WORDS = {
 
 def converted(raw: object, kind: type[T], where: str = "") -> T:
     """Plain data as a typed struct; ``where`` is the path of the data. Raises InputError with the
-    path of the field, a RuleError for what ``__post_init__`` refuses."""
+    path of the field, a RuleError if ``__post_init__`` refuses the values."""
     cached: Any = kind
     try:
         return msgspec.convert(_zeroed(raw, _kind_of(cached)), kind, strict=True)
@@ -113,35 +113,35 @@ def converted(raw: object, kind: type[T], where: str = "") -> T:
 
 
 def salvaged(raw: object, kind: type[T], where: str, report: Report) -> T | None:
-    """As ``converted``, but every problem is reported and what has it left out; None where nothing
-    is left."""
+    """Like ``converted``, but reports every problem and leaves out the parts that have one; None if
+    nothing is left."""
     data, cut = raw, list[str]()
     while True:
         try:
             return converted(_without_cut(data) if cut else data, kind, where)
         except RuleError as broken:
-            found, of_a_rule = broken.problems, True
+            problems, of_a_rule = broken.problems, True
         except InputError as problem:
-            found, of_a_rule = [problem], False
+            problems, of_a_rule = [problem], False
         if not cut:
             data = copy.deepcopy(raw)
-        # All places first: what is cut out moves the others.
-        places = [_original(data, each.where.removeprefix(where)) for each in found]
-        for each, place in zip(found, places, strict=True):
+        # All places first: cutting out one moves the others.
+        places = [_original(data, error.where.removeprefix(where)) for error in problems]
+        for error, place in zip(problems, places, strict=True):
             at = joined(where, place)
             if not concerns(at, cut):
-                said = InputError(at, each.problem, each.remedy)
-                report(RuleError([said]) if of_a_rule else said)
+                located = InputError(at, error.problem, error.remedy)
+                report(RuleError([located]) if of_a_rule else located)
             cut.append(at)
-        taken = [_cut(data, place) for place in places]
-        if not any(taken):
+        removed = [_cut(data, place) for place in places]
+        if not any(removed):
             return None
 
 
 def concerns(place: str, cut: list[str]) -> bool:
-    """Whether a problem at a place may be but the consequence of another that was reported: that
-    lies within it, or it within that."""
-    return any(place == each or _within(place, each) or _within(each, place) for each in cut)
+    """Whether a problem at a place may follow from one that was reported: one place contains the
+    other."""
+    return any(place == at or _within(place, at) or _within(at, place) for at in cut)
 
 
 def _within(place: str, outer: str) -> bool:
@@ -149,7 +149,7 @@ def _within(place: str, outer: str) -> bool:
 
 
 class _Cut:
-    """Stands in a list where an item was cut out, so that the paths of the others stay right."""
+    """Replaces an item that was cut out of a list, so that the paths of other items stay right."""
 
     def __deepcopy__(self, memo: object) -> "_Cut":
         return self
@@ -168,18 +168,18 @@ def _without_cut(value: Any) -> Any:
 
 
 def _original(data: Any, path: str) -> str:
-    """The path in the data of what has that path where the cut items are left out."""
-    found = ""
+    """Translates a path in the data without the cut items into a path in the data with them."""
+    original = ""
     for match in _STEP.finditer(path):
         step: str | int = int(match[2]) if match[2] else match[1]
         if isinstance(data, list) and isinstance(step, int):
-            left = [i for i, each in enumerate(data) if each is not _CUT]
-            step = left[step] if step < len(left) else step
-            found += f"[{step}]"
+            indexes = [i for i, item in enumerate(data) if item is not _CUT]
+            step = indexes[step] if step < len(indexes) else step
+            original += f"[{step}]"
         else:
-            found += match[0]
+            original += match[0]
         data = _inner(data, step)
-    return found
+    return original
 
 
 def _inner(data: Any, step: str | int) -> Any:
@@ -193,8 +193,8 @@ def _inner(data: Any, step: str | int) -> Any:
 
 
 def _cut(data: Any, path: str) -> bool:
-    """Takes out what is at a path, or the nearest thing around it; False where nothing is left to
-    take."""
+    """Cuts out the value at a path, or the nearest one around it; False if there is nothing left to
+    cut out."""
     trail: list[tuple[Any, str | int]] = []
     for match in _STEP.finditer(path):
         rest = path[match.start() :].removeprefix(".")
@@ -223,28 +223,28 @@ def _explained(problem: msgspec.ValidationError, kind: type, where: str) -> Inpu
     place = joined(where, path or "")
     cause = problem.__cause__
     if isinstance(cause, InputError):
-        broken = cause.problems if isinstance(cause, RuleError) else [cause]
-        return RuleError([InputError(joined(place, p.where), p.problem, p.remedy) for p in broken])
-    if found := _FIELD.fullmatch(text):
-        name = found["name"]
+        errors = cause.problems if isinstance(cause, RuleError) else [cause]
+        return RuleError([InputError(joined(place, e.where), e.problem, e.remedy) for e in errors])
+    if field := _FIELD.fullmatch(text):
+        name = field["name"]
         place = joined(place, name)
-        if found["case"].startswith("missing"):
+        if field["case"].startswith("missing"):
             return InputError(place, f"{name} is missing", "add it")
         close = difflib.get_close_matches(name, _field_names(kind), n=1)
         remedy = f"did you mean {close[0]!r}?" if close else "remove it"
         return InputError(place, f"unknown field {name!r}", remedy)
-    if found := _EXPECTED.fullmatch(text):
-        wanted = found["wanted"].removesuffix(" | null")
-        due, got = (_WORDS.get(word, word) for word in (wanted, found["found"]))
+    if expected := _EXPECTED.fullmatch(text):
+        wanted = expected["wanted"].removesuffix(" | null")
+        due, got = (_WORDS.get(word, word) for word in (wanted, expected["got"]))
         return InputError(place, f"{got} where {due} is due", f"write {due}")
     choices = _choices(kind, place.rpartition(".")[2])
     remedy = f"use one of {', '.join(choices)}" if choices else "correct this value"
-    said = InputError(place, text.replace("`", ""), remedy)
-    return RuleError([said]) if isinstance(cause, ValueError) else said
+    error = InputError(place, text.replace("`", ""), remedy)
+    return RuleError([error]) if isinstance(cause, ValueError) else error
 
 
 def joined(where: str, path: str) -> str:
-    """A path within the thing at ``where``."""
+    """The path ``path`` within ``where``."""
     path = path.removeprefix(".")
     return f"{where}{'' if path.startswith('[') else '.'}{path}" if where and path else where + path
 
@@ -253,8 +253,8 @@ def _choices(kind: type, field: str) -> list[str]:
     """The values of an enumerated field."""
     schemas = _schemas(kind)
     for schema in schemas.values():
-        found = schema.get("properties", {}).get(field, {})
-        found = schemas.get(found.get("$ref", "").rpartition("/")[2], found)
-        if "enum" in found:
-            return [str(choice) for choice in found["enum"]]
+        member = schema.get("properties", {}).get(field, {})
+        member = schemas.get(member.get("$ref", "").rpartition("/")[2], member)
+        if "enum" in member:
+            return [str(choice) for choice in member["enum"]]
     return []

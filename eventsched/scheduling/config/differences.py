@@ -1,4 +1,4 @@
-"""What differs in effect between two configurations, in words: one line a difference."""
+"""The effective differences between two configurations, a line for each."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -13,10 +13,10 @@ Resolved = tuple[Configuration, Sequence[ResolvedProfile]]
 def differences(old: Resolved, new: Resolved) -> Iterator[str]:
     """Lines such as ``profiles[a].plugins.score: NodeAffinity weight 2 → 5``: the fields outside
     the profiles first, then each profile's."""
-    fields = [{**completed(*each), "profiles": None} for each in (old, new)]
+    fields = [{**completed(*resolved), "profiles": None} for resolved in (old, new)]
     yield from _changed(fields[0], fields[1], "")
-    # A profile without a percentage of its own follows the one that was just told of.
-    shares = tuple(each[0].percentage_of_nodes_to_score for each in (old, new))
+    # A profile without its own percentage follows the global one, which is reported already.
+    shares = tuple(loaded.percentage_of_nodes_to_score for loaded, _ in (old, new))
     before = {profile.name: profile for profile in old[1]}
     after = {profile.name: profile for profile in new[1]}
     for name in {**before, **after}:
@@ -40,40 +40,40 @@ def _profile_changes(old: ResolvedProfile, new: ResolvedProfile, where: str) -> 
             yield f"{where}.plugins.score: {name} weight {weight} → {new.weights[name]}"
     for name in sorted(old.typed.keys() & new.typed.keys()):
         if old.typed[name] is not None and new.typed[name] is not None:
-            before, after = (arguments(name, each.typed[name]) for each in (old, new))
+            before, after = (arguments(name, profile.typed[name]) for profile in (old, new))
             yield from _changed(before, after, f"{where}.pluginConfig[{name}].args")
 
 
 def _list_changes(old: Sequence[str], new: Sequence[str], where: str) -> Iterator[str]:
     yield from (f"{where}: {name} removed" for name in old if name not in new)
     yield from (f"{where}: {name} added" for name in new if name not in old)
-    kept = [name for name in old if name in new]
-    moved = [name for name in new if name in old]
-    if kept != moved:
-        yield f"{where}: order {', '.join(kept)} → {', '.join(moved)}"
+    before = [name for name in old if name in new]
+    after = [name for name in new if name in old]
+    if before != after:
+        yield f"{where}: order {', '.join(before)} → {', '.join(after)}"
 
 
 def _changed(old: Any, new: Any, where: str) -> Iterator[str]:
-    """The fields and items that are not alike; what is on one side only is unset on the other."""
+    """The fields and items that differ; one that is on one side only is unset on the other."""
     if isinstance(old, dict) and isinstance(new, dict):
         for name in {**old, **new}:
             place = f"{where}.{name}" if where else name
             yield from _changed(old.get(name), new.get(name), place)
     elif isinstance(old, list) and isinstance(new, list):
         for i in range(max(len(old), len(new))):
-            before, after = (each[i] if i < len(each) else None for each in (old, new))
+            before, after = (items[i] if i < len(items) else None for items in (old, new))
             yield from _changed(before, after, f"{where}[{i}]")
     elif old != new:
-        yield f"{where}: {_said(old)} → {_said(new)}"
+        yield f"{where}: {_text(old)} → {_text(new)}"
 
 
-def _said(value: Any) -> str:
+def _text(value: Any) -> str:
     if value is None:
         return "unset"
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{name}: {_said(inner)}" for name, inner in value.items()) + "}"
+        return "{" + ", ".join(f"{name}: {_text(inner)}" for name, inner in value.items()) + "}"
     if isinstance(value, list):
-        return "[" + ", ".join(map(_said, value)) + "]"
+        return "[" + ", ".join(map(_text, value)) + "]"
     return str(value) if value != "" else "''"

@@ -1,8 +1,8 @@
 """Strict reading: the text of a configuration, YAML or JSON, to plain data.
 
-Text that begins with ``{`` is JSON and nothing else; all other text is YAML 1.1 in Go's reading
-(upstream: apimachinery serializer/json, sigs.k8s.io/yaml, go.yaml.in/yaml/v2 resolve.go): ``y`` is
-true, ``1:30`` is text, and ``4.0`` is the integer 4, for the data go through JSON there.
+Text that begins with ``{`` is JSON. All other text is YAML 1.1 as Go reads it (upstream:
+apimachinery serializer/json, sigs.k8s.io/yaml, go.yaml.in/yaml/v2 resolve.go): ``y`` is true,
+``1:30`` is text, and ``4.0`` is the integer 4, because upstream converts the data to JSON.
 """
 
 import base64
@@ -32,7 +32,7 @@ _KINDS = {bool: "bool", int: "int", float: "float", type(None): "null"}
 _INTEGER = re.compile(r"[-+]?(0[xX][0-9a-fA-F]+|0[bB][01]+|0[oO]?[0-7]+|[1-9][0-9]*|0)")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _EXACT = 1e21
-"""Whole floats from here on keep their exponent in Go's JSON, and are no integers."""
+"""From here on, Go's JSON writes whole floats with an exponent: they are not integers."""
 
 
 class _UnfitError(Exception):
@@ -40,7 +40,7 @@ class _UnfitError(Exception):
 
 
 def _value(text: str) -> Any:
-    """What a plain scalar means."""
+    """The value of a plain scalar."""
     if text in _WORDS:
         return _WORDS[text]
     digits = text.replace("_", "")
@@ -90,15 +90,15 @@ _StrictLoader.add_constructor(f"{_TAG}binary", _StrictLoader.binary)
 
 
 def mapping(text: str, report: Report = refuse) -> dict[Any, Any]:
-    """A document of fields as plain data. Raises InputError where it is neither YAML nor JSON or
-    something else than a mapping; ``report`` gets each key that is there twice. ``where`` is the
-    line or the field. Of several YAML documents the first is read, as upstream does."""
+    """The first document as plain data, as upstream reads it. Raises InputError if the text is
+    neither YAML nor JSON, or not a mapping; its ``where`` is the line or the field. ``report`` gets
+    each repeated key."""
     return _as_mapping(_read(text, report, 0))
 
 
 def second_mapping(text: str, report: Report = refuse) -> dict[Any, Any] | None:
-    """The second YAML document as plain data, under the rules of ``mapping``; None where there is
-    none, or nothing in it. Raises InputError for a third one, too."""
+    """The second YAML document as plain data, under the rules of ``mapping``; None if there is none
+    or if it is empty. Raises InputError for a third document too."""
     raw = _read(text, report, 1)
     if raw is not None and _read(text, report, 2) is not None:
         raise InputError("", "holds more than two documents", "leave the two that are meant")
@@ -106,8 +106,8 @@ def second_mapping(text: str, report: Report = refuse) -> dict[Any, Any] | None:
 
 
 def first_text(text: str) -> str:
-    """The text of the first document alone. The second one may name a database with its password:
-    no log, message or digest is to hold it. Text that is no YAML comes back whole."""
+    """The text of the first document only. The second one may contain a database password, which
+    must not get into a log, message or digest. Text that is not YAML is returned whole."""
     if text.lstrip().startswith("{"):
         return text
     try:
@@ -128,7 +128,7 @@ def _as_mapping(raw: Any) -> dict[Any, Any]:
 
 
 def _read(text: str, report: Report, number: int) -> Any:
-    """The document of a number, from 0 on; None where there is none."""
+    """The document with a number, from 0 on; None if there is none."""
     try:
         if text.lstrip().startswith("{"):
             return None if number else _json(text, report)
@@ -177,7 +177,7 @@ def _yaml(text: str, report: Report, number: int) -> Any:
     except InputError:
         raise
     except (_UnfitError, ValueError, TypeError, AttributeError, LookupError):
-        # PyYAML's ways of saying that a value does not fit its explicit tag, as in "!!int x".
+        # PyYAML raises these if a value does not fit its explicit tag, as in "!!int x".
         raise yaml.YAMLError("a value does not fit its tag") from None
     finally:
         loader.dispose()

@@ -2,9 +2,8 @@
 
 The fields and defaults are those of kube-scheduler/config/v1/types_pluginargs.go and
 pkg/scheduler/apis/config/v1/defaults.go, the rules those of validation/validation_pluginargs.go,
-under the feature gates' defaults of v1.36. A plugin that takes one of them says ``Args = …``;
-``ARGUMENTS`` has them for plugins that do not exist here yet, so that theirs are checked all the
-same.
+under the feature gates' defaults of v1.36. A plugin that uses one of them has ``Args = …``.
+``ARGUMENTS`` also covers plugins that do not exist here yet, so that their arguments are checked.
 """
 
 from collections.abc import Iterator
@@ -23,25 +22,25 @@ SCHEDULE_ANYWAY = "ScheduleAnyway"
 
 
 class Arguments(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True):
-    """Base of typed arguments; making one with values that upstream refuses raises RuleError."""
+    """Base of typed arguments. Values that upstream refuses raise RuleError."""
 
     def __post_init__(self) -> None:
-        if found := list(self.problems()):
-            raise RuleError(found)
+        if problems := list(self.problems()):
+            raise RuleError(problems)
 
     def problems(self) -> Iterator[InputError]:
-        """All that is wrong with the values; ``where`` is the path of the field within."""
+        """All problems of the values; ``where`` is the path of the field within the arguments."""
         yield from ()
 
 
 class DefaultPreemptionArgs(Arguments, frozen=True):
-    """How many nodes preemption tries: the larger of the two, as far as there are nodes."""
+    """How many candidate nodes preemption tries: the larger of the two, at most all nodes."""
 
     min_candidate_nodes_percentage: Int32 = 10
     min_candidate_nodes_absolute: Int32 = 100
 
     def problems(self) -> Iterator[InputError]:
-        """Ranges, and both zero (upstream: ValidateDefaultPreemptionArgs)."""
+        """The rules of ValidateDefaultPreemptionArgs: the ranges, and not both zero."""
         percentage, absolute = (
             self.min_candidate_nodes_percentage,
             self.min_candidate_nodes_absolute,
@@ -57,8 +56,8 @@ class DefaultPreemptionArgs(Arguments, frozen=True):
 
 
 class InterPodAffinityArgs(Arguments, frozen=True):
-    """What the required affinity of pods that are there weighs, and whether the preferred one of
-    theirs counts for a pod that has none itself."""
+    """The weight of existing pods' required affinity, and whether their preferred affinity is
+    ignored for a pod that has none itself."""
 
     hard_pod_affinity_weight: Int32 = 1
     ignore_preferred_terms_of_existing_pods: bool = False
@@ -69,9 +68,9 @@ class InterPodAffinityArgs(Arguments, frozen=True):
 
 
 class DefaultConstraint(Arguments, frozen=True):
-    """A topology spread constraint (core/v1) for pods that have none of their own. It must not
-    have a selector: that follows from the services and sets which a pod belongs to. The policies
-    and ``min_domains`` are not checked, as upstream."""
+    """A topology spread constraint (core/v1) for pods without their own. It must not have a
+    selector, which follows from the services and sets that a pod belongs to. The policies and
+    ``min_domains`` are not checked, as upstream."""
 
     max_skew: Int32 = 0
     topology_key: str = ""
@@ -102,7 +101,7 @@ class DefaultConstraint(Arguments, frozen=True):
 
 
 class PodTopologySpreadArgs(Arguments, frozen=True):
-    """Which constraints pods without any get: upstream's own (System) or those of the list."""
+    """The constraints for pods without any: upstream's own (System) or those of the list (List)."""
 
     default_constraints: tuple[DefaultConstraint, ...] = ()
     defaulting_type: str = "System"
@@ -120,12 +119,12 @@ class PodTopologySpreadArgs(Arguments, frozen=True):
                 "defaultingType", "System goes with no defaultConstraints", "write List"
             )
         seen: set[tuple[str, str]] = set()
-        for i, each in enumerate(self.default_constraints):
-            pair = (each.topology_key, each.when_unsatisfiable)
+        for i, constraint in enumerate(self.default_constraints):
+            pair = (constraint.topology_key, constraint.when_unsatisfiable)
             if pair in seen:
                 yield InputError(
                     f"defaultConstraints[{i}]",
-                    f"there is another one for {each.topology_key} and {each.when_unsatisfiable}",
+                    f"there is another one for {pair[0]} and {pair[1]}",
                     "merge the two",
                 )
             seen.add(pair)
@@ -140,7 +139,7 @@ class ShapePoint(Arguments, frozen=True):
 
 class VolumeBindingArgs(Arguments, frozen=True):
     """How long volumes may take to bind. ``shape`` belongs to a feature that is off by default
-    (StorageCapacityScoring), so upstream refuses it, an empty one too; here it is None."""
+    (StorageCapacityScoring), so upstream refuses it, even an empty one; unset it is None."""
 
     bind_timeout_seconds: Int64 = 600
     shape: tuple[ShapePoint, ...] | None = None
@@ -155,8 +154,8 @@ class VolumeBindingArgs(Arguments, frozen=True):
 
 
 class DynamicResourcesArgs(Arguments, frozen=True):
-    """Timeouts in Go's notation (decoding.nanoseconds): for the search on one node, "0s" means
-    none, and for the conditions of a device before binding."""
+    """Timeouts in Go's notation (units.nanoseconds): of the search on one node, "0s" for none, and
+    of the conditions of a device before binding."""
 
     filter_timeout: str = "10s"
     binding_timeout: str = "10m0s"
@@ -180,13 +179,13 @@ ARGUMENTS: dict[str, type[Arguments]] = {
 
 
 def outside(where: str, value: int, low: int, high: int | None = None) -> Iterator[InputError]:
-    """A problem where a number is not in its range."""
+    """A problem if a number is out of its range."""
     if value < low or (high is not None and value > high):
         yield out_of_range(where, value, f"{low} {'or more' if high is None else f'to {high}'}")
 
 
 def not_one_of(where: str, value: str, choices: tuple[str, ...]) -> Iterator[InputError]:
-    """A problem where a text is none of those that are known."""
+    """A problem if a text is not one of the choices."""
     if value not in choices:
         known = f"{', '.join(choices[:-1])} or {choices[-1]}"
         yield InputError(where, f"{value!r} is not supported", f"use {known}")

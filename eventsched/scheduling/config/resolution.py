@@ -2,8 +2,8 @@
 
 The rules are upstream's v1.36: pkg/scheduler/apis/config/v1/default_plugins.go mergePlugins and
 pkg/scheduler/framework/runtime/framework.go NewFramework (updatePluginList,
-expandMultiPointPlugins, getValidScoreWeights). An in-tree plugin of upstream's counts with its
-points whether it exists here or not (catalogue.py); which of them run here is ``running``.
+expandMultiPointPlugins, getValidScoreWeights). In-tree plugins of upstream count even if they do
+not exist here (catalogue.py); ``running`` has those that run here.
 """
 
 import difflib
@@ -24,14 +24,16 @@ MAX_TOTAL_SCORE = 2**63 - 1
 
 @dataclass(frozen=True)
 class ResolvedProfile:
-    """What a profile amounts to.
+    """A profile with its plugins in order.
 
-    ``points`` has every extension point, with the names of its plugins in order; ``weights`` those
-    of its score plugins. ``running`` is what of it the registry can serve. ``args`` are the
-    arguments as written, by plugin, whether it runs or not; ``typed`` those of each enabled plugin,
-    as its own Args (None where it takes none). ``missing`` are the default plugins that the
-    registry does not have, ``unavailable`` the others that the profile enables by name;
-    ``percentage`` is how many of the nodes to look at (0: all).
+    - ``points``: extension point → names of its plugins in order; ``weights``: of the score
+      plugins.
+    - ``running``: the same as ``points`` for plugins that the registry has.
+    - ``args``: the arguments as written, by plugin, whether it runs or not; ``typed``: those of
+      each enabled plugin as its own Args, None if it takes none.
+    - ``missing``: default plugins that the registry does not have; ``unavailable``: other such
+      plugins that the profile enables by name.
+    - ``percentage``: the percentage of nodes to search, 0 for all.
     """
 
     name: str
@@ -46,7 +48,7 @@ class ResolvedProfile:
 
 
 class _Enabled(NamedTuple):
-    """An entry of an enabled list; ``where`` is its place in the file, empty for a default."""
+    """An entry of an enabled list; ``where`` is its place in the file, "" for a default."""
 
     name: str
     weight: int | None
@@ -59,8 +61,8 @@ def resolve_all(
     source: str,
     report: Report = refuse,
 ) -> list[ResolvedProfile]:
-    """All profiles, in order. Raises InputError as ``resolve`` does, and where their queueSort
-    differs (upstream: pkg/scheduler/profile cfgValidator)."""
+    """All profiles, in order. Raises InputError as ``resolve`` does, and if their queueSort differs
+    (upstream: pkg/scheduler/profile cfgValidator)."""
     share = configuration.percentage_of_nodes_to_score
     resolved = [
         resolve(profile, registry, source, i, share, report)
@@ -69,7 +71,7 @@ def resolve_all(
     sorts = [(profile.points["queueSort"], profile.args) for profile in resolved]
     first, first_args = sorts[0]
     for i, (names, args) in enumerate(sorts):
-        # Where there is not exactly one, that has been said.
+        # Any other number than one is reported already.
         if len(names) == len(first) == 1 and (
             names != first or args.get(names[0]) != first_args.get(first[0])
         ):
@@ -95,11 +97,11 @@ def resolve(
     """The plugins, weights and arguments of a profile.
 
     ``registry`` holds the plugin classes by name; ``source`` (the file), ``index`` (the profile's
-    place in it) are for messages; ``share`` is the percentageOfNodesToScore that holds where the
-    profile has none. Raises InputError for an enabled plugin that does not exist, does not serve
-    the point or is registered twice, for weights that overflow, for wrong arguments, and unless
-    there is exactly one queueSort and at least one bind plugin; or, where ``report`` returns,
-    leaves out what is wrong. Disabling what does not exist is fine, as upstream.
+    place in it) are for messages; ``share`` is the percentageOfNodesToScore of a profile that has
+    none. Raises InputError for an enabled plugin that does not exist, does not serve the point or
+    is registered twice, for weights that overflow, for wrong arguments, and unless there is exactly
+    one queueSort and at least one bind plugin. If ``report`` returns, wrong entries are left out. A
+    disabled plugin need not exist, as upstream.
     """
     place = f"{source}: profiles[{index}]"
     lists = _Lists(profile, registry, f"{place}.plugins", report)
@@ -114,29 +116,35 @@ def resolve(
         points={point: points[point] for point in POINTS},
         weights={name: weights[name] for name in points["score"]},
         running={point: _running(point, points[point], registry) for point in POINTS},
-        args={each.name: each.args for each in profile.plugin_config if each.args is not None},
+        args={
+            plugin.name: plugin.args for plugin in profile.plugin_config if plugin.args is not None
+        },
         typed=typed_arguments(
             profile.plugin_config, registry, lists.enabled, f"{place}.pluginConfig", report
         ),
-        missing=tuple(p.name for p in lists.multi if not p.where and p.name not in registry),
+        missing=tuple(
+            plugin.name
+            for plugin in lists.multi
+            if not plugin.where and plugin.name not in registry
+        ),
         unavailable=tuple(lists.unavailable()),
         percentage=share if own is None else own,
     )
 
 
 def _running(point: str, names: Sequence[str], registry: Mapping[str, type]) -> tuple[str, ...]:
-    return tuple(n for n in names if n in registry and point in points_of(registry[n]))
+    return tuple(name for name in names if name in registry and point in points_of(registry[name]))
 
 
 def points_served(name: str, registry: Mapping[str, type]) -> Sequence[str]:
-    """The points of a plugin: upstream's where it is one of upstream's."""
+    """The points of a plugin; for an in-tree plugin of upstream those that upstream has."""
     return UPSTREAM_POINTS.get(name) or (points_of(registry[name]) if name in registry else ())
 
 
 class _Lists:
-    """A profile's lists of enabled plugins, checked: ``multi`` of multiPoint with the defaults,
-    ``own`` those of each point itself; ``incomplete`` are the points where an entry was reported
-    and left out."""
+    """A profile's lists of enabled plugins, checked: ``multi`` is that of multiPoint with the
+    defaults, ``own`` has those of each point; ``incomplete`` are the points where an entry was
+    reported and left out."""
 
     def __init__(
         self, profile: ProfileConfig, registry: Mapping[str, type], where: str, report: Report
@@ -146,7 +154,7 @@ class _Lists:
         self._report = report
         self.incomplete: set[str] = set()
         merged = _merged(profile.plugins.multi_point, f"{where}.multiPoint")
-        self.multi = [each for each in merged if self._known(each, "multiPoint")]
+        self.multi = [plugin for plugin in merged if self._known(plugin, "multiPoint")]
         self._disabled: dict[str, set[str]] = {}
         self.own: dict[str, list[_Enabled]] = {}
         for point, plugins in profile.plugins.by_point().items():
@@ -155,22 +163,23 @@ class _Lists:
 
     @property
     def enabled(self) -> dict[str, None]:
-        """The names of all plugins that are enabled somewhere, each once."""
-        entries = [*self.multi, *(each for own in self.own.values() for each in own)]
-        return dict.fromkeys(each.name for each in entries)
+        """The distinct names of all enabled plugins."""
+        return dict.fromkeys(plugin.name for plugin in self._entries())
 
     def unavailable(self) -> list[InputError]:
-        """What the file itself enables, and upstream has, but the registry does not."""
-        entries = [*self.multi, *(each for own in self.own.values() for each in own)]
+        """Errors for plugins that the file enables and upstream has, but the registry does not."""
         return [
             InputError(
-                f"{each.where}.name",
-                f"plugin {each.name} is not available in this version",
+                f"{plugin.where}.name",
+                f"plugin {plugin.name} is not available in this version",
                 "remove it from the enabled plugins",
             )
-            for each in entries
-            if each.where and each.name not in self._registry
+            for plugin in self._entries()
+            if plugin.where and plugin.name not in self._registry
         ]
+
+    def _entries(self) -> list[_Enabled]:
+        return [*self.multi, *(plugin for own in self.own.values() for plugin in own)]
 
     def expanded(self, point: str) -> tuple[str, ...]:
         """The plugins of a point: first those that override their multiPoint entry, then the rest
@@ -195,10 +204,10 @@ class _Lists:
         return (*first, *spread, *(name for name in own if name not in overriding))
 
     def weights(self, point: str) -> dict[str, int]:
-        """Weights by name, also of plugins that are disabled at the point; the first entry counts,
-        so the point's own goes before multiPoint's (upstream: getValidScoreWeights). A weight below
-        zero is refused there by an overflow: only where it makes the sum of those so far negative,
-        and another follows."""
+        """Weights by name, also of plugins that are disabled at the point. The first entry counts,
+        so the point's own goes before multiPoint's (upstream: getValidScoreWeights). Upstream
+        refuses a weight below zero only as an overflow: if it makes the sum so far negative and
+        another weight follows."""
         weights: dict[str, int] = {}
         total = 0
         below: _Enabled | None = None
@@ -267,9 +276,9 @@ class _Lists:
 
 
 def misspelt(profiles: Sequence[ProfileConfig], registry: Mapping[str, type]) -> list[str]:
-    """Warnings about disabled plugins that there are none of, which upstream takes in silence: what
-    was meant then goes on running."""
-    found = []
+    """Warnings about disabled plugins that do not exist. Upstream accepts them silently, and the
+    plugin that was meant stays enabled."""
+    warnings = []
     for i, profile in enumerate(profiles):
         sets = {"multiPoint": profile.plugins.multi_point, **profile.plugins.by_point()}
         for point, plugins in sets.items():
@@ -277,15 +286,15 @@ def misspelt(profiles: Sequence[ProfileConfig], registry: Mapping[str, type]) ->
                 if plugin.name in registry or plugin.name in UPSTREAM_POINTS or plugin.name == "*":
                     continue
                 near = _near(plugin.name, registry)
-                found.append(
+                warnings.append(
                     f"profiles[{i}].plugins.{point}.disabled[{j}].name: there is no "
                     f"plugin {plugin.name!r} to disable" + (f"; {near}" if near else "")
                 )
-    return found
+    return warnings
 
 
 def _near(name: str, registry: Mapping[str, type]) -> str:
-    """Which names were perhaps meant."""
+    """A hint at similar names; "" if there are none."""
     close = difflib.get_close_matches(name, {*registry, *UPSTREAM_POINTS})
     return f"did you mean {' or '.join(map(repr, close))}?" if close else ""
 
@@ -298,8 +307,8 @@ def _entries(plugins: PluginSet, where: str) -> list[_Enabled]:
 
 
 def _merged(custom: PluginSet, where: str) -> list[_Enabled]:
-    """The default multiPoint list with the profile's own: a default that is enabled again keeps
-    its place (upstream: mergePluginSet). The other points have no defaults to merge with."""
+    """The default multiPoint list merged with the profile's own. A default that is enabled again
+    keeps its place (upstream: mergePluginSet). The other points have no defaults."""
     disabled = {plugin.name for plugin in custom.disabled}
     own = _entries(custom, where)
     again = {plugin.name: plugin for plugin in own}
@@ -309,7 +318,7 @@ def _merged(custom: PluginSet, where: str) -> list[_Enabled]:
         if "*" not in disabled and default.name not in disabled
     ]
     replaced = {plugin.where for plugin in merged}
-    # A name that is there twice stays twice, and is refused where it is registered.
+    # A repeated name stays; ``expanded`` reports it.
     return merged + [plugin for plugin in own if plugin.where not in replaced]
 
 
@@ -322,13 +331,13 @@ def _twice(plugin: _Enabled, point: str) -> InputError:
 
 
 def _check_counts(points: Mapping[str, Sequence[str]], where: str, report: Report) -> None:
-    """``points`` are those of which all entries are good."""
+    """``points`` are those without left-out entries."""
     if "queueSort" in points and len(points["queueSort"]) != 1:
-        found = ", ".join(points["queueSort"]) or "none"
+        enabled = ", ".join(points["queueSort"]) or "none"
         report(
             InputError(
                 f"{where}.queueSort",
-                f"exactly one queueSort plugin is needed, found {found}",
+                f"exactly one queueSort plugin is needed, found {enabled}",
                 "enable one, such as PrioritySort",
             )
         )

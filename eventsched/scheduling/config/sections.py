@@ -1,6 +1,6 @@
 """The sections of a KubeSchedulerConfiguration, field by field, as kubescheduler.config.k8s.io/v1
-has them (upstream: kube-scheduler/config/v1/types.go). What is valid in them beyond the types is
-configuration.py's business.
+has them (upstream: kube-scheduler/config/v1/types.go). configuration.py has the rules beyond the
+types.
 """
 
 from typing import Annotated, Any
@@ -12,25 +12,26 @@ from eventsched.domain.units import nanoseconds
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 Duration = Annotated[str, msgspec.Meta(extra={"null": "refused"})]
-"""In Go's notation; a null is refused, for upstream reads it as a text that is no duration."""
+"""In Go's notation. A null is refused: upstream reads it as a text that is not a duration."""
 
 
 class Section(
     msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, rename="camel"
 ):
-    """Base of all parts of the file. Durations stay in Go's notation; see decoding.nanoseconds."""
+    """Base of all parts of the file. Durations stay in Go's notation; see units.nanoseconds."""
 
 
 class PluginEntry(Section, frozen=True):
-    """A plugin in an enabled or disabled list; the weight counts only where it scores. An entry
-    without a name disables nothing, and cannot be enabled."""
+    """A plugin in an enabled or disabled list. The weight counts only at score. An entry without a
+    name disables nothing and cannot be enabled."""
 
     name: str = ""
     weight: Int32 | None = None
 
 
 class PluginSet(Section, frozen=True):
-    """What is enabled in addition to the defaults at a point, and which defaults are disabled."""
+    """The plugins that are enabled at a point in addition to the defaults, and the disabled
+    defaults."""
 
     enabled: tuple[PluginEntry, ...] = ()
     disabled: tuple[PluginEntry, ...] = ()
@@ -56,21 +57,24 @@ class Plugins(Section, frozen=True):
     placement_score: PluginSet = PluginSet()
 
     def by_point(self) -> dict[str, PluginSet]:
-        """The sets under upstream's camelCase names, ``multiPoint`` left out."""
+        """The sets by upstream's camelCase names, without ``multiPoint``."""
         fields = msgspec.structs.fields(self)
-        return {f.encode_name: getattr(self, f.name) for f in fields if f.name != "multi_point"}
+        return {
+            field.encode_name: getattr(self, field.name)
+            for field in fields
+            if field.name != "multi_point"
+        }
 
 
 class PluginConfig(Section, frozen=True):
-    """Arguments for a plugin, not yet held against the plugin's own type; those of a plugin that
-    upstream does not know may be anything."""
+    """Arguments of a plugin, not yet checked against the plugin's type."""
 
     name: str = ""
     args: Any = None
 
 
 class ProfileConfig(Section, frozen=True):
-    """A profile as written. The name is empty only where several profiles leave it out, which
+    """A profile as written. The name is empty only if one of several profiles has none, which
     ``problems`` reports."""
 
     scheduler_name: str = ""
@@ -80,14 +84,14 @@ class ProfileConfig(Section, frozen=True):
 
 
 class ManagedResource(Section, frozen=True):
-    """An extended resource that an extender looks after."""
+    """An extended resource that an extender manages."""
 
     name: str = ""
     ignored_by_scheduler: bool = False
 
 
 class ExtenderTLS(Section, frozen=True):
-    """How to talk TLS to an extender; the data fields are base64 in the file."""
+    """TLS settings for an extender; the data fields are base64 in the file."""
 
     insecure: bool = False
     server_name: str = ""
@@ -143,7 +147,7 @@ class LeaderElection(Section, frozen=True):
 
 
 class ClientConnection(Section, frozen=True):
-    """The API client. JSON is the default content type, where upstream's is protobuf."""
+    """The API client. The default content type is JSON; upstream's is protobuf."""
 
     kubeconfig: str = ""
     accept_content_types: str = ""
@@ -153,7 +157,7 @@ class ClientConnection(Section, frozen=True):
 
 
 class Document(Section, frozen=True):
-    """The file's own fields, apiVersion and kind apart."""
+    """The fields of the file, without apiVersion and kind."""
 
     parallelism: Int32 = 16
     leader_election: LeaderElection = LeaderElection()
@@ -169,6 +173,6 @@ class Document(Section, frozen=True):
 
 
 class Configuration(Document, frozen=True):
-    """A valid configuration with all defaults filled in, and what its reader should be told."""
+    """A valid configuration with all defaults, and warnings for its user."""
 
     warnings: tuple[str, ...] = ()
