@@ -16,7 +16,16 @@ from eventsched.scheduling.config.checking import Checked, check
 from tests.cluster.harness import binaries
 
 from .chart import CHART, DOCUMENT, chart_of_0_1, helm, values
-from .rendering import DEPLOY, Object, configuration, example_secret, of_kind, rendered, the
+from .rendering import (
+    DEPLOY,
+    Object,
+    configuration,
+    example_secret,
+    of_kind,
+    rendered,
+    the,
+    with_components,
+)
 from .rights import Right, rights
 
 pytestmark = pytest.mark.process
@@ -239,6 +248,20 @@ def test_wrong_values_are_refused(given: dict[str, object], field: str) -> None:
     """Before anything is installed; the message names the field."""
     with pytest.raises(AssertionError, match=f"at '{field}'"):
         templated(**given)
+
+
+def test_monitoring_is_what_the_components_have(tmp_path: Path) -> None:
+    """By values; nothing of it otherwise."""
+    kinds = ("ServiceMonitor", "PrometheusRule")
+    made = templated(monitoring={"serviceMonitor": True, "prometheusRule": True})
+    added = with_components("replicas", ["service-monitor", "prometheus-rule"], tmp_path)
+    ours, theirs = the(made, "PrometheusRule")["spec"], the(added, "PrometheusRule")["spec"]
+    assert ours == theirs
+    ours, theirs = the(made, "ServiceMonitor")["spec"], the(added, "ServiceMonitor")["spec"]
+    assert ours["endpoints"] == theirs["endpoints"]
+    service = the(made, "Service")["metadata"]["labels"]
+    assert ours["selector"]["matchLabels"].items() <= service.items()
+    assert not [each for each in templated() if each["kind"] in kinds]
 
 
 def test_names_of_digits_stay_text() -> None:

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -45,6 +46,17 @@ def printed(capsys: pytest.CaptureFixture[str], address: str, query: str, *optio
 def test_names_are_those_of_the_views(capsys: pytest.CaptureFixture[str], address: str) -> None:
     out = printed(capsys, address, "SELECT pod, node FROM decisions ORDER BY seq LIMIT 2")
     assert out == "pod   node\na     n5\nb     n5\n"
+
+
+RUNBOOKS = (Path(__file__).parents[2] / "docs" / "runbooks.md").read_text()
+
+
+@pytest.mark.parametrize("query", re.findall(r'`eventsched sql -c "([^"]+)"', RUNBOOKS))
+def test_queries_of_the_runbooks_run(
+    capsys: pytest.CaptureFixture[str], address: str, query: str
+) -> None:
+    """None names a view or a column that is not there."""
+    assert printed(capsys, address, " ".join(query.split()))
 
 
 def test_as_csv(capsys: pytest.CaptureFixture[str], address: str) -> None:

@@ -17,7 +17,8 @@
     "nodeSelector" "affinity" "tolerations")
   "plugins" (list "enabled" "disabled")
   "database" (list "secret" "port")
-  "networkPolicy" (list "egressPorts") -}}
+  "networkPolicy" (list "egressPorts")
+  "monitoring" (list "serviceMonitor" "prometheusRule") -}}
 {{- $whole := list "pluginConfig" "global" -}}
 {{- $unused := list -}}
 {{- range $section, $values := .Values }}
