@@ -1,11 +1,13 @@
 """Groups of pods for tests of Coscheduling: an engine with one node, and what it logs of them."""
 
+from collections.abc import Hashable
 from typing import Any
 
 import msgspec
 import numpy as np
 
 from eventsched.domain import records
+from eventsched.domain.nodes.node_views import NodeView
 from eventsched.domain.objects import Pod
 from eventsched.domain.records import (
     BindIntended,
@@ -17,7 +19,7 @@ from eventsched.domain.records import (
 )
 from eventsched.plugins.gallery.coscheduling import Coscheduling
 from eventsched.scheduling.engine import Engine
-from eventsched.scheduling.framework import ClusterEvent, DependsOn, Status
+from eventsched.scheduling.framework import ClusterEvent, Cycle, DependsOn, IntColumn, Status
 from eventsched.scheduling.framework.pod_groups import MINIMUM, NAMES
 from eventsched.testing import typed
 from tests.builders import (
@@ -45,13 +47,13 @@ class Room:
     wakes_on = (ClusterEvent.NODE_ADD, ClusterEvent.ASSIGNED_POD_DELETE)
     depends_on = DependsOn.NODE | DependsOn.USAGE
 
-    def sign(self, pod):
+    def sign(self, pod: Pod) -> Hashable:
         return ()
 
-    def filter(self, cycle, pod, nodes):
+    def filter(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> IntColumn:
         return (nodes.pods >= nodes.allowed_pods).astype(np.int64)
 
-    def explain(self, cycle, pod, code):
+    def explain(self, cycle: Cycle, pod: Pod, code: int) -> Status:
         return Status.unschedulable("full")
 
 

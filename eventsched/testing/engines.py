@@ -70,11 +70,11 @@ def records_of(logged: Iterable[Logged]) -> list[Record]:
     ]
 
 
-def observed(engine: Engine, *stimuli: Stimulus, at: int = 0) -> list[Record]:
+def observed(engine: Engine, *stimuli: Stimulus, at: int = 0) -> list[Any]:
     """Passes stimuli to the engine at one time (µs); returns the resulting records."""
     return [r for stimulus in stimuli for r in records_of(engine.observe(stimulus, at))]
 
 
-def attempted(engine: Engine) -> list[Record]:
+def attempted(engine: Engine) -> list[Any]:
     """Makes one attempt and returns its records."""
     return records_of(engine.schedule_next())

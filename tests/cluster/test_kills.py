@@ -3,6 +3,7 @@ next one, with nothing but the log, keeps what was promised: once, and no more t
 
 from collections.abc import Iterator
 from contextlib import ExitStack
+from typing import Any
 
 import pytest
 
@@ -228,7 +229,7 @@ def test_in_pre_bind(stage: Stage, fault: Fault) -> None:
 def test_half_way_through_a_preemption(stage: Stage, fault: Fault) -> None:
     """One victim has gone, of the other nobody knows: both go, nobody else does, and the pod takes
     their room."""
-    on_a = {"nodeSelector": {"kubernetes.io/hostname": "a"}}
+    on_a: dict[str, Any] = {"nodeSelector": {"kubernetes.io/hostname": "a"}}
     for name, cpu in (("small-1", "1"), ("small-2", "1"), ("large", "2")):
         stage.pods.create(pod(name, cpu, **(on_a if cpu == "1" else {})))
         stage.pods.node(name)

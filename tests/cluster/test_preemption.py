@@ -2,6 +2,7 @@
 with everything that people are told of it."""
 
 import re
+from typing import Any
 
 import pytest
 
@@ -24,7 +25,7 @@ def pods(plane: ControlPlane, namespace: str) -> Pods:
     return Pods(plane.admin, namespace)
 
 
-def resident(pods: Pods, name: str, node: str, priority: int, **more: object) -> Object:
+def resident(pods: Pods, name: str, node: str, priority: int, **more: Any) -> Object:
     """A pod of 3 CPUs that is on a node, and of which something is left for a while when it is
     deleted, unless somebody ends it."""
     manifest = pod(name, cpu="3", scheduler="other", priorityClassName=f"p{priority}", **more)

@@ -249,12 +249,12 @@ def test_a_connection_stalls_and_is_cut(table: str) -> None:
 def test_a_proxy_that_ends_leaves_no_connection_open(plane: ControlPlane, seconds: float) -> None:
     """Whatever becomes of those who were about to ask. (A ResourceWarning is an error here.)"""
 
-    def ask() -> None:
-        with suppress(OSError, HTTPException), closing(proxy.client(timeout=2.0)) as client:
+    def ask(ending: KubeProxy) -> None:
+        with suppress(OSError, HTTPException), closing(ending.client(timeout=2.0)) as client:
             client.list("Node")
 
-    asking = [threading.Thread(target=ask) for _ in range(12)]
-    with KubeProxy(plane) as proxy:
+    with KubeProxy(plane) as ending:
+        asking = [threading.Thread(target=ask, args=[ending]) for _ in range(12)]
         for each in asking:
             each.start()
         time.sleep(seconds)

@@ -61,10 +61,10 @@ def test_a_start_after_both_were_killed_applies_a_bounded_part_of_the_log(
             wait_for(lambda: _terms(replicas) > terms, "one leads again", 60.0)
         observer.wait_placed()
         observer.check(replicas[0].log())
-    for each in found:
-        assert each["estimated"] <= FOLD_SECONDS * MARGIN
-        assert 0 < each["snapshot"] <= each["seq"]
-        assert each["records"] == each["seq"] - each["snapshot"]
+    for caught_up in found:
+        assert caught_up["estimated"] <= FOLD_SECONDS * MARGIN
+        assert 0 < caught_up["snapshot"] <= caught_up["seq"]
+        assert caught_up["records"] == caught_up["seq"] - caught_up["snapshot"]
 
 
 def _report_images(client: Client, database: str) -> None:

@@ -7,6 +7,7 @@ import tempfile
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from urllib.error import HTTPError
 
 import psycopg
@@ -293,7 +294,7 @@ def test_mistakes_end_it_with_a_word(plane: ControlPlane, database: str) -> None
     log = f"--database={database}"
     away = database.replace("/eventsched_test", "/eventsched_none")
     (port,) = free_ports(1)
-    refused = {
+    refused: dict[str, tuple[Any, ...]] = {
         "wrong token": (2, "does not know who we are", f"--kubeconfig={unknown}", log),
         "forbidden": (2, "list", f"--kubeconfig={nobody}", log),
         "no kubeconfig": (2, "does not exist", "--kubeconfig=/none", log),

@@ -61,7 +61,7 @@ async def _statuses(kubeconfig: Path, requests: list[tuple[str, str]]) -> list[i
         async with https_server.serving(Options(port=0), app, pages.public(facts)) as at:
             found = []
             for path, token in requests:
-                headers = {"Authorization": f"Bearer {token}"} if token else {}
+                headers: dict[str, Any] = {"Authorization": f"Bearer {token}"} if token else {}
                 found.append((await ask(at.secure + path, **headers)).status)
             return found
     finally:

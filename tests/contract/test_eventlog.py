@@ -6,6 +6,7 @@ To add one: a subclass of LogContract with a fixture ``log`` that gives an empty
 from collections.abc import Iterator
 from hashlib import sha256
 from itertools import count
+from typing import Any
 
 import numpy as np
 import pytest
@@ -71,14 +72,16 @@ def judged(engine: Engine) -> tuple[list[int], list[list[int]], list[ScoreColumn
 def digest_of(detail: Detail) -> str:
     """The digest that a decision with these vectors has."""
     assert detail.codes is not None
-    columns = [*detail.scores, *(each for each in detail.normalized if each is not None)]
-    return detail_digest(column_digest(detail.codes), [column_digest(each) for each in columns])
+    columns: list[Any] = [*detail.scores, *detail.normalized]
+    codes: Any = detail.codes
+    digests = [column_digest(column) for column in columns if column is not None]
+    return detail_digest(column_digest(codes), digests)
 
 
 class LogContract:
     """One writer, nobody else, nothing fails."""
 
-    def test_an_empty_log(self, log: EventLog) -> None:
+    def test_an_empty_log(self, log: MemoryEventLog | PostgresEventLog) -> None:
         """Begins at 0, with a hash that says how the stream is called."""
         assert (log.head, list(log.read()), log.detail(0)) == (0, [], None)
         assert log.head_hash == sha256(b"eventsched/1/" + log.stream.encode()).digest()
@@ -263,7 +266,7 @@ class LogContract:
         ]
         assert [None if n is None else n.tolist() for n in found.normalized] == [[100, 0], None]
 
-    def test_usage_counts_nodes_apart(self, log: EventLog) -> None:
+    def test_usage_counts_nodes_apart(self, log: MemoryEventLog | PostgresEventLog) -> None:
         """Bytes for each scheduled pod are those of all the rest."""
         engine = engine_with()
         logged = nodes(engine, 8)

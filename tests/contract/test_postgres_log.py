@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from hashlib import sha256
 from itertools import count
+from typing import Any
 from uuid import uuid4
 
 import numpy as np
@@ -446,7 +447,7 @@ def test_a_batch_that_is_not_what_its_hash_says(
     """A bit was lost somewhere, or somebody makes hashes of his own: refused, whole."""
     append(log, batch(0))
     sealed = _sealed(log, batch(1, 2))
-    changes: dict[str, object] = {
+    changes: dict[str, Any] = {
         "hash": bytes(32),
         "body": sealed.body.replace(b"p2", b"p3"),
         "mark": b"1",
@@ -568,7 +569,7 @@ def _offer(log: PostgresEventLog, sealed: SealedBatch) -> None:
 
 def _denied(connection: psycopg.Connection, statement: str) -> None:
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
-        connection.execute(statement)  # type: ignore[call-overload]
+        connection.execute(statement)
 
 
 def _fill(admin: psycopg.Connection, table: str) -> None:
@@ -580,7 +581,7 @@ def _fill(admin: psycopg.Connection, table: str) -> None:
         "scoring": "(1, 1, 1, 0, 'p', 'identity')",
     }
     if table in rows:
-        admin.execute(f"INSERT INTO eventsched_log.{table} VALUES {rows[table]}")  # type: ignore[call-overload]
+        admin.execute(f"INSERT INTO eventsched_log.{table} VALUES {rows[table]}")
 
 
 def test_a_replaced_writer_keeps_no_snapshot(url: str, log: PostgresEventLog) -> None:

@@ -419,10 +419,10 @@ def test_the_examples_leave_out_no_field() -> None:
     cluster_wide = {registry.Namespace, registry.PersistentVolume, registry.StorageClass}
     cluster_wide |= {registry.CSINode, registry.CSIDriver, registry.VolumeAttachment}
     cluster_wide.add(registry.NodeResourceTopology)
-    for each in OBJECTS:
-        without = {"namespace"} if type(each) in cluster_wide else set()
-        fields = set(type(each).__struct_fields__) | {"type"}
-        assert set(msgspec.to_builtins(each)) == fields - without
+    for thing in OBJECTS:
+        without = {"namespace"} if type(thing) in cluster_wide else set()
+        fields = set(type(thing).__struct_fields__) | {"type"}
+        assert set(msgspec.to_builtins(thing)) == fields - without
 
 
 @pytest.mark.parametrize("record", EXAMPLES, ids=lambda record: type(record).__name__)

@@ -244,7 +244,7 @@ def test_values_of_0_1_render_as_before(tmp_path: Path) -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_wrong_values_are_refused(given: dict[str, object], field: str) -> None:
+def test_wrong_values_are_refused(given: dict[str, Any], field: str) -> None:
     """Before anything is installed; the message names the field."""
     with pytest.raises(AssertionError, match=f"at '{field}'"):
         templated(**given)
@@ -275,7 +275,7 @@ def test_names_of_digits_stay_text() -> None:
 def test_another_configuration_replaces_the_pods() -> None:
     """And nothing else does."""
 
-    def checksum(**given: object) -> str:
+    def checksum(**given: Any) -> str:
         pods = the(templated(**given), "Deployment")["spec"]["template"]
         found: str = pods["metadata"]["annotations"]["checksum/configuration"]
         return found

@@ -3,6 +3,7 @@ the log alone gives the same again."""
 
 import asyncio
 import json
+from collections.abc import Mapping
 from random import Random
 from typing import Any
 
@@ -60,7 +61,9 @@ def engine_of(text: str) -> Engine:
     return Engine(_profiles(), Backoff(1, 0), extenders=extenders)
 
 
-def scheduled(handlers: dict[str, Handler], pods: int, **fields: Any) -> tuple[Extended, list[Any]]:
+def scheduled(
+    handlers: Mapping[str, Handler], pods: int, **fields: Any
+) -> tuple[Extended, list[Any]]:
     """A cluster of n0 to n2 after so many pods were bound, and the log of it."""
 
     async def schedule() -> tuple[Extended, list[Any]]:
@@ -108,7 +111,7 @@ def _replayed(engine: Engine, logged: list[Any]) -> None:
 @pytest.mark.parametrize("caches", [False, True])
 def test_pods_go_where_the_extender_says(caches: bool) -> None:
     sample = Sample()
-    scores = {"prioritizeVerb": "priority", "weight": 100}
+    scores: dict[str, Any] = {"prioritizeVerb": "priority", "weight": 100}
     cluster, logged = scheduled(sample.handlers, 6, nodeCacheCapable=caches, **scores)
     nodes = {placed.node for placed in cluster.server.placed.values()}
     assert nodes == ({"n1"} if caches else {"n2"})

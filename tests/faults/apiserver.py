@@ -49,7 +49,7 @@ class Placed:
 class ApiServer:
     """The cluster's truth. Calls take effect one after the other."""
 
-    resources = RESOURCES
+    resources: tuple[str, ...] = RESOURCES
 
     def __init__(self) -> None:
         self.version = 0
@@ -187,7 +187,7 @@ class ApiServer:
     def is_open(self, pod: Pod) -> bool:
         """Whether the pod's namespace lets it in (see cluster.Openings)."""
         seen = self.namespaces.get(pod.namespace)
-        return seen is not None and "closed" not in seen.object.labels  # type: ignore[union-attr]
+        return seen is not None and "closed" not in seen.object.labels
 
     def cpu_of(self, uid: str) -> int:
         """What a pod requests (millicores)."""

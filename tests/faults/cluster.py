@@ -2,6 +2,7 @@
 
 from functools import cache
 from random import Random
+from typing import Any
 
 import msgspec
 
@@ -18,7 +19,7 @@ from eventsched.plugins.scheduling_gates import SchedulingGates
 from eventsched.runtime.leader.catch_up import Standby
 from eventsched.runtime.leader.limits import Limits
 from eventsched.scheduling.engine import Engine
-from eventsched.scheduling.framework import POINTS, Status, Wait, points_of
+from eventsched.scheduling.framework import POINTS, Cycle, PreFilterResult, Status, Wait, points_of
 from eventsched.scheduling.framework.profile import Profile
 from eventsched.scheduling.queueing.queue import Backoff
 from tests.builders import PROFILE, make_node, make_pod
@@ -37,7 +38,7 @@ class Openings:
     wakes_on = ()
     wakes_on_objects = (Namespace,)
 
-    def pre_filter(self, cycle, pod, nodes):
+    def pre_filter(self, cycle: Cycle, pod: Pod, nodes: Any) -> PreFilterResult | Status | None:
         found = cycle.registry.get(Namespace, pod.namespace)
         if found is None or "closed" in found.labels:
             return Status.unresolvable(f"{pod.namespace} is closed")
@@ -50,7 +51,7 @@ class Pairs:
     name = "Pairs"
     wakes_on = ()
 
-    def permit(self, cycle, pod, node):
+    def permit(self, cycle: Cycle, pod: Pod, node: str) -> Status | Wait | None:
         if "pair" not in pod.labels:
             return None
         partners = [uid for uid in cycle.waiting if uid.startswith(f"pair-{pod.labels['pair']}-")]

@@ -163,6 +163,7 @@ class InquiringWorld(World):
 
     def _hear(self, uid: str, question: Question) -> None:
         asked, leader = question.asked, question.process.leader
+        assert isinstance(leader, Answering)
         reply = next((each for each in leader.told if each.number == asked.number), None)
         if reply is None:
             if not question.process.alive or self.now > question.until:

@@ -193,8 +193,8 @@ class Auditor:
         wrong = [uid for uid in on_nodes if uid in self._api.conditions]
         ensure(not wrong, f"{wrong} are on nodes, and say that they are not")
         for uid, seen in self._api.pods.items():
-            known = state.pods[uid].pod
-            ensure(known == seen.pod, f"{uid} is {seen.pod} but the log says {known}")
+            logged_pod = state.pods[uid].pod
+            ensure(logged_pod == seen.pod, f"{uid} is {seen.pod} but the log says {logged_pod}")
             if cluster.is_to_be_bound(seen.pod) and self._api.is_open(seen.pod):
                 self._check_that_it_fits_nowhere(uid)
 

@@ -6,7 +6,7 @@ switch for any of them.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from eventsched.cluster.messages import (
     GetPod,
@@ -197,10 +197,11 @@ class NoBarrier(Leader):
         assert isinstance(self._phase, TakingOver)
         if not self.lossy:
             state = self.engine.state
-            known = {
+            objects: Iterable[Any] = state.registry.everything()
+            known: dict[str, list[Any]] = {
                 "Node": [NodeSeen(node, 0) for node in state.nodes.nodes if node is not None],
                 "Pod": [PodSeen(each.pod, 0) for each in state.pods.values()],
-                "Namespace": [ObjectSeen(each, 0) for each in state.registry.everything()],
+                "Namespace": [ObjectSeen(each, 0) for each in objects],
             }
             listed = Listed([Listing(name, 0, seen) for name, seen in known.items()])
             self._lead(self._phase.term, listed)

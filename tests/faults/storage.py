@@ -5,7 +5,7 @@ provisioner act when they like; the provisioner may refuse, and somebody else ma
 """
 
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import msgspec
@@ -144,9 +144,9 @@ class StorageServer(ApiServer):
             ours = (each.namespace, each.name, each.uid)
             mine = [one for one in volumes if one.claim == ours]
             if not each.bound and mine:
-                found[each.name] = lambda each=each, one=mine[0]: self.together(each, one)
+                found[each.name] = partial(self.together, each, mine[0])
             elif not each.bound and each.selected_node:
-                found[each.name] = lambda each=each: self.provision(each)
+                found[each.name] = partial(self.provision, each)
         return found
 
     def together(self, each: PersistentVolumeClaim, one: PersistentVolume) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from eventsched.domain.records.extender_replies import ExtenderReplied
 from eventsched.domain.records.logged import Logged
 from eventsched.runtime.leader.leader_term import LeaderTerm
 
@@ -61,7 +62,8 @@ class Hopeful(Answering):
 
     def _tell(self, committed: Sequence[Logged]) -> None:
         super()._tell([each for each in committed if not getattr(each.record, "waits", False)])
-        self.told += [each.record for each in committed if getattr(each.record, "waits", False)]
+        replies = [each.record for each in committed if isinstance(each.record, ExtenderReplied)]
+        self.told += [reply for reply in replies if reply.waits]
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ then nothing fails any more, and one leader has to finish.
 
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -136,22 +137,20 @@ class World:
         for flight in self.flights:
             waits = flight.answer is not None and flight.process.paused_until > self.now
             if flight.held_until <= self.now and not waits:
-                found.append(lambda flight=flight: self._move(flight))
+                found.append(partial(self._move, flight))
         for process in self.processes.values():
             if process.paused_until > self.now:
                 continue
             for resource in self.api.resources if process.watching else ():
                 ahead = process.cursors[resource] < len(self.api.histories[resource])
                 if ahead or resource in process.gaps:
-                    found.append(
-                        lambda process=process, resource=resource: self._watch(process, resource)
-                    )
+                    found.append(partial(self._watch, process, resource))
             wake_at = process.leader.wake_at
             if wake_at is not None and wake_at <= self.now + process.skew:
-                found.append(lambda process=process: self.tell(process, Tick()))
+                found.append(partial(self.tell, process, Tick()))
         for uid, seen in self.api.pods.items():
             if seen.pod.deleting and (seen.pod.displaced or not self.faults):
-                found.append(lambda uid=uid: self.api.delete_pod(uid))
+                found.append(partial(self.api.delete_pod, uid))
         return found
 
     def _skip_ahead(self) -> None:
@@ -253,7 +252,7 @@ class World:
         if resource in process.gaps:
             relisted = process.gaps.pop(resource)
             if relisted is None:
-                since = history[at - 1].resource_version if at else 0  # type: ignore[union-attr]
+                since = history[at - 1].resource_version if at else 0
                 process.gaps[resource] = Relisted(self.api.list(resource), since)
                 process.cursors[resource] = len(history)
             else:
@@ -325,7 +324,7 @@ class World:
                 process.watching, process.cursors, process.gaps = True, flight.cursors, {}
             case Acquired(since=since):
                 process.barrier = flight.barrier
-                self.counts["start over"] += since != flight.request.known  # type: ignore[union-attr]
+                self.counts["start over"] += since != flight.request.known
         self.tell(process, answer)
         if isinstance(answer, Committed) and self._happens("fail over after commit"):
             self.counts["acknowledged and lost"] += ACTIONS["fail over"](self)
@@ -364,6 +363,7 @@ class World:
                 if isinstance(answer, Bound):
                     self.auditor.bound(request, flight.process.barrier)
                 return answer
+        raise AssertionError(request)
 
     def _list(self, flight: Flight) -> Message | None:
         """One resource after the other: so many requests in one."""

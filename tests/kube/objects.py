@@ -10,7 +10,22 @@ Object = dict[str, Any]
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
-ODD = (None, 0, 7, -1, 1.5, True, "", "x", "yesterday", [], [None], {}, {"x": None}, 10**30)
+ODD: tuple[Any, ...] = (
+    None,
+    0,
+    7,
+    -1,
+    1.5,
+    True,
+    "",
+    "x",
+    "yesterday",
+    [],
+    [None],
+    {},
+    {"x": None},
+    10**30,
+)
 """Values that most fields must not have."""
 
 

@@ -44,7 +44,7 @@ def test_a_kubeconfig_by_name_by_variable_and_at_home(server: Guarded, tmp_path:
             {"environ": {"HOME": str(tmp_path / "home")}},
             {"kubeconfig": path, "context": "x", "environ": {}},
         ):
-            api = await connect(**options)  # type: ignore[arg-type]
+            api = await connect(**options)
             assert api.access.server == server.url
             await api.close()
         assert server.users == [SECRET] * 4
@@ -81,7 +81,8 @@ async def refused(kubeconfig: Path | None = None, **options: Any) -> InputError 
     with pytest.raises((InputError, UnavailableError)) as caught:
         await connect(kubeconfig, **{"environ": {}, **options})
     assert SECRET not in str(caught.value)
-    return caught.value
+    error: Any = caught.value
+    return error
 
 
 def jwt(ends: int) -> str:

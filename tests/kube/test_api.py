@@ -35,7 +35,7 @@ class Badge(Plain):
         super().__init__(server)
         self._tokens = list(tokens)
         self._due = due
-        self.authorization: str | None = None
+        self.authorization = None
         self.refused: list[str | None] = []
 
     def due(self) -> bool:

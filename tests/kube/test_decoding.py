@@ -275,7 +275,7 @@ def test_an_update_of_status_alone_gives_the_pod_that_is_known() -> None:
     spec._decode_spec = None  # the spec is not looked into
     told = decoder.line(line("MODIFIED", patched))
     assert told.version == 2
-    assert pod_of(told) is store.seen[told.key].pod  # type: ignore[union-attr]
+    assert pod_of(told) is store.seen[told.key].pod
 
 
 def test_a_page_has_a_version_objects_and_whether_there_is_more() -> None:

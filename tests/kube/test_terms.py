@@ -46,7 +46,7 @@ NODES = {
     REQUIRED: {"nodeSelectorTerms": [NODE_TERM]},
     PREFERRED: [{"weight": 5, "preference": NODE_TERM}],
 }
-LISTS = {
+LISTS: dict[str, Any] = {
     "affinity": {"nodeAffinity": NODES, "podAffinity": NEAR, "podAntiAffinity": NEAR},
     "topologySpreadConstraints": [CONSTRAINT],
     "tolerations": [{"key": "a", "operator": "Exists", "effect": "NoSchedule"}],

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 from aiohttp import web
@@ -60,15 +61,18 @@ class Watched:
         await self.store.start()
         listed = await self.store.list_cluster(self.told.append)
         for each in self.store.stores.values():
-            await until(lambda name=each.resource.type: bool(self.server.watches.get(name)))
+            await until(partial(self.server.watches.get, each.resource.type))
         return listed
 
     async def caught_up(self) -> None:
         """Waits until everything that happened is known, with a bookmark for what is quiet."""
         for name, shelf in self.store.stores.items():
-            await until(lambda name=name: bool(self.server.watches.get(name)))
+            await until(partial(self.server.watches.get, name))
             self.server.bookmark(shelf.resource)
-            await until(lambda shelf=shelf: shelf.version >= self.server.version)
+            await until(partial(self._is_caught_up, shelf))
+
+    def _is_caught_up(self, store: Any) -> bool:
+        return bool(store.version >= self.server.version)
 
 
 @asynccontextmanager
@@ -93,7 +97,7 @@ async def serving(
         await runner.cleanup()
 
 
-async def until(condition: Callable[[], bool], within: float = 20.0) -> None:
+async def until(condition: Callable[[], object], within: float = 20.0) -> None:
     """Waits for a condition. Raises TimeoutError."""
     async with asyncio.timeout(within):
         while not condition():

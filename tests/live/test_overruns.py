@@ -6,7 +6,8 @@ from typing import Any
 from eventsched.plugins.node_resources_fit import NodeResourcesFit
 from eventsched.runtime.call_deadlines import Deadlines
 from eventsched.runtime.leader.catch_up import Standby
-from eventsched.runtime.leader.leader import Leader, Limits
+from eventsched.runtime.leader.leader import Leader
+from eventsched.runtime.leader.limits import Limits
 from eventsched.runtime.live.driver import Driver
 from eventsched.scheduling.framework import ClusterEvent
 from eventsched.scheduling.framework.call_guard import Guard

@@ -47,7 +47,7 @@ def live(silence: float = 1.0) -> WatchProgress:
 
 def replica(**parts: Any) -> Any:
     """A replica with these parts, following at the beginning of a stream."""
-    fresh = {
+    fresh: dict[str, Any] = {
         "driver": None, "database": None, "follower": None, "counts": Counter(),
         "standby": Standby(lambda: engine_of(), "s"),
     }  # fmt: skip

@@ -1,19 +1,22 @@
 """Histories in a database for tests of what is read from it: simulations, and a made-up one in
 which nearly everything happens that records can say."""
 
+from collections.abc import Hashable
 from contextlib import closing
+from typing import Any
 
 import numpy as np
 
 from eventsched.cli.main import main
 from eventsched.domain import records
+from eventsched.domain.nodes.node_views import NodeView
 from eventsched.domain.objects import Pod, Taint
 from eventsched.domain.records import FORMAT, Stimulus
 from eventsched.domain.records.logged import Logged
 from eventsched.domain.records.verdicts import IGNORED
 from eventsched.eventlog.port import Batch, Stored
 from eventsched.eventlog.postgres.writer import PostgresEventLog
-from eventsched.scheduling.framework import DependsOn, Normalization, Status, Wait
+from eventsched.scheduling.framework import Cycle, DependsOn, IntColumn, Normalization, Status, Wait
 from tests.builders import SECOND, engine_with, make_node, make_pod
 
 TIGHT, ODD = "tight", "odd"
@@ -33,10 +36,10 @@ class Wide:
     normalization = Normalization.MIN_MAX
     depends_on = DependsOn.USAGE
 
-    def sign(self, pod):
+    def sign(self, pod: Pod) -> Hashable:
         return ()
 
-    def score(self, cycle, pod, nodes):
+    def score(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> IntColumn:
         used = nodes.requested(("cpu",))[0]
         return used * 2**41 - 2**50
 
@@ -47,17 +50,17 @@ class Share:
     name = "Share"
     normalization = Normalization.DEFAULT
 
-    def sign(self, pod):
+    def sign(self, pod: Pod) -> Hashable:
         return ()
 
-    def score(self, cycle, pod, nodes):
+    def score(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> IntColumn:
         return nodes.allocatable(("cpu",))[0]
 
 
 class OfWeb:
     """Scores pods named web alone: where the others go is told in tests."""
 
-    def pre_score(self, cycle, pod, nodes):
+    def pre_score(self, cycle: Cycle, pod: Pod, nodes: Any) -> Status | None:
         return None if pod.name == "web" else Status.skip()
 
 
@@ -67,7 +70,7 @@ class Even(OfWeb):
     name = "Even"
     normalization = Normalization.SPREAD
 
-    def score(self, cycle, pod, nodes):
+    def score(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> IntColumn:
         return np.where(nodes.rows % 3 == 1, IGNORED, nodes.pods)
 
 
@@ -77,7 +80,7 @@ class Relative(OfWeb):
     name = "Relative"
     normalization = Normalization.RATIO
 
-    def score(self, cycle, pod, nodes):
+    def score(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> IntColumn:
         return nodes.rows * 29 % 101 - 50
 
 
@@ -86,10 +89,10 @@ class Own:
 
     name = "Own"
 
-    def score(self, cycle, pod, nodes):
+    def score(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> IntColumn:
         return np.arange(len(nodes), dtype=np.int64) * 300 - 7
 
-    def normalize_score(self, cycle, pod, scores):
+    def normalize_score(self, cycle: Cycle, pod: Pod, scores: IntColumn) -> IntColumn:
         return (scores + 7) % 101
 
 
@@ -98,7 +101,7 @@ class Gang:
 
     name = "Gang"
 
-    def permit(self, cycle, pod, node):
+    def permit(self, cycle: Cycle, pod: Pod, node: str) -> Status | Wait | None:
         if pod.name.startswith("late"):
             return Wait(5)
         if pod.name.startswith("gang"):

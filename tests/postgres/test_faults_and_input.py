@@ -293,6 +293,7 @@ def test_a_folder_in_use(place: Path, says: Says) -> None:
 def test_folders_that_cannot_be_used(place: Path, says: Says) -> None:
     (place / "file").write_text("")
     assert says(3, *SIMULATE, "--data-dir", place / "file")
+    command: tuple[str, ...]
     for command in READING:
         line = says(2, *command, "--data-dir", place / "none")
         assert line.endswith(": there is no database here; check the path of the folder")

@@ -34,10 +34,11 @@ Capture = pytest.CaptureFixture[str]
 def key_pair(folder: Path, name: str = "key") -> tuple[Path, Path]:
     """The files of a private and a public key, made as the documentation says."""
     private, public = folder / f"{name}.pem", folder / f"{name}.pub"
-    for arguments in (
+    commands: tuple[list[str | Path], ...] = (
         ["genpkey", "-algorithm", "ed25519", "-out", private],
         ["pkey", "-in", private, "-pubout", "-out", public],
-    ):
+    )
+    for arguments in commands:
         subprocess.run(["openssl", *arguments], check=True, capture_output=True, timeout=60)
     return private, public
 
@@ -177,7 +178,7 @@ def test_checkpoints_that_are_none(anchored: Anchored, tmp_path: Path, capsys: C
 def test_the_file_is_what_the_migrations_make() -> None:
     """After a new migration: make schema-facts."""
     known, found = json.loads(FILE.read_text()), made()
-    servers = {name.rpartition(" on ")[2] for name in found["facts"] if name.startswith("view ")}  # type: ignore[attr-defined]
+    servers = {name.rpartition(" on ")[2] for name in found["facts"] if name.startswith("view ")}
     kept = {
         name: digest for name, digest in known["facts"].items()
         if not name.startswith(("view ", "index ", "constraint ", "trigger "))

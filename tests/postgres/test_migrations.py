@@ -263,7 +263,7 @@ def user(superuser: str, attributes: str = "") -> Iterator[str]:
     named = sql.Identifier(name)
     base = psycopg.conninfo.conninfo_to_dict(superuser)["dbname"]
     statements = [
-        sql.SQL("CREATE ROLE {} LOGIN " + attributes),  # type: ignore[arg-type]
+        sql.SQL("CREATE ROLE {} LOGIN " + attributes),
         sql.SQL("GRANT CREATE ON DATABASE {base} TO {}"),
     ]
     with psycopg.connect(superuser, autocommit=True) as admin:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -67,7 +68,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_PUT(self) -> None:
         self._write(json.loads(self.rfile.read(int(self.headers["Content-Length"]))), 200)
 
-    def _write(self, lease: dict[str, dict[str, object]], status: int) -> None:
+    def _write(self, lease: dict[str, Any], status: int) -> None:
         with self.server.lock:
             self.server.written.append(str(lease["spec"].get("holderIdentity") or ""))
             lease["metadata"]["resourceVersion"] = str(len(self.server.written) + 1)

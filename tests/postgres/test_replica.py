@@ -4,6 +4,7 @@ import asyncio
 import threading
 from contextlib import closing
 from dataclasses import replace
+from typing import Any
 
 import psycopg
 import pytest
@@ -299,7 +300,8 @@ def test_what_leaders_have_counted_outlives_their_terms(database: str) -> None:
     """Such as Events that the API server would not take."""
 
     async def story(scene: Scene, _: "asyncio.Task[None]") -> None:
-        scene.cluster.server.announce = lambda each: Reported(each, refused="forbidden")  # type: ignore[method-assign]
+        server: Any = scene.cluster.server
+        server.announce = lambda request: Reported(request, refused="forbidden")
         scene.cluster.put(*pods(3))
         await until(lambda: scene.leads and scene.leader.counts[REFUSED] == 3)
         scene.booth.wins.clear()

@@ -186,7 +186,7 @@ def test_nothing_is_said_of_vectors_that_are_gone(address: str, ask: Ask) -> Non
         connection.execute("DELETE FROM eventsched_log.detail WHERE base IS NULL")
         for function in ("verdicts", "scores"):
             query = f"SELECT * FROM eventsched.{function}(%s, %s)"
-            assert connection.execute(query, (stream, seq)).fetchall() == []  # type: ignore[arg-type]
+            assert connection.execute(query, (stream, seq)).fetchall() == []
         connection.rollback()
     assert ask("SELECT * FROM verdicts(%s, %s)", "no such stream", seq) == []
     assert ask("SELECT * FROM scores(%s, %s)", stream, 0) == []

@@ -13,7 +13,6 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from eventsched.cli import sql
 from eventsched.cli.main import main
 from eventsched.eventlog.embedded.embedded_server import EmbeddedPostgres
 from eventsched.eventlog.schema import migrations
@@ -173,8 +172,8 @@ def test_what_each_role_may_do(address: str) -> None:
             for role in ("eventsched_reader", "eventsched_writer", "test_stranger"):
                 try:
                     with connection.transaction(force_rollback=True):
-                        connection.execute(f"SET LOCAL ROLE {role}")  # type: ignore[arg-type]
-                        connection.execute(statement)  # type: ignore[arg-type]
+                        connection.execute(f"SET LOCAL ROLE {role}")
+                        connection.execute(statement)
                         found.add(role)
                 except psycopg.errors.InsufficientPrivilege:
                     pass
@@ -225,7 +224,7 @@ def test_psql_that_is_nowhere(
     tmp_path: Path,
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(sql.programs, "wheel", lambda: tmp_path)
+    monkeypatch.setattr("eventsched.cli.sql.programs.wheel", lambda: tmp_path)
     assert main(["sql", "--database", address]) == 3
     assert "pass a query with -c" in capsys.readouterr().err
 
@@ -239,8 +238,8 @@ def test_the_password_is_not_on_psqls_command_line(
         ran.append((command, env))
         return subprocess.CompletedProcess(command, 0)
 
-    monkeypatch.setattr(sql.subprocess, "run", run)
-    monkeypatch.setattr(sql.shutil, "which", lambda name: sys.executable)
+    monkeypatch.setattr("eventsched.cli.sql.subprocess.run", run)
+    monkeypatch.setattr("eventsched.cli.sql.shutil.which", lambda name: sys.executable)
     with_password = address.replace("postgresql://postgres@", "postgresql://postgres:s%20cret@")
     assert with_password != address
     assert main(["sql", "--database", with_password]) == 0

@@ -113,9 +113,7 @@ def test_a_batch_that_was_edited(
     }[column]
     with psycopg.connect(database, autocommit=True) as admin:
         admin.execute("ALTER TABLE eventsched_log.batch DISABLE TRIGGER ALL")
-        admin.execute(
-            f"UPDATE eventsched_log.batch SET {column} = {changed} WHERE first = 1"  # type: ignore[arg-type]
-        )
+        admin.execute(f"UPDATE eventsched_log.batch SET {column} = {changed} WHERE first = 1")
     assert tail.read(1) == [0]
     with pytest.raises(CorruptLogError, match="position 1"):
         tail.read()

@@ -97,7 +97,7 @@ def test_a_file_reads_as_the_database_does(tight_log: TamperedLog, tmp_path: Pat
         assert there.codes is not None
         assert here.codes is not None
         assert there.codes.tolist() == here.codes.tolist()
-        assert [s.tolist() for s in there.scores] == [s.tolist() for s in here.scores]  # type: ignore[union-attr]
+        assert [s.tolist() for s in there.scores] == [s.tolist() for s in here.scores]
     assert filed.detail(0) is None
 
 

@@ -10,12 +10,12 @@ import pytest
 
 from eventsched.cli.main import main
 from eventsched.domain import records
+from eventsched.domain.records.logged import Logged
 from eventsched.eventlog.port import Batch, Stored
 from eventsched.eventlog.postgres.thinning import thin
 from eventsched.eventlog.postgres.writer import PostgresEventLog
 from eventsched.history.verify import verification, verified_database, verified_vectors
 from eventsched.history.verify.verification import Result, verify_database
-from eventsched.scheduling.queueing.engine_step import Logged
 from tests.builders import make_pod
 from tests.postgres.histories import TIGHT, simulated
 

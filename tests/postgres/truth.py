@@ -93,7 +93,7 @@ class Truth:
         columns = []
         total = np.zeros(detail.size, dtype=np.int64)
         for place, column in enumerate(self.scorings[decided.scoring]):
-            raw = detail.scores[place]
+            raw: Any = detail.scores[place]
             own = detail.normalized[place] if detail.normalized else None
             full = msgspec.structs.replace(column, parameters=decided.parameters[place])
             values = normalized(full, raw) if own is None else own

@@ -6,6 +6,7 @@ nothing of eventsched but its data classes.
 
 import json
 from collections.abc import Mapping
+from typing import Any
 
 from eventsched.domain.objects import Node, Pod
 from eventsched.domain.objects.registry import (
@@ -106,7 +107,8 @@ def _waiting(
 ) -> tuple[str, list[tuple[str, str]]]:
     no_match = "node(s) didn't find available persistent volumes to bind"
     volumes, nodes = _assumed(cluster)
-    to_make, to_match = [], []
+    to_make: list[Any] = []
+    to_match: list[Any] = []
     for claim in claims:
         selected = nodes.get((claim.namespace, claim.name, claim.uid), claim.selected_node)
         if selected and selected != node.name:

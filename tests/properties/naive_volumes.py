@@ -125,10 +125,10 @@ def _conflict(a: PodVolume, b: PodVolume) -> bool:
     if a.source not in DISKS or a.source != b.source:
         return False
     if a.source == "rbd":
-        same = a.identity[:2] == b.identity[:2] and set(a.identity[2:]) & set(b.identity[2:])
+        same = a.identity[:2] == b.identity[:2] and bool({*a.identity[2:]} & {*b.identity[2:]})
     else:
         same = a.identity == b.identity
-    return bool(same) and (a.source == "awsElasticBlockStore" or not (a.read_only and b.read_only))
+    return same and (a.source == "awsElasticBlockStore" or not (a.read_only and b.read_only))
 
 
 # --- VolumeZone ---------------------------------------------------------------------------

@@ -5,6 +5,8 @@ malformed expressions among them. Settings are the same for every suite: derando
 run in CI is the same run every time.
 """
 
+from typing import Any
+
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
@@ -240,6 +242,6 @@ def roomy_nodes(draw: st.DrawFn, name: str) -> Node:
     )
 
 
-def pods(uid: str, spec: st.SearchStrategy[PodSpec], **more: object) -> st.SearchStrategy[Pod]:
+def pods(uid: str, spec: st.SearchStrategy[PodSpec], **more: Any) -> st.SearchStrategy[Pod]:
     """A pod of such a spec."""
     return st.builds(lambda found: Pod(uid=uid, name=uid, spec=found, **more), spec)

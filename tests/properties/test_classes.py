@@ -5,6 +5,7 @@ are evicted: keys, raw scores, totals, counts and digests stay those of a cache 
 expanding a chain of deltas gives the vectors of each decision in full.
 """
 
+from collections.abc import Callable
 from typing import Any
 from unittest.mock import patch
 
@@ -150,7 +151,7 @@ def with_plugins(*plugins: Any, images: bool = False) -> Profile:
     return Profile("default-scheduler", points, weights)
 
 
-PROFILES = {
+PROFILES: dict[str, Callable[[], Profile]] = {
     "in-tree": in_tree,
     "normalised by usage": lambda: with_plugins(Crowd()),
     "min-max": lambda: with_plugins(Spread()),
@@ -227,6 +228,7 @@ class Decisions:
             self.state.apply(each, self.state.now)
         assert found.digest == again.digest
         at = self.position + len(found.definitions)
+        assert found.detail is not None
         self.details[at] = found.detail
         self.position = at + 1
         self.deltas += found.detail.base is not None
@@ -236,7 +238,7 @@ class Decisions:
         detail = self.details[at]
         return detail if detail.base is None else detail.expand(self._expanded(detail.base))
 
-    def _check(self, expanded: Detail, whole: Detail, digest: str) -> None:
+    def _check(self, expanded: Any, whole: Any, digest: str) -> None:
         assert whole.base is None
         assert expanded.size == whole.size
         assert expanded.codes.tolist() == whole.codes.tolist()

@@ -31,10 +31,10 @@ from eventsched.plugins.node_resources_fit import (
     NodeResourcesFitArgs,
     RatioParameters,
     ScoringStrategy,
-    ShapePoint,
 )
 from eventsched.plugins.node_unschedulable import NodeUnschedulable
 from eventsched.plugins.taint_toleration import TaintToleration
+from eventsched.scheduling.config.pluginargs import ShapePoint
 from eventsched.scheduling.framework import Cycle, PreFilterResult, Status
 from eventsched.scheduling.rules.resource_scoring import ResourceSpec
 
@@ -149,7 +149,7 @@ shapes = st.lists(
 def _fit(kind: str, weights: naive.Weights, shape: list[tuple[int, int]] | None = None) -> Any:
     points = tuple(ShapePoint(utilization=x, score=y) for x, y in shape or [])
     strategy = ScoringStrategy(
-        type=kind,  # type: ignore[arg-type]
+        type=kind,
         resources=tuple(ResourceSpec(name, weight) for name, weight in weights),
         requested_to_capacity_ratio=RatioParameters(shape=points) if shape else None,
     )
@@ -250,5 +250,5 @@ def test_a_view_of_no_rows_gives_empty_columns(count: int) -> None:
     none = NodeView(cluster.state.nodes, np.zeros(0, dtype=np.intp))
     for plugin in (TaintToleration(), NodeAffinity(), NodePorts()):
         assert len(plugin.filter(CYCLE, pod, none)) == 0
-    for plugin in (ImageLocality(), NodeResourcesFit(), TaintToleration()):
-        assert len(plugin.score(CYCLE, pod, none)) == 0
+    for scorer in (ImageLocality(), NodeResourcesFit(), TaintToleration()):
+        assert len(scorer.score(CYCLE, pod, none)) == 0

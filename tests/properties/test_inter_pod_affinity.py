@@ -7,6 +7,7 @@ how many steps are made in all.
 
 import os
 import random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -127,7 +128,8 @@ class World(Neighbourhood):
         live = self.live()
         rows = sorted(self.random.sample(live, (len(live) + 1) // 2))
         view = NodeView(self.state.nodes, np.array(rows, dtype=np.intp))
-        answer, worth = self.plugin.pre_score(cycle, pod, view), theirs.worth()
+        answer = self.plugin.pre_score(cycle, pod, view)
+        worth: Any = theirs.worth()
         if worth == naive.MALFORMED:
             assert answer.code is Code.ERROR
         elif worth == naive.SKIP:

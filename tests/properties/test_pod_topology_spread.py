@@ -145,7 +145,7 @@ class World(Neighbourhood):
         found = self.selector(["app", "tier"], ["a", "b"]) if r.random() < 0.9 else None
         if kind is ReplicationController:
             found = (Requirement(key="app", operator="In", values=(r.choice("ab"),)),)
-        return kind(name=r.choice(["s1", "s2"]), namespace=namespace, selector=found)  # type: ignore[no-any-return]
+        return kind(name=r.choice(["s1", "s2"]), namespace=namespace, selector=found)
 
     # --- comparisons ----------------------------------------------------------------------
 

@@ -44,7 +44,9 @@ class Naive:
         engine = engine_with()
         gone = {pod.uid for pod in away}
         for name, row in self.nodes.rows.items():
-            engine.observe(records.NodeAdded(node=self.nodes.nodes[row]), 0)
+            known = self.nodes.nodes[row]
+            assert known is not None
+            engine.observe(records.NodeAdded(node=known), 0)
             for pod in self.nodes.residents[row].values():
                 if pod.uid not in gone:
                     there = msgspec.structs.replace(pod, node_name=name)
@@ -259,7 +261,7 @@ class Driver:
         right = {n: ([p.uid for p in t[0]], t[1]) for n, t in expected.items()
                  if isinstance(t, tuple)}  # fmt: skip
         assert found == right
-        chosen = one.record
+        chosen: Any = one.record
         assert chosen.victims == tuple(right[chosen.node][0])
         assert chosen.nodes == len(expected)
         best = min(criteria(trial) for trial in expected.values() if isinstance(trial, tuple))

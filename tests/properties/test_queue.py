@@ -220,7 +220,7 @@ class QueueMachine(RuleBasedStateMachine):
             if known.entered + FLUSH <= self.now:
                 self._up(known)
         logged = self._observe(records.TimePassed())
-        moves = [each.record for each in logged[1:]]
+        moves: list[Any] = [each.record for each in logged[1:]]
         assert all(isinstance(move, PodQueued) for move in moves)
         assert len({move.uid for move in moves}) == len(moves)
 
@@ -293,7 +293,7 @@ class QueueMachine(RuleBasedStateMachine):
         requested, pods = view.requested((CPU,))[0], view.pods
         nonzero = view.nonzero_requested((CPU,))[0]
         assert min(requested.min(initial=0), pods.min(initial=0), nonzero.min(initial=0)) == 0
-        for row in np.flatnonzero(~table.alive[: table.size]):
+        for row in np.flatnonzero(~table.alive[: table.size]).tolist():
             assert (requested[row], pods[row], nonzero[row]) == (0, 0, 0)
         for name, row in table.rows.items():
             on = [k for k in self.pods.values() if k.node == name]

@@ -2,6 +2,7 @@
 counting the pods anew gives."""
 
 import random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from eventsched.domain.nodes import pod_counts
 from eventsched.domain.nodes.node_table import NodeTable
 from eventsched.domain.nodes.pod_counts import PodQuery
-from eventsched.domain.objects import AffinityTerm, Pod, PodSpec, Requirement
+from eventsched.domain.objects import AffinityTerm, Node, Pod, PodSpec, Requirement
 from tests.builders import make_node
 
 LABELS = ("zone", "host", "rare")
@@ -49,7 +50,7 @@ class Cluster:
     def add_node(self) -> None:
         self.table.add(self._node(f"n{self.table.size}"))
 
-    def _node(self, name: str):
+    def _node(self, name: str) -> Node:
         pairs = {"zone": self.random.choice("abc"), "host": name}
         if self.random.random() < 0.1:
             pairs["rare"] = "yes"
@@ -89,14 +90,16 @@ class Cluster:
             row, pod = self.placed.pop(self.random.randrange(len(self.placed)))
             self.table.place(row, pod, -1)
 
-    def expected(self, counts) -> np.ndarray:
+    def expected(self, counts: Any) -> np.ndarray:
         """int64[size]: what counts for each pod, summed up anew."""
         found = np.zeros(self.table.size, dtype=np.int64)
         for row, pod in self.placed:
             found[row] += counts(pod)
         return found
 
-    def check_sums(self, key, tally, column: np.ndarray, label: str, eligible) -> None:
+    def check_sums(
+        self, key: Any, tally: Any, column: np.ndarray, label: str, eligible: Any
+    ) -> None:
         """The sums of a tally whose column is known."""
         domains = self.table.label(label)
         found = self.table.domain_sums((key, eligible is not None), tally, label, eligible)
@@ -137,7 +140,7 @@ def test_owners(seed: int) -> None:
         found = cluster.table.tallies.about(probe, {})
         for term, tally in found:
 
-            def counts(pod: Pod, term=term) -> int:
+            def counts(pod: Pod, term: Any = term) -> int:
                 return sum(each == term for each in cluster.table.tallies.terms(pod))
 
             column = cluster.expected(counts)

@@ -11,7 +11,6 @@ import msgspec
 from eventsched.domain import records
 from eventsched.domain.objects import Node, NodeSelectorTerm, Pod, PodVolume, Requirement
 from eventsched.domain.objects.registry import (
-    ClusterObject,
     CSIDriver,
     CSINode,
     CSIStorageCapacity,
@@ -63,8 +62,9 @@ class World:
         self.now, self.born = 0, 0
         for name in NODES[:4]:
             self._observe(records.NodeAdded(node=self._node(name)))
-        for each in (*map(self._class, CLASSES), CSIDriver(name=DRIVERS[1], capacity=True)):
-            self._observe(records.ObjectChanged(object=each))
+        for name in CLASSES:
+            self._observe(records.ObjectChanged(object=self._class(name)))
+        self._observe(records.ObjectChanged(object=CSIDriver(name=DRIVERS[1], capacity=True)))
 
     def fresh(self) -> Engine:
         """An engine with the plugins, which are made anew."""
@@ -189,7 +189,7 @@ class World:
             attributes_class="gold" if self.some(0.1) else "",
         )
 
-    def _other(self) -> ClusterObject:
+    def _other(self) -> Any:
         r = self.random
         kinds = ["node", "node", "pool", "pool", "attachment", "attachment", "driver", "class"]
         kind = r.choice(kinds)

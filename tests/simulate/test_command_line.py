@@ -3,6 +3,7 @@
 import gzip
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -74,11 +75,11 @@ def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 def test_a_trace_runs_to_its_end(
     capsys: pytest.CaptureFixture[str], trace: tuple[str, ...]
 ) -> None:
-    found = answer(capsys, *trace)
+    found: Any = answer(capsys, *trace)
     assert (found["placed"], found["pending"], found["attempts"]) == (2, 1, 3)
     # The pod that ran for 100 s from its bind at 0.001 s is the last to end.
     assert found["virtual_seconds"] == 100.001
-    [reason] = found["pending_reasons"]  # type: ignore[misc]
+    [reason] = found["pending_reasons"]
     assert reason == (
         "0/2 nodes are available: 2 Insufficient cpu. no new claims to deallocate, preemption: "
         "0/2 nodes are available: 2 Preemption is not helpful for scheduling."

@@ -7,6 +7,7 @@ import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -222,7 +223,7 @@ def test_authorization_stands_before_everything_but_health(
 ) -> None:
     async def one() -> Answer:
         async with running(reviews=anybody) as at:
-            headers = {"Authorization": f"Bearer {token}"} if token else {}
+            headers: dict[str, Any] = {"Authorization": f"Bearer {token}"} if token else {}
             return await ask(at.secure + path, **headers)
 
     assert asyncio.run(one()).status == status
@@ -254,7 +255,7 @@ def test_given_certificates_are_shown_and_rotated(tmp_path: Path) -> None:
     cert, key = tmp_path / "tls.crt", tmp_path / "tls.key"
 
     def write() -> str:
-        made = certificates.made(["localhost"], certificates.datetime.now(certificates.UTC))
+        made = certificates.made(["localhost"], datetime.now(UTC))
         cert.write_bytes(made[0])
         key.write_bytes(made[1])
         return made[0].decode()

@@ -32,7 +32,7 @@ class Boundary(NamedTuple):
 
     method: str
     path: str
-    faults: tuple[type[Fault], ...]
+    faults: tuple[Callable[[], Fault], ...]
 
 
 BOUNDARIES = {

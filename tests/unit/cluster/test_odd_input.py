@@ -1,7 +1,9 @@
 """Odd but legal: each was once a crash, a leak, a wrong placement or a stuck pod."""
 
 import json
+from collections.abc import Hashable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -9,13 +11,19 @@ import pytest
 
 from eventsched.cli.main import main
 from eventsched.domain import records
-from eventsched.domain.objects import Container, NodeSelectorTerm, PodSpec, Requirement, Taint
+from eventsched.domain.nodes.node_views import NodeView
+from eventsched.domain.objects import Container, NodeSelectorTerm, Pod, PodSpec, Requirement, Taint
 from eventsched.domain.objects.pod_requests import of as requests_of
 from eventsched.domain.records import Outcome, PodDecided, PodQueued, Queue
+from eventsched.scheduling.engine import Engine
 from eventsched.scheduling.framework import (
+    Change,
     ClusterEvent,
+    Cycle,
+    IntColumn,
     Normalization,
     PreFilterResult,
+    QueuedPod,
     Status,
 )
 from tests.builders import added, attempted, engine_of, engine_with, make_node, make_pod, observed
@@ -23,7 +31,7 @@ from tests.builders import added, attempted, engine_of, engine_with, make_node, 
 NO_SCHEDULE = (Taint(key="full", effect="NoSchedule"),)
 
 
-def decided(engine) -> PodDecided:
+def decided(engine: Engine) -> PodDecided:
     """The next attempt's decision."""
     found = [each for each in attempted(engine) if isinstance(each, PodDecided)]
     return found[0]
@@ -34,7 +42,7 @@ def test_negative_raw_scores_do_not_let_a_refused_node_win() -> None:
         name = "Negative"
         normalization = Normalization.DEFAULT
 
-        def score(self, cycle, pod, nodes):
+        def score(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> IntColumn:
             return np.full(len(nodes), -50)
 
     engine = engine_with(Negative())
@@ -48,7 +56,7 @@ def test_what_a_plugin_takes_from_its_memory_is_a_copy() -> None:
     class Remembering:
         name = "Remembering"
 
-        def post_bind(self, cycle, pod, node):
+        def post_bind(self, cycle: Cycle, pod: Pod, node: str) -> None:
             seen = cycle.memory.get("seen", [])
             seen.append(pod.name)
             cycle.remember("seen", seen)
@@ -72,10 +80,10 @@ def test_pods_wake_apart_where_a_hint_reads_what_is_not_signed() -> None:
         wakes_on = (ClusterEvent.NODE_ADD,)
         teams: set[str] = set()
 
-        def pre_enqueue(self, pod):
+        def pre_enqueue(self, pod: Pod) -> Status | None:
             return None if pod.labels["team"] in self.teams else Status.unresolvable("closed")
 
-        def hint(self, cycle, pod, change):
+        def hint(self, cycle: Cycle, pod: Pod, change: Change) -> bool:
             return change.node.labels.get("team") == pod.labels["team"]
 
     gate = Gate()
@@ -108,8 +116,8 @@ def test_pre_filter_may_name_nodes_in_any_collection() -> None:
     class Listing:
         name = "Listing"
 
-        def pre_filter(self, cycle, pod, nodes):
-            return PreFilterResult(["n2"])
+        def pre_filter(self, cycle: Cycle, pod: Pod, nodes: Any) -> PreFilterResult | Status | None:
+            return PreFilterResult(["n2"])  # type: ignore[arg-type]
 
     engine = engine_of(Listing())
     observed(engine, *added(make_node("n1"), make_node("n2"), make_pod()))
@@ -120,7 +128,7 @@ def test_a_queue_sort_that_raises_puts_its_pods_last() -> None:
     class Picky:
         name = "Picky"
 
-        def sort_key(self, queued):
+        def sort_key(self, queued: QueuedPod) -> tuple[Any, ...]:
             return (int(queued.pod.labels["rank"]),)
 
     engine = engine_with(points={"queueSort": [Picky()]})
@@ -168,15 +176,15 @@ def test_a_transient_error_of_pre_score_is_not_remembered() -> None:
         name = "Shaky"
         failures = 1
 
-        def sign(self, pod):
+        def sign(self, pod: Pod) -> Hashable:
             return 1
 
-        def pre_score(self, cycle, pod, nodes):
+        def pre_score(self, cycle: Cycle, pod: Pod, nodes: Any) -> None:
             self.failures -= 1
             if self.failures == 0:
                 raise RuntimeError("once")
 
-        def score(self, cycle, pod, nodes):
+        def score(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> IntColumn:
             return np.zeros(len(nodes), dtype=np.int64)
 
     engine = engine_of(Shaky())

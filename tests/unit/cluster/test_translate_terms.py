@@ -319,7 +319,7 @@ def test_a_pod_that_is_resized_counts_with_the_larger_amount(
 
 
 def test_what_a_whole_pod_was_given_counts_too() -> None:
-    own = {"resources": {"requests": {"cpu": "2", "memory": 5}}}
+    own: dict[str, Any] = {"resources": {"requests": {"cpu": "2", "memory": 5}}}
     assert resized("1", "3", **own).spec.requests == {"cpu": 3000, "memory": 5}
     assert resized("1", "1", **own).spec.requests == {"cpu": 2000, "memory": 5}
     infeasible = resized("1", "1", reason="Infeasible", **own)

@@ -99,8 +99,8 @@ def test_writes_that_are_refused(things: list[Any], write: Any, problem: str) ->
 
 def test_a_volume_is_made_for_the_selected_node() -> None:
     it = controller(claim(storage_class="wait", requested=5))
-    selected = {"storage_class": "wait", "requested": 5, "selected_node": "n1"}
-    bound = {"volume": "pvc-uid-c", "bound": True, "phase": "Bound"}
+    selected: dict[str, Any] = {"storage_class": "wait", "requested": 5, "selected_node": "n1"}
+    bound: dict[str, Any] = {"volume": "pvc-uid-c", "bound": True, "phase": "Bound"}
     assert it.write(selection()) == Reaction(
         [claim(annotations=SELECTED, **selected)],
         "",

@@ -96,7 +96,7 @@ def test_what_a_node_offers_later_counts_what_is_held_of_it() -> None:
     assert held(engine, "example.com/gpu") == [0, 3]
     assert nodes.unoffered == {1: {"example.com/other": 1}}
     observed(engine, *added(greedy("p4", {"example.com/gpu": 3})))
-    assert attempted(engine)[-1].node == "n1"  # type: ignore[union-attr]
+    assert attempted(engine)[-1].node == "n1"
 
 
 def test_columns_grow_by_doubling() -> None:

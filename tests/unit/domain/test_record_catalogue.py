@@ -42,7 +42,7 @@ def compare(found: Iterable[type], expected: Iterable[type], file: str) -> None:
 
 
 def subclasses(kind: type) -> set[type]:
-    direct = set(kind.__subclasses__())
+    direct: set[type] = set(kind.__subclasses__())
     return direct.union(*map(subclasses, direct))
 
 

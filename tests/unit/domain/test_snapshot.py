@@ -169,7 +169,8 @@ def moments(seed: int) -> list[tuple[int, records.Stimulus | None]]:
     hold: nodes that go and come again, pods of others on nodes that are known or not, gates, ports,
     extended resources in an odd order, waits at Permit, outcomes of binds, priorities, profiles."""
     chance = random.Random(seed)
-    now, born, found = 0, 0, []
+    now, born = 0, 0
+    found: list[tuple[int, records.Stimulus | None]] = []
     load = generated.parse(f"nodes=1,pods=40,shape=mixed,seed={seed}")
     specs = [each.pod.spec for each in load.pods()]
 
@@ -245,7 +246,8 @@ def step(engine: Engine, at: int, stimulus: records.Stimulus | None) -> list[Log
 def test_every_position_of_a_run(seed: int) -> None:
     """Restored after each step; each copy goes on for a while beside the original, and is then
     as it is, in all that a snapshot holds."""
-    live, copies, found = engine(), [], moments(seed)
+    live, found = engine(), moments(seed)
+    copies: list[Any] = []
     for number, (at, stimulus) in enumerate(found):
         expected = stored(step(live, at, stimulus))
         for copy in copies:

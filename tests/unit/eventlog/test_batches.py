@@ -200,9 +200,9 @@ def test_news_may_wait_for_what_somebody_waits_for() -> None:
     engine = engine_of()
     writer = Writer(engine.state, batch_size=3, linger=20)
     assert writer.due is None
-    dues = []
-    *news, last = added(*(make_node(f"n{number}") for number in range(6)))
-    for at, stimulus in enumerate([*news[:2], records.TimePassed(), *news[2:], last]):
+    dues: list[int | None] = []
+    *first_news, last = added(*(make_node(f"n{number}") for number in range(6)))
+    for at, stimulus in enumerate([*first_news[:2], records.TimePassed(), *first_news[2:], last]):
         writer.add(engine.observe(stimulus, at))
         dues.append(writer.due)
         if len(writer) == 3:
@@ -210,5 +210,6 @@ def test_news_may_wait_for_what_somebody_waits_for() -> None:
             assert writer.due is None
     assert dues == [20, 20, 0, 23, 23, 0, 26]
     prompt = Writer(engine.state)
-    prompt.add(engine.observe(*added(make_node("n9")), 7))
+    [news] = added(make_node("n9"))
+    prompt.add(engine.observe(news, 7))
     assert prompt.due == 7

@@ -20,6 +20,7 @@ from eventsched.history.verify.verified_checkpoints import (
 )
 from eventsched.process import settings
 from eventsched.runtime.live.checkpoint_signing import Checkpointer
+from eventsched.scheduling.config.decoding import RuleError
 
 KEY = Ed25519PrivateKey.generate()
 
@@ -74,9 +75,9 @@ def test_a_folder_that_is_gone_is_logged(tmp_path: Path) -> None:
 
 def test_the_settings_are_checked() -> None:
     """A folder needs a key, an interval is above zero."""
-    with pytest.raises(settings.RuleError):
+    with pytest.raises(RuleError):
         settings.CheckpointSettings(to="/somewhere")
-    with pytest.raises(settings.RuleError):
+    with pytest.raises(RuleError):
         settings.CheckpointSettings(key="k", every="0s")
 
 

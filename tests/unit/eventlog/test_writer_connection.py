@@ -35,7 +35,7 @@ def refuse(state: str, primary: str, message: str) -> None:
     connection._connection = SimpleNamespace(  # type: ignore[assignment]
         pgconn=SimpleNamespace(notice_handler=None, status=pq.ConnStatus.OK)
     )
-    connection._next_result = lambda _: next(results)  # type: ignore[method-assign,assignment,return-value]
+    connection._next_result = lambda _: next(results)  # type: ignore[method-assign,assignment]
     connection._await_results(TERM, 7, 0.0)
 
 

@@ -25,7 +25,7 @@ TAINT = NodeRefusals(
 EXCLUDED = NodeRefusals("", "Excluded", ("PreFilter left the node out",), 9)
 
 
-def told(*happened: tuple[int, Record], refusals: tuple[NodeRefusals, ...] = ()) -> Explanation:
+def told(*happened: tuple[int, Any], refusals: tuple[NodeRefusals, ...] = ()) -> Explanation:
     """The explanation of pod p1 with these records, at seconds after BEGIN."""
     steps = tuple(
         Step(position, BEGIN + at * SECOND, record, type(record).__name__, None)

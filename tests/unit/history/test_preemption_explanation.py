@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 
 from eventsched.cli.output.explain_output import story_json, story_text
@@ -110,7 +111,7 @@ def test_a_lie_in_the_vectors_is_found(log: MemoryEventLog, tmp_path: Path) -> N
     details = dict(log._details)
     [position] = [each.position for each in log.read() if each.kind == "PreemptionDecided"]
     detail = details[position]
-    assert detail.scores[0] is not None
+    assert isinstance(detail.scores[0], np.ndarray)
     details[position] = msgspec.structs.replace(
         detail, scores=(detail.scores[0] + 1, *detail.scores[1:])
     )

@@ -33,7 +33,7 @@ LONG = "x" * 80
 )  # fmt: skip
 def test_what_is_another(old: dict[str, Any], new: dict[str, Any], said: str) -> None:
     before, after = make_pod("p", **old), make_pod("p", **new)
-    updates = [records.PodAdded(pod=before), refused("p"), records.PodUpdated(pod=after)]
+    updates: list[Any] = [records.PodAdded(pod=before), refused("p"), records.PodUpdated(pod=after)]
     assert in_words(enumerate(updates)) == {2: f"changed: {said}"}
 
 

@@ -47,7 +47,7 @@ def test_details_expand_to_what_was_packed(data: st.DataObject, kept: int) -> No
         bases = [n for n, each in enumerate(wholes) if len(each.scores) == len(narrow)]
         base = data.draw(st.sampled_from([None, *bases]))
         detail = drawn(data, narrow, None if base is None else wholes[base], base)
-        whole = detail.expand(None if base is None else wholes[base])
+        whole: Any = detail.expand(None if base is None else wholes[base])
         wholes.append(whole)
         stored[seq] = Packed(seq, base, vectors.pack(detail))
         assert whole.codes is not None
@@ -107,7 +107,7 @@ def drawn(data: st.DataObject, narrow: list[bool], base: Detail | None, at: int 
 def test_layouts_that_are_wrong(body: str, said: str) -> None:
     packed = Packed(5, None, bytes.fromhex(body))
     with pytest.raises(VectorError, match=said):
-        Expander({}.get).expand(packed, 2)
+        Expander(lambda _: None).expand(packed, 2)
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ def test_pods_on_nodes_and_groups() -> None:
 
 def test_all_pods_on_nodes_are_one_line() -> None:
     assert text(n1=1) == ["Deployment shop/web has 1 pod: 1 on 1 node (n1 (1))"]
-    nodes = {f"n{number}": 2 for number in range(8)}
+    nodes: dict[str, Any] = {f"n{number}": 2 for number in range(8)}
     assert text(**nodes) == [
         "Deployment shop/web has 16 pods: 16 on 8 nodes"
         " (n0 (2), n1 (2), n2 (2), n3 (2), n4 (2) and 3 more)"

@@ -168,7 +168,8 @@ def test_preferences_in_both_directions() -> None:
     column = ScoreColumn(plugin=PLUGIN, weight=1, normalization=Normalization.RATIO)
     logged = engine.schedule_next()
     assert [each.record for each in logged[:-1]] == [defined(column)]
-    decided, detail = logged[-1].record, logged[-1].detail
+    decided: Any = logged[-1].record
+    detail = logged[-1].detail
     # 10 + 1 and, on n2, 3 more; -4 - 5: shifted by the smallest.
     assert detail.scores[0].tolist() == [20, 23, 0]
     assert (decided.node, decided.score, decided.parameters) == ("n2", 100, ((0, 23),))
@@ -188,7 +189,7 @@ def test_arguments(hard: int, ignores: bool, asks: bool, worst_to_best: int | No
     args = InterPodAffinityArgs(
         hard_pod_affinity_weight=hard, ignore_preferred_terms_of_existing_pods=ignores
     )
-    spec = {"preferred_affinity": wish(1, app="d")} if asks else {}
+    spec: dict[str, Any] = {"preferred_affinity": wish(1, app="d")} if asks else {}
     needs = pod("needs", "d", "n3", required_affinity=(term("a"),))
     engine = engine_on(needs, pod(**spec), args=args)
     *_, decided = attempted(engine)
@@ -256,7 +257,7 @@ def test_a_thousand_terms() -> None:
     wishes = tuple(
         WeightedAffinityTerm(weight=1 + n % 100, term=each) for n, each in enumerate(many)
     )
-    spec = {"required_anti_affinity": many, "preferred_affinity": wishes}
+    spec: dict[str, Any] = {"required_anti_affinity": many, "preferred_affinity": wishes}
     engine = engine_on(pod("x", "m1", "n1"), pod("y", "m998", "n3"), pod(**spec))
     *_, decided = attempted(engine)
     assert (decided.node, decided.feasible) == ("n2", 1)

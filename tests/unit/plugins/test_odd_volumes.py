@@ -1,5 +1,7 @@
 """Volumes, claims and disks that are odd: a clear answer for the pod that has them, no other."""
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -10,7 +12,7 @@ from tests.builders import make_pod
 from tests.volumes import LOCAL, NOW, WAIT, claim, engine, message, node, pod, volume
 
 SELECTOR = (Requirement(key="kind", operator="Near", values=("x",)),)
-ODD = {
+ODD: dict[str, tuple[Any, ...]] = {
     "no claim": (
         [], pod(),
         '0/1 nodes are available: persistentvolumeclaim "c" not found.',

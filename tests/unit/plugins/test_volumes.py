@@ -89,9 +89,10 @@ def test_who_was_refused_for_it_is_woken_when_it_is_given_up() -> None:
     attempted(made)
     attempted(made)
     observed(made, *added(pod("p3", "e", node_name="n1")), records.PodDeleted(uid="p3"))
-    assert made.state.pods["p2"].queue is records.Queue.UNSCHEDULABLE
+    waiting = made.state.pods["p2"]
+    assert waiting.queue == records.Queue.UNSCHEDULABLE
     observed(made, records.PodDeleted(uid="p1"), at=2 * SECOND)
-    assert made.state.pods["p2"].queue is records.Queue.ACTIVE
+    assert made.state.pods["p2"].queue == records.Queue.ACTIVE
     assert message(made) == Outcome.WAITING
 
 
@@ -152,7 +153,7 @@ def test_a_promised_volume_is_not_kept_twice() -> None:
 
 
 def test_pods_without_volumes_share_their_columns() -> None:
-    plugins = [VolumeRestrictions(), NodeVolumeLimits(), VolumeBinding(), VolumeZone()]
+    plugins: list[Any] = [VolumeRestrictions(), NodeVolumeLimits(), VolumeBinding(), VolumeZone()]
     plain = make_pod(volumes=(PodVolume(name="x", driver="csi.example.com"),))
     assert [each.sign(make_pod()) for each in plugins] == [()] * 4
     assert [each.sign(plain) for each in plugins] == [()] * 4

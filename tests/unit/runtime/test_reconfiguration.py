@@ -3,6 +3,7 @@
 import pytest
 
 from eventsched.domain import records
+from eventsched.domain.objects import Node, Pod
 from eventsched.domain.records import Outcome, PodDecided, PodUnreserved, Queue, TermBegan
 from eventsched.domain.records.stimuli import in_force
 from eventsched.eventlog.memory import MemoryEventLog
@@ -10,7 +11,7 @@ from eventsched.eventlog.port import Batch, Stored
 from eventsched.history.replay import stream_replay
 from eventsched.plugins.node_resources_fit import NodeResourcesFit
 from eventsched.scheduling.engine import Engine
-from eventsched.scheduling.framework import Status, Wait
+from eventsched.scheduling.framework import Cycle, Status, Wait
 from tests.builders import (
     PROFILE,
     SECOND,
@@ -40,13 +41,13 @@ class Never:
     def __init__(self, point: str) -> None:
         setattr(self, point, getattr(self, f"_{point}"))
 
-    def _filter_node(self, pod, node):
+    def _filter_node(self, pod: Pod, node: Node) -> Status:
         return Status.unschedulable("never")
 
-    def _pre_enqueue(self, pod):
+    def _pre_enqueue(self, pod: Pod) -> Status:
         return Status.unresolvable("never")
 
-    def _permit(self, cycle, pod, node):
+    def _permit(self, cycle: Cycle, pod: Pod, node: str) -> Wait:
         return Wait(100)
 
 
@@ -66,7 +67,7 @@ def test_who_waits_is_tried_again(point: str) -> None:
     came = observed(other, OTHER, at=1)
     assert came[0] == OTHER
     assert [type(each).__name__ for each in came] == ["TermBegan", "PodQueued"]
-    assert (came[1].queue, came[1].cause) == (Queue.ACTIVE, "Reconfigured")  # type: ignore[union-attr]
+    assert (came[1].queue, came[1].cause) == (Queue.ACTIVE, "Reconfigured")
     [*_, decided] = attempted(other)
     assert isinstance(decided, PodDecided)
     assert decided.node == "n1"
@@ -101,7 +102,7 @@ def test_pods_of_a_new_profile_are_ours_from_now_on() -> None:
         )
     ]  # fmt: skip
     [*_, decided] = attempted(other)
-    assert (decided.uid, decided.profile) == ("theirs", "other")  # type: ignore[union-attr]
+    assert (decided.uid, decided.profile) == ("theirs", "other")
     assert attempted(other) == []
 
 
@@ -115,7 +116,7 @@ def test_who_waits_at_permit_for_a_plugin_that_is_gone_is_given_up() -> None:
     assert unreserved == PodUnreserved(
         uid="p1", node="n1", plugin="Never", message="does not run any more"
     )
-    assert queued.queue is Queue.BACKOFF  # type: ignore[union-attr]
+    assert queued.queue is Queue.BACKOFF
     [_, queued] = observed(other, records.TimePassed(), at=2 * SECOND)
     assert attempted(other) == [scheduled(attempt=2)]
 
@@ -135,7 +136,7 @@ def test_an_intent_to_bind_outlives_its_profile() -> None:
         "BindFailed", "PodUnreserved", "PodQueued",
     ]  # fmt: skip
     observed(other, records.TimePassed(), at=5 * SECOND)
-    assert [each.outcome for each in attempted(other)] == [Outcome.ERROR]  # type: ignore[union-attr]
+    assert [each.outcome for each in attempted(other)] == [Outcome.ERROR]
     assert other.due is None
 
 

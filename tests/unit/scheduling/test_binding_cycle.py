@@ -4,9 +4,11 @@ import pytest
 
 from eventsched.domain import records
 from eventsched.domain.behaviours import CURRENT
+from eventsched.domain.objects import Pod
 from eventsched.domain.records import PodUnreserved, Queue
 from eventsched.plugins.node_resources_fit import NodeResourcesFit
 from eventsched.scheduling.engine import Engine
+from eventsched.scheduling.framework import Cycle
 from tests.builders import (
     SECOND,
     active,
@@ -125,10 +127,10 @@ class Traced:
     def __init__(self) -> None:
         self.calls: list[str] = []
 
-    def reserve(self, cycle, pod, node):
+    def reserve(self, cycle: Cycle, pod: Pod, node: str) -> None:
         cycle.data["ticket"] = 7
 
-    def unreserve(self, cycle, pod, node):
+    def unreserve(self, cycle: Cycle, pod: Pod, node: str) -> None:
         self.calls.append(f"{pod.name} {node} {cycle.data['ticket']}")
 
 
@@ -200,7 +202,7 @@ def test_data_that_cannot_be_stored_fails_the_attempt() -> None:
     class Odd:
         name = "Odd"
 
-        def reserve(self, cycle, pod, node):
+        def reserve(self, cycle: Cycle, pod: Pod, node: str) -> None:
             cycle.data["odd"] = object()
 
     engine = engine_of(Odd())

@@ -10,6 +10,7 @@ import pytest
 from eventsched.domain import records
 from eventsched.domain.records import Outcome, PodDecided, PodQueued, Queue
 from eventsched.scheduling import scheduling_cycle
+from eventsched.scheduling.cycle import judgement
 from eventsched.scheduling.framework import Status, Wait
 from tests.builders import (
     SECOND,
@@ -169,7 +170,7 @@ def test_a_pod_that_always_fails_is_parked() -> None:
 def test_a_pod_that_trips_over_a_mistake_of_ours_fails_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    real = scheduling_cycle.judge
+    real = judgement.judge
 
     def judge(table: Any, cache: Any, profile: Any, pod: Any, *rest: Any) -> Any:
         if pod.name == "p1":

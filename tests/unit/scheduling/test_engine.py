@@ -108,8 +108,9 @@ def test_a_decision_says_everything_about_all_nodes() -> None:
 
 def test_positions_are_consecutive_and_a_step_has_one_cause(engine: Engine) -> None:
     """All records of a step name the step's first position."""
-    first = engine.observe(*added(make_node()), 5)
-    second = engine.observe(*added(make_pod()), 7)
+    node_added, pod_added = added(make_node(), make_pod())
+    first = engine.observe(node_added, 5)
+    second = engine.observe(pod_added, 7)
     third = engine.schedule_next()
     placed = [(each.position, each.cause, each.at) for each in first + second + third]
     assert placed == [(0, 0, 5), (1, 1, 7), (2, 1, 7), (3, 3, 7), (4, 3, 7)]
@@ -255,7 +256,7 @@ def test_time_going_back_is_refused(engine: Engine) -> None:
     """Nothing is taken in then."""
     observed(engine, *added(make_node()), at=SECOND)
     with pytest.raises(ValueError, match="stimulus at 999999 µs after one at 1000000 µs"):
-        engine.observe(*added(make_pod()), SECOND - 1)
+        engine.observe(added(make_pod())[0], SECOND - 1)
     assert "p1" not in engine.state.pods
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from eventsched.domain import records
+from eventsched.domain.objects import Node, Pod
 from eventsched.domain.records import Outcome, PodDecided, PodQueued, Queue
 from eventsched.domain.records.verdicts import Code, Normalization, ScoreColumn, Verdict, normalized
 from eventsched.scheduling.engine import Engine
@@ -35,6 +36,9 @@ NODES = [make_node("a"), make_node("b"), make_node("c")]
 class Scripted:
     """A plugin that serves the points it has answers for, and notes its calls in ``trace``."""
 
+    normalization: Normalization
+    sign: Any
+
     def __init__(self, name: str, trace: list[str] | None = None, **answers: Any) -> None:
         self.name = name
         for point, answer in answers.items():
@@ -46,6 +50,12 @@ class Scripted:
             return answer(*arguments) if callable(answer) else answer
 
         return call
+
+
+def answering(name: str, point: str, answer: Any) -> Scripted:
+    """A plugin that serves one point."""
+    answers = {point: answer}
+    return Scripted(name, None, **answers)
 
 
 def none(*arguments: Any) -> None:
@@ -213,10 +223,13 @@ class Colours:
 
     name = "Colours"
 
-    def filter_node(self, pod, node):
-        return {"red": "too red", "dark": Status.unresolvable("too dark")}.get(node.uid)
+    def filter_node(self, pod: Pod, node: Node) -> Status | str | None:
+        refusals: dict[str, Status | str] = {
+            "red": "too red", "dark": Status.unresolvable("too dark")
+        }  # fmt: skip
+        return refusals.get(node.uid)
 
-    def score_node(self, pod, node):
+    def score_node(self, pod: Pod, node: Node) -> int:
         return int(node.uid or 0)
 
 
@@ -292,9 +305,10 @@ def test_ratios_are_of_distances() -> None:
     plugin = Scripted("Scores", filter=on(a=0, b=0, c=1), score=on(a=-30, b=-1))
     plugin.normalization = Normalization.RATIO
     logged = waiting(plugin).schedule_next()[-1]
+    decided: Any = logged.record
     assert logged.detail is not None
     assert logged.detail.scores[0].tolist() == [0, 29, 0]
-    assert (logged.record.node, logged.record.parameters) == ("b", ((0, 29),))
+    assert (decided.node, decided.parameters) == ("b", ((0, 29),))
 
 
 def test_ratios_are_cut_off_in_floating_point() -> None:
@@ -364,8 +378,8 @@ def test_a_refusal_after_the_choice(point: str, status: Status, pending: tuple[s
     waits for a change."""
     trace: list[str] = []
     before = [Scripted(name, trace, reserve=none, unreserve=none) for name in ("A", "B")]
-    engine = waiting(*before, Scripted("No", **{point: status}), nodes=[make_node()])
-    placed = {"node": "n1", "row": 0, "ties": 1, "feasible": 1}
+    engine = waiting(*before, answering("No", point, status), nodes=[make_node()])
+    placed: dict[str, Any] = {"node": "n1", "row": 0, "ties": 1, "feasible": 1}
     assert attempted(engine) == [
         refused(message="no, never", plugin="No", **placed),
         parked("p1", "No", plugin="No", pending=pending),
@@ -377,8 +391,8 @@ def test_a_refusal_after_the_choice(point: str, status: Status, pending: tuple[s
 @pytest.mark.parametrize("point", ["pre_bind", "bind"])
 def test_a_refusal_while_binding(point: str) -> None:
     """The pod backs off, as upstream: what it failed on is no property of the nodes."""
-    engine = waiting(Scripted("No", **{point: Status.unschedulable("no")}), nodes=[make_node()])
-    placed = {"node": "n1", "row": 0, "ties": 1, "feasible": 1}
+    engine = waiting(answering("No", point, Status.unschedulable("no")), nodes=[make_node()])
+    placed: dict[str, Any] = {"node": "n1", "row": 0, "ties": 1, "feasible": 1}
     assert attempted(engine) == [
         refused(message="no", plugin="No", **placed),
         backing_off(plugin="No"),
@@ -388,8 +402,8 @@ def test_a_refusal_while_binding(point: str) -> None:
 @pytest.mark.parametrize("point", ["reserve", "permit", "pre_bind", "bind"])
 def test_an_error_after_the_choice(point: str) -> None:
     """The pod backs off and is tried again without waiting for a change."""
-    engine = waiting(Scripted("No", **{point: Status.error("broken")}), nodes=[make_node()])
-    placed = {"node": "n1", "row": 0, "ties": 1, "feasible": 1}
+    engine = waiting(answering("No", point, Status.error("broken")), nodes=[make_node()])
+    placed: dict[str, Any] = {"node": "n1", "row": 0, "ties": 1, "feasible": 1}
     assert attempted(engine) == [
         refused(message="broken", plugin="No", outcome=Outcome.ERROR, **placed),
         backing_off(plugin="No"),
@@ -400,7 +414,7 @@ def test_filter_says_pending_or_error_through_explain() -> None:
     """Pending is a refusal whose plugin wakes the pod at once; Error ends the attempt."""
     said = {1: Status.pending("soon"), 2: Status.error("cannot read")}
     for code, kind, pending in ((1, "unschedulable", ("Says",)), (2, "error", ())):
-        explain = {"explain": lambda cycle, pod, code: said[code]}
+        explain: dict[str, Any] = {"explain": lambda cycle, pod, code: said[code]}
         engine = waiting(Scripted("Says", filter=everywhere(code), **explain))
         *_, decided, queued = attempted(engine)
         assert (decided.outcome, queued.pending) == (kind, pending)

@@ -1,11 +1,15 @@
 """What plugins of one's own can do about their pods' waking: hints, Pending and memory."""
 
+from collections.abc import Hashable
+from typing import Any
+
 import pytest
 
 from eventsched.domain import records
+from eventsched.domain.objects import Node, Pod
 from eventsched.domain.records import Queue
 from eventsched.scheduling.engine import Engine
-from eventsched.scheduling.framework import ClusterEvent, Status
+from eventsched.scheduling.framework import Change, ClusterEvent, Cycle, PreFilterResult, Status
 from tests.builders import (
     SECOND,
     added,
@@ -30,17 +34,17 @@ def test_an_update_of_one_pod_does_not_hide_its_like() -> None:
         name = "Picky"
         wakes_on = (ClusterEvent.NODE_ADD,)
 
-        def sign(self, pod):
+        def sign(self, pod: Pod) -> Hashable:
             return pod.labels["colour"]
 
-        def filter_node(self, pod, node):
+        def filter_node(self, pod: Pod, node: Node) -> Status | str | None:
             return None if (pod.labels["colour"], "hot") == ("red", node.uid) else "picky"
 
-        def hint(self, cycle, pod, change):
+        def hint(self, cycle: Cycle, pod: Pod, change: Change) -> bool:
             return pod.labels["colour"] == "red"
 
     engine = engine_of(Picky())
-    red = {"labels": {"colour": "red"}}
+    red: dict[str, Any] = {"labels": {"colour": "red"}}
     observed(engine, *added(make_node(), make_pod("p0", **red), make_pod("p1", **red)))
     attempted(engine), attempted(engine)
     blue = records.PodUpdated(pod=make_pod("p0", labels={"colour": "blue"}))
@@ -58,7 +62,7 @@ class Barrier:
     def __init__(self, status: Status) -> None:
         self.status = status
 
-    def pre_filter(self, cycle, pod, nodes):
+    def pre_filter(self, cycle: Cycle, pod: Pod, nodes: Any) -> PreFilterResult | Status | None:
         return self.status
 
 
@@ -82,7 +86,7 @@ def test_a_hint_that_raises_wakes() -> None:
     class Broken(Barrier):
         name = "Broken"
 
-        def hint(self, cycle, pod, change):
+        def hint(self, cycle: Cycle, pod: Pod, change: Change) -> bool:
             raise RuntimeError("no idea")
 
     engine = engine_of(Broken(Status.unschedulable("full")))
@@ -101,14 +105,14 @@ def test_memory_wakes_the_pods_its_plugin_refused_in_their_order() -> None:
         name = "Club"
         wakes_on = (ClusterEvent.MEMORY_CHANGE, ClusterEvent.NODE_UPDATE_LABEL)
 
-        def pre_filter(self, cycle, pod, nodes):
+        def pre_filter(self, cycle: Cycle, pod: Pod, nodes: Any) -> PreFilterResult | Status | None:
             if pod.name == "doorman":
                 cycle.remember("open", True)
             elif not cycle.memory.get("open"):
                 return Status.unschedulable("closed")
             return None
 
-        def hint(self, cycle, pod, change):
+        def hint(self, cycle: Cycle, pod: Pod, change: Change) -> bool:
             return change.event is ClusterEvent.MEMORY_CHANGE or pod.name == "p1"
 
     def refuse_all(engine: Engine) -> None:
@@ -137,7 +141,7 @@ def test_what_people_have_a_plugin_forget_is_a_change_of_its_memory(event: Clust
         name = "Closed"
         wakes_on = (event,)
 
-        def pre_filter(self, cycle, pod, nodes):
+        def pre_filter(self, cycle: Cycle, pod: Pod, nodes: Any) -> PreFilterResult | Status | None:
             return Status.unschedulable("listed") if pod.name in cycle.memory else None
 
     engine = engine_of(Closed())

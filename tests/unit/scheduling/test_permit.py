@@ -1,9 +1,12 @@
 """Waiting at Permit: allowed, refused, too long, gone; and what is carried over the wait."""
 
+from typing import Any
+
 from eventsched.domain import records
+from eventsched.domain.objects import Pod
 from eventsched.domain.records import Outcome, PodUnreserved
 from eventsched.scheduling.engine import Engine
-from eventsched.scheduling.framework import Wait
+from eventsched.scheduling.framework import Cycle, Status, Wait
 from tests.builders import (
     SECOND,
     added,
@@ -27,7 +30,7 @@ class Gang:
 
     name = "Gang"
 
-    def permit(self, cycle, pod, node):
+    def permit(self, cycle: Cycle, pod: Pod, node: str) -> Status | Wait | None:
         if pod.name == "veto":
             for uid in cycle.waiting:
                 cycle.reject(uid, "vetoed")
@@ -98,7 +101,7 @@ def test_two_plugins_wait_and_the_earlier_deadline_counts() -> None:
     """The bind is intended when both have allowed it; else the first deadline ends the wait."""
 
     def host(name: str, seconds: float) -> object:
-        def permit(self, cycle, pod, node):
+        def permit(self: object, cycle: Cycle, pod: Pod, node: str) -> Wait | None:
             for uid in cycle.waiting:
                 if pod.name in ("both", name):
                     cycle.allow(uid)
@@ -106,7 +109,7 @@ def test_two_plugins_wait_and_the_earlier_deadline_counts() -> None:
 
         return type(name, (), {"name": name, "permit": permit})()
 
-    def given(*names: str) -> list[records.Record]:
+    def given(*names: str) -> list[Any]:
         engine = engine_of(host("Fast", 5), host("Slow", 9.5))
         observed(engine, *added(make_node(), *(make_pod(name) for name in names)))
         said = [record for _ in names for record in attempted(engine)]
@@ -154,13 +157,13 @@ class Volumes:
         self.attached: list[object] = []
         self.released: list[object] = []
 
-    def reserve(self, cycle, pod, node):
+    def reserve(self, cycle: Cycle, pod: Pod, node: str) -> None:
         cycle.data["volume"] = {"name": f"for {pod.name}", "parts": [1, 2]}
 
-    def unreserve(self, cycle, pod, node):
+    def unreserve(self, cycle: Cycle, pod: Pod, node: str) -> None:
         self.released.append(cycle.data["volume"])
 
-    def pre_bind(self, cycle, pod, node):
+    def pre_bind(self, cycle: Cycle, pod: Pod, node: str) -> None:
         self.attached.append(cycle.data["volume"])
         if cycle.data["volume"]["name"] == "for bad":
             raise LookupError("no such volume")
@@ -180,8 +183,8 @@ def test_what_reserve_left_is_there_at_pre_bind_after_a_wait_and_a_restart() -> 
     for engine in (live, again):
         observed(engine, *added(make_pod("p2")), at=2)
     assert attempted(again) == attempted(live)
-    for each in (volumes, fresh):
-        assert each.attached[1] == {"name": "for p1", "parts": [1, 2]}
+    for plugin in (volumes, fresh):
+        assert plugin.attached[1] == {"name": "for p1", "parts": [1, 2]}
 
 
 def test_pre_bind_that_fails_after_a_wait() -> None:

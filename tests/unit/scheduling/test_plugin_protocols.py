@@ -56,7 +56,7 @@ class Chatty(Bare):
 
 def test_a_method_that_is_missing_fails_when_it_is_called() -> None:
     calls = PluginCalls(Bare())
-    assert calls.hint is calls.unreserve is calls.prepared is None
+    assert (calls.hint, calls.unreserve, calls.prepared) == (None, None, None)
     with pytest.raises(PluginError, match="Bare failed in bind: raised AttributeError"):
         calls.bind(None, None, "n")  # type: ignore[arg-type]
 

@@ -7,13 +7,15 @@ import msgspec
 import pytest
 
 from eventsched.domain import records
+from eventsched.domain.nodes.node_views import NodeView
+from eventsched.domain.objects import Pod
 from eventsched.domain.objects.registry import PersistentVolume
 from eventsched.domain.records import Outcome, PodUnreserved, PreparationIntended, Queue
 from eventsched.domain.records.object_writes import BindVolume
 from eventsched.plugins.default_preemption import DefaultPreemption
 from eventsched.plugins.node_resources_fit import NodeResourcesFit
 from eventsched.scheduling.engine import Engine
-from eventsched.scheduling.framework import Awaiting, Preparation, Status, Wait
+from eventsched.scheduling.framework import Awaiting, Cycle, Preparation, Status, Wait
 from tests.builders import (
     SECOND,
     added,
@@ -51,16 +53,18 @@ class Disks:
         self.asked = 0
         self.given_up: list[str] = []
 
-    def reserve(self, cycle, pod, node):
+    def reserve(self, cycle: Cycle, pod: Pod, node: str) -> None:
         cycle.data["disk"] = "v"
 
-    def unreserve(self, cycle, pod, node):
+    def unreserve(self, cycle: Cycle, pod: Pod, node: str) -> None:
         self.given_up.append(f"{pod.name} {cycle.data['disk']}")
 
-    def pre_bind(self, cycle, pod, node):
+    def pre_bind(self, cycle: Cycle, pod: Pod, node: str) -> Status | Preparation | None:
         return Preparation(self.writes, self.seconds)
 
-    def prepared(self, cycle, pod, node, nodes):
+    def prepared(
+        self, cycle: Cycle, pod: Pod, node: str, nodes: NodeView
+    ) -> Status | Awaiting | None:
         self.asked += 1
         if not len(nodes):
             return Status.error("no node")
@@ -77,7 +81,7 @@ class Gang:
 
     name = "Gang"
 
-    def permit(self, cycle, pod, node):
+    def permit(self, cycle: Cycle, pod: Pod, node: str) -> Status | Wait | None:
         for uid in cycle.waiting:
             cycle.allow(uid)
         return Wait(10) if pod.name == "p1" else None
@@ -248,10 +252,12 @@ class Ready:
     name = "Ready"
     on = True
 
-    def pre_bind(self, cycle, pod, node):
+    def pre_bind(self, cycle: Cycle, pod: Pod, node: str) -> Status | Preparation | None:
         return Preparation((), 30)
 
-    def prepared(self, cycle, pod, node, nodes):
+    def prepared(
+        self, cycle: Cycle, pod: Pod, node: str, nodes: NodeView
+    ) -> Status | Awaiting | None:
         return None if self.on else Awaiting(frozenset([("StorageClass", "", "s")]))
 
 
@@ -280,7 +286,7 @@ def test_a_plugin_without_a_question_waits_for_its_changes_only() -> None:
     class Simple:
         name = "Simple"
 
-        def pre_bind(self, cycle, pod, node):
+        def pre_bind(self, cycle: Cycle, pod: Pod, node: str) -> Status | Preparation | None:
             return Preparation((WRITE, OTHER, WRITE), 9)
 
     engine = engine_of(Simple())
@@ -296,7 +302,7 @@ def test_a_bind_plugin_that_refuses_afterwards() -> None:
     class No:
         name = "No"
 
-        def bind(self, cycle, pod, node):
+        def bind(self, cycle: Cycle, pod: Pod, node: str) -> Status | None:
             return Status.error("not like this")
 
     disks = Disks()
@@ -382,7 +388,7 @@ def test_a_change_that_cannot_be_stored() -> None:
 def test_a_plugin_that_breaks_when_it_is_asked(answer: Any, problem: str) -> None:
     """The pod is given up; the engine goes on."""
     disks = Disks()
-    disks.prepared = lambda *_: answer()
+    disks.prepared = lambda *_: answer()  # type: ignore[method-assign]
     engine = waiting(disks)
     _, unreserved, _ = observed(engine, MADE)
     assert unreserved.message == f"plugin Disks failed in prepared: {problem}"

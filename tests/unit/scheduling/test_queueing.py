@@ -1,5 +1,7 @@
 """Queues: who goes first, who waits, and what moves a pod up again."""
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -27,7 +29,7 @@ TAINT = Taint(key="k", effect="NoSchedule")
 CORDON = Toleration(key="node.kubernetes.io/unschedulable", operator="Exists")
 
 
-def waiting(node: Node, **pod: object) -> Engine:
+def waiting(node: Node, **pod: Any) -> Engine:
     """An engine with the default profile whose only pod, p1, was refused at 0."""
     engine = engine_with()
     observed(engine, *added(node, make_pod(**pod)))

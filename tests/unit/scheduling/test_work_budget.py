@@ -149,7 +149,7 @@ def test_a_log_without_a_budget_has_none_and_a_term_may_bring_one() -> None:
     assert any(isinstance(each, PodDecided) and each.node == "n1" for each in attempted(engine))
     observed(engine, term_began(BUDGET))
     observed(engine, *added(heavy("p2")))
-    assert attempted(engine)[0].message == message()  # type: ignore[attr-defined]
+    assert attempted(engine)[0].message == message()
 
 
 def test_another_budget_tries_what_was_parked() -> None:

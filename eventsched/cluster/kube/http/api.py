@@ -88,10 +88,10 @@ class Access(Protocol):
 class Plain:
     """An access that proves nothing, such as to ``kubectl proxy``."""
 
-    authorization = None
-    tls = None
-    server_name = None
-    proxy = None
+    authorization: str | None = None
+    tls: ssl.SSLContext | None = None
+    server_name: str | None = None
+    proxy: str | None = None
 
     def __init__(self, server: str) -> None:
         self.server = server.rstrip("/")

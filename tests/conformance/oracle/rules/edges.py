@@ -2,6 +2,7 @@
 of images, weights of terms and of plugins, numbers of taints, skews."""
 
 import random
+from collections.abc import Callable
 from typing import Any
 
 from tests.conformance.oracle.clusters import HOSTNAME, ZONE, Obj
@@ -67,7 +68,7 @@ def _two(cpu: str, memory: str) -> Obj:
 
 
 _RESIDENTS = ["small", "nothing", "half-of-all-twice", "largest-memory", "millions", "largest-gpus"]
-_PODS = {
+_PODS: dict[str, Callable[[random.Random], Obj]] = {
     "small": lambda r: _asks(cpu="100m", memory="64Mi"),
     "nothing": lambda r: _asks(requests={}),
     "cpu-alone": lambda r: _asks(requests={"cpu": "2"}),

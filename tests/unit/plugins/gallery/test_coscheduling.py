@@ -5,6 +5,7 @@ import pytest
 
 from eventsched.domain import records
 from eventsched.domain.errors import InputError
+from eventsched.domain.objects import Node, Pod
 from eventsched.domain.records import (
     Outcome,
     PermitGranted,
@@ -15,7 +16,7 @@ from eventsched.domain.records import (
 from eventsched.domain.records.verdicts import Code, Verdict
 from eventsched.plugins.gallery.coscheduling import Coscheduling
 from eventsched.plugins.scheduling_gates import SchedulingGates
-from eventsched.scheduling.framework import Status
+from eventsched.scheduling.framework import Cycle, Status
 from eventsched.scheduling.framework.per_node_plugins import adapted
 from eventsched.scheduling.framework.pod_groups import MINIMUM, NAMES, TIMEOUT
 from eventsched.testing import typed
@@ -214,7 +215,7 @@ class Picky:
     def __init__(self, *pods: str) -> None:
         self.pods = pods
 
-    def filter_node(self, pod, node):
+    def filter_node(self, pod: Pod, node: Node) -> Status | str | None:
         return Status.unschedulable("no") if pod.name in self.pods else None
 
 
@@ -302,7 +303,7 @@ def test_one_that_breaks_after_it_found_a_node_lets_nobody_go() -> None:
 
         name = "Broken"
 
-        def pre_bind(self, cycle, pod, node):
+        def pre_bind(self, cycle: Cycle, pod: Pod, node: str) -> None:
             if pod.name == "p3":
                 raise LookupError("no")
 

@@ -9,6 +9,7 @@ from eventsched.plugins.default_preemption import DefaultPreemption
 from eventsched.plugins.gallery.coscheduling import Coscheduling
 from eventsched.plugins.node_resources_fit import NodeResourcesFit
 from eventsched.scheduling.engine import Engine
+from eventsched.scheduling.framework import Cycle
 from eventsched.testing import typed
 from tests.builders import added, attempted, engine_of, make_node, make_pod, observed
 from tests.gangs import GANG, Room, engine, goes, member, placed, sent_back, settle, waits
@@ -103,7 +104,7 @@ def test_the_rejected_pods_of_a_group_do_not_reject_it_again() -> None:
     class Counting(Coscheduling):
         """Records the pods that reject their group."""
 
-        def _reject_waiting(self, cycle, pod, why):
+        def _reject_waiting(self, cycle: Cycle, pod: Pod, why: str) -> None:
             rejecting.append(pod.uid)
             super()._reject_waiting(cycle, pod, why)
 

@@ -1,5 +1,7 @@
 """ImportanceSort: larger numbers first, what is no number last, ties by age."""
 
+from typing import Any
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -11,7 +13,7 @@ from eventsched.scheduling.engine import Engine
 from tests.builders import added, attempted, engine_with, make_node, make_pod, observed
 
 
-def pod(name: str, importance: str | None, key: str = "importance", **fields: int) -> Pod:
+def pod(name: str, importance: str | None, key: str = "importance", **fields: Any) -> Pod:
     """One that says how important it is."""
     annotations = {} if importance is None else {key: importance}
     return make_pod(name, cpu=10, memory=0, annotations=annotations, **fields)

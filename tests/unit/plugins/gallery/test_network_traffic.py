@@ -90,7 +90,7 @@ def test_the_busiest_node_loses() -> None:
         ({"master": -5.0, "node01": 1e300, "node02": 0.0}, (100, 0, 100)),
     ],
 )
-def test_scores(values: dict[str, float], expected: tuple[int, int, int]) -> None:
+def test_scores(values: dict[str, Any], expected: tuple[int, int, int]) -> None:
     """100 - bytes * 100 / largest, in whole numbers."""
     engine = traffic()
     observed(engine, taken(**values))

@@ -191,7 +191,8 @@ def test_resources_that_no_object_has_any_more_take_no_room() -> None:
     observed(it, *seen(NODES["node1"]))
     fits, large = guaranteed(cpu="8", memory="1Gi"), guaranteed(cpu="9", memory="1Gi")
     for number in range(300):
-        zones = zone(0, cpu="8", memory="8Gi", **{f"example.com/d{number}": "1"})
+        devices: dict[str, Any] = {f"example.com/d{number}": "1"}
+        zones = zone(0, cpu="8", memory="8Gi", **devices)
         observed(it, records.ObjectChanged(object=topology("node1", zones)))
         assert (it.judge(fits).feasible, it.judge(large).feasible) == (1, 0)
     columns = plugin._columns

@@ -86,7 +86,8 @@ def listed(*objects: Any) -> Listed:
     """A list of these objects, with resourceVersions 10, 11, …"""
     found: dict[str, list[Any]] = {kind: [] for kind in (*TYPES, "Node", "Pod")}
     for number, each in enumerate(objects, 10):
-        maker = {Node: NodeSeen, Pod: PodSeen}.get(type(each), ObjectSeen)
+        makers: dict[type, Any] = {Node: NodeSeen, Pod: PodSeen}
+        maker = makers.get(type(each), ObjectSeen)
         found[type(each).__name__].append(maker(each, number))
     return Listed([Listing(kind, 20, seen) for kind, seen in found.items()])
 

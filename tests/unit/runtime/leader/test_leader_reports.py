@@ -1,6 +1,7 @@
 """A leader tells of its decisions, and its binds are not disturbed by that."""
 
 from dataclasses import replace
+from typing import Any
 
 from eventsched.cluster.messages import (
     Announce,
@@ -55,10 +56,11 @@ def test_a_bind_during_a_report_is_retried_once() -> None:
     """Where it arrives first, the bind is refused, and goes on with the new number."""
     harness, report = failing()
     harness.commit(harness.send(NodeSeen(make_node(), 31)))
+    bind: Any
     [bind] = harness.commit(harness.send(Tick(), after=2), after=2)
-    requests = harness.send(PodShown(bind, PodSeen(make_pod(), 30)), after=2)  # type: ignore[arg-type]
+    requests = harness.send(PodShown(bind, PodSeen(make_pod(), 30)), after=2)
     assert kinds(requests) == ["BindRetried"]
-    assert harness.commit(requests, after=2) == [replace(bind, resource_version=30)]  # type: ignore[type-var]
+    assert harness.commit(requests, after=2) == [replace(bind, resource_version=30)]
     assert harness.send(Reported(report, PodSeen(make_pod(), 30)), after=2) == []
 
 

@@ -64,7 +64,7 @@ class Absent:
 
     name = "Absent"
 
-    def pre_bind(self, cycle: Any, pod: Pod, node: str) -> Preparation | None:
+    def pre_bind(self, cycle: Any, pod: Pod, node: str) -> Preparation | Status | None:
         return Preparation((), 60) if pod.name.startswith("stuck") else None
 
     def prepared(self, cycle: Any, pod: Pod, node: str, nodes: Any) -> Awaiting:

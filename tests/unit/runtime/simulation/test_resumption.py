@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from eventsched.cluster.simulated.cluster import SimulatedCluster
 from eventsched.cluster.sources import generated
 from eventsched.cluster.sources.arrivals import TracePod
 from eventsched.cluster.sources.load import Source
@@ -279,7 +280,7 @@ class Run:
 
 
 def simulation_of(case: Case, log: Kept, batch_size: int, keep: Any, every: int) -> Simulation:
-    cluster = simulating.SimulatedCluster(
+    cluster = SimulatedCluster(
         case.source.nodes, case.source.arrivals, case.source.bound, objects=case.source.objects
     )
     return Simulation(
@@ -291,7 +292,8 @@ def simulation_of(case: Case, log: Kept, batch_size: int, keep: Any, every: int)
 @cache
 def whole(name: str, batch_size: int) -> Run:
     """A run that was never cut off, with a snapshot at every possible moment."""
-    log, snapshots = Kept(), []
+    log = Kept()
+    snapshots: list[StoredSnapshot] = []
     simulation = simulation_of(case_of(name), log, batch_size, snapshots.append, 1)
     simulation.run(case_of(name).until)
     return Run(simulation, log, snapshots)
@@ -302,7 +304,8 @@ def resumed(
 ) -> tuple[Run, bool]:
     """The run again, from its first batches."""
     case = case_of(name)
-    log, snapshots = whole(name, batch_size).log.cut(number), []
+    log = whole(name, batch_size).log.cut(number)
+    snapshots: list[StoredSnapshot] = []
     simulation = simulation_of(case, log, batch_size, snapshots.append, 10_000)
     helped = resume(simulation, Reader(log, snapshot))  # type: ignore[arg-type]
     simulation.run(case.until)
@@ -357,7 +360,8 @@ def test_a_run_can_be_resumed_from_every_snapshot(name: str, batch_size: int) ->
 def test_a_run_can_be_resumed_many_times(name: str) -> None:
     """Each process goes on from what the one before it left, with its snapshots."""
     case, chance = case_of(name), random.Random(name)
-    log, snapshots, cut = Kept(), [], 0
+    log, cut = Kept(), 0
+    snapshots: list[StoredSnapshot] = []
     while cut < len(whole(name, 3).log.batches):
         simulation = simulation_of(case, log, 3, snapshots.append, 10)
         if log.batches:
@@ -410,7 +414,8 @@ def test_resuming_a_finished_run_does_nothing() -> None:
 def test_a_later_end() -> None:
     """The same stream, first until a moment, then to its end."""
     case = case_of("tight")
-    log, snapshots = Kept(), []
+    log = Kept()
+    snapshots: list[StoredSnapshot] = []
     simulation_of(case, log, 7, snapshots.append, 10_000).run(until=100 * SECOND)
     assert 0 < log.head < whole("tight", 7).log.head
     for reader in (Reader(log.cut(len(log.batches))), Reader(log, snapshots[-1])):

@@ -55,7 +55,7 @@ def profile(plugins: str, registry: dict[str, type] = REGISTRY) -> ResolvedProfi
 # --- reading ------------------------------------------------------------------------------------
 
 
-def test_an_empty_configuration_has_upstreams_defaults():
+def test_an_empty_configuration_has_upstreams_defaults() -> None:
     configuration = load(HEAD, "sched.yaml")
     assert configuration == default()
     assert configuration.parallelism == 16
@@ -73,7 +73,7 @@ def test_an_empty_configuration_has_upstreams_defaults():
     assert configuration.warnings == ()
 
 
-def test_zero_values_and_nulls_mean_the_default():
+def test_zero_values_and_nulls_mean_the_default() -> None:
     text = """
 parallelism: null
 profiles: null
@@ -83,12 +83,12 @@ clientConnection: {qps: 0, burst: 0, contentType: ''}
     assert load(HEAD + text, "sched.yaml") == default()
 
 
-def test_contention_profiling_follows_profiling():
+def test_contention_profiling_follows_profiling() -> None:
     configuration = load(HEAD + "enableProfiling: false\n", "sched.yaml")
     assert configuration.enable_contention_profiling is False
 
 
-def test_json_is_read_also_when_tabs_indent_it():
+def test_json_is_read_also_when_tabs_indent_it() -> None:
     text = (
         '{\n\t"apiVersion": "kubescheduler.config.k8s.io/v1",\n'
         '\t"kind": "KubeSchedulerConfiguration",\n\t"parallelism": 3\n}'
@@ -96,7 +96,7 @@ def test_json_is_read_also_when_tabs_indent_it():
     assert load(text, "sched.json").parallelism == 3
 
 
-def test_aliases_are_followed():
+def test_aliases_are_followed() -> None:
     text = (
         "profiles: [{schedulerName: a, plugins: &p {filter: {disabled: [{name: NodeName}]}}},"
         " {schedulerName: b, plugins: *p}]"
@@ -105,20 +105,20 @@ def test_aliases_are_followed():
     assert first.plugins == second.plugins
 
 
-def test_what_begins_with_a_brace_is_json_and_nothing_else():
+def test_what_begins_with_a_brace_is_json_and_nothing_else() -> None:
     text = "{apiVersion: kubescheduler.config.k8s.io/v1, kind: KubeSchedulerConfiguration}"
     with pytest.raises(InputError, match=r"line 1: not JSON: .*; what begins with \{ is read as"):
         load(text, "sched.json")
 
 
-def test_a_date_stays_text():
+def test_a_date_stays_text() -> None:
     text = "profiles:\n- pluginConfig: [{name: Mine, args: {since: 2026-01-01}}]\n"
     [read] = load(HEAD + text, "sched.yaml").profiles
     assert read.plugin_config[0].args == {"since": "2026-01-01"}
 
 
 @pytest.mark.parametrize("version", ["v1beta1", "v1beta2", "v1beta3"])
-def test_older_versions_are_read_with_a_warning(version: str):
+def test_older_versions_are_read_with_a_warning(version: str) -> None:
     configuration = load(HEAD.replace("/v1\n", f"/{version}\n"), "sched.yaml")
     assert configuration.profiles == default().profiles
     [warning] = configuration.warnings
@@ -218,7 +218,7 @@ def test_older_versions_are_read_with_a_warning(version: str):
         ),
     ],
 )  # fmt: skip
-def test_a_mistake_is_refused_at_its_place(text: str, where: str, problem: str):
+def test_a_mistake_is_refused_at_its_place(text: str, where: str, problem: str) -> None:
     error = refusal(text)
     assert error.where == f"sched.yaml: {where}".removesuffix(": ")
     assert problem in error.problem
@@ -240,17 +240,17 @@ def test_a_mistake_is_refused_at_its_place(text: str, where: str, problem: str):
         ("{", "sched.yaml: line 1"),
     ],
 )
-def test_what_is_no_configuration_is_refused(text: str, where: str):
+def test_what_is_no_configuration_is_refused(text: str, where: str) -> None:
     with pytest.raises(InputError) as caught:
         load(text, "sched.yaml")
     assert caught.value.where == where
 
 
-def test_a_misspelt_field_is_guessed():
+def test_a_misspelt_field_is_guessed() -> None:
     assert refusal("paralellism: 4\n").remedy == "did you mean 'parallelism'?"
 
 
-def test_all_problems_can_be_collected():
+def test_all_problems_can_be_collected() -> None:
     bad = msgspec.structs.replace(default(), parallelism=0, pod_initial_backoff_seconds=0)
     assert [p.where for p in problems(bad)] == ["parallelism", "podInitialBackoffSeconds"]
 
@@ -259,7 +259,7 @@ def test_all_problems_can_be_collected():
     ("text", "expected"),
     [("0", 0), ("15s", 15e9), ("1m30.5s", 90.5e9), ("-2ms", -2e6), ("+.5h", 1800e9), ("3µs", 3e3)],
 )
-def test_durations_are_in_gos_notation(text: str, expected: float):
+def test_durations_are_in_gos_notation(text: str, expected: float) -> None:
     assert nanoseconds(text) == expected
 
 
@@ -268,18 +268,18 @@ def test_durations_are_in_gos_notation(text: str, expected: float):
     [("90s", "1m30s"), ("10m", "10m0s"), ("1h", "1h0m0s"), ("0", "0s"), ("1500ms", "1.5s"),
      ("0.25s", "250ms"), ("-1.5us", "-1.5µs"), ("36h0.5s", "36h0m0.5s"), ("7ns", "7ns")],
 )  # fmt: skip
-def test_durations_are_written_as_go_writes_them(text: str, written: str):
+def test_durations_are_written_as_go_writes_them(text: str, written: str) -> None:
     assert duration_text(nanoseconds(text)) == written
     assert nanoseconds(written) == nanoseconds(text)
 
 
 @pytest.mark.parametrize("text", ["", "5", "s", "1 s", "1d", ".s", "٣s", "9999999h"])
-def test_other_durations_are_refused(text: str):
+def test_other_durations_are_refused(text: str) -> None:
     with pytest.raises(InputError):
         nanoseconds(text)
 
 
-def test_whoever_can_ask_nobody_refuses_extenders():
+def test_whoever_can_ask_nobody_refuses_extenders() -> None:
     configuration = load(HEAD + "extenders: [{urlPrefix: http://x}]\n", "sched.yaml")
     with pytest.raises(InputError, match="http://x would have to be asked") as caught:
         refuse_extenders(configuration, "sched.yaml")
@@ -289,7 +289,7 @@ def test_whoever_can_ask_nobody_refuses_extenders():
 # --- which plugins run --------------------------------------------------------------------------
 
 
-def test_defaults_that_do_not_exist_here_are_left_out_and_named():
+def test_defaults_that_do_not_exist_here_are_left_out_and_named() -> None:
     registry = {name: REGISTRY[name] for name in ("PrioritySort", "NodeName", "DefaultBinder")}
     resolved = profile("multiPoint: {disabled: [{name: ImageLocality}]}", registry)
     assert "NodePorts" in resolved.points["filter"]
@@ -302,13 +302,13 @@ def test_defaults_that_do_not_exist_here_are_left_out_and_named():
     ]
 
 
-def test_enabling_again_keeps_the_place_in_multi_point_but_not_the_weight():
+def test_enabling_again_keeps_the_place_in_multi_point_but_not_the_weight() -> None:
     resolved = profile("multiPoint: {enabled: [{name: TaintToleration}]}")
     assert resolved.points["score"][0] == "TaintToleration"
     assert resolved.weights["TaintToleration"] == 1
 
 
-def test_a_points_own_overrides_come_first_and_its_other_plugins_last():
+def test_a_points_own_overrides_come_first_and_its_other_plugins_last() -> None:
     registry = REGISTRY | {"Mine": stub("Mine", "score"), "Late": stub("Late", "score")}
     resolved = profile(
         "multiPoint: {enabled: [{name: Mine, weight: 4}]},"
@@ -320,13 +320,13 @@ def test_a_points_own_overrides_come_first_and_its_other_plugins_last():
     assert [resolved.weights[name] for name in ("ImageLocality", "Mine", "Late")] == [5, 4, 6]
 
 
-def test_a_point_without_defaults_keeps_its_own():
+def test_a_point_without_defaults_keeps_its_own() -> None:
     resolved = profile("filter: {disabled: [{name: '*'}], enabled: [{name: NodeName}]}")
     assert resolved.points["filter"] == ("NodeName",)
     assert "NodeAffinity" in resolved.points["preFilter"]
 
 
-def test_a_per_node_plugin_serves_filter_and_score():
+def test_a_per_node_plugin_serves_filter_and_score() -> None:
     mine = stub("Mine", filter_node=lambda *_: None, score_node=lambda *_: 1)
     resolved = profile("multiPoint: {enabled: [{name: Mine}]}", REGISTRY | {"Mine": mine})
     assert resolved.points["filter"][-1] == resolved.points["score"][-1] == "Mine"
@@ -356,14 +356,16 @@ def test_a_per_node_plugin_serves_filter_and_score():
         ("bind: {disabled: [{name: DefaultBinder}]}", "bind", "no bind", "DefaultBinder"),
     ],
 )  # fmt: skip
-def test_plugins_that_cannot_run_are_refused(plugins: str, where: str, problem: str, remedy: str):
+def test_plugins_that_cannot_run_are_refused(
+    plugins: str, where: str, problem: str, remedy: str
+) -> None:
     error = refusal(f"profiles:\n- plugins: {{{plugins}}}\n")
     assert error.where == f"sched.yaml: profiles[0].plugins.{where}"
     assert problem in error.problem
     assert remedy in error.remedy
 
 
-def test_what_upstream_has_and_the_registry_does_not_is_kept_and_named():
+def test_what_upstream_has_and_the_registry_does_not_is_kept_and_named() -> None:
     registry = {name: cls for name, cls in REGISTRY.items() if name != "InterPodAffinity"}
     resolved = profile("score: {enabled: [{name: InterPodAffinity, weight: 4}]}", registry)
     assert resolved.points["score"][0] == "InterPodAffinity"
@@ -372,7 +374,7 @@ def test_what_upstream_has_and_the_registry_does_not_is_kept_and_named():
     assert problem.where == "sched.yaml: profiles[0].plugins.score.enabled[0].name"
 
 
-def test_a_weight_below_zero_is_refused_only_where_upstreams_sum_overflows():
+def test_a_weight_below_zero_is_refused_only_where_upstreams_sum_overflows() -> None:
     last = "multiPoint: {enabled: [{name: ImageLocality, weight: -1}]}"
     assert profile(last).weights["ImageLocality"] == -1
     error = refusal(
@@ -381,13 +383,13 @@ def test_a_weight_below_zero_is_refused_only_where_upstreams_sum_overflows():
     assert error.problem == "weight -1 is below zero"
 
 
-def test_the_total_score_must_fit_in_64_bits():
+def test_the_total_score_must_fit_in_64_bits() -> None:
     heavy = PluginSet(enabled=(PluginEntry("ImageLocality", 2**60),))
     with pytest.raises(InputError, match="overflow"):
         resolve(ProfileConfig(plugins=Plugins(score=heavy)), REGISTRY, "sched.yaml")
 
 
-def test_the_queue_is_sorted_alike_also_through_multi_point():
+def test_the_queue_is_sorted_alike_also_through_multi_point() -> None:
     other = "multiPoint: {disabled: [{name: PrioritySort}], enabled: [{name: Mine}]}"
     error = refusal(
         f"profiles:\n- {{schedulerName: a}}\n- {{schedulerName: b, plugins: {{{other}}}}}\n",
@@ -420,7 +422,7 @@ class FitArgs(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
 FIT = stub("Fit", "score", Args=FitArgs)
 
 
-def test_arguments_become_the_plugins_own_struct():
+def test_arguments_become_the_plugins_own_struct() -> None:
     raw = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "FitArgs",
            "strategyType": "Most", "resources": [{"name": "cpu", "weight": None}]}  # fmt: skip
     expected = FitArgs(strategy_type="Most", resources=[Resource("cpu")])
@@ -445,7 +447,7 @@ def test_arguments_become_the_plugins_own_struct():
 )  # fmt: skip
 def test_wrong_arguments_are_refused_at_their_place(
     raw: dict[str, Any], where: str, problem: str, remedy: str
-):
+) -> None:
     with pytest.raises(InputError) as caught:
         typed_args(FIT, raw, "here")
     assert caught.value.where == where
@@ -453,7 +455,7 @@ def test_wrong_arguments_are_refused_at_their_place(
     assert remedy in caught.value.remedy
 
 
-def test_arguments_are_checked_also_for_a_plugin_that_does_not_run():
+def test_arguments_are_checked_also_for_a_plugin_that_does_not_run() -> None:
     registry = REGISTRY | {"Fit": FIT, "Bare": stub("Bare", "score", Args=None)}
     error = refusal("profiles:\n- pluginConfig: [{name: Fit, args: {x: 1}}]\n", registry)
     assert error.where == "sched.yaml: profiles[0].pluginConfig[0].args.x"
@@ -461,7 +463,7 @@ def test_arguments_are_checked_also_for_a_plugin_that_does_not_run():
     assert error.problem == "plugin Bare takes no arguments"
 
 
-def test_arguments_of_running_plugins_are_typed_and_those_of_unknown_ones_kept_raw():
+def test_arguments_of_running_plugins_are_typed_and_those_of_unknown_ones_kept_raw() -> None:
     text = """
 profiles:
 - plugins: {multiPoint: {enabled: [{name: Fit}]}}
