@@ -1,10 +1,10 @@
-"""What a live scheduler asks of an API server, and what it is told: their two alphabets.
+"""The requests of a live scheduler to an API server, the answers, and the events of watches.
 
-Whoever carries requests out answers each exactly once: with its answer, or with ``Unknown`` when
-none came in time (the request may have been carried out, or still will be). A resourceVersion is
-the decimal number that the API server counts its changes with; those of one resource can be
-compared (KEP-5504), and a read is always a consistent one. A *resource* is named by the domain type
-of its objects: ``Pod``, ``Node``, or a type of domain/objects/registry.py.
+Each request gets exactly one answer. ``Unknown`` means that no answer came in time: the request may
+have been carried out, or may still be. A resourceVersion is the decimal number with which the API
+server counts its changes; versions of one resource can be compared (KEP-5504). Every read is
+consistent. A *resource* is named by the domain type of its objects: ``Pod``, ``Node``, or a type of
+domain/objects/registry.py.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,15 +21,15 @@ from eventsched.domain.records.object_writes import Write
 
 @dataclass(frozen=True, slots=True)
 class ListCluster:
-    """Read all objects of all resources, and watch from there on. Answer: ``Listed``."""
+    """Read all objects of all resources and watch them from then on. Answer: ``Listed``."""
 
 
 @dataclass(frozen=True, slots=True)
 class BindPod:
     """Create a Binding with uid and resourceVersion as preconditions and the annotation
-    ``eventsched.io/decision`` (``stream/position@token``). Answer: ``Bound``; ``PodShown`` where it
-    was refused (409), with the pod as it is now; ``PodAbsent``. Where ``extender`` is not -1 that
-    one is asked to bind the pod: it sends what Binding it likes."""
+    ``eventsched.io/decision`` (``stream/position@token``). Answer: ``Bound``; ``PodShown`` with the
+    pod as it is now if the Binding was refused (409); ``PodAbsent``. If ``extender`` is not -1, the
+    extender at that index is asked to bind the pod, and chooses the Binding itself."""
 
     uid: str
     namespace: str
@@ -51,8 +51,8 @@ class GetPod:
 
 @dataclass(frozen=True, slots=True)
 class TouchPod:
-    """Make a pod's resourceVersion move (a nonce in a condition): every Binding that was sent with
-    an older one fails from then on. Answer: ``PodShown``, as it is after that, or ``PodAbsent``."""
+    """Change a pod's resourceVersion (a nonce in a condition), so that every Binding sent with an
+    older version fails. Answer: ``PodShown`` after the change, or ``PodAbsent``."""
 
     uid: str
     namespace: str
@@ -61,10 +61,10 @@ class TouchPod:
 
 @dataclass(frozen=True, slots=True)
 class EvictPod:
-    """Delete a pod (its uid as precondition) with its own grace period, after it got the condition
-    ``DisruptionTarget``, reason ``PreemptionByScheduler``, whose message begins with ``profile``
-    (the scheduler of the pod that it makes room for) and ends with ``decision``. Answer:
-    ``PodShown``, as it is then, not being deleted where that was refused; ``PodAbsent``."""
+    """Delete a pod with its own grace period and its uid as precondition. Before that, set the
+    condition ``DisruptionTarget``, reason ``PreemptionByScheduler``. Its message begins with
+    ``profile``, the scheduler of the preempting pod, and ends with ``decision``. Answer:
+    ``PodShown`` with the pod afterwards (not being deleted if that was refused); ``PodAbsent``."""
 
     uid: str
     namespace: str
@@ -75,12 +75,12 @@ class EvictPod:
 
 @dataclass(frozen=True, slots=True)
 class ReportPod:
-    """Write into a pod's status why it is not on a node: the condition ``PodScheduled`` False with
-    ``reason`` (``Unschedulable``, ``SchedulerError``) and ``message``, where there is a reason; and
-    ``nominatedNodeName``, where ``nominated_node`` is not None ("" clears it). uid and
-    resourceVersion are preconditions, so a late report never reaches a pod that is bound. ``at`` is
-    the decision's time (µs). Answer: ``Reported`` with the pod as it is then; ``PodShown`` where it
-    has changed (409), as it is now; ``PodAbsent``."""
+    """Write into a pod's status why it has no node. If ``reason`` is not empty
+    (``Unschedulable``, ``SchedulerError``), this sets the condition ``PodScheduled`` to False with
+    ``reason`` and ``message``. If ``nominated_node`` is not None, it sets ``nominatedNodeName``
+    ("" clears it). uid and resourceVersion are preconditions, so a late report never reaches a
+    bound pod. ``at`` is the decision's time (µs). Answer: ``Reported`` with the pod afterwards;
+    ``PodShown`` with the pod as it is now if it has changed (409); ``PodAbsent``."""
 
     uid: str
     namespace: str
@@ -94,8 +94,8 @@ class ReportPod:
 
 @dataclass(frozen=True, slots=True)
 class Announce:
-    """Create an Event (events.k8s.io/v1) about a pod. Its name is made of the pod's name and
-    ``key``, so that repeating it is harmless: AlreadyExists (409) is success. ``key`` is the
+    """Create an Event (events.k8s.io/v1) about a pod. Its name consists of the pod's name and
+    ``key``, so repeating the request is harmless: AlreadyExists (409) is success. ``key`` is the
     decision's id (``stream/position@token``) and becomes the annotation ``eventsched.io/decision``;
     ``note`` is at most 1,024 bytes; ``related`` is kind, namespace, name and uid of the other
     object; ``controller`` the profile's name; ``at`` the decision's time (µs). Answer:
@@ -117,9 +117,9 @@ class Announce:
 @dataclass(frozen=True, slots=True)
 class WriteObject:
     """Make a change (domain/records/object_writes.py) that the bind of a pod's attempt waits for.
-    Where the object shows it already there is nothing to do, so it may be repeated; what somebody
-    else has written there stays. Answer: ``Written``, or ``WriteRefused`` where the object is not
-    what it was taken for, or the API server does not have it."""
+    If the object already has it, nothing is written, so the request may be repeated. Values that
+    others have written stay. Answer: ``Written``, or ``WriteRefused`` if the object is not as
+    expected or does not exist."""
 
     uid: str
     namespace: str
@@ -130,9 +130,9 @@ class WriteObject:
 
 @dataclass(frozen=True, slots=True)
 class CallExtender:
-    """Ask an extender (its place among those of the configuration) with a verb of
-    domain/records/extender_questions.py about nodes by name, or about candidates of a preemption.
-    Answer: ``ExtenderReply``, whatever happens."""
+    """Call an extender about nodes, by name, or about the candidates of a preemption. ``extender``
+    is its index in the configuration; ``verb`` is one of domain/records/extender_questions.py.
+    Answer: always an ``ExtenderReply``, also after a failure."""
 
     uid: str
     namespace: str
@@ -148,12 +148,12 @@ PodRequest = BindPod | GetPod | TouchPod | EvictPod | ReportPod
 ClusterRequest = ListCluster | PodRequest | Announce | WriteObject | CallExtender
 
 
-# --- what watches say ---------------------------------------------------------------------
+# --- events of watches --------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class PodSeen:
-    """A pod as it is at a resourceVersion: from a list, a watch, or in an answer."""
+    """A pod at a resourceVersion, from a list, a watch or an answer."""
 
     pod: Pod
     resource_version: int
@@ -161,7 +161,7 @@ class PodSeen:
 
 @dataclass(frozen=True, slots=True)
 class PodGone:
-    """The watch says that a pod was deleted or has run to its end."""
+    """A pod was deleted or has finished."""
 
     uid: str
     resource_version: int
@@ -169,7 +169,7 @@ class PodGone:
 
 @dataclass(frozen=True, slots=True)
 class NodeSeen:
-    """A node as it is at a resourceVersion: from a list or a watch."""
+    """A node at a resourceVersion, from a list or a watch."""
 
     node: Node
     resource_version: int
@@ -177,7 +177,7 @@ class NodeSeen:
 
 @dataclass(frozen=True, slots=True)
 class NodeGone:
-    """The watch says that a node was deleted."""
+    """A node was deleted."""
 
     name: str
     resource_version: int
@@ -185,7 +185,7 @@ class NodeGone:
 
 @dataclass(frozen=True, slots=True)
 class ObjectSeen:
-    """An object of another resource as it is at a resourceVersion: from a list or a watch."""
+    """An object of another resource at a resourceVersion, from a list or a watch."""
 
     object: AnyObject
     resource_version: int
@@ -193,7 +193,7 @@ class ObjectSeen:
 
 @dataclass(frozen=True, slots=True)
 class ObjectGone:
-    """The watch says that an object was deleted; ``type`` is its resource."""
+    """An object was deleted; ``type`` is its resource."""
 
     type: str
     namespace: str
@@ -216,8 +216,8 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Relisted:
-    """A watch could not go on where it was (410 Gone, a gap): it had told everything up to the
-    resourceVersion ``since``; ``listing`` is what there is now, and is watched from there on."""
+    """A watch could not resume (410 Gone, a gap), so the resource was listed again. Events were
+    complete up to the resourceVersion ``since``; the watch goes on from ``listing``."""
 
     listing: Listing
     since: int
@@ -231,8 +231,8 @@ WatchEvent = Seen | Gone | Relisted
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """All objects: a listing for each resource that is watched. All were read after the request was
-    made, one after the other, and each is watched from its version on."""
+    """All objects: a listing for each watched resource. Each was read after the request was made,
+    and its resource is watched from the listing's version on."""
 
     listings: Sequence[Listing]
 
@@ -246,8 +246,8 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class PodShown:
-    """The pod that a request was about, as it is now; of ``BindPod`` and ``ReportPod`` also that it
-    was refused. ``message`` is what the extender said that was to bind it, and will not."""
+    """The pod of a request as it is now. For ``BindPod`` and ``ReportPod`` it also means that the
+    request was refused. ``message`` is the text of an extender that refused to bind the pod."""
 
     request: PodRequest
     seen: PodSeen
@@ -256,15 +256,15 @@ class PodShown:
 
 @dataclass(frozen=True, slots=True)
 class PodAbsent:
-    """There is no pod of that uid any more (404, or another uid under the name)."""
+    """The pod no longer exists (404, or another uid under the name)."""
 
     request: PodRequest
 
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """A report is done: it is written (``seen`` is the pod after a ``ReportPod``), or the API
-    server will never take it (``refused`` says why, for people; not to be repeated)."""
+    """A report is done: either it is written (``seen`` is the pod after a ``ReportPod``), or the
+    API server will never accept it (``refused`` is the reason, for people; do not repeat it)."""
 
     request: ReportPod | Announce
     seen: PodSeen | None = None
@@ -273,7 +273,7 @@ class Reported:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A change is made; ``seen`` is the object that shows it, as it is now."""
+    """A change is made; ``seen`` is the object with the change."""
 
     request: WriteObject
     seen: ObjectSeen
@@ -281,8 +281,8 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class WriteRefused:
-    """A change is not made and would not be if it were asked for again; ``message`` says why, in
-    the API server's words. ``seen`` is the object as it is now, where there is one."""
+    """A change was refused, and would be refused again. ``message`` is the API server's reason;
+    ``seen`` is the object as it is now, if it exists."""
 
     request: WriteObject
     message: str
@@ -291,9 +291,9 @@ class WriteRefused:
 
 @dataclass(frozen=True, slots=True)
 class ExtenderReply:
-    """What an extender has answered, as it said it: nodes that ``passed``, and why others did not
-    (name → reason); ``scores`` by name; the ``victims`` on each node. ``problem`` is what went
-    wrong instead, for people. ``duration`` in µs."""
+    """An extender's answer, unchanged: nodes that ``passed``, reasons of those that did not (name →
+    reason), ``scores`` by name, and the ``victims`` on each node. If the call failed, ``problem``
+    is the reason, for people. ``duration`` in µs."""
 
     request: CallExtender
     passed: tuple[str, ...] = ()
@@ -307,7 +307,7 @@ class ExtenderReply:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """No answer came in time to a request, of this alphabet or of the database's."""
+    """No answer came in time to a request to the cluster or to the database."""
 
     request: object
 
@@ -315,5 +315,5 @@ class Unknown:
 PodAnswer = Bound | PodShown | PodAbsent
 WriteAnswer = Written | WriteRefused
 TermAnswer = PodAnswer | Reported | WriteAnswer | ExtenderReply
-"""To requests that are made in a term only, but for touches."""
+"""Answers to the requests that are made only within a term, except touches."""
 ClusterAnswer = Listed | TermAnswer | Unknown

@@ -1,8 +1,8 @@
-"""What an API server's admission fills into manifests that it has never seen, from other objects
-among them: priorities of classes, and the default storage class of claims.
+"""Admission of manifests that no API server has seen: pods get the priority of their class, and
+claims the default storage class.
 
 Upstream: plugin/pkg/admission/priority and plugin/pkg/admission/storage/storageclass/setdefault.
-Objects that a server has printed say all of this themselves.
+Objects printed by a server already have both.
 """
 
 from collections import Counter
@@ -39,49 +39,49 @@ SYSTEM_CLASSES = (
 
 @dataclass
 class Admission:
-    """The classes that were found. ``unknown`` counts the pods by the name of a priority class that
-    was not: an API server would refuse them; here their priority is 0."""
+    """The known classes. ``unknown`` counts pods by the name of a priority class that is not known.
+    An API server would refuse these pods; here their priority is 0."""
 
     priorities: dict[str, PriorityClass] = field(
-        default_factory=lambda: {each.name: each for each in SYSTEM_CLASSES}
+        default_factory=lambda: {system_class.name: system_class for system_class in SYSTEM_CLASSES}
     )
     storage: list[StorageClass] = field(default_factory=list)
     unknown: Counter[str] = field(default_factory=Counter)
 
     def learn(self, kind: str, obj: Mapping[str, Any], where: str) -> None:
-        """Takes in an object of a file, if it is a class. Raises InputError for a malformed one."""
+        """Remembers an object if it is a class. Raises InputError for a malformed one."""
         if kind == "PriorityClass":
-            found = _priority_class(Field(dict(obj), where))
-            self.priorities[found.name] = found
+            priority_class = _priority_class(Field(dict(obj), where))
+            self.priorities[priority_class.name] = priority_class
         elif kind == "StorageClass":
-            found_class = read(kind, obj, where, defaults=True)
-            assert isinstance(found_class, StorageClass)
-            self.storage.append(found_class)
+            storage_class = read(kind, obj, where, defaults=True)
+            assert isinstance(storage_class, StorageClass)
+            self.storage.append(storage_class)
 
     def admit_pod(self, pod: Pod, obj: Mapping[str, Any]) -> Pod:
-        """The pod with the priority of its class, or of the class that is the default of all,
-        where ``obj``, of which it was made, gives none itself."""
+        """The pod with the priority of its class, or of the default class. A priority in ``obj``,
+        the pod's manifest, stays."""
         spec = obj.get("spec") or {}
         if spec.get("priority") is not None:
             return pod
         name = spec.get("priorityClassName")
         if name:
-            found = self.priorities.get(str(name))
-            if found is None:
+            priority_class = self.priorities.get(str(name))
+            if priority_class is None:
                 self.unknown[str(name)] += 1
         else:
-            found = self._default_priority()
-        if found is None:
+            priority_class = self._default_priority()
+        if priority_class is None:
             return pod
-        policy = pod.preemption_policy or found.policy
-        return msgspec.structs.replace(pod, priority=found.value, preemption_policy=policy)
+        policy = pod.preemption_policy or priority_class.policy
+        return msgspec.structs.replace(pod, priority=priority_class.value, preemption_policy=policy)
 
-    def admit(self, found: AnyObject) -> AnyObject:
-        """The object; a claim that names no class gets the default one."""
-        return self.admit_claim(found) if isinstance(found, PersistentVolumeClaim) else found
+    def admit(self, obj: AnyObject) -> AnyObject:
+        """The object; a claim without a storage class gets the default one."""
+        return self.admit_claim(obj) if isinstance(obj, PersistentVolumeClaim) else obj
 
     def admit_claim(self, claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
-        """The claim, with the default class where it names none."""
+        """The claim; without a storage class it gets the default one."""
         default = self._default_storage()
         if claim.bound or claim.storage_class is not None or default is None:
             return claim
@@ -89,13 +89,13 @@ class Admission:
 
     def _default_priority(self) -> PriorityClass | None:
         """Of several defaults the lowest counts."""
-        defaults = [each for each in self.priorities.values() if each.default]
-        return min(defaults, key=lambda each: each.value, default=None)
+        defaults = [known for known in self.priorities.values() if known.default]
+        return min(defaults, key=lambda known: known.value, default=None)
 
     def _default_storage(self) -> StorageClass | None:
         """Of several defaults the newest counts, then the first by name."""
-        defaults = [each for each in self.storage if each.default]
-        return min(defaults, key=lambda each: (-each.created_at, each.name), default=None)
+        defaults = [known for known in self.storage if known.default]
+        return min(defaults, key=lambda known: (-known.created_at, known.name), default=None)
 
 
 def _priority_class(root: Field) -> PriorityClass:

@@ -1,8 +1,7 @@
 """Objects from Kubernetes manifests: YAML or JSON, plain or .gz, single or as a List.
 
-Reads what people write and what ``kubectl get nodes,pods,pvc,pv,sc -A -o yaml`` prints. The objects
-count as never seen by an API server, so its defaulting and admission are applied; that changes
-nothing in printed ones.
+Reads what people write and what ``kubectl get nodes,pods,pvc,pv,sc -A -o yaml`` prints. An API
+server's defaulting and admission are applied to the objects; printed ones do not change by that.
 """
 
 import json
@@ -27,14 +26,14 @@ from eventsched.domain.records import SamplesTaken
 
 try:
     from yaml import CSafeLoader as _SafeLoader
-except ImportError:  # PyYAML was built without libyaml: the same, but slower
+except ImportError:  # PyYAML without libyaml: the same, but slower
     from yaml import SafeLoader as _SafeLoader  # type: ignore[assignment]
 
 
 @dataclass(frozen=True)
 class Manifests:
-    """What a manifest file holds, in its order; ``warnings`` are for the user to read. ``claims``
-    are those, by pod uid, that a controller makes for the ephemeral volumes of pending pods."""
+    """The contents of a manifest file, in its order. ``warnings`` are for the user. ``claims`` are
+    those that a controller would create for the ephemeral volumes of pending pods, by pod uid."""
 
     nodes: list[Node] = field(default_factory=list)
     pods: list[Pod] = field(default_factory=list)
@@ -51,87 +50,112 @@ def read(path: Path) -> Manifests:
 
 def read_all(paths: Sequence[Path]) -> list[Manifests]:
     """The nodes, the unfinished pods and the other objects that scheduling reads, file by file.
-    Classes of priority and storage in any of the files hold for the objects in all of them.
+    Priority and storage classes of one file apply to the objects of all files.
 
-    Objects of further kinds, and constraints that this version cannot meet yet, give one warning
-    each. Raises InputError, naming file, object and field or line, when a file cannot be read or
-    parsed, an object is malformed, or comes twice in a file (for a pod: its uid).
+    Objects of other kinds, and constraints that this version does not support yet, each give one
+    warning. Raises InputError, naming file, object and field or line, if a file cannot be read or
+    parsed, or if an object is malformed or comes twice in a file (by uid for pods).
     """
     admission = Admission()
-    files: list[tuple[Path, list[_Found]]] = []
+    files: list[tuple[Path, list[_Object]]] = []
     for path in paths:
-        found = list(_found(path))
-        for each in found:
-            admission.learn(each.kind, each.obj, each.where)
-        files.append((path, found))
-    made = [_manifests(path, found, admission) for path, found in files]
-    if admission.unknown and made:
-        made[-1].warnings.append(
+        objects = list(_file_objects(path))
+        for obj in objects:
+            admission.learn(obj.kind, obj.fields, obj.where)
+        files.append((path, objects))
+    manifests = [_manifests(path, objects, admission) for path, objects in files]
+    if admission.unknown and manifests:
+        manifests[-1].warnings.append(
             f"priority classes that are in no file: {_counted(admission.unknown, ' pod')}; "
             "the priority of these pods is taken as 0"
         )
-    return made
+    return manifests
 
 
 @dataclass(frozen=True)
-class _Found:
-    """An object, of which kind (with its apiVersion, where that makes it another), its place in the
-    file, and the words for file and object."""
+class _Object:
+    """An object of a file. ``kind`` includes the apiVersion of a foreign API group; ``place`` is
+    its place in the file; ``where`` names file and object for errors."""
 
-    obj: dict[str, Any]
+    fields: dict[str, Any]
     kind: str
     place: str
     where: str
 
 
-def _found(path: Path) -> Iterator[_Found]:
+def _file_objects(path: Path) -> Iterator[_Object]:
     for obj, place in _objects(_documents(read_text(path), str(path)), str(path)):
         kind = _kind(obj, f"{path}: {place}")
-        yield _Found(obj, kind, place, f"{path}: {_title(kind, obj, place)}")
+        yield _Object(obj, kind, place, f"{path}: {_title(kind, obj, place)}")
 
 
-def _manifests(path: Path, found: Iterable[_Found], admission: Admission) -> Manifests:
-    made = Manifests()
-    others: Counter[str] = Counter()
-    unmet: Counter[str] = Counter()
-    seen: dict[str, str] = {}
-    for each in found:
-        if each.kind == "Node":
-            node = manifest.node(each.obj, each.where)
-            _refuse_second(seen, f"node {node.name}", each, "metadata.name")
-            made.nodes.append(node)
-        elif each.kind == "Pod":
-            if _is_finished(each.obj):
-                continue
-            pod = manifest.pod(each.obj, each.where, defaults=True)
-            _refuse_second(seen, f"pod uid {pod.uid}", each, "metadata.uid")
-            made.pods.append(admission.admit_pod(pod, each.obj))
-            if not pod.node_name and any(volume.ephemeral for volume in pod.volumes):
-                claims = manifest.ephemeral_claims(each.obj, pod, each.where)
-                made.claims[pod.uid] = tuple(map(admission.admit_claim, claims))
-            unmet.update(manifest.unjudged(each.obj))
-        elif each.kind in READINGS:
-            other = manifest.cluster_object(each.obj, each.where, defaults=True)
-            assert other is not None
-            _refuse_second(seen, other.title, each, "metadata.name")
-            made.objects.append(admission.admit(other))
-        elif each.kind == sample_manifests.KIND:
-            taken = sample_manifests.read(each.obj, each.where)
-            _refuse_second(seen, f"samples {taken.source}", each, "metadata.name")
-            made.samples.append(taken)
-        elif each.kind != "PriorityClass":
-            others[each.kind] += 1
-    if others:
-        made.warnings.append(
+def _manifests(path: Path, objects: Iterable[_Object], admission: Admission) -> Manifests:
+    reading = _FileReading(admission)
+    for obj in objects:
+        reading.add(obj)
+    manifests = reading.manifests
+    if reading.skipped_kinds:
+        manifests.warnings.append(
             f"{path}: objects of kinds that scheduling does not read were left out: "
-            f"{_counted(others)}"
+            f"{_counted(reading.skipped_kinds)}"
         )
-    if unmet:
-        made.warnings.append(
+    if reading.unmet:
+        manifests.warnings.append(
             f"{path}: constraints that this version cannot meet yet, so that it refuses the pods: "
-            f"{_counted(unmet, ' pod')}"
+            f"{_counted(reading.unmet, ' pod')}"
         )
-    return made
+    return manifests
+
+
+class _FileReading:
+    """Collects the objects of one file. ``skipped_kinds`` counts objects by kind, ``unmet`` pods by
+    constraint."""
+
+    def __init__(self, admission: Admission) -> None:
+        self.manifests = Manifests()
+        self.skipped_kinds: Counter[str] = Counter()
+        self.unmet: Counter[str] = Counter()
+        self._admission = admission
+        self._places: dict[str, str] = {}
+
+    def add(self, obj: _Object) -> None:
+        """Raises InputError for an object that is malformed or comes a second time."""
+        if obj.kind == "Node":
+            node = manifest.node(obj.fields, obj.where)
+            self._refuse_second(f"node {node.name}", obj, "metadata.name")
+            self.manifests.nodes.append(node)
+        elif obj.kind == "Pod":
+            if not _is_finished(obj.fields):
+                self._add_pod(obj)
+        elif obj.kind in READINGS:
+            other = manifest.cluster_object(obj.fields, obj.where, defaults=True)
+            assert other is not None
+            self._refuse_second(other.title, obj, "metadata.name")
+            self.manifests.objects.append(self._admission.admit(other))
+        elif obj.kind == sample_manifests.KIND:
+            samples = sample_manifests.read(obj.fields, obj.where)
+            self._refuse_second(f"samples {samples.source}", obj, "metadata.name")
+            self.manifests.samples.append(samples)
+        elif obj.kind != "PriorityClass":
+            self.skipped_kinds[obj.kind] += 1
+
+    def _add_pod(self, obj: _Object) -> None:
+        pod = manifest.pod(obj.fields, obj.where, defaults=True)
+        self._refuse_second(f"pod uid {pod.uid}", obj, "metadata.uid")
+        self.manifests.pods.append(self._admission.admit_pod(pod, obj.fields))
+        if not pod.node_name and any(volume.ephemeral for volume in pod.volumes):
+            claims = manifest.ephemeral_claims(obj.fields, pod, obj.where)
+            self.manifests.claims[pod.uid] = tuple(map(self._admission.admit_claim, claims))
+        self.unmet.update(manifest.unjudged(obj.fields))
+
+    def _refuse_second(self, key: str, obj: _Object, path: str) -> None:
+        if key in self._places:
+            raise InputError(
+                f"{obj.where}: {path}",
+                f"{key} comes a second time in {obj.place} (first in {self._places[key]})",
+                "remove one of the two",
+            )
+        self._places[key] = obj.place
 
 
 def _counted(counter: Counter[str], unit: str = "") -> str:
@@ -142,7 +166,7 @@ def _counted(counter: Counter[str], unit: str = "") -> str:
 
 
 def _title(kind: str, obj: Mapping[str, Any], place: str) -> str:
-    """``Pod default/a``, or its place in the file where it has no name to call it by."""
+    """``Pod default/a``, or the place in the file of an object without a name."""
     metadata = obj.get("metadata")
     if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str):
         return f"{kind} in {place}"
@@ -165,23 +189,13 @@ def _kind(obj: Mapping[str, Any], where: str) -> str:
     return kind if ours else f"{kind}.{version}"
 
 
-def _refuse_second(seen: dict[str, str], key: str, each: _Found, path: str) -> None:
-    if key in seen:
-        raise InputError(
-            f"{each.where}: {path}",
-            f"{key} comes a second time in {each.place} (first in {seen[key]})",
-            "remove one of the two",
-        )
-    seen[key] = each.place
-
-
 def _is_finished(obj: Mapping[str, Any]) -> bool:
     status = obj.get("status")
     return isinstance(status, dict) and status.get("phase") in ("Succeeded", "Failed")
 
 
 def _objects(documents: Iterable[Any], file: str) -> Iterator[tuple[dict[str, Any], str]]:
-    """Each object with its place in the file, lists unfolded."""
+    """Each object with its place in the file; lists are expanded."""
     empty = True
     for number, document in enumerate(documents, 1):
         if document is None:
@@ -250,7 +264,7 @@ def _json(text: str) -> Any:
     try:
         return msgspec.json.decode(text)
     except msgspec.DecodeError:
-        # Slower, but its error knows the line.
+        # Slower, but its error has the line.
         return json.loads(text)
 
 

@@ -1,5 +1,4 @@
-"""Kubernetes API objects (parsed JSON or YAML) as the domain's objects. Pure.
+"""Turns Kubernetes API objects (parsed JSON or YAML) into the domain's objects. Pure.
 
-Start with ``manifest``. ``fields`` reads a value and knows the path to it, for the text of an
-error.
+Start with ``manifest``. ``fields`` reads values and keeps their paths for error messages.
 """

@@ -1,4 +1,4 @@
-"""API objects other than nodes and pods as the domain's (eventsched.domain.objects.registry)."""
+"""Turns API objects other than nodes and pods into those of eventsched.domain.objects.registry."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -23,7 +23,7 @@ _INT32 = 2**31
 
 
 def _place(meta: Field) -> dict[str, str]:
-    """Name and namespace of an object that lives in one."""
+    """Name and namespace of a namespaced object."""
     return {
         "name": meta.get("name").needed_text(),
         "namespace": meta.get("namespace").text() or "default",
@@ -64,7 +64,7 @@ def _stateful_set(root: Field, defaults: bool) -> StatefulSet:
 
 
 def _replication_controller(root: Field, defaults: bool) -> ReplicationController:
-    """Its selector is a map of labels; an API server completes it from the template's labels
+    """Its selector is a map of labels. An API server fills a missing one from the template's labels
     (SetDefaults_ReplicationController)."""
     meta, spec = root.get("metadata"), root.get("spec")
     selector = label_map(spec.get("selector"))
@@ -87,7 +87,7 @@ def _budget(root: Field, defaults: bool) -> PodDisruptionBudget:
 
 def _elastic_quota(root: Field, defaults: bool) -> ElasticQuota:
     limits = (root.get("spec").get(name) for name in ("min", "max"))
-    least, most = (None if each.value is None else each.resources() for each in limits)
+    least, most = (None if limit.value is None else limit.resources() for limit in limits)
     return ElasticQuota(**_place(root.get("metadata")), min=least, max=most)
 
 
@@ -110,12 +110,12 @@ READINGS: dict[str, tuple[str, Reading]] = {
     "ElasticQuota": ("scheduling.x-k8s.io", _elastic_quota),
     "NodeResourceTopology": ("topology.node.k8s.io", node_resource_topology),
 }
-"""Kind → its API group, and how an object of it is read (``defaults`` as for translate.pod)."""
+"""Kind → its API group and its reader (``defaults`` as for ``pods.pod``)."""
 
 
 def is_read(kind: str, version: Any) -> bool:
-    """Whether scheduling reads objects of this kind and apiVersion; one that is missing is taken
-    for the right one."""
+    """Whether scheduling reads objects of this kind and apiVersion. A missing apiVersion
+    matches."""
     if kind not in READINGS:
         return False
     group = READINGS[kind][0]

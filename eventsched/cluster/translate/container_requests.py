@@ -1,7 +1,7 @@
-"""What a pod requests beyond what its containers say: at pod level, and while it is being resized.
+"""Requests at pod level, and requests of pods that are being resized.
 
-Upstream: component-helpers resource/helpers.go (PodRequests with UseStatusResources), which counts
-a pod on a node with what it asks for and with what it was given, whichever is more.
+Upstream: component-helpers resource/helpers.go (PodRequests with UseStatusResources). A pod on a
+node counts with the larger of its requested and its allocated resources.
 """
 
 from eventsched.cluster.translate.fields import Field
@@ -9,38 +9,38 @@ from eventsched.domain.objects import CPU, MEMORY, PodSpec, Resources, pod_reque
 
 
 class Resizes:
-    """What a pod and its containers were given according to the pod's status."""
+    """The resources allocated to a pod and its containers, from the pod's status."""
 
     def __init__(self, status: Field) -> None:
         """Raises InputError for a malformed status."""
         self._infeasible = _is_infeasible(status)
-        self._pod = _given(status)
+        self._pod = _allocated(status)
         self._containers = {
-            each.get("name").text(): given
+            container.get("name").text(): allocated
             for name in ("containerStatuses", "initContainerStatuses")
-            for each in status.get(name).items()
-            if (given := _given(each)) is not None
+            for container in status.get(name).items()
+            if (allocated := _allocated(container)) is not None
         }
 
-    def container(self, name: str, asked: Resources) -> Resources:
-        """What a container or sidecar counts with."""
-        return self._effective(self._containers.get(name), asked)
+    def container(self, name: str, requests: Resources) -> Resources:
+        """The effective requests of a container or sidecar."""
+        return self._effective(self._containers.get(name), requests)
 
-    def pod(self, asked: Resources) -> Resources:
-        """What a pod counts with that has requests of its own: these alone, and nothing of those
-        that it was not given although its resize is infeasible."""
-        counted = self._effective(self._pod, asked)
-        return {name: counted.get(name, 0) for name in asked}
+    def pod(self, requests: Resources) -> Resources:
+        """The effective requests of a pod with pod-level requests: only of the resources in
+        ``requests``, and 0 of one that an infeasible resize left unallocated."""
+        effective = self._effective(self._pod, requests)
+        return {name: effective.get(name, 0) for name in requests}
 
-    def _effective(self, given: Resources | None, asked: Resources) -> Resources:
-        if given is None:
-            return asked
-        return given if self._infeasible else _larger(given, asked)
+    def _effective(self, allocated: Resources | None, requests: Resources) -> Resources:
+        if allocated is None:
+            return requests
+        return allocated if self._infeasible else _larger(allocated, requests)
 
 
-def _given(status: Field) -> Resources | None:
-    """What was allocated and what is in force, the larger of both; None where the status does not
-    tell what is in force."""
+def _allocated(status: Field) -> Resources | None:
+    """The larger of the allocated and the actual resources; None if the status has no actual
+    ones."""
     actual = status.get("resources")
     if actual.value is None:
         return None
@@ -55,7 +55,7 @@ def _is_infeasible(status: Field) -> bool:
 
 
 def _larger(one: Resources, other: Resources) -> Resources:
-    """The larger of both amounts, by resource."""
+    """The larger amount of each resource."""
     return {
         name: max(one.get(name, 0), other.get(name, 0)) for name in dict.fromkeys((*one, *other))
     }
@@ -64,8 +64,8 @@ def _larger(one: Resources, other: Resources) -> Resources:
 def pod_level(
     resources: Field, containers: PodSpec, resizes: Resizes | None, *, defaults: bool
 ) -> Resources | None:
-    """The pod's own requests. With ``defaults`` and a pod-level limit they are completed from what
-    the containers ask for together, then from the limit (upstream: defaultPodRequests)."""
+    """The pod-level requests. With ``defaults`` and a pod-level limit, missing ones come from the
+    sum of the containers' requests, then from the limit (upstream: defaultPodRequests)."""
     wanted = resources.get("requests").resources()
     limits = resources.get("limits").resources() if defaults else {}
     if limits:

@@ -1,4 +1,4 @@
-"""Checked reading of parsed API objects: each value knows the way to it, for the error's text."""
+"""Checked reading of parsed API objects: each value knows its path, for error messages."""
 
 from collections.abc import Callable, Collection
 from typing import Any
@@ -22,9 +22,9 @@ class Field:
     __slots__ = ("_origin", "_step", "value")
 
     def __init__(self, value: Any, origin: "Field | str", step: str | int = "") -> None:
-        """``origin`` is the enclosing field, or for the object itself the words for file and object
-        (``pods.yaml: Pod default/a``); ``step`` is the name or index in it. The path is put
-        together for an error only: there may be tens of thousands of fields."""
+        """``origin`` is the enclosing field; for the object itself it is the text for file and
+        object (``pods.yaml: Pod default/a``). ``step`` is the name or index in ``origin``. The path
+        is built only for an error: there may be tens of thousands of fields."""
         self.value = value
         self._origin = origin
         self._step = step
@@ -44,7 +44,7 @@ class Field:
         return where.encode(errors="backslashreplace").decode()
 
     def wrong(self, problem: str, remedy: str) -> InputError:
-        """The error that this field's value is wrong."""
+        """An error about this field's value."""
         return InputError(self.where, problem, remedy)
 
     def get(self, name: str) -> "Field":
@@ -58,7 +58,7 @@ class Field:
         """The elements of this list."""
         if self.value is None:
             return []
-        return [Field(each, self, i) for i, each in enumerate(self._typed(list))]
+        return [Field(item, self, index) for index, item in enumerate(self._typed(list))]
 
     def text(self, default: str = "") -> str:
         """This string, with U+FFFD for U+0000 (see domain/texts). Raises InputError for one that
@@ -69,54 +69,54 @@ class Field:
         return value if _is_plain(value) else self._storable(self._typed(str))
 
     def needed_text(self) -> str:
-        """This string, which must be there and not be empty."""
-        found = self.text()
-        if not found:
+        """This string, which must be present and not empty."""
+        text = self.text()
+        if not text:
             raise self.wrong("is missing", "give it a value; the Kubernetes API requires one")
-        return found
+        return text
 
     def one_of(self, allowed: Collection[str], default: str = "") -> str:
-        """This string, which must be one of those allowed; empty counts as missing."""
-        found = self.text() or default
-        if found not in allowed:
+        """This string, which must be in ``allowed``; empty counts as missing."""
+        text = self.text() or default
+        if text not in allowed:
             names = ", ".join(name for name in allowed if name)
-            raise self.wrong(f"is {found!r}, which is not known", f"use one of {names}")
-        return found
+            raise self.wrong(f"is {text!r}, which is not known", f"use one of {names}")
+        return text
 
     def integer(self, lowest: int, highest: int) -> int:
-        """This whole number within bounds; 0 where it is missing."""
+        """This whole number within bounds; 0 if it is missing."""
         if self.value is None:
             return 0
-        found: int = self._typed(int)
-        if not lowest <= found <= highest:
-            raise self.wrong(f"is {found}", f"use a number from {lowest} to {highest}")
-        return found
+        number: int = self._typed(int)
+        if not lowest <= number <= highest:
+            raise self.wrong(f"is {number}", f"use a number from {lowest} to {highest}")
+        return number
 
     def flag(self) -> bool:
-        """This boolean; false where it is missing."""
+        """This boolean; false if it is missing."""
         return self.value is not None and bool(self._typed(bool))
 
     def texts(self) -> tuple[str, ...]:
         """This list of strings."""
         if type(self.value) is list and all(map(_is_plain, self.value)):
             return tuple(self.value)  # there may be tens of thousands
-        return tuple(each.text() for each in self.items())
+        return tuple(item.text() for item in self.items())
 
     def text_map(self) -> dict[str, str]:
         """This mapping of strings, such as labels."""
-        found = self.value
+        value = self.value
         if (
-            type(found) is dict
-            and all(map(_is_plain, found))
-            and all(map(_is_plain, found.values()))
+            type(value) is dict
+            and all(map(_is_plain, value))
+            and all(map(_is_plain, value.values()))
         ):
-            return dict(found)
+            return dict(value)
         return {self._storable(name): field.text() for name, field in self._entries()}
 
     def resources(self) -> Resources:
-        """This mapping of quantities: cpu in millicores, bytes or counts else, beyond int64 as
-        upstream has them (``quantity.amount``). Raises InputError for a quantity outside the
-        grammar or below 0."""
+        """This mapping of quantities: cpu in millicores, others in bytes or as counts. Amounts
+        beyond int64 are those of upstream (``quantities.amount``). Raises InputError for a quantity
+        outside the grammar or below 0."""
         return {
             self._storable(name): _checked(field, quantities.amount, 1000 if name == CPU else 1)
             for name, field in self._entries()
@@ -127,8 +127,8 @@ class Field:
         return tuple(self._storable(name) for name, _ in self._entries())
 
     def amount(self, resource: str = "") -> int | None:
-        """This quantity, in bytes or as a count, of cpu in millicores, at most 2**63 - 1; None
-        where it is missing. Raises InputError as ``resources`` does."""
+        """This quantity in bytes or as a count, cpu in millicores, at most 2**63 - 1; None if it
+        is missing. Raises InputError as ``resources`` does."""
         return (
             None
             if self.value is None
@@ -142,7 +142,7 @@ class Field:
         for name, _ in entries:
             if not isinstance(name, str):
                 raise self.wrong(f"has the key {name!r}, not a string", "put the key in quotes")
-        return [(name, Field(each, self, name)) for name, each in entries]
+        return [(name, Field(value, self, name)) for name, value in entries]
 
     def _storable(self, text: str) -> str:
         if not is_unicode(text):
@@ -153,7 +153,7 @@ class Field:
         return without_nul(text)
 
     def _typed(self, kind: type) -> Any:
-        # Exactly this type: to isinstance, true would be a whole number.
+        # isinstance would accept true as a whole number.
         if type(self.value) is kind:
             return self.value
         remedy = f"write {_KINDS[kind]} here"
@@ -163,7 +163,7 @@ class Field:
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether a value is a text of which nothing has to be checked."""
+    """Whether a value is a text that needs no further check."""
     return type(value) is str and value.isascii() and "\0" not in value
 
 

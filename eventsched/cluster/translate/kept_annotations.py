@@ -1,9 +1,8 @@
-"""Which annotations of objects are kept: those that somebody has said are read.
+"""Which annotations of objects are kept: only those that are declared to be read.
 
-Annotations hold anything, secrets too, and what is kept stays in the log for ever. So of pods and
-nodes only what a plugin declares (its attribute ``annotations``) or the settings name
-(``keepAnnotations``) is kept; of claims and volumes, and of all other objects, also what says how
-they are bound.
+Annotations may hold secrets, and the log keeps them forever. So pods and nodes keep only those that
+a plugin declares (its attribute ``annotations``) or the settings name (``keepAnnotations``). All
+other objects also keep those of volume binding.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,39 +14,39 @@ from eventsched.cluster.messages import NodeSeen, ObjectSeen, PodSeen, Seen
 from eventsched.domain.objects import Node, Pod
 
 BINDING = ("pv.kubernetes.io/", "volume.beta.kubernetes.io/", "volume.kubernetes.io/")
-"""Prefixes of the annotations that VolumeBinding and the controllers of volumes go by."""
+"""Prefixes of the annotations that VolumeBinding and the volume controllers read."""
 
 Object = TypeVar("Object")
 
 
 class KeptAnnotations:
-    """``patterns`` are names, or beginnings of names: those end with ``/`` or with ``*``."""
+    """``patterns`` are names, or prefixes of names, which end with ``/`` or ``*``."""
 
     def __init__(self, patterns: Iterable[str] = ()) -> None:
         self.patterns: Sequence[str] = tuple(sorted(set(patterns)))
-        self._names = frozenset(each for each in self.patterns if not each.endswith(("/", "*")))
-        beginnings = [each.removesuffix("*") for each in self.patterns if each not in self._names]
-        self._beginnings = tuple(beginnings)
-        self._of_objects = (*beginnings, *BINDING)
+        self._names = frozenset(name for name in self.patterns if not name.endswith(("/", "*")))
+        prefixes = [name.removesuffix("*") for name in self.patterns if name not in self._names]
+        self._prefixes = tuple(prefixes)
+        self._object_prefixes = (*prefixes, *BINDING)
 
     def of(self, annotations: Mapping[str, str]) -> dict[str, str]:
-        """What is kept of a pod's or a node's."""
-        return self._kept(annotations, self._beginnings)
+        """The annotations of a pod or a node that are kept."""
+        return self._kept(annotations, self._prefixes)
 
     def seen(self, found: Object) -> Object:
-        """A pod, a node or another object with what is kept; itself where that is all."""
+        """A pod, node or other object without the rest; the same object if nothing is dropped."""
         annotations: Mapping[str, str] | None = getattr(found, "annotations", None)
         if not annotations:
             return found
         of_pods = isinstance(found, Pod | Node)
-        kept = self._kept(annotations, self._beginnings if of_pods else self._of_objects)
+        kept = self._kept(annotations, self._prefixes if of_pods else self._object_prefixes)
         if len(kept) == len(annotations):
             return found
         changed: Any = msgspec.structs.replace(found, annotations=kept)  # type: ignore[type-var]
         return changed  # type: ignore[no-any-return]
 
     def within(self, seen: Seen) -> Seen:
-        """What was seen of a cluster, with what is kept; itself where that is all."""
+        """The same for a message that carries an object."""
         found: Any
         match seen:
             case PodSeen(pod=pod):
@@ -60,11 +59,11 @@ class KeptAnnotations:
                 found = self.seen(other)
                 return seen if found is other else ObjectSeen(found, seen.resource_version)
 
-    def _kept(self, annotations: Mapping[str, str], beginnings: tuple[str, ...]) -> dict[str, str]:
+    def _kept(self, annotations: Mapping[str, str], prefixes: tuple[str, ...]) -> dict[str, str]:
         return {
             name: value
             for name, value in annotations.items()
-            if name in self._names or name.startswith(beginnings)
+            if name in self._names or name.startswith(prefixes)
         }
 
 

@@ -1,11 +1,11 @@
-"""Kubernetes API objects (parsed JSON or YAML) as the domain's objects. Pure.
+"""Turns Kubernetes API objects (parsed JSON or YAML) into the domain's objects. Pure.
 
-Only what scheduling reads is kept; fields that this version does not know are ignored. Where a
-manifest was never seen by an API server, ``defaults`` applies that server's defaulting
-(pkg/apis/core/v1/defaults.go) to what scheduling reads.
+Only the fields that scheduling reads are kept; unknown fields are ignored. For a manifest that no
+API server has seen, ``defaults`` applies the server's defaulting (pkg/apis/core/v1/defaults.go) to
+these fields.
 
-``where`` says file and object (``pods.yaml: Pod default/a``) and begins every InputError. Pods are
-read in translate_pods, other objects in translate_objects and translate_volumes.
+``where`` names file and object (``pods.yaml: Pod default/a``) and begins every InputError. Pods are
+read in ``pods``, other objects in ``cluster_objects`` and ``volumes``.
 """
 
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ _TAINT_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 def node(obj: Mapping[str, Any], where: str) -> Node:
     """The node that a core/v1 Node object describes.
 
-    Allocatable falls back to capacity where status has none (upstream: SetDefaults_NodeStatus); a
+    Allocatable falls back to capacity if status has none (upstream: SetDefaults_NodeStatus); a
     missing ``pods`` stays missing. Raises InputError naming ``where``, the field and what to do.
     """
     root = Field(dict(obj), where)
@@ -67,8 +67,8 @@ def node(obj: Mapping[str, Any], where: str) -> Node:
 def cluster_object(
     obj: Mapping[str, Any], where: str, *, defaults: bool = False
 ) -> AnyObject | None:
-    """The object of a kind other than Node and Pod; None for kinds that scheduling does not read
-    (also for one of another API group that has the name of such a kind). ``defaults`` as for pods.
+    """The object of a kind other than Node and Pod. None for kinds that scheduling does not read,
+    including those of other API groups with the same name. ``defaults`` as for pods.
     Raises InputError naming ``where``, the field and what to do."""
     kind = obj.get("kind")
     if not isinstance(kind, str) or not is_read(kind, obj.get("apiVersion")):
@@ -77,15 +77,15 @@ def cluster_object(
 
 
 def ephemeral_claims(obj: Mapping[str, Any], pod: Pod, where: str) -> list[PersistentVolumeClaim]:
-    """The claims that a controller makes for the ephemeral volumes of a pod, of its Pod object.
-    Raises InputError for a template that is malformed."""
+    """The claims that a controller creates for a pod's ephemeral volumes. ``obj`` is the Pod
+    object. Raises InputError for a template that is malformed."""
     volumes = Field(dict(obj), where).get("spec").get("volumes")
     return list(translate_volumes.ephemeral_claims(volumes, pod.namespace, pod.name, pod.uid))
 
 
 def unjudged(obj: Mapping[str, Any]) -> list[str]:
-    """Names of the scheduling constraints in a Pod object that this version cannot meet yet, so
-    that the caller can warn. Malformed parts count as absent."""
+    """Names of the scheduling constraints in a Pod object that this version does not support yet,
+    for a warning. Malformed parts count as absent."""
     spec = obj.get("spec")
     claims = spec.get("resourceClaims") if isinstance(spec, Mapping) else None
     return ["resourceClaims"] if claims else []

@@ -1,4 +1,4 @@
-"""What NUMA-aware scheduling reads: NodeResourceTopology objects, and which pods are Guaranteed.
+"""NUMA-aware scheduling: NodeResourceTopology objects, and which pods are Guaranteed.
 
 Sources: k8stopologyawareschedwg/noderesourcetopology-api pkg/apis/topology/v1alpha2,
 scheduler-plugins pkg/noderesourcetopology/nodeconfig/topologymanager.go and pluginhelpers.go,
@@ -22,21 +22,21 @@ _DEPRECATED = {
     )
     for suffix, scope in (("PodLevel", "pod"), ("ContainerLevel", "container"))
 }  # fmt: skip
-"""Values of topologyPolicies → policy and scope; of others nothing follows."""
+"""Values of topologyPolicies → policy and scope; other values are ignored."""
 _FEWEST, _MOST = 2, 1024
 """Limits of topologyManagerMaxNUMANodes."""
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 _ZONE = re.compile(r"node-\+?([0-9]{1,9})")
 _ZONES = 64
-"""A zone with a higher number is left out: the kubelet has no bit for it."""
+"""Zones with this number or a higher one are ignored: the kubelet has no bit for them."""
 _FINGERPRINT, _METHOD = "nodeTopologyPodsFingerprint", "nodeTopologyPodsFingerprintMethod"
 _ANNOTATION = "topology.node.k8s.io/fingerprint"
 _INT64, _INT32 = 2**63, 2**31
 
 
 def node_resource_topology(root: Field, defaults: bool) -> NodeResourceTopology:
-    """A topology.node.k8s.io/v1alpha2 NodeResourceTopology. Values of attributes that the kubelet
-    does not have are passed over, and so are zones that are no NUMA nodes. Raises InputError."""
+    """A topology.node.k8s.io/v1alpha2 NodeResourceTopology. Attribute values that the kubelet
+    does not have are ignored, and so are zones that are not NUMA nodes. Raises InputError."""
     meta = root.get("metadata")
     policy, scope = "none", "container"
     deprecated = root.get("topologyPolicies").texts()
@@ -70,7 +70,7 @@ def node_resource_topology(root: Field, defaults: bool) -> NodeResourceTopology:
 
 
 def _zones(field: Field) -> tuple[NumaZone, ...]:
-    """The NUMA zones by number; of two with the same number the first."""
+    """The NUMA zones in the order of their numbers; the first of two with the same number."""
     found: dict[int, NumaZone] = {}
     for zone in field.items():
         number = _number(zone.get("name").text())
@@ -93,21 +93,20 @@ def _zones(field: Field) -> tuple[NumaZone, ...]:
 
 
 def _number(name: str) -> int | None:
-    """That of a zone called node-N."""
+    """The number of a zone named node-N."""
     match = _ZONE.fullmatch(name)
     number = int(match.group(1)) if match else _ZONES
     return number if number < _ZONES else None
 
 
 def is_guaranteed(spec: Field, *, defaults: bool) -> bool:
-    """Whether a pod is Guaranteed: every container and init container limits cpu and memory, and
-    all together request what they are limited to. Requests and limits of the pod itself count
-    instead of the containers' if there are any. With ``defaults`` missing requests take their
-    limit."""
+    """Whether a pod is Guaranteed: every container and init container has limits of cpu and memory,
+    and the sums of requests and limits are equal. Pod-level requests and limits replace those of
+    the containers. With ``defaults`` missing requests take their limits."""
     parts: Iterable[Field] = (
-        each.get("resources")
+        container.get("resources")
         for name in ("containers", "initContainers")
-        for each in spec.get(name).items()
+        for container in spec.get(name).items()
     )
     whole = spec.get("resources")
     if whole.value is not None and any(_counted(whole.get(n)) for n in ("requests", "limits")):
@@ -127,7 +126,7 @@ def is_guaranteed(spec: Field, *, defaults: bool) -> bool:
 
 
 def _counted(field: Field, missing: Resources | None = None) -> Resources:
-    """The amounts of cpu and memory above 0; those of ``missing`` if one is not there."""
+    """The amounts of cpu and memory above 0. ``missing`` has the values of absent ones."""
     if field.value is None:
         return dict(missing or {})
     amounts = (missing or {}) | {

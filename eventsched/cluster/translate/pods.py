@@ -1,4 +1,4 @@
-"""core/v1 Pods as the domain's: what their placement depends on."""
+"""Turns core/v1 Pods into the domain's pods: the fields that their placement depends on."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -36,11 +36,10 @@ _INT32 = 2**31
 def pod(obj: Mapping[str, Any], where: str, *, defaults: bool) -> Pod:
     """The pod that a core/v1 Pod object describes.
 
-    With ``defaults`` requests take the limits where only those are set, ports of pods on the host's
-    network become host ports, and matchLabelKeys are merged into their selectors, as an API server
-    does on admission; objects that come from an API server have that behind them. Label selectors
-    are taken as they are, malformed or not. Raises InputError naming ``where``, the field and what
-    to do.
+    ``defaults`` does what an API server does on admission: missing requests take their limits,
+    ports of pods on the host's network become host ports, and matchLabelKeys are merged into their
+    selectors. Objects from an API server need no defaults. Label selectors are kept as they are,
+    malformed or not. Raises InputError naming ``where``, the field and what to do.
     """
     root = Field(dict(obj), where)
     meta, spec, status = root.get("metadata"), root.get("spec"), root.get("status")
@@ -64,18 +63,18 @@ def pod(obj: Mapping[str, Any], where: str, *, defaults: bool) -> Pod:
         spec=_pod_spec(spec, labels, Resizes(status) if node_name else None, defaults=defaults),
         volumes=pod_volumes(spec.get("volumes"), name, defaults=defaults),
         resource_claims=tuple(
-            each.get("name").needed_text() for each in spec.get("resourceClaims").items()
+            claim.get("name").needed_text() for claim in spec.get("resourceClaims").items()
         ),
         preemption_policy=spec.get("preemptionPolicy").one_of(_PREEMPTION_POLICIES),
         nominated_node=status.get("nominatedNodeName").text(),
         started_at=instant(status.get("startTime")),
-        displaced=any(_displaces(each) for each in status.get("conditions").items()),
+        displaced=any(_displaces(condition) for condition in status.get("conditions").items()),
     )
 
 
 def _displaces(condition: Field) -> bool:
-    """Whether a condition says that the pod is being deleted to make room (upstream:
-    framework/preemption podTerminatingByPreemption)."""
+    """Whether a condition says that the pod was preempted (upstream: framework/preemption
+    podTerminatingByPreemption)."""
     return (
         condition.get("type").text() == "DisruptionTarget"
         and condition.get("status").text() == "True"
@@ -89,8 +88,8 @@ def _pod_spec(
     on_host = defaults and spec.get("hostNetwork").flag()
     containers, init_containers = (
         tuple(
-            _container(each, resizes, init=init, defaults=defaults, on_host=on_host)
-            for each in spec.get(name).items()
+            _container(container, resizes, init=init, defaults=defaults, on_host=on_host)
+            for container in spec.get(name).items()
         )
         for name, init in (("containers", False), ("initContainers", True))
     )
@@ -105,7 +104,7 @@ def _pod_spec(
             defaults=defaults,
         ),
         node_selector=spec.get("nodeSelector").text_map(),
-        tolerations=tuple(_toleration(each) for each in spec.get("tolerations").items()),
+        tolerations=tuple(_toleration(field) for field in spec.get("tolerations").items()),
         image_volumes=tuple(
             volume.get("image").get("reference").text()
             for volume in spec.get("volumes").items()
@@ -131,9 +130,9 @@ def _affinity(affinity: Field, completing: Mapping[str, str] | None) -> dict[str
         else node_terms(required.get("nodeSelectorTerms")),
         "preferred_node_terms": tuple(
             PreferredTerm(
-                weight=each.get("weight").integer(1, 100), term=node_term(each.get("preference"))
+                weight=term.get("weight").integer(1, 100), term=node_term(term.get("preference"))
             )
-            for each in nodes.get(PREFERRED).items()
+            for term in nodes.get(PREFERRED).items()
         ),
         "required_affinity": affinity_terms(near.get(REQUIRED), completing),
         "preferred_affinity": weighted_affinity_terms(near.get(PREFERRED), completing),
@@ -143,7 +142,7 @@ def _affinity(affinity: Field, completing: Mapping[str, str] | None) -> dict[str
 
 
 def _needed_features(spec: Field) -> tuple[str, ...]:
-    """The kubelet's features that the pod needs of its node, sorted (upstream: component-helpers
+    """The kubelet features that the pod needs, sorted (upstream: component-helpers
     nodedeclaredfeatures, those of v1.36 with an InferForScheduling)."""
     restarting = any(
         rule.get("action").text() == "RestartAllContainers"
@@ -153,29 +152,29 @@ def _needed_features(spec: Field) -> tuple[str, ...]:
     )
     host_users = spec.get("hostUsers")
     mapped = host_users.value is not None and not host_users.flag()
-    found = []
+    features = []
     if restarting:
-        found.append("RestartAllContainersOnContainerExits")
+        features.append("RestartAllContainersOnContainerExits")
     if mapped and spec.get("hostNetwork").flag():
-        found.append("UserNamespacesHostNetworkSupport")
-    return tuple(found)
+        features.append("UserNamespacesHostNetworkSupport")
+    return tuple(features)
 
 
 def _container(
     container: Field, resizes: Resizes | None, *, init: bool, defaults: bool, on_host: bool
 ) -> Container:
     resources = container.get("resources")
-    wanted = resources.get("requests").resources()
+    requests = resources.get("requests").resources()
     if defaults:
-        # SetDefaults_Pod: a request that is missing takes its limit.
-        wanted = resources.get("limits").resources() | wanted
+        # SetDefaults_Pod: a missing request takes its limit.
+        requests = resources.get("limits").resources() | requests
     restarts = init and container.get("restartPolicy").text() == "Always"
     if resizes is not None and (restarts or not init):
-        wanted = resizes.container(container.get("name").text(), wanted)
+        requests = resizes.container(container.get("name").text(), requests)
     ports = (_host_port(port, on_host=on_host) for port in container.get("ports").items())
     return Container(
         image=container.get("image").text(),
-        requests=wanted,
+        requests=requests,
         ports=tuple(port for port in ports if port.port > 0),
         restarts=restarts,
     )
@@ -184,7 +183,7 @@ def _container(
 def _host_port(port: Field, *, on_host: bool) -> HostPort:
     number = port.get("hostPort").integer(0, 65535)
     if on_host and number == 0:
-        # defaultHostNetworkPorts: on the host's network every port is the host's.
+        # defaultHostNetworkPorts: on the host's network every container port is a host port.
         number = port.get("containerPort").integer(0, 65535)
     return HostPort(
         port=number,
