@@ -1,8 +1,8 @@
-"""What we answer a scheduler that asks us as its extender (docs/extender-server.md).
+"""Replies to a scheduler that uses eventsched as its extender (docs/extender-server.md).
 
 Verdicts and scores are those of ``judge``, with the profile that the stream serves; a bind becomes
-a reservation and an intent, which go the way of all binds. Pods are the scheduler's that asks:
-they are never in a queue here. Upstream, the other side: pkg/scheduler/extender.go.
+a reservation and an intent, like every bind. The pods belong to the calling scheduler and are
+never in a queue here. Upstream, the other side: pkg/scheduler/extender.go.
 """
 
 from copy import copy
@@ -37,7 +37,7 @@ GONE = "node(s) are not known to the extender any more"
 
 
 class ExtenderServer:
-    """Answers inquiries, by records."""
+    """Replies to inquiries, as records."""
 
     def __init__(self, step: EngineStep, classes: ClassCache) -> None:
         self._step = step
@@ -46,13 +46,13 @@ class ExtenderServer:
         self._remembered: list[tuple[str, str, Any]] = []
 
     def reply(self, asked: ExtenderInquired) -> None:
-        """The answer to an inquiry that was just committed."""
-        said: dict[str, Any]
+        """Emits the reply to an inquiry that was just committed."""
+        fields: dict[str, Any]
         try:
-            said = self._bound(asked) if asked.verb == BIND else self._judged(asked)
-        except PluginError as broken:
-            said = {"problem": str(broken)}
-        reply = ExtenderReplied(number=asked.number, uid=asked.uid, verb=asked.verb, **said)
+            fields = self._bound(asked) if asked.verb == BIND else self._judged(asked)
+        except PluginError as error:
+            fields = {"problem": str(error)}
+        reply = ExtenderReplied(number=asked.number, uid=asked.uid, verb=asked.verb, **fields)
         self._step.emit(reply)
         for plugin, key, value in self._remembered:
             self._step.emit(MemoryChanged(plugin=plugin, key=key, value=value))
@@ -93,7 +93,7 @@ class ExtenderServer:
 
     @property
     def _profile(self) -> Profile | None:
-        """The profile served, asked about all nodes: whoever asks us has chosen among them."""
+        """The served profile, but for all nodes: the calling scheduler has selected them."""
         served = self._step.served
         if served is not None and served.percentage:
             if self._whole is None or self._whole.name != served.name:
@@ -127,7 +127,7 @@ class ExtenderServer:
 
 
 def _filtered(found: Judgement, rows: Rows) -> dict[str, Any]:
-    """Who is refused, by reason, in the order of filters."""
+    """The refused rows by reason, in the order of filters."""
     groups: dict[str, dict[str, list[Rows]]] = {"failed": {}, "unresolvable": {}}
     for key, among in _by_key(found, rows):
         kind, reason = _refusal(found, key)
@@ -142,12 +142,12 @@ def _by_key(found: Judgement, rows: Rows) -> list[tuple[CycleKey, Rows]]:
     """The refused rows by their refusal."""
     keys = found.keys[rows]
     if np.count_nonzero(keys == KEY_PASSES) == len(keys):
-        return []  # sorting them is what takes time
+        return []  # saves the sort
     return [(key, rows[keys == key]) for key in np.unique(keys).tolist() if key != KEY_PASSES]
 
 
 def _refusal(found: Judgement, key: CycleKey) -> tuple[str, str]:
-    """Raises PluginError where a plugin says that it is an error."""
+    """("failed" or "unresolvable", reason) of a key. Raises PluginError for the status Error."""
     if key == KEY_NO_NODE:
         return "failed", GONE
     if found.refusal is not None:
@@ -159,8 +159,8 @@ def _refusal(found: Judgement, key: CycleKey) -> tuple[str, str]:
 
 
 def _scores(totals: Rows, rows: Rows, nodes: str) -> tuple[tuple[int, str], ...]:
-    """0..10 in proportion to the best of these nodes, rounded; 0 for who is refused. ``nodes`` are
-    the rows as text."""
+    """0..10 in proportion to the best of these nodes, rounded; 0 for refused nodes. ``nodes``
+    are the rows as text."""
     best = int(totals.max(initial=0))
     if best <= 0:
         return ()

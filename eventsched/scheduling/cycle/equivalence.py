@@ -1,8 +1,8 @@
-"""Columns of a class of pods, kept up to date row by row: the reason a cycle is cheap.
+"""Columns of verdicts and scores for a class of pods, updated row by row.
 
-Pods of equal signature get equal verdicts and raw scores, so these are kept per class, and only the
-rows that the node table's journals name are computed again. A cache: it can be dropped at any time,
-and a fresh one holds the same vectors (tests/properties hold it to that).
+Pods with equal signatures get equal verdicts and raw scores, so these are cached by class, and only
+rows named by the node table's journals are computed again. The cache can be dropped at any time; a
+new one holds the same vectors (tests/properties check that).
 
 A row's key (cycle_keys.py) is its first refusal: the smallest key among the filters.
 """
@@ -34,7 +34,7 @@ from eventsched.scheduling.framework import Cycle, PluginError
 from eventsched.scheduling.framework.profile import Filter, Profile, Score
 
 _OVERHEAD = 16_384
-"""Bytes of a class besides its arrays, roughly."""
+"""Approximate bytes of a class besides its arrays."""
 
 INCREMENTAL = (Normalization.IDENTITY, Normalization.DEFAULT, Normalization.REVERSED)
 
@@ -43,7 +43,7 @@ class EquivalenceClass:
     """Verdict keys, raw scores and totals of one class over all rows, for the signed plugins."""
 
     def __init__(self, profile: Profile, pod: Pod, unsigned: frozenset[str], cycle: Cycle) -> None:
-        """Asks PreFilter and PreScore once: for a signed plugin they depend on the pod alone.
+        """Runs PreFilter and PreScore once: for a signed plugin they depend on the pod alone.
         Raises PluginError."""
         self.unsigned = unsigned
         self.refusal: Refusal | None = None
@@ -53,7 +53,7 @@ class EquivalenceClass:
         self.filters = [f for f in filters if f.name not in unsigned]
         self.late_filters = [f for f in filters if f.name in unsigned]
         self.score_problem: PluginError | None = None
-        """What PreScore raised: of interest only where a node is left to be scored."""
+        """The error of PreScore. It counts only if a node is left to be scored."""
         scores = self._scored(profile, pod, unsigned, cycle)
         self.late_scores = [
             s for s in scores if s.name in unsigned or s.normalization not in INCREMENTAL
@@ -72,15 +72,15 @@ class EquivalenceClass:
         self.totals: Totals = np.zeros(0, dtype=np.int64)
         self.counts: dict[CycleKey, int] = {}
         self.unrecorded: list[Rows] | None = None
-        """Rows that differ from what was last recorded; None where nothing was, or too much."""
+        """Rows that differ from the last recorded decision; None if all may."""
         self.keys_changed = True
-        """Whether any key does."""
+        """Whether a key differs."""
         self.static_changed = True
-        """Whether a score does that does not depend on usage."""
+        """Whether a score that does not depend on usage differs."""
         self.recorded: Any = None
-        """What the recorder keeps of the class between decisions (see judgement_recording.py)."""
+        """The recorder's state of the class (see judgement_recording.py)."""
         self.supplemented: Any = None
-        """The same for decisions that were not the class's alone."""
+        """The same for decisions with pod-specific verdicts."""
         self._signed = len(pod.spec.key)
         self.dry_run_caches: dict[int, Any] = {}
         """What is remembered of dry runs, by the priority of the pod (see
@@ -151,12 +151,12 @@ class EquivalenceClass:
         )
 
     def refresh(self, table: NodeTable, cycle: Cycle, pod: Pod) -> None:
-        """Brings all columns up to the table's present. Raises PluginError; the columns are then
-        as if never computed."""
+        """Brings all columns up to date with the table. Raises PluginError; all columns are then
+        computed again by the next call."""
         seen, now = self._cursors, (table.node_journal.end, table.usage_journal.end)
         beyond = table.image_version if self._reads_images else 0
         if self._reads_samples:
-            beyond += table.samples.version  # both only rise, so the sum tells
+            beyond += table.samples.version  # both only rise, so the sum changes with either
         if seen == (*now, beyond):
             return
         self._cursors = (-1, -1, -1)
@@ -177,7 +177,7 @@ class EquivalenceClass:
         if len(self.keys) == size:
             return
         if self.unrecorded is not None:
-            # A node may have come and gone again: its row is then computed, but no key changes.
+            # A node may have been added and deleted: its row is new, but no key changes.
             self.unrecorded.append(np.arange(len(self.keys), size, dtype=np.intp))
             self.keys_changed = self.static_changed = True
         self._static = longer(self._static, size, KEY_NO_NODE)
@@ -334,7 +334,7 @@ class EquivalenceClass:
 
 
 class ClassCache:
-    """The columns of the classes seen lately, within a bound of memory."""
+    """The most recently used classes, within a bound on memory."""
 
     def __init__(self, limit_bytes: int = 512 * 2**20) -> None:
         self._limit = limit_bytes
@@ -351,7 +351,7 @@ class ClassCache:
         if found is None:
             found = EquivalenceClass(profile, pod, profile.unsigned(signatures), cycle)
             if found.broken:
-                return found  # not kept: the next pod asks the plugins again
+                return found  # not cached: the next pod runs the plugins again
             if self._newest in self._classes:
                 self._measure(self._newest, self._classes[self._newest])
             self._classes[key], self._newest = found, key
@@ -370,8 +370,8 @@ class ClassCache:
         self._held, self._newest = 0, None
 
     def _measure(self, key: Hashable, columns: EquivalenceClass) -> None:
-        """A class grows with its first use, and seldom after that: it is looked at when the next
-        one comes and when it is used again, so that nobody has to look at all of them."""
+        """Updates the size of a class. A class grows with its first use, and seldom later, so it
+        is measured when the next class is added and when it is used again."""
         size = columns.bytes
         self._held += size - self._sizes.get(key, 0)
         self._sizes[key] = size

@@ -1,7 +1,6 @@
-"""The extenders that have a say about a pod: their answers as verdicts and scores, and the question
-that is still to be asked.
+"""The extenders interested in a pod: their answers as verdicts and scores, and the next call.
 
-They are the last filter, in order, each for the nodes that are left; then all of them score.
+They run in order after all filters, each on the nodes that are left; then all of them score.
 Upstream: schedule_one.go findNodesThatPassExtenders, prioritizeNodes.
 """
 
@@ -28,14 +27,14 @@ from eventsched.scheduling.cycle.pod_specific_verdicts import PodSpecificVerdict
 from eventsched.scheduling.framework.extender import EXTENDER, Extender, ExtenderError
 
 _SCALE = 10
-"""What makes 0..100 of an extender's 0..10 (upstream: MaxNodeScore / MaxExtenderPriority)."""
+"""From an extender's 0..10 to 0..100 (upstream: MaxNodeScore / MaxExtenderPriority)."""
 _NOBODY: Mapping[str, Victims] = {}
 SILENT = "node(s) were left out by the extender without a reason"
 LATE = "node(s) came too late for the extender to be asked"
 
 
 class Question(NamedTuple):
-    """What an extender is to be asked: about ``rows``, or about ``candidates`` by node."""
+    """A call to an extender: about ``rows``, or about ``candidates`` by node."""
 
     extender: Extender
     verb: str
@@ -57,19 +56,19 @@ class Question(NamedTuple):
 
 
 class ExtenderChain:
-    """The extenders that are interested in a pod. ``question`` is the first one that has no answer
-    yet: what comes after it is not known, and the judgement means nothing."""
+    """The extenders interested in a pod. ``question`` is the first call without an answer; until
+    it is answered, the judgement is not valid."""
 
     def __init__(
-        self, extenders: Sequence[Extender], pod: Pod, given: Consultation | None = None
+        self, extenders: Sequence[Extender], pod: Pod, answers: Consultation | None = None
     ) -> None:
-        """``given`` are the answers of the attempt so far."""
+        """``answers`` are those of the attempt so far."""
         self.question: Question | None = None
-        self.interested = [each for each in extenders if each.is_interested(pod)]
-        self._given: dict[tuple[int, str], tuple[ExtenderAsked, ExtenderAnswered]] = {}
-        if given is not None and given.uid == pod.uid:
-            for asked, answered in zip(given.asked, given.answered, strict=False):
-                self._given[asked.extender, asked.verb] = asked, answered
+        self.interested = [extender for extender in extenders if extender.is_interested(pod)]
+        self._answers: dict[tuple[int, str], tuple[ExtenderAsked, ExtenderAnswered]] = {}
+        if answers is not None and answers.uid == pod.uid:
+            for asked, answered in zip(answers.asked, answers.answered, strict=False):
+                self._answers[asked.extender, asked.verb] = asked, answered
         self._words: dict[int, list[tuple[Code, str]]] = {}
 
     def answer(
@@ -79,15 +78,15 @@ class ExtenderChain:
         rows: Rows,
         candidates: Mapping[str, Victims] = _NOBODY,
     ) -> tuple[ExtenderAsked, ExtenderAnswered] | None:
-        """What an extender has answered, and to what; None where it has to be asked first, or where
-        it may fail and did. Raises ExtenderError where it may not."""
-        found = self._given.get((extender.index, verb))
-        if found is None:
+        """An extender's call and its answer; None if it has to be called first, or if it failed and
+        is ignorable. Raises ExtenderError if another one failed."""
+        exchange = self._answers.get((extender.index, verb))
+        if exchange is None:
             self.question = Question(extender, verb, rows, candidates)
             return None
-        problem = found[1].problem
+        problem = exchange[1].problem
         if not problem:
-            return found
+            return exchange
         if extender.ignorable or verb == PRIORITIZE:
             return None
         raise ExtenderError(extender, problem)
@@ -95,7 +94,7 @@ class ExtenderChain:
     # --- filter ---------------------------------------------------------------------------
 
     def filter(self, more: PodSpecificVerdicts, position: int) -> None:
-        """Refuses what extenders refuse; their keys begin at a filter position. Raises
+        """Refuses the rows that extenders refuse; their keys begin at a filter position. Raises
         ExtenderError."""
         for each in self.interested:
             if not each.filters:
@@ -113,8 +112,8 @@ class ExtenderChain:
         self, more: PodSpecificVerdicts, extender: Extender, position: int, rows: Rows,
         asked: ExtenderAsked, answered: ExtenderAnswered,
     ) -> None:  # fmt: skip
-        """Nodes that were not asked about (they came, or began to fit, meanwhile) are refused: the
-        next attempt asks about them."""
+        """Nodes that were not part of the call (they were added, or became feasible, since) are
+        refused: the next attempt includes them."""
         words = self._words.setdefault(extender.index, [(Code.UNSCHEDULABLE, LATE)])
         codes = np.zeros(max(int(rows[-1]) + 1, _size(asked)), dtype=np.int64)
         codes[:] = 1
@@ -129,13 +128,13 @@ class ExtenderChain:
         more.refuse(rows, codes[rows], (position + extender.index) * CODES_A_FILTER)
 
     def verdict(self, index: int, code: int) -> Verdict:
-        """What the code of a refusal by an extender means."""
+        """The verdict of an extender's code."""
         status, reason = self._words[index][code - 1]
         return Verdict(plugin=EXTENDER, code=status, reasons=(reason,))
 
     def entry(self, index: int, code: int) -> Verdict:
-        """The same as an entry of the stream's dictionary, which has no room for all that extenders
-        may say: it names the extender, whose answer stands in the log."""
+        """The same as an entry of the stream's dictionary, which has no room for every reason: it
+        names the extender, whose answer is in the log."""
         status, _ = self._words[index][code - 1]
         name = next(each.name for each in self.interested if each.index == index)
         return Verdict(plugin=EXTENDER, code=status, reasons=(f"refused by extender {name}",))
@@ -143,7 +142,7 @@ class ExtenderChain:
     # --- prioritize -----------------------------------------------------------------------
 
     def scores(self, more: PodSpecificVerdicts, size: int) -> list[Scored]:
-        """The scores of all extenders, over ``size`` rows. One that fails gives none."""
+        """The scores of all extenders, over ``size`` rows. An extender that fails gives none."""
         found = []
         for each in self.interested:
             if not each.prioritizes:

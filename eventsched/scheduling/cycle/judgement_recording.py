@@ -1,7 +1,7 @@
-"""A judgement as it is logged: dictionary numbers for the words, vectors as whole or delta.
+"""A judgement as it is logged: dictionary numbers for verdicts, vectors whole or as a delta.
 
-What goes into the event (counts, columns, digest) depends on the state alone; whether the detail is
-whole or a delta depends on what this process has recorded before, so it is no part of the digest.
+The event (counts, columns, digest) depends on the state alone. Whether the detail is whole or a
+delta depends on what this process has recorded before, so the digest does not cover that.
 """
 
 from collections.abc import Collection
@@ -45,15 +45,16 @@ LONGEST_CHAIN = 64
 """Deltas between two whole records of a class."""
 
 FEW = 8
-"""Kinds of refusals that are looked for one by one."""
+"""Up to this number of different keys, each is searched for on its own."""
 
 MOST_VERDICTS = 16_384
-"""Entries of the dictionary that are a verdict's own; it stays in the log, in memory and in each
-snapshot for ever, and pods may give rise to any number of verdicts."""
+"""The most entries for single verdicts. The dictionary stays in the log, in memory and in each
+snapshot for ever, and the number of different verdicts has no bound."""
 LONGEST_VERDICT = 1024
-"""Bytes that the reasons of such an entry have at most."""
+"""The most bytes of the reasons of such an entry."""
 ONE_OF_MANY = "a reason without an entry of its own: there are too many, or it is too long"
-"""What the other verdicts of a plugin share. What a pod is told names its own reasons still."""
+"""The reason of the entry that a plugin's other verdicts share. A pod's message still has its own
+reasons."""
 
 _TOO_MANY = (
     f"gave one reason too many: a stream has room for {STORED_EXCLUDED - 1} different ones; leave "
@@ -81,7 +82,7 @@ class RecordedJudgement(NamedTuple):
 
 
 class ClassRecord:
-    """What is remembered of a class between its decisions, to write the next one as a delta."""
+    """The last decision of a class, from which the next one is written as a delta."""
 
     __slots__ = ("base", "chain", "codes", "digest", "numbers", "scored", "scoring")
 
@@ -137,7 +138,7 @@ def record(state: SchedulerState, judged: Judgement, position: int) -> RecordedJ
 
 
 def _changed_rows(columns: EquivalenceClass, kept: ClassRecord) -> Rows | None:
-    """The rows that differ from the class's last decision; None for "all"."""
+    """The rows that differ from the class's last decision; None for all rows."""
     changed = columns.unrecorded
     if changed is None or not len(kept.codes):
         return None
@@ -271,7 +272,7 @@ def _scoring(
 def _define(
     state: SchedulerState, judged: Judgement, numbers: dict[CycleKey, VerdictCode]
 ) -> list[VerdictDefined | ScoringDefined]:
-    """Fills in the stream's number for each key; new words are sorted by filter and text, so that
+    """Sets the stream's number for each key; new verdicts are sorted by filter and text, so that
     their numbers do not depend on how a plugin happens to number its codes."""
     known = state.verdict_numbers
     unknown: list[tuple[int, Verdict, CycleKey]] = []
@@ -296,7 +297,7 @@ def _define(
                 raise PluginError(verdict.plugin, "filter", _TOO_MANY)
             definitions.append(VerdictDefined(number=fresh[entry], verdict=entry))
         found[key] = known[entry] if entry in known else fresh[entry]
-    # Not before: where there is no room for all, none of them is defined.
+    # Only now: if one of them has no room, none is defined.
     numbers.update(found)
     return definitions
 

@@ -308,6 +308,6 @@ def recounted(counts: dict[CycleKey, int], before: Keys, after: Keys) -> dict[Cy
 def counted(keys: Keys) -> dict[CycleKey, int]:
     """Key → number of rows."""
     if len(keys) and np.count_nonzero(keys == keys[0]) == len(keys):
-        return {keys[0].item(): len(keys)}  # sorting them is what takes time
+        return {keys[0].item(): len(keys)}  # saves the sort
     values, numbers = np.unique(keys, return_counts=True)
     return dict(zip(values.tolist(), numbers.tolist(), strict=True))
