@@ -4,10 +4,10 @@ one has a deadline, and beyond the limit the least useful one is dropped.
     accepted ─▶ receiving ─▶ answering ─▶ waiting ─▶ receiving ─▶ …
      (with TLS: handshake)      a whole request       kept alive
 
-What serves HTTP on a connection says at which stage it is. To be dropped are, in this order, those
-that never completed a request, those that wait for another one, those that are being answered; of
-each the one that has been there longest. So a client that asks keeps its connection, and a probe
-over a fresh one is not kept out by clients that hold connections and say nothing.
+The HTTP protocol of a connection reports its stage. Connections are dropped in this order: those
+that never completed a request, those that wait for another request, those that are being answered;
+the oldest of each first. So an active client keeps its connection, and clients that hold silent
+connections do not keep a probe out.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ logger = structlog.get_logger()
 
 
 class _Rank(IntEnum):
-    """What is dropped first."""
+    """Order in which connections are dropped: lowest first."""
 
     FRESH = 0
     KEPT = 1
@@ -58,7 +58,7 @@ class Connection:
 
     @property
     def is_open(self) -> bool:
-        """Whether it is counted."""
+        """Whether the listener still counts it."""
         return self._listener.holds(self)
 
     @property
@@ -66,72 +66,72 @@ class Connection:
         """Whether a request is being answered."""
         return self.rank is _Rank.ANSWERING
 
-    # --- said by the protocol -----------------------------------------------------------------
+    # --- called by the protocol ---------------------------------------------------------------
 
     def made(self, transport: asyncio.Transport) -> None:
-        """The handshake is done; the headers of a request have to come."""
+        """The handshake is done; the headers of a request are expected."""
         self._transport = transport
         if self.is_open:
             self.receiving()
-        else:  # dropped at this very moment
+        else:  # dropped at the same moment
             transport.abort()
 
     def receiving(self) -> None:
-        """A part of a request has come, or a first request has to come: the rest has no more time
-        than all of it."""
+        """A part of a request has come, or a first request is expected. The deadline runs from the
+        first call, not from each part."""
         if not self._receives and self.is_open:
             self._receives = True
             self._due_in(PATIENCE)
 
     def answering(self) -> None:
-        """A request is whole, and is being answered for as long as that takes."""
+        """A request is complete and is being answered, without a deadline."""
         self._receives = False
         self._due_in(None)
         self._listener.ranked(self, _Rank.ANSWERING)
 
     def answered(self, patience: float) -> None:
-        """The next request has to begin within ``patience`` seconds. Only a request that came whole
-        (``answering``) makes the connection one that is worth keeping."""
+        """The next request has to begin within ``patience`` seconds. Only a complete
+        request (``answering``) raises the connection above those that never sent one."""
         self._has_completed |= self.rank is _Rank.ANSWERING
         self._receives = False
         self._due_in(patience)
         self._listener.ranked(self, _Rank.KEPT if self._has_completed else _Rank.FRESH)
 
     def untimed(self) -> None:
-        """The protocol itself sees to the deadline of what comes next, a body."""
+        """The protocol itself sets the deadline of what comes next, a body."""
         self._due_in(None)
 
     def blocked(self) -> None:
-        """The client does not take what is written."""
+        """The client does not read what is written."""
         if self._blocked is None and self.is_open:
             self._blocked = self._loop.call_later(PATIENCE, self.drop)
 
     def unblocked(self) -> None:
-        """It takes it again."""
+        """The client reads again."""
         if self._blocked is not None:
             self._blocked.cancel()
             self._blocked = None
 
     def lost(self) -> None:
-        """It is closed."""
+        """The connection is closed."""
         self._due_in(None)
         self.unblocked()
         self._listener.forget(self)
 
     def drop(self) -> None:
-        """Ends it at once, at whatever stage."""
+        """Closes the connection at once, at any stage."""
         self.lost()
         if self._transport is not None:
             self._transport.abort()
             return
         self._opening.cancel()
-        if self._socket is not None:  # the task has not begun: nobody else owns the socket
+        if self._socket is not None:  # the task has not begun, so the socket is still ours
             self._socket.close()
 
     # ------------------------------------------------------------------------------------------
 
     async def _open(self) -> None:
-        """Hands the socket to a transport, and with TLS waits for the handshake."""
+        """Hands the socket to a transport; with TLS, waits for the handshake."""
         accepted, self._socket = self._socket, None
         assert accepted is not None
         tls = self._listener.tls
@@ -144,11 +144,11 @@ class Connection:
                 ssl_handshake_timeout=patience,
                 ssl_shutdown_timeout=patience,
             )
-        except OSError as error:  # also those of TLS, and a handshake that takes too long
+        except OSError as error:  # includes TLS errors and a handshake that takes too long
             logger.debug("no connection came about", reason=str(error) or type(error).__name__)
             self.lost()
         except asyncio.CancelledError:
-            # The transport closes it, and does so too if its handshake had not begun.
+            # The transport then closes it, even if the handshake has not begun.
             with suppress(OSError):
                 accepted.shutdown(socket.SHUT_RDWR)
             raise
@@ -180,8 +180,8 @@ class Listener:
 
     @property
     def connections(self) -> list[Connection]:
-        """All of them, what would be dropped first standing first."""
-        return [each for rank in self._ranked for each in rank]
+        """All connections, in the order in which they would be dropped."""
+        return [connection for rank in self._ranked for connection in rank]
 
     def start(self) -> None:
         """Begins to accept."""
@@ -197,22 +197,22 @@ class Listener:
         self._listening.close()
 
     def drop_all(self) -> None:
-        """Ends what there is."""
-        for each in self.connections:
-            each.drop()
+        """Closes all connections."""
+        for connection in self.connections:
+            connection.drop()
 
     def ranked(self, connection: Connection, rank: _Rank) -> None:
-        """It becomes the last of a rank to be dropped."""
+        """Moves a connection to the end of a rank."""
         if self._ranked[connection.rank].pop(connection, self) is None:
             connection.rank = rank
             self._ranked[rank][connection] = None
 
     def forget(self, connection: Connection) -> None:
-        """It counts no more."""
+        """Stops counting a connection."""
         self._ranked[connection.rank].pop(connection, None)
 
     def holds(self, connection: Connection) -> bool:
-        """Whether it counts."""
+        """Whether a connection is counted."""
         return connection in self._ranked[connection.rank]
 
     def _accept(self) -> None:
@@ -233,11 +233,11 @@ class Listener:
                 self._first().drop()
 
     def _first(self) -> Connection:
-        return next(each for rank in self._ranked for each in rank)
+        return next(connection for rank in self._ranked for connection in rank)
 
     def _pause(self, error: OSError) -> None:
-        """Somebody else needs descriptors more: a connection that never asked makes room, and no
-        other takes it for a while."""
+        """Out of descriptors: drops a connection that never completed a request, and stops
+        accepting for a while."""
         logger.warning("no connection can be accepted", reason=error.strerror, again_in=_PAUSE)
         if self._ranked[_Rank.FRESH]:
             self._first().drop()

@@ -1,8 +1,8 @@
-"""The server of ``eventsched extender``: questions one after the other, hundreds a second.
+"""The HTTP server of ``eventsched extender``: hundreds of POST requests a second.
 
-It is aiohttp's, which is here anyway for the API server and whose parser is compiled: with a
-thousand names of nodes a question costs it 0.25 ms, and 0.45 to 0.6 ms what serves the other pages
-(``https_server.py``).
+It is aiohttp's server, because aiohttp is loaded anyway and its parser is compiled. A request with
+a thousand node names costs 0.25 ms, against 0.45 to 0.6 ms on the server of the pages
+(``https_server.py``; ADR 20).
 """
 
 import asyncio
@@ -25,14 +25,14 @@ from eventsched.web.http.descriptors import MOST
 from eventsched.web.http.listener import Connection, Listener
 
 LONGEST = 256 * 2**20
-"""Bytes that a body may have: 15,000 whole nodes come to about 150 MB."""
+"""Largest body in bytes; 15,000 complete nodes have about 150 MB."""
 IDLE = 120.0
-"""Seconds that a connection may wait for the next request. Go's clients give theirs up after 90:
-whoever closes first at the same moment as the other asks makes that question fail."""
+"""Seconds that a connection may wait for the next request. Longer than the 90 s of Go's clients: a
+request fails if the server closes the connection at the moment it is sent."""
 _END = 5.0
-"""Seconds that questions under way get when the server ends."""
+"""Seconds that requests in flight get when the server stops."""
 _LINGER = 1.0
-"""Seconds for which the rest of a body is read that was refused, so that the client sees why."""
+"""Seconds for which the rest of a refused body is read, so that the client sees the answer."""
 
 logger = structlog.get_logger()
 
@@ -46,8 +46,7 @@ class PostedRequest(NamedTuple):
 
 
 class PostAnswer(NamedTuple):
-    """Status, body, and whether the body is JSON; ``last`` ends the connection, so that the next
-    question may reach another server."""
+    """``last`` closes the connection, so that the next request may reach another server."""
 
     status: HTTPStatus
     body: bytes
@@ -56,11 +55,11 @@ class PostAnswer(NamedTuple):
 
 
 Handle = Callable[[PostedRequest], Awaitable[PostAnswer]]
-"""Answers a request; raises nothing but what is a defect."""
+"""Answers a request. An exception is a defect."""
 
 
 class _Protocol(web.RequestHandler):
-    """aiohttp's protocol, which says to the listener at which stage its connection is."""
+    """aiohttp's protocol; it reports the stage of its connection to the listener."""
 
     __slots__ = ("connection",)
 
@@ -76,18 +75,18 @@ class _Protocol(web.RequestHandler):
         self.connection = connection
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Waits for a request."""
+        """Starts waiting for a request."""
         super().connection_made(transport)
         assert isinstance(transport, asyncio.Transport)
         self.connection.made(transport)
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """Forgets it."""
+        """Tells the listener."""
         self.connection.lost()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Takes in a part of a request."""
+        """Receives a part of a request."""
         if not self.connection.answers:
             self.connection.receiving()
         super().data_received(data)
@@ -98,7 +97,7 @@ class _Protocol(web.RequestHandler):
         self.connection.blocked()
 
     def resume_writing(self) -> None:
-        """It does again."""
+        """The client reads again."""
         super().resume_writing()
         self.connection.unblocked()
 
@@ -112,7 +111,7 @@ class _Protocol(web.RequestHandler):
             self.connection.answered(IDLE)
 
     def log_exception(self, *args: Any, **kw: Any) -> None:
-        """What cannot be read is the client's mistake, and no more than that."""
+        """A malformed request is the client's error: logged at debug only."""
         problem = kw.get("exc_info")
         if isinstance(problem, HttpProcessingError | RequestPayloadError | ConnectionError):
             logger.debug("a request cannot be read", reason=str(problem))
@@ -132,8 +131,8 @@ async def _answer(request: web.BaseRequest, connection: Connection, handle: Hand
     except RequestPayloadError:
         return PostAnswer(HTTPStatus.BAD_REQUEST, b"the body cannot be read\n", last=True)
     except web.HTTPRequestEntityTooLarge:
-        said = f"a request has at most {LONGEST} bytes\n"
-        return PostAnswer(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, said.encode(), last=True)
+        problem = f"a request has at most {LONGEST} bytes\n"
+        return PostAnswer(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, problem.encode(), last=True)
     connection.answering()
     return await handle(PostedRequest(request.method, request.path, body))
 
@@ -145,8 +144,8 @@ async def serve(
     handle: Handle,
     most: int = MOST,
 ) -> AsyncIterator[None]:
-    """Answers while the block runs, with ``tls`` where it is given, at most ``most`` connections at
-    a time; then what is under way gets some seconds."""
+    """Serves while the block runs, with at most ``most`` connections at a time; with ``tls`` over
+    HTTPS. Afterwards requests in flight get a few seconds."""
     loop = asyncio.get_running_loop()
 
     def request(

@@ -43,21 +43,21 @@ from eventsched.domain.errors import InputError, UnavailableError
 from eventsched.logs.masking import masked
 
 REFRESH = 60.0
-"""Seconds between two looks at files and tokens (client-go looks at token files as often)."""
+"""Seconds between two reads of files and tokens (client-go reads token files as often)."""
 _SKEW = 300.0
-"""Seconds before its end at which a token of an exec plugin is replaced."""
+"""Seconds before its expiry at which a token of an exec plugin is replaced."""
 LIMIT = 10.0
-"""Seconds for which a request waits for credentials that are read anew: an exec plugin may hang."""
+"""Seconds that a request waits for credentials to be read again: an exec plugin may hang."""
 _PATIENCE = 5.0
-"""Seconds after a refusal in which further ones are not looked into."""
+"""Seconds after a refusal in which further ones do not read credentials again."""
 _HOME = Path(".kube") / "config"
 
 logger = structlog.get_logger()
 
 
 class Credentials(NamedTuple):
-    """What was read. ``expires`` (s since 1970) is when it has to be read again; ``costly`` says
-    not to before, for that runs a program."""
+    """Loaded credentials. At ``expires`` (s since 1970) they must be read again; not before if
+    ``costly``, because reading runs a program."""
 
     configuration: Any
     expires: float | None = None
@@ -68,7 +68,7 @@ Load = Callable[[], Awaitable[Credentials]]
 
 
 class KubeAccess:
-    """An ``Access`` (see ``api.py``) that is read anew as time goes on."""
+    """An ``Access`` (see ``api.py``) that reads its credentials again from time to time."""
 
     def __init__(self, load: Load, clock: Callable[[], float] = time.monotonic) -> None:
         self._load = load
@@ -89,15 +89,15 @@ class KubeAccess:
         return self._clock() >= self._next
 
     async def open(self) -> None:
-        """Reads everything for the first time. Raises InputError."""
+        """Reads the credentials for the first time. Raises InputError."""
         self._take(await self._load())
 
     async def refresh(self, refused: str | None = None) -> None:
-        """Reads what may have changed; what cannot be read, or not in time, stays as it was. It is
-        read once at a time, and taken when it comes."""
+        """Reads the credentials again if they are due. If that fails or takes too long, the old
+        ones stay; a late result is taken when it comes. Reads never overlap."""
         async with self._reading:
             if not self.due() and not self._is_pressing(refused):
-                return  # somebody else has done it meanwhile
+                return  # another task has done it meanwhile
             self._next = self._clock() + REFRESH
             known = self._credentials
             if known.costly and refused is None and not _ends_soon(known.expires):
@@ -115,16 +115,16 @@ class KubeAccess:
             logger.warning("credentials cannot be read again", reason=str(error))
 
     def _is_pressing(self, refused: str | None) -> bool:
-        """Whether a refusal makes it worth looking now; not again and again, for that may run a
-        program."""
+        """Whether a refusal is a reason to read credentials now. Rate-limited, because reading may
+        run a program."""
         if refused != (self.authorization or "") or self._clock() < self._patient_until:
             return False
         self._patient_until = self._clock() + _PATIENCE
         return True
 
     def expired(self) -> str:
-        """Whether what the client shows has expired, in words; "" where it has not, as far as it
-        can be told."""
+        """The sentence that the client's certificate or token has expired; "" if not or not
+        known."""
         found = self._credentials.configuration
         return credential_expiry.of_certificate(found.cert_file) or credential_expiry.of_token(
             self.authorization
@@ -136,7 +136,7 @@ class KubeAccess:
         self.server_name = settings.tls_server_name
         self.proxy = settings.proxy or _system_proxy(self.server)
         files = tuple(
-            _content(each) for each in (settings.ssl_ca_cert, settings.cert_file, settings.key_file)
+            _content(file) for file in (settings.ssl_ca_cert, settings.cert_file, settings.key_file)
         )
         if self.server.startswith("https:") and files != self._files:
             self.tls = _tls(settings)
@@ -151,7 +151,7 @@ def in_cluster(
     token: str = SERVICE_TOKEN_FILENAME,
     authority: str = SERVICE_CERT_FILENAME,
 ) -> Load:
-    """The service account's token and the cluster's authority, as a pod has them."""
+    """The credentials of a pod: its service account's token and the cluster's authority."""
 
     async def load() -> Credentials:
         settings = Configuration()
@@ -164,7 +164,7 @@ def in_cluster(
                 f"cannot be used: {error}",
                 "leave automountServiceAccountToken on, or name a kubeconfig",
             ) from error
-        # The loader takes the line's end for a part of the token.
+        # The loader keeps the line end of the token's file.
         settings.api_key["BearerToken"] = "Bearer " + loader.token.removeprefix("bearer ").strip()
         kubeconfig.require_usable(settings, "the pod's service account")
         return Credentials(settings)
@@ -173,8 +173,8 @@ def in_cluster(
 
 
 def from_kubeconfig(files: str, context: str | None = None) -> Load:
-    """The kubeconfig of these files (separated as in KUBECONFIG) and one of its contexts, the
-    current one where none is named."""
+    """The credentials of a kubeconfig: ``files`` are separated as in KUBECONFIG; without
+    ``context`` the current one is used."""
 
     async def load() -> Credentials:
         settings = Configuration()
@@ -186,8 +186,8 @@ def from_kubeconfig(files: str, context: str | None = None) -> Load:
             kubeconfig.require_usable(settings, f"kubeconfig {files}", found)
         except InputError:
             raise
-        # The loader looks at little before it uses it: what it raises for a malformed file is
-        # whatever comes. Its words are not shown where they could hold a part of the file.
+        # The loader validates little, so a malformed file may raise anything. Messages that could
+        # quote the file are not shown.
         except Exception as error:
             problem = str(error) if isinstance(error, ConfigException | OSError) else "malformed"
             raise InputError(
@@ -216,12 +216,12 @@ async def connect(
     patience: float = PATIENCE,
     environ: Mapping[str, str] = os.environ,
 ) -> Api:
-    """A connection to an API server that has answered: of ``kubeconfig``, else of KUBECONFIG, else
-    of the pod that this runs in, else of ``~/.kube/config``. ``timeout`` and ``patience`` (s) are
-    those of ``Api``.
+    """Connects to an API server and checks that it answers. The first of these is used:
+    ``kubeconfig``, KUBECONFIG, the pod's service account, ``~/.kube/config``. ``timeout`` and
+    ``patience`` (s) are those of ``Api``.
 
-    Raises InputError where there is no usable configuration or the server does not take the
-    credentials, UnavailableError where it does not answer.
+    Raises InputError if there is no usable configuration or the server refuses the credentials,
+    UnavailableError if it does not answer.
     """
     access = KubeAccess(_chosen(kubeconfig, context, environ))
     await access.open()
@@ -237,8 +237,8 @@ async def connect(
 def require_files(
     kubeconfig: Path | None, environ: Mapping[str, str], context: str | None = None
 ) -> None:
-    """Raises InputError where a kubeconfig is named, here or by $KUBECONFIG, that is not there, or
-    has no such context."""
+    """Raises InputError if the kubeconfig, or the one in $KUBECONFIG, does not exist or lacks the
+    context."""
     if kubeconfig is not None and not kubeconfig.exists():
         raise InputError(
             f"kubeconfig {kubeconfig}", "does not exist", "check --kubeconfig, or leave it away"
@@ -253,11 +253,11 @@ def require_files(
 
 
 def _contexts(files: str) -> list[str]:
-    """The names of a kubeconfig's contexts; none where it cannot be read."""
+    """The names of a kubeconfig's contexts; none if it cannot be read."""
     try:
-        found, _ = list_kube_config_contexts(files)
-        return [str(each["name"]) for each in found]
-    # What is raised for a malformed file is whatever comes; whoever loads it says so.
+        contexts, _ = list_kube_config_contexts(files)
+        return [str(context["name"]) for context in contexts]
+    # A malformed file may raise anything; loading it reports the error.
     except Exception:  # noqa: BLE001
         return []
 
@@ -285,7 +285,7 @@ def _chosen(kubeconfig: Path | None, context: str | None, environ: Mapping[str, 
 
 
 async def _greet(api: Api, access: KubeAccess) -> None:
-    """Every client that is known may read the version."""
+    """Reads the version, which every authenticated client may do."""
     where = f"API server {_shown(access.server)}"
     try:
         answer = await api.call("GET", "/version")
@@ -317,7 +317,7 @@ async def _greet(api: Api, access: KubeAccess) -> None:
 
 
 def _is_version(answer: HttpAnswer) -> bool:
-    """Also where anonymous clients may not read it: what they may is asked later."""
+    """A 403 counts too: rights are checked later."""
     return answer.status == 403 or (answer.status == 200 and b'"gitVersion"' in answer.body)
 
 
@@ -326,7 +326,7 @@ def _ends_soon(expires: float | None) -> bool:
 
 
 def _tls(settings: Any) -> ssl.SSLContext:
-    """Raises InputError for files that are none of certificates."""
+    """Raises InputError for files that are not certificates."""
     try:
         context = ssl.create_default_context(
             cafile=settings.ssl_ca_cert, cadata=settings.ca_cert_data
@@ -348,7 +348,7 @@ def _tls(settings: Any) -> ssl.SSLContext:
 
 
 def _tls_fault(error: BaseException | None) -> ssl.SSLError | None:
-    """The error of TLS that another one stands for; aiohttp has its own that derive of it."""
+    """The innermost TLS error among the causes of an error."""
     found = None
     while error is not None:
         found = error if isinstance(error, ssl.SSLError) else found
@@ -357,7 +357,7 @@ def _tls_fault(error: BaseException | None) -> ssl.SSLError | None:
 
 
 def _reason(error: BaseException) -> str:
-    """Without the place in OpenSSL's source, and without paths of temporary copies."""
+    """The message without the place in OpenSSL's source and without paths of temporary files."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return error.verify_message
     return error.reason if isinstance(error, ssl.SSLError) and error.reason else "not readable"
@@ -373,7 +373,7 @@ def _content(path: str | None) -> bytes | None:
 
 
 def _system_proxy(server: str) -> str | None:
-    """HTTPS_PROXY and NO_PROXY, as every client of a cluster heeds them."""
+    """The proxy by HTTPS_PROXY and NO_PROXY."""
     parts = urlsplit(server)
     if not parts.hostname or proxy_bypass(parts.hostname):
         return None
@@ -381,6 +381,6 @@ def _system_proxy(server: str) -> str | None:
 
 
 def _shown(server: str) -> str:
-    """A URL without anything secret in it."""
+    """A URL without user name and password."""
     parts = urlsplit(server)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"

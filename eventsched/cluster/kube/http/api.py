@@ -1,7 +1,7 @@
 """Requests to one API server over one pool of connections: bytes in, bytes out.
 
-Of aiohttp only the session is used, with prepared headers and without models: a request costs
-0.2 ms of CPU. Who the client is and how the server is known comes from an ``Access``.
+It uses only aiohttp's session, with prepared headers and without models: a request costs 0.2 ms of
+CPU. An ``Access`` has the server's address and the client's credentials.
 """
 
 import asyncio
@@ -24,9 +24,9 @@ MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 
 REQUEST_TIMEOUT = 10.0
-"""Seconds for one request, its body read."""
+"""Seconds for one request, including its answer's body."""
 PATIENCE = 30.0
-"""Seconds over which a request that the server puts off (Retry-After) is repeated."""
+"""Seconds for which a request is repeated while the server answers with Retry-After."""
 _CONNECT_TIMEOUT = 5.0
 _KEPT_ALIVE = 60.0
 """Seconds; less than the 90 after which an API server closes an idle connection."""
@@ -38,7 +38,7 @@ Params = Mapping[str, str | int]
 
 
 class HttpAnswer(NamedTuple):
-    """What the server said. ``retry_after`` is in seconds, None where it named none."""
+    """The server's answer. ``retry_after`` is in seconds, None if the server gave none."""
 
     status: int
     body: bytes
@@ -46,8 +46,8 @@ class HttpAnswer(NamedTuple):
 
 
 class UnansweredError(Exception):
-    """No answer came. Where ``sent`` is true the outcome is unknown: the server may have done what
-    was asked, or still will; otherwise no connection came about, and nothing was asked."""
+    """No answer came. If ``sent``, the outcome is unknown: the server may have carried the request
+    out, or may still do so. Otherwise there was no connection, and nothing was sent."""
 
     def __init__(self, reason: str, *, sent: bool) -> None:
         super().__init__(reason)
@@ -64,29 +64,29 @@ class WatchRefusedError(Exception):
 
 
 class Access(Protocol):
-    """Where an API server is and how a client proves who it is (see ``access.py``)."""
+    """The address of an API server and the client's credentials (see ``access.py``)."""
 
     server: str
     """Its URL, without a slash at the end."""
     authorization: str | None
     """The value of the header Authorization."""
     tls: ssl.SSLContext | None
-    """None for the system's authorities (https), or none needed (http)."""
+    """None for the system's authorities (https) or no TLS (http)."""
     server_name: str | None
-    """The name that the server's certificate must bear, if not the URL's."""
+    """The name in the server's certificate, if it differs from the URL's."""
     proxy: str | None
 
     def due(self) -> bool:
-        """Whether files and tokens should be looked at again."""
+        """Whether files and tokens should be read again."""
 
     async def refresh(self, refused: str | None = None) -> None:
-        """Looks at them; at all events where ``refused``, the authorization ("" for none) of a
-        request that got 401, is still the present one. Raises nothing: what cannot be read stays as
-        it is."""
+        """Reads them again if they are due. ``refused`` is the authorization ("" for none) of a
+        request that got 401: if it is still the current one, they are due at once. Raises nothing;
+        what cannot be read keeps its value."""
 
 
 class Plain:
-    """An access that proves nothing, such as to ``kubectl proxy``."""
+    """An access without credentials, such as to ``kubectl proxy``."""
 
     authorization: str | None = None
     tls: ssl.SSLContext | None = None
@@ -101,12 +101,12 @@ class Plain:
         return False
 
     async def refresh(self, refused: str | None = None) -> None:
-        """There is nothing to look at."""
+        """Does nothing."""
 
 
 def path(*segments: str) -> str:
     """``path("api", "v1", "nodes", name)`` → ``/api/v1/nodes/NAME``, quoted."""
-    return "".join(f"/{quote(each, safe=':')}" for each in segments)
+    return "".join(f"/{quote(segment, safe=':')}" for segment in segments)
 
 
 class Api:
@@ -214,7 +214,7 @@ class Api:
                 yield rest
 
     async def _answer(self, response: aiohttp.ClientResponse) -> HttpAnswer:
-        """The answer; after 401 the credentials have been read anew."""
+        """The answer; after 401 the credentials are read again first."""
         answer = HttpAnswer(response.status, await response.read(), _retry_after(response.headers))
         if answer.status == 401:
             await self.access.refresh(response.request_info.headers.get("Authorization", ""))
@@ -271,14 +271,14 @@ class Api:
 
 
 class Lines:
-    """Lines out of chunks that end anywhere. A line of some MB comes in a hundred of them, so each
-    is looked at once."""
+    """Splits chunks into lines. A line of some MB comes in about a hundred chunks, so each chunk is
+    scanned only once."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """The lines that end in a chunk, without their ends; empty ones are left out."""
+        """The lines that end in this chunk, without line ends and without empty lines."""
         *ended, rest = chunk.split(b"\n")
         if ended:
             ended[0] = b"".join((*self._parts, ended[0]))
@@ -288,13 +288,13 @@ class Lines:
 
     @property
     def rest(self) -> bytes:
-        """What has come of a line without an end."""
+        """The begun line that has no end yet."""
         return b"".join(self._parts)
 
 
 def _socket(address: aiohttp.AddrInfoType) -> socket.socket:
-    """A socket that notices within half a minute that nobody is there any more: a watch sends
-    nothing by which that would show."""
+    """A socket that notices within half a minute that the peer is gone: a watch sends nothing, so
+    it would not notice otherwise."""
     made = socket.socket(*address[:3])
     made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in _KEEPALIVE.items():

@@ -1,4 +1,4 @@
-"""Whether credentials have expired: a server that refuses them does not say so."""
+"""Whether credentials have expired: a server that refuses them does not give the reason."""
 
 import base64
 import time
@@ -21,11 +21,11 @@ def of_certificate(file: str | None) -> str:
         certificate = x509.load_pem_x509_certificate(Path(file).read_bytes())
     except (OSError, ValueError):
         return ""
-    return _over("client certificate", certificate.not_valid_after_utc.timestamp())
+    return _expired("client certificate", certificate.not_valid_after_utc.timestamp())
 
 
 def of_token(authorization: str | None) -> str:
-    """``the token expired at …`` where it is a JWT that has an end, or ""."""
+    """``the token expired at …`` if it is a JWT that has expired, or ""."""
     parts = (authorization or "").partition(" ")[2].split(".")
     if len(parts) != 3:
         return ""
@@ -34,10 +34,10 @@ def of_token(authorization: str | None) -> str:
         ends = msgspec.json.decode(body, type=_Claims).exp
     except (ValueError, msgspec.DecodeError):
         return ""
-    return _over("token", ends)
+    return _expired("token", ends)
 
 
-def _over(what: str, ends: float | None) -> str:
+def _expired(credential: str, ends: float | None) -> str:
     if ends is None or ends > time.time():
         return ""
-    return f"the {what} expired at {datetime.fromtimestamp(ends, UTC):%Y-%m-%dT%H:%M:%SZ}"
+    return f"the {credential} expired at {datetime.fromtimestamp(ends, UTC):%Y-%m-%dT%H:%M:%SZ}"

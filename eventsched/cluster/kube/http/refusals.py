@@ -1,9 +1,7 @@
-"""What an API server means when it does not do what it was asked.
+"""Classifies the API server's refusals by whether the outcome of the request is known.
 
-The one question that counts is whether the outcome is known. Requests that were never carried out
-for certain (4xx) are told from those that may have been (5xx, no answer) and from those that only
-came at a bad time (401, 408, 429). Nobody takes an outcome from that alone: whoever must know reads
-the object.
+A request with 4xx was certainly not carried out. One with 5xx or without an answer may have been.
+One with 401, 408 or 429 may succeed later. Code that must know the outcome reads the object.
 """
 
 import re
@@ -24,7 +22,7 @@ _FORBIDDEN = re.compile(
 _PAUSE = 60.0
 """Seconds between two lines about the same refusal."""
 _HOLDS = 300.0
-"""Seconds for which it is taken that what was forbidden still is: a replica that leads no more does
+"""Seconds for which something forbidden is assumed to stay so: a replica that no longer leads does
 not ask again."""
 _SHOWN = 300
 
@@ -48,7 +46,7 @@ _decode = msgspec.json.Decoder(ApiStatus).decode
 
 
 def status_of(answer: HttpAnswer) -> ApiStatus:
-    """The Status in an answer; an empty one where it holds something else (a proxy's page)."""
+    """The Status in an answer; an empty one for any other body, such as a proxy's page."""
     try:
         status = _decode(json_without_nul(answer.body))
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -67,7 +65,7 @@ def is_refused(answer: HttpAnswer) -> bool:
 
 
 def is_absent(answer: HttpAnswer) -> bool:
-    """Whether the API server itself says that the object is not there; a proxy's 404 is none."""
+    """Whether the API server says that the object does not exist. A proxy's 404 does not count."""
     return answer.status == 404 and status_of(answer).reason == "NotFound"
 
 
@@ -77,8 +75,8 @@ def words(answer: HttpAnswer) -> str:
 
 
 def missing_rule(answer: HttpAnswer) -> str:
-    """The RBAC rule that the client lacks, as one line of YAML, where that is why it was refused
-    (403 of the authorizer; upstream: apiserver endpoints/handlers/responsewriters); else ""."""
+    """The missing RBAC rule as one line of YAML after a 403 of the authorizer (upstream: apiserver
+    endpoints/handlers/responsewriters); otherwise ""."""
     found = _FORBIDDEN.search(status_of(answer).message) if answer.status == 403 else None
     if found is None:
         return ""
@@ -87,7 +85,7 @@ def missing_rule(answer: HttpAnswer) -> str:
 
 
 def explained(answer: HttpAnswer) -> str:
-    """An answer for people, with the rule to add where a right is missing."""
+    """An answer for people, with the RBAC rule to add if one is missing."""
     rule = missing_rule(answer)
     return words(answer) + (f"; add the rule {rule} to the scheduler's role" if rule else "")
 
@@ -95,68 +93,71 @@ def explained(answer: HttpAnswer) -> str:
 @dataclass(slots=True)
 class _Trouble:
     text: str
-    said: float
+    logged_at: float
     is_forbidden: bool
     seen: float = 0.0
     times: int = 0
 
 
 class Refusals:
-    """What the API server does not let us do at present, or does not answer, by what was asked. It
-    is logged when it begins and every minute while it goes on."""
+    """The kinds of requests that the API server currently refuses or does not answer. Each is
+    logged at its first refusal and then at most once a minute."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        """``clock`` gives seconds that only grow."""
+        """``clock`` gives monotonic seconds."""
         self._clock = clock
         self._troubles: dict[str, _Trouble] = {}
 
     @property
     def present(self) -> list[str]:
-        """One sentence for each."""
-        return [each.text for each in self._troubles.values()]
+        """One sentence for each kind of request."""
+        return [trouble.text for trouble in self._troubles.values()]
 
     @property
     def forbidden(self) -> list[str]:
-        """One sentence for each thing that we may not do, with the rule to add: what was refused
-        when it was last asked for, and that lately."""
+        """One sentence for each kind of request whose last answer was a recent 401 or 403, with the
+        RBAC rule to add."""
         since = self._clock() - _HOLDS
-        known = self._troubles.values()
-        return [each.text for each in known if each.is_forbidden and each.seen >= since]
+        return [
+            trouble.text
+            for trouble in self._troubles.values()
+            if trouble.is_forbidden and trouble.seen >= since
+        ]
 
     def saw(self, asked: str, answer: HttpAnswer, **about: str) -> None:
-        """Takes in an answer to what was ``asked`` ("create pods/binding"); ``about`` are further
-        facts for the log (pod)."""
+        """Records an answer to ``asked``, such as "create pods/binding". ``about`` are further
+        fields for the log, such as the pod."""
         if answer.status not in (401, 403):
-            if is_done(answer) or is_refused(answer):  # whatever it was, we may ask for it
+            if is_done(answer) or is_refused(answer):  # authorized, whatever the outcome
                 self.accepted(asked)
             return
         rule = missing_rule(answer)
-        if answer.status == 403 and not rule:  # by admission, for the one object
+        if answer.status == 403 and not rule:  # refused by admission, for this object only
             logger.warning("refused", asked=asked, status=403, message=words(answer), **about)
             return
         event = "forbidden" if answer.status == 403 else "not authenticated"
         trouble = self._trouble(asked, f"may not {asked}: {explained(answer)}", is_forbidden=True)
-        self._say(trouble, event, asked=asked, message=words(answer), rule=rule, **about)
+        self._log(trouble, event, asked=asked, message=words(answer), rule=rule, **about)
 
     def accepted(self, asked: str) -> None:
-        """Takes in that something was answered, and not forbidden."""
+        """Records an answer that is not a lack of rights."""
         if self._troubles and self._troubles.pop(asked, None) is not None:
             logger.info("the API server takes this again", asked=asked)
 
     def unanswered(self, asked: str, why: str, **about: str) -> None:
-        """Takes in that no answer came to what was asked."""
+        """Records that no answer came."""
         trouble = self._trouble(asked, f"no answer to {asked}: {why}", is_forbidden=False)
-        self._say(trouble, "no answer", asked=asked, why=why, **about)
+        self._log(trouble, "no answer", asked=asked, why=why, **about)
 
     def _trouble(self, asked: str, text: str, *, is_forbidden: bool) -> _Trouble:
-        """The trouble with what was asked, as it is now."""
+        """Records one more failure of a kind of request."""
         now = self._clock()
         trouble = self._troubles.setdefault(asked, _Trouble(text, now - _PAUSE, is_forbidden))
         trouble.text, trouble.is_forbidden, trouble.seen = text, is_forbidden, now
         trouble.times += 1
         return trouble
 
-    def _say(self, trouble: _Trouble, event: str, **facts: str) -> None:
-        if trouble.seen - trouble.said >= _PAUSE:
-            trouble.said = trouble.seen
+    def _log(self, trouble: _Trouble, event: str, **facts: str) -> None:
+        if trouble.seen - trouble.logged_at >= _PAUSE:
+            trouble.logged_at = trouble.seen
             logger.error(event, times=trouble.times, **facts)

@@ -1,8 +1,7 @@
-"""How many requests are under way at once, and which goes first.
+"""Limits concurrent requests, and sends urgent ones first.
 
-What a decision waits for (binds, reads, touches, evictions) goes before what is only told to people
-(conditions, events). Those have at most half of the room, so that a server that puts them off for a
-while does not hold binds up.
+Requests that a decision waits for (binds, reads, touches, evictions) go before reports (conditions,
+Events). Reports have at most half of the slots, so a server that delays them does not delay binds.
 """
 
 from asyncio import CancelledError, Future, get_running_loop
@@ -12,8 +11,8 @@ from contextlib import asynccontextmanager
 
 
 class RequestLimiter:
-    """Room for ``limit`` requests, of which ``limit // 2`` (at least one) may be reports. To be
-    used inside one event loop."""
+    """``limit`` slots, of which ``limit // 2`` (at least one) may hold reports. For use within one
+    event loop."""
 
     def __init__(self, limit: int) -> None:
         self._free = limit
@@ -23,12 +22,12 @@ class RequestLimiter:
 
     @property
     def waiting(self) -> int:
-        """How many requests wait for room."""
+        """The number of requests that wait for a slot."""
         return sum(not turn.done() for queue in (self._urgent, self._reports) for turn in queue)
 
     @asynccontextmanager
     async def urgent(self) -> AsyncIterator[None]:
-        """Room for a request that a decision waits for."""
+        """A slot for a request that a decision waits for."""
         if self._free:
             self._free -= 1
         else:
@@ -40,7 +39,7 @@ class RequestLimiter:
 
     @asynccontextmanager
     async def report(self) -> AsyncIterator[None]:
-        """Room for a request that nothing waits for."""
+        """A slot for a report."""
         if self._free and self._free_for_reports:
             self._free -= 1
             self._free_for_reports -= 1
@@ -57,7 +56,7 @@ class RequestLimiter:
         try:
             await turn
         except CancelledError:
-            if not turn.cancelled():  # the room had just been given
+            if not turn.cancelled():  # the slot had just been assigned
                 self._leave(report=report)
             raise
 
@@ -74,7 +73,7 @@ class RequestLimiter:
 
 
 def _first(queue: deque[Future[None]]) -> Future[None] | None:
-    """Takes the first that still waits."""
+    """Removes and returns the first that still waits."""
     while queue:
         turn = queue.popleft()
         if not turn.done():
