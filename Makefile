@@ -11,7 +11,7 @@ WORKERS ?= auto
 .PHONY: demo smoke unit test coverage test-containers test-cluster check format bench bench-cluster soak soak-cluster controlplane helm \
 	conformance-golden clean help
 
-help:           ## these lines
+help:           ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:[^#]*##/  /'
 
 # $(call install,EXTRA,SIZE): pip shows what it does. The demo gets on without the developers' tools.
@@ -67,7 +67,7 @@ from decisions group by pod order by waited desc limit 5
 SMOKE := tests/postgres/test_databases.py tests/postgres/test_embedded_folders.py \
 	tests/postgres/test_shared_memory.py tests/postgres/test_bring_up.py
 
-smoke: demo     ## make demo and a few tests: does it work in this place? (.ci/settings)
+smoke: demo     ## make demo and a few tests: does it work here? (.ci/settings)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check pytest pytest-timeout pytest-xdist
 	$(BIN)/python -m pytest -n $(WORKERS) $(SMOKE)
 
@@ -79,7 +79,7 @@ test: $(READY)  ## all tests but those that need a control plane
 
 # Processes that tests start are measured, too; what they wrote is put together in the end.
 COVERAGE_OF ?=
-coverage: $(READY) ## how much of the code the tests run; COVERAGE_OF='-m unit' for some of them
+coverage: $(READY) ## coverage of all tests; COVERAGE_OF='-m unit' for one circle
 	@$(BIN)/coverage erase
 	$(BIN)/coverage run -m pytest -n $(WORKERS) $(COVERAGE_OF) $(PYTEST_OPTIONS)
 	@$(BIN)/coverage combine --quiet
@@ -112,7 +112,7 @@ check: $(READY) ## format, lint, types, layers
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
-format: $(READY) ## put the format right
+format: $(READY) ## fix the format
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
@@ -130,7 +130,7 @@ soak: $(READY)  ## fault simulation: SEEDS=5000 seeds from FROM=1000, clean and 
 	$(BIN)/python -m tests.faults --seeds $(SEEDS) --from $(FROM) --lossy
 
 KILLS ?= 200
-soak-cluster: controlplane ## KILLS=200 kills of the scheduler under load; then Postgres away for a minute
+soak-cluster: controlplane ## KILLS=200 kills of the scheduler under load; then Postgres down for a minute
 	$(BIN)/python -m tests.cluster.harness.soak --kills $(KILLS)
 	EVENTSCHED_OUTAGE=60 EVENTSCHED_CHAOS=120 $(BIN)/pytest tests/cluster/test_faults.py
 
@@ -141,9 +141,9 @@ bench-cluster: controlplane ## kube-scheduler and eventsched on the same API ser
 	$(BIN)/python -m benchmarks.cluster.restart
 	$(BIN)/python -m benchmarks.cluster.extender
 
-conformance-golden: $(READY) ## ask kube-scheduler's own code again what tests/conformance holds; needs Go
+conformance-golden: $(READY) ## regenerate the answers in tests/conformance from kube-scheduler's code; needs Go
 	$(BIN)/python -m tests.conformance.oracle
 
-clean:          ## forget the environment
+clean:          ## remove the environment
 	@[ ! -x $(BIN)/eventsched ] || [ ! -d $(DEMO) ] || $(BIN)/eventsched db stop --data-dir $(DEMO)
 	rm -rf $(VENV) $(DEMO) .mypy_cache .ruff_cache .hypothesis .coverage .coverage.*
