@@ -1,4 +1,4 @@
-"""SIGTERM from the first moment on.
+"""Handles SIGTERM from the start of the process.
 
 As process 1 of a container a signal without a handler is ignored: a SIGTERM that comes while
 modules are imported would be lost, and the process would go on to serve until it is killed. So
@@ -13,7 +13,7 @@ ENDED_BY_SIGTERM = 128 + signal.SIGTERM
 
 
 class Terminated(SystemExit):
-    """SIGTERM came. Not to be caught but to be raised again."""
+    """SIGTERM came. Code that catches this must raise it again."""
 
 
 class _Request:

@@ -1,5 +1,5 @@
-"""What the process says on stderr: how lines look, and what never stands in them.
+"""Log lines on stderr: their format, and the secrets that are masked in them.
 
 Start with ``output``; ``narration`` makes lines of committed records, ``masking`` hides secrets.
-The log that decisions stand in is ``eventsched.eventlog``.
+The event log of decisions is ``eventsched.eventlog``.
 """

@@ -1,9 +1,8 @@
-"""Carries out what a leader asks of an API server, and says what came of it.
+"""Carries out a leader's requests to an API server and returns their outcomes.
 
-Nothing is taken for granted: where a request was refused the pod is read, and where no answer came,
-or one that leaves it open (5xx), the outcome is unknown and the leader asks again. Announcements
-and reports change no decision: they have less of the room, and end when the server will not have
-them.
+After a refusal the pod is read. Without an answer, or with one that leaves it open (5xx), the
+outcome is unknown and the leader asks again. Events and status reports change no decision: they
+have fewer slots, and are given up when the server refuses them.
 
 | answer to a Binding | outcome |
 | --- | --- |
@@ -48,7 +47,7 @@ from eventsched.cluster.messages import (
 )
 
 CONCURRENCY = 64
-"""Requests under way at once where nothing else is said."""
+"""Default number of concurrent requests."""
 
 
 def _microseconds() -> int:

@@ -1,4 +1,4 @@
-"""What a list or a watch says of one object."""
+"""One decoded item of a list or a watch."""
 
 from typing import NamedTuple
 
@@ -7,7 +7,7 @@ from eventsched.cluster.messages import Seen
 
 class Decoded(NamedTuple):
     """What a list or a watch says of one object. ``key`` is a pod's uid, a node's name,
-    ``namespace/name`` or the name of others. Where ``seen`` is None the object is gone (deleted, or
+    ``namespace/name`` or the name of others. If ``seen`` is None the object is gone (deleted, or
     a pod that has finished) or, with a ``problem``, cannot be read; ``name`` is for people then."""
 
     key: str
@@ -16,4 +16,4 @@ class Decoded(NamedTuple):
     problem: str = ""
     name: str = ""
     raw: bytes = b""
-    """The object's own bytes, without managedFields, where somebody wants them."""
+    """The object's own bytes, without managedFields, if they are kept."""

@@ -1,4 +1,4 @@
-"""What is known of one resource: its objects, how far the watch has told, and what is wrong."""
+"""The state of one resource: its objects, the version reached, and the watch's problems."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -84,16 +84,16 @@ class ResourceStore:
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
 
     def known(self, key: str) -> Seen | None:
-        """What was seen last under a key, where it is still there."""
+        """The object last seen under a key, if it still exists."""
         return self.seen.get(key)
 
     @property
     def listing(self) -> Listing:
-        """All objects as they are known now."""
+        """All objects as currently known."""
         return Listing(self.resource.type, self.version, list(self.seen.values()))
 
     def take(self, told: Decoded) -> None:
-        """Takes in what a watch says; what is known already counts for nothing."""
+        """Applies an event of a watch; one that is already known is ignored."""
         if told.version > self.version:
             self.version = told.version
             if told.problem:
@@ -109,7 +109,7 @@ class ResourceStore:
             self._refuse(told)
 
     def replace(self, version: int, told: Iterable[Decoded]) -> None:
-        """Takes in a list of everything there is."""
+        """Replaces all objects by those of a list."""
         since, before = self.version, self.seen
         known, self.undecodable = self.undecodable, {}
         self.seen = {}
