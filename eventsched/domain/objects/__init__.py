@@ -18,13 +18,13 @@ from eventsched.domain.objects.placement_terms import Selector as Selector
 from eventsched.domain.objects.placement_terms import SpreadConstraint as SpreadConstraint
 from eventsched.domain.objects.placement_terms import Toleration as Toleration
 from eventsched.domain.objects.placement_terms import WeightedAffinityTerm as WeightedAffinityTerm
-from eventsched.domain.objects.pod import Container as Container
-from eventsched.domain.objects.pod import HostPort as HostPort
 from eventsched.domain.objects.pod import Owner as Owner
 from eventsched.domain.objects.pod import Pod as Pod
-from eventsched.domain.objects.pod import PodSpec as PodSpec
 from eventsched.domain.objects.pod import PodVolume as PodVolume
-from eventsched.domain.objects.pod import intern as intern
+from eventsched.domain.objects.pod_spec import Container as Container
+from eventsched.domain.objects.pod_spec import HostPort as HostPort
+from eventsched.domain.objects.pod_spec import PodSpec as PodSpec
+from eventsched.domain.objects.pod_spec import intern as intern
 from eventsched.domain.objects.resource_names import CPU as CPU
 from eventsched.domain.objects.resource_names import EPHEMERAL_STORAGE as EPHEMERAL_STORAGE
 from eventsched.domain.objects.resource_names import MEMORY as MEMORY

@@ -9,7 +9,7 @@ sum beyond int64 wraps around, as upstream's Quantity.Value() does.
 from typing import NamedTuple
 
 from eventsched.domain.int64 import wrapped
-from eventsched.domain.objects.pod import Container, PodSpec
+from eventsched.domain.objects.pod_spec import Container, PodSpec
 from eventsched.domain.objects.resource_names import (
     CPU,
     EPHEMERAL_STORAGE,
