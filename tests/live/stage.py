@@ -171,6 +171,13 @@ class LiveDatabase:
         return [each.kind for each in self.stored.records]
 
 
+class QuickDriver(Driver):
+    """Pauses for a thousandth of the time: the clock of ``Stage`` runs that much faster."""
+
+    def _seconds_until(self, time: int) -> float:
+        return super()._seconds_until(time) / 1000
+
+
 class Stage:
     """A driver, its cluster and its database. Time runs a thousand times as fast as the loop's."""
 
@@ -179,7 +186,7 @@ class Stage:
         standby = Standby(lambda: engine_of(NodeResourcesFit()), STREAM)
         self.leader = Leader(standby, OPENING, Limits(records=16))
         self.led = 0
-        self.driver = Driver(
+        self.driver = QuickDriver(
             self.leader, self.cluster, self.database, self._now, leads=self._leads, **more
         )
         self._began: float | None = None

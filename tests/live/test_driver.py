@@ -13,6 +13,11 @@ from tests.builders import make_node
 from tests.live.stage import LiveCluster, Stage, nodes, pods, until
 
 
+@pytest.fixture(autouse=True)
+def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("eventsched.runtime.live.driver._RETRY_AFTER", 0.01)
+
+
 def play(story: Callable[[Stage, "asyncio.Task[str]"], Awaitable[None]], **more: int) -> Stage:
     """Runs a driver beside a story; the driver is cancelled where the story leaves it running."""
     stages: list[Stage] = []
@@ -91,9 +96,8 @@ def test_events_stay_in_the_store_while_the_log_is_too_slow() -> None:
     assert "0-0" not in stage.leader.engine.state.pods
 
 
-def test_the_list_that_replaces_events_is_retried(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_list_that_replaces_events_is_retried() -> None:
     """The cluster is away as well, when the log is back."""
-    monkeypatch.setattr("eventsched.runtime.live.driver._RETRY_AFTER", 0.01)
 
     async def story(stage: Stage, _: "asyncio.Task[str]") -> None:
         await until(lambda: stage.leader.settled)

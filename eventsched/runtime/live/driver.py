@@ -184,13 +184,16 @@ class Driver:
         self._wakeup.clear()
         timer = None
         if wake_at is not None:
-            left = max(0, wake_at - self._now()) / 1e6
+            left = self._seconds_until(wake_at)
             timer = asyncio.get_running_loop().call_later(left, self._wakeup.set)
         try:
             await self._wakeup.wait()
         finally:
             if timer is not None:
                 timer.cancel()
+
+    def _seconds_until(self, time: int) -> float:
+        return max(0, time - self._now()) / 1e6
 
     def _next_messages(self) -> list[Message]:
         """The messages of this turn: answers before events, because they free resources."""
