@@ -271,11 +271,11 @@ def test_an_update_of_status_alone_gives_the_pod_that_is_known() -> None:
     store.take(decoder.line(line("ADDED", api_pod(version=1))))
     patched = api_pod(version=2)
     patched["status"]["conditions"] = [{"type": "Patched", "status": "True"}]
-    (spec,) = [decoder._read.__self__]  # type: ignore[attr-defined]
-    spec._decode_spec = None  # the spec is not looked into
-    told = decoder.line(line("MODIFIED", patched))
-    assert told.version == 2
-    assert pod_of(told) is store.seen[told.key].pod
+    pods = decoder._decode_watched.__self__  # type: ignore[attr-defined]
+    pods._decode_spec = None  # decoding the spec would fail
+    decoded = decoder.line(line("MODIFIED", patched))
+    assert decoded.version == 2
+    assert pod_of(decoded) is store.seen[decoded.key].pod
 
 
 def test_a_page_has_a_version_objects_and_whether_there_is_more() -> None:
@@ -362,7 +362,7 @@ def test_large_maps_are_not_remembered() -> None:
         read.append(raw)
         return {}
 
-    remembering = pod_templates._remembering(counted)
+    remembering = pod_templates._cached(counted)
     for raw in (b"small", b"small", b"x" * 5000, b"x" * 5000):
         remembering(raw)
     assert [len(raw) for raw in read] == [5, 5000, 5000]

@@ -131,6 +131,6 @@ def test_of_large_templates_only_a_few_are_kept() -> None:
         selector = {"a": "x" * 100_000, "number": str(number)}
         told = decoder.object(json.dumps(api_pod({"nodeSelector": selector})).encode())
         assert told.seen
-    pods = decoder._read.__self__  # type: ignore[attr-defined]
+    pods = decoder._decode_watched.__self__  # type: ignore[attr-defined]
     assert 0 < pods._large.cache_info().currsize < 20
     assert pods._template.cache_info().currsize == 0

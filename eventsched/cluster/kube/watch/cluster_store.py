@@ -46,7 +46,7 @@ class Store:
         self._subscriber: Subscriber | None = None
         self.stores = {
             resource.type: ResourceStore(
-                resource, self._tell, report, keeps.get(resource.type), annotations
+                resource, self._publish, report, keeps.get(resource.type), annotations
             )
             for resource in resources
         }
@@ -126,7 +126,7 @@ class Store:
         """The progress of each resource's watch."""
         return {name: store.progress for name, store in self.stores.items()}
 
-    def _tell(self, event: WatchEvent) -> None:
+    def _publish(self, event: WatchEvent) -> None:
         if self._subscriber is not None:
             self._subscriber(event)
 

@@ -1,9 +1,8 @@
-"""The long lists of a pod's spec, translated by their types.
+"""Translates the long lists of a pod's spec fast, by decoding them into types.
 
-A pod may have thousands of terms, constraints or tolerations. Here they are decoded into the types
-below, without a path for each value that an error could name, which takes a fraction of the time.
-Whatever does not fit these types, null among it, is left to translate, which alone
-decides what is refused.
+A pod may have thousands of terms, constraints or tolerations. Decoding them into the types below
+takes a fraction of translate's time, because no path is built for each value. Anything that does
+not fit these types, including null, is left to translate. Translate alone decides what is refused.
 """
 
 from collections.abc import Callable, Iterable
@@ -34,7 +33,7 @@ _Name = Annotated[str, Meta(min_length=1)]
 
 
 class _Shape(Struct, frozen=True, gc=False, rename="camel"):
-    """JSON of a type; what it does not name is skipped."""
+    """A JSON object; fields that its type does not name are skipped."""
 
 
 class _Selector(_Shape, frozen=True):
@@ -124,14 +123,14 @@ class _Claim(_Shape, frozen=True):
 
 
 class _Volume(_Shape, frozen=True, forbid_unknown_fields=True):
-    """A core/v1 Volume that is a claim."""
+    """A core/v1 Volume whose source is a claim."""
 
     name: str
     persistent_volume_claim: _Claim
 
 
 class _Parts(TypedDict, total=False):
-    """A pod with the parts of its spec undecoded."""
+    """A pod with the fields of its spec undecoded."""
 
     metadata: Any
     spec: dict[str, Raw]
@@ -142,29 +141,31 @@ _decode = msgspec.json.Decoder(_Parts).decode
 
 
 def pod(body: bytes) -> Pod:
-    """What ``translate.pod`` makes of a pod as JSON. Raises InputError as that does."""
+    """Translates a pod's JSON, with the same result as ``manifest.pod``. Raises InputError."""
     obj = _decode(body)
     spec = obj["spec"]
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for name, read in _READERS.items():
         if name in spec:
             try:
                 read_fields = read(spec[name])
-            except (msgspec.ValidationError, _UnknownError):
+            except (msgspec.ValidationError, _UnknownValueError):
                 continue
-            found |= read_fields
+            fields |= read_fields
             del spec[name]
     rest = {name: msgspec.json.decode(raw) for name, raw in spec.items()}
-    made = manifest.pod({**obj, "spec": rest}, "", defaults=False)
-    if not found:
-        return made
-    if "volumes" in found:
-        made = msgspec.structs.replace(made, volumes=found.pop("volumes"))
-    return msgspec.structs.replace(made, spec=msgspec.structs.replace(made.spec, **found))
+    translated = manifest.pod({**obj, "spec": rest}, "", defaults=False)
+    if not fields:
+        return translated
+    if "volumes" in fields:
+        translated = msgspec.structs.replace(translated, volumes=fields.pop("volumes"))
+    return msgspec.structs.replace(
+        translated, spec=msgspec.structs.replace(translated.spec, **fields)
+    )
 
 
-class _UnknownError(Exception):
-    """A word that translate does not know."""
+class _UnknownValueError(Exception):
+    """A value of an enumeration that translate does not know."""
 
 
 _tolerations = msgspec.json.Decoder(tuple[Toleration, ...]).decode
@@ -174,18 +175,17 @@ _claims = msgspec.json.Decoder(list[_Volume]).decode
 
 
 def _read_tolerations(raw: Raw) -> dict[str, Any]:
-    found = _tolerations(raw)
-    _check({each.operator for each in found}, TOLERATION_OPERATORS)
-    _check({each.effect for each in found}, TOLERATION_EFFECTS)
-    return {"tolerations": found}
+    tolerations = _tolerations(raw)
+    _require_known({toleration.operator for toleration in tolerations}, TOLERATION_OPERATORS)
+    _require_known({toleration.effect for toleration in tolerations}, TOLERATION_EFFECTS)
+    return {"tolerations": tolerations}
 
 
 def _read_claims(raw: Raw) -> dict[str, Any]:
-    found = _claims(raw)
     return {
         "volumes": tuple(
-            PodVolume(name=each.name, claim=each.persistent_volume_claim.claim_name)
-            for each in found
+            PodVolume(name=volume.name, claim=volume.persistent_volume_claim.claim_name)
+            for volume in _claims(raw)
         )
     }
 
@@ -194,42 +194,43 @@ def _read_constraints(raw: Raw) -> dict[str, Any]:
     return {
         "spread": tuple(
             SpreadConstraint(
-                max_skew=each.max_skew,
-                topology_key=each.topology_key,
-                when_unsatisfiable=each.when_unsatisfiable,
-                selector=_selector(each.label_selector),
-                min_domains=each.min_domains,
-                node_affinity_policy=each.node_affinity_policy,
-                node_taints_policy=each.node_taints_policy,
-                match_label_keys=each.match_label_keys,
+                max_skew=constraint.max_skew,
+                topology_key=constraint.topology_key,
+                when_unsatisfiable=constraint.when_unsatisfiable,
+                selector=_selector(constraint.label_selector),
+                min_domains=constraint.min_domains,
+                node_affinity_policy=constraint.node_affinity_policy,
+                node_taints_policy=constraint.node_taints_policy,
+                match_label_keys=constraint.match_label_keys,
             )
-            for each in _constraints(raw)
+            for constraint in _constraints(raw)
         )
     }
 
 
 def _read_affinity(raw: Raw) -> dict[str, Any]:
     affinity = _affinity(raw)
-    nodes, near, apart = affinity.node_affinity, affinity.pod_affinity, affinity.pod_anti_affinity
+    node_affinity = affinity.node_affinity
+    pod_affinity, pod_anti_affinity = affinity.pod_affinity, affinity.pod_anti_affinity
     return {
         "required_node_terms": None
-        if nodes.required is None
-        else tuple(map(_node_term, nodes.required.node_selector_terms)),
+        if node_affinity.required is None
+        else tuple(map(_node_term, node_affinity.required.node_selector_terms)),
         "preferred_node_terms": tuple(
-            PreferredTerm(weight=each.weight, term=_node_term(each.preference))
-            for each in nodes.preferred
+            PreferredTerm(weight=term.weight, term=_node_term(term.preference))
+            for term in node_affinity.preferred
         ),
-        "required_affinity": tuple(map(_pod_term, near.required)),
-        "preferred_affinity": _weighted(near.preferred),
-        "required_anti_affinity": tuple(map(_pod_term, apart.required)),
-        "preferred_anti_affinity": _weighted(apart.preferred),
+        "required_affinity": tuple(map(_pod_term, pod_affinity.required)),
+        "preferred_affinity": _weighted(pod_affinity.preferred),
+        "required_anti_affinity": tuple(map(_pod_term, pod_anti_affinity.required)),
+        "preferred_anti_affinity": _weighted(pod_anti_affinity.preferred),
     }
 
 
-def _weighted(found: Iterable[_WeightedTerm]) -> tuple[WeightedAffinityTerm, ...]:
+def _weighted(terms: Iterable[_WeightedTerm]) -> tuple[WeightedAffinityTerm, ...]:
     return tuple(
-        WeightedAffinityTerm(weight=each.weight, term=_pod_term(each.pod_affinity_term))
-        for each in found
+        WeightedAffinityTerm(weight=term.weight, term=_pod_term(term.pod_affinity_term))
+        for term in terms
     )
 
 
@@ -243,25 +244,25 @@ def _pod_term(term: _PodTerm) -> AffinityTerm:
 
 
 def _node_term(term: _NodeTerm) -> NodeSelectorTerm:
-    for each in (*term.match_expressions, *term.match_fields):
-        if not each.key or each.operator not in NODE_OPERATORS:
-            raise _UnknownError
+    for requirement in (*term.match_expressions, *term.match_fields):
+        if not requirement.key or requirement.operator not in NODE_OPERATORS:
+            raise _UnknownValueError
     return NodeSelectorTerm(expressions=term.match_expressions, fields=term.match_fields)
 
 
-def _selector(found: _Selector | None) -> Selector:
-    if found is None:
+def _selector(selector: _Selector | None) -> Selector:
+    if selector is None:
         return None
-    labels = sorted(found.match_labels.items())
+    labels = sorted(selector.match_labels.items())
     return (
         *[Requirement(key=key, operator="In", values=(value,)) for key, value in labels],
-        *found.match_expressions,
+        *selector.match_expressions,
     )
 
 
-def _check(words: Iterable[str], known: tuple[str, ...]) -> None:
-    if not set(words).issubset(known):
-        raise _UnknownError
+def _require_known(values: Iterable[str], known: tuple[str, ...]) -> None:
+    if not set(values).issubset(known):
+        raise _UnknownValueError
 
 
 _READERS: dict[str, Callable[[Raw], dict[str, Any]]] = {
@@ -270,4 +271,5 @@ _READERS: dict[str, Callable[[Raw], dict[str, Any]]] = {
     "tolerations": _read_tolerations,
     "volumes": _read_claims,
 }
-"""By field of the spec: what reads it, as fields of a PodSpec; ``volumes`` are those of a Pod."""
+"""By field of the spec in JSON: its reader, which returns fields of a PodSpec. Only ``volumes`` is
+a field of Pod."""

@@ -1,9 +1,8 @@
-"""JSON of lists and watches as the domain's objects: exactly what
-``eventsched.cluster.translate.manifest`` makes of them, at a fraction of its price for pods
-(templates.py).
+"""Decodes the JSON of lists and watches into the domain's objects.
 
-Whatever is unusual, or not of the expected type, goes through translate as a whole, which alone
-decides what is refused.
+The result is exactly that of ``eventsched.cluster.translate.manifest``; for pods it costs a
+fraction (``pod_templates``). Anything unusual or of an unexpected type goes through translate as a
+whole. Translate alone decides what is refused.
 """
 
 from collections.abc import Callable, Sequence
@@ -32,11 +31,12 @@ _encode = msgspec.json.Encoder().encode
 
 
 Keeps = Callable[[Seen], bool]
+"""Whether the bytes of an object are kept."""
 
 
 class ListPage(NamedTuple):
-    """A list, or a page of one: with ``next`` there are further ones. The ``items`` are not decoded
-    yet."""
+    """A page of a list. ``next`` is the token of the next page, "" on the last one. The ``items``
+    are not decoded yet."""
 
     version: int
     next: str
@@ -44,7 +44,7 @@ class ListPage(NamedTuple):
 
 
 class WatchError(Exception):
-    """The server ended a watch with a Status, whose HTTP ``code`` this is."""
+    """The server ended a watch with a Status. ``code`` is its HTTP code."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
@@ -52,7 +52,7 @@ class WatchError(Exception):
 
 
 class Decoder:
-    """Decodes what is said of one resource."""
+    """Decodes the objects of one resource."""
 
     def __init__(
         self,
@@ -61,55 +61,55 @@ class Decoder:
         known: Known | None = None,
         annotations: KeptAnnotations | None = None,
     ) -> None:
-        """``keeps`` says of which objects the bytes are wanted; ``known`` what was made of the last
-        that was read under a key, where that is still there; ``annotations`` which of these are
-        kept of an object: all, for None."""
+        """``keeps`` selects the objects whose bytes are kept. ``known`` returns the last object
+        decoded under a key, if it still exists. ``annotations`` selects the annotations that are
+        kept; None keeps all."""
         self.resource = resource
         self._keeps = keeps
         self._annotations = annotations or EVERYTHING
         self._forget: Callable[[str], object] = lambda key: None
         if resource.type == POD:
             pods = pod_templates.Pods(known or (lambda key: None), self._annotations)
-            self._read: Callable[[bytes], Decoded] = pods.read
-            self._look: Callable[[bytes], Decoded] = pods.look
-            self._forget = pods.prints.forget
+            self._decode_watched: Callable[[bytes], Decoded] = pods.decode_watched
+            self._decode_answer: Callable[[bytes], Decoded] = pods.decode_answer
+            self._forget = pods.fingerprints.forget
         elif resource.type == NODE:
-            self._look = self._read = _Nodes().read
+            self._decode_answer = self._decode_watched = _Nodes().decode
         else:
-            self._look = self._read = _objects(resource)
+            self._decode_answer = self._decode_watched = _object_decoder(resource)
 
     def object(self, body: bytes) -> Decoded:
-        """One object. Nothing is raised: what cannot be read has a problem."""
+        """One object of a list or a watch. Never raises: an object that cannot be decoded has a
+        ``problem``."""
         body = json_without_nul(body)
         try:
-            told = self._read(body)
+            decoded = self._decode_watched(body)
         except (msgspec.DecodeError, InputError, UnusualError):
-            told = _in_full(self.resource, body)
-            self._forget(told.key)
-        told = self._within(told)
-        if self._keeps is not None and told.seen is not None and self._keeps(told.seen):
-            return told._replace(raw=slim(body))
-        return told
+            decoded = _translated(self.resource, body)
+            self._forget(decoded.key)
+        decoded = self._without_dropped_annotations(decoded)
+        if self._keeps is not None and decoded.seen is not None and self._keeps(decoded.seen):
+            return decoded._replace(raw=slim(body))
+        return decoded
 
     def answer(self, body: bytes) -> Decoded:
-        """One object of an answer to a request, without its bytes. The watch may be behind it or
-        ahead of it, so nothing is remembered."""
+        """One object of an answer to a request, without its bytes. No fingerprint is kept, because
+        the watch may be behind the answer or ahead of it."""
         body = json_without_nul(body)
         try:
-            told = self._look(body)
+            decoded = self._decode_answer(body)
         except (msgspec.DecodeError, InputError, UnusualError):
-            told = _in_full(self.resource, body)
-        return self._within(told)
+            decoded = _translated(self.resource, body)
+        return self._without_dropped_annotations(decoded)
 
-    def _within(self, told: Decoded) -> Decoded:
-        """With the annotations that are kept."""
-        seen = told.seen
-        if seen is None or (kept := self._annotations.within(seen)) is seen:
-            return told
-        return told._replace(seen=kept)
+    def _without_dropped_annotations(self, decoded: Decoded) -> Decoded:
+        seen = decoded.seen
+        if seen is None or (reduced := self._annotations.within(seen)) is seen:
+            return decoded
+        return decoded._replace(seen=reduced)
 
     def page(self, body: bytes) -> ListPage:
-        """A list or a page of one. Raises ValueError for anything else."""
+        """A page of a list. Raises ValueError for anything else."""
         page = _page.decode(body)
         return ListPage(
             int(page.metadata.resource_version), page.metadata.next or "", page.items or ()
@@ -117,42 +117,42 @@ class Decoder:
 
     def objects(self, page: ListPage) -> list[Decoded]:
         """All objects of a page."""
-        return [self.object(bytes(each)) for each in page.items]
+        return [self.object(bytes(item)) for item in page.items]
 
     def line(self, line: bytes) -> Decoded:
-        """A line of a watch; of a bookmark only the version, with the key "". Raises WatchError."""
+        """A line of a watch. A bookmark has only a version, and the key "". Raises WatchError."""
         kind, body = _split(line)
         if kind == "ERROR":
             raise _status(body)
         if kind == "BOOKMARK":
-            return Decoded("", _version(_lenient(body)))
-        told = self.object(body)
+            return Decoded("", _version(_metadata(body)))
+        decoded = self.object(body)
         if kind == "DELETED":
-            self._forget(told.key)
-            return Decoded(told.key, told.version)
-        return told
+            self._forget(decoded.key)
+            return Decoded(decoded.key, decoded.version)
+        return decoded
 
 
 class _Nodes:
-    """Nodes: pruned, and with their images shared."""
+    """Decodes nodes: only the fields that scheduling reads, and equal images once."""
 
     def __init__(self) -> None:
-        self._decode = msgspec.json.Decoder(object_fields.NodeFields).decode
+        self._decode_fields = msgspec.json.Decoder(object_fields.NodeFields).decode
         self._image = lru_cache(_IMAGES)(_image)
 
-    def read(self, body: bytes) -> Decoded:
-        found = self._decode(body)
-        images: list[msgspec.Raw] = found.get("status", {}).pop("images", [])
-        node, version = _node(found)
+    def decode(self, body: bytes) -> Decoded:
+        fields = self._decode_fields(body)
+        images: list[msgspec.Raw] = fields.get("status", {}).pop("images", [])
+        node, version = _node(fields)
         if images:
             node = msgspec.structs.replace(
-                node, images=tuple(self._image(bytes(each)) for each in images)
+                node, images=tuple(self._image(bytes(image)) for image in images)
             )
         return Decoded(node.name, version, NodeSeen(node, version))
 
 
 def _node(obj: Any) -> tuple[Node, int]:
-    return manifest.node(obj, ""), _needed_version(obj)
+    return manifest.node(obj, ""), _required_version(obj)
 
 
 def _image(raw: bytes) -> Image:
@@ -160,24 +160,25 @@ def _image(raw: bytes) -> Image:
     return manifest.node(obj, "").images[0]
 
 
-def _objects(resource: Resource) -> Callable[[bytes], Decoded]:
+def _object_decoder(resource: Resource) -> Callable[[bytes], Decoded]:
+    """Decodes objects other than pods and nodes."""
     kind = resource.type
     pod_sets = ("ReplicaSet", "StatefulSet", "ReplicationController")
-    decode: Callable[[bytes], Any] = msgspec.json.Decoder(
+    decode_fields: Callable[[bytes], Any] = msgspec.json.Decoder(
         object_fields.PodSet if kind in pod_sets else object_fields.Object
     ).decode
 
-    def read(body: bytes) -> Decoded:
-        found = decode(body)
-        read = cluster_objects.read(kind, found, "", defaults=False)
-        version = _needed_version(found)
-        key = f"{read.namespace}/{read.name}" if read.namespace else read.name
-        return Decoded(key, version, ObjectSeen(read, version))
+    def decode(body: bytes) -> Decoded:
+        fields = decode_fields(body)
+        obj = cluster_objects.read(kind, fields, "", defaults=False)
+        version = _required_version(fields)
+        key = f"{obj.namespace}/{obj.name}" if obj.namespace else obj.name
+        return Decoded(key, version, ObjectSeen(obj, version))
 
-    return read
+    return decode
 
 
-# --- the long way -------------------------------------------------------------------------
+# --- translation of whole objects ---------------------------------------------------------
 
 
 class _Slim(msgspec.Struct):
@@ -190,19 +191,20 @@ _slim = msgspec.json.Decoder(_Slim)
 
 
 def slim(body: bytes) -> bytes:
-    """The bytes of a pod or node without managedFields, which nobody needs (upstream's informers
-    drop them as well). Raises msgspec.DecodeError."""
-    found = _slim.decode(body)
-    found.metadata.pop("managedFields", None)
-    return _encode(found)
+    """The bytes of a pod or node without managedFields, which are not used (upstream's informers
+    drop them too). Raises msgspec.DecodeError."""
+    obj = _slim.decode(body)
+    obj.metadata.pop("managedFields", None)
+    return _encode(obj)
 
 
-def _in_full(resource: Resource, body: bytes) -> Decoded:
+def _translated(resource: Resource, body: bytes) -> Decoded:
+    """Decodes an object of any shape by translating all of its JSON."""
     try:
         obj = msgspec.json.decode(body)
     except msgspec.DecodeError as error:
         return Decoded("", 0, problem=f"it is not JSON: {error}", name=resource.type)
-    meta = _lenient(body)
+    meta = _metadata(body)
     namespace, name = str(meta.get("namespace") or ""), str(meta.get("name") or "")
     title = f"{namespace}/{name}" if namespace else name
     key = title
@@ -214,7 +216,7 @@ def _in_full(resource: Resource, body: bytes) -> Decoded:
             raise InputError("", "is no object", "")
         if resource.type == POD and _phase(obj) in FINISHED:
             return Decoded(key, version)
-        _needed_version(obj)
+        _required_version(obj)
         seen: Seen
         if resource.type == POD:
             seen = PodSeen(manifest.pod(obj, "", defaults=False), version)
@@ -234,7 +236,7 @@ def _phase(obj: dict[str, Any]) -> Any:
     return status.get("phase") if isinstance(status, dict) else None
 
 
-def _needed_version(obj: Any) -> int:
+def _required_version(obj: Any) -> int:
     version = _version(obj.get("metadata") or {})
     if not version:
         raise InputError("metadata.resourceVersion", "is not a decimal number", "")
@@ -242,13 +244,13 @@ def _needed_version(obj: Any) -> int:
 
 
 def _version(meta: Any) -> int:
-    """The resourceVersion in metadata; 0 where it is none."""
-    found = meta.get("resourceVersion") if isinstance(meta, dict) else None
-    return int(found) if isinstance(found, str) and found.isdecimal() else 0
+    """The resourceVersion in metadata; 0 if it is missing or not a decimal number."""
+    version = meta.get("resourceVersion") if isinstance(meta, dict) else None
+    return int(version) if isinstance(version, str) and version.isdecimal() else 0
 
 
-def _lenient(body: bytes) -> dict[str, Any]:
-    """The metadata of an object of any shape."""
+def _metadata(body: bytes) -> dict[str, Any]:
+    """The metadata of an object of any shape; {} if it has none."""
     try:
         return dict(_any.decode(body).get("metadata", {}))
     except msgspec.DecodeError:
@@ -256,8 +258,8 @@ def _lenient(body: bytes) -> dict[str, Any]:
 
 
 def _split(line: bytes) -> tuple[str, bytes]:
-    """Type and object of a line of a watch. A server writes them in this order and says no more;
-    whatever looks different is parsed."""
+    """The type and object of a line of a watch. Servers write just these two, in this order; a line
+    that looks different is parsed."""
     middle = line.find(_MIDDLE, len(_HEAD), _LONGEST_TYPE)
     if middle > 0 and line.startswith(_HEAD) and line.endswith(b"}}"):
         return line[len(_HEAD) : middle].decode(), line[middle + len(_MIDDLE) - 1 : -1]

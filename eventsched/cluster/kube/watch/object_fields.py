@@ -1,8 +1,7 @@
-"""What is taken out of the JSON of API objects: the fields that scheduling reads, and no others.
+"""The fields that scheduling reads from the JSON of API objects.
 
-Whatever is left out is skipped unread, which is most of an object. The types only prune; what the
-fields mean, and which values are wrong, is known to ``eventsched.cluster.translate.manifest``
-alone.
+All other fields, most of an object, are skipped by the decoder. These types only select fields:
+``eventsched.cluster.translate.manifest`` alone knows what they mean and which values are wrong.
 """
 
 from typing import Any, TypedDict
@@ -10,7 +9,7 @@ from typing import Any, TypedDict
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 Part = Raw | UnsetType
-"""JSON that is passed on as it is."""
+"""JSON that is passed on undecoded."""
 
 
 class Metadata(Struct, omit_defaults=True, gc=False, rename="camel"):
@@ -28,7 +27,7 @@ class Metadata(Struct, omit_defaults=True, gc=False, rename="camel"):
 
 
 class ContainerFields(Struct, omit_defaults=True, gc=False, rename="camel"):
-    """A container or init container. Its volume mounts bear names that differ in each pod."""
+    """A container or init container. Volume mounts are left out: their names differ in each pod."""
 
     name: Part = UNSET
     image: Part = UNSET
@@ -39,7 +38,7 @@ class ContainerFields(Struct, omit_defaults=True, gc=False, rename="camel"):
 
 
 class Volume(Struct, omit_defaults=True, gc=False, rename="camel"):
-    """A volume, with the sources that placement can depend on."""
+    """A volume with the sources that placement can depend on."""
 
     name: str | None = None
     persistent_volume_claim: Part = UNSET
@@ -80,7 +79,7 @@ class PodSpecFields(Struct, omit_defaults=True, gc=False, rename="camel"):
 
 
 class ContainerStatus(Struct, omit_defaults=True, gc=False, rename="camel"):
-    """What a container was given."""
+    """A container's status: its actual resources."""
 
     name: Part = UNSET
     resources: Part = UNSET
@@ -115,7 +114,7 @@ class PodFields(Struct, omit_defaults=True, gc=False, rename="camel"):
 
 
 class PodOutline(Struct, gc=False, rename="camel"):
-    """A core/v1 Pod of which the spec is not looked into yet."""
+    """A core/v1 Pod with its spec undecoded."""
 
     metadata: Metadata
     spec: Part = UNSET
@@ -130,21 +129,21 @@ class RawEvent(Struct, gc=False):
 
 
 class ListMeta(Struct, rename={"resource_version": "resourceVersion", "next": "continue"}):
-    """ListMeta: with ``continue`` there are further pages."""
+    """A meta/v1 ListMeta. ``next`` (``continue``) is set if there are further pages."""
 
     resource_version: str = ""
     next: str | None = None
 
 
 class ListFields(Struct):
-    """A list, or a page of one."""
+    """A page of a list."""
 
     metadata: ListMeta
     items: list[Raw] | None = None
 
 
 class AnyMetadata(TypedDict, total=False):
-    """ObjectMeta of objects that are no pods."""
+    """ObjectMeta of objects other than pods."""
 
     name: Any
     namespace: Any
@@ -165,7 +164,7 @@ class NodeSpec(TypedDict, total=False):
 
 
 class NodeStatus(TypedDict, total=False):
-    """A NodeStatus. Many nodes hold the same images."""
+    """A NodeStatus. ``images`` stay undecoded, because many nodes have the same ones."""
 
     allocatable: Any
     capacity: Any
@@ -182,13 +181,13 @@ class NodeFields(TypedDict, total=False):
 
 
 class Selecting(TypedDict, total=False):
-    """What is read of a spec that has a template of pods in it."""
+    """A spec with a pod template: only its selector is read."""
 
     selector: Any
 
 
 class PodSet(TypedDict, total=False):
-    """A replica set, stateful set or replication controller."""
+    """A ReplicaSet, StatefulSet or ReplicationController."""
 
     metadata: AnyMetadata
     spec: Selecting

@@ -1,7 +1,7 @@
-"""Pods out of JSON the short way: those that were made of one template are translated once.
+"""Decodes pods fast: pods of one template are translated once, and share one PodSpec.
 
-They differ in little: names, times, node. What is left when these are taken away is kept with the
-bytes of its pruned JSON as the key; such pods share one PodSpec.
+Such pods differ only in a few fields, such as names, times and node. The JSON of the remaining
+fields is the key of a cache of translated templates.
 """
 
 from collections.abc import Callable
@@ -21,14 +21,15 @@ from eventsched.cluster.translate.kept_annotations import KeptAnnotations
 from eventsched.domain.objects import Pod, PodSpec
 
 FINISHED = ("Succeeded", "Failed")
-"""The phases of a pod that needs no node any more."""
+"""The phases of a pod that no longer needs a node."""
 _TEMPLATES = 4096
 _LARGE = 2**16
-"""Bytes of a template's JSON from which on only a few are kept: they may be above a MiB."""
+"""Bytes of JSON from which a template counts as large. It may exceed a MiB, so only few are
+cached."""
 _FEW = 16
 _MAPS = 8192
 _MAP_BYTES = 4096
-"""Labels or annotations with more JSON than this are read each time: an object may have 256 KiB."""
+"""Labels or annotations with more JSON than this are not cached: an object may have 256 KiB."""
 _UNUSUAL = ("PodResizePending", "DisruptionTarget")
 """Conditions that change how a pod counts."""
 _NO_SOURCE = object_fields.Volume()
@@ -38,43 +39,44 @@ Known = Callable[[str], Seen | None]
 
 
 class UnusualError(Exception):
-    """The short way does not do."""
+    """The pod has a shape that only translate can handle."""
 
 
 class Pods:
-    """Pods the short way; and a still shorter one for a pod of which nothing has changed that
-    scheduling reads: its spec is hashed, and not looked into."""
+    """Decodes pods. If nothing that scheduling reads has changed, the spec is only hashed, not
+    decoded."""
 
     def __init__(self, known: Known, annotations: KeptAnnotations) -> None:
         self._known = known
-        self.prints = Fingerprints()
-        self._decode = msgspec.json.Decoder(object_fields.PodOutline).decode
+        self.fingerprints = Fingerprints()
+        self._decode_outline = msgspec.json.Decoder(object_fields.PodOutline).decode
         self._decode_spec = msgspec.json.Decoder(object_fields.PodSpecFields).decode
         self._specs: dict[bytes, PodSpec] = {}
         self._template = lru_cache(_TEMPLATES)(self._shared)
         self._large = lru_cache(_FEW)(long_lists.pod)
-        self._labels = _remembering(lambda raw: _of_metadata("labels", raw).labels)
-        self._annotations = _remembering(
-            lambda raw: annotations.of(_of_metadata("annotations", raw).annotations)
+        self._labels = _cached(lambda raw: _pod_with_metadata("labels", raw).labels)
+        self._annotations = _cached(
+            lambda raw: annotations.of(_pod_with_metadata("annotations", raw).annotations)
         )
         self._none: dict[str, str] = {}
 
-    def read(self, body: bytes) -> Decoded:
-        """A pod of a list or a watch, which is remembered."""
-        told, found = self._told(body)
-        if found:
-            self.prints.keep(told.key, found, told.version)
+    def decode_watched(self, body: bytes) -> Decoded:
+        """A pod of a list or a watch. Its fingerprint is kept. Raises UnusualError, InputError,
+        msgspec.DecodeError."""
+        decoded, digest = self._decode(body)
+        if digest:
+            self.fingerprints.keep(decoded.key, digest, decoded.version)
         else:
-            self.prints.forget(told.key)
-        return told
+            self.fingerprints.forget(decoded.key)
+        return decoded
 
-    def look(self, body: bytes) -> Decoded:
-        """A pod of an answer."""
-        return self._told(body)[0]
+    def decode_answer(self, body: bytes) -> Decoded:
+        """A pod of an answer. Raises as ``decode_watched``."""
+        return self._decode(body)[0]
 
-    def _told(self, body: bytes) -> tuple[Decoded, bytes]:
-        """What is said of a pod, and its fingerprint; b"" for one that has finished."""
-        outline = self._decode(body)
+    def _decode(self, body: bytes) -> tuple[Decoded, bytes]:
+        """A pod and its fingerprint; b"" for a finished pod."""
+        outline = self._decode_outline(body)
         meta, spec, status = outline.metadata, outline.spec, outline.status
         if not isinstance(spec, msgspec.Raw) or status is None:
             raise UnusualError
@@ -87,35 +89,37 @@ class Pods:
         for condition in status.conditions or ():
             if condition.type in _UNUSUAL:
                 raise UnusualError
-        found = fingerprint(meta, spec, status)
-        read = self.prints.version(uid, found)
-        same = self._known(uid) if read else None
-        if isinstance(same, PodSeen) and same.resource_version == read:
-            pod = same.pod
+        digest = fingerprint(meta, spec, status)
+        same_version = self.fingerprints.version(uid, digest)
+        known = self._known(uid) if same_version else None
+        if isinstance(known, PodSeen) and known.resource_version == same_version:
+            pod = known.pod
         else:
             pod = self._pod(uid, meta, spec, status)
-        return Decoded(uid, version, PodSeen(pod, version)), found
+        return Decoded(uid, version, PodSeen(pod, version)), digest
 
     def _pod(
         self,
         uid: str,
         meta: object_fields.Metadata,
-        raw: msgspec.Raw,
+        raw_spec: msgspec.Raw,
         status: object_fields.PodStatusFields,
     ) -> Pod:
-        spec = self._decode_spec(raw)
+        spec = self._decode_spec(raw_spec)
         namespace = intern(meta.namespace or "default")
         nominated_node, started_at = status.nominated_node_name, status.start_time
         node_name = spec.node_name
         key = _key(meta, spec, status)
         template = self._template(key) if len(key) < _LARGE else self._large(key)
-        labels, notes = meta.labels, meta.annotations
+        labels, annotations = meta.labels, meta.annotations
         return Pod(
             uid=uid,
             name=meta.name,
             namespace=namespace,
             labels=self._none if labels is UNSET else self._labels(bytes(labels)),
-            annotations=self._none if notes is UNSET else self._annotations(bytes(notes)),
+            annotations=(
+                self._none if annotations is UNSET else self._annotations(bytes(annotations))
+            ),
             owner=template.owner,
             priority=template.priority,
             scheduler_name=template.scheduler_name,
@@ -144,39 +148,39 @@ def _key(
     spec: object_fields.PodSpecFields,
     status: object_fields.PodStatusFields,
 ) -> bytes:
-    """The JSON of what the pod shares with others of its template. Takes the rest out of ``spec``
-    and ``status``."""
+    """The JSON of the fields that the pods of a template share. Removes the other fields from
+    ``spec`` and ``status``."""
     if spec.node_name:
-        spec.node_name = "-"  # whether there is one decides how its status counts
+        spec.node_name = "-"  # how the status counts depends on whether the pod has a node
     if spec.volumes:
-        spec.volumes = [volume for volume in spec.volumes if _counts(volume)] or None
+        spec.volumes = [volume for volume in spec.volumes if _affects_placement(volume)] or None
     status.phase = status.nominated_node_name = status.start_time = status.conditions = None
     shared = object_fields.Metadata(name="-", owner_references=meta.owner_references)
     return _encode(object_fields.PodFields(shared, spec, status))
 
 
-def _counts(volume: object_fields.Volume) -> bool:
-    """Whether placement can depend on a volume."""
+def _affects_placement(volume: object_fields.Volume) -> bool:
+    """Whether placement can depend on a volume. Clears its name if not. Raises UnusualError."""
     name, volume.name = volume.name, None
     if volume == _NO_SOURCE:
         return False
     if volume.ephemeral is not UNSET:
-        raise UnusualError  # its claim's name is made of the pod's
+        raise UnusualError  # the name of its claim contains the pod's name
     volume.name = name
     return True
 
 
-def _of_metadata(name: str, raw: bytes) -> Pod:
-    obj = {"metadata": {"name": "-", name: msgspec.json.decode(raw)}}
+def _pod_with_metadata(field: str, raw: bytes) -> Pod:
+    obj = {"metadata": {"name": "-", field: msgspec.json.decode(raw)}}
     return manifest.pod(obj, "", defaults=False)
 
 
-def _remembering(read: Callable[[bytes], dict[str, str]]) -> Callable[[bytes], dict[str, str]]:
-    """The same function, with a cache that is bounded in bytes."""
-    cached = lru_cache(_MAPS)(read)
-    return lambda raw: cached(raw) if len(raw) <= _MAP_BYTES else read(raw)
+def _cached(decode: Callable[[bytes], dict[str, str]]) -> Callable[[bytes], dict[str, str]]:
+    """The same function with a cache that is bounded in bytes."""
+    cached = lru_cache(_MAPS)(decode)
+    return lambda raw: cached(raw) if len(raw) <= _MAP_BYTES else decode(raw)
 
 
 @lru_cache(_MAPS)
-def _instant(written: str | None) -> int:
-    return metadata.instant(Field(written, ""))
+def _instant(text: str | None) -> int:
+    return metadata.instant(Field(text, ""))

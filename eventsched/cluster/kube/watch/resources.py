@@ -15,8 +15,9 @@ NODE, POD = "Node", "Pod"
 @dataclass(frozen=True, slots=True)
 class Resource:
     """A resource. ``type`` is the domain type of its objects, which is also their kind; ``group``
-    is "" for the core; ``selector`` a field selector of the objects that count. An ``optional`` one
-    is watched for the plugins that read it, and its CustomResourceDefinition may be missing."""
+    is "" for the core; ``selector`` is a field selector that limits the watch. An ``optional``
+    resource is watched only for plugins that read it, and its CustomResourceDefinition may be
+    missing."""
 
     type: str
     group: str
@@ -27,12 +28,12 @@ class Resource:
 
     @property
     def definition(self) -> str:
-        """The name that its CustomResourceDefinition has."""
+        """The name of its CustomResourceDefinition."""
         return f"{self.plural}.{self.group}"
 
     @property
     def path(self) -> str:
-        """Where all of its objects are listed and watched."""
+        """The URL path at which all of its objects are listed and watched."""
         if self.group:
             return path("apis", self.group, self.version, self.plural)
         return path("api", self.version, self.plural)
@@ -40,8 +41,8 @@ class Resource:
 
 RESOURCES = (
     Resource(NODE, "", "nodes"),
-    # Finished pods need no room. Upstream selects the same (pkg/scheduler NewInformerFactory); the
-    # watch tells of a pod that finishes as of one that is deleted.
+    # Finished pods use no resources. Upstream has the same selector (pkg/scheduler
+    # NewInformerFactory). The watch reports a pod that finishes as deleted.
     Resource(POD, "", "pods", selector="status.phase!=Succeeded,status.phase!=Failed"),
     Resource("Namespace", "", "namespaces"),
     Resource("Service", "", "services"),
@@ -57,7 +58,7 @@ RESOURCES = (
     Resource("VolumeAttachment", "storage.k8s.io", "volumeattachments"),
     Resource("PodDisruptionBudget", "policy", "poddisruptionbudgets"),
 )
-"""Those of every scheduler, in the order in which ``Listed`` has them."""
+"""The resources that every scheduler watches, in the order of ``Listed``."""
 OPTIONAL = (
     Resource(
         "ElasticQuota", "scheduling.x-k8s.io", "elasticquotas", version="v1alpha1", optional=True
@@ -67,9 +68,9 @@ OPTIONAL = (
         version="v1alpha2", optional=True,
     ),
 )  # fmt: skip
-"""Those that plugins ask for (``reads_objects``)."""
+"""The resources that are watched if a plugin reads them (``reads_objects``)."""
 
 
 def watched(types: Collection[str]) -> tuple[Resource, ...]:
-    """The resources of a scheduler whose plugins read objects of these types as well."""
-    return (*RESOURCES, *(each for each in OPTIONAL if each.type in types))
+    """The resources of a scheduler whose plugins also read objects of these types."""
+    return (*RESOURCES, *(resource for resource in OPTIONAL if resource.type in types))

@@ -1,4 +1,4 @@
-"""Whether anything has changed of a pod that scheduling reads, found without reading its spec."""
+"""Recognizes updates that change nothing scheduling reads of a pod, without decoding its spec."""
 
 from hashlib import sha256
 
@@ -7,14 +7,14 @@ import msgspec
 from eventsched.cluster.kube.watch import object_fields
 
 MOST = 2**18
-"""Pods of which it is remembered."""
+"""Largest number of fingerprints that are kept."""
 _encode = msgspec.json.Encoder().encode
 
 
 def fingerprint(
     meta: object_fields.Metadata, spec: msgspec.Raw, status: object_fields.PodStatusFields
 ) -> bytes:
-    """A digest of all that a pod is made of, its version and conditions apart."""
+    """A digest of a pod except its resourceVersion and conditions."""
     version, meta.resource_version = meta.resource_version, ""
     conditions, status.conditions = status.conditions, None
     digest = sha256(_encode([meta, status]))
@@ -24,22 +24,23 @@ def fingerprint(
 
 
 class Fingerprints:
-    """The fingerprint of each pod as it was read last, with its version, by uid."""
+    """The last fingerprint of each pod with its resourceVersion, by uid."""
 
     def __init__(self) -> None:
-        self._kept: dict[str, bytes] = {}
+        self._entries: dict[str, bytes] = {}
+        """Digest, then the resourceVersion in 8 bytes."""
 
-    def version(self, uid: str, found: bytes) -> int:
-        """The resourceVersion at which the pod was last read, if it was the same then; else 0."""
-        kept = self._kept.get(uid, b"")
-        return int.from_bytes(kept[len(found) :]) if kept.startswith(found) else 0
+    def version(self, uid: str, digest: bytes) -> int:
+        """The resourceVersion of the last fingerprint if it equals ``digest``; otherwise 0."""
+        entry = self._entries.get(uid, b"")
+        return int.from_bytes(entry[len(digest) :]) if entry.startswith(digest) else 0
 
-    def keep(self, uid: str, found: bytes, version: int) -> None:
-        """The pod was read at a resourceVersion, or is as it was."""
-        if len(self._kept) >= MOST:
-            self._kept.clear()
-        self._kept[uid] = found + version.to_bytes(8)
+    def keep(self, uid: str, digest: bytes, version: int) -> None:
+        """Stores the fingerprint of a pod at a resourceVersion."""
+        if len(self._entries) >= MOST:
+            self._entries.clear()
+        self._entries[uid] = digest + version.to_bytes(8)
 
     def forget(self, uid: str) -> None:
-        """The next one of the uid is read whole."""
-        self._kept.pop(uid, None)
+        """Drops a fingerprint: the next update of the pod is decoded in full."""
+        self._entries.pop(uid, None)
