@@ -55,7 +55,9 @@ def run(options: argparse.Namespace) -> int:
     """Replays and prints what came of it."""
     if options.file is not None:
         if not options.database is options.data_dir is options.stream is None:
-            raise InputError("options", "--file names a whole log", "leave the other places out")
+            raise InputError(
+                "options", "--file names a whole log", "remove --database, --data-dir and --stream"
+            )
         return _replay(options, FileLog(options.file), None)
     with database.reader_address(*database_of(options)) as address:
         log = Reader(address, reading.choose_stream(address, options.stream))

@@ -296,7 +296,7 @@ def test_folders_that_cannot_be_used(place: Path, says: Says) -> None:
     command: tuple[str, ...]
     for command in READING:
         line = says(2, *command, "--data-dir", place / "none")
-        assert line.endswith(": there is no database here; check the path of the folder")
+        assert line.endswith(": there is no database here; see that the folder is right")
     assert not (place / "none").exists()
     assert main([*SIMULATE, "--data-dir", str(place / "data")]) == 0
     version = place / "data/postgres/PG_VERSION"

@@ -85,7 +85,7 @@ def test_a_part(listed: Any, options: tuple[str, ...], chosen: Any) -> None:
 def test_fifty_where_nothing_is_said(listed: Any) -> None:
     found, said = listed("list", stream=TIGHT)
     assert len(found) == 50
-    assert "there are more: --from 50 goes on" in said
+    assert "there are more: --from 50 continues" in said
 
 
 def test_one_pod_or_one_kind(address: str, listed: Any) -> None:
