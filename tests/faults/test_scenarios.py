@@ -39,6 +39,7 @@ def test_the_story_ends_well(scenario: Scenario, mutant: str) -> None:
         stage = Stage(NONE, seed)
         scenario(stage)
         stage.finish()
+        assert not stage.flights
 
 
 @pytest.mark.parametrize(("scenario", "mutant"), TOLD)

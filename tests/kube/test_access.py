@@ -240,6 +240,7 @@ def test_who_may_not_read_the_version_is_no_stranger(server: Guarded) -> None:
     async def body() -> None:
         server.answer = lambda: web.Response(status=403)
         api = await connect(server.kubeconfig({"token": SECRET}), environ={})
+        assert (await api.call("GET", "/version")).status == 403
         await api.close()
 
     run(server.run(body))

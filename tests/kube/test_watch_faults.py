@@ -128,6 +128,7 @@ def test_the_first_that_finds_the_server_again_wakes_the_others() -> None:
             sleeping[0].set()
             await until(lambda: len(server.watches.get("Node", [])) == 1)
             await until(lambda: len(server.watches.get("Pod", [])) == 1)
+            assert not sleeping[1].is_set()  # it was woken
 
     run(scenario())
 

@@ -218,7 +218,7 @@ class Decisions:
     def judge(self, pod: Pod, cache: ClassCache) -> Judgement:
         return judge(self.state.nodes, cache, self.profile, pod, Cycle(now=0, seed=""))
 
-    def make(self, pod: Pod) -> None:
+    def check(self, pod: Pod) -> None:
         judged, fresh = self.judge(pod, self.kept), self.judge(pod, ClassCache())
         assert_equal(judged, fresh)
         again = judgement_recording.record(self.state, fresh, self.position)
@@ -269,7 +269,7 @@ def test_columns_are_those_of_a_fresh_computation(
     for number, operation in enumerate(operations):
         driver.observe(operation)
         for shape in data.draw(st.sampled_from([(), (0,), (1,), (0, 1), (0, 1, 2)])):
-            decisions.make(Pod(uid="p", name=f"p{number % 5}", spec=shapes[shape]))
+            decisions.check(Pod(uid="p", name=f"p{number % 5}", spec=shapes[shape]))
 
 
 @pytest.mark.parametrize("kind", PROFILES)
@@ -321,12 +321,12 @@ def put(engine: Engine, uid: str, node: str, cpu: int = 100) -> None:
 
 def test_a_node_that_came_and_went_between_two_decisions_is_no_node() -> None:
     engine, decisions = cluster(with_plugins())
-    decisions.make(simple())
+    decisions.check(simple())
     engine.observe(records.NodeAdded(node=Node(name="brief", allocatable={CPU: 1})), 0)
     engine.observe(records.NodeDeleted(name="brief"), 0)
-    decisions.make(simple())
+    decisions.check(simple())
     put(engine, "a", "n1")
-    decisions.make(simple())
+    decisions.check(simple())
     assert decisions.deltas == 2
 
 
@@ -335,7 +335,7 @@ def test_a_chain_of_deltas_ends_after_sixty_four() -> None:
     for number in range(150):
         put(engine, f"a{number}", f"n{number % 8}", cpu=1)
         engine.observe(records.PodDeleted(uid=f"a{number - 3}"), 0) if number > 2 else None
-        decisions.make(simple())
+        decisions.check(simple())
     assert decisions.deltas == 150 - 3
 
 
@@ -344,10 +344,10 @@ def test_the_maximum_that_leaves_is_noticed_on_every_row() -> None:
     for number in range(4):
         put(engine, f"a{number}", "n0")
     put(engine, "b", "n1")
-    decisions.make(simple())
+    decisions.check(simple())
     before = decisions.judge(simple(), decisions.kept).totals.tolist()
     engine.observe(records.PodDeleted(uid="a0"), 0)
-    decisions.make(simple())
+    decisions.check(simple())
     after = decisions.judge(simple(), decisions.kept).totals.tolist()
     assert after[1] > before[1]
 
@@ -366,7 +366,7 @@ def test_columns_recover_from_a_plugin_that_failed_half_way(change: str) -> None
 
     flaky = Flaky()
     engine, decisions = cluster(with_plugins(flaky))
-    decisions.make(simple())
+    decisions.check(simple())
     flaky.broken = True
     put(engine, "a", "n2", cpu=4000 if change == "refused" else 900)
     put(engine, "b", "n3")
@@ -376,8 +376,8 @@ def test_columns_recover_from_a_plugin_that_failed_half_way(change: str) -> None
     with pytest.raises(PluginError, match="Flaky"):
         decisions.judge(simple(), decisions.kept)
     flaky.broken = False
-    decisions.make(simple())
-    decisions.make(simple())
+    decisions.check(simple())
+    decisions.check(simple())
 
 
 SOFT = Taint(key="old", effect="PreferNoSchedule")
@@ -388,9 +388,9 @@ def test_a_row_that_is_free_again_has_its_static_scores_again() -> None:
     engine, decisions = cluster(with_plugins())
     engine.observe(records.NodeUpdated(node=Node(name="n1", taints=(SOFT,), allocatable=ROOM)), 0)
     put(engine, "a", "n1", cpu=4000)
-    decisions.make(simple())
+    decisions.check(simple())
     engine.observe(records.PodDeleted(uid="a"), 0)
-    decisions.make(simple())
+    decisions.check(simple())
     taints = {each.column.plugin: each.raw for each in decisions.judge(
         simple(), decisions.kept).scores}["TaintToleration"]  # fmt: skip
     assert taints.tolist() == [0, 1, 0, 0, 0, 0, 0, 0]
@@ -399,10 +399,10 @@ def test_a_row_that_is_free_again_has_its_static_scores_again() -> None:
 def test_a_node_update_changes_static_scores() -> None:
     engine, decisions = cluster(with_plugins())
     for taints in ((SOFT,), (SOFT, Taint(key="older", effect="PreferNoSchedule")), ()):
-        decisions.make(simple())
+        decisions.check(simple())
         node = Node(name="n1", taints=taints, allocatable=ROOM)
         engine.observe(records.NodeUpdated(node=node), 0)
-    decisions.make(simple())
+    decisions.check(simple())
 
 
 def test_an_image_that_spreads_changes_the_scores_of_other_nodes() -> None:
@@ -411,27 +411,27 @@ def test_an_image_that_spreads_changes_the_scores_of_other_nodes() -> None:
     spec = PodSpec(containers=(Container(image="app:v1", requests={CPU: 10}),))
     for name in ("n0", "n4", "n5"):
         engine.observe(records.NodeUpdated(node=Node(name=name, images=held, allocatable=ROOM)), 0)
-        decisions.make(Pod(uid="p", name="p", spec=spec))
+        decisions.check(Pod(uid="p", name="p", spec=spec))
     engine.observe(records.NodeDeleted(name="n4"), 0)
-    decisions.make(Pod(uid="p", name="p", spec=spec))
+    decisions.check(Pod(uid="p", name="p", spec=spec))
 
 
 @pytest.mark.parametrize("journal", ["usage_journal", "node_journal"])
 def test_a_journal_that_has_forgotten_means_everything(journal: str) -> None:
     engine, decisions = cluster(with_plugins())
-    decisions.make(simple())
+    decisions.check(simple())
     getattr(engine.state.nodes, journal).limit = 2
     for number, name in enumerate(("n0", "n1", "n2", "n2", "n2", "n2")):
         put(engine, f"a{number}", name, cpu=900)
         node = Node(name=name, taints=(SOFT,) if number < 3 else (), allocatable=ROOM)
         if journal == "node_journal":
             engine.observe(records.NodeUpdated(node=node), 0)
-    decisions.make(simple())
+    decisions.check(simple())
 
 
 def test_dead_rows_are_never_feasible() -> None:
     engine, decisions = cluster(in_tree(), 2)
-    decisions.make(simple())
+    decisions.check(simple())
     engine.observe(records.NodeDeleted(name="n0"), 0)
     judged = decisions.judge(simple(), decisions.kept)
     assert judged.keys.tolist() == [KEY_NO_NODE, KEY_PASSES]

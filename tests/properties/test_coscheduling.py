@@ -101,7 +101,7 @@ class World:
         pod: Pod = make_pod(name, labels=labels, priority=priority, created_at=self.born)
         self.observe(records.PodAdded(pod=pod))
 
-    def restart(self) -> None:
+    def check_restart(self) -> None:
         """Another engine reads the log, and goes on as this one would."""
         again = gang_engine()
         for each in self.log:
@@ -135,7 +135,7 @@ class World:
             case ("time", seconds):
                 self.observe(records.TimePassed(), state.now + int(seconds * SECOND))
             case ("restart",):
-                self.restart()
+                self.check_restart()
 
     def end(self, index: int, *, failed: bool) -> None:
         """The outcome of a bind that is under way."""
@@ -170,7 +170,7 @@ def test_all_or_nothing_whatever_happens(plays: list[tuple[Operation, int]]) -> 
         world.play(operation)
         for _ in range(attempts):
             world.attempt()
-    world.restart()
+    world.check_restart()
 
 
 @deterministic(100)

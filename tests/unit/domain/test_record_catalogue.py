@@ -34,7 +34,7 @@ EXAMPLES: dict[type[Record], AnyRecord] = {
 per_kind = pytest.mark.parametrize("row", CATALOGUE, ids=[row.name for row in CATALOGUE])
 
 
-def compare(found: Iterable[type], expected: Iterable[type], file: str) -> None:
+def assert_same_kinds(found: Iterable[type], expected: Iterable[type], file: str) -> None:
     """``file`` has to know the expected kinds and no others."""
     has, wants = {kind.__name__ for kind in found}, {kind.__name__ for kind in expected}
     assert not wants - has, f"{file} lacks {', '.join(sorted(wants - has))}"
@@ -54,28 +54,32 @@ def test_every_kind_is_in_the_union_and_has_a_row() -> None:
         for kind in subclasses(base)
         if kind.__module__.startswith("eventsched.")
     }
-    compare(get_args(AnyRecord), defined, f"AnyRecord in {RECORDS}/record_catalogue.py")
-    compare(KINDS, defined, f"CATALOGUE in {RECORDS}/record_catalogue.py")
+    assert_same_kinds(get_args(AnyRecord), defined, f"AnyRecord in {RECORDS}/record_catalogue.py")
+    assert_same_kinds(KINDS, defined, f"CATALOGUE in {RECORDS}/record_catalogue.py")
     assert list(get_args(AnyRecord)) == KINDS, "the rows are in another order than AnyRecord"
     exported = [kind for kind in KINDS if getattr(records, kind.__name__, None) is kind]
-    compare(exported, KINDS, f"{RECORDS}/__init__.py")
+    assert_same_kinds(exported, KINDS, f"{RECORDS}/__init__.py")
 
 
 def test_every_kind_has_a_golden_line() -> None:
-    compare(EXAMPLES, KINDS, f"{GOLDEN} (and EXAMPLES in tests/contract/test_records.py)")
+    assert_same_kinds(EXAMPLES, KINDS, f"{GOLDEN} (and EXAMPLES in tests/contract/test_records.py)")
 
 
 def test_kinds_that_change_the_state_have_a_handler() -> None:
     state = SchedulerState()
     handled = [kind for kind, handler in state._handlers.items() if handler != state._ignore]
     wanted = [row.record for row in CATALOGUE if row.changes_state]
-    compare(handled, wanted, "eventsched/domain/state/scheduler_state.py (or changes_state)")
+    assert_same_kinds(
+        handled, wanted, "eventsched/domain/state/scheduler_state.py (or changes_state)"
+    )
 
 
 def test_kinds_with_metrics_are_followed() -> None:
     followed = Counting(CollectorRegistry())._follow
     wanted = [row.record for row in CATALOGUE if row.has_metrics]
-    compare(followed, wanted, "eventsched/web/record_counters.py (or has_metrics of a row)")
+    assert_same_kinds(
+        followed, wanted, "eventsched/web/record_counters.py (or has_metrics of a row)"
+    )
 
 
 @per_kind
