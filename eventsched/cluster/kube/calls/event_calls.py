@@ -1,12 +1,14 @@
-"""Creates Events (events.k8s.io/v1), and keeps their number bounded.
+"""Creates Events (events.k8s.io/v1), and limits their rate.
 
-A pod that cannot be placed fails every ten seconds, for days. Upstream's recorder (client-go
-tools/events) writes the first two failures and counts the others in memory for half an hour, under
-the words of the first. Here a pod's failures are written five times at once and then every five
-minutes: the same words as a further occurrence in the Event's series, other words as an Event of
-their own; what happens in between is counted. The annotation names the decision written last. Names
-are those of the decisions, so a repeated request makes no second Event. The memory is this
-process's: after a restart a pod that goes on failing gets a new Event.
+A pod that cannot be placed may fail every ten seconds, for days. Upstream's recorder (client-go
+tools/events) writes the first two failures, then counts the others in memory for half an hour under
+the note of the first.
+
+Here the first five failures of a pod are written at once, then one every five minutes; those in
+between are only counted. A failure with the same note extends the series of the pod's Event; one
+with another note gets a new Event. The annotation names the decision that was written last. An
+Event's name is derived from its decision, so a repeated request creates no second Event. The counts
+are in memory: after a restart a pod that still fails gets a new Event.
 """
 
 from asyncio import Lock
@@ -19,42 +21,42 @@ from eventsched.cluster.kube.http.refusals import Refusals, is_absent, is_done, 
 from eventsched.cluster.messages import Announce, Reported, Unknown
 
 REMEMBERED = 10_000
-"""Pods whose failures are counted; the one longest unused is forgotten first."""
+"""Pods whose failures are counted. Beyond that the least recently used is dropped."""
 INTERVAL = 300_000_000
-"""Microseconds from one written failure of a pod to the next, when it fails for long."""
+"""Microseconds between two written failures of a pod after the burst."""
 BURST = 5
-"""Failures of a pod that are written at once."""
-_REPEATED = "FailedScheduling"
+"""Failures of a pod that are written without a pause."""
+_REPEATED_REASON = "FailedScheduling"
 
 
 @dataclass(slots=True)
 class _Series:
-    """The failures of one pod: those that the newest Event stands for, and when more may be
-    written. All times are those of decisions (µs)."""
+    """The failures of one pod. ``name``, ``note`` and ``count`` are those of its newest Event. All
+    times are those of decisions (µs)."""
 
     name: str = ""
     note: str = ""
     count: int = 0
-    last: int = -1
-    written: int = -1
-    earned: int = 0
-    """When a pod that has written so often has earned it (a leaky bucket)."""
+    counted_at: int = -1
+    written_at: int = -1
+    bucket_empty_at: int = 0
+    """When the leaky bucket that limits writes is empty: each write adds ``INTERVAL``."""
     lock: Lock = field(default_factory=Lock)
 
-    def happened(self, at: int) -> None:
-        """Counts an occurrence, once."""
-        if at > self.last:
-            self.last = at
+    def add_occurrence(self, at: int) -> None:
+        """Counts an occurrence, unless it is counted already."""
+        if at > self.counted_at:
+            self.counted_at = at
             self.count += 1
 
     def may_write(self, at: int) -> bool:
-        """Whether there is room for another write."""
-        return self.earned <= at + (BURST - 1) * INTERVAL
+        """Whether the rate limit allows another write."""
+        return self.bucket_empty_at <= at + (BURST - 1) * INTERVAL
 
-    def wrote(self, at: int) -> None:
-        """An occurrence was written."""
-        self.written = at
-        self.earned = max(self.earned, at) + INTERVAL
+    def add_write(self, at: int) -> None:
+        """Records that an occurrence was written."""
+        self.written_at = at
+        self.bucket_empty_at = max(self.bucket_empty_at, at) + INTERVAL
 
 
 class EventCalls:
@@ -67,43 +69,44 @@ class EventCalls:
         self._series: dict[tuple[str, str], _Series] = {}
 
     async def announce(self, request: Announce) -> Reported | Unknown:
-        """Creates an Event, or counts it. Raises UnansweredError."""
-        if request.reason != _REPEATED:
+        """Creates an Event, or counts a repeated failure. Raises UnansweredError."""
+        if request.reason != _REPEATED_REASON:
             return await self._create(request)
         series = self._series_of(request)
         async with series.lock:
-            return await self._go_on(series, request)
+            return await self._announce_failure(series, request)
 
-    async def _go_on(self, series: _Series, request: Announce) -> Reported | Unknown:
-        if request.at < series.last or request.at == series.written:
-            return Reported(request)  # it was counted when it came before
-        series.happened(request.at)
+    async def _announce_failure(self, series: _Series, request: Announce) -> Reported | Unknown:
+        if request.at < series.counted_at or request.at == series.written_at:
+            return Reported(request)  # a repeated request: the failure is counted already
+        series.add_occurrence(request.at)
         if not series.may_write(request.at):
             return Reported(request)
         if series.name and request.note == series.note:
-            done = await self._add(series, request)
+            outcome = await self._extend(series, request)
         else:
-            done = await self._create(request)
-            if isinstance(done, Reported):
+            outcome = await self._create(request)
+            if isinstance(outcome, Reported):
                 series.name, series.note = request_bodies.event_name(request), request.note
                 series.count = 1
-        if isinstance(done, Reported):
-            series.wrote(request.at)
-        return done
+        if isinstance(outcome, Reported):
+            series.add_write(request.at)
+        return outcome
 
     async def _create(self, request: Announce, count: int = 1) -> Reported | Unknown:
         body = request_bodies.event(request, self._host, count)
-        answer = await self._api.call("POST", _events(request.namespace), body=body)
-        self._refusals.saw("create events.k8s.io events", answer, pod=_pod(request))
+        answer = await self._api.call("POST", _events_path(request.namespace), body=body)
+        self._refusals.saw("create events.k8s.io events", answer, pod=_pod_name(request))
         if is_done(answer) or answer.status == 409:
             return Reported(request)
         return Reported(request, refused=words(answer)) if is_refused(answer) else Unknown(request)
 
-    async def _add(self, series: _Series, request: Announce) -> Reported | Unknown:
-        target = _events(request.namespace) + path(series.name)
+    async def _extend(self, series: _Series, request: Announce) -> Reported | Unknown:
+        """Writes the count of a series into its Event; creates the Event again if it is gone."""
+        target = _events_path(request.namespace) + path(series.name)
         body = request_bodies.series_patch(request, series.count)
         answer = await self._api.call("PATCH", target, body=body, content_type=MERGE_PATCH)
-        self._refusals.saw("patch events.k8s.io events", answer, pod=_pod(request))
+        self._refusals.saw("patch events.k8s.io events", answer, pod=_pod_name(request))
         if is_done(answer):
             return Reported(request)
         if is_absent(answer):  # the server drops Events after an hour
@@ -121,9 +124,9 @@ class EventCalls:
 
 
 @lru_cache
-def _events(namespace: str) -> str:
+def _events_path(namespace: str) -> str:
     return path("apis", "events.k8s.io", "v1", "namespaces", namespace, "events")
 
 
-def _pod(request: Announce) -> str:
+def _pod_name(request: Announce) -> str:
     return f"{request.namespace}/{request.name}"

@@ -1,4 +1,4 @@
-"""Single pods at an API server: requests about one, and what the answers show of it."""
+"""Requests to an API server about single pods, and the pods in its answers."""
 
 import msgspec
 import structlog
@@ -27,28 +27,31 @@ class _Status(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class WrittenPod(msgspec.Struct, frozen=True):
-    """What writing needs to know of a pod, and scheduling does not."""
+    """The fields of a pod that only writing needs, not scheduling."""
 
     metadata: _Metadata = _Metadata()
     status: _Status = _Status()
 
     def condition(self, type_: str) -> PodCondition | None:
-        """The pod's condition of a type."""
-        found = (each for each in self.status.conditions or () if each.type == type_)
-        return next(found, None)
+        """The pod's condition of a type, if it has one."""
+        conditions = self.status.conditions or ()
+        return next((condition for condition in conditions if condition.type == type_), None)
 
 
 outline = msgspec.json.Decoder(WrittenPod).decode
-"""The outline of a pod in an answer's body."""
+"""Decodes the body of an answer. Raises msgspec.DecodeError."""
 
 
 class PodCalls:
-    """Requests about single pods. A pod that has run to its end counts as absent, as in a watch."""
+    """Requests about single pods. A finished pod counts as absent, as in a watch."""
 
     def __init__(self, api: Api, refusals: Refusals, decoder: Decoder | None = None) -> None:
-        """``decoder`` reads the pods of answers: that of the watch knows most of them already."""
+        """``decoder`` decodes the pods of answers. The watch's own decoder is the fastest, because
+        it knows most pods already."""
         self._api = api
-        self._decoder = decoder or Decoder(next(each for each in RESOURCES if each.type == POD))
+        self._decoder = decoder or Decoder(
+            next(resource for resource in RESOURCES if resource.type == POD)
+        )
         self._refusals = refusals
 
     async def ask(
@@ -72,30 +75,29 @@ class PodCalls:
         return answer
 
     async def read(self, request: PodRequest) -> HttpAnswer:
-        """The pod as it is now: without a resourceVersion in the query the read is a consistent
-        one. Raises UnansweredError."""
+        """Reads the pod. The read is consistent, because the query has no resourceVersion. Raises
+        UnansweredError."""
         return await self.ask("GET", request)
 
     async def look(self, request: PodRequest) -> PodShown | PodAbsent | Unknown:
-        """Reads the pod. Raises UnansweredError."""
+        """Reads and decodes the pod. Raises UnansweredError."""
         return self.shown(request, await self.read(request))
 
     def shown(self, request: PodRequest, answer: HttpAnswer) -> PodShown | PodAbsent | Unknown:
-        """What an answer says of the pod; Unknown where it says nothing of it."""
+        """The pod that an answer holds; Unknown if the answer leaves open how the pod is."""
         if is_absent(answer):
             return PodAbsent(request)
         if not is_done(answer):
             return Unknown(request)
-        told = self._decoder.answer(answer.body)
-        if told.key and told.key != request.uid:
+        decoded = self._decoder.answer(answer.body)
+        if decoded.key and decoded.key != request.uid:
             return PodAbsent(request)
-        if told.problem:
+        if decoded.problem:
             pod = f"{request.namespace}/{request.name}"
-            logger.error("a pod cannot be read", pod=pod, problem=told.problem)
+            logger.error("a pod cannot be read", pod=pod, problem=decoded.problem)
             return Unknown(request)
-        return (
-            PodShown(request, told.seen) if isinstance(told.seen, PodSeen) else PodAbsent(request)
-        )
+        seen = decoded.seen
+        return PodShown(request, seen) if isinstance(seen, PodSeen) else PodAbsent(request)
 
 
 _VERBS = {"GET": "get", "POST": "create", "PATCH": "patch", "DELETE": "delete"}

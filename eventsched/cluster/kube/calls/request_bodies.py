@@ -1,7 +1,7 @@
-"""The JSON bodies of what is written to an API server. Pure.
+"""The JSON bodies of writes to an API server. Pure.
 
-Every patch of a pod holds its uid, and the server refuses one for another uid (409). Conditions are
-merged by their type (strategic merge patch), so the others stay as they are.
+Every patch of a pod contains its uid; the server refuses it for a pod with another uid (409).
+Conditions are merged by type (strategic merge patch), so a patch leaves the others unchanged.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -19,13 +19,13 @@ NOTE_LIMIT = 1024
 """Bytes of an Event's note (upstream: core validation NoteLengthLimit)."""
 _INSTANCE_LIMIT = 128
 _NAME_LIMIT = 253
-_CUT = b" ..."
+_ELLIPSIS = b" ..."
 
 _encode = msgspec.json.Encoder().encode
 
 
 class PodCondition(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
-    """A condition of a pod's status (core/v1 PodCondition), its time in RFC 3339."""
+    """A condition of a pod's status (core/v1 PodCondition); the time is RFC 3339."""
 
     type: str
     status: str
@@ -36,7 +36,7 @@ class PodCondition(msgspec.Struct, frozen=True, omit_defaults=True, rename="came
 
 
 def binding(request: BindPod) -> bytes:
-    """A Binding with its preconditions; its annotation is copied to the pod."""
+    """A Binding with its preconditions. The API server copies its annotation to the pod."""
     return _encode(
         {
             "apiVersion": "v1",
@@ -54,9 +54,9 @@ def binding(request: BindPod) -> bytes:
 
 
 def touch(request: TouchPod, nonce: str) -> bytes:
-    """A condition with a new ``nonce`` each time: a patch that changes nothing is not written, and
-    the resourceVersion would stay. It goes to pods/status, because the ClusterRole
-    ``system:kube-scheduler`` may patch that but not pods."""
+    """A condition that changes the pod's resourceVersion. ``nonce`` must be new each time, because
+    the server does not write a patch that changes nothing. The patch goes to pods/status: the
+    ClusterRole ``system:kube-scheduler`` may patch that but not pods."""
     condition = PodCondition(
         TOUCHED, "True", reason="BindFenced", message=f"older binds fail from here on ({nonce})"
     )
@@ -64,8 +64,8 @@ def touch(request: TouchPod, nonce: str) -> bytes:
 
 
 def disruption(request: EvictPod, generation: int, at: int) -> bytes:
-    """The condition of a pod that makes room (upstream: framework/preemption executor.go), and the
-    decision behind it."""
+    """The condition of a preempted pod (upstream: framework/preemption executor.go), with the
+    decision in its message."""
     condition = PodCondition(
         "DisruptionTarget",
         "True",
@@ -81,36 +81,37 @@ def disruption(request: EvictPod, generation: int, at: int) -> bytes:
 
 
 def deletion(uid: str) -> bytes:
-    """A delete of this uid alone, with the pod's own grace period."""
+    """Delete options: only a pod with this uid, with its own grace period."""
     return _encode({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}})
 
 
 def report(uid: str, version: int, condition: PodCondition | None, nominated: str | None) -> bytes:
-    """What a failed attempt leaves in the status of a pod that is still at a resourceVersion:
-    ``condition`` and nominatedNodeName ("" ends it), each where it is not None."""
-    more = {} if nominated is None else {"nominatedNodeName": nominated or None}
-    return _status_patch(uid, version, [] if condition is None else [condition], more)
+    """The status patch after a failed attempt, if the pod is still at resourceVersion ``version``.
+    Sets ``condition`` and nominatedNodeName, each unless None; a ``nominated`` of "" removes the
+    nomination."""
+    fields = {} if nominated is None else {"nominatedNodeName": nominated or None}
+    return _status_patch(uid, version, [] if condition is None else [condition], fields)
 
 
 def _status_patch(
     uid: str,
     version: int | None,
     conditions: list[PodCondition],
-    more: dict[str, str | None] | None = None,
+    fields: dict[str, str | None] | None = None,
 ) -> bytes:
     metadata = {"uid": uid}
     if version is not None:
         metadata["resourceVersion"] = str(version)
-    status: dict[str, object] = dict(more or {})
+    status: dict[str, object] = dict(fields or {})
     if conditions:
         status["conditions"] = conditions
     return _encode({"metadata": metadata, "status": status})
 
 
 def event_name(request: Announce) -> str:
-    """An Event's name, the same whenever a request is repeated. As upstream's it is the pod's name
-    and nanoseconds in hex, so that lists by name are in the order of time; the last three digits
-    tell decisions of one microsecond apart."""
+    """An Event's name, the same if the request is repeated. Like upstream's it is the pod's name
+    and nanoseconds in hex, so that lists by name are in time order. The nanoseconds below one
+    microsecond come from a hash, to distinguish decisions of the same microsecond."""
     key = f"{request.key} {request.reason} {request.uid}".encode()
     digest = blake2b(key, digest_size=16)
     nanoseconds = request.at * 1000 + int.from_bytes(digest.digest()) % 1000
@@ -119,9 +120,9 @@ def event_name(request: Announce) -> str:
 
 
 def event(request: Announce, host: str, count: int = 1) -> bytes:
-    """An Event (events.k8s.io/v1), as upstream's recorder makes it (client-go tools/events). With a
-    ``count`` above one it stands for a series, of which this is the last."""
-    made = {
+    """An Event (events.k8s.io/v1) like those of upstream's recorder (client-go tools/events). If
+    ``count`` is above one, it represents a series, and the request is its last occurrence."""
+    body = {
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
         "metadata": {
@@ -139,25 +140,25 @@ def event(request: Announce, host: str, count: int = 1) -> bytes:
         "type": request.type,
     }
     if request.related is not None:
-        made["related"] = _reference(*request.related)
+        body["related"] = _reference(*request.related)
     if count > 1:
-        made["series"] = _series(count, request.at)
-    return _encode(made)
+        body["series"] = _series(count, request.at)
+    return _encode(body)
 
 
 def series_patch(request: Announce, count: int) -> bytes:
-    """What changes of an Event when it has happened again, ``count`` times by now."""
+    """The patch of an Event that has occurred again, ``count`` times in all."""
     annotations = {DECISION: request.key}
     return _encode({"metadata": {"annotations": annotations}, "series": _series(count, request.at)})
 
 
 def note(text: str) -> str:
-    """A note of at most 1,024 bytes, with upstream's sign of a cut (schedule_one.go
-    truncateMessage), at the end of a character."""
-    whole = text.encode()
-    if len(whole) <= NOTE_LIMIT:
+    """A note of at most 1,024 bytes. A longer text is cut after a whole character and gets
+    upstream's ellipsis (schedule_one.go truncateMessage)."""
+    encoded = text.encode()
+    if len(encoded) <= NOTE_LIMIT:
         return text
-    return (whole[: NOTE_LIMIT - len(_CUT)]).decode(errors="ignore") + _CUT.decode()
+    return encoded[: NOTE_LIMIT - len(_ELLIPSIS)].decode(errors="ignore") + _ELLIPSIS.decode()
 
 
 def _series(count: int, at: int) -> dict[str, object]:
@@ -175,14 +176,15 @@ def _reference(kind: str, namespace: str, name: str, uid: str) -> dict[str, str]
 
 
 def seconds_text(at: int) -> str:
-    """Microseconds since 1970 as meta/v1 Time writes them: ``2026-01-31T12:00:00Z``."""
-    return _moment(at).strftime("%Y-%m-%dT%H:%M:%SZ")
+    """Microseconds since 1970 in the format of meta/v1 Time: ``2026-01-31T12:00:00Z``."""
+    return _datetime(at).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def micros_text(at: int) -> str:
-    """Microseconds since 1970 as meta/v1 MicroTime writes them: ``2026-01-31T12:00:00.000000Z``."""
-    return _moment(at).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    """Microseconds since 1970 in the format of meta/v1 MicroTime:
+    ``2026-01-31T12:00:00.000000Z``."""
+    return _datetime(at).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def _moment(at: int) -> datetime:
+def _datetime(at: int) -> datetime:
     return datetime.fromtimestamp(0, UTC) + timedelta(microseconds=at)

@@ -1,9 +1,10 @@
-"""Changes of volumes and claims at an API server, that a pod's bind waits for.
+"""Writes the changes of volumes and claims that a pod's bind waits for.
 
-Each begins with a look at the object: it may show the change already, from a request whose answer
-was lost or of an earlier leader, or something else, which stays. The change itself holds uid and
-resourceVersion of what was seen, so it never steps over another one. Upstream: plugins/
-volumebinding/binder.go bindAPIUpdate; component-helpers storage/volume GetBindVolumeToClaim.
+Each change first reads the object. The object may have the change already, from a request whose
+answer was lost or from an earlier leader; it may also have a conflicting one, which stays. The
+patch contains the uid and resourceVersion that were read, so it never overwrites another change.
+Upstream: plugins/volumebinding/binder.go bindAPIUpdate; component-helpers storage/volume
+GetBindVolumeToClaim.
 """
 
 from collections.abc import Mapping
@@ -49,86 +50,87 @@ _encode = msgspec.json.Encoder().encode
 
 
 class VolumeCalls:
-    """Makes such changes."""
+    """Carries out ``WriteObject``."""
 
     def __init__(self, api: Api, refusals: Refusals, decoders: Mapping[str, Decoder]) -> None:
-        """``decoders`` read the objects of answers, by type; those that are missing are made."""
+        """``decoders`` decode the objects of answers, by type. Missing ones are created."""
         self._api = api
         self._refusals = refusals
         self._decoders = {
-            each.plural: decoders.get(each.type) or Decoder(each)
-            for each in RESOURCES
-            if each.plural in (VOLUMES, CLAIMS)
+            resource.plural: decoders.get(resource.type) or Decoder(resource)
+            for resource in RESOURCES
+            if resource.plural in (VOLUMES, CLAIMS)
         }
 
     async def write(self, request: WriteObject) -> WriteAnswer | Unknown:
         """Carries out a request. Raises UnansweredError."""
-        resource, target = _place(request.write)
-        read = await self._ask("GET", resource, target)
+        resource, target = _resource_and_path(request.write)
+        read = await self._call("GET", resource, target)
         if not is_done(read):
             return _refused(request, read)
-        found = self._seen(request, resource, read)
-        if not isinstance(found, ObjectSeen):
-            return found
-        change = _change(request.write, found.object)
-        if change is None:
-            return Written(request, found)
-        if isinstance(change, str):
-            return WriteRefused(request, change, found)
+        before = self._decoded(request, resource, read)
+        if not isinstance(before, ObjectSeen):
+            return before
+        patch = _patch(request.write, before.object)
+        if patch is None:
+            return Written(request, before)
+        if isinstance(patch, str):
+            return WriteRefused(request, patch, before)
         meta = _outline(read.body).metadata
-        change["metadata"] |= {"uid": meta.uid, "resourceVersion": meta.resource_version}
-        answer = await self._ask("PATCH", resource, target, _encode(change))
+        patch["metadata"] |= {"uid": meta.uid, "resourceVersion": meta.resource_version}
+        answer = await self._call("PATCH", resource, target, _encode(patch))
         if not is_done(answer):
             return _refused(request, answer)
-        after = self._seen(request, resource, answer)
+        after = self._decoded(request, resource, answer)
         return Written(request, after) if isinstance(after, ObjectSeen) else after
 
-    async def _ask(
+    async def _call(
         self, method: str, resource: str, target: str, body: bytes | None = None
     ) -> HttpAnswer:
         answer = await self._api.call(method, target, body=body, content_type=MERGE_PATCH)
         self._refusals.saw(f"{method.lower()} {resource}", answer, object=target)
         return answer
 
-    def _seen(
+    def _decoded(
         self, request: WriteObject, resource: str, answer: HttpAnswer
     ) -> ObjectSeen | WriteRefused:
-        told = self._decoders[resource].answer(answer.body)
-        if isinstance(told.seen, ObjectSeen):
-            return told.seen
-        return WriteRefused(request, told.problem or "cannot be read")
+        decoded = self._decoders[resource].answer(answer.body)
+        if isinstance(decoded.seen, ObjectSeen):
+            return decoded.seen
+        return WriteRefused(request, decoded.problem or "cannot be read")
 
 
-def _place(write: Write) -> tuple[str, str]:
-    """The resource and path of the object that a change is about."""
+def _resource_and_path(write: Write) -> tuple[str, str]:
+    """The resource and path of the object to change."""
     if isinstance(write, BindVolume):
         return VOLUMES, path("api", "v1", VOLUMES, write.volume)
     return CLAIMS, path("api", "v1", "namespaces", write.namespace, CLAIMS, write.claim)
 
 
 def _refused(request: WriteObject, answer: HttpAnswer) -> WriteRefused | Unknown:
-    """After an answer that is no success: refused for good, or not known."""
+    """The outcome after an answer without success: refused for good, or unknown."""
     return WriteRefused(request, words(answer)) if is_refused(answer) else Unknown(request)
 
 
-def _change(write: Write, found: ClusterObject) -> dict[str, Any] | str | None:
-    """The merge patch that makes a change; None where the object shows it, words where it is not
-    what it was taken for."""
+def _patch(write: Write, obj: ClusterObject) -> dict[str, Any] | str | None:
+    """The merge patch for a change; None if the object already has it, an error message if the
+    object has a conflicting one."""
     if isinstance(write, BindVolume):
-        assert isinstance(found, PersistentVolume)
-        return _binding(write, found)
-    assert isinstance(found, PersistentVolumeClaim)
-    return _selection(write, found)
+        assert isinstance(obj, PersistentVolume)
+        return _binding_patch(write, obj)
+    assert isinstance(obj, PersistentVolumeClaim)
+    return _selection_patch(write, obj)
 
 
-def _binding(write: BindVolume, volume: PersistentVolume) -> dict[str, Any] | str | None:
+def _binding_patch(write: BindVolume, volume: PersistentVolume) -> dict[str, Any] | str | None:
     wanted = (write.namespace, write.claim, write.claim_uid)
     if volume.claim == wanted:
         return None
     if volume.claim not in (None, (*wanted[:2], "")):
         return _conflict(VOLUMES, volume.name)
-    # A volume that its maker has promised to the claim is not given back when the claim goes.
-    notes = {BOUND_BY_CONTROLLER: "yes"} if volume.claim is None else {}
+    # A volume that its creator reserved for the claim gets no annotation: it must not be released
+    # when the claim is deleted.
+    annotations = {BOUND_BY_CONTROLLER: "yes"} if volume.claim is None else {}
     reference = {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
@@ -136,10 +138,12 @@ def _binding(write: BindVolume, volume: PersistentVolume) -> dict[str, Any] | st
         "name": write.claim,
         "uid": write.claim_uid,
     }
-    return {"metadata": {"annotations": notes}, "spec": {"claimRef": reference}}
+    return {"metadata": {"annotations": annotations}, "spec": {"claimRef": reference}}
 
 
-def _selection(write: SelectNode, claim: PersistentVolumeClaim) -> dict[str, Any] | str | None:
+def _selection_patch(
+    write: SelectNode, claim: PersistentVolumeClaim
+) -> dict[str, Any] | str | None:
     if claim.uid != write.claim_uid:
         return f'{CLAIMS} "{claim.name}" not found'
     if claim.selected_node == write.node:
@@ -150,7 +154,7 @@ def _selection(write: SelectNode, claim: PersistentVolumeClaim) -> dict[str, Any
 
 
 def _conflict(resource: str, name: str) -> str:
-    """The API server's words for what is not as it was."""
+    """The API server's message for an object that has changed since it was read."""
     return (
         f'Operation cannot be fulfilled on {resource} "{name}": the object has been modified; '
         "please apply your changes to the latest version and try again"
