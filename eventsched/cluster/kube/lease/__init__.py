@@ -1,4 +1,4 @@
 """Leader election by a Lease.
 
-Start with ``candidate``: the rules, without input and output; ``election`` carries them out.
+Start with ``candidate``, which has the rules without I/O. ``election`` carries them out.
 """

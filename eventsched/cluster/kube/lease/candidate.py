@@ -1,16 +1,16 @@
-"""Who leads, decided over one Lease object: the rules, without input and output.
+"""The rules of leader election by a Lease object, without I/O.
 
-Semantics are those of client-go (tools/leaderelection/leaderelection.go), so that a kube-scheduler
-could stand on the other side. Clocks of different machines are never compared: a lease is over when
-it was not seen to change for its duration on the own clock. A holder trusts its lease from the
-moment it *asked* for the last renewal that was granted, for ``renew_deadline``, which is shorter.
+They are those of client-go (tools/leaderelection/leaderelection.go), so the other candidate could
+be a kube-scheduler. Clocks of different machines are never compared: a lease has expired when the
+candidate's own clock shows no change of it for its duration. A holder trusts its lease for
+``renew_deadline``, which is shorter, counted from when it *requested* the last successful renewal.
 
-    look ─▶ free, over, or ours ─▶ write ─▶ leading ─▶ renew every retry_period ─▶ …
-             held by another ─▶ wait until it is over, released or deleted
+    read ─▶ free, expired, or ours ─▶ write ─▶ leading ─▶ renew every retry_period ─▶ …
+             held by another ─▶ wait until it expires, is released or is deleted
 
-A write carries the resourceVersion that it was decided on. When it is refused, or its outcome is
-not known, the lease is looked at again first. Leading is not enough to change anything: the log's
-epoch is the fence.
+A write contains the resourceVersion that it was decided on. If it is refused, or its outcome is
+unknown, the lease is read again first. Leading alone permits no change: the log's epoch is the
+fence.
 """
 
 import math
@@ -26,13 +26,14 @@ from eventsched.domain.units import nanoseconds
 from eventsched.scheduling.config.sections import LeaderElection
 
 _JITTER = 1.2
-"""A candidate pauses up to so much longer than retry_period (client-go JitterFactor)."""
+"""A pause is longer than retry_period by up to this factor of it (client-go JitterFactor)."""
 _RELEASED_SECONDS = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Seconds: how long a lease counts for others, for its holder, and between two attempts."""
+    """Seconds: how long a lease is valid for others, how long its holder trusts it, and the
+    interval between two attempts."""
 
     lease_duration: float = 15.0
     renew_deadline: float = 10.0
@@ -40,11 +41,11 @@ class Timing:
 
     @classmethod
     def of(cls, section: LeaderElection) -> Self:
-        """Those of a configuration. Raises InputError where the renew deadline leaves no room for a
+        """The timing of a configuration. Raises InputError if the renew deadline is too short for a
         retry (client-go NewLeaderElector)."""
         duration, deadline, retry = (
-            nanoseconds(each) / 1e9
-            for each in (section.lease_duration, section.renew_deadline, section.retry_period)
+            nanoseconds(text) / 1e9
+            for text in (section.lease_duration, section.renew_deadline, section.retry_period)
         )
         if deadline <= retry * _JITTER:
             raise InputError(
@@ -56,7 +57,7 @@ class Timing:
 
 
 class LeaseSpec(msgspec.Struct, frozen=True, rename="camel"):
-    """What a Lease says (coordination.k8s.io/v1 LeaseSpec); times are RFC 3339."""
+    """The spec of a Lease (coordination.k8s.io/v1 LeaseSpec); times are RFC 3339."""
 
     holder_identity: str | None = ""
     lease_duration_seconds: int | None = 0
@@ -66,7 +67,7 @@ class LeaseSpec(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Lease(msgspec.Struct, frozen=True):
-    """A Lease as the API server shows it."""
+    """A Lease as returned by the API server."""
 
     metadata: dict[str, Any]
     spec: LeaseSpec = LeaseSpec()
@@ -78,19 +79,19 @@ class Lease(msgspec.Struct, frozen=True):
 
     @property
     def holder(self) -> str:
-        """Who holds it, "" when nobody does."""
+        """The identity of its holder, or ""."""
         return self.spec.holder_identity or ""
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """Read the lease; tell ``saw`` or ``failed``."""
+    """Read the lease, then call ``saw`` or ``failed``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """Write the lease, in place of ``over`` (None: it is created); tell ``wrote`` or ``failed``.
-    ``acquired`` None is now."""
+    """Replace the lease ``over``, or create one if that is None; then call ``wrote`` or ``failed``.
+    ``acquired`` is the acquireTime; None for now."""
 
     over: Lease | None
     holder: str
@@ -99,10 +100,10 @@ class Write:
     acquired: str | None = None
 
     def body(self, namespace: str, name: str, now: int) -> bytes:
-        """The object's JSON at microseconds since 1970. What others wrote into its metadata stays;
-        who manages which field is the server's own affair."""
-        kept = {} if self.over is None else self.over.metadata
-        metadata = {key: value for key, value in kept.items() if key != "managedFields"}
+        """The lease's JSON at ``now``, in microseconds since 1970. The metadata stays, except
+        managedFields, which the server maintains."""
+        old = {} if self.over is None else self.over.metadata
+        metadata = {key: value for key, value in old.items() if key != "managedFields"}
         time = micros_text(now)
         spec = LeaseSpec(self.holder, self.seconds, self.acquired or time, time, self.transitions)
         return msgspec.json.encode(
@@ -117,14 +118,14 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class WaitUntil:
-    """Nothing to do before ``until``, unless the lease changes."""
+    """Wait until the time ``until`` or a change of the lease."""
 
     until: float
 
 
 @dataclass(frozen=True, slots=True)
 class Over:
-    """The candidate has withdrawn, and holds nothing."""
+    """The candidate has withdrawn and does not hold the lease."""
 
 
 Step = Look | Write | WaitUntil | Over
@@ -132,8 +133,8 @@ Step = Look | Write | WaitUntil | Over
 
 @dataclass
 class LeaseCandidate:
-    """One that wants to lead. ``now`` is always its own clock, in seconds that only grow; ``draw``
-    gives numbers in [0, 1)."""
+    """A candidate for leader. ``now`` is always its own clock, in monotonic seconds. ``draw`` gives
+    random numbers in [0, 1)."""
 
     identity: str
     timing: Timing
@@ -141,42 +142,47 @@ class LeaseCandidate:
     lease: Lease | None = field(default=None, init=False)
     """The lease as last seen."""
     watched: bool = field(default=False, init=False)
-    """Whether changes of the lease are told as they happen."""
+    """Whether a watch reports changes of the lease as they happen."""
     stands: bool = field(default=True, init=False)
-    """Whether it takes the lease if that is free. If not, it only observes: how long a lease has
-    not been renewed is then known when it stands."""
+    """Whether it takes the lease if that is free. If not, it only observes, so that it knows how
+    long the lease has not been renewed when it starts to stand."""
     withdrawn: bool = field(default=False, init=False)
-    _known: bool = field(default=False, init=False)
+    _is_current: bool = field(default=False, init=False)
+    """Whether ``lease`` is current, so that a decision may rely on it."""
     _changed_at: float = field(default=0.0, init=False)
-    _upto: int = field(default=0, init=False)
-    _until: float = field(default=-math.inf, init=False)
-    _next: float = field(default=-math.inf, init=False)
+    _version: int = field(default=0, init=False)
+    """The newest resourceVersion seen since the last read; older ones are ignored."""
+    _leads_until: float = field(default=-math.inf, init=False)
+    _next_step_at: float = field(default=-math.inf, init=False)
     _failures: int = field(default=0, init=False)
+    """Consecutive failed requests."""
     _has_written: bool = field(default=False, init=False)
 
     def leads(self, now: float) -> bool:
-        """Whether it holds the lease, and may trust that."""
-        return now < self._until
+        """Whether it holds the lease and may still trust it."""
+        return now < self._leads_until
 
     def trusts_until(self) -> float:
-        """When leading ends, unless the lease is renewed before."""
-        return self._until
+        """When leading ends unless the lease is renewed before."""
+        return self._leads_until
 
     def withdraw(self) -> None:
-        """Leads no more, and gives the lease back."""
+        """Stops leading. The next steps release the lease."""
         self.withdrawn = True
-        self._until = self._next = -math.inf
+        self._leads_until = self._next_step_at = -math.inf
 
-    # --- what to do -----------------------------------------------------------------------
+    # --- the next step --------------------------------------------------------------------
 
     def step(self, now: float) -> Step:
-        """What is to be done now. A ``Look`` or a ``Write`` is asked for once and answered."""
-        if self.withdrawn and not self._holds_perhaps():
+        """The next step. The caller must report the result of a ``Look`` or ``Write`` before the
+        next call."""
+        if self.withdrawn and not self._may_hold():
             return Over()
-        if now < self._next:
-            return WaitUntil(min(self._next, self._until) if self.leads(now) else self._next)
-        if not self._known:
-            self._upto = 0  # whatever is told from here on is newer (or another history)
+        if now < self._next_step_at:
+            until = self._next_step_at
+            return WaitUntil(min(until, self._leads_until) if self.leads(now) else until)
+        if not self._is_current:
+            self._version = 0  # what comes from here on is newer, or of a restored server
             return Look()
         if self.withdrawn:
             return self._release()
@@ -189,21 +195,22 @@ class LeaseCandidate:
             return WaitUntil(free_at)
         return self._poll(now)
 
-    def _holds_perhaps(self) -> bool:
+    def _may_hold(self) -> bool:
         if not self._has_written:
             return False
-        return not self._known or (self.lease is not None and self.lease.holder == self.identity)
+        holds = self.lease is not None and self.lease.holder == self.identity
+        return not self._is_current or holds
 
     def _free_at(self) -> float:
-        """When the lease may be taken."""
+        """The time from which the lease may be taken."""
         if self.lease is None or self.lease.holder in ("", self.identity):
             return -math.inf
         return self._changed_at + (self.lease.spec.lease_duration_seconds or 0)
 
     def _take(self) -> Write:
-        """To take the lease, or to keep it."""
+        """The write that acquires or renews the lease."""
         self._has_written = True
-        # Rounded up: for others it must not end before its holder stops to trust it.
+        # Rounded up: the lease must not expire for others before its holder stops trusting it.
         seconds = max(1, math.ceil(self.timing.lease_duration))
         if self.lease is None:
             return Write(None, self.identity, seconds, 0)
@@ -218,60 +225,63 @@ class LeaseCandidate:
         return Write(self.lease, "", _RELEASED_SECONDS, self.lease.spec.lease_transitions or 0)
 
     def _poll(self, now: float) -> WaitUntil:
-        self._known = False
-        self._next = now + self._pause()
+        """Waits, then reads the lease again."""
+        self._is_current = False
+        self._next_step_at = now + self._pause()
         if self.stands:
-            self._next = min(self._next, max(now, self._free_at()))
-        return WaitUntil(self._next)
+            self._next_step_at = min(self._next_step_at, max(now, self._free_at()))
+        return WaitUntil(self._next_step_at)
 
     def _pause(self) -> float:
         return self.timing.retry_period * (1 + _JITTER * self.draw())
 
-    # --- what came of it ------------------------------------------------------------------
+    # --- results --------------------------------------------------------------------------
 
     def saw(self, lease: Lease | None, now: float) -> None:
-        """The lease as it is, from a read or a watch; None where there is none."""
+        """A read or a watch returned the lease; None if there is none."""
         if lease is not None:
-            if lease.version < self._upto:
+            if lease.version < self._version:
                 return
-            self._upto = lease.version
-        old, self.lease, self._known = self.lease, lease, True
+            self._version = lease.version
+        old, self.lease, self._is_current = self.lease, lease, True
         if (old and old.spec) == (lease and lease.spec):
             return
         self._changed_at = now
         self._failures = 0
         if lease is not None and lease.holder != self.identity:
-            self._until = -math.inf
+            self._leads_until = -math.inf
         if not self.leads(now) or lease is None:
-            self._next = now
+            self._next_step_at = now
 
     def vanished(self, version: int, now: float) -> None:
-        """The watch says that the lease was deleted at a resourceVersion."""
-        if version >= self._upto:
-            self._upto = version
+        """The watch reported that the lease was deleted at a resourceVersion."""
+        if version >= self._version:
+            self._version = version
             self.saw(None, now)
 
-    def wrote(self, lease: Lease, asked: float, now: float) -> None:
-        """The write that was asked for at a time was granted. What a watch has told meanwhile is
-        newer."""
+    def wrote(self, lease: Lease, requested_at: float, now: float) -> None:
+        """A write that was requested at ``requested_at`` succeeded. If a watch has shown a newer
+        lease meanwhile, that one holds."""
         self.saw(lease, now)
         if self.lease is None or self.lease.holder != self.identity or self.withdrawn:
             return
         self._failures = 0
-        self._until = asked + self.timing.renew_deadline
-        self._next = asked + self.timing.retry_period
+        self._leads_until = requested_at + self.timing.renew_deadline
+        self._next_step_at = requested_at + self.timing.retry_period
 
     def failed(self, now: float, *, conflict: bool = False) -> None:
-        """Nothing was read or written, or that is not known. After a first ``conflict`` (somebody
-        else has written) the lease is looked at at once."""
-        self._known = False
+        """A read or write failed, or its outcome is unknown. After a first ``conflict`` (another
+        client has written) the lease is read again at once."""
+        self._is_current = False
         self._failures += 1
         if conflict and self._failures == 1:
-            self._next = now
+            self._next_step_at = now
         else:
-            self._next = now + (self.timing.retry_period if self.leads(now) else self._pause())
+            pause = self.timing.retry_period if self.leads(now) else self._pause()
+            self._next_step_at = now + pause
 
     def unwatched(self, now: float) -> None:
-        """The watch has ended; what happened since is not known. (A leader's next write shows.)"""
+        """The watch has ended, so the lease may have changed. A leader does not read it again,
+        because its next write shows a change."""
         self.watched = False
-        self._known = self._known and self.leads(now)
+        self._is_current = self._is_current and self.leads(now)

@@ -1,7 +1,7 @@
-"""Takes part in the election of a leader by a Lease: ``lease.Candidate`` with input and output.
+"""Takes part in leader election by a Lease: carries out the steps of a ``LeaseCandidate``.
 
-Beside its own requests it watches the Lease, so that one that is released, deleted or taken by
-another is known at once. Where it may not be watched it is looked at every few seconds.
+The Lease is also watched, so that a release, a deletion or a new holder is known at once. If it
+cannot be watched, it is read every few seconds.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ from eventsched.cluster.kube.lease.candidate import (
 )
 
 _WATCH_PAUSE = 1.0
-"""Seconds before a watch that has ended begins anew."""
+"""Seconds before a watch that has ended is opened again."""
 
 logger = structlog.get_logger()
 _lease = msgspec.json.Decoder(Lease).decode
@@ -50,8 +50,8 @@ _event = msgspec.json.Decoder(_Event).decode
 
 
 def own_identity() -> str:
-    """A name for this process that no other has, nor it itself after a restart: host name and a
-    UUID, as upstream's (cmd/kube-scheduler/app/options)."""
+    """A unique name for this process, new after each restart: host name and a UUID, as upstream's
+    (cmd/kube-scheduler/app/options)."""
     return f"{socket.gethostname()}_{uuid.UUID(bytes=os.urandom(16), version=4)}"
 
 
@@ -60,8 +60,8 @@ def _microseconds() -> int:
 
 
 class LeaseParticipant:
-    """One candidate. ``lost`` is set whenever it does not lead; it stays a candidate then, and
-    ``won`` may be awaited again. To be used inside one event loop."""
+    """One candidate. ``lost`` is set while it does not lead. It then stays a candidate, and ``won``
+    may be awaited again. For use within one event loop."""
 
     def __init__(
         self,
@@ -76,8 +76,8 @@ class LeaseParticipant:
         clock: Callable[[], float] = time.monotonic,
         draw: Callable[[], float] = random.random,
     ) -> None:
-        """``now`` (µs since 1970) is what the Lease shows to people; ``clock`` (s) is what counts.
-        ``refusals`` learns what the API server forbids."""
+        """``now`` (µs since 1970) gives the times in the Lease, which are informative; the rules
+        use ``clock`` (monotonic s). ``refusals`` records what the API server forbids."""
         self.lost = asyncio.Event()
         self.lost.set()
         self._won = asyncio.Event()
@@ -90,41 +90,41 @@ class LeaseParticipant:
         self._now, self._clock, self._draw = now, clock, draw
         self._changed = asyncio.Event()
         self._running: asyncio.Task[None] | None = None
-        self._stood_by = ""
+        self._logged_leader = ""
 
     @property
     def leader(self) -> str:
-        """Who holds the lease, as far as is known; "" for nobody."""
+        """The holder of the lease as last seen; "" for none."""
         lease = self._candidate.lease
         return "" if lease is None else lease.holder
 
     @property
     def reason(self) -> str:
-        """Why this one does not lead, for people."""
+        """Why this replica does not lead, for people."""
         if self._candidate.withdrawn:
-            return f"this one gives the lease {self._named} back"
+            return f"this one gives the lease {self._lease_name} back"
         if self.leader == self._candidate.identity:
-            return f"the lease {self._named} could not be renewed in time"
-        return f"the lease {self._named} is held by {self.leader or 'nobody'}"
+            return f"the lease {self._lease_name} could not be renewed in time"
+        return f"the lease {self._lease_name} is held by {self.leader or 'nobody'}"
 
     @property
     def leading(self) -> bool:
-        """Whether it is this one, right now."""
+        """Whether this replica leads at this moment."""
         return self._candidate.leads(self._clock())
 
     def start(self, *, stands: bool = True) -> None:
-        """Begins to take part; without ``stands`` it only observes the Lease until ``stand``."""
+        """Starts. Without ``stands`` it only observes the Lease until ``stand`` is called."""
         self._candidate.stands = stands
         self._running = asyncio.create_task(self._run(), name="election")
 
     def stand(self) -> None:
-        """From now on it takes the Lease if that is free. How long its holder has been silent
-        counts from when the Lease was first observed."""
+        """From now on takes the Lease if that is free. The time since the last renewal counts from
+        when the Lease was first observed."""
         self._candidate.stands = True
         self._changed.set()
 
     async def won(self) -> None:
-        """Waits until this one leads. Raises RuntimeError when it does not take part any more."""
+        """Waits until this replica leads. Raises RuntimeError if it no longer takes part."""
         assert self._running is not None
         waiting = asyncio.ensure_future(self._won.wait())
         try:
@@ -136,17 +136,17 @@ class LeaseParticipant:
             raise RuntimeError("the election is over") from failure
 
     async def release(self) -> None:
-        """Leads no more, gives the lease back so that another can have it at once, and takes part
-        no longer. Where the API server does not answer, the lease ends by itself."""
+        """Stops leading and taking part, and releases the lease so that another replica can take it
+        at once. If the API server does not answer, the lease expires."""
         self._candidate.withdraw()
-        self._tell()
+        self._update_leading()
         self._changed.set()
         if self._running is not None:
             await asyncio.wait((self._running,), timeout=self._timing.renew_deadline)
         await self.close()
 
     async def close(self) -> None:
-        """Takes part no longer; a lease that is held stays until it is over."""
+        """Stops taking part. A lease that it holds is not released, but expires."""
         if self._running is not None:
             self._running.cancel()
             with suppress(asyncio.CancelledError):
@@ -158,48 +158,48 @@ class LeaseParticipant:
             while True:
                 self._changed.clear()
                 step = self._candidate.step(self._clock())
-                self._tell()
+                self._update_leading()
                 match step:
                     case Over():
                         return
                     case WaitUntil(until=until):
                         await self._wait(until)
                     case Look():
-                        await self._look()
+                        await self._read()
                     case Write():
                         await self._write(step)
-                self._tell()
+                self._update_leading()
         finally:
             self._candidate.withdraw()
-            self._tell()
+            self._update_leading()
             watching.cancel()
             with suppress(asyncio.CancelledError):
                 await watching
 
-    def _tell(self) -> None:
-        """Says so where this one begins or ceases to lead, and whom it stands by for."""
+    def _update_leading(self) -> None:
+        """Sets and logs whether this replica leads, or logs a new leader that it stands by for."""
         if self.leading == self._won.is_set():
-            self._tell_leader()
+            self._log_leader()
             return
         if self.leading:
             self.lost.clear()
             self._won.set()
-            logger.info("leading", lease=self._named)
+            logger.info("leading", lease=self._lease_name)
         else:
             self._won.clear()
             self.lost.set()
-            say = logger.info if self._candidate.withdrawn else logger.warning
-            say("leading no more", lease=self._named, reason=self.reason)
+            log = logger.info if self._candidate.withdrawn else logger.warning
+            log("no longer leading", lease=self._lease_name, reason=self.reason)
 
-    def _tell_leader(self) -> None:
-        if self.leading or self._candidate.withdrawn or self.leader in ("", self._stood_by):
+    def _log_leader(self) -> None:
+        if self.leading or self._candidate.withdrawn or self.leader in ("", self._logged_leader):
             return
         if self.leader != self._candidate.identity:
-            self._stood_by = self.leader
-            logger.info("standing by", lease=self._named, leader=self.leader)
+            self._logged_leader = self.leader
+            logger.info("standing by", lease=self._lease_name, leader=self.leader)
 
     @property
-    def _named(self) -> str:
+    def _lease_name(self) -> str:
         return f"{self._namespace}/{self._name}"
 
     async def _wait(self, until: float) -> None:
@@ -209,17 +209,17 @@ class LeaseParticipant:
 
     # --- requests -------------------------------------------------------------------------
 
-    async def _look(self) -> None:
+    async def _read(self) -> None:
         answer = await self._call("get", "GET", self._leases + path(self._name))
         if answer is None:
             return
         if is_absent(answer):
             self._candidate.saw(None, self._clock())
-        elif not self._shown(answer, self._candidate.saw):
+        elif not self._pass_lease(answer, self._candidate.saw):
             self._candidate.failed(self._clock())
 
     async def _write(self, write: Write) -> None:
-        asked = self._clock()
+        requested_at = self._clock()
         body = write.body(self._namespace, self._name, self._now())
         if write.over is None:
             answer = await self._call("create", "POST", self._leases, body)
@@ -227,27 +227,31 @@ class LeaseParticipant:
             answer = await self._call("update", "PUT", self._leases + path(self._name), body)
         if answer is None:
             return
-        if not self._shown(answer, lambda lease, now: self._candidate.wrote(lease, asked, now)):
+
+        def wrote(lease: Lease, now: float) -> None:
+            self._candidate.wrote(lease, requested_at, now)
+
+        if not self._pass_lease(answer, wrote):
             self._candidate.failed(self._clock(), conflict=answer.status in (404, 409))
 
-    def _shown(self, answer: HttpAnswer, tell: Callable[[Lease, float], None]) -> bool:
-        """Hands on the lease that an answer holds; whether it holds one."""
+    def _pass_lease(self, answer: HttpAnswer, receive: Callable[[Lease, float], None]) -> bool:
+        """Passes the lease in an answer to ``receive``. Returns False if the answer has none."""
         if not is_done(answer):
             return False
         try:
             lease = _lease(answer.body)
-            tell(lease, self._clock())
+            receive(lease, self._clock())
         except (msgspec.DecodeError, KeyError, ValueError) as error:
-            logger.error("the lease cannot be read", lease=self._named, error=str(error))
+            logger.error("the lease cannot be read", lease=self._lease_name, error=str(error))
             return False
         return True
 
     async def _call(
         self, verb: str, method: str, target: str, body: bytes | None = None
     ) -> HttpAnswer | None:
-        """An answer of any status; None where there was none in half the time that a holder has
-        (client-go resourcelock NewFromKubeconfig), and never after that time is over."""
-        now, asked = self._clock(), f"{verb} lease {self._named}"
+        """An answer of any status. None if it does not come within half of ``renew_deadline``
+        (client-go resourcelock NewFromKubeconfig) and, for a leader, before leading ends."""
+        now, asked = self._clock(), f"{verb} lease {self._lease_name}"
         timeout = self._timing.renew_deadline / 2
         if self._candidate.leads(now):
             timeout = min(timeout, self._candidate.trusts_until() - now)
@@ -263,7 +267,8 @@ class LeaseParticipant:
     # --- the watch ------------------------------------------------------------------------
 
     async def _watch(self) -> None:
-        """A watch without a resourceVersion begins with the lease as it is."""
+        """Watches the lease until cancelled. Without a resourceVersion, a watch first sends the
+        current state."""
         selector = f"metadata.name={self._name}"
         params = {"watch": "true", "fieldSelector": selector, "allowWatchBookmarks": "true"}
         stall = self._timing.lease_duration
@@ -272,20 +277,20 @@ class LeaseParticipant:
             try:
                 async with aclosing(self._api.lines(self._leases, params, stall=stall)) as lines:
                     async for line in lines:
-                        if not self._told(line):
+                        if not self._take_line(line):
                             break
             except WatchRefusedError as error:
                 why = words(error.answer)
-                self._refusals.saw(f"watch lease {self._named}", error.answer)
+                self._refusals.saw(f"watch lease {self._lease_name}", error.answer)
             except UnansweredError as error:
                 why = error.reason
-            logger.debug("the watch of the lease is over", lease=self._named, why=why)
+            logger.debug("the watch of the lease is over", lease=self._lease_name, why=why)
             self._candidate.unwatched(self._clock())
             self._changed.set()
             await asyncio.sleep(_WATCH_PAUSE * (1 + self._draw()))
 
-    def _told(self, line: bytes) -> bool:
-        """Takes in a line of the watch; False where the watch is of no use any more."""
+    def _take_line(self, line: bytes) -> bool:
+        """Applies a line of the watch. Returns False if the watch must be opened again."""
         now = self._clock()
         try:
             event = _event(line)
@@ -298,7 +303,7 @@ class LeaseParticipant:
         except (msgspec.DecodeError, KeyError, ValueError):
             return False
         self._candidate.watched = True
-        self._refusals.accepted(f"watch lease {self._named}")
-        self._tell()
+        self._refusals.accepted(f"watch lease {self._lease_name}")
+        self._update_leading()
         self._changed.set()
         return True
