@@ -157,7 +157,7 @@ async def _read(file: Path) -> str:
         ("server", "https://127.0.0.1:644300", "is no URL of a server"),
         ("server", "https://127.0.0.1:9 ", "is no URL"),
         ("server", 5, "malformed"),
-        ("tls-server-name", 5, "clusters.cluster.tls-server-name: is no text of one line"),
+        ("tls-server-name", 5, "clusters.cluster.tls-server-name: is not a single line of text"),
         ("proxy-url", "nobody", "clusters.cluster.proxy-url: is no URL of a server"),
         (
             "insecure-skip-tls-verify",

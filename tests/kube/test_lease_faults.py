@@ -1,4 +1,4 @@
-"""Candidates whose clocks differ and whose answers are late or lost: two never lead at once."""
+"""Candidates with different clocks and late or lost answers: never do two lead at once."""
 
 import random
 from dataclasses import dataclass, field
@@ -34,7 +34,7 @@ class World:
     names: tuple[str, ...] = ("a", "b", "c")
     faults: bool = True
     checked: bool = True
-    """Whether two must not lead at once: as long as nobody deletes the lease."""
+    """Whether to check that at most one leads; False if the lease is deleted."""
     now: float = 0.0
     held: Lease | None = None
     version: int = 0
@@ -72,11 +72,13 @@ class World:
         self.now = until
 
     def check(self) -> None:
-        leading = [name for name, each in self.candidates.items() if each.leads(self.clock(name))]
+        leading = [
+            name for name, candidate in self.candidates.items() if candidate.leads(self.clock(name))
+        ]
         assert len(leading) <= 1, (self.now, leading, self.log)
 
     def move(self, name: str) -> None:
-        """Does what the candidate wants, unless it is waiting for an answer."""
+        """Carries out the candidate's next step, unless it waits for an answer."""
         if name in self.busy or name in self.paused:
             return
         step = self.candidates[name].step(self.clock(name))
@@ -88,7 +90,7 @@ class World:
             self.request(name, step)
 
     def request(self, name: str, step: Step) -> None:
-        asked, patience = self.clock(name), 5.0
+        requested_at, patience = self.clock(name), 5.0
         outward, back = self.delay(), self.delay()
         answer: list[Any] = []
 
@@ -98,7 +100,7 @@ class World:
 
         def conclude() -> None:
             self.busy.discard(name)
-            self.answered(name, step, asked, answer if outward + back < patience else [])
+            self.answered(name, step, requested_at, answer if outward + back < patience else [])
             self.move(name)
 
         self.later(outward, arrive)
@@ -129,44 +131,46 @@ class World:
         if lease is not None:
             lease = Lease({"name": "s", "resourceVersion": str(version)}, lease.spec)
         self.held = lease
-        for name, each in self.candidates.items():
-            if each.watched:
-                self.later(self.random.uniform(0, 0.3), lambda n=name: self.told(n, lease, version))
+        for name, candidate in self.candidates.items():
+            if candidate.watched:
+                self.later(
+                    self.random.uniform(0, 0.3), lambda n=name: self.deliver(n, lease, version)
+                )
 
-    def told(self, name: str, lease: Lease | None, version: int) -> None:
-        each = self.candidates[name]
-        if not each.watched or name in self.paused:
+    def deliver(self, name: str, lease: Lease | None, version: int) -> None:
+        candidate = self.candidates[name]
+        if not candidate.watched or name in self.paused:
             return
         if lease is None:
-            each.vanished(version, self.clock(name))
+            candidate.vanished(version, self.clock(name))
         else:
-            each.saw(lease, self.clock(name))
+            candidate.saw(lease, self.clock(name))
         self.move(name)
 
-    def answered(self, name: str, step: Step, asked: float, answer: list[Any]) -> None:
-        each, now = self.candidates[name], self.clock(name)
+    def answered(self, name: str, step: Step, requested_at: float, answer: list[Any]) -> None:
+        candidate, now = self.candidates[name], self.clock(name)
         if not answer:
-            each.failed(now)
+            candidate.failed(now)
         elif answer[0] is None:
-            each.failed(now, conflict=True)
+            candidate.failed(now, conflict=True)
         elif isinstance(step, Look):
-            each.saw(answer[0][0], now)
+            candidate.saw(answer[0][0], now)
         else:
-            each.wrote(answer[0][0], asked, now)
+            candidate.wrote(answer[0][0], requested_at, now)
 
     def disturb(self, until: float) -> None:
-        """Watches that break, leases that vanish, processes that stand still and go on."""
+        """Breaks watches, deletes leases, and pauses processes at random until a time."""
 
         def happen() -> None:
-            name, what = self.random.choice(self.names), self.random.random()
-            each = self.candidates[name]
-            if what < 0.3:
-                each.watched = True
-            elif what < 0.5:
-                each.unwatched(self.clock(name))
-            elif what < 0.55 and not self.checked:
+            name, draw = self.random.choice(self.names), self.random.random()
+            candidate = self.candidates[name]
+            if draw < 0.3:
+                candidate.watched = True
+            elif draw < 0.5:
+                candidate.unwatched(self.clock(name))
+            elif draw < 0.55 and not self.checked:
                 self.store(None)
-            elif what < 0.75 and name not in self.paused:
+            elif draw < 0.75 and name not in self.paused:
                 self.paused.add(name)
                 self.later(self.random.uniform(0, 40), lambda: self.resume(name))
             if self.now < until:
@@ -180,13 +184,15 @@ class World:
 
     @property
     def leaders(self) -> list[str]:
-        return [name for name, each in self.candidates.items() if each.leads(self.clock(name))]
+        return [
+            name for name, candidate in self.candidates.items() if candidate.leads(self.clock(name))
+        ]
 
 
 @pytest.mark.simulation
 @given(st.integers(0, 2**32), st.booleans())
 @settings(max_examples=150, deadline=None)
-def test_two_never_lead_at_once_and_in_the_end_one_does(seed: int, deleted: bool) -> None:
+def test_at_most_one_leads_and_in_the_end_one_does(seed: int, deleted: bool) -> None:
     world = World(seed, checked=not deleted)
     world.disturb(200)
     world.run(200)
@@ -202,16 +208,16 @@ def test_two_never_lead_at_once_and_in_the_end_one_does(seed: int, deleted: bool
 
 @given(st.integers(0, 2**32), st.booleans())
 @settings(max_examples=40, deadline=None)
-def test_a_lease_that_is_given_back_or_deleted_is_taken_within_a_second(
+def test_a_lease_that_is_released_or_deleted_is_taken_within_a_second(
     seed: int, deleted: bool
 ) -> None:
     world = World(seed, faults=False, checked=not deleted)
-    for each in world.candidates.values():
-        each.watched = True
+    for candidate in world.candidates.values():
+        candidate.watched = True
     world.run(30)
     (old,) = world.leaders
     if deleted:
-        world.paused.add(old)  # or it would make a new one itself
+        world.paused.add(old)  # it would recreate the lease itself
         world.store(None)
     else:
         world.candidates[old].withdraw()

@@ -48,8 +48,8 @@ def test_quotas_are_read() -> None:
             server.put(QUOTAS, quota(cpu="5"))
             server.remove(QUOTAS, "blue/team")
             await kept.caught_up()
-            told = [each for each in kept.told if not isinstance(each, Listed)]
-            assert [type(each) for each in told] == [ObjectSeen, ObjectGone]
+            changes = [event for event in kept.events if not isinstance(event, Listed)]
+            assert [type(change) for change in changes] == [ObjectSeen, ObjectGone]
 
     run(scenario())
 
@@ -62,31 +62,31 @@ def test_a_definition_that_is_missing_stops_nothing() -> None:
         async with serving(PODS, QUOTAS) as (server, kept):
             server.missing.add(QUOTAS.type)
             await kept.store.start()
-            first = await kept.store.list_cluster(kept.told.append)
+            first = await kept.store.list_cluster(kept.events.append)
             assert [each.seen for each in first.listings] == [[], []]
             assert first.listings[1].version == 10
             await until(lambda: kept.slept.count(10.0) > 3)
             assert kept.store.progress[QUOTAS.type].problem == TEXT
             assert kept.store.progress[PODS.type].problem == ""
-            (said,) = kept.named("resource_missing")
-            assert said["definition"] == QUOTAS.definition
-            assert len(kept.told) == 1
+            (report,) = kept.reports_of("resource_missing")
+            assert report["definition"] == QUOTAS.definition
+            assert len(kept.events) == 1
 
             server.put(QUOTAS, quota())
             server.missing.clear()
-            await until(lambda: len(kept.told) == 2)
-            relisted = kept.told[1]
+            await until(lambda: len(kept.events) == 2)
+            relisted = kept.events[1]
             assert isinstance(relisted, Relisted)
             assert len(relisted.listing.seen) == 1
             await until(lambda: not kept.store.progress[QUOTAS.type].problem)
             server.put(QUOTAS, quota(cpu="5"))
-            await until(lambda: len(kept.told) == 3)
+            await until(lambda: len(kept.events) == 3)
 
             server.missing.add(QUOTAS.type)
             server.version += 1
             server.say(QUOTAS, None)
-            await until(lambda: len(kept.told) == 4)
-            relisted = kept.told[3]
+            await until(lambda: len(kept.events) == 4)
+            relisted = kept.events[3]
             assert isinstance(relisted, Relisted)
             assert relisted.listing.seen == []
             assert kept.store.progress[QUOTAS.type].problem == TEXT

@@ -87,8 +87,8 @@ def test_a_right_that_is_taken_away_is_named_with_its_rule() -> None:
             await watched.follow()
             server.fail("watch", PODS, refusal(403, message))
             server.say(PODS, None)
-            await until(lambda: bool(watched.named("watch_broken")))
-            [line] = watched.named("watch_broken")
+            await until(lambda: bool(watched.reports_of("watch_broken")))
+            [line] = watched.reports_of("watch_broken")
             assert line["reason"] == (
                 f"{message}; add the rule "
                 '{apiGroups: [""], resources: ["pods"], verbs: ["watch"]} to the scheduler\'s role'

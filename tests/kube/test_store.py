@@ -41,7 +41,7 @@ def test_a_list_comes_in_pages_and_the_watch_goes_on_from_it() -> None:
             server.remove(NODES, "n1")
             await watched.caught_up()
 
-            first, *news = watched.told
+            first, *news = watched.events
             assert isinstance(first, Listed)
             assert [listed(each) for each in first.listings] == [
                 ("Node", 16, ["n1@16 4"]),
@@ -67,7 +67,7 @@ def test_a_list_comes_in_pages_and_the_watch_goes_on_from_it() -> None:
                 }
             ]
             assert watched.store.versions == {"Node": 20, "Pod": 20}
-            assert watched.said == []
+            assert watched.reports == []
 
     run(scenario())
 
@@ -85,7 +85,7 @@ def test_finished_pods_are_gone_and_never_come() -> None:
             await watched.caught_up()
 
             assert [listed(each) for each in first.listings] == [("Pod", 12, ["p1@11"])]
-            assert [short(each) for each in watched.told[1:]] == ["gone p1@13"]
+            assert [short(each) for each in watched.events[1:]] == ["gone p1@13"]
             assert watched.store.stores["Pod"].seen == {}
 
     run(scenario())
@@ -109,7 +109,7 @@ def test_changes_that_scheduling_does_not_read_are_no_news() -> None:
             await watched.caught_up()
 
             # A bind names the resourceVersion of a pod that waits.
-            assert [short(each) for each in watched.told[1:]] == ["p1@16"]
+            assert [short(each) for each in watched.events[1:]] == ["p1@16"]
             stores = watched.store.stores
             assert [short(each) for each in stores["Pod"].seen.values()] == ["p1@16", "p2@17 n1"]
             assert [short(each) for each in stores["Node"].seen.values()] == ["n1@15 4"]
@@ -127,7 +127,7 @@ def test_other_objects_come_and_go() -> None:
             await watched.caught_up()
 
             found = Service(name="web", namespace="a", selector={"app": "web"})
-            assert watched.told[1:] == [
+            assert watched.events[1:] == [
                 ObjectSeen(found, 11),
                 ObjectGone("Service", "a", "web", 12),
             ]
@@ -146,7 +146,7 @@ def test_a_pod_in_anothers_place_is_another_pod() -> None:
             server.put(PODS, again)
             await watched.caught_up()
 
-            assert [short(each) for each in watched.told[1:]] == ["gone p1@12", "p1@13"]
+            assert [short(each) for each in watched.events[1:]] == ["gone p1@12", "p1@13"]
             assert set(watched.store.stores["Pod"].seen) == {uid(7)}
 
     run(scenario())
@@ -185,7 +185,10 @@ def test_the_barrier_reads_small_resources_anew() -> None:
             await watched.caught_up()
 
             assert [listed(each) for each in again.listings] == [("Pod", 13, ["p2@12"])]
-            assert [short(each) for each in watched.told[1:]] == [("11 -> 13", ["p2@12"]), "p3@14"]
+            assert [short(each) for each in watched.events[1:]] == [
+                ("11 -> 13", ["p2@12"]),
+                "p3@14",
+            ]
             assert [query["limit"] for query in asked(server, "list", "Pod")] == ["500"] + [
                 "2000"
             ] * 2
@@ -204,7 +207,7 @@ def test_the_barrier_waits_for_the_watches_of_large_ones() -> None:
 
             assert [listed(each) for each in again.listings] == [("Pod", 12, ["p1@11", "p2@12"])]
             # The second watch tells the news as the first one would have.
-            assert [short(each) for each in watched.told[1:]] == ["p2@12"]
+            assert [short(each) for each in watched.events[1:]] == ["p2@12"]
             assert [query["limit"] for query in asked(server, "list", "Pod")] == ["500", "1", "1"]
             seconds = [query["timeoutSeconds"] for query in asked(server, "watch", "Pod")]
             assert sorted(seconds) == ["3", "3", "450"]
@@ -229,7 +232,7 @@ def test_large_resources_are_looked_at_while_a_barrier_may_come() -> None:
             version = server.put(PODS, pod(1))
             await until(lambda: watched.store.versions["Pod"] == version)
 
-            watched.store.subscribe(watched.told.append)
+            watched.store.subscribe(watched.events.append)
             begun = rounds
             await until(lambda: rounds > begun + 2)
             short_ones = [
@@ -251,6 +254,8 @@ def test_the_barrier_lists_where_no_watch_helps() -> None:
             again = await watched.store.list_cluster()
 
             assert [listed(each) for each in again.listings] == [("Pod", 12, ["p1@11", "p2@12"])]
-            assert [short(each) for each in watched.told[1:]] == [("11 -> 12", ["p1@11", "p2@12"])]
+            assert [short(each) for each in watched.events[1:]] == [
+                ("11 -> 12", ["p1@11", "p2@12"])
+            ]
 
     run(scenario())

@@ -41,9 +41,9 @@ def test_a_watch_that_ends_is_resumed_where_it_was() -> None:
                 "10",
                 "11",
             ]
-            assert [short(each) for each in watched.told[1:]] == ["p1@11", "p2@12"]
+            assert [short(each) for each in watched.events[1:]] == ["p1@11", "p2@12"]
             assert watched.slept == []
-            assert watched.said == []
+            assert watched.reports == []
             progress = watched.store.progress["Pod"]
             assert (progress.reconnects, progress.relists, progress.problem) == (1, 0, "")
 
@@ -58,14 +58,14 @@ def test_a_watch_that_breaks_is_resumed_after_a_pause(fault: Any) -> None:
         async with serving(PODS) as (server, watched):
             server.fail("watch", PODS, fault, fault, fault)
             await watched.store.start()
-            await watched.store.list_cluster(watched.told.append)
+            await watched.store.list_cluster(watched.events.append)
             server.put(PODS, pod(1))
             await watched.caught_up()
 
-            assert [short(each) for each in watched.told[1:]] == ["p1@11"]
+            assert [short(each) for each in watched.events[1:]] == ["p1@11"]
             assert watched.slept == pytest.approx([1.2, 2.4, 4.8])
             assert len(asked(server, "list", "Pod")) == 2  # the first one, and the barrier's
-            assert [each["resource"] for each in watched.named("watch_broken")] == ["Pod"] * 3
+            assert [each["resource"] for each in watched.reports_of("watch_broken")] == ["Pod"] * 3
 
     run(scenario())
 
@@ -79,7 +79,7 @@ def test_a_watch_that_lasted_is_resumed_at_once() -> None:
             await until(lambda: len(asked(server, "watch", "Pod")) == 2)
 
             assert watched.slept == []
-            assert watched.named("watch_broken") == [
+            assert watched.reports_of("watch_broken") == [
                 {"resource": "Pod", "reason": "overload", "pause": 0.0}
             ]
 
@@ -101,12 +101,12 @@ def test_a_silent_watch_is_given_up() -> None:
         async with serving(PODS, stall=0.2) as (server, watched):
             server.fail("watch", PODS, silence)
             await watched.store.start()
-            await watched.store.list_cluster(watched.told.append)
+            await watched.store.list_cluster(watched.events.append)
             server.put(PODS, pod(1))
-            await until(lambda: len(watched.told) == 2)
+            await until(lambda: len(watched.events) == 2)
 
-            assert short(watched.told[1]) == "p1@11"
-            assert watched.named("watch_broken")[0]["reason"] == "no answer in time"
+            assert short(watched.events[1]) == "p1@11"
+            assert watched.reports_of("watch_broken")[0]["reason"] == "no answer in time"
 
     run(scenario())
 
@@ -169,11 +169,11 @@ def test_what_was_missed_is_listed_anew(how: Callable[[FakeApi], None]) -> None:
             server.watches["Pod"].append(lost)
             watched.now += 60
             server.say(PODS, None)
-            await until(lambda: len(watched.told) == 2)
+            await until(lambda: len(watched.events) == 2)
             server.put(PODS, pod(5))
             await watched.caught_up()
 
-            assert [short(each) for each in watched.told[1:]] == [
+            assert [short(each) for each in watched.events[1:]] == [
                 ("13 -> 16", ["p2@15 n1", "p3@13", "p4@16"]),
                 "p5@17",
             ]
@@ -213,10 +213,10 @@ def test_a_cluster_that_went_back_is_said_so() -> None:
             server.say(
                 PODS, b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"11"}}}\n'
             )
-            await until(lambda: len(watched.told) == 2)
+            await until(lambda: len(watched.events) == 2)
 
-            assert short(watched.told[1]) == ("12 -> 11", ["p1@11"])
-            assert watched.named("cluster_went_back") == [
+            assert short(watched.events[1]) == ("12 -> 11", ["p1@11"])
+            assert watched.reports_of("cluster_went_back") == [
                 {"resource": "Pod", "known": 12, "found": 11}
             ]
 
@@ -224,7 +224,7 @@ def test_a_cluster_that_went_back_is_said_so() -> None:
 
 
 def put_back(server: FakeApi) -> None:
-    """Takes the server back to before p2 came; its watches are told nothing of it."""
+    """Restores the server to the state before p2 existed; its watches do not notice."""
     del server.objects["Pod"]["default/p2"]
     server.log.clear()
     server.version = 11
@@ -241,18 +241,19 @@ def test_a_barrier_finds_that_a_cluster_went_back(few: int) -> None:
             server.put(PODS, pod(2))
             await watched.follow()
             put_back(server)
-            found = await watched.store.list_cluster(watched.told.append)
+            found = await watched.store.list_cluster(watched.events.append)
             assert [listed(each) for each in found.listings] == [("Pod", 11, ["p1@11"])]
             await until(lambda: asked(server, "watch", "Pod")[-1]["resourceVersion"] == "11")
             server.put(PODS, pod(3))
-            await until(lambda: short(watched.told[-1]) == "p3@12")
+            await until(lambda: short(watched.events[-1]) == "p3@12")
 
     run(scenario())
 
 
 @pytest.mark.row(30)
 def test_a_watch_that_says_nothing_is_not_trusted() -> None:
-    """It began where the cluster has yet to come: nothing is told, and nothing is refused."""
+    """It began at a version that the restored server has not reached: it sends nothing and no
+    error."""
 
     async def scenario() -> None:
         async with serving(PODS, stall=0.2) as (server, watched):
@@ -262,8 +263,8 @@ def test_a_watch_that_says_nothing_is_not_trusted() -> None:
             put_back(server)
             server.fail("watch", PODS, silence)
             watched.now += 60
-            await until(lambda: len(watched.told) == 2)
-            assert short(watched.told[1]) == ("12 -> 11", ["p1@11"])
+            await until(lambda: len(watched.events) == 2)
+            assert short(watched.events[1]) == ("12 -> 11", ["p1@11"])
 
     run(scenario())
 
@@ -283,7 +284,7 @@ def test_objects_that_cannot_be_read_are_skipped_and_remembered() -> None:
             await watched.caught_up()
 
             assert [listed(each) for each in first.listings] == [("Pod", 12, ["p2@12"])]
-            assert watched.told[1:] == []
+            assert watched.events[1:] == []
             assert [
                 (each.name, each.reason, each.version, each.kept)
                 for each in watched.store.undecodable
@@ -292,8 +293,8 @@ def test_objects_that_cannot_be_read_are_skipped_and_remembered() -> None:
                 ("default/p3", "spec.tolerations is not a list (7)", 13, False),
                 ("default/p2", "spec.priority is not a whole number ('low')", 15, True),
             ]
-            said = watched.named("object_not_readable")
-            assert [(each["object"], each["kept"]) for each in said] == [
+            reports = watched.reports_of("object_not_readable")
+            assert [(report["object"], report["kept"]) for report in reports] == [
                 ("default/p1", False),
                 ("default/p3", False),
                 ("default/p2", True),
@@ -303,7 +304,7 @@ def test_objects_that_cannot_be_read_are_skipped_and_remembered() -> None:
             server.remove(PODS, "default/p2")
             server.remove(PODS, "default/p3")
             await watched.caught_up()
-            assert [short(each) for each in watched.told[1:]] == ["p1@16", "gone p2@17"]
+            assert [short(each) for each in watched.events[1:]] == ["p1@16", "gone p2@17"]
             assert list(watched.store.undecodable) == []
 
     run(scenario())
@@ -328,7 +329,7 @@ def test_what_cannot_be_read_any_more_outlives_a_list() -> None:
             assert set(watched.store.stores["Pod"].seen) == {uid(1), uid(3)}
             (left,) = watched.store.undecodable
             assert (left.name, left.kept) == ("default/p1", True)
-            assert len(watched.named("object_not_readable")) == 1
+            assert len(watched.reports_of("object_not_readable")) == 1
 
     run(scenario())
 
@@ -342,8 +343,8 @@ def test_lines_of_nonsense_do_not_stop_a_watch() -> None:
             server.put(PODS, pod(1))
             await watched.caught_up()
 
-            assert [short(each) for each in watched.told[1:]] == ["p1@11"]
-            assert len(watched.named("object_not_readable")) == 1
+            assert [short(each) for each in watched.events[1:]] == ["p1@11"]
+            assert len(watched.reports_of("object_not_readable")) == 1
 
     run(scenario())
 
@@ -393,8 +394,8 @@ def test_a_refusal_later_is_only_said() -> None:
             server.put(PODS, pod(1))
             await watched.caught_up()
 
-            assert watched.named("watch_broken")[0]["reason"] == "pods: no"
-            assert [short(each) for each in watched.told[1:]] == ["p1@11"]
+            assert watched.reports_of("watch_broken")[0]["reason"] == "pods: no"
+            assert [short(each) for each in watched.events[1:]] == ["p1@11"]
 
     run(scenario())
 
@@ -403,7 +404,7 @@ def test_a_defect_in_a_reflector_does_not_stay_hidden(monkeypatch: pytest.Monkey
     async def scenario() -> None:
         async with serving(PODS) as (server, watched):
             await watched.follow()
-            monkeypatch.setattr(watched.store.stores["Pod"], "take", lambda told: 1 / 0)
+            monkeypatch.setattr(watched.store.stores["Pod"], "take", lambda decoded: 1 / 0)
             server.put(PODS, pod(1))
             with pytest.raises(ZeroDivisionError):
                 await watched.store.broken()

@@ -1,4 +1,4 @@
-"""Stores of fake API servers, and what they tell in few words."""
+"""A store that watches a fake API server, and short texts for its events."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -26,13 +26,13 @@ from tests.kube.fakeapi import NODES, PODS, FakeApi
 
 
 class Watched:
-    """A store of one fake API server: ``told`` are its news, ``said`` its reports, ``slept`` the
-    pauses that it made."""
+    """The store of one fake API server, with its ``events``, its ``reports`` for operators and the
+    pauses (s) that it ``slept``."""
 
     def __init__(self, server: FakeApi, api: Api, resources: tuple[Resource, ...], **pace: Any):
         self.server, self.api = server, api
-        self.told: list[WatchEvent | Listed] = []
-        self.said: list[tuple[str, str, dict[str, object]]] = []
+        self.events: list[WatchEvent | Listed] = []
+        self.reports: list[tuple[str, str, dict[str, object]]] = []
         self.slept: list[float] = []
         self.now = 0.0
         paces: dict[str, Any] = {
@@ -42,44 +42,44 @@ class Watched:
             "draw": lambda: 0.5,
             **pace,
         }
-        self.store = Store(api, self._say, resources=resources, pace=Pace(**paces))
+        self.store = Store(api, self._report, resources=resources, pace=Pace(**paces))
 
     async def _sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
         self.now += seconds
         await asyncio.sleep(0)
 
-    def _say(self, level: str, event: str, **fields: object) -> None:
-        self.said.append((level, event, fields))
+    def _report(self, level: str, event: str, **fields: object) -> None:
+        self.reports.append((level, event, fields))
 
-    def named(self, event: str) -> list[dict[str, object]]:
-        """What was reported under a name."""
-        return [fields for _, name, fields in self.said if name == event]
+    def reports_of(self, event: str) -> list[dict[str, object]]:
+        """The fields of the reports with a name."""
+        return [fields for _, name, fields in self.reports if name == event]
 
     async def follow(self) -> Listed:
-        """Starts the store and takes its news."""
+        """Starts the store and subscribes to its events."""
         await self.store.start()
-        listed = await self.store.list_cluster(self.told.append)
-        for each in self.store.stores.values():
-            await until(partial(self.server.watches.get, each.resource.type))
+        listed = await self.store.list_cluster(self.events.append)
+        for resource_store in self.store.stores.values():
+            await until(partial(self.server.watches.get, resource_store.resource.type))
         return listed
 
     async def caught_up(self) -> None:
-        """Waits until everything that happened is known, with a bookmark for what is quiet."""
-        for name, shelf in self.store.stores.items():
+        """Waits until the store has everything; bookmarks advance the quiet resources."""
+        for name, resource_store in self.store.stores.items():
             await until(partial(self.server.watches.get, name))
-            self.server.bookmark(shelf.resource)
-            await until(partial(self._is_caught_up, shelf))
+            self.server.bookmark(resource_store.resource)
+            await until(partial(self._is_caught_up, resource_store))
 
-    def _is_caught_up(self, store: Any) -> bool:
-        return bool(store.version >= self.server.version)
+    def _is_caught_up(self, resource_store: Any) -> bool:
+        return bool(resource_store.version >= self.server.version)
 
 
 @asynccontextmanager
 async def serving(
     *resources: Resource, timeout: float = 5.0, **pace: Any
 ) -> AsyncIterator[tuple[FakeApi, Watched]]:
-    """A server, and a store that is not started yet."""
+    """A fake server and a store that is not started yet."""
     server = FakeApi()
     app = web.Application()
     app.router.add_get("/{tail:.*}", server.handle)
@@ -113,7 +113,7 @@ def run(scenario: Coroutine[Any, Any, None]) -> None:
 
 
 def short(event: WatchEvent | Listed) -> Any:
-    """An event in a few words."""
+    """An event as a short text."""
     match event:
         case PodSeen(pod=found, resource_version=version):
             return f"{found.name}@{version} {found.node_name}".rstrip()

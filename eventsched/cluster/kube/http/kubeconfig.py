@@ -1,7 +1,7 @@
-"""What a kubeconfig has to look like, beyond what the ``kubernetes`` package looks at.
+"""Checks a kubeconfig beyond what the ``kubernetes`` package checks.
 
-That package takes most values as they are, and what is wrong with them shows only when a request is
-made. So they are checked when they are read. No message quotes a value that could be a secret.
+That package accepts most values unchecked, so a wrong one would fail only at the first request.
+Here they are checked on loading. No message quotes a value that could be a secret.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,40 +17,40 @@ _SERVER, _USER = "clusters.cluster", "users.user"
 
 
 class Entries(NamedTuple):
-    """What a kubeconfig says of the cluster and the user of a context, as it stands there."""
+    """The cluster and the user of a kubeconfig's context, as written in the file."""
 
     cluster: Mapping[str, Any]
     user: Mapping[str, Any]
 
     @property
     def runs_program(self) -> bool:
-        """Whether the user gets credentials from an exec plugin."""
+        """Whether the user's credentials come from an exec plugin."""
         return "exec" in self.user
 
 
 def entries(files: str, loader: Any) -> Entries:
-    """Those of a kubeconfig that was loaded from these files."""
+    """The entries of the current context; ``loader`` has loaded the kubeconfig ``files``."""
     config = KubeConfigMerger(files).config
     context = loader.current_context["context"]
     cluster = config["clusters"].get_with_name(context["cluster"])["cluster"]
     users = config.safe_get("users") or ()
-    user = next((each["user"] for each in users if each["name"] == context.get("user")), None)
+    user = next((user["user"] for user in users if user["name"] == context.get("user")), None)
     return Entries(cluster.value, user or {})
 
 
-def require_usable(settings: Configuration, where: str, found: Entries | None = None) -> None:
-    """Raises InputError where a request by these settings could not even be made, or would be made
-    otherwise than was meant; ``where`` names the file."""
-    if found is not None:
-        insecure = found.cluster.get("insecure-skip-tls-verify", False)
+def require_usable(settings: Configuration, source: str, entries: Entries | None = None) -> None:
+    """Raises InputError if no request can be sent with these settings, or not as intended.
+    ``source`` names the settings' origin in messages, such as the file."""
+    if entries is not None:
+        insecure = entries.cluster.get("insecure-skip-tls-verify", False)
         if not isinstance(insecure, bool):
             raise InputError(
-                f"{where}: {_SERVER}.insecure-skip-tls-verify",
+                f"{source}: {_SERVER}.insecure-skip-tls-verify",
                 "is neither true nor false",
                 "write one of them, without quotes",
             )
     for problem in _problems(settings):
-        raise problem.within(where)
+        raise problem.within(source)
 
 
 def _problems(settings: Configuration) -> Iterator[InputError]:
@@ -73,7 +73,7 @@ def _problems(settings: Configuration) -> Iterator[InputError]:
     }
     for field, value in texts.items():
         if value is not None and not _is_line(value):
-            yield InputError(field, "is no text of one line", "check it, and quote it")
+            yield InputError(field, "is not a single line of text", "check it, and quote it")
 
 
 def _url_problems(field: str, text: Any, schemes: tuple[str, ...]) -> Iterator[InputError]:
@@ -89,7 +89,7 @@ def _url_problems(field: str, text: Any, schemes: tuple[str, ...]) -> Iterator[I
 def _parts(text: str) -> SplitResult | None:
     try:
         parts = urlsplit(text)
-        _ = parts.port  # raises for what is no number
+        _ = parts.port  # raises ValueError if it is not a valid number
     except ValueError:
         return None
     return parts
