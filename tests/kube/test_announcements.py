@@ -42,23 +42,23 @@ def carried_out(said: Any, *requests: Announce) -> tuple[list[Asked], list[Any]]
 
 
 def obliging(asked: Asked) -> Said:
-    """Whatever is asked is done."""
+    """Answers every request with success."""
     return CREATED if asked.what.startswith("POST") else PATCHED
 
 
-def told(asked: list[Asked]) -> list[Any]:
-    """What was written: (words, how often, the decision)."""
+def written_events(asked: list[Asked]) -> list[Any]:
+    """The writes of Events, each as (note, count, decision)."""
     notes: dict[str, str] = {}
-    found = []
-    for each in asked:
-        if each.what == f"POST {EVENTS}":
-            notes[each.body["metadata"]["name"]] = each.body["note"]
-            note = each.body["note"]
+    events = []
+    for request in asked:
+        if request.what == f"POST {EVENTS}":
+            notes[request.body["metadata"]["name"]] = request.body["note"]
+            note = request.body["note"]
         else:
-            note = notes[each.what.removeprefix(f"PATCH {EVENTS}/")]
-        decision = each.body["metadata"]["annotations"]["eventsched.io/decision"]
-        found.append((note, each.body.get("series", {}).get("count", 1), decision))
-    return found
+            note = notes[request.what.removeprefix(f"PATCH {EVENTS}/")]
+        decision = request.body["metadata"]["annotations"]["eventsched.io/decision"]
+        events.append((note, request.body.get("series", {}).get("count", 1), decision))
+    return events
 
 
 def test_an_event_reads_as_upstreams() -> None:
@@ -122,10 +122,10 @@ def test_a_pod_that_fails_all_day_is_told_of_every_five_minutes() -> None:
     asked, answers = carried_out(obliging, *requests)
     assert answers == [Reported(each) for each in requests]
     assert [each.what.split()[0] for each in asked] == ["POST"] + ["PATCH"] * 37
-    counts = [count for _, count, _ in told(asked)]
+    counts = [count for _, count, _ in written_events(asked)]
     assert counts[:8] == [1, 2, 3, 4, 5, 31, 61, 91]
     assert counts[-1] == 991
-    assert told(asked)[-1] == (NODES, 991, f"main/{9900 * SECOND}@00ff00ff")
+    assert written_events(asked)[-1] == (NODES, 991, f"main/{9900 * SECOND}@00ff00ff")
     assert asked[-1].body == {
         "metadata": {"annotations": {"eventsched.io/decision": f"main/{9900 * SECOND}@00ff00ff"}},
         "series": {"count": 991, "lastObservedTime": "1970-01-01T02:45:00.000000Z"},
@@ -137,7 +137,7 @@ def test_other_words_are_an_event_of_their_own_when_there_is_room_for_it() -> No
     notes = ["no cpu", "no cpu", "no port", "no cpu", "no cpu", "no gpu", "no gpu"]
     times = [0, 1, 3, 7, 15, 25, 305]
     asked, _ = carried_out(obliging, *map(failed, times, notes))
-    assert [(note, count) for note, count, _ in told(asked)] == [
+    assert [(note, count) for note, count, _ in written_events(asked)] == [
         ("no cpu", 1),
         ("no cpu", 2),
         ("no port", 1),
@@ -156,7 +156,7 @@ def test_pods_and_profiles_are_counted_apart() -> None:
 
 def test_a_request_that_comes_again_is_not_counted_again() -> None:
     asked, answers = carried_out(obliging, failed(0), failed(0), failed(1), failed(1), failed(0))
-    assert [count for _, count, _ in told(asked)] == [1, 2]
+    assert [count for _, count, _ in written_events(asked)] == [1, 2]
     assert answers == [Reported(failed(t)) for t in (0, 0, 1, 1, 0)]
 
 
@@ -165,7 +165,7 @@ def test_what_may_not_have_been_written_is_written_when_it_comes_again() -> None
     asked, answers = carried_out(said, failed(0), failed(0), failed(1), failed(1))
     unknown, reported = Unknown(failed(0)), Reported(failed(0))
     assert answers == [unknown, reported, Unknown(failed(1)), Reported(failed(1))]
-    assert [count for _, count, _ in told(asked)] == [1, 1, 2, 2]
+    assert [count for _, count, _ in written_events(asked)] == [1, 1, 2, 2]
 
 
 def test_an_event_that_has_expired_begins_anew_with_its_count() -> None:

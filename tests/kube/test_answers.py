@@ -68,8 +68,8 @@ def test_nor_do_those_of_volumes() -> None:
 
 
 def watched() -> tuple[ResourceStore, Decoder]:
-    shelf = ResourceStore(OF_PODS, lambda told: None, lambda *_, **__: None)
-    return shelf, Decoder(OF_PODS, known=shelf.known)
+    store = ResourceStore(OF_PODS, lambda decoded: None, lambda *_, **__: None)
+    return store, Decoder(OF_PODS, known=store.known)
 
 
 def line(obj: Object) -> bytes:
@@ -77,37 +77,37 @@ def line(obj: Object) -> bytes:
 
 
 def test_an_answer_that_shows_the_pod_of_the_watch_is_not_translated_again() -> None:
-    shelf, decoder = watched()
-    shelf.take(decoder.line(line(pod_object(1))))
+    store, decoder = watched()
+    store.take(decoder.line(line(pod_object(1))))
     patched = pod_object(2)
     patched["status"]["conditions"] = [{"type": "PodScheduled", "status": "False"}]
 
     answer = decoder.answer(json.dumps(patched).encode().replace(b": ", b":").replace(b", ", b","))
 
     assert answer.version == 2
-    assert pod_of(answer.seen) is pod_of(shelf.seen[UID])
+    assert pod_of(answer.seen) is pod_of(store.seen[UID])
 
 
 def test_an_answer_ahead_of_the_watch_is_not_taken_for_what_the_watch_has_shown() -> None:
-    """The shelf still has the pod as it was when its newer version comes by the watch, too."""
-    shelf, decoder = watched()
-    shelf.take(decoder.line(line(pod_object(1))))
+    """The store still has the pod as it was when its newer version comes by the watch, too."""
+    store, decoder = watched()
+    store.take(decoder.line(line(pod_object(1))))
     ahead = pod_object(2, priority=7)
 
     assert pod_of(decoder.answer(json.dumps(ahead).encode()).seen).priority == 7
-    told = decoder.line(line(ahead))
+    decoded = decoder.line(line(ahead))
 
-    assert pod_of(told.seen).priority == 7
+    assert pod_of(decoded.seen).priority == 7
 
 
 def test_a_print_belongs_to_one_version() -> None:
-    """A second watch may be ahead: then the shelf has a newer pod than the one last read."""
-    shelf, decoder = watched()
+    """A second watch may be ahead: then the store has a newer pod than the one last read."""
+    store, decoder = watched()
     first, second = decoder.line(line(pod_object(1))), decoder.line(line(pod_object(2, priority=7)))
-    shelf.take(second)
+    store.take(second)
     decoder.line(line(pod_object(1)))
-    shelf.take(first)
+    store.take(first)
 
-    told = decoder.line(line(pod_object(3)))
+    decoded = decoder.line(line(pod_object(3)))
 
-    assert pod_of(told.seen).priority == 0
+    assert pod_of(decoded.seen).priority == 0

@@ -60,24 +60,24 @@ def translated(resource: Resource, obj: Object) -> Any:
     return found
 
 
-def shown(told: Decoded) -> Any:
+def shown(decoded: Decoded) -> Any:
     """The same of what was decoded."""
-    match told.seen:
+    match decoded.seen:
         case PodSeen(pod=found) | NodeSeen(node=found) | ObjectSeen(object=found):
             return found
-    return told.problem or None
+    return decoded.problem or None
 
 
 def assert_same(decoder: Decoder, obj: Object) -> None:
-    told, expected = decoder.object(encoded(obj)), translated(decoder.resource, obj)
+    decoded, expected = decoder.object(encoded(obj)), translated(decoder.resource, obj)
     if isinstance(expected, str):
         # Which of several faults is named is not part of the promise.
-        assert told.problem
-        assert told.seen is None
+        assert decoded.problem
+        assert decoded.seen is None
     else:
-        assert shown(told) == expected
+        assert shown(decoded) == expected
     if expected is not None and not isinstance(expected, str):
-        assert told.version == int(obj["metadata"]["resourceVersion"])
+        assert decoded.version == int(obj["metadata"]["resourceVersion"])
 
 
 @deterministic(500)
@@ -221,9 +221,9 @@ def api_pod(name: str = "a", uid: str = UID, version: int = 17, **more: Any) -> 
     }
 
 
-def pod_of(told: Decoded) -> Pod:
-    assert isinstance(told.seen, PodSeen)
-    return told.seen.pod
+def pod_of(decoded: Decoded) -> Pod:
+    assert isinstance(decoded.seen, PodSeen)
+    return decoded.seen.pod
 
 
 def test_pods_of_one_template_share_what_they_are_made_of() -> None:
@@ -250,9 +250,9 @@ def test_a_pod_that_changes_is_what_it_would_be_if_it_were_new(
 ) -> None:
     """What is known of a pod's last shape is never taken for another one: ready, unreadable,
     finished, deleted."""
-    told: list[Any] = []
-    store = ResourceStore(BY_TYPE[POD], told.append, lambda *_, **__: None)
-    kept = Decoder(BY_TYPE[POD], known=store.known)
+    events: list[Any] = []
+    store = ResourceStore(BY_TYPE[POD], events.append, lambda *_, **__: None)
+    decoder = Decoder(BY_TYPE[POD], known=store.known)
     for version, turn in enumerate(turns, 1):
         made = copy.deepcopy(shapes[turn % len(shapes)])
         meta = made.get("metadata") if isinstance(made, dict) else None
@@ -260,13 +260,13 @@ def test_a_pod_that_changes_is_what_it_would_be_if_it_were_new(
             meta.update(uid=UID, name="a", namespace="b", resourceVersion=str(version))
         ended = "DELETED" if turn == 2 and version % 3 == 0 else "MODIFIED"
         written = line(ended, made)
-        found, fresh = kept.line(written), Decoder(BY_TYPE[POD]).line(written)
+        found, fresh = decoder.line(written), Decoder(BY_TYPE[POD]).line(written)
         assert shown(found) == shown(fresh)
         store.take(found)
 
 
 def test_an_update_of_status_alone_gives_the_pod_that_is_known() -> None:
-    store = ResourceStore(BY_TYPE[POD], lambda told: None, lambda *_, **__: None)
+    store = ResourceStore(BY_TYPE[POD], lambda decoded: None, lambda *_, **__: None)
     decoder = Decoder(BY_TYPE[POD], known=store.known)
     store.take(decoder.line(line("ADDED", api_pod(version=1))))
     patched = api_pod(version=2)
@@ -291,14 +291,14 @@ def test_a_page_has_a_version_objects_and_whether_there_is_more() -> None:
     found = decoder.page(encoded(page))
 
     assert (found.version, found.next) == (20, "more")
-    told = decoder.objects(found)
-    assert [(each.key, each.version, each.problem) for each in told] == [
+    decoded = decoder.objects(found)
+    assert [(each.key, each.version, each.problem) for each in decoded] == [
         (UID, 17, ""),
         (UID, 18, "spec.priority is not a whole number ('high')"),
         (UID, 19, ""),
     ]
-    assert [each.seen is not None for each in told] == [True, False, False]
-    assert told[1].name == "shop/b"
+    assert [each.seen is not None for each in decoded] == [True, False, False]
+    assert decoded[1].name == "shop/b"
     empty = decoder.page(b'{"metadata":{"resourceVersion":"3"},"items":null}')
     assert (empty.version, empty.next, decoder.objects(empty)) == (3, "", [])
 
@@ -345,14 +345,14 @@ def test_an_error_ends_the_watch(status: Any, code: int, text: str) -> None:
 
 
 def test_keys_of_other_objects() -> None:
-    def told(kind: str, **metadata: str) -> Decoded:
+    def decode(kind: str, **metadata: str) -> Decoded:
         obj = {"metadata": {"resourceVersion": "5", **metadata}}
         return Decoder(BY_TYPE[kind]).object(encoded(obj))
 
-    assert told("Node", name="n1").key == "n1"
-    assert told("StorageClass", name="fast").key == "fast"
-    assert told("Service", name="web", namespace="shop").key == "shop/web"
-    assert told("Node") == Decoded("", 5, problem="metadata.name is missing", name="")
+    assert decode("Node", name="n1").key == "n1"
+    assert decode("StorageClass", name="fast").key == "fast"
+    assert decode("Service", name="web", namespace="shop").key == "shop/web"
+    assert decode("Node") == Decoded("", 5, problem="metadata.name is missing", name="")
 
 
 def test_large_maps_are_not_remembered() -> None:

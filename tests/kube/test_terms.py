@@ -129,8 +129,8 @@ def test_of_large_templates_only_a_few_are_kept() -> None:
     decoder = Decoder(next(each for each in RESOURCES if each.type == POD))
     for number in range(40):
         selector = {"a": "x" * 100_000, "number": str(number)}
-        told = decoder.object(json.dumps(api_pod({"nodeSelector": selector})).encode())
-        assert told.seen
+        decoded = decoder.object(json.dumps(api_pod({"nodeSelector": selector})).encode())
+        assert decoded.seen
     pods = decoder._decode_watched.__self__  # type: ignore[attr-defined]
     assert 0 < pods._large.cache_info().currsize < 20
     assert pods._template.cache_info().currsize == 0
