@@ -1,8 +1,7 @@
 """The nodes that preemption tries, the outcome of each, and the choice among the candidates.
 
-Outcomes are cached by row for pods of one class and priority; only rows that have changed are tried
-again. Upstream: framework/preemption/preemption.go DryRunPreemption,
-pickOneNodeForPreemption.
+Outcomes are cached by row for pods of one class and priority, so only changed rows are tried again.
+Upstream: framework/preemption/preemption.go DryRunPreemption, pickOneNodeForPreemption.
 """
 
 from typing import NamedTuple
@@ -20,23 +19,23 @@ from eventsched.scheduling.preemption.victim_rules import BY_PRIORITY, VictimRul
 from eventsched.scheduling.preemption.victims import NOBODY_LESS, NOW, Candidate, try_rows
 
 STALE = -4
-"""Outcome of a row that has to be tried, or tried again."""
+"""Outcome of a row that was not tried yet, or has changed since."""
 TOGETHER = 16
-"""Rows tried in one dry run, if there are so many."""
+"""The least number of rows to try in one dry run, if so many are stale."""
 _STEP = 2**31
 """Added to the sum of priorities for each victim, so that fewer victims are better (upstream:
 math.MaxInt32+1)."""
 
 VIOLATIONS, HIGHEST, TOTAL, NUMBER, START = range(5)
 CRITERIA = ("violations", "highest", "total", "number", "start")
-"""The criteria, in order. The latest start is best; of the others the least value."""
+"""The criteria, in order. The latest start is best; for the others, the smallest value."""
 ONLY, FIRST = "only", "first"
-"""Criterion of the only candidate, and of the first of several equal ones."""
+"""The criterion if there is one candidate, and if the first of several equal ones was chosen."""
 
 
 class Window(NamedTuple):
-    """The rows that were tried, in order, and the candidates among them: first those that break no
-    budget."""
+    """The rows that were tried, in order, and the candidates among them: those that break no budget
+    come first."""
 
     tried: Rows
     candidates: Rows
@@ -44,8 +43,8 @@ class Window(NamedTuple):
 
 class CandidateTable:
     """Outcomes by row: ``by_row`` holds the Candidates, ``outcomes`` (int64[size]) their outcomes,
-    ``criteria`` (int64[size, 5]) is 0 for rows that are no candidates, and ``stamps`` (int64[size])
-    is a number that is new whenever a row is tried."""
+    ``criteria`` (int64[size, 5]) is 0 for rows that are not candidates, and ``stamps``
+    (int64[size]) gets a new number each time a row is tried."""
 
     def __init__(self, rule: VictimRule = BY_PRIORITY) -> None:
         self.rule = rule
@@ -81,11 +80,11 @@ class CandidateTable:
         self._budgets = budgets
         self._cursors = (journals[0].end, journals[1].end, journals[2].end)
 
-    def spoil(self, row: int) -> None:
+    def mark_stale(self, row: int) -> None:
         """Marks a row as stale."""
         self.outcomes[row] = STALE
 
-    def look(self, dry_run: DryRun, rows: Rows, wanted: int) -> Window:
+    def search(self, dry_run: DryRun, rows: Rows, wanted: int) -> Window:
         """Tries rows in order until ``wanted`` candidates are found, at least one of which breaks
         no budget. Raises PluginError."""
         budgets = Budgets(dry_run.cycle.registry)
@@ -93,35 +92,37 @@ class CandidateTable:
         while True:
             part = rows[:reach]
             outcomes = self.outcomes[part]
-            found, end = self._found(part, outcomes, wanted)
+            positions, end = self._known_candidates(part, outcomes, wanted)
             stale = np.flatnonzero(outcomes[:end] == STALE)
             if len(stale):
                 # A new candidate may end the search, so try no more rows than may be needed.
-                sure = int(np.searchsorted(found, stale[0]))
-                needed = part[stale[: max(wanted - sure, 64)]]
+                certain = int(np.searchsorted(positions, stale[0]))
+                needed = part[stale[: max(wanted - certain, 64)]]
                 self._try_together(dry_run, needed, rows, budgets)
             elif end < reach or reach >= len(rows):
                 break
             else:
                 reach *= 4
-        candidates = rows[found]
+        candidates = rows[positions]
         broken = self.criteria[candidates, VIOLATIONS] > 0
         if np.count_nonzero(broken):
             candidates = np.concatenate([candidates[~broken], candidates[broken][:wanted]])
         return Window(rows[:end], candidates)
 
-    def _found(self, rows: Rows, outcomes: NDArray[np.int64], wanted: int) -> tuple[Rows, int]:
+    def _known_candidates(
+        self, rows: Rows, outcomes: NDArray[np.int64], wanted: int
+    ) -> tuple[Rows, int]:
         """The positions in ``rows`` of the known candidates before the end of the search, and that
         end."""
-        found = np.flatnonzero(outcomes == KEY_PASSES)
+        positions = np.flatnonzero(outcomes == KEY_PASSES)
         wanted = max(wanted, 1)
-        if len(found) < wanted:
-            return found, len(rows)
-        clean = self.criteria[rows[found], VIOLATIONS] == 0
-        number = max(wanted, int(clean.argmax()) + 1)
-        if not clean[:number].any():
-            return found, len(rows)
-        return found[:number], int(found[number - 1]) + 1
+        if len(positions) < wanted:
+            return positions, len(rows)
+        breaks_no_budget = self.criteria[rows[positions], VIOLATIONS] == 0
+        number = max(wanted, int(breaks_no_budget.argmax()) + 1)
+        if not breaks_no_budget[:number].any():
+            return positions, len(rows)
+        return positions[:number], int(positions[number - 1]) + 1
 
     def best(self, candidates: Rows) -> tuple[int, str]:
         """The best of one or more rows, and the criterion that decided."""
@@ -145,7 +146,7 @@ class CandidateTable:
 
     def _try_together(self, dry_run: DryRun, needed: Rows, rows: Rows, budgets: Budgets) -> None:
         """Tries the rows needed now. If they are few, other stale ``rows`` are tried with them:
-        many cost little more than one, and the next pod of the class needs them. Raises
+        many rows cost little more than one, and the next pod of the class will need them. Raises
         PluginError, but only for a needed row."""
         if dry_run.repeatable and len(needed) < TOGETHER:
             stale = rows[self.outcomes[rows] == STALE]
@@ -167,8 +168,8 @@ class CandidateTable:
         if inside is not None:
             self.outcomes[rows[~inside]] = NOBODY_LESS
             rows = rows[inside]
-        found = try_rows(dry_run, rows, budgets, self.rule)
-        for row, candidate in zip(rows.tolist(), found, strict=True):
+        candidates = try_rows(dry_run, rows, budgets, self.rule)
+        for row, candidate in zip(rows.tolist(), candidates, strict=True):
             self.by_row[row] = candidate
             self.outcomes[row] = candidate.outcome
             if candidate.victims:
@@ -184,11 +185,11 @@ class CandidateTable:
 
 
 def candidate_table_of(dry_run: DryRun, rule: VictimRule = BY_PRIORITY) -> CandidateTable:
-    """The refreshed table for a pod: that of its class and priority if outcomes may be shared,
-    else a new one."""
+    """The refreshed table for a pod: the one of its class and priority if outcomes may be shared,
+    otherwise a new one."""
     candidate_table = CandidateTable(rule)
     if dry_run.repeatable and rule.remembered:
-        kept = dry_run.memory()
-        candidate_table = kept.candidate_table = kept.candidate_table or candidate_table
+        cache = dry_run.memory()
+        candidate_table = cache.candidate_table = cache.candidate_table or candidate_table
     candidate_table.refresh(dry_run)
     return candidate_table

@@ -11,18 +11,18 @@ from eventsched.domain.objects.selectors import selects
 
 
 class Budgets:
-    """The cluster's disruption budgets, as they are now."""
+    """The cluster's current disruption budgets."""
 
     def __init__(self, registry: Registry) -> None:
         self._by_namespace: dict[str, list[PodDisruptionBudget]] = {}
-        for each in registry.all(PodDisruptionBudget).values():
-            if each.selector:  # without a selector, or with an empty one, it is about no pod
-                self._by_namespace.setdefault(each.namespace, []).append(each)
+        for budget in registry.all(PodDisruptionBudget).values():
+            if budget.selector:  # a missing or empty selector selects no pod
+                self._by_namespace.setdefault(budget.namespace, []).append(budget)
 
     def split(self, pods: Sequence[Pod]) -> tuple[list[Pod], list[Pod]]:
-        """Pods that break a budget when they go from a node one after the other, and the rest, both
-        in the order given. A pod without labels is in no budget; one that a budget counts as
-        disrupted already costs it nothing."""
+        """Splits pods that are evicted one after the other into those that break a budget and the
+        rest, both in the order of ``pods``. No budget covers a pod without labels. A pod that a
+        budget already counts as disrupted does not count again."""
         if not self._by_namespace:
             return [], list(pods)
         left: dict[tuple[str, str], int] = {}
@@ -33,12 +33,13 @@ class Budgets:
         return breaking, others
 
     def _breaks(self, pod: Pod, left: dict[tuple[str, str], int]) -> bool:
-        """Counts a pod against all of its budgets (``left``: what they still allow)."""
+        """Counts a pod against all of its budgets; whether it breaks one. ``left`` is the number of
+        evictions that each still allows."""
         broken = False
-        for each in self._by_namespace.get(pod.namespace, ()) if pod.labels else ():
-            if pod.name in each.disrupted or not selects(each.selector, pod.labels):
+        for budget in self._by_namespace.get(pod.namespace, ()) if pod.labels else ():
+            if pod.name in budget.disrupted or not selects(budget.selector, pod.labels):
                 continue
-            key = each.namespace, each.name
-            left[key] = left.get(key, each.allowed) - 1
+            key = budget.namespace, budget.name
+            left[key] = left.get(key, budget.allowed) - 1
             broken = broken or left[key] < 0
         return broken

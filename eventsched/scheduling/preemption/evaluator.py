@@ -26,7 +26,7 @@ from eventsched.scheduling.cycle.judgement import Judgement
 from eventsched.scheduling.framework import PostFilterResult, Status
 from eventsched.scheduling.framework.extender import ExtenderError
 from eventsched.scheduling.preemption.candidates import CandidateTable, Window, candidate_table_of
-from eventsched.scheduling.preemption.extender_candidates import NONE_LEFT, consulted
+from eventsched.scheduling.preemption.extender_candidates import NONE_LEFT, ask_extenders
 from eventsched.scheduling.preemption.victim_rules import BY_PRIORITY, VictimRule
 from eventsched.scheduling.preemption.victims import NO_VICTIM, NOBODY_LESS, OVER_QUOTA
 
@@ -37,9 +37,9 @@ QUOTA = "global quota max exceeded"
 
 
 class Preemption(NamedTuple):
-    """The decision. ``victims`` are ordered from the most important; ``nodes`` is the number of
-    nodes where evictions might help, ``tried`` are the rows of those that were tried, in order,
-    ``candidates`` the rows that evictions make feasible; ``draw`` chose where the search began."""
+    """The decision. ``victims`` are ordered from the most important. ``nodes`` is the number of
+    nodes on which evictions might help. ``tried`` are the rows that were tried, in order, and
+    ``candidates`` the rows that evictions make feasible. ``draw`` chose where the search began."""
 
     row: int
     criterion: str
@@ -52,85 +52,106 @@ class Preemption(NamedTuple):
     dry_run: DryRun
 
 
+class _Search(NamedTuple):
+    """The rows that were tried, the outcome of each (int64[n]), and the candidates among them;
+    ``draw`` chose where the search began."""
+
+    candidate_table: CandidateTable
+    tried: Rows
+    candidates: Rows
+    outcomes: NDArray[np.int64]
+    draw: int
+
+
 def preempt(
     judged: Judgement, percentage: int, absolute: int, rule: VictimRule = BY_PRIORITY
 ) -> PostFilterResult:
-    """The PostFilter result for a pod that found no node. At least ``absolute`` candidates, or
-    ``percentage`` of the helpful nodes, whichever is more, are compared if there are so many.
-    ``rule`` selects the pods that may be victims. Raises PluginError."""
+    """The PostFilter result for a pod that found no node. ``rule`` selects the possible victims.
+    The search ends after ``absolute`` candidates or ``percentage`` of the helpful nodes, whichever
+    is more. Raises PluginError."""
     dry_run = judged.dry_run
     assert dry_run is not None
     rows = helpful(judged)
     problem = _ineligible(judged, dry_run, rule)
     if problem:
         return PostFilterResult(Status.unschedulable(problem))
-    candidate_table, number = candidate_table_of(dry_run, rule), 0
-    tried = candidates = rows
-    outcomes = np.zeros(0, dtype=np.int64)
-    if len(rows):
-        if not rule.begins_first:
-            number = draw(judged.cycle.seed, judged.pod.uid, judged.cycle.attempt, "preemption")
-        begin = number % len(rows)
-        order = np.concatenate([rows[begin:], rows[:begin]])
-        wanted = min(len(rows), max(absolute, len(rows) * percentage // 100))
-        (tried, candidates), outcomes = _look(candidate_table, dry_run, order, wanted)
+    wanted = min(len(rows), max(absolute, len(rows) * percentage // 100))
+    search = _search(judged, dry_run, rows, wanted, rule)
+    candidate_table, candidates = search.candidate_table, search.candidates
     if not len(candidates):
-        return _without_candidate(judged, tried, outcomes)
+        return _without_candidate(judged, search.tried, search.outcomes)
     if judged.extender_chain is not None and judged.extender_chain.interested:
         try:
-            candidate_table, candidates = consulted(
+            candidate_table, candidates = ask_extenders(
                 judged.extender_chain, dry_run, candidate_table, candidates
             )
-        except ExtenderError as failed:
-            return PostFilterResult(Status.error(str(failed)))
+        except ExtenderError as error:
+            return PostFilterResult(Status.error(str(error)))
         if judged.question is not None or not len(candidates):
             return PostFilterResult(Status.unschedulable(NONE_LEFT))
     row, criterion = candidate_table.best(candidates)
     candidate = candidate_table.by_row[row]
     assert candidate is not None
-    decided = Preemption(
+    preemption = Preemption(
         row,
         criterion,
         candidate.victims,
         len(rows),
-        tried,
+        search.tried,
         candidates,
-        number,
+        search.draw,
         candidate_table,
         dry_run,
     )
-    name = dry_run.table.names[row]
-    return PostFilterResult(Status(Code.SUCCESS), name, decided)
+    return PostFilterResult(Status(Code.SUCCESS), dry_run.table.names[row], preemption)
 
 
-def _look(
+def _search(
+    judged: Judgement, dry_run: DryRun, rows: Rows, wanted: int, rule: VictimRule
+) -> _Search:
+    """Tries the helpful ``rows`` in order, from a drawn one on, until ``wanted`` candidates are
+    found. Raises PluginError."""
+    candidate_table, number = candidate_table_of(dry_run, rule), 0
+    if not len(rows):
+        return _Search(candidate_table, rows, rows, np.zeros(0, dtype=np.int64), number)
+    if not rule.begins_first:
+        number = draw(judged.cycle.seed, judged.pod.uid, judged.cycle.attempt, "preemption")
+    begin = number % len(rows)
+    order = np.concatenate([rows[begin:], rows[:begin]])
+    window, outcomes = _try_in_order(candidate_table, dry_run, order, wanted)
+    return _Search(candidate_table, window.tried, window.candidates, outcomes, number)
+
+
+def _try_in_order(
     candidate_table: CandidateTable, dry_run: DryRun, order: Rows, wanted: int
 ) -> tuple[Window, NDArray[np.int64]]:
-    """The window of rows tried, and the outcome of each. The outcome of the pod's own nominated
-    node is not shared with other pods: for them this pod is one of the nominated pods there."""
+    """The window of rows that were tried, and the outcome of each.
+
+    The outcome of the pod's own nominated node is not shared with other pods: for them, this pod is
+    one of the nominated pods there."""
     own = dry_run.table.rows.get(dry_run.preemptions.node(dry_run.pod.uid), -1)
     if own < 0:
-        window = candidate_table.look(dry_run, order, wanted)
+        window = candidate_table.search(dry_run, order, wanted)
         return window, candidate_table.outcomes[window[0]]
-    candidate_table.spoil(own)
+    candidate_table.mark_stale(own)
     try:
-        window = candidate_table.look(dry_run, order, wanted)
+        window = candidate_table.search(dry_run, order, wanted)
         return window, candidate_table.outcomes[window[0]]
     finally:
-        candidate_table.spoil(own)
+        candidate_table.mark_stale(own)
 
 
 def helpful(judged: Judgement) -> Rows:
-    """The rows, ascending, of nodes whose refusal evictions might resolve (upstream:
+    """The rows, ascending, of the nodes that might accept the pod after evictions (upstream:
     NodeToStatus.NodesForStatusCode)."""
     if judged.refusal is not None:
-        is_helped = judged.refusal[1].code is Code.UNSCHEDULABLE
-        return np.flatnonzero((judged.keys != KEY_NO_NODE) & is_helped)
-    unasked = (KEY_PASSES, KEY_NO_NODE, KEY_EXCLUDED, KEY_NOT_EVALUATED)
+        is_resolvable = judged.refusal[1].code is Code.UNSCHEDULABLE
+        return np.flatnonzero((judged.keys != KEY_NO_NODE) & is_resolvable)
+    not_refused = (KEY_PASSES, KEY_NO_NODE, KEY_EXCLUDED, KEY_NOT_EVALUATED)
     keys = [
         key
         for key in judged.counts
-        if key not in unasked and judged.verdict(key).code is Code.UNSCHEDULABLE
+        if key not in not_refused and judged.verdict(key).code is Code.UNSCHEDULABLE
     ]
     if not keys:
         return np.zeros(0, dtype=np.intp)
@@ -151,7 +172,7 @@ def _ineligible(judged: Judgement, dry_run: DryRun, rule: VictimRule) -> str:
         return NEVER
     row = table.rows.get(dry_run.nominated, -1)
     if row < 0 or _is_unresolvable(judged, row):
-        return ""  # it has to look for another node
+        return ""  # the pod needs another node
     return rule.obstacle(dry_run, row)
 
 
@@ -167,7 +188,7 @@ def _is_unresolvable(judged: Judgement, row: int) -> bool:
 def _without_candidate(
     judged: Judgement, tried: Rows, outcomes: NDArray[np.int64]
 ) -> PostFilterResult:
-    """The result if no eviction helps; it ends the pod's nomination."""
+    """The result if evictions help on no node. It ends the pod's nomination."""
     assert judged.dry_run is not None
     nodes = judged.dry_run.table.live
     reasons: dict[str, int] = {}
@@ -177,18 +198,18 @@ def _without_candidate(
     counted: Mapping[int, int] = dict(zip(values.tolist(), numbers.tolist(), strict=True))
     if NO_VICTIM in counted:
         return PostFilterResult(
-            Status.error(_unneeded(judged.dry_run, tried[outcomes == NO_VICTIM]))
+            Status.error(_no_victims_message(judged.dry_run, tried[outcomes == NO_VICTIM]))
         )
-    ours = {NOBODY_LESS: (NO_VICTIMS,), OVER_QUOTA: (QUOTA,)}
+    reasons_by_outcome = {NOBODY_LESS: (NO_VICTIMS,), OVER_QUOTA: (QUOTA,)}
     for outcome, number in counted.items():
-        for reason in ours.get(outcome) or judged.verdict(CycleKey(outcome)).reasons:
+        for reason in reasons_by_outcome.get(outcome) or judged.verdict(CycleKey(outcome)).reasons:
             reasons[reason] = reasons.get(reason, 0) + number
-    said = ", ".join(sorted(f"{number} {reason}" for reason, number in reasons.items()))
-    return PostFilterResult(Status.unschedulable(f"0/{nodes} nodes are available: {said}."), "")
+    summary = ", ".join(sorted(f"{number} {reason}" for reason, number in reasons.items()))
+    return PostFilterResult(Status.unschedulable(f"0/{nodes} nodes are available: {summary}."), "")
 
 
-def _unneeded(dry_run: DryRun, rows: Rows) -> str:
-    """Upstream's message for nodes that refused the pod, but accept it without any eviction."""
+def _no_victims_message(dry_run: DryRun, rows: Rows) -> str:
+    """Upstream's message for nodes that refused the pod but accept it without any eviction."""
     names = [dry_run.table.names[row] for row in rows]
-    said = [f'expected at least one victim pod on node "{name}"' for name in names]
-    return said[0] if len(said) == 1 else f"[{', '.join(said)}]"
+    errors = [f'expected at least one victim pod on node "{name}"' for name in names]
+    return errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"

@@ -23,26 +23,26 @@ from eventsched.scheduling.preemption.victims import Candidate, importance
 NONE_LEFT = "no candidate node for preemption"
 
 
-def consulted(
+def ask_extenders(
     extender_chain: ExtenderChain,
     dry_run: DryRun,
     candidate_table: CandidateTable,
     candidates: Rows,
 ) -> tuple[CandidateTable, Rows]:
-    """The candidates that are left, in order, and a table with the victims that extenders chose;
-    not valid if the chain has a question. Raises ExtenderError."""
-    for each in extender_chain.interested:
-        if not each.preempts or not len(candidates):
+    """A table with the victims that extenders chose, and the remaining candidates, in order. Not
+    valid if the chain has an open question. Raises ExtenderError."""
+    for extender in extender_chain.interested:
+        if not extender.preempts or not len(candidates):
             continue
-        told = {
+        victims = {
             dry_run.table.names[row]: _victims(candidate_table, row) for row in candidates.tolist()
         }
-        answer = extender_chain.answer(each, PREEMPT, candidates, told)
+        answer = extender_chain.answer(extender, PREEMPT, candidates, victims)
         if extender_chain.question is not None:
             break
         if answer is not None:
-            candidate_table, candidates = _taken_in(
-                each, dry_run, candidate_table, candidates, *answer
+            candidate_table, candidates = _apply_answer(
+                extender, dry_run, candidate_table, candidates, *answer
             )
     return candidate_table, candidates
 
@@ -55,23 +55,23 @@ def _victims(candidate_table: CandidateTable, row: int) -> Victims:
     )
 
 
-def _taken_in(
+def _apply_answer(
     extender: Extender, dry_run: DryRun, candidate_table: CandidateTable, candidates: Rows,
-    asked: ExtenderAsked, answered: ExtenderAnswered,
+    question: ExtenderAsked, answer: ExtenderAnswered,
 ) -> tuple[CandidateTable, Rows]:  # fmt: skip
-    """Applies an extender's answer. Nodes that are no candidates (any more) are ignored; a node
-    is dropped if one of its victims has gone since the question."""
-    changed, left = _copied(candidate_table), []
+    """Applies an extender's answer. Nodes that are not candidates, or not any more, are ignored. A
+    node is dropped if one of its victims is gone since the question. Raises ExtenderError."""
+    changed, left = _copy(candidate_table), []
     for row in candidates.tolist():
         name = dry_run.table.names[row]
-        wanted = answered.victims.get(name)
+        wanted = answer.victims.get(name)
         if wanted is None:
             continue
         if not wanted.uids:
             if extender.ignorable:
                 continue
             raise ExtenderError(extender, f'expected at least one victim pod on node "{name}"')
-        before = asked.candidates.get(name, Victims(uids=()))
+        before = question.candidates.get(name, Victims(uids=()))
         pods = _pods(extender, dry_run, row, wanted, before)
         if pods is not None:
             candidate = Candidate(
@@ -86,16 +86,17 @@ def _taken_in(
 def _pods(
     extender: Extender, dry_run: DryRun, row: int, wanted: Victims, before: Victims
 ) -> list[Pod] | None:
-    """The victims; None if one has gone. Raises ExtenderError for one that never was there."""
-    found = []
+    """The victims; None if one is gone. Raises ExtenderError for a pod that was never on the node,
+    or that is not less important and was not proposed to the extender."""
+    pods = []
     for uid in wanted.uids:
         pod = dry_run.table.residents[row].get(uid)
         is_new = uid not in before.uids
         if pod is not None and is_new and pod.priority >= dry_run.pod.priority:
-            said = f"claims to preempt pod {pod.full_name}, which is not less important"
-            raise ExtenderError(extender, said)
+            problem = f"claims to preempt pod {pod.full_name}, which is not less important"
+            raise ExtenderError(extender, problem)
         if pod is not None:
-            found.append(pod)
+            pods.append(pod)
         elif uid in before.uids:
             return None
         else:
@@ -104,12 +105,12 @@ def _pods(
                 f"extender: {extender.name} claims to preempt pod (UID: {uid}) on node: "
                 f"{dry_run.table.names[row]}, but the pod is not found on that node",
             )
-    return found
+    return pods
 
 
-def _copied(candidate_table: CandidateTable) -> CandidateTable:
-    """A copy, since an extender's choice is not cached for the next pod."""
-    made = CandidateTable(candidate_table.rule)
-    made.by_row, made.outcomes = list(candidate_table.by_row), candidate_table.outcomes.copy()
-    made.criteria, made.stamps = candidate_table.criteria.copy(), candidate_table.stamps.copy()
-    return made
+def _copy(candidate_table: CandidateTable) -> CandidateTable:
+    """A copy: an extender's choice must not be cached for the next pod."""
+    copy = CandidateTable(candidate_table.rule)
+    copy.by_row, copy.outcomes = list(candidate_table.by_row), candidate_table.outcomes.copy()
+    copy.criteria, copy.stamps = candidate_table.criteria.copy(), candidate_table.stamps.copy()
+    return copy

@@ -1,4 +1,4 @@
-"""What follows from PostFilter's answer: a nomination or its end, evictions, pods sent back.
+"""Carries out the PostFilter result: a nomination or its end, evictions, pods sent back.
 
 Upstream: framework/preemption/executor.go prepareCandidateAsync, schedule_one.go
 handleSchedulingFailure.
@@ -18,11 +18,11 @@ from eventsched.scheduling.queueing.engine_step import EngineStep
 from eventsched.scheduling.queueing.requeueing import Requeueing
 
 GIVEN_UP = PostFilterResult(Status(Code.SUCCESS), "")
-"""The end of an attempt of which no nomination is left."""
+"""The result of an attempt that ends the pod's nomination without a PostFilter result."""
 
 
 class NominationStep:
-    """Makes what was decided for a pod without a node come true."""
+    """Carries out the decision for a pod that found no node."""
 
     def __init__(
         self, step: EngineStep, requeueing: Requeueing, binding: Binding, *, with_detail: bool
@@ -32,23 +32,23 @@ class NominationStep:
         self._binding = binding
         self._with_detail = with_detail
 
-    def settle(self, state: PodState, found: PostFilterResult) -> None:
-        """The events for an attempt's answer, after the attempt's own and before the pod goes back
-        to a queue."""
-        made = found.preemption
-        if isinstance(made, Preemption):
-            self._decided(made)
+    def settle(self, state: PodState, result: PostFilterResult) -> None:
+        """Emits the records of a result: after those of the attempt, and before the pod is
+        requeued."""
+        preemption = result.preemption
+        if isinstance(preemption, Preemption):
+            self._nominate(preemption)
             return
         uid = state.pod.uid
         before = self._step.state.preemptions.node(uid)
-        if before and found.nominated == "":
-            cause = "AttemptFailed" if found is GIVEN_UP else "NoCandidate"
+        if before and result.nominated == "":
+            cause = "AttemptFailed" if result is GIVEN_UP else "NoCandidate"
             self._clear(state.pod, before, cause)
 
-    def _decided(self, made: Preemption) -> None:
-        step, pod = self._step, made.dry_run.pod
+    def _nominate(self, preemption: Preemption) -> None:
+        step, pod = self._step, preemption.dry_run.pod
         recorded = recording_preemption.record(
-            step.state, made, step.position, with_detail=self._with_detail
+            step.state, preemption, step.position, with_detail=self._with_detail
         )
         decided = recorded.decided
         before = step.state.preemptions.node(pod.uid)
@@ -56,29 +56,29 @@ class NominationStep:
         if before and before != decided.node:
             self._requeueing.nomination_ended(pod, before)
         if len(decided.leaving) == len(decided.victims):
-            return  # nobody has to be asked to go
+            return  # no pod has to be evicted
         nominated = step.state.preemptions.on(decided.node)
-        less = [each for each in nominated.values() if each.priority < pod.priority]
-        for each in sorted(less, key=lambda pod: pod.uid):
-            self._clear(each, decided.node, "Preempted", pod.uid)
+        less_important = [other for other in nominated.values() if other.priority < pod.priority]
+        for other in sorted(less_important, key=lambda other: other.uid):
+            self._clear(other, decided.node, "Preempted", pod.uid)
 
     def _clear(self, pod: Pod, node: str, cause: str, by: str = "") -> None:
         self._step.emit(NominationCleared(uid=pod.uid, node=node, cause=cause, by=by))
         self._requeueing.nomination_ended(pod, node)
 
-    def send_back(self, found: PostFilterResult) -> None:
-        """Victims whose bind still waits leave their nodes, when the pod that needs the room waits
-        in a queue, to be woken by that."""
-        made, state = found.preemption, self._step.state
-        for pod in made.victims if isinstance(made, Preemption) else ():
-            held = state.reservations.get(pod.uid)
-            if held is not None and held.waiting:
-                self._binding.preempt(pod.uid, found.plugin)
+    def send_back(self, result: PostFilterResult) -> None:
+        """Takes victims whose bind still waits off their nodes. Call it after the preemptor is in a
+        queue, so that this wakes it."""
+        preemption, state = result.preemption, self._step.state
+        for pod in preemption.victims if isinstance(preemption, Preemption) else ():
+            reservation = state.reservations.get(pod.uid)
+            if reservation is not None and reservation.waiting:
+                self._binding.preempt(pod.uid, result.plugin)
 
 
 def nominated_row(judged: Judgement) -> int:
-    """The row of the node that the pod was nominated to, if that passes: it is taken without a look
-    at the others (upstream: schedule_one.go evaluateNominatedNode). -1 where there is none."""
+    """The row of the pod's nominated node if that node passes: it is chosen without evaluating the
+    others (upstream: schedule_one.go evaluateNominatedNode). Otherwise -1."""
     dry_run = judged.dry_run
     if dry_run is None or not dry_run.nominated:
         return -1
@@ -87,17 +87,17 @@ def nominated_row(judged: Judgement) -> int:
 
 
 def is_awaited(state: SchedulerState, pod: Pod, node: str) -> bool:
-    """Whether a pod less important than this one, or evicted for it, is about to leave a node and
-    make room."""
+    """Whether a pod that is less important than this one, or evicted for it, is about to leave the
+    node."""
     row = state.nodes.rows.get(node)
     residents = state.nodes.residents[row].values() if row is not None else ()
     evicting = state.preemptions.evicting
 
-    def is_awaited_for_it(each: Pod) -> bool:
-        eviction = evicting.get(each.uid)
+    def makes_room(resident: Pod) -> bool:
+        eviction = evicting.get(resident.uid)
         if eviction is not None and eviction.preemptor == pod.uid:
             return True
-        is_going = eviction is not None or (each.deleting and each.displaced)
-        return is_going and each.priority < pod.priority
+        is_going = eviction is not None or (resident.deleting and resident.displaced)
+        return is_going and resident.priority < pod.priority
 
-    return any(map(is_awaited_for_it, residents))
+    return any(map(makes_room, residents))

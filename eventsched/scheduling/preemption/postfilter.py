@@ -9,16 +9,16 @@ from eventsched.scheduling.framework import PluginError, PostFilterResult, Statu
 
 
 def post_filter(judged: Judgement) -> PostFilterResult:
-    """The answer of the first plugin that has found a way, is sure that there is none, or is
-    broken; else the reasons of all of them, and what the last one said of the nomination."""
+    """The answer of the first plugin that nominates a node, rules out a solution (Unresolvable) or
+    fails. If there is none: the reasons of all plugins, and the last nomination that one gave."""
     reasons: list[str] = []
     nominated: str | None = None
     for plugin in judged.profile.post_filter:
         judged.cycle.plugin = plugin.name
         try:
             answer = plugin.post_filter(judged.cycle, judged.pod, judged)
-        except PluginError as broken:
-            return PostFilterResult(Status.error(str(broken)))
+        except PluginError as error:
+            return PostFilterResult(Status.error(str(error)))
         if not isinstance(answer, PostFilterResult):
             answer = PostFilterResult(answer or Status(Code.SUCCESS))
         answer = answer._replace(plugin=plugin.name)

@@ -1,10 +1,10 @@
-"""A preemption as it is logged: the candidates with their victims as vectors, whole or as a delta.
+"""A preemption as it is logged: the candidates and their victims as vectors, whole or as a delta.
 
-They go into the same Detail as the vectors of decisions: ``codes`` are the numbers of victims (0:
-no candidate), the score columns are violations, highest priority, sum of priorities, earliest
-start, then the most important victim of each row, the next one… A victim stands there as the
-position of its PodAdded record. Only rows of the window of trials are up to date; the event says
-which they are, and its digest covers these alone.
+They are stored in a Detail, like the vectors of decisions. ``codes`` are the numbers of victims (0:
+no candidate). The score columns are violations, highest priority, sum of priorities, earliest
+start, then the victims of each row, the most important first. A victim is stored as the position of
+its PodAdded record. Only the rows that were tried are up to date: the record says which, and its
+digest covers only them.
 """
 
 import operator
@@ -24,21 +24,21 @@ from eventsched.scheduling.preemption.evaluator import Preemption, is_leaving
 from eventsched.scheduling.preemption.victims import Candidate
 
 MOST_VICTIMS = 250
-"""Victims of a node that have a column: a Detail has room for no more."""
+"""The most victims of a node that are stored: a Detail has no more columns."""
 _CRITERIA = 4
-"""Columns before those of the victims."""
+"""The number of columns before those of the victims."""
 
 
 class RecordedPreemption(NamedTuple):
-    """A decision's record, and the vectors that go with it (None where none are kept)."""
+    """A decision's record and its vectors (None if no vectors are recorded)."""
 
     decided: PreemptionDecided
     detail: Detail | None
 
 
 class Changed(NamedTuple):
-    """Rows (ascending) whose candidates differ from the last decision's, and what was recorded of
-    them then: ``counts`` int64[n] and ``columns`` int64[n, 4 + victims]."""
+    """The rows (ascending) whose candidates differ from those of the last decision, with the old
+    values: ``counts`` int64[n] and ``columns`` int64[n, 4 + victims]."""
 
     rows: Rows
     counts: NDArray[np.int64]
@@ -46,46 +46,48 @@ class Changed(NamedTuple):
 
 
 class CandidateRecord:
-    """The candidates of a class and priority as they were last recorded, to write the next decision
-    as a delta: ``counts`` (int64[size]) of victims and ``columns`` (int64[size, 4 + victims])."""
+    """The candidates of a class and priority as last recorded, so that the next decision can be
+    written as a delta: ``counts`` (int64[size]) of victims and ``columns``
+    (int64[size, 4 + victims])."""
 
     def __init__(self) -> None:
         self.by_row: list[Candidate | None] = []
         self.stamps: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
-        """Of the trials in ``candidate_table`` that are recorded."""
+        """int64[size]: the stamp in ``candidate_table`` of each recorded candidate."""
         self.candidate_table: CandidateTable | None = None
         self.counts: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
         self.columns: NDArray[np.int64] = np.zeros((0, _CRITERIA), dtype=np.int64)
         self.base: int | None = None
         self.chain = 0
 
-    def take(self, state: SchedulerState, made: Preemption, rows: Rows) -> Changed:
-        """Takes in the candidates (``rows``, ascending) of a decision; what differs."""
-        fresh = made.candidate_table.by_row
-        self._grow(len(fresh))
-        gone = self.counts > 0
-        gone[rows] = False
-        window = window_of(int(made.tried[0]), int(made.tried[-1]), len(fresh))
-        lost = window[gone[window]].tolist()
+    def update(self, state: SchedulerState, preemption: Preemption, rows: Rows) -> Changed:
+        """Stores the candidates (``rows``, ascending) of a decision; returns what changed."""
+        candidates = preemption.candidate_table.by_row
+        self._grow(len(candidates))
+        is_gone = self.counts > 0
+        is_gone[rows] = False
+        window = window_of(int(preemption.tried[0]), int(preemption.tried[-1]), len(candidates))
+        lost = window[is_gone[window]].tolist()
         for row in lost:
             self.by_row[row] = None
         self.stamps[lost] = 0
-        if made.candidate_table is not self.candidate_table:
-            self.candidate_table = made.candidate_table
+        if preemption.candidate_table is not self.candidate_table:
+            self.candidate_table = preemption.candidate_table
             self.stamps[:] = 0
-        stamps = made.candidate_table.stamps[rows]
+        stamps = preemption.candidate_table.stamps[rows]
         newer = rows[stamps != self.stamps[rows]].tolist()
         self.stamps[rows] = stamps
-        changed = [row for row in newer if not _is_same(self.by_row[row], fresh[row])]
+        changed = [row for row in newer if not _is_same(self.by_row[row], candidates[row])]
         differ = np.array(sorted(lost + changed), dtype=np.intp)
         before = Changed(differ, self.counts[differ], self.columns[differ])
         self.counts[lost], self.columns[lost] = 0, 0
         for row in changed:
-            self._put(state, row, fresh[row])
+            self._put(state, row, candidates[row])
         return before
 
     def detail(self, changed: Changed, position: int) -> Detail:
-        """What is written at a position."""
+        """The vectors of the record at ``position``: a delta against the last ones, or whole if
+        there are none, the chain of deltas is too long or more than half of the rows changed."""
         rows, size = changed.rows, len(self.counts)
         if self.base is None or self.chain >= LONGEST_CHAIN or len(rows) * 2 > size:
             codes = self.counts.astype(np.uint16)
@@ -100,7 +102,8 @@ class CandidateRecord:
         return detail
 
     def digest(self, rows: Rows) -> str:
-        """32 hex digits over the candidates (``rows``, ascending), however they are stored."""
+        """The digest (32 hex digits) of the candidates (``rows``, ascending). It does not depend on
+        whether they are stored whole or as a delta."""
         counts, columns = self.counts[rows], self.columns[rows]
         places = np.arange(columns.shape[1] - _CRITERIA)
         victims = columns[:, _CRITERIA:][places < counts[:, np.newaxis]]
@@ -130,7 +133,7 @@ class CandidateRecord:
         if len(values) > self.columns.shape[1]:
             missing = len(values) - self.columns.shape[1]
             self.columns = np.pad(self.columns, ((0, 0), (0, missing)))
-            self.base = None  # a delta has the columns of its base
+            self.base = None  # a delta cannot have more columns than its base
         self.by_row[row], self.counts[row] = candidate, len(candidate.victims)
         self.columns[row] = 0
         self.columns[row, : len(values)] = values
@@ -139,72 +142,85 @@ class CandidateRecord:
 def _part(
     rows: Rows, old: NDArray[np.int64], new: NDArray[np.int64], dtype: type[np.integer[Any]]
 ) -> DeltaPart | None:
-    """Where a column differs among these rows."""
+    """The rows at which a column changed, and the new values; None if there are none."""
     differs = np.flatnonzero(old != new)
     if not len(differs):
         return None
     return DeltaPart(rows[differs].astype(np.int32), new[differs].astype(dtype))
 
 
-def _is_same(one: Candidate | None, other: Candidate | None) -> bool:
-    """Whether two trials are the same, down to the very pods: a uid may have come back."""
-    if one is other or one is None or other is None:
-        return one is other
+def _is_same(old: Candidate | None, new: Candidate | None) -> bool:
+    """Whether two candidates have the same victims. Pods are compared by identity, because a uid
+    may have been deleted and added again."""
+    if old is new or old is None or new is None:
+        return old is new
     return (
-        one.violations == other.violations
-        and len(one.victims) == len(other.victims)
-        and all(map(operator.is_, one.victims, other.victims))
+        old.violations == new.violations
+        and len(old.victims) == len(new.victims)
+        and all(map(operator.is_, old.victims, new.victims))
     )
 
 
 def window_of(first: int, last: int, size: int) -> Rows:
-    """The rows from one on to another, ascending; through the end where ``last`` is smaller."""
+    """The rows from ``first`` to ``last``, ascending. If ``last`` is smaller, the window goes on at
+    row 0 after the end of the table (``size`` rows)."""
     if first <= last:
         return np.arange(first, last + 1, dtype=np.intp)
     return np.concatenate([np.arange(last + 1), np.arange(first, size)]).astype(np.intp)
 
 
-def record(
-    state: SchedulerState, made: Preemption, position: int, *, with_detail: bool
-) -> RecordedPreemption:
-    """The record of a decision that will stand at ``position``."""
-    dry_run, memory = made.dry_run, made.dry_run.memory()
-    rows = np.sort(made.candidates)
-    detail, digest = None, ""
-    if with_detail:
-        kept: CandidateRecord = memory.recorded or CandidateRecord()
-        memory.recorded = kept
-        detail = kept.detail(kept.take(state, made, rows), position)
-        digest = kept.digest(rows)
-    candidate = made.candidate_table.by_row[made.row]
-    assert candidate is not None
-    waiting = {
+def _vectors(
+    state: SchedulerState, preemption: Preemption, rows: Rows, position: int
+) -> tuple[Detail, str]:
+    """The vectors of a decision and the digest of its candidates (``rows``, ascending)."""
+    memory = preemption.dry_run.memory()
+    candidate_record: CandidateRecord = memory.recorded or CandidateRecord()
+    memory.recorded = candidate_record
+    changed = candidate_record.update(state, preemption, rows)
+    return candidate_record.detail(changed, position), candidate_record.digest(rows)
+
+
+def _waiting(state: SchedulerState, preemption: Preemption) -> set[str]:
+    """The uids of the victims that wait at Permit or in PreBind."""
+    return {
         pod.uid
-        for pod in made.victims
-        if (held := state.reservations.get(pod.uid)) and held.waiting
+        for pod in preemption.victims
+        if (reservation := state.reservations.get(pod.uid)) and reservation.waiting
     }
-    victims = tuple(pod.uid for pod in made.victims)
-    leaving = {pod.uid for pod in made.victims if is_leaving(pod, dry_run)} - waiting
+
+
+def record(
+    state: SchedulerState, preemption: Preemption, position: int, *, with_detail: bool
+) -> RecordedPreemption:
+    """The record of a decision that will be logged at ``position``."""
+    dry_run = preemption.dry_run
+    rows = np.sort(preemption.candidates)
+    detail, digest = _vectors(state, preemption, rows, position) if with_detail else (None, "")
+    candidate = preemption.candidate_table.by_row[preemption.row]
+    assert candidate is not None
+    victims = tuple(pod.uid for pod in preemption.victims)
+    waiting = _waiting(state, preemption)
+    leaving = {pod.uid for pod in preemption.victims if is_leaving(pod, dry_run)} - waiting
     decided = PreemptionDecided(
         uid=dry_run.pod.uid,
         attempt=dry_run.cycle.attempt,
-        node=dry_run.table.names[made.row],
-        row=made.row,
-        criterion=made.criterion,
+        node=dry_run.table.names[preemption.row],
+        row=preemption.row,
+        criterion=preemption.criterion,
         victims=victims,
         leaving=tuple(uid for uid in victims if uid in leaving),
         sent_back=tuple(uid for uid in victims if uid in waiting),
-        nodes=made.nodes,
-        looked=len(made.tried),
+        nodes=preemption.nodes,
+        looked=len(preemption.tried),
         candidates=len(rows),
-        first=int(made.tried[0]),
-        last=int(made.tried[-1]),
-        draw=made.draw,
+        first=int(preemption.tried[0]),
+        last=int(preemption.tried[-1]),
+        draw=preemption.draw,
         violations=candidate.violations,
         highest=candidate.highest,
         total=candidate.total,
         start=candidate.start,
         digest=digest,
-        plugin=made.candidate_table.rule.plugin,
+        plugin=preemption.candidate_table.rule.plugin,
     )
     return RecordedPreemption(decided, detail)

@@ -1,12 +1,17 @@
 """The pods that a pod may displace under ElasticQuotas.
 
 The rule of sigs.k8s.io/scheduler-plugins, pkg/capacityscheduling/capacity_scheduling.go
-SelectVictimsOnNode and PodEligibleToPreemptOthers: a pod whose namespace would use more than it is
-guaranteed displaces less important pods of its namespace; one within the guarantee displaces pods
-of namespaces that borrow, also more important ones, the least important first, as long as they
-borrow; pods without a quota displace each other by priority. Two faults of that plugin are not
-copied: there, a victim that a filter and a quota both refuse ends the dry run of its node, and one
-that only the quota refuses does not count as breaking a disruption budget.
+SelectVictimsOnNode and PodEligibleToPreemptOthers:
+
+- If the pod's namespace would use more than its guarantee, the pod displaces less important pods of
+  its own namespace.
+- Within the guarantee, it displaces pods of namespaces that borrow, also more important ones. The
+  least important go first, and only as long as their namespace borrows.
+- Pods without a quota displace each other by priority.
+
+Two faults of that plugin are not copied: there, a victim that a filter and a quota both refuse ends
+the dry run of its node, and one that only the quota refuses does not count as breaking a disruption
+budget.
 """
 
 from typing import NamedTuple
@@ -25,9 +30,9 @@ from eventsched.scheduling.preemption.victims import importance
 
 
 class Demand(NamedTuple):
-    """What a pod asks for: itself; with the pods of its namespace that are nominated to nodes and
-    at least as important; with pods of other namespaces as well that are nominated and do not
-    borrow (upstream: PreFilterState)."""
+    """A pod's requests (upstream: PreFilterState). ``own`` is the pod alone. ``in_namespace`` adds
+    the nominated pods of its namespace that are at least as important. ``in_all`` also adds the
+    nominated pods of other namespaces that do not borrow."""
 
     own: Resources
     in_namespace: Resources
@@ -40,19 +45,19 @@ def demand(quotas: Quotas, preemptions: Preemptions, pod: Pod) -> Demand:
     in_namespace, in_all = dict(own), dict(own)
     borrows: dict[str, bool] = {}
     for node in preemptions.nodes():
-        for uid, each in preemptions.on(node).items():
-            namespace = each.namespace
+        for uid, nominated in preemptions.on(node).items():
+            namespace = nominated.namespace
             if uid == pod.uid or quotas.of(namespace) is None:
                 continue
             if namespace == pod.namespace:
-                if each.priority >= pod.priority:
-                    _add(in_namespace, request(each.spec))
-                    _add(in_all, request(each.spec))
+                if nominated.priority >= pod.priority:
+                    _add(in_namespace, request(nominated.spec))
+                    _add(in_all, request(nominated.spec))
                 continue
             if namespace not in borrows:
                 borrows[namespace] = usage.is_over_min(namespace)
             if not borrows[namespace]:
-                _add(in_all, request(each.spec))
+                _add(in_all, request(nominated.spec))
     return Demand(own, in_namespace, in_all)
 
 
@@ -62,7 +67,7 @@ def _add(total: Resources, more: Resources) -> None:
 
 
 class ByQuota:
-    """The rule for one attempt of one pod; ``wanted`` is None if its namespace has no quota."""
+    """The rule for one attempt of a pod. ``wanted`` is None if its namespace has no quota."""
 
     remembered = False
     begins_first = True
@@ -73,38 +78,40 @@ class ByQuota:
         self.borrows = wanted is not None and quotas.usage().is_over_min_with(
             pod.namespace, wanted.in_namespace
         )
-        """Whether the namespace would use more than it is guaranteed."""
+        """Whether the namespace would use more than its guarantee."""
         self._by_row: dict[int, list[PodState]] | None = None
 
     def obstacle(self, dry_run: DryRun, row: int) -> str:
-        """A pod that is leaving the node, of those that this one may displace."""
+        """LEAVING if a pod that this one may displace is already leaving the node."""
         evicting = dry_run.preemptions.evicting
         leaving = (
-            each
-            for each in dry_run.table.residents[row].values()
-            if each.deleting or each.uid in evicting
+            resident
+            for resident in dry_run.table.residents[row].values()
+            if resident.deleting or resident.uid in evicting
         )
-        return LEAVING if any(self._may_displace(each) for each in leaving) else ""
+        return LEAVING if any(self._may_displace(resident) for resident in leaving) else ""
 
     def narrowed(self, rows: Rows) -> NDArray[np.bool_] | None:
-        """The rows of the namespaces that come into question."""
+        """The rows with pods that may be displaced; None if the pod has no quota."""
         if self._wanted is None:
             return None
-        return np.isin(rows, np.array(list(self._rows()), dtype=np.intp))
+        return np.isin(rows, np.array(list(self._states_by_row()), dtype=np.intp))
 
     def removable(self, dry_run: DryRun, row: int) -> tuple[list[Pod], QuotaCheck | None]:
-        """Of a namespace that borrows only so many that it does not borrow any more."""
+        """The pods to evict, with the check of the quotas. A namespace that borrows loses only as
+        many pods as it takes until it no longer borrows."""
         if self._wanted is None:
             pods = dry_run.table.residents[row].values()
             return [pod for pod in pods if self._may_displace(pod)], None
         usage = self._quotas.usage()
-        found = []
-        for state in self._rows().get(row, ()):
+        removable = []
+        for state in self._states_by_row().get(row, ()):
             if self.borrows or usage.is_over_min(state.pod.namespace):
                 usage.take(state.pod)
-                found.append(state.pod)
-        found.reverse()  # among equals the one that came first is put back first
-        return found, _Check(usage, self._pod.namespace, self._wanted, own_leave=self.borrows)
+                removable.append(state.pod)
+        removable.reverse()  # of equally important pods, the one booked first is put back first
+        check = _Check(usage, self._pod.namespace, self._wanted, own_leave=self.borrows)
+        return removable, check
 
     def _may_displace(self, other: Pod) -> bool:
         quota = self._quotas.of(other.namespace)
@@ -116,8 +123,8 @@ class ByQuota:
             return is_less
         return not self.borrows and self._quotas.usage().is_over_min(other.namespace)
 
-    def _rows(self) -> dict[int, list[PodState]]:
-        """The pods that may have to leave by row, the least important first."""
+    def _states_by_row(self) -> dict[int, list[PodState]]:
+        """Row → the pods that may be displaced, the least important first."""
         if self._by_row is None:
             self._by_row = {}
             for state in self._candidates():
@@ -125,7 +132,7 @@ class ByQuota:
                     self._by_row.setdefault(state.row, []).append(state)
             for states in self._by_row.values():
                 states.sort(
-                    key=lambda each: (*importance(each.pod), each.booking_order), reverse=True
+                    key=lambda state: (*importance(state.pod), state.booking_order), reverse=True
                 )
         return self._by_row
 
@@ -135,7 +142,7 @@ class ByQuota:
             space = self._quotas.space(own)
             if min(space.priorities, default=limit) >= limit:
                 return []
-            return [each for each in space.members.values() if each.pod.priority < limit]
+            return [state for state in space.members.values() if state.pod.priority < limit]
         usage = self._quotas.usage()
         return [
             state
@@ -146,15 +153,15 @@ class ByQuota:
 
 
 class _Check:
-    """The quotas while pods of one node are put back."""
+    """Checks the quotas while the pods of one node are put back."""
 
     def __init__(
         self, usage: HypotheticalUsage, namespace: str, wanted: Demand, *, own_leave: bool
     ) -> None:
         self._usage, self._namespace, self._wanted = usage, namespace, wanted
         self._own_leave = own_leave
-        """Whether the pods are of the namespace itself: those of others do not change what it
-        uses."""
+        """Whether the removable pods belong to the preemptor's namespace. Pods of other namespaces
+        do not change its usage."""
         self._is_over_max: bool | None = None
 
     @property

@@ -1,4 +1,4 @@
-"""Rules that select the pods which may be evicted from a node, and further conditions.
+"""Rules that select the pods that may be evicted from a node, and further conditions.
 
 ``ByPriority`` is DefaultPreemption's rule: less important pods. Upstream:
 plugins/defaultpreemption/default_preemption.go SelectVictimsOnNode, PodEligibleToPreemptOthers.
@@ -17,20 +17,20 @@ LEAVING = "not eligible due to a terminating pod on the nominated node."
 
 
 class QuotaCheck(Protocol):
-    """A condition of a rule besides the filters, while pods are put back on one node."""
+    """A condition besides the filters, checked while pods are put back on one node."""
 
     @property
     def fits(self) -> bool:
-        """Whether the pod may use the node without all removable pods."""
+        """Whether the preemptor may use the node if all removable pods are gone."""
 
     def put_back(self, pod: Pod) -> bool:
-        """Whether a removable pod may stay; if so, it counts as on the node from then on."""
+        """Whether a removable pod may stay. If so, it counts as on the node from then on."""
 
 
 class VictimRule(Protocol):
-    """How a plugin selects victims. ``plugin`` is recorded; ``remembered`` says that outcomes
-    also hold for other pods of the class and priority; ``begins_first`` that the search begins with
-    the first node instead of a drawn one."""
+    """How a plugin selects victims. ``plugin`` is recorded. If ``remembered``, outcomes also hold
+    for other pods of the class and priority. If ``begins_first``, the search begins with the first
+    node instead of a drawn one."""
 
     plugin: str
     remembered: bool
@@ -43,7 +43,7 @@ class VictimRule(Protocol):
         """bool[n]: rows with removable pods; None if only ``removable`` can tell."""
 
     def removable(self, dry_run: DryRun, row: int) -> tuple[list[Pod], QuotaCheck | None]:
-        """The pods of a row that may be evicted, and a further condition."""
+        """The pods of a row that may be evicted, and a further condition, if there is one."""
 
 
 class ByPriority:
@@ -54,7 +54,7 @@ class ByPriority:
     begins_first = False
 
     def obstacle(self, dry_run: DryRun, row: int) -> str:
-        """The pod waits for victims that are already leaving."""
+        """LEAVING if less important pods are already leaving the node: the pod waits for them."""
         evicting = dry_run.preemptions.evicting
         for resident in dry_run.table.residents[row].values():
             if resident.priority < dry_run.pod.priority and (
@@ -68,7 +68,7 @@ class ByPriority:
         return None
 
     def removable(self, dry_run: DryRun, row: int) -> tuple[list[Pod], QuotaCheck | None]:
-        """All of lower priority."""
+        """All pods of lower priority; no further condition."""
         limit = dry_run.pod.priority
         pods = dry_run.table.residents[row].values()
         return [pod for pod in pods if pod.priority < limit], None

@@ -1,6 +1,6 @@
-"""The victims on a node: as few and as unimportant pods as possible whose eviction makes room.
+"""The victims on a node: the fewest and least important pods whose eviction makes room.
 
-All rows are processed at once. First every removable pod is taken off; then the first pod of every
+All rows are processed at once. First, all removable pods are removed. Then the first pod of each
 row is put back, and stays if the preemptor still fits; then the second one, and so on. Upstream:
 plugins/defaultpreemption/default_preemption.go SelectVictimsOnNode, util.MoreImportantPod.
 """
@@ -28,14 +28,15 @@ NO_VICTIM = -3
 OVER_QUOTA = -5
 """Outcome: the pod would fit, but a quota does not allow it."""
 NOW = 2**62
-"""Start (µs) of pods that have not started, as it is compared: later than all others (upstream:
+"""The start (µs) that a pod that has not started is compared with: later than all others (upstream:
 util.GetPodStartTime)."""
 
 
 class Candidate(NamedTuple):
-    """The dry run of a node: ``outcome`` KEY_PASSES and the ``victims``, the most important
-    first, with how many of them break a budget; or NOBODY_LESS, NO_VICTIM, OVER_QUOTA, or the
-    CycleKey of the filter that refuses the pod even so."""
+    """The result of a node's dry run. If evictions help, ``outcome`` is KEY_PASSES, ``victims`` has
+    the most important pod first, and ``violations`` is how many of them break a budget. Otherwise
+    ``outcome`` is NOBODY_LESS, NO_VICTIM, OVER_QUOTA, or the CycleKey of the filter that refuses
+    the pod in spite of the evictions."""
 
     outcome: int
     victims: tuple[Pod, ...] = ()
@@ -53,7 +54,7 @@ class Candidate(NamedTuple):
 
     @property
     def start(self) -> int:
-        """The earliest start (µs) of the victims of the highest priority; 0 where none of them has
+        """The earliest start (µs) of the victims of the highest priority; 0 if none of them has
         started (upstream: util.GetEarliestPodStartTime)."""
         highest = self.highest
         starts = [p.started_at for p in self.victims if p.priority == highest and p.started_at]
@@ -74,7 +75,7 @@ def try_rows(
     dry_run: DryRun, rows: Rows, budgets: Budgets, rule: VictimRule = BY_PRIORITY
 ) -> list[Candidate]:
     """The dry run of each row. Raises PluginError."""
-    found: list[Candidate | None] = [None] * len(rows)
+    candidates: list[Candidate | None] = [None] * len(rows)
     places: list[int] = []
     order: list[list[Pod]] = []
     breaking: list[int] = []
@@ -82,7 +83,7 @@ def try_rows(
     for place, row in enumerate(rows.tolist()):
         removable, check = rule.removable(dry_run, row)
         if not removable:
-            found[place] = Candidate(NOBODY_LESS)
+            candidates[place] = Candidate(NOBODY_LESS)
             continue
         removable.sort(key=importance)
         first, others = budgets.split(removable)
@@ -93,11 +94,13 @@ def try_rows(
     reprieve = _Reprieve(dry_run, rows[np.array(places, dtype=np.intp)], order, checks)
     outcomes = reprieve.run().tolist()
     for index, (place, outcome) in enumerate(zip(places, outcomes, strict=True)):
-        found[place] = _trial(outcome, reprieve.stays[index], order[index], breaking[index])
-    return [each for each in found if each is not None]
+        candidates[place] = _candidate(
+            outcome, reprieve.stays[index], order[index], breaking[index]
+        )
+    return [candidate for candidate in candidates if candidate is not None]
 
 
-def _trial(outcome: int, stays: list[bool], order: list[Pod], breaking: int) -> Candidate:
+def _candidate(outcome: int, stays: list[bool], order: list[Pod], breaking: int) -> Candidate:
     if outcome != KEY_PASSES:
         return Candidate(outcome)
     victims = [pod for pod, stayed in zip(order, stays, strict=True) if not stayed]
@@ -114,25 +117,25 @@ class _Reprieve:
         self, dry_run: DryRun, rows: Rows, order: Sequence[list[Pod]],
         checks: Sequence[QuotaCheck | None],
     ) -> None:  # fmt: skip
-        self._trials, self._rows, self._order, self._checks = dry_run, rows, order, checks
+        self._dry_run, self._rows, self._order, self._checks = dry_run, rows, order, checks
         self.stays: list[list[bool]] = [[] for _ in order]
-        """For each row, whether its first pods may stay."""
+        """For each row, whether each of its pods that were put back so far may stay."""
         self._nominated = dry_run.nominated_by_position(rows)
 
     def run(self) -> Rows:
-        """The outcome of each row without any of its pods: KEY_PASSES or a key. Where it passes,
-        ``stays`` is complete."""
+        """The outcome of each row without its removable pods: KEY_PASSES, OVER_QUOTA or the key of
+        a refusal. ``stays`` is complete for the rows that pass."""
         if not len(self._rows):
             return np.zeros(0, dtype=np.intp)
-        table = self._trials.table
+        table = self._dry_run.table
         flat = [pod for pods in self._order for pod in pods]
         loads = loads_of(table, flat)
         lengths = [len(pods) for pods in self._order]
         begins = np.array([0, *accumulate(lengths[:-1])], dtype=np.intp)
         books = table.books[self._rows]
         books[:, REQUESTED:] -= np.add.reduceat(loads, begins, axis=0)
-        everything = np.arange(len(self._rows), dtype=np.intp)
-        outcome = self._keys(everything, books, 0)
+        indices = np.arange(len(self._rows), dtype=np.intp)
+        outcome = self._keys(indices, books, 0)
         passing = np.flatnonzero(outcome == KEY_PASSES)
         for index in passing.tolist():
             if (check := self._checks[index]) is not None and not check.fits:
@@ -141,18 +144,18 @@ class _Reprieve:
         number = np.array(lengths, dtype=np.intp)
         round_ = 0
         while len(passing := passing[number[passing] > round_]):
-            back = books[passing]
-            back[:, REQUESTED:] += loads[begins[passing] + round_]
-            fits = self._keys(passing, back, round_ + 1) == KEY_PASSES
-            self._ask_checks(passing, fits, round_)
-            books[passing[fits]] = back[fits]
+            with_pod = books[passing]
+            with_pod[:, REQUESTED:] += loads[begins[passing] + round_]
+            fits = self._keys(passing, with_pod, round_ + 1) == KEY_PASSES
+            self._apply_quota_checks(passing, fits, round_)
+            books[passing[fits]] = with_pod[fits]
             for index, stays in zip(passing.tolist(), fits.tolist(), strict=True):
                 self.stays[index].append(stays)
             round_ += 1
         return outcome.astype(np.intp)
 
-    def _ask_checks(self, passing: Rows, fits: NDArray[np.bool_], round_: int) -> None:
-        """Has the pods of this round leave after all that fit but break a quota."""
+    def _apply_quota_checks(self, passing: Rows, fits: NDArray[np.bool_], round_: int) -> None:
+        """Clears ``fits`` for the pods of this round that fit but break a quota."""
         for position, index in enumerate(passing.tolist()):
             check = self._checks[index]
             if check is not None and fits[position]:
@@ -160,25 +163,25 @@ class _Reprieve:
 
     def _keys(self, indices: Rows, books: np.ndarray[tuple[int, ...], np.dtype[np.int64]],
               put_back: int) -> Rows:  # fmt: skip
-        """Verdicts on some rows in whose books the pod of this round is back, where there is one
-        (``put_back`` > 0)."""
+        """The verdicts on some rows. ``books`` includes the pod of this round, which has been put
+        back, unless ``put_back`` is 0."""
 
         def steps() -> list[PodStep]:
-            found = []
+            pod_steps = []
             for position, index in enumerate(indices.tolist()):
                 pods, stays = self._order[index], [*self.stays[index], *[True] * (put_back > 0)]
                 for place, pod in enumerate(pods):
                     if place >= len(stays) or not stays[place] or pod.spec.host_ports:
-                        found.append(PodStep(position, pod, -1))
+                        pod_steps.append(PodStep(position, pod, -1))
                 for pod, stayed in zip(pods, stays, strict=False):
-                    # Of two pods with one host port the last to come or go counts (see TrialView).
+                    # If two pods have the same host port, the last step counts (see TrialView).
                     if pod.spec.host_ports:
-                        found.append(PodStep(position, pod, 1))
+                        pod_steps.append(PodStep(position, pod, 1))
                         if not stayed:
-                            found.append(PodStep(position, pod, -1))
-            return found
+                            pod_steps.append(PodStep(position, pod, -1))
+            return pod_steps
 
-        view = TrialView(self._trials.table, self._rows[indices], steps, books)
+        view = TrialView(self._dry_run.table, self._rows[indices], steps, books)
         nominated_by_position: dict[int, NominatedPods] = {}
         if self._nominated:
             nominated_by_position = {
@@ -186,4 +189,4 @@ class _Reprieve:
                 for position, index in enumerate(indices.tolist())
                 if index in self._nominated
             }
-        return self._trials.keys_with_nominated(view, nominated_by_position).astype(np.intp)
+        return self._dry_run.keys_with_nominated(view, nominated_by_position).astype(np.intp)
