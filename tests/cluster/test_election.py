@@ -78,7 +78,7 @@ def test_a_released_lease_is_taken_at_once_and_counts_its_transitions(plane: Con
     assert (leading, lost) == (False, True)
 
 
-def test_a_deleted_lease_is_made_anew_at_once(plane: ControlPlane) -> None:
+def test_a_deleted_lease_is_recreated_at_once(plane: ControlPlane) -> None:
     async def play(candidate: Callable[..., LeaseParticipant]) -> str:
         first = candidate("a_1")
         await first.won()

@@ -27,7 +27,7 @@ def stopped(plane: ControlPlane) -> Iterator[None]:
 
 @pytest.mark.row(30)
 @pytest.mark.parametrize("goes_on", [True, False], ids=["in the term", "at the next one"])
-def test_pods_that_lost_their_nodes_are_placed_anew(
+def test_pods_that_lost_their_nodes_are_placed_again(
     own_plane: ControlPlane, database: str, goes_on: bool
 ) -> None:
     """By a leader that goes on, when its watches have found it; and by the next one. The log says

@@ -94,7 +94,7 @@ def test_readers_are_who_the_cluster_says(plane: ControlPlane, namespace: str) -
         admin.delete("ClusterRole", "eventsched-metrics-reader")
 
 
-def test_one_who_may_not_ask_serves_nobody(plane: ControlPlane) -> None:
+def test_a_server_that_may_not_review_tokens_serves_no_metrics(plane: ControlPlane) -> None:
     kubeconfig = _kubeconfig(plane, "nobody")
     requests = [("/healthz", ""), ("/metrics", ""), ("/metrics", plane.token(ADMIN))]
     assert asyncio.run(_statuses(kubeconfig, requests)) == [200, 500, 500]

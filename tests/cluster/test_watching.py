@@ -298,7 +298,7 @@ def test_a_server_that_starts_again_is_watched_from_where_it_was(own_plane: Cont
 
 
 @pytest.mark.row(20)
-def test_lost_history_is_listed_anew(own_plane: ControlPlane) -> None:
+def test_lost_history_is_listed_again(own_plane: ControlPlane) -> None:
     client = own_plane.admin
     for name in ("one", "two"):
         client.create(pod(name), "default")

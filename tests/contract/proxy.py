@@ -1,4 +1,4 @@
-"""A way to a database that loses what it is told to lose."""
+"""A proxy to a database that drops messages on request."""
 
 import socket
 import threading
@@ -22,7 +22,7 @@ class Loss(Enum):
 
     REQUEST = "what the client says"
     ANSWER = "all of the server's answer"
-    READY = "the end of the answer, where the server says that it is ready again"
+    READY = "the end of the answer: the server's message that it is ready again"
 
 
 class Proxy:
@@ -37,7 +37,7 @@ class Proxy:
         made = made.set(host="127.0.0.1", port=port).update_query_dict({"sslmode": "disable"})
         self.url = made.render_as_string(hide_password=False)
         self.away = False
-        """Whether nobody gets an answer."""
+        """Whether no client gets an answer."""
         self.connections = 0
         """How many there have been."""
         self.lost = threading.Event()

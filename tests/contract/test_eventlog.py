@@ -79,7 +79,7 @@ def digest_of(detail: Detail) -> str:
 
 
 class LogContract:
-    """One writer, nobody else, nothing fails."""
+    """A single writer, no failures."""
 
     def test_an_empty_log(self, log: MemoryEventLog | PostgresEventLog) -> None:
         """Begins at 0, with a hash that says how the stream is called."""

@@ -31,19 +31,19 @@ from tests.databases import acting_as
 _names = count()
 
 TABLES = ("stream", "epoch", "batch", "node", "pod", "decision", "verdict", "scoring")
-"""Those that nobody may change."""
+"""Tables that no role may change."""
 
 
 @pytest.fixture
 def admin(url: str) -> Iterator[psycopg.Connection]:
-    """Somebody who may do everything."""
+    """A superuser's connection."""
     with psycopg.connect(url, autocommit=True) as connection:
         yield connection
 
 
 @pytest.fixture
 def name() -> str:
-    """The name of a stream that nobody has used."""
+    """The name of an unused stream."""
     return f"f{next(_names)}"
 
 
@@ -99,7 +99,7 @@ def blocked(admin: psycopg.Connection, holder: str) -> int:
 
 @contextmanager
 def held(url: str, stream: str) -> Iterator[None]:
-    """Nobody gets on with the stream before the block ends."""
+    """Locks the stream until the block ends."""
     query = (
         "SELECT FROM eventsched_log.head h JOIN eventsched_log.stream s ON s.id = h.stream"
         " WHERE s.name = %s FOR UPDATE OF h"
@@ -202,7 +202,7 @@ def test_snapshots_are_kept_and_replaced(url: str, log: PostgresEventLog) -> Non
 
 
 def test_lost_before_the_batch_is_sent(admin: psycopg.Connection, log: PostgresEventLog) -> None:
-    """It is sent anew."""
+    """It is sent again."""
     kill(admin, log.stream)
     append(log, batch(0, 2))
     assert list(log.read()) == stored(0, 2)
@@ -337,7 +337,7 @@ def test_no_database(url: str, proxy: Proxy, away: str) -> None:
 def test_a_snapshot_that_cannot_be_kept_is_no_harm(
     admin: psycopg.Connection, log: PostgresEventLog
 ) -> None:
-    """The log goes on."""
+    """The log continues."""
     append(log, batch(0))
     kill(admin, log.stream)
     log.keep(StoredSnapshot(1, log.head_hash, "d", "v", b"body"))
@@ -349,7 +349,7 @@ def test_a_snapshot_that_cannot_be_kept_is_no_harm(
 
 
 def test_a_writer_that_was_replaced_writes_nothing_more(url: str, log: PostgresEventLog) -> None:
-    """It learns it from its next batch, or where it only asks; the new one is not disturbed."""
+    """It learns this from its next batch or renewal; the new writer is not disturbed."""
     append(log, batch(0))
     log.renew()
     newer = PostgresEventLog(url, log.stream)
@@ -370,7 +370,7 @@ def test_a_writer_that_was_replaced_writes_nothing_more(url: str, log: PostgresE
 def test_replaced_while_an_answer_is_lost_and_the_batch_is_there(
     url: str, proxy: Proxy, distant: PostgresEventLog
 ) -> None:
-    """It was committed before the other one came: so it is told, and fenced afterwards."""
+    """It was committed before the new term began: it is acknowledged, and fenced afterwards."""
     proxy.lose(Loss.ANSWER)
     distant.begin(batch(0, 2))
     assert proxy.lost.wait(60)
@@ -444,7 +444,7 @@ def test_a_head_of_another_hash(url: str, log: PostgresEventLog) -> None:
 def test_a_batch_that_is_not_what_its_hash_says(
     admin: psycopg.Connection, log: PostgresEventLog, wrong: str
 ) -> None:
-    """A bit was lost somewhere, or somebody makes hashes of his own: refused, whole."""
+    """A flipped bit, or a hash computed by other means: the whole batch is refused."""
     append(log, batch(0))
     sealed = _sealed(log, batch(1, 2))
     changes: dict[str, Any] = {
@@ -497,7 +497,7 @@ def test_nobody_changes_the_log(admin: psycopg.Connection, url: str, table: str)
 
 
 def test_a_writer_may_write_through_functions_only(url: str, name: str) -> None:
-    """Somebody of the role eventsched_writer: all that the port has works, all else does not."""
+    """A member of eventsched_writer can call everything in the port and nothing else."""
     address = acting_as(url, "eventsched_writer")
     log = PostgresEventLog(address, name)
     append(log, batch(0, 2))

@@ -133,7 +133,7 @@ def test_what_is_packed_is_unpacked(chain: list[Detail]) -> None:
     ],
 )  # fmt: skip
 def test_columns_are_as_narrow_as_they_can_be(raw: NDArray[Any], size: int) -> None:
-    """Or one value, where all are the same."""
+    """Or one value if all are equal."""
     detail = Detail(5000, None, np.zeros(5000, dtype=np.uint16), (raw,))
     body = vectors.pack(detail)
     assert len(body) == 8 + 2 + size
@@ -158,7 +158,7 @@ def test_row_numbers_are_as_wide_as_the_vector_needs(size: int, wide: int) -> No
     ],
 )  # fmt: skip
 def test_many_rows_are_a_bitmap(size: int, rows: int, taken: int) -> None:
-    """Wherever that takes less room than their numbers; each column has rows of its own."""
+    """If that takes less space than the numbers; each column has its own rows."""
     named = np.arange(size - rows, size, dtype=np.int32)
     last = DeltaPart(np.array([size - 1], dtype=np.int32), np.array([5], dtype=np.uint8))
     detail = Detail(size, 7, DeltaPart(named, np.full(rows, 9, dtype=np.uint16)), (None, last))

@@ -65,7 +65,7 @@ class Sample:
         return web.json_response({"NodeNameToMetaVictims": kept})
 
     async def bind(self, request: web.Request) -> web.StreamResponse:
-        """As it is told."""
+        """Answers as configured."""
         await self._read(request)
         return web.json_response({"Error": self.error})
 
@@ -76,7 +76,7 @@ class Sample:
 
 
 def saying(text: str, status: int = 200, kind: str = "application/json") -> Handler:
-    """One that says the same whatever it is asked."""
+    """Gives the same answer to every request."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
         return web.Response(text=text, status=status, content_type=kind)

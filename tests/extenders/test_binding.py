@@ -1,4 +1,4 @@
-"""Binds that an extender makes: what the leader is told, and what it does about it."""
+"""Binds made by an extender: the outcome that the leader gets, and how it reacts."""
 
 import asyncio
 from dataclasses import replace
@@ -90,7 +90,9 @@ SILENT = FailedError("no answer within 5 s", refused=False)
         ),
     ],
 )  # fmt: skip
-def test_what_comes_of_a_bind(binder: Any, shown: Any, asked: list[Any], told: Any) -> None:
+def test_the_outcome_of_an_extenders_bind(
+    binder: Any, shown: Any, asked: list[Any], told: Any
+) -> None:
     calls: Any = Calls(shown)
     assert asyncio.run(bound(binder, calls, REQUEST)) == told
     assert calls.asked == asked

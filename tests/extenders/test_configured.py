@@ -1,5 +1,5 @@
 """Extenders as a configuration has them: order, resources that NodeResourcesFit leaves alone, and
-commands that can ask nobody."""
+commands that cannot call extenders."""
 
 import json
 from pathlib import Path
@@ -42,7 +42,7 @@ def test_those_that_may_be_ignored_come_last() -> None:
     [
         ("true", "", Outcome.SCHEDULED),
         ("false", "", Outcome.UNSCHEDULABLE),
-        # What extenders say takes the place of what the plugin was told (upstream, too).
+        # Extenders' answers replace the plugin's (as upstream).
         ("true", "ignoredResources: [example.com/other]", Outcome.SCHEDULED),
     ],
 )

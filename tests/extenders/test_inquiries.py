@@ -191,7 +191,7 @@ def test_a_bind_that_the_cluster_refuses_is_told() -> None:
     asyncio.run(story())
 
 
-def test_who_does_not_lead_answers_nobody() -> None:
+def test_a_replica_that_does_not_lead_answers_no_request() -> None:
     async def story() -> None:
         async with served(leads=False, leader_elsewhere="other") as server:
             status, said = await server.ask("/filter", args("p1", "n0"))
@@ -210,7 +210,7 @@ def test_who_does_not_lead_answers_nobody() -> None:
 
 
 def test_a_question_is_held_while_a_term_begins() -> None:
-    """To whoever asks any failure is one, and the pod would back off."""
+    """The caller treats any answer of failure as final, and the pod would back off."""
 
     async def story() -> None:
         async with served(leads=False) as server:

@@ -96,7 +96,7 @@ def scheduled(
 
 
 def _replayed(engine: Engine, logged: list[Any]) -> None:
-    """The stimuli alone give the same records, and nobody is called."""
+    """The stimuli alone give the same records, and no extender is called."""
     while engine.position < len(logged):
         at = engine.position
         record = logged[at].record

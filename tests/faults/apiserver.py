@@ -38,7 +38,7 @@ RESOURCES = ("Namespace", "Node", "Pod")
 
 @dataclass
 class Placed:
-    """How a pod came to its node. ``decision`` is the annotation, "" where somebody else bound it;
+    """How a pod came to its node. ``decision`` is the annotation, "" if another scheduler bound it;
     ``version`` the resourceVersion of the bind."""
 
     node: str
@@ -156,7 +156,7 @@ class ApiServer:
         self.histories["Node"].append(self.nodes[node.name])
 
     def delete_node(self, name: str) -> None:
-        """Ends a node; its pods stay until somebody deletes them."""
+        """Deletes a node; its pods stay until they are deleted."""
         del self.nodes[name]
         self.version += 1
         self.histories["Node"].append(NodeGone(name, self.version))

@@ -1,4 +1,4 @@
-"""Many seeds: each in a world of its own, one in twenty twice, with counts of what was reached."""
+"""Runs many seeds, each in its own world and one in twenty twice; counts the cases reached."""
 
 from collections import Counter
 from collections.abc import Iterable

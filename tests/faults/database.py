@@ -105,7 +105,7 @@ class Database:
         return (term.epoch, term.token) == (self.epoch, self.token)
 
     def fail_over(self, count: int) -> None:
-        """Goes on as a replica that lacks the last batches. Terms of the old history are void, and
+        """Fails over to a replica without the last batches. Terms of the old history are void, and
         its epoch numbers are given out again. The first batch is never lost."""
         kept = max(1, len(self.batches) - count)
         del self.batches[kept:]

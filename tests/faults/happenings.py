@@ -99,7 +99,7 @@ def label_pod(world: "World") -> bool:
 
 
 def foreign_bind(world: "World") -> bool:
-    """Somebody else binds one of our pods, wherever he likes."""
+    """Another scheduler binds one of our pods to any node."""
     pod = _one(world, [s.pod for s in world.api.pods.values() if not s.pod.node_name])
     if pod is None or not world.api.nodes or pod.gates or pod.deleting:
         return False
@@ -108,7 +108,7 @@ def foreign_bind(world: "World") -> bool:
 
 
 def foreign_pod(world: "World") -> bool:
-    """Somebody else's pod is placed."""
+    """A foreign pod is placed."""
     if len(world.api.pods) >= MOST_PODS or not world.api.nodes:
         return False
     world.born += 1
@@ -144,7 +144,7 @@ def label_node(world: "World") -> bool:
 
 
 def fail_over(world: "World") -> bool:
-    """The database goes on as a replica that lacks up to three batches."""
+    """The database fails over to a replica that lacks up to three batches."""
     if len(world.database.batches) < 4:
         return False
     world.database.fail_over(world.rng.randint(1, 3))

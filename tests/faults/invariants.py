@@ -199,7 +199,7 @@ class Auditor:
                 self._check_that_it_fits_nowhere(uid)
 
     def _check_replay(self) -> None:
-        """A fresh engine that is given the stimuli alone decides the same, whoever led."""
+        """A fresh engine that gets only the stimuli makes the same decisions."""
         engine, expected = self.make_engine(), [each.logged for each in self._database.records]
         while engine.position < len(expected):
             at = engine.position

@@ -1,4 +1,4 @@
-"""The protocol with one rule removed: what a simulation has to catch to be worth its time.
+"""The protocol with one rule removed: defects that the simulation has to catch.
 
 Each mutant is a subclass that overrides the one place where the rule lives; the product has no
 switch for any of them.
@@ -91,7 +91,7 @@ class ForgetsEvictions(LeaderTerm):
 
 
 class AnyWriter(Database):
-    """Takes batches from whoever comes."""
+    """Accepts batches from any writer."""
 
     def append(self, batch: SealedBatch) -> Committed | Deposed:
         if all(each.hash != batch.hash for each in self.batches):
@@ -143,7 +143,7 @@ class NoFence(OtherIntents):
 
 
 class Redecide(LeaderTerm):
-    """A new leader gives all open intents up and decides anew."""
+    """A new leader gives up all open intents and decides again."""
 
     def _resume(self) -> None:
         for uid in list(self._state.reservations):
@@ -159,7 +159,7 @@ class HastyIntents(Intents):
 
 
 class RetryNoLog(OtherIntents):
-    """With intents that go on unrecorded."""
+    """Continues intents without recording it."""
 
     intents = HastyIntents
 
@@ -222,7 +222,7 @@ class HalfSteps(LeaderTerm):
 
 
 class IgnoresGaps(LeaderTerm):
-    """Takes the watches to go on where they were."""
+    """Assumes that the watches continue without a gap."""
 
     def relisted(self, listings: Sequence[Listing], since: int | None) -> bool:
         return False
@@ -256,7 +256,7 @@ class OtherReports(LeaderTerm):
 
 
 class OneTimeReports(EventOutbox):
-    """Says that all is told, whatever is on its way."""
+    """Says that everything is reported, even while requests are under way."""
 
     def done_before(self, end: int) -> int:
         return end

@@ -71,5 +71,5 @@ class Flight:
 
     @property
     def listed(self) -> Listed:
-        """What a list has found."""
+        """The result of a list."""
         return Listed(tuple(self.listings))

@@ -1,6 +1,6 @@
 """A world whose API server is put back to earlier states, as from backups of etcd.
 
-That stops the API server: requests that are on their way are lost, and watches begin anew. What
+That stops the API server: requests that are on their way are lost, and watches start again. What
 leaders have in mind is of a cluster that is no more.
 """
 

@@ -26,7 +26,7 @@ def bind_before_commit(stage: Stage) -> None:
 
 
 def eviction_before_commit(stage: Stage) -> None:
-    """The database is slow: nobody may be evicted meanwhile."""
+    """The database is slow: no pod may be evicted meanwhile."""
     leader = stage.lead("A")
     stage.pod("p1")
     stage.settle()
@@ -169,7 +169,7 @@ def lost_end_of_an_intent(stage: Stage) -> None:
 
 def failover_to_the_time_of_an_older_leader(stage: Stage) -> None:
     """A failover loses all that a leader wrote; its predecessor, paused since, finds the log as it
-    left it. It must not go on: a bind that the lost log intended is still on its way."""
+    left it. It must not continue: a bind that the lost log intended is still on its way."""
     stage.lose_reports()
     stage.foreign("f1")
     first = stage.lead("A")
@@ -193,7 +193,7 @@ def failover_to_the_time_of_an_older_leader(stage: Stage) -> None:
 
 
 def foreign_bind_before_a_takeover(stage: Stage) -> None:
-    """While nobody leads, somebody else takes the room that a pod in backoff is waiting for."""
+    """While there is no leader, a foreign pod takes the room that a pod in backoff waits for."""
     stage.foreign("f1")
     first = stage.lead("A")
     stage.pod("p1")
@@ -288,7 +288,7 @@ def event_of_a_dead_leader(stage: Stage) -> None:
 
 
 def event_before_commit(stage: Stage) -> None:
-    """The database is slow: nobody is told meanwhile."""
+    """The database is slow: nothing is reported meanwhile."""
     leader = stage.lead("A")
     stage.hold(leader, Append)
     stage.pod("p1", cpu=3000)

@@ -17,7 +17,7 @@ class Stage(World):
     """A world in which nothing fails by itself. It has one node, n0, of 2 cpu."""
 
     def __init__(self, mutant: Mutant, seed: int = 0) -> None:
-        """``seed`` decides the order of what happens at one time."""
+        """``seed`` decides the order of simultaneous events."""
         super().__init__(
             seed,
             make_leader=mutant.make_leader,
@@ -56,7 +56,7 @@ class Stage(World):
         self._standbys[name] = standby
 
     def gap(self, process: Process, resource: str) -> None:
-        """A watch has a gap: what it has not told yet it will not tell."""
+        """A watch has a gap: undelivered events are lost."""
         process.gaps[resource] = None
 
     def settle(self, seconds: float = 0) -> None:
@@ -109,7 +109,7 @@ class Stage(World):
         self.api.put_pod(make_pod(name, cpu=cpu, memory=0, priority=priority))
 
     def foreign(self, name: str, cpu: int = 2000) -> None:
-        """Somebody else's pod is on n0, too important to be displaced."""
+        """A foreign pod is on n0; its priority is too high for it to be evicted."""
         self.api.put_pod(
             make_pod(name, cpu=cpu, memory=0, scheduler_name="somebody-else", priority=9)
         )

@@ -291,7 +291,7 @@ class StorageWorld(World):
             self.api.refuse(self.rng.choice(asked))
 
     def _theft(self) -> None:
-        """Somebody else takes a volume, or gives it back."""
+        """Another user takes a volume, or releases it."""
         found = self.api.kept["PersistentVolume", self.rng.choice(VOLUMES)].object
         assert isinstance(found, PersistentVolume)
         theirs = ("default", "theirs", "uid-theirs")

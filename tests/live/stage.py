@@ -1,4 +1,4 @@
-"""A cluster and a database for drivers: in memory, on the event loop, away when they are told."""
+"""An in-memory cluster and database for drivers; a test can make either unreachable."""
 
 import asyncio
 from collections.abc import Callable
@@ -81,7 +81,7 @@ class LiveCluster:
         self.tell()
 
     def tell(self) -> None:
-        """Whoever watches hears of what is new."""
+        """Informs watchers of new events."""
         for resource, history in self.server.histories.items():
             news: list[WatchEvent] = history[self._told[resource] :]
             self._told[resource] = len(history)
@@ -141,7 +141,7 @@ class LiveCluster:
 
 
 class LiveDatabase:
-    """Answers what a leader asks of its database. While it is ``away`` nothing is known."""
+    """A leader's database. While it is ``away`` every call fails with an unknown outcome."""
 
     def __init__(self) -> None:
         self.stored = Database(Random(1))

@@ -57,7 +57,7 @@ def test_pods_are_bound_once_their_decisions_are_committed() -> None:
 
 
 def test_nothing_is_bound_while_the_database_is_unreachable() -> None:
-    """Pods are observed; when it is back everything goes on by itself."""
+    """Pods are still observed; when it is back, work resumes without intervention."""
 
     async def story(stage: Stage, _: "asyncio.Task[str]") -> None:
         await until(lambda: stage.leader.settled)
@@ -97,7 +97,7 @@ def test_events_stay_in_the_store_while_the_log_is_too_slow() -> None:
 
 
 def test_the_list_that_replaces_events_is_retried() -> None:
-    """The cluster is away as well, when the log is back."""
+    """The cluster is unreachable as well when the log is back."""
 
     async def story(stage: Stage, _: "asyncio.Task[str]") -> None:
         await until(lambda: stage.leader.settled)
@@ -135,7 +135,7 @@ def test_listing_the_cluster_is_retried() -> None:
 
 
 def test_a_deposed_leader_ends_the_driver() -> None:
-    """Somebody else has begun one: nothing is asked for any more."""
+    """Another leader has begun a term: no more effects are requested."""
 
     async def story(stage: Stage, running: "asyncio.Task[str]") -> None:
         await until(lambda: stage.leader.settled)
@@ -171,7 +171,7 @@ def test_end_finishes_open_requests() -> None:
 
 
 def test_a_defect_ends_the_term_and_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is not swallowed, wherever it comes up."""
+    """It is not swallowed, whatever raises it."""
 
     async def in_a_request(stage: Stage, running: "asyncio.Task[str]") -> None:
         await until(lambda: stage.leader.settled)

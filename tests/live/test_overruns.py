@@ -1,4 +1,4 @@
-"""A plugin that hangs in a live term: in an attempt, and where nothing can be taken back."""
+"""A plugin that hangs in a live term: in an attempt, and at a point that cannot be undone."""
 
 import asyncio
 from typing import Any
@@ -18,7 +18,7 @@ from tests.live.stage import START, LiveCluster, LiveDatabase, until
 
 
 class Picky:
-    """Takes nodes with the label ``fits``; hangs where it is told to."""
+    """Accepts nodes with the label ``fits``; hangs on request."""
 
     name = "Picky"
     wakes_on = (ClusterEvent.NODE_UPDATE_LABEL,)

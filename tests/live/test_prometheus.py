@@ -24,7 +24,7 @@ pytestmark = [
 ]
 NO_SERIES = "no series: is the device named as on the nodes, and are they scraped?"
 PERIOD = 20
-"""Scrapes after which a counter begins anew."""
+"""Scrapes after which a counter is reset."""
 
 
 @pytest.fixture(scope="module")
@@ -100,8 +100,8 @@ RESETS = (
 
 
 def test_counters_without_usable_values(address: str) -> None:
-    """One that begins anew now and then has the traffic of one that goes on; what is no number is
-    no sample, and named; a node whose exporter does not know the device is not there."""
+    """A counter that is reset now and then shows the same traffic as one that is not. A value that
+    is no number is reported and gives no sample. A node without the device is absent."""
     ends = time.monotonic() + 60
     while asked(address, query=RESETS).values.get("restarted", 0) < 2:
         assert time.monotonic() < ends

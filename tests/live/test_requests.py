@@ -16,7 +16,7 @@ def asked(number: int, key: str = "default/a") -> MemoryForgotten:
 
 
 class FakeRequestQueue:
-    """Open requests; away where it is told to be."""
+    """Open requests; unreachable while ``away`` is set."""
 
     def __init__(self, *found: MemoryForgotten) -> None:
         self.open = list(found)
@@ -32,12 +32,12 @@ class FakeRequestQueue:
 
 
 class Listener:
-    """Somebody who leads, or not."""
+    """A leader, or a replica that does not lead."""
 
     def __init__(self) -> None:
         self.elected = True
         self.looks = 0
-        """How often somebody has asked whether it leads."""
+        """How often ``leads`` was read."""
         self.heard: list[Stimulus] = []
 
     @property

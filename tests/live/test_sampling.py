@@ -29,12 +29,12 @@ def sampling(address: str = "http://p", **fields: Any) -> Sampling:
 
 
 class Leader:
-    """Somebody who leads, or not."""
+    """A leader, or a replica that does not lead."""
 
     def __init__(self) -> None:
         self.elected = True
         self.looks = 0
-        """How often somebody has asked whether it leads."""
+        """How often ``leads`` was read."""
         self.heard: list[Stimulus] = []
 
     @property
@@ -51,7 +51,7 @@ class Leader:
 def play(
     story: Callable[[Leader, list[str]], Awaitable[None]], *samplings: Sampling
 ) -> list[Stimulus]:
-    """Samples beside a story; what the leader heard. The list has who was asked."""
+    """Samples while a story runs; the leader's stimuli. The list has the sources asked."""
     leader, asked = Leader(), list[str]()
 
     def ask(each: Sampling) -> Callable[[], SamplesTaken]:
@@ -231,7 +231,7 @@ def test_an_unusable_answer(status: int, body: bytes, told: str) -> None:
 
 
 def test_names_that_cannot_be_stored() -> None:
-    """Half a surrogate pair is told as what it is."""
+    """Half a surrogate pair is reported as such."""
     odd = VECTOR.replace(b"n1", b"\\ud800")
     with serving(200, odd) as (address, _):
         assert of_nodes(asked(address), {"n1": 0}) == SamplesTaken(

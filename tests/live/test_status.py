@@ -26,7 +26,7 @@ BAD = UndecodableObject("Pod", "shop/bad", "effect 'Sometimes', which is not kno
 
 @pytest.fixture(autouse=True)
 def _noon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The clock that watches are held against stands still."""
+    """The clock for the age of watches does not advance."""
     clock = SimpleNamespace(monotonic=lambda: NOW)
     monkeypatch.setattr("eventsched.process.replica_status.time", clock)
 
@@ -165,7 +165,7 @@ def test_a_standby_reports_its_lag() -> None:
 
 
 def test_the_oldest_of_each_queue() -> None:
-    """By when it was created; pods that wait for nothing are left out."""
+    """By creation time; pods that are not waiting are left out."""
     engine = engine_of()
     for name, created in (("young", 9), ("old", 7), ("bound", 5)):
         pod = make_pod(name, created_at=created * 1_000_000, node_name="n" * (name == "bound"))

@@ -38,7 +38,7 @@ def _interruptible() -> None:
 
 @pytest.fixture(scope="module", params=PROGRAMS)
 def programs(request: pytest.FixtureRequest) -> Path:
-    """The programs of every version in turn."""
+    """The programs of each version, one after the other."""
     return PROGRAMS[request.param]
 
 

@@ -58,7 +58,7 @@ class Share:
 
 
 class OfWeb:
-    """Scores pods named web alone: where the others go is told in tests."""
+    """Scores only pods named web: tests give the nodes of the others."""
 
     def pre_score(self, cycle: Cycle, pod: Pod, nodes: Any) -> Status | None:
         return None if pod.name == "web" else Status.skip()

@@ -1,4 +1,4 @@
-"""``eventsched simulate`` as a process of its own, and what it has to come to."""
+"""``eventsched simulate`` as a separate process, and the result that it must have."""
 
 import json
 import subprocess

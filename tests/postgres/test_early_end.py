@@ -13,7 +13,7 @@ percentageOfNodesToScore: 40
 """
 
 
-def test_what_was_not_looked_at_is_told_and_verified(
+def test_nodes_not_evaluated_are_explained_and_verified(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = place / "config.yaml"

@@ -128,7 +128,7 @@ def test_one_process_writes_and_the_next_is_told_who(
         pass
 
 
-def test_after_kill_9_a_writer_starts_the_server_anew(
+def test_after_kill_9_a_writer_starts_the_server_again(
     postgres: Callable[[], EmbeddedPostgres],
 ) -> None:
     with child(postgres(), "writer") as other:

@@ -56,7 +56,7 @@ def test_a_stale_pid_file_is_not_believed(
 
 
 @pytest.mark.parametrize("name", ["x" * 120, "with, comma", 'it\'s "quoted" \\ 100% ü'])
-def test_a_folders_path_may_be_long_or_odd(
+def test_a_folders_path_may_be_long_or_unusual(
     postgres: Callable[[], EmbeddedPostgres],
     programs: Path,
     place: Path,

@@ -63,7 +63,7 @@ def text(address: str, capsys: pytest.CaptureFixture[str]) -> Any:
 
 
 @pytest.mark.parametrize("stream", [ODD, TIGHT])
-def test_every_attempt_of_every_pod_is_told_as_it_is_in_the_log(
+def test_every_attempt_of_every_pod_is_explained_as_logged(
     address: str, stream: str, explained: Any
 ) -> None:
     """Moves, attempts, counts, examples and scores, of all pods of both histories."""
@@ -265,7 +265,7 @@ def test_the_nearest_name_is_suggested_among_many(one_server: Server) -> None:
         assert len(evidence.similar("web-3789-chekcout")) < 1_000
 
 
-def test_without_the_vectors_the_counts_are_told(one_server: Server) -> None:
+def test_explain_shows_counts_if_vectors_are_missing(one_server: Server) -> None:
     """Old detail may be thinned; records stay."""
     with one_server.fresh(migrate) as url:
         odd(url)

@@ -92,7 +92,7 @@ def unchanged(url: str) -> Iterator[None]:
     assert content(url) == before
 
 
-# --- the database is away, or not ours ----------------------------------------------------
+# --- the database is down, or not ours ----------------------------------------------------
 
 
 @pytest.mark.parametrize("command", [SIMULATE, *READING])
@@ -371,7 +371,7 @@ def failing(table: str, code: str, after: int = 0) -> str:
     ("table", "after"), [("batch", 0), ("batch", 7), ("decision", 30), ("detail", 50), ("epoch", 0)]
 )
 def test_the_server_refuses_an_append(table: str, after: int, database: str, says: Says) -> None:
-    """Whatever is in a batch, none of it is in the log; and the run goes on from there."""
+    """Nothing of the batch is in the log, and the next run continues from there."""
     execute(database, failing(table, "53100", after))
     line = says(3, *SIMULATE, "--database", database)
     assert "No space left on device" in line
@@ -416,7 +416,7 @@ def small_disk(folder: Path, megabytes: int) -> Iterator[Path]:
 
 
 def test_a_disk_that_fills_up(place: Path) -> None:
-    """Under load; once there is room again, the same command goes on."""
+    """Under load. Once there is space again, the same command continues."""
     with small_disk(place / "disk", 90) as disk:
         arguments = ("simulate", "--generate", LONG, "--data-dir", disk / "data", "-o", "json")
         position = len(uninterrupted(LONG)[0]) // 4

@@ -150,7 +150,7 @@ def test_what_hangs_together_is_not_what_was_signed(
 
 
 def test_checkpoints_that_are_none(anchored: Anchored, tmp_path: Path, capsys: Capture) -> None:
-    """Changed, signed by somebody else, cut: bad input, named by file and line."""
+    """Changed, signed with another key, truncated: bad input, named by file and line."""
     whole = anchored.file.read_text()
     said = json.loads(whole)
     said["position"] += 1
@@ -324,7 +324,7 @@ def writers(one_server: Server) -> Iterator[Writers]:
 
 
 def test_a_writer_is_bound_to_its_streams(writers: Writers, capsys: Capture) -> None:
-    """Without grants all is as before; with one, nobody else comes in, by any function."""
+    """Without grants nothing changes; with one, no other role gets in, by any function."""
     url, of, one, two = writers.url, writers.of, writers.one, writers.two
     theirs, mine = PostgresEventLog(of(one), "theirs"), PostgresEventLog(of(two), "mine")
     mine.renew()

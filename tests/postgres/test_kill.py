@@ -97,7 +97,7 @@ def crash(server: Postmaster, how: int) -> None:
 @pytest.mark.row(3)
 @pytest.mark.parametrize("how", [signal.SIGQUIT, signal.SIGKILL])
 def test_the_database_crashes_under_load(server: tuple[str, Postmaster], how: int) -> None:
-    """Six times, and comes back each time: the same process goes on."""
+    """Six times, and comes back each time: the same process continues."""
     address, postmaster = server
     load, crashes = LOADS[how % 2], 0
     with started("simulate", "--generate", load, "--database", address, "-o", "json") as process:
@@ -118,7 +118,7 @@ def test_the_database_crashes_under_load(server: tuple[str, Postmaster], how: in
     assert epochs == 1
 
 
-def test_the_database_stays_away(server: tuple[str, Postmaster]) -> None:
+def test_the_database_stays_down(server: tuple[str, Postmaster]) -> None:
     """After some patience (30 s; less here) the run ends with one line, and the same command goes
     on from the log once the database is back."""
     address, postmaster = server

@@ -1,4 +1,4 @@
-"""The log of a scheduler of one's own: what it says, over restarts, refusals, a second process."""
+"""The log of a custom scheduler: its contents over restarts, refusals and a second process."""
 
 from typing import Any
 
@@ -55,7 +55,7 @@ def listed(*pods: Pod, version: int = 10) -> Listed:
 
 
 class Told:
-    """What a stream has got since it was asked last."""
+    """The records appended to a stream since the last call."""
 
     def __init__(self, address: str) -> None:
         self._address, self._next = address, 0
@@ -114,7 +114,7 @@ def test_from_a_list_to_a_bound_pod(database: str) -> None:
 
 
 def test_pods_that_cannot_be_placed_now(database: str) -> None:
-    """Those that are gated or being deleted, and those that somebody else has placed."""
+    """Pods that are gated, being deleted, or placed by another scheduler."""
     with Logbook(database, NAME) as book:
         gated, leaving = mine("gated", gates=("a",)), mine("leaving", deleting=True)
         book.saw(listed(gated, leaving, on(mine("placed"), "n2")))
@@ -180,7 +180,7 @@ def test_a_restart_keeps_its_promise(database: str) -> None:
         assert (book.promise, book.waiting) == (None, [])
 
 
-def test_what_went_while_nobody_looked(database: str) -> None:
+def test_objects_deleted_between_runs(database: str) -> None:
     """The list says it."""
     told = Told(database)
     with Logbook(database, NAME) as book:
@@ -206,7 +206,7 @@ def test_a_second_process_takes_over(database: str) -> None:
 
 
 def test_a_draw_follows_from_seed_and_attempt(database: str) -> None:
-    """It is written down, where there was a choice."""
+    """It is recorded if there was a choice."""
     with Logbook(database, NAME, seed="x") as book:
         book.saw(listed(WEB, mine("b")))
         drawn = book.draw(WEB)

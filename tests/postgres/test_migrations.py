@@ -153,7 +153,7 @@ def test_up_from_each_revision(empty: str, revision: str) -> None:
 
 
 def test_a_database_of_release_0_1(each_server: Server) -> None:
-    """Its log reads and goes on as before, by the same names."""
+    """Its log is read and continued as before, under the same names."""
     with each_server.fresh(releases.restore) as url, each_server.fresh(nothing) as other:
         migrations.upgrade(url)
         assert migrations.drift(url) == []

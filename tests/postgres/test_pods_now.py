@@ -118,7 +118,7 @@ def test_after_each_batch(
 def test_an_older_log_gets_its_rows(
     database: str, connection: Any, histories: dict[str, list[Stored]]
 ) -> None:
-    """The migration makes the rows that append() would have made."""
+    """The migration inserts the rows that append() would have inserted."""
     append(database, histories[ODD])
     query = "SELECT * FROM eventsched_log.pod_now ORDER BY uid"
     before = connection.execute(query).fetchall()

@@ -68,7 +68,7 @@ def log(one_server: Server) -> Iterator[str]:
 
 @pytest.fixture
 def taste(tmp_path: Path) -> tuple[list[str], Path]:
-    """Options that name a configuration with a plugin of one's own, and the plugin's file."""
+    """Options that name a configuration with a custom plugin, and the plugin's file."""
     (tmp_path / "config.yaml").write_text(CONFIG)
     (tmp_path / "taste.py").write_text(TASTE)
     return ["--config", str(tmp_path / "config.yaml")], tmp_path / "taste.py"
@@ -397,7 +397,8 @@ def test_a_record_of_another_form(
     change: Line, unnoticed: tuple[str, ...], log: str, replay: Replay
 ) -> None:
     """An event as well as a stimulus; what makes no difference to the state is found by --verify
-    alone. An outcome of nobody's bind is a good record: what should follow from it is named."""
+    alone. The outcome of a bind of an unknown pod is a valid record: the missing consequence is
+    named."""
     for kind in ("PodQueued", "BindSucceeded"):
         position, before = find(log, kind, 6)
         alter(log, position, lambda _, body: body.update(change))

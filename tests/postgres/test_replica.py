@@ -33,7 +33,7 @@ from tests.postgres.replicas import STREAM, Scene, kinds, play
 
 
 def test_a_term_from_its_beginning_to_its_end(database: str) -> None:
-    """All that is committed is told once, in order; the lease is given back."""
+    """Every committed record is announced once, in order; the lease is released."""
 
     async def story(scene: Scene, running: "asyncio.Task[None]") -> None:
         scene.cluster.put(*pods(20))
@@ -137,8 +137,8 @@ def test_a_lost_lease_ends_the_term_and_another_begins(database: str) -> None:
     assert kinds(database).count("TermBegan") == 2
 
 
-def test_a_deposed_leader_drops_its_state_and_begins_anew(database: str) -> None:
-    """Somebody else has begun an epoch; what it had decided meanwhile is nowhere."""
+def test_a_deposed_leader_drops_its_state_and_starts_again(database: str) -> None:
+    """Another leader has begun an epoch: uncommitted decisions of the old one leave no trace."""
 
     async def story(scene: Scene, _: "asyncio.Task[None]") -> None:
         await until(lambda: scene.settled)
@@ -171,7 +171,7 @@ def test_two_that_depose_each_other_are_told_apart_by_their_word(database: str) 
 def test_a_snapshot_is_restored_beside_the_event_loop(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It takes seconds where there are many pods; and nobody stands for election before."""
+    """It takes seconds with many pods; the replica runs for leader only afterwards."""
     threads: list[threading.Thread] = []
     restored = Standby.restored
 
@@ -251,7 +251,7 @@ def test_what_was_read_when_the_turn_came_is_taken_in(database: str) -> None:
 
 
 def test_a_term_that_is_over_before_the_log_is_read(database: str) -> None:
-    """Somebody else has begun one meanwhile, and written."""
+    """Another replica has begun one meanwhile and has written records."""
 
     def ticked(first: int, count: int) -> Batch:
         ticks = [Logged(at, at, at, TimePassed()) for at in range(first, first + count)]
@@ -313,7 +313,7 @@ def test_what_leaders_have_counted_outlives_their_terms(database: str) -> None:
 
 
 def test_an_end_does_not_wait_for_ever(proxy: Proxy) -> None:
-    """The database is away: after the grace the replica ends all the same."""
+    """The database is unreachable: after the grace period the replica ends all the same."""
 
     async def story(scene: Scene, running: "asyncio.Task[None]") -> None:
         await until(lambda: scene.settled)

@@ -1,4 +1,4 @@
-"""What a replica does where its database or its cluster is away, refuses it, or has gone back."""
+"""A replica whose database or cluster is unreachable, refuses it, or was restored from a backup."""
 
 import asyncio
 
@@ -43,8 +43,8 @@ def test_a_database_that_is_away_is_waited_for(proxy: Proxy) -> None:
 
 @pytest.mark.row(31)
 def test_a_database_that_this_replica_alone_does_not_reach(proxy: Proxy, database: str) -> None:
-    """It gives the lease back, so that another one leads, and stands for it again when it can read
-    the log. Nobody is deposed by that."""
+    """It releases the lease, so that another one leads, and runs for it again once it can read
+    the log. No term is fenced by that."""
 
     async def story(scene: Scene, _: "asyncio.Task[None]") -> None:
         await until(lambda: scene.settled)
@@ -70,7 +70,7 @@ def test_a_database_that_this_replica_alone_does_not_reach(proxy: Proxy, databas
 
 @pytest.mark.row(31)
 def test_a_user_who_is_shut_out_in_a_term(database: str) -> None:
-    """Waiting does not mend that: the process ends, and reads its address anew when it starts."""
+    """Retrying does not help: the process ends, and reads its address again when it starts."""
     user = f"shut_out_{database.split('/')[3].split('?')[0][-8:]}"
 
     async def story(scene: Scene, running: "asyncio.Task[None]") -> None:
@@ -94,7 +94,7 @@ def test_a_user_who_is_shut_out_in_a_term(database: str) -> None:
 
 
 @pytest.mark.row(30)
-def test_a_cluster_that_was_put_back_is_taken_in_anew(database: str) -> None:
+def test_a_restored_cluster_is_listed_again(database: str) -> None:
     """As from a backup of etcd: the term ends, and pods that lost their nodes are bound again. The
     log is true, before and after."""
 
@@ -148,8 +148,8 @@ def test_a_log_that_is_damaged_is_not_passed_over(database: str) -> None:
     play(database, second)
 
 
-def test_history_that_is_lost_under_a_standby_is_read_anew(database: str) -> None:
-    """It begins with what the log has now; its term then begins with the fence."""
+def test_history_lost_under_a_standby_is_read_again(database: str) -> None:
+    """It starts from the present log; its term then begins with the fence."""
 
     async def first(scene: Scene, _: "asyncio.Task[None]") -> None:
         scene.cluster.put(*pods(5))
@@ -180,7 +180,7 @@ def test_history_that_is_lost_under_a_standby_is_read_anew(database: str) -> Non
 
 @pytest.mark.row(9)
 @pytest.mark.parametrize("loses", ["the last batch", "the term itself"])
-def test_history_that_is_lost_under_a_leader_is_read_anew(database: str, loses: str) -> None:
+def test_history_lost_under_a_leader_is_read_again(database: str, loses: str) -> None:
     """It may have been replaced by an older copy of itself, which shows nothing: the term is over,
     and the next one begins with the fence."""
     heads = "(SELECT first + count, hash FROM eventsched_log.batch ORDER BY first DESC LIMIT 1)"

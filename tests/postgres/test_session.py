@@ -92,7 +92,7 @@ def test_an_unknown_renewal(proxy: Proxy) -> None:
 
 
 def test_a_renewal_that_does_not_come_in_time(database: str) -> None:
-    """Nobody waits for it for ever."""
+    """The wait for it is bounded."""
     with closing(Session(database, answer_limit=0.2)) as session:
         term, _, _ = session.acquire("s", "me")
         with psycopg.connect(database) as holder:
@@ -143,7 +143,7 @@ def test_a_server_that_takes_connections_and_says_nothing(
 
 
 def test_an_answer_that_does_not_come_in_time(database: str) -> None:
-    """Somebody holds the head: the append waits, and is given up without being taken back."""
+    """The head is locked: the append waits and gives up; its outcome is unknown."""
     with closing(Session(database, answer_limit=0.2)) as session:
         term, head, _ = session.acquire("s", "me")
         batch = sealed(term, head)
@@ -191,8 +191,8 @@ def test_a_writer_that_was_replaced(database: str) -> None:
 
 
 @pytest.mark.parametrize("address", ["no such database", "no such role", "no schema"])
-def test_what_waiting_does_not_mend(database: str, address: str) -> None:
-    """It is told apart from a database that is away."""
+def test_permanent_connection_errors(database: str, address: str) -> None:
+    """The error differs from that of an unreachable database."""
     made = {
         "no such database": database.replace("/eventsched_test", "/eventsched_none"),
         "no such role": "postgresql://nobody-of-that-name@" + database.split("@")[1],

@@ -85,7 +85,7 @@ def test_refusals_of_a_decision(ask: Ask) -> None:
 
 
 def test_vectors_are_followed_by_index(address: str) -> None:
-    """Whatever the planner was told of joins: no step of a chain reads the whole table."""
+    """No step of a chain reads the whole table, whatever the planner's join settings."""
     with psycopg.connect(address, autocommit=True) as connection:
         [(stream, seq)] = connection.execute(
             "SELECT s.name, d.seq FROM eventsched_log.detail d JOIN eventsched_log.stream s"
@@ -145,7 +145,7 @@ def test_a_reader_holds_nothing_up(address: str) -> None:
 
 
 def test_a_reader_pages_through_everything(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wherever it begins, whatever the size of a page."""
+    """From any position and with any page size."""
     reader = Reader(address, TIGHT)
     whole = list(reader.batches())
     assert len(whole) > 3
@@ -165,8 +165,8 @@ def nothing(url: str) -> None:
 def test_people_who_read_have_limits(
     capsys: pytest.CaptureFixture[str], one_server: Server
 ) -> None:
-    """Those of the role in this database, whoever takes it on; an address may say otherwise. What
-    somebody has set is left."""
+    """Every member of the role in this database has them unless its address overrides them.
+    Limits that an administrator has set are left alone."""
     query = (
         "SELECT current_setting('statement_timeout') AS query,"
         " current_setting('idle_in_transaction_session_timeout') AS idle"

@@ -152,7 +152,8 @@ def test_a_superuser_reads_with_the_reader_role_too(
 
 
 def test_what_each_role_may_do(address: str) -> None:
-    """The reader reads; the writer appends by function and changes no table; nobody else may."""
+    """The reader reads; the writer appends by function and changes no table; other roles can do
+    neither."""
     tried = {
         "SELECT count(*) FROM eventsched.events": {"eventsched_reader", "eventsched_writer"},
         "SELECT * FROM eventsched.scores('odd', 17)": {"eventsched_reader", "eventsched_writer"},

@@ -1,6 +1,6 @@
 """docs/sql.md: every answer on it is what its query gives over the openb trace.
 
-``python -m tests.postgres.test_sql_page DATA_DIR`` writes the answers anew.
+``python -m tests.postgres.test_sql_page DATA_DIR`` rewrites the answers.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""A synchronous standby that does not confirm: what it has not, must have no effects."""
+"""A synchronous standby that does not confirm: unconfirmed records must have no effects."""
 
 import time
 from contextlib import closing, suppress

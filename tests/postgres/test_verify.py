@@ -186,8 +186,8 @@ def test_deltas_after_one_that_is_wrong_are_not_blamed(tight_log: TamperedLog) -
 
 
 def test_what_only_an_anchor_outside_would_find(tight_log: TamperedLog) -> None:
-    """Whoever may write tables can shorten the log so that it hangs together (docs/log-format.md);
-    the head that somebody else has noted down says so."""
+    """A role that can write the tables can shorten the log and keep it consistent
+    (docs/log-format.md). A head recorded elsewhere shows it."""
     before = tight_log.rows("SELECT next, hash FROM head")
     batch = tight_log.batch(tight_log.rows("SELECT next - 20 FROM head")[0][0])
     tight_log.run(f"DELETE FROM batch WHERE first >= {batch.first}")

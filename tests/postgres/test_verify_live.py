@@ -1,4 +1,4 @@
-"""``eventsched verify`` of a log that goes on: no long transaction, and no false alarm."""
+"""``eventsched verify`` of a log that is being written: no long transaction, no false alarm."""
 
 import time
 from collections.abc import Callable

@@ -34,7 +34,7 @@ Labels = Mapping[str, str]
 
 @dataclass
 class Cluster:
-    """Nodes with the pods on them, the other objects, and what VolumeBinding has in its memory."""
+    """Nodes with the pods on them, the other objects, and VolumeBinding's memory."""
 
     places: Sequence[tuple[Node, Sequence[Pod]]]
     registry: Registry
@@ -261,7 +261,7 @@ def _volumes(cluster: Cluster, pod: Pod, kept: CSINode | None, *, new: bool) -> 
 
 
 def not_owned(pod: Pod, claim: PersistentVolumeClaim) -> str:
-    """That an ephemeral claim was made for somebody else."""
+    """That an ephemeral claim was created for another pod."""
     return (
         f"PVC {claim.namespace}/{claim.name} was not created for pod {pod.namespace}/{pod.name} "
         "(pod is not owner)"

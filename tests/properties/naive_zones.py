@@ -14,7 +14,7 @@ Amounts = Mapping[str, int]
 
 @dataclass
 class Zone:
-    """What a zone has free, and its distances."""
+    """A zone's free resources and its distances."""
 
     free: dict[str, int]
     costs: dict[int, int]

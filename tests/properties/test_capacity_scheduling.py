@@ -117,7 +117,7 @@ class Naive:
         return -pod.priority, self.booking_order[pod.uid]
 
     def victims(self, node: str) -> list[Pod]:
-        """The most important first; nobody where the node does not help."""
+        """The most important first; none if the node does not help."""
         away = self.removable(node)
         if not away or not self.fits(node, away):
             return []
@@ -165,7 +165,7 @@ OPERATIONS = st.one_of(
 
 
 class Driver:
-    """An engine and what has to come of it."""
+    """An engine and its expected result."""
 
     def __init__(self) -> None:
         self.engine: Engine = engine_of(NodeResourcesFit(), CapacityScheduling())

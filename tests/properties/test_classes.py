@@ -173,7 +173,7 @@ operations = st.lists(
 
 
 class Forgetful(ClassCache):
-    """Every judgement is made anew."""
+    """Every node is judged again."""
 
     def columns(self, profile: Profile, pod: Pod, cycle: Cycle) -> Any:
         self._classes.clear()

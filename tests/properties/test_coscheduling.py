@@ -102,7 +102,7 @@ class World:
         self.observe(records.PodAdded(pod=pod))
 
     def check_restart(self) -> None:
-        """Another engine reads the log, and goes on as this one would."""
+        """Another engine reads the log and continues as this one would."""
         again = gang_engine()
         for each in self.log:
             stored = records.decode(records.encode(each.record))
@@ -157,7 +157,7 @@ class World:
             if len(self.placed(group)) >= enough:
                 return
             times = [t for t in (self.engine.due, self.engine.flush_due) if t is not None]
-            assert times, "nobody would ever try again"
+            assert times, "no pod would ever be tried again"
             self.observe(records.TimePassed(), min(times))
 
 

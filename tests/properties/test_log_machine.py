@@ -1,5 +1,5 @@
-"""The log in Postgres against a plain list, whoever writes, and whatever is lost: what was
-acknowledged is there, what was fenced is not, positions have no gaps, batches hang together."""
+"""The log in Postgres against a plain list, with any writers and any losses: acknowledged
+batches are there, fenced ones are not, positions have no gaps, and batches are chained."""
 
 import time
 from collections.abc import Iterator
@@ -133,7 +133,7 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule(made=batches)
     def crash(self, made: tuple[int, set[int]]) -> None:
-        """Nobody knows whether the last batch was committed, but the next writer."""
+        """Only the next writer learns whether the last batch was committed."""
         batch = self.batch(*made)
         self.log.begin(batch)
         mine = Head(self.log.head, self.log.head_hash)
@@ -143,7 +143,7 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule(made=batches)
     def take_over_from_one_that_writes(self, made: tuple[int, set[int]]) -> None:
-        """Its batch is in or out, and it is told which."""
+        """Its batch is committed or not, and the writer learns which."""
         batch = self.batch(*made)
         old = self.log
         old.begin(batch)
@@ -159,7 +159,7 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule(ended=st.booleans())
     def follow_one_that_does_not_write(self, ended: bool) -> None:
-        """It has ended, or it goes on to believe that the log is its own."""
+        """It has ended, or still believes that it owns the log."""
         if ended:
             self.log.close()
         else:
@@ -170,7 +170,7 @@ class LogMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.old)
     @rule(which=st.integers(0, 9))
     def somebody_replaced_writes(self, which: int) -> None:
-        """And is told that it may not, however far it believes the log to be."""
+        """It is refused, whichever head it expects."""
         old = self.old.pop(which % len(self.old))
         with pytest.raises((FencedError, UnknownOutcomeError)):  # unknown: we cut its connection
             old.renew()
@@ -182,13 +182,13 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule()
     def renew(self) -> None:
-        """Nobody has replaced the present one."""
+        """The present one has not been replaced."""
         with suppress(UnknownOutcomeError):  # we cut its connection
             self.log.renew()
 
     @rule(body=st.binary(max_size=8))
     def keep_a_snapshot(self, body: bytes) -> None:
-        """In place of the one before; or not at all, where we had cut the connection."""
+        """It replaces the previous one, or fails if the connection had been cut."""
         snapshot = StoredSnapshot(self.log.head, self.log.head_hash, "d", "v", body)
         self.log.keep(snapshot)
         found = self.log.reader.snapshot()

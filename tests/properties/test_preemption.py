@@ -33,7 +33,7 @@ NODES = 4
 
 
 class Naive:
-    """One attempt's preemption: clusters are built anew for every question."""
+    """One attempt's preemption: the cluster is rebuilt for every question."""
 
     def __init__(self, state: SchedulerState, pod: Pod) -> None:
         self.state, self.pod = state, pod

@@ -54,7 +54,7 @@ def profile() -> Profile:
 
 @dataclass
 class Known:
-    """What the model has of a pod. ``place`` is a queue's name, "reserved" or "bound"."""
+    """The model's state of a pod. ``place`` is a queue's name, "reserved" or "bound"."""
 
     pod: Pod
     cpu: int

@@ -118,14 +118,14 @@ def test_so_has_an_object(kind: type[Any]) -> None:
 
 
 def cleaned(value: Any) -> Any:
-    """With U+FFFD for U+0000, wherever it stands."""
+    """With U+FFFD for U+0000 at any place."""
     if isinstance(value, str):
         return type(value)(value.replace("\0", "\ufffd"))
     if isinstance(value, msgspec.Struct):
         fields = ((each.name, getattr(value, each.name)) for each in msgspec.structs.fields(value))
         return msgspec.structs.replace(value, **{name: cleaned(each) for name, each in fields})
     if isinstance(value, dict):
-        # In the order in which they are written: where two names become one the last counts.
+        # In the order in which they are written: if two names become one, the last counts.
         return {cleaned(name): cleaned(value[name]) for name in sorted(value)}
     if isinstance(value, list | tuple):
         return type(value)(cleaned(each) for each in value)
@@ -233,7 +233,7 @@ def test_texts_of_any_length_and_form(text: str) -> None:
 @deterministic(100)
 @given(quantities, st.sampled_from([1, 1000]))
 def test_an_amount_is_an_int64(text: str, scale: int) -> None:
-    """And the number itself, where an int64 holds it."""
+    """And the number itself if it fits in an int64."""
     found, bounded = quantity.amount(text, scale), quantity.parse(text, scale)
 
     assert -(2**63) <= found < 2**63

@@ -91,7 +91,7 @@ class Cluster:
             self.table.place(row, pod, -1)
 
     def expected(self, counts: Any) -> np.ndarray:
-        """int64[size]: what counts for each pod, summed up anew."""
+        """int64[size]: what counts for each pod, summed up again."""
         found = np.zeros(self.table.size, dtype=np.int64)
         for row, pod in self.placed:
             found[row] += counts(pod)

@@ -67,7 +67,7 @@ class World:
         self._observe(records.ObjectChanged(object=CSIDriver(name=DRIVERS[1], capacity=True)))
 
     def fresh(self) -> Engine:
-        """An engine with the plugins, which are made anew."""
+        """An engine with new plugins."""
         self.binding = VolumeBinding(VolumeBindingArgs(bind_timeout_seconds=60))
         self.zones = VolumeZone()
         self.limits, self.restrictions = NodeVolumeLimits(), VolumeRestrictions()
@@ -89,7 +89,7 @@ class World:
         assert [each.record for each in theirs] == [each.record for each in ours]
 
     def memory(self) -> dict[str, list[str]]:
-        """What VolumeBinding has in its memory."""
+        """VolumeBinding's memory."""
         return self.state.memory.get("VolumeBinding", {})
 
     # --- values ---------------------------------------------------------------------------
@@ -337,7 +337,7 @@ class World:
                 yield records.ObjectChanged(object=msgspec.structs.replace(volume, claim=ours))
 
     def _bound(self, uid: str) -> Iterator[Stimulus]:
-        """A claim that a pod waits for is bound; its volume, where it is a new one, comes before or
+        """A claim that a pod waits for is bound; its volume, if it is new, comes before or
         after. Now and then the provisioner gives up."""
         carried = self.state.reservations[uid].carry["VolumeBinding"]
         kind, name, claim_name, *_ = self.random.choice(carried)

@@ -1,9 +1,9 @@
 """What small workloads come to, record by record, as digests: a lock on behaviour for changes that
 must not change any.
 
-    python -m tests.simulate.behaviour      # writes behaviour.json anew
+    python -m tests.simulate.behaviour      # rewrites behaviour.json
 
-Write it anew only with a change that is meant to decide otherwise, has its own tests, and keeps old
+Rewrite it only with a change that is meant to decide otherwise, has its own tests, and keeps old
 logs replayable (eventsched/domain/behaviours.py).
 """
 

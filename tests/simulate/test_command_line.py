@@ -392,7 +392,7 @@ def test_evaluate_writes_all_answers_or_none(
 
 
 def test_words_that_are_no_text_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    """The system passes bytes; nobody could print or store these."""
+    """The system passes bytes; these cannot be printed or stored."""
     with pytest.raises(SystemExit) as ended:
         main(["sticky", "forget", "\udcff"])
     assert ended.value.code == 2

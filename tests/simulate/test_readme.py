@@ -117,7 +117,7 @@ def test_the_readmes_pod_and_configuration_are_taken(
 
 
 @pytest.mark.parametrize("kept", ["spare", "reserve"])
-def test_the_readmes_plugin_has_nothing_to_mend(
+def test_the_readmes_plugin_passes_the_checks(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, kept: str
 ) -> None:
     """An attribute that is called like an extension point is none."""
