@@ -1,6 +1,7 @@
 """A world without chance, for scenarios written by hand: faults happen where the script says."""
 
 from eventsched.cluster.messages import ReportPod, Unknown
+from eventsched.domain.units import SECOND
 from eventsched.runtime.leader.catch_up import Standby
 from eventsched.runtime.leader.leader_messages import Request
 from tests.builders import make_node, make_pod
@@ -8,7 +9,7 @@ from tests.builders import make_node, make_pod
 from .database import stored_of
 from .mutants import Mutant
 from .processes import Flight, Process
-from .world import MILLISECOND, SECOND, World
+from .world import MILLISECOND, World
 
 NEVER = 10**18
 
