@@ -1,4 +1,4 @@
-"""What plugins say before nodes are looked at one by one: PreFilter and PreScore.
+"""The extension points that run before nodes are evaluated one by one: PreFilter and PreScore.
 
 Upstream: framework/runtime/framework.go RunPreFilterPlugins, RunPreScorePlugins.
 """
@@ -10,17 +10,18 @@ from eventsched.scheduling.framework import Cycle, PluginError, PreFilterResult,
 from eventsched.scheduling.framework.plugin_calls import PluginCalls
 
 Narrowed = list[tuple[str, frozenset[str]]]
-"""(plugin, names of the only nodes that come into question for it)."""
+"""(plugin, names of the only nodes that it allows) for each plugin that narrows them."""
 Refusal = tuple[str, Status]
-"""(plugin, what it said)."""
+"""(plugin, its status)."""
 
 
 def ask_pre_filter(
     plugin: PluginCalls, cycle: Cycle, pod: Pod, nodes: NodeView | None,
     narrowed: Narrowed, skipped: set[str], refusal: Refusal | None,
 ) -> Refusal | None:  # fmt: skip
-    """Asks one plugin's PreFilter and notes what it says; returns the refusal that counts so far:
-    the first that preemption cannot help, else the last. Raises PluginError."""
+    """Runs one plugin's PreFilter and adds its answer to ``narrowed`` or ``skipped``. Returns the
+    refusal that counts so far: the first that preemption cannot resolve, otherwise the last. Raises
+    PluginError."""
     cycle.plugin = plugin.name
     answer = plugin.pre_filter(cycle, pod, nodes)
     if isinstance(answer, PreFilterResult):
@@ -34,7 +35,7 @@ def ask_pre_filter(
 
 
 def skips_score(plugin: PluginCalls, cycle: Cycle, pod: Pod, nodes: NodeView | None) -> bool:
-    """What PreScore says. Raises PluginError, also for a refusal: there it is an error."""
+    """Whether PreScore skips the plugin's Score. Raises PluginError, also if PreScore refuses."""
     cycle.plugin = plugin.name
     answer = plugin.pre_score(cycle, pod, nodes)
     if answer is None or answer.code is Code.SUCCESS:
@@ -45,7 +46,7 @@ def skips_score(plugin: PluginCalls, cycle: Cycle, pod: Pod, nodes: NodeView | N
 
 
 def unsatisfiable(narrowed: Narrowed) -> Refusal | None:
-    """The refusal where the plugins' sets of nodes have none in common."""
+    """The refusal if the plugins' sets of nodes have no node in common, else None."""
     left: frozenset[str] | None = None
     names: list[str] = []
     for name, wanted in narrowed:

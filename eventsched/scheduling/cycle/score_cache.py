@@ -1,4 +1,4 @@
-"""One plugin's raw scores of a class of pods, with what follows from them (see equivalence.py)."""
+"""One plugin's raw scores for a class of pods, normalisation and digest (see equivalence.py)."""
 
 from typing import Any
 
@@ -24,13 +24,13 @@ class ScoreCache:
         self._digest: bytes | None = None
 
     def grow(self, size: int) -> None:
-        """Makes room for new rows, with 0."""
+        """Adds rows up to ``size``, filled with 0."""
         if len(self.raw) != size:
             self.raw = longer(self.raw, size, 0)
             self._digest = None
 
     def put(self, rows: Rows, values: NDArray[Any]) -> NDArray[np.bool_]:
-        """Stores raw scores; bool[n] says which rows had another one."""
+        """Stores raw scores; bool[n]: the rows whose score changed."""
         changed: NDArray[np.bool_] = self.raw[rows] != values
         if np.count_nonzero(changed):
             self.raw[rows] = values
@@ -38,17 +38,17 @@ class ScoreCache:
         return changed
 
     def change(self, rows: Rows, values: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Stores raw scores that are used as they are; int64[n]: what that adds to the totals."""
+        """Stores raw scores that are not normalised; int64[n]: what to add to the totals."""
         if len(rows) == 1 and values[0] == self.raw[rows[0]]:
             return _NO_CHANGE
-        more: NDArray[np.int64] = values - self.raw[rows]
-        if np.count_nonzero(more):
+        difference: NDArray[np.int64] = values - self.raw[rows]
+        if np.count_nonzero(difference):
             self.raw[rows] = values
             self._digest = None
-        return more * self.score.weight
+        return difference * self.score.weight
 
     def rescale(self) -> bool:
-        """Looks for the largest raw score again; whether it is another one."""
+        """Updates the normalisation to the largest raw score; whether it changed."""
         if self.score.normalization is Normalization.IDENTITY or self._digest is not None:
             return False
         largest = max(0, int(self.raw.max())) if len(self.raw) else 0
@@ -70,7 +70,7 @@ class ScoreCache:
 
 
 def longer(column: NDArray[Any], size: int, fill: int) -> NDArray[Any]:
-    """A column with more rows, filled with a value."""
-    made = np.full(size, fill, dtype=column.dtype)
-    made[: len(column)] = column
-    return made
+    """A copy of a column with ``size`` rows; the new ones hold ``fill``."""
+    extended = np.full(size, fill, dtype=column.dtype)
+    extended[: len(column)] = column
+    return extended

@@ -1,11 +1,11 @@
-"""How much work a pod asks for at most, and whether that is within the budget.
+"""The most work that a pod may cost, and whether that is within the budget.
 
-The work of an attempt is counted before it is made, from what the pod's manifest says and the
-number of nodes alone: questions times nodes. It knows neither time nor caches, so that a replay, a
-standby and a fresh engine come to the same number (ADR 15). A plugin's own code is not counted; its
-calls have deadlines (call_guard.py).
+The work of an attempt is computed in advance, from only the pod's manifest and the number of nodes:
+questions times nodes. It depends on neither time nor caches, so a replay, a standby and a fresh
+engine compute the same number (ADR 15). A plugin's own code is not counted; its calls have
+deadlines (call_guard.py).
 
-Units: one question about one node. A question has a fixed cost that is worth ``FIXED`` nodes.
+The unit is one question about one node. The fixed cost of a question equals ``FIXED`` nodes.
 """
 
 from collections.abc import Iterable
@@ -23,33 +23,32 @@ from eventsched.domain.objects import (
 FIXED = 5_000
 """Nodes for which a question, answered by columns, takes twice as long as for none: about 30 µs."""
 DEFAULT_BUDGET = 4_000_000
-"""Units. 784 questions where there are 100 nodes, 200 where there are 15,000."""
+"""Units: 784 questions about 100 nodes, or 200 about 15,000."""
 
 OVER_BUDGET = "OverBudget"
 """Cause of a move to the unschedulable queue (PodQueued)."""
 
 _QUESTION = 256
-"""All below is in parts of a question, as integers."""
+"""The costs below are integers, in parts of a question."""
 _PART = _QUESTION // 4
-"""What is looked up once, or for each node that holds pods: a port, a container, a resource."""
+"""Cost of a lookup made once, or once for each node with pods: a port, a container, a resource."""
 _TOLERATION = _QUESTION // 16
 _LABEL = _QUESTION // 64
 _VALUE = 1
 
 
 def questions(pod: Pod) -> int:
-    """The questions that an attempt asks of each node at most, rounded up."""
+    """The most questions that an attempt asks about each node, rounded up."""
     return -(-_parts(pod) // _QUESTION)
 
 
 def work(pod: Pod, nodes: int) -> int:
-    """Units of work of one attempt at most, in a cluster of so many nodes."""
+    """The most work of one attempt, in units, in a cluster of ``nodes`` nodes."""
     return questions(pod) * (nodes + FIXED)
 
 
 def excess(pod: Pod, nodes: int, budget: int) -> str:
-    """What is to be said of a pod that is over the budget (units; 0: there is none); "" for one
-    that is not."""
+    """The message about a pod that is over the budget (units; 0: no budget); "" if it is not."""
     wanted = work(pod, nodes) if budget else 0
     if wanted <= budget:
         return ""
@@ -67,7 +66,7 @@ def _parts(pod: Pod) -> int:
     own += (len(pod.volumes) + len(pod.resource_claims)) * _QUESTION
     own += sum(len(volume.identity) for volume in pod.volumes) * _PART
     of_spec: int | None = spec.__dict__.get("_work_parts")
-    if of_spec is None:  # once for each shape of pod
+    if of_spec is None:  # computed once for each PodSpec
         of_spec = spec.__dict__["_work_parts"] = (
             _of_nodes(spec) + _of_pods(spec) + _of_resources(spec)
         )
@@ -75,32 +74,35 @@ def _parts(pod: Pod) -> int:
 
 
 def _of_nodes(spec: PodSpec) -> int:
-    """What is asked about nodes themselves."""
-    found = len(spec.node_selector) * _QUESTION + len(spec.tolerations) * _TOLERATION
-    found += len(spec.needed_features) * _PART
-    found += sum(_node_term(term) for term in spec.required_node_terms or ())
-    return found + sum(_node_term(each.term) for each in spec.preferred_node_terms)
+    """Parts for terms about the nodes themselves."""
+    parts = len(spec.node_selector) * _QUESTION + len(spec.tolerations) * _TOLERATION
+    parts += len(spec.needed_features) * _PART
+    parts += sum(_node_term(term) for term in spec.required_node_terms or ())
+    return parts + sum(_node_term(preferred.term) for preferred in spec.preferred_node_terms)
 
 
 def _of_pods(spec: PodSpec) -> int:
-    """What is asked about other pods."""
+    """Parts for terms about other pods."""
     terms = [*spec.required_affinity, *spec.required_anti_affinity]
-    terms += [each.term for each in spec.preferred_affinity]
-    terms += [each.term for each in spec.preferred_anti_affinity]
-    found = sum(_pod_term(term) for term in terms)
-    for each in spec.spread:
-        found += _QUESTION + _selector(each.selector) + len(each.match_label_keys) * _PART
-    return found
+    terms += [preferred.term for preferred in spec.preferred_affinity]
+    terms += [preferred.term for preferred in spec.preferred_anti_affinity]
+    parts = sum(_pod_term(term) for term in terms)
+    for constraint in spec.spread:
+        parts += _QUESTION + _selector(constraint.selector)
+        parts += len(constraint.match_label_keys) * _PART
+    return parts
 
 
 def _of_resources(spec: PodSpec) -> int:
-    """What is asked about resources, ports and images."""
-    found = (len(spec.overhead) + len(spec.requests or ()) + len(spec.image_volumes)) * _PART
-    return found + _containers(spec.containers) + _containers(spec.init_containers)
+    """Parts for resources, ports and images."""
+    parts = (len(spec.overhead) + len(spec.requests or ()) + len(spec.image_volumes)) * _PART
+    return parts + _containers(spec.containers) + _containers(spec.init_containers)
 
 
 def _containers(containers: Iterable[Container]) -> int:
-    return sum((1 + len(each.requests) + len(each.ports)) * _PART for each in containers)
+    return sum(
+        (1 + len(container.requests) + len(container.ports)) * _PART for container in containers
+    )
 
 
 def _node_term(term: NodeSelectorTerm) -> int:
@@ -108,13 +110,13 @@ def _node_term(term: NodeSelectorTerm) -> int:
 
 
 def _pod_term(term: AffinityTerm) -> int:
-    found = _QUESTION + len(term.namespaces) * _VALUE
-    return found + _selector(term.selector) + _selector(term.namespace_selector)
+    parts = _QUESTION + len(term.namespaces) * _VALUE
+    return parts + _selector(term.selector) + _selector(term.namespace_selector)
 
 
 def _selector(selector: Selector) -> int:
     return _requirements(selector or (), _PART)
 
 
-def _requirements(requirements: Iterable[Requirement], each: int) -> int:
-    return sum(each + len(requirement.values) * _VALUE for requirement in requirements)
+def _requirements(requirements: Iterable[Requirement], cost: int) -> int:
+    return sum(cost + len(requirement.values) * _VALUE for requirement in requirements)
