@@ -109,7 +109,7 @@ def test_a_verb_that_is_forbidden_is_named_until_it_is_granted(
         assert scheduler.stop() == 0
 
 
-# --- what goes away meanwhile --------------------------------------------------------------------
+# --- what is deleted meanwhile --------------------------------------------------------------------
 
 
 def test_a_namespace_goes_away_under_a_pending_pod(
@@ -159,7 +159,7 @@ def test_a_node_is_deleted_between_decision_and_bind(
 def test_a_pod_is_deleted_between_decision_and_bind(
     plane: ControlPlane, pods: Pods, schedulers: Schedulers
 ) -> None:
-    """And made anew under its name: that is another pod."""
+    """And recreated under its name: that is another pod."""
     with KubeProxy(plane) as proxy:
         scheduler = schedulers.start(kubeconfig=proxy.kubeconfig())
         held = proxy.on("POST", "/binding", Hold(), times=1)

@@ -51,7 +51,7 @@ def test_a_pod_over_its_budget_is_parked_and_the_others_go_on(
     ]
     causes = [each.cause for each in log.of(PodQueued) if each.uid == uid]
     assert causes == ["PodAdd", OVER_BUDGET]
-    # Whoever owns it makes it smaller: another pod of the same name.
+    # Its owner makes it smaller: another pod of the same name.
     pods.delete("hostile")
     pods.create(pod("hostile", topologySpreadConstraints=spread(20)))
     assert pods.node("hostile") == "n1"

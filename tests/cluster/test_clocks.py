@@ -1,4 +1,4 @@
-"""Clocks that are wrong: leases and the log go by what passes, not by what a clock shows."""
+"""Wrong clocks: leases and the log depend on elapsed time, not on the time of day."""
 
 import os
 from itertools import pairwise
@@ -51,9 +51,9 @@ class WallClock:
 def test_a_leaders_clock_jumps(
     plane: ControlPlane, schedulers: Schedulers, namespace: str, tmp_path: Path
 ) -> None:
-    """First it is an hour ahead, then an hour behind. It keeps its lease, whatever times that
-    shows; backoffs end; the log's time goes on steadily, for the next leader too, whose clock is
-    right."""
+    """First it is an hour ahead, then an hour behind. It keeps its lease, whatever times the
+    lease contains; backoffs end; the log's time advances steadily, also under the next leader,
+    whose clock is right."""
     plane.admin.create(node("a"))
     pods = Pods(plane.admin, namespace)
     times = {"leaseDuration": "6s", "renewDeadline": "4s", "retryPeriod": "500ms"}

@@ -55,8 +55,8 @@ class Standby:
         return self._waiting("append")
 
     def interrupted(self, how: str) -> None:
-        """Interrupts those that wait: the batch is there then, and not confirmed. Waits until it
-        waits again, offered anew."""
+        """Interrupts the backends that wait: the batch is then stored but not confirmed. Returns
+        when the batch was offered again and waits again."""
         before = self.awaited()
         for pid in before:
             self._postgres.execute(f"SELECT {how}({pid})")
@@ -78,8 +78,8 @@ def stage(plane: ControlPlane, postgres: OwnPostgres, namespace: str) -> Iterato
 def test_no_bind_leaves_before_its_batch_is_confirmed(
     stage: Stage, postgres: OwnPostgres, how: str
 ) -> None:
-    """Readiness says that the database does not answer. When nobody waits for the standby any more,
-    the pod is bound, by its one decision."""
+    """Readiness says that the database does not answer. Once commits no longer wait for the
+    standby, the pod is bound by its one decision."""
     standby = Standby(postgres)
     batch = stage.postgres.on("eventsched_log.append", Hold(), times=1)
     stage.pods.create(pod("web"))

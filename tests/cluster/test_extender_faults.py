@@ -53,8 +53,8 @@ def stage(plane: ControlPlane, database: str, namespace: str) -> Iterator[Stage]
 
 @pytest.mark.parametrize("fault", [Lose(), Hold()], ids=["never arrives", "arrives later"])
 def test_killed_with_a_bind_under_way(stage: Stage, fault: Fault) -> None:
-    """The intent is in the log, the answer was never sent. Whoever asks again hears what comes of
-    the same bind, and there is one."""
+    """The intent is in the log, the answer was never sent. A caller that asks again gets the
+    outcome of the same bind; there is only one."""
     first = stage.proxy.on("POST", "/binding$", fault, times=1)
     stage.pods.create(grouped("web", "b"))
     first.wait()

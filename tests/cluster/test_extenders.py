@@ -17,7 +17,7 @@ from tests.extenders.server import Sample
 
 
 class Binder(Sample):
-    """The sample, which binds as it is told."""
+    """The sample, which binds as configured."""
 
     def __init__(self, pods: Pods) -> None:
         super().__init__()

@@ -57,7 +57,7 @@ def _exact(found: Object) -> Object:
 
 
 class Case(NamedTuple):
-    """A bind of ``web`` to node a, in a state of things, and what comes of it."""
+    """A bind of ``web`` to node a in a given state, and its outcome."""
 
     row: int
     bind: Callable[[World], Answer]

@@ -234,7 +234,7 @@ def test_faults_on_both_ways_under_load(crowded: Stage, seed: int) -> None:
 def test_postgres_goes_away_under_load(
     plane: ControlPlane, namespace: str, postgres: OwnPostgres, how: str
 ) -> None:
-    """No bind leaves that is not in the log; readiness says why; afterwards work goes on."""
+    """No bind is sent that is not in the log; readiness says why; afterwards work resumes."""
     outage = OUTAGE if how == "stopped" else 3.0
     load.begin(plane)
     made = Stage(plane, postgres.url, namespace)
@@ -243,9 +243,9 @@ def test_postgres_goes_away_under_load(
         wait_for(lambda: len(made.observer.placed) > 10, "pods are placed")
         postgres.stop(how)
         wait_for(lambda: AWAY in made.unready(), "readiness says why")
-        # Binds of what had been committed are done after a moment; then there are no more.
+        # Committed binds are sent within a moment; then there are no more.
         settled = made.no_more_bindings()
-        time.sleep(outage)  # so long it is away; nothing is waited for
+        time.sleep(outage)  # the length of the outage; no condition to wait for
         assert len(made.bindings()) == settled
         assert made.scheduler.ask("/livez")[0] == 200
         postgres.start()
@@ -266,7 +266,7 @@ def test_postgres_is_away_at_the_start(
         made.pods.create(pod("p1"))
         made.scheduler.server.start()
         wait_for(lambda: AWAY in made.unready(), "readiness says why", 60.0)
-        # It knows of the pod by now, and goes on trying.
+        # It knows the pod by now, and keeps trying.
         tried = made.postgres.connections
         wait_for(lambda: made.postgres.connections > tried + 1, "it tries again")
         assert "[+]watches ok" in made.unready()

@@ -1,5 +1,5 @@
-"""Others place pods, too: what they do is an input. Their pods are left alone and counted, and a
-pod of ours that somebody else binds is taken as it is."""
+"""Other schedulers place pods too; their binds are an input. Their pods are counted and left alone,
+and a pod of ours that another scheduler binds is accepted as it is."""
 
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor

@@ -1,4 +1,4 @@
-"""Demos of the queue: who is important goes first, whoever came first."""
+"""Demos of the queue: pods of higher priority go first, whatever their order of arrival."""
 
 import time
 from datetime import UTC, datetime

@@ -1,5 +1,5 @@
 """kill -9 of the scheduler at every boundary of what it does, and at random moments under load. The
-next one, with nothing but the log, keeps what was promised: once, and no more than there is."""
+next one has only the log; it completes every intent exactly once and overcommits no node."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -157,8 +157,8 @@ def test_the_bind_lands_when_the_next_one_is_about_to_repeat_it(stage: Stage) ->
 
 @pytest.mark.row(14)
 def test_a_bind_that_arrives_after_the_next_leader_has_given_it_up(stage: Stage) -> None:
-    """Its node is gone meanwhile: the pod is touched, so that the old bind fails, and decided on
-    anew."""
+    """Its node is gone meanwhile: the pod is touched, so that the old bind fails, and is decided
+    again."""
     rule = stage.proxy.on("POST", "/binding$", Hold(), times=1)
     stage.pods.create(pod("web"))
     rule.wait()
@@ -178,7 +178,7 @@ def test_a_bind_that_arrives_after_the_next_leader_has_given_it_up(stage: Stage)
 
 @pytest.mark.row(15)
 def test_a_pod_that_has_changed_meanwhile(stage: Stage) -> None:
-    """The intent goes on with the newer version of the pod once a record says so."""
+    """The intent continues with the newer version of the pod once a record says so."""
     rule = stage.proxy.on("POST", "/binding$", Lose())
     stage.pods.create(pod("web"))
     rule.wait()
@@ -198,8 +198,8 @@ def test_a_pod_that_has_changed_meanwhile(stage: Stage) -> None:
 
 @pytest.mark.parametrize("fault", [Hold(), Swallow()], ids=["before the write", "after it"])
 def test_in_pre_bind(stage: Stage, fault: Fault) -> None:
-    """A volume is promised to the pod's claim; who binds the two is killed with nothing answered.
-    The wait goes on, and the pod comes to where the volume is."""
+    """A volume is reserved for the pod's claim. The scheduler is killed while the call to bind them
+    is unanswered. The wait continues, and the pod is bound to the volume's node."""
     admin = stage.plane.admin
     admin.create(storage_class("local"))
     admin.create(volume("disk", "local", node="b"))
@@ -227,8 +227,8 @@ def test_in_pre_bind(stage: Stage, fault: Fault) -> None:
 
 @pytest.mark.parametrize("fault", [Lose(), Hold(), Swallow()], ids=["lost", "late", "unanswered"])
 def test_half_way_through_a_preemption(stage: Stage, fault: Fault) -> None:
-    """One victim has gone, of the other nobody knows: both go, nobody else does, and the pod takes
-    their room."""
+    """One victim is gone, the outcome of the other is unknown: both are evicted, no other pod is,
+    and the pod takes their room."""
     on_a: dict[str, Any] = {"nodeSelector": {"kubernetes.io/hostname": "a"}}
     for name, cpu in (("small-1", "1"), ("small-2", "1"), ("large", "2")):
         stage.pods.create(pod(name, cpu, **(on_a if cpu == "1" else {})))
@@ -249,7 +249,7 @@ def test_half_way_through_a_preemption(stage: Stage, fault: Fault) -> None:
 
 
 def test_in_permit(stage: Stage) -> None:
-    """What waits there goes on waiting, and goes where it was going when it may."""
+    """A pod that waits there keeps waiting, and is bound to its node once it is allowed."""
     stage.pods.create(pod("web", labels={"waits": "600"}))
     [waiting] = stage.scheduler.wait_log(PodDecided)
     stage.scheduler.kill()

@@ -75,8 +75,8 @@ def test_an_intent_is_lost_and_its_bind_arrives(
 
 @pytest.mark.row(10)
 def test_an_epoch_is_handed_out_twice(stage: Stage, postgres: OwnPostgres) -> None:
-    """The first one who had it stands still meanwhile. It is known by the term's token, stops, and
-    knows that the log is not the one that it has written."""
+    """The first holder is paused meanwhile. The term's token identifies it; it stops, and detects
+    that the log is not the one that it wrote."""
     postgres.keep()
     stage.scheduler.kill()
     stage.scheduler.start()

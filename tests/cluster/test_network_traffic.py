@@ -1,5 +1,5 @@
-"""Pods steer away from nodes that a real Prometheus has seen to be busy. The exporters are the
-test's own, as kwok's nodes receive nothing."""
+"""Pods avoid nodes that are busy according to a real Prometheus. The test runs its own exporters,
+since kwok's nodes have no traffic."""
 
 from collections.abc import Callable
 
@@ -79,7 +79,7 @@ class Received:
 def test_pods_steer_away_from_the_busy_node(
     plane: ControlPlane, schedulers: Schedulers, namespace: str
 ) -> None:
-    """And go on to do so when another one is busy, when Prometheus is gone, and when the scheduler
+    """They still do so when another one is busy, when Prometheus is gone, and when the scheduler
     was killed then. Before there is any sample, all nodes are alike."""
     pods = Pods(plane.admin, namespace)
     for name in "ab":
@@ -133,7 +133,7 @@ def test_pods_steer_away_from_the_busy_node(
 
 
 def explained(scheduler: Scheduler, made: Object) -> str:
-    """What is told of a pod, with single spaces."""
+    """The explanation of a pod, with single spaces."""
     options = (f"--database={scheduler.database}", f"--stream={STREAM}")
     return " ".join(run("explain", made["metadata"]["uid"], *options).split())
 

@@ -1,5 +1,5 @@
-"""The demo of multipoint-communicating-plugin: one pod is refused at PreBind whenever it is tried,
-and is in nobody's way."""
+"""The demo of multipoint-communicating-plugin: one pod is refused at PreBind at every
+attempt and does not block others."""
 
 from eventsched.domain.records import Outcome, PodBound
 from tests.cluster.harness.client import wait_for

@@ -87,7 +87,7 @@ def test_zones_decide_and_reports_free_what_pods_wait_for(
         wait_for(lambda: scheduler.ask("/readyz")[0] == 200, "the scheduler is ready")
         pods.create(wanting("three", "3"))
         assert pods.node("three") == "only"
-        # Four processors are free, but nobody knows how many of them in one zone.
+        # Four processors are free, but it is unknown how many of them are in one zone.
         pods.create(wanting("two", "2"))
         note = pods.wait_event("two", "FailedScheduling")["note"]
         assert "1 cannot align pod" in note

@@ -22,7 +22,7 @@ def stage(plane: ControlPlane, database: str, namespace: str) -> Iterator[Stage]
 
 @pytest.mark.row(31)
 def test_the_lease_is_given_to_one_who_reaches_the_database(stage: Stage) -> None:
-    """After 45 s. Nothing of what the first one had in mind is bound."""
+    """After 45 s. None of the first one's uncommitted decisions is bound."""
     first = stage.first(**SHORT)
     second = stage.second(**SHORT)
     second.server.start()

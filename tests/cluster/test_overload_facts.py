@@ -1,4 +1,4 @@
-"""What the API server answers when it has too much to do, or when its etcd stands still."""
+"""The API server's answers when it is overloaded, or when its etcd hangs."""
 
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait

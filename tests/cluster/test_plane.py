@@ -154,7 +154,7 @@ def test_nothing_is_left_when_a_test_is_killed() -> None:
 
 def _runs(pid: str) -> bool:
     try:
-        # Nobody may be there to collect an orphan: it has ended all the same.
+        # There may be no process to reap an orphan: it has ended all the same.
         return Path("/proc", pid, "stat").read_text().split()[2] != "Z"
     except FileNotFoundError:
         return False

@@ -1,5 +1,5 @@
-"""A pod that is more important than others takes their place: as kube-scheduler would do it, and
-with everything that people are told of it."""
+"""A pod preempts others of lower priority as kube-scheduler would, with the same Events and
+conditions."""
 
 import re
 from typing import Any
@@ -26,8 +26,8 @@ def pods(plane: ControlPlane, namespace: str) -> Pods:
 
 
 def resident(pods: Pods, name: str, node: str, priority: int, **more: Any) -> Object:
-    """A pod of 3 CPUs that is on a node, and of which something is left for a while when it is
-    deleted, unless somebody ends it."""
+    """A pod of 3 CPUs on a node. After its deletion it stays terminating until it is deleted with
+    no grace period."""
     manifest = pod(name, cpu="3", scheduler="other", priorityClassName=f"p{priority}", **more)
     manifest["spec"]["terminationGracePeriodSeconds"] = 60
     made = accepted(pods, manifest)
@@ -55,8 +55,8 @@ def nominated(pods: Pods, name: str) -> str:
 
 
 def story(pods: Pods, scheduler: str) -> list[object]:
-    """What is told when a pod takes the place of the least important one, which takes its time, and
-    what becomes of it and of one that comes later."""
+    """The Events and conditions when a pod preempts the one of lowest priority, which terminates
+    slowly; and the results for it and for a pod that arrives later."""
     victim = resident(pods, "victim", "a", 1)
     resident(pods, "other", "b", 50)
     high = incoming(pods, "high", scheduler, 100)
@@ -102,7 +102,7 @@ def common(found: object, own: dict[str, str]) -> object:
     return found
 
 
-def test_preemption_is_told_as_upstream_tells_it(
+def test_preemption_is_reported_as_upstream_does(
     plane: ControlPlane, upstream: Server, pods: Pods, schedulers: Schedulers
 ) -> None:
     theirs = story(pods, UPSTREAM)

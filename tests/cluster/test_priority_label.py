@@ -39,7 +39,7 @@ def test_the_whole_story(
     demo.told(first, unplaceable(2, reasons, f"2 {NO_VICTIMS}"))
     assert demo.pods.get(first)["status"]["phase"] == "Pending"
 
-    # Node 1 gets 10: the pod is placed there, and nobody has touched it.
+    # Node 1 gets 10: the pod is placed there without a change to the pod.
     demo.label("scheduler-1", LABEL, "10")
     assert demo.pods.node(first) == "scheduler-1"
     scheduled = demo.pods.wait_event(first, "Scheduled")["note"]
@@ -74,8 +74,8 @@ ODD_NAMED = ", ".join(
 def test_labels_that_are_no_numbers(
     plane: ControlPlane, schedulers: Schedulers, namespace: str, plugin: str, reasons: str
 ) -> None:
-    """Their nodes are left out, and it is said why; nothing else is harmed, and a label that is
-    mended will do."""
+    """Their nodes are excluded with a reason; other nodes are unaffected, and a corrected label
+    takes effect."""
     demo = Demo(plane, schedulers, namespace, "PriorityLabel")
     for name, value in ODD.items():
         plane.admin.create(node(name, labels={LABEL: value}))

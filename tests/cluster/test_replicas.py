@@ -1,5 +1,5 @@
-"""Two replicas on one log: whoever was replaced writes nothing and binds nothing more, and the log
-alone sees to it."""
+"""Two replicas on one log: a replaced leader writes and binds nothing more. The log alone enforces
+it."""
 
 import time
 from collections.abc import Iterator
@@ -100,8 +100,8 @@ def said(scheduler: Scheduler, *events: str) -> list[Object]:
 
 @pytest.mark.row(13)
 def test_a_leader_that_stands_still_past_its_lease(stage: Stage) -> None:
-    """A batch of its is on the way when it is replaced: refused, and what it decided is decided
-    anew. When it goes on it binds nothing, and stands by."""
+    """One of its batches is on the way when it is replaced: it is refused, and its pods are decided
+    again. When the old leader resumes it binds nothing and becomes a standby."""
     first = stage.first(**SHORT)
     second = stage.second(**SHORT)
     second.server.start()
@@ -131,8 +131,7 @@ def test_a_leader_that_stands_still_past_its_lease(stage: Stage) -> None:
 
 @pytest.mark.row(13)
 def test_an_append_of_a_leader_that_was_replaced_is_refused(stage: Stage) -> None:
-    """Both hold a lease, each one of its own, as somebody has configured them wrongly: only the log
-    knows who leads."""
+    """Each holds its own lease because of a wrong configuration: only the log knows the leader."""
     first = stage.first(lease="one", **LONG)
     stage.placed("p1")
     # As often as it is offered again, until the second one leads.
@@ -168,7 +167,7 @@ def test_a_leader_without_work_learns_that_it_was_replaced(stage: Stage) -> None
     stage.observer.check(second.log())
 
 
-def test_a_leader_that_is_told_to_end_lets_another_lead_at_once(stage: Stage) -> None:
+def test_a_leader_that_ends_lets_another_lead_at_once(stage: Stage) -> None:
     """Its lease would have lasted for two minutes."""
     first, second = stage.first(**LONG), stage.second(**LONG)
     second.server.start()
@@ -183,7 +182,7 @@ def test_a_leader_that_is_told_to_end_lets_another_lead_at_once(stage: Stage) ->
 
 
 @pytest.mark.row(7)
-def test_a_slow_database_costs_nobody_the_lead(stage: Stage) -> None:
+def test_a_slow_database_costs_no_leader_its_term(stage: Stage) -> None:
     """Every answer of it takes five seconds, which is longer than a renewal of the lease may."""
     first, second = stage.first(**SHORTER), stage.second(**SHORTER)
     second.server.start()

@@ -16,7 +16,7 @@ from tests.cluster.harness.scheduler import Schedulers
 
 @contextmanager
 def stopped(plane: ControlPlane) -> Iterator[None]:
-    """The API server and etcd are away meanwhile."""
+    """The API server and etcd are down during the block."""
     plane.apiserver.kill()
     plane.etcd.kill()
     yield
@@ -30,8 +30,8 @@ def stopped(plane: ControlPlane) -> Iterator[None]:
 def test_pods_that_lost_their_nodes_are_placed_again(
     own_plane: ControlPlane, database: str, goes_on: bool
 ) -> None:
-    """By a leader that goes on, when its watches have found it; and by the next one. The log says
-    so, and is in order."""
+    """By a leader that continues, once its watches detect the restore, or by the next one. The log
+    records it and is valid."""
     plane, data = own_plane, own_plane.folder / "etcd"
     with plane.namespace() as namespace, Schedulers(plane, database) as schedulers:
         pods = Pods(plane.admin, namespace)

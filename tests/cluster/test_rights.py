@@ -1,4 +1,4 @@
-"""The roles in ``deploy/`` are enough for the scheduler, and its own one is no more than that."""
+"""The roles in ``deploy/`` are enough for the scheduler, and its own role grants nothing else."""
 
 import asyncio
 import json
@@ -53,7 +53,7 @@ AUTHENTICATED = {
     Right("authorization.k8s.io", "selfsubjectrulesreviews", "create"),
     Right("authentication.k8s.io", "selfsubjectreviews", "create"),
 }
-"""What everybody may who has a token."""
+"""Permissions of every user with a token."""
 
 
 @pytest.fixture(params=list(ROLES))

@@ -135,10 +135,11 @@ def test_a_standby_takes_over_from_one_that_is_killed(
     assert [each.epoch for each in second.log().of(TermBegan)] == [1, 2]
 
 
-def test_a_leader_that_is_told_to_end_gives_the_lease_back(
+def test_a_leader_that_ends_releases_the_lease(
     plane: ControlPlane, pods: Pods, schedulers: Schedulers
 ) -> None:
-    """Nobody has to wait for its end; what it had sent has an outcome in the log."""
+    """The standby does not wait for the lease to expire; binds already sent have an outcome in the
+    log."""
     slow = {**ELECTION, "leaseDuration": "60s", "renewDeadline": "40s"}
     options = {"config": {"leaderElection": slow}}
     first = schedulers.start(**options)
@@ -158,7 +159,7 @@ def test_a_leader_that_is_told_to_end_gives_the_lease_back(
 def test_a_leader_that_stood_still_is_deposed_and_stands_by(
     plane: ControlPlane, pods: Pods, schedulers: Schedulers
 ) -> None:
-    """It goes on as a standby, in the same process, and leads again when it is its turn."""
+    """It becomes a standby in the same process, and leads again when it is elected."""
     options = {"config": {"leaderElection": ELECTION}}
     first = schedulers.start(**options)
     second = schedulers.make(**options)
@@ -202,7 +203,7 @@ def test_a_stream_goes_on_with_another_configuration(pods: Pods, schedulers: Sch
     assert {each["nodes"] > 0 for each in same.lines() if each["event"] == "deciding"} == {True}
 
 
-# --- what is away --------------------------------------------------------------------------------
+# --- what is down --------------------------------------------------------------------------------
 
 
 @pytest.mark.row(6)
@@ -229,7 +230,7 @@ def test_a_database_that_is_away_at_the_start_is_waited_for(
 def test_a_database_that_goes_away_under_load(
     pods: Pods, database: str, schedulers: Schedulers
 ) -> None:
-    """Nothing is bound meanwhile; afterwards everything goes on by itself."""
+    """Nothing is bound meanwhile; afterwards work resumes without intervention."""
     with PostgresProxy(database) as proxy:
         schedulers.database = proxy.url
         scheduler = schedulers.start()
@@ -270,7 +271,7 @@ def test_an_api_server_that_is_away_at_the_start_is_waited_for(
         wait_for(lambda: "readyz check passed" in ready(scheduler), "it is ready again")
 
 
-# --- what waiting does not mend ------------------------------------------------------------------
+# --- permanent errors ----------------------------------------------------------------------------
 
 
 def ended(plane: ControlPlane, *arguments: str) -> tuple[int, str]:
@@ -317,7 +318,7 @@ def test_mistakes_end_it_with_a_word(plane: ControlPlane, database: str) -> None
 def test_a_password_that_the_database_does_not_take_ends_it(
     plane: ControlPlane, folder: Path
 ) -> None:
-    """It is not waited for; the right one gets in, and is told what is missing then."""
+    """It does not retry. With the right password it connects and reports the next thing missing."""
     kubeconfig = f"--kubeconfig={plane.kubeconfig}"
     with guarded(folder.parent) as server:
         wrong = server.url("scheduler", "s3cr3t-wrong")

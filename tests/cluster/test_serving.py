@@ -48,7 +48,7 @@ def _kubeconfig(plane: ControlPlane, user: str) -> Path:
 
 
 async def _statuses(kubeconfig: Path, requests: list[tuple[str, str]]) -> list[int]:
-    """What a server whose API client has this kubeconfig answers to (path, token)."""
+    """The answers, for (path, token), of a server whose API client has this kubeconfig."""
     api = await connect(kubeconfig)
     facts = Facts()
 

@@ -1,5 +1,5 @@
 """kube-scheduler and eventsched on one API server, asked about the same pods one after another:
-where there is one best node, both choose it; where no node will do, both say why in the same words.
+if one node is best, both choose it; if no node fits, both give the reason in the same words.
 """
 
 from collections.abc import Callable, Generator
@@ -28,7 +28,7 @@ BEST = """
 
 
 class Fate(NamedTuple):
-    """What came of a pod: a node, or why there is none."""
+    """A pod's result: a node, or the reason for none."""
 
     node: str
     message: str
@@ -105,7 +105,7 @@ def test_both_choose_the_same(
 
 
 def best_nodes(scheduler: Scheduler) -> dict[str, list[str]]:
-    """Uid → the nodes with the highest score, by the log; [""] where there is none."""
+    """Uid → the nodes with the highest score, by the log; [""] if there is none."""
     rows = {row["seq"]: row["nodes"] for row in scheduler.reader().rows(BEST)}
     log = scheduler.log()
     found = {}

@@ -61,7 +61,7 @@ def sees(scheduler: Scheduler, pods: Pods, *names: str) -> None:
 
 
 def by_scheduler(pods: Pods) -> dict[str, set[str]]:
-    """Who has told of binds, and of which pods."""
+    """The schedulers that reported binds, each with its pods."""
     found: dict[str, set[str]] = {}
     for each in pods.client.list("events.k8s.io/v1/Event", pods.namespace):
         if each["reason"] == "Scheduled":
@@ -71,7 +71,7 @@ def by_scheduler(pods: Pods) -> dict[str, set[str]]:
 
 
 def waits(pods: Pods, name: str) -> None:
-    """Waits until it is told that there is no room for a pod. Raises TimeoutError."""
+    """Waits for the report that there is no room for a pod. Raises TimeoutError."""
     note = pods.wait_event(name, "FailedScheduling")["note"]
     assert note.startswith("0/3 nodes are available: 3 Insufficient cpu.")
     assert pods.nodes()[name] == ""

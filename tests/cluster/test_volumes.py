@@ -72,7 +72,7 @@ def storage(controllers: ControlPlane, namespace: str) -> Storage:
 
 
 def test_a_stateful_set_with_local_volumes(storage: Storage, schedulers: Schedulers) -> None:
-    """Every pod goes where there is a volume for its claim, and is told of in ``explain``."""
+    """Every pod goes to a node with a volume for its claim, and ``explain`` reports it."""
     for name in ("a", "b"):
         storage.client.create(volume(f"disk-{name}", "local", node=name))
     scheduler = schedulers.start()
@@ -107,7 +107,7 @@ def wait_failed(pods: Pods, name: str, words: str) -> None:
 def test_a_volume_is_made_and_a_scheduler_killed_meanwhile(
     storage: Storage, schedulers: Schedulers
 ) -> None:
-    """The wait goes on where it was: one decision, one bind, where the volume is made."""
+    """The wait is resumed: one decision, and one bind to the node of the new volume."""
     scheduler = schedulers.start()
     storage.client.create(claim("data", "made"), storage.namespace)
     storage.pods.create(pod("web", volumes=mounted("data")))

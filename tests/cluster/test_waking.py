@@ -40,7 +40,7 @@ def on(name: str, **spec: Any) -> dict[str, Any]:
 
 
 def placed(pods: Pods, name: str, node: str, **spec: Any) -> Object:
-    """A pod that somebody else has put on a node."""
+    """A pod that another scheduler has put on a node."""
     made = pods.create(pod(name, scheduler="other", **spec))
     assert pods.client.bind(made, node).status == 201
     return made
@@ -142,7 +142,7 @@ def test_pods_wait_for_what_would_help_them(pods: Pods, schedulers: Schedulers) 
 
 
 def test_a_pod_that_is_being_deleted_is_not_placed(pods: Pods, schedulers: Schedulers) -> None:
-    """Somebody holds it there."""
+    """A finalizer keeps it in the cluster."""
     waits = pod("waits", nodeSelector={"disk": "ssd"})
     waits["metadata"]["finalizers"] = ["example.com/hold"]
     scheduler = schedulers.start()

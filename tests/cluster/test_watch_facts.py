@@ -1,5 +1,5 @@
-"""What the API server promises to whoever lists and watches: the facts that reflectors and the
-barrier of a new leader stand on. Numbers of ``row`` are rows of the failure matrix."""
+"""The API server's guarantees for lists and watches, which reflectors and a new leader's barrier
+rely on. Numbers of ``row`` are rows of the failure matrix."""
 
 from contextlib import closing
 from typing import Any
@@ -96,7 +96,7 @@ def test_a_watch_without_news_ends_with_a_bookmark(plane: ControlPlane, namespac
     later = _version(client.create(node("a")))
 
     wanted = {"resourceVersion": since, "allowWatchBookmarks": "true"}
-    for _ in range(3):  # a server that stands still for a second misses the moment before the end
+    for _ in range(3):  # a server that hangs for a second misses the moment before the end
         if events := list(client.watch("Pod", namespace, seconds=6, **wanted)):
             break
 
@@ -160,8 +160,8 @@ def test_what_was_compacted_away_is_gone(own_plane: ControlPlane) -> None:
 
 
 def _refusal(client: Client, since: int) -> Answer:
-    """What a watch from that version is told: as the answer to its request, or as its first event.
-    Clients have to take both."""
+    """The refusal of a watch from that version, as the answer to its request or as its first event.
+    Clients have to handle both."""
     try:
         events = list(client.watch("Pod", seconds=3, resourceVersion=since))
     except ApiError as refused:

@@ -1,5 +1,5 @@
-"""What a store shows of a real API server, and how it goes on when that server, or the way to it,
-breaks. Numbers of ``row`` are rows of the failure matrix."""
+"""A store's view of a real API server, and how it recovers when that server, or the network to it,
+fails. Numbers of ``row`` are rows of the failure matrix."""
 
 import asyncio
 import json
@@ -400,7 +400,7 @@ async def refused(kubeconfig: Path) -> InputError:
     return caught.value
 
 
-def test_who_may_not_list_is_told_the_rule_to_add(plane: ControlPlane) -> None:
+def test_a_refused_list_names_the_rule_to_add(plane: ControlPlane) -> None:
     kubeconfig = plane.write_kubeconfig("nobody", {"token": plane.token("nobody")})
     error = asyncio.run(refused(kubeconfig))
     assert 'User "nobody" cannot list resource' in error.problem
@@ -408,7 +408,7 @@ def test_who_may_not_list_is_told_the_rule_to_add(plane: ControlPlane) -> None:
     assert error.remedy.endswith('verbs: ["list", "watch"]}')
 
 
-def test_who_is_not_known_is_told_so(plane: ControlPlane) -> None:
+def test_an_unknown_user_is_reported(plane: ControlPlane) -> None:
     error = asyncio.run(refused(plane.write_kubeconfig("wrong", {"token": "wrong"})))
     assert error.problem == "does not know who we are: Unauthorized"
     error = asyncio.run(refused(plane.certificate_kubeconfig("late", seconds=-60)))

@@ -89,7 +89,7 @@ def pods(plane: ControlPlane, namespace: str) -> Pods:
     return found
 
 
-def test_twins_are_told_the_same(
+def test_both_schedulers_report_the_same(
     plane: ControlPlane, upstream: Server, pods: Pods, schedulers: Schedulers
 ) -> None:
     schedulers.start()

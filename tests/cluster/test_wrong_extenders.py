@@ -1,5 +1,5 @@
-"""An extender's address that is wrong: the pods that it is asked about wait, and are told why;
-others go on."""
+"""An extender's address that is wrong: the pods that need it wait and report why; others are
+scheduled."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -18,7 +18,7 @@ PAGE = saying("<!DOCTYPE html><title>Log in</title>", kind="text/html")
 
 
 async def offering(request: web.Request) -> web.StreamResponse:
-    """The answer of a server that says what it has."""
+    """The answer of a server that lists its features."""
     return web.Response(text="there are POST /scheduler/priority (prioritize)", status=404)
 
 

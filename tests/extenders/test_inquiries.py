@@ -175,7 +175,7 @@ def test_many_at_a_time_get_their_own_answers() -> None:
     asyncio.run(story())
 
 
-def test_a_bind_that_the_cluster_refuses_is_told() -> None:
+def test_a_bind_that_the_cluster_refuses_is_reported() -> None:
     """The pod is deleted and made again under its name while the bind is on its way."""
 
     async def story() -> None:

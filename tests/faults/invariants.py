@@ -20,7 +20,7 @@ from . import cluster
 from .apiserver import ApiServer
 from .cluster import STREAM
 from .database import Database, stored_of
-from .telling import Telling
+from .expected_reports import ExpectedReports
 
 
 class ViolationError(AssertionError):
@@ -37,7 +37,7 @@ class Auditor:
     """Watches a database and an API server."""
 
     make_engine = staticmethod(cluster.engine)
-    telling: type[Telling] = Telling
+    expected_reports: type[ExpectedReports] = ExpectedReports
 
     def __init__(self, database: Database, api: ApiServer) -> None:
         self._database = database
@@ -58,7 +58,7 @@ class Auditor:
         self._head = Head(0, chain.genesis(STREAM))
         self._epoch = 0
         self._token = ""
-        self._telling = self.telling(self._named)
+        self._expected_reports = self.expected_reports(self._named)
         self._open: dict[str, str] = {}
         self._void: set[str] = set()
 
@@ -107,7 +107,7 @@ class Auditor:
             case records.PodBound(uid=uid, node=node):
                 ensure(self._api.was_placed(uid, node), f"{uid} is not on {node}: PodBound")
         self.kinds[type(record).__name__] += 1
-        self._telling.read(logged, state)
+        self._expected_reports.read(logged, state)
         self.engine.apply(logged)
         if isinstance(record, records.PodDecided) and record.node:
             self._check_room(record)
@@ -187,8 +187,8 @@ class Auditor:
         told = [each.object for each in self._api.objects()]
         known = {each.title: each for each in state.registry.everything()}
         ensure(known == {each.title: each for each in told}, "other objects in the log")
-        untold = self._telling.missing(state, self._api)
-        ensure(not untold, untold)
+        missing = self._expected_reports.missing(state, self._api)
+        ensure(not missing, missing)
         on_nodes = [uid for uid, seen in self._api.pods.items() if seen.pod.node_name]
         wrong = [uid for uid in on_nodes if uid in self._api.conditions]
         ensure(not wrong, f"{wrong} are on nodes, and say that they are not")

@@ -1,5 +1,5 @@
 """Kills the scheduler again and again, at the boundaries of what it does and at any moment, while
-pods come and go; and sees in the end that nothing was lost, doubled or too much.
+pods come and go; checks at the end that nothing was lost, done twice or overcommitted.
 
     with Campaign(plane, database, namespace, seed) as campaign:
         campaign.kill(20)

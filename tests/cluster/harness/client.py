@@ -77,8 +77,8 @@ class Client:
     """Speaks to one API server as one user; every thread has a connection of its own.
 
     A kind is its bare name where that is clear (``Pod``, ``Deployment``), else with its group and
-    version before it: ``events.k8s.io/v1/Event``. Methods raise ApiError where the server refuses,
-    OSError where it is away."""
+    version before it: ``events.k8s.io/v1/Event``. Methods raise ApiError if the server refuses,
+    OSError if it is unreachable."""
 
     def __init__(
         self, url: str, context: ssl.SSLContext, token: str | None = None, timeout: float = 60.0
@@ -139,7 +139,7 @@ class Client:
         return self._done(self.call("GET", self.path(kind, name, namespace)))
 
     def find(self, kind: str, name: str, namespace: str | None = None) -> Object | None:
-        """The object, None where there is none."""
+        """The object, None if there is none."""
         answer = self.call("GET", self.path(kind, name, namespace))
         return None if answer.status == 404 else self._done(answer)
 

@@ -10,7 +10,7 @@ from tests.extenders.server import Handler, serving
 
 
 class Answering(Protocol):
-    """Whoever has handlers by path."""
+    """An object with handlers by path."""
 
     @property
     def handlers(self) -> Mapping[str, Handler]:

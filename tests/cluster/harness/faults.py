@@ -165,8 +165,8 @@ class Loop:
 
 
 async def stopped(listening: asyncio.Server) -> None:
-    """Nobody is accepted any more. Those who just were have to get their turn before: older Pythons
-    leave their connections open otherwise (python/cpython#109564)."""
+    """Stops accepting. Connections accepted just before get their turn first: older Pythons leave
+    them open otherwise (python/cpython#109564)."""
     loop = asyncio.get_running_loop()
     for each in listening.sockets:
         loop.remove_reader(each.fileno())

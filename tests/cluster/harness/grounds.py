@@ -1,5 +1,5 @@
-"""Which Events have to be there because of what a log says, and which decisions they may name. By
-rules of its own: nothing here is the scheduler's."""
+"""The Events that a log requires, and the decisions that they may name. The rules are independent:
+no code of the scheduler is used."""
 
 from collections import defaultdict
 from typing import NamedTuple

@@ -102,7 +102,7 @@ class KubeProxy:
         return self._loop.run(self._cut(re.compile(path)))
 
     def go_away(self) -> None:
-        """Nobody listens any more, and all connections are cut."""
+        """Stops listening and cuts all connections."""
         self._loop.run(self._stop_listening())
 
     def come_back(self) -> None:
@@ -127,11 +127,11 @@ class KubeProxy:
         return self._watches.waiting
 
     def resume_watches(self) -> None:
-        """They tell what there was in between, and go on."""
+        """Watches deliver the events held back, and continue."""
         self._watches.is_open = True
 
     def edit_watches(self, edit: Edit, path: str = "") -> None:
-        """What is told in place of each line of the watches that match: ``twice``, nothing, …"""
+        """Sets the replacement of each line of matching watches: ``twice``, nothing, …"""
         self._edits.append((re.compile(path), edit))
 
     def close(self) -> None:
@@ -185,7 +185,7 @@ class KubeProxy:
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         if not self._listening.is_serving():
-            _abort(request)  # it was accepted just before nobody listened any more
+            _abort(request)  # it was accepted just before listening stopped
             return web.Response(status=502)
         task = asyncio.current_task()
         assert task is not None
@@ -193,7 +193,7 @@ class KubeProxy:
         try:
             return await self._apply(request)
         except (ConnectionError, aiohttp.ClientError):
-            _abort(request)  # as the one behind is away, so are we
+            _abort(request)  # the server behind is down, so act as down
             return web.Response(status=502)
         finally:
             del self._open[task]

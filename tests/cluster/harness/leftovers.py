@@ -1,4 +1,4 @@
-"""Takes away what a test has left in a cluster, so that the next one begins with an empty one."""
+"""Deletes a test's leftovers from a cluster, so that the next test starts with an empty one."""
 
 from collections.abc import Iterable
 from contextlib import suppress

@@ -28,7 +28,7 @@ NODES = 20
 CPU = 2_000
 """Thousandths that a node has."""
 FULL = 1.05
-"""What is asked for at most, of what there is."""
+"""The largest share of the cluster that is requested."""
 HOMES = 6
 """Pods that return to their first node."""
 PAUSE = 0.08
@@ -118,13 +118,13 @@ class Load:
             self._delete()
 
     def let_through(self) -> None:
-        """One more pod, that lets those go on that wait at Permit."""
+        """One more pod, which releases those that wait at Permit."""
         self._create(f"next-{self.created}", pod(f"next-{self.created}", cpu="10m"))
 
     def _run(self) -> None:
         try:
             while not self._over.wait(PAUSE):
-                with suppress(OSError):  # the API server is away
+                with suppress(OSError):  # the API server is down
                     self._change()
         except Exception as failure:  # noqa: BLE001 - it is raised again by ``stop``
             self._failure = failure

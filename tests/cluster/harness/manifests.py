@@ -1,5 +1,5 @@
-"""Manifests for the API server: the least that it takes, plus what a test says. Fields that are
-None stay away."""
+"""Manifests for the API server: the required fields, plus those that a test gives. Fields that are
+None are omitted."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +10,7 @@ IMAGE = "registry.example/app:1"
 SCHEDULER = "eventsched"
 """The schedulerName of pods that say nothing else."""
 UPSTREAM = "upstream"
-"""That of pods for kube-scheduler, where a test has it (``upstream`` in conftest.py)."""
+"""That of pods for kube-scheduler, if a test runs it (``upstream`` in conftest.py)."""
 
 
 def node(
@@ -270,7 +270,7 @@ def _pod_spec(cpu: str | None, memory: str | None, scheduler: str, more: Object)
     return {
         "schedulerName": scheduler,
         "containers": [container],
-        # Nobody is there to end it.
+        # No kubelet is there to end it.
         "terminationGracePeriodSeconds": 0,
         **more,
     }

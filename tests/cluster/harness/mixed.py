@@ -1,5 +1,5 @@
 """A cluster of all kinds of nodes, and pods that ask for all kinds of things: the same for the same
-seed. Nobody is more important than others, so nobody is evicted."""
+seed. All pods have the same priority, so none is evicted."""
 
 from collections.abc import Callable, Iterator
 from random import Random
@@ -138,7 +138,7 @@ def _spread(random: Random, app: str) -> dict[str, Any]:
 
 
 def _hard(random: Random, app: str) -> dict[str, Any]:
-    """What hardly any node has."""
+    """Demands that hardly any node can meet."""
     when, nobody = f"requiredDuringScheduling{IGNORED}", _term(ZONE, "nobody")
     hard: list[dict[str, Any]] = [
         {"nodeSelector": {"disk": random.choice(("tape", "drum"))}},

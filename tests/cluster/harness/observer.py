@@ -25,7 +25,7 @@ from tests.cluster.harness.scheduler import Log
 from tests.waiting import joined
 
 _TURN = 5
-"""Seconds of one watch; the next one goes on where it ended."""
+"""Seconds of one watch; the next one continues from its end."""
 
 
 class Placed(NamedTuple):
@@ -39,7 +39,7 @@ class Placed(NamedTuple):
 
 class Observer:
     """``placed`` are the pods that ever were on a node, by uid; ``pods`` those that are there now;
-    ``wrong`` what must not be, in words. What a node has does not change."""
+    ``wrong`` the violations found, in words. What a node has does not change."""
 
     def __init__(self, plane: ControlPlane, namespace: str) -> None:
         self.placed: dict[str, Placed] = {}
@@ -155,7 +155,7 @@ class Observer:
             try:
                 self._follow()
             except (OSError, http.client.HTTPException, ValueError):
-                time.sleep(0.2)  # the API server is away
+                time.sleep(0.2)  # the API server is down
             except ApiError as refused:
                 if refused.answer.status == 410:
                     self._version = self._relist()
@@ -197,7 +197,7 @@ class Observer:
             self.wrong.append(f"{before} is on {node!r} now")
 
     def _weigh(self, node: str) -> None:
-        """Whether what is on a node is no more than it has."""
+        """Whether a node's pods fit into it."""
         used: Counter[str] = Counter()
         for each in self.pods.values():
             if each["spec"].get("nodeName") == node and not _is_over(each):

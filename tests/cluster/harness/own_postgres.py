@@ -24,7 +24,7 @@ from tests.cluster.harness.client import wait_for
 from tests.databases import open_place
 
 _BRANCH = {"restore_command": "false"}
-"""With it a server that is told to recover goes as far as its own WAL, onto a new timeline."""
+"""With it a server in recovery replays its own WAL to the end, then starts a new timeline."""
 
 
 class OwnPostgres:
@@ -50,7 +50,7 @@ class OwnPostgres:
             server.stop(at_once=how == "stopped at once")
 
     def keep(self) -> None:
-        """Keeps a copy of what it has now. It is stopped for that, and started again."""
+        """Keeps a copy of its data. The server is stopped for that, and started again."""
         self.stop()
         _copy(self._folder / "postgres", self._kept)
         self.start()

@@ -295,8 +295,8 @@ class ControlPlane:
         return int(self.admin.listing("Namespace", limit=1)["metadata"]["resourceVersion"])
 
     def forget_history(self) -> None:
-        """Lets etcd forget all that was before, and starts the API server with an empty cache:
-        whoever resumes a watch or continues a list from a resourceVersion of before gets 410."""
+        """Compacts etcd and starts the API server with an empty cache: a client that resumes a
+        watch or continues a list from an earlier resourceVersion gets 410."""
         revision = self.revision()
         self.apiserver.kill()
         asked = {"revision": str(revision), "physical": True}
@@ -349,7 +349,7 @@ class ControlPlane:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of loopback that nobody listens on. They lie below those that the system gives to
+    """Unused ports of loopback. They lie below those that the system gives to
     outgoing connections, and no other process of these tests gets them as long as this one lives,
     so that a server which stops for a while finds its port free again."""
     found: list[int] = []

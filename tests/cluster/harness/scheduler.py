@@ -6,7 +6,7 @@
         scheduler.kill()
         scheduler.start()
 
-After the test whatever still runs is told to end and has to do it well; then every log has to pass
+After the test every process still running has to end cleanly on request; then every log has to pass
 ``eventsched verify`` and ``eventsched replay --verify``, and ``eventsched explain`` has to tell of
 its pods.
 """

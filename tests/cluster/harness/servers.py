@@ -54,7 +54,7 @@ class Server:
         return self._process.pid
 
     def start(self) -> None:
-        """Starts it; whoever needs it ready waits for that."""
+        """Starts it, without waiting until it is ready."""
         with self._lock:
             assert not self.running, f"{self.name} is running"
             with self.log.open("ab") as log:
@@ -84,7 +84,7 @@ class Server:
         self._end(signal.SIGKILL, 15.0)
 
     def pause(self) -> None:
-        """It stands still (SIGSTOP) until ``go_on``."""
+        """Pauses it (SIGSTOP) until ``go_on``."""
         os.kill(self.pid, signal.SIGSTOP)
 
     def go_on(self) -> None:

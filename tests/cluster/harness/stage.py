@@ -45,7 +45,7 @@ class Stage:
             self.pods.node(name, 60.0)
 
     def settled(self) -> Log:
-        """The log, once everything has a node and is told; all of it fits together."""
+        """The log, once every pod has a node and every outcome is reported; the log is checked."""
         self.observer.wait_placed()
 
         def is_told() -> bool:

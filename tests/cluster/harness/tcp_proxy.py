@@ -1,4 +1,4 @@
-"""A proxy for bytes: it delays, stalls, cuts, and is away when a test says so."""
+"""A proxy for bytes: a test can delay, stall and cut connections, or make it unreachable."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -55,7 +55,7 @@ class TcpProxy:
         self._loop.run(self._cut())
 
     def go_away(self) -> None:
-        """Nobody listens any more, and all connections are cut."""
+        """Stops listening and cuts all connections."""
         self._loop.run(self._stop())
 
     def come_back(self) -> None:

@@ -1,4 +1,4 @@
-"""Plays the volume controller where there is none: what was promised to a claim is bound to it."""
+"""Stands in for the volume controller: binds each volume to the claim that it is reserved for."""
 
 import threading
 from contextlib import suppress
@@ -34,7 +34,9 @@ class VolumeBinder:
 
     def _run(self) -> None:
         while not self._over.wait(TURN):
-            with suppress(OSError, ApiError):  # the API server is away, or somebody was faster
+            with suppress(
+                OSError, ApiError
+            ):  # the API server is down, or another client was faster
                 self._look()
 
     def _look(self) -> None:

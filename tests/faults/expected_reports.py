@@ -1,4 +1,4 @@
-"""What people have been told in the end: the events and statuses that a log asks for.
+"""The Events and pod conditions that must exist in the end, according to a log.
 
 Made of the records alone, and not by the product's code (runtime/effects/event_drafts.py).
 """
@@ -13,7 +13,7 @@ from .apiserver import ApiServer
 from .cluster import STREAM
 
 
-class Telling:
+class ExpectedReports:
     """Reads a log, record by record; ``named`` are the ids of all decisions, also of logs before
     this one."""
 
@@ -64,7 +64,7 @@ class Telling:
                 self._failures.pop(uid, None)
 
     def allows(self, event: Announce) -> str:
-        """Why an event must not be told, "" where it may."""
+        """Why an event must not be sent, "" if it may."""
         return "" if event.key in self.named else f"{event.note!r}: no decision was committed"
 
     def missing(self, state: SchedulerState, api: ApiServer) -> str:

@@ -21,9 +21,9 @@ from tests.builders import PROFILE
 
 from . import cluster
 from .apiserver import ApiServer
+from .expected_reports import ExpectedReports
 from .invariants import Auditor, ensure
 from .processes import Process
-from .telling import Telling
 from .world import World
 
 MILLISECOND, SECOND = 1_000, 1_000_000
@@ -56,19 +56,19 @@ class Question(msgspec.Struct):
     version: int
 
 
-class Silent(Telling):
-    """Whoever asks us tells people; we say nothing."""
+class Silent(ExpectedReports):
+    """Expects no Event or condition: the scheduler that calls us reports them."""
 
     def missing(self, state: SchedulerState, api: ApiServer) -> str:
         """See the class."""
         return f"it tells {api.events} {api.conditions}" if api.events or api.conditions else ""
 
 
-class InquiringAuditor(Auditor):
+class ServingAuditor(Auditor):
     """Looks at answers as well. Whether a node has room is the asking scheduler's business: what it
     knew when it chose, we cannot know."""
 
-    telling = Silent
+    expected_reports = Silent
 
     def _begin(self) -> None:
         super()._begin()
@@ -95,11 +95,11 @@ class InquiringAuditor(Auditor):
             ensure(there, f"{reply.uid} is said to be on {reply.node}")
 
 
-class InquiringWorld(World):
+class ServingWorld(World):
     """A world with a scheduler that asks."""
 
-    audited_by = InquiringAuditor
-    auditor: InquiringAuditor
+    audited_by = ServingAuditor
+    auditor: ServingAuditor
 
     def __init__(
         self,

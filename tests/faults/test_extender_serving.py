@@ -1,4 +1,4 @@
-"""Another scheduler's questions, while everything fails: see inquiring.py."""
+"""Another scheduler's questions, while everything fails: see extender_serving.py."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from eventsched.domain.records.extender_replies import ExtenderReplied
 from eventsched.domain.records.logged import Logged
 from eventsched.runtime.leader.leader_term import LeaderTerm
 
-from .inquiring import Answering, InquiringWorld
+from .extender_serving import Answering, ServingWorld
 from .invariants import ViolationError
 from .test_faults import names
 
@@ -30,14 +30,14 @@ def test_nothing_wrong_happens_to_inquiries(lossy: bool) -> None:
     alone give the same log again; in the end what fits is bound."""
     counts: Counter[str] = Counter()
     for seed in range(SEEDS):
-        counts += InquiringWorld(seed, lossy=lossy).run().counts
+        counts += ServingWorld(seed, lossy=lossy).run().counts
     wanted = names(REACHED) | ({"record HistoryLost"} if lossy else set())
     assert not {name for name in wanted if not counts[name]}, "the seeds do not reach this"
     assert not counts["record PodDecided"] + counts["record PodQueued"]
 
 
 def test_a_seed_runs_twice_alike() -> None:
-    one, other = InquiringWorld(7).run(), InquiringWorld(7).run()
+    one, other = ServingWorld(7).run(), ServingWorld(7).run()
     assert one.trace == other.trace
     assert one.database.head == other.database.head
 
@@ -73,7 +73,7 @@ class Hopeful(Answering):
 def test_seeds_catch_what_is_answered_too_early(mutant: type[Answering], said: str) -> None:
     def violated(seed: int) -> str:
         try:
-            InquiringWorld(seed, make_leader=mutant).run()
+            ServingWorld(seed, make_leader=mutant).run()
         except ViolationError as violation:
             return str(violation)
         return ""
