@@ -117,7 +117,9 @@ def test_a_cause_is_reported_before_its_consequences(
     file.write_text(FICKLE)
     _, report = checked(capsys, str(file), "--attempts", "60")
     [plugin] = report["plugins"]
-    assert [each["kind"] for each in plugin["findings"]] == ["impure", "unstable"]
+    first, *rest = [finding["kind"] for finding in plugin["findings"]]
+    # Chance decides whether the other process differs as well: one finding or two.
+    assert (first, set(rest)) == ("impure", {"unstable"})
     assert "plugin Fickle: method score_nod: did you mean score_node?" in plugin["remarks"]
     assert any(each.startswith("wakes_on is not checked") for each in plugin["remarks"])
 
