@@ -42,32 +42,34 @@ class ExtenderServer:
     def __init__(self, step: EngineStep, classes: ClassCache) -> None:
         self._step = step
         self._classes = classes
-        self._whole: Profile | None = None
+        self._unsampled: Profile | None = None
         self._remembered: list[tuple[str, str, Any]] = []
 
-    def reply(self, asked: ExtenderInquired) -> None:
+    def reply(self, inquiry: ExtenderInquired) -> None:
         """Emits the reply to an inquiry that was just committed."""
         fields: dict[str, Any]
         try:
-            fields = self._bound(asked) if asked.verb == BIND else self._judged(asked)
+            fields = (
+                self._bind_reply(inquiry) if inquiry.verb == BIND else self._judged_reply(inquiry)
+            )
         except PluginError as error:
             fields = {"problem": str(error)}
-        reply = ExtenderReplied(number=asked.number, uid=asked.uid, verb=asked.verb, **fields)
+        reply = ExtenderReplied(number=inquiry.number, uid=inquiry.uid, verb=inquiry.verb, **fields)
         self._step.emit(reply)
         for plugin, key, value in self._remembered:
             self._step.emit(MemoryChanged(plugin=plugin, key=key, value=value))
         self._remembered = []
         if reply.attempt:
-            intended = BindIntended(uid=reply.uid, node=reply.node, attempt=reply.attempt)
-            self._step.emit(intended)
+            intent = BindIntended(uid=reply.uid, node=reply.node, attempt=reply.attempt)
+            self._step.emit(intent)
 
     # --- verdicts and scores --------------------------------------------------------------
 
-    def _judged(self, asked: ExtenderInquired) -> dict[str, Any]:
-        """Raises PluginError."""
+    def _judged_reply(self, inquiry: ExtenderInquired) -> dict[str, Any]:
+        """The fields of the reply to any other inquiry. Raises PluginError."""
         state, profile = self._step.state, self._profile
-        known = state.pods.get(asked.uid)
-        pod = asked.sent if known is None else known.pod
+        known = state.pods.get(inquiry.uid)
+        pod = inquiry.sent if known is None else known.pod
         if profile is None:
             return {"problem": "no profile is served"}
         if pod is None:
@@ -76,47 +78,48 @@ class ExtenderServer:
             return {"problem": problem}
         cycle = self._step.cycle(1)
         self._remembered = cycle.remembered
-        found = judge(
+        judgement = judge(
             state.nodes, self._classes, profile, pod, cycle,
             preemptions=state.preemptions, nominated=state.preemptions.node(pod.uid),
         )  # fmt: skip
-        if found.refusal is not None and not found.refusal[1].rejected:
-            return {"problem": ", ".join(found.refusal[1].reasons)}
-        if asked.verb == PREEMPT:
-            return {"victims": _preempted(found, asked)}
-        rows = rows_of(asked.nodes)
-        if asked.verb == FILTER:
-            return _filtered(found, rows)
-        if found.problem is not None:
-            raise found.problem
-        return {"scores": _scores(found.totals[rows], rows, asked.nodes)}
+        if judgement.refusal is not None and not judgement.refusal[1].rejected:
+            return {"problem": ", ".join(judgement.refusal[1].reasons)}
+        if inquiry.verb == PREEMPT:
+            return {"victims": _victims(judgement, inquiry)}
+        rows = rows_of(inquiry.nodes)
+        if inquiry.verb == FILTER:
+            return _filter_reply(judgement, rows)
+        if judgement.problem is not None:
+            raise judgement.problem
+        return {"scores": _scores(judgement.totals[rows], rows, inquiry.nodes)}
 
     @property
     def _profile(self) -> Profile | None:
         """The served profile, but for all nodes: the calling scheduler has selected them."""
         served = self._step.served
         if served is not None and served.percentage:
-            if self._whole is None or self._whole.name != served.name:
-                self._whole = copy(served)
-                self._whole.percentage = 0
-            return self._whole
+            if self._unsampled is None or self._unsampled.name != served.name:
+                self._unsampled = copy(served)
+                self._unsampled.percentage = 0
+            return self._unsampled
         return served
 
     # --- binds ----------------------------------------------------------------------------
 
-    def _bound(self, asked: ExtenderInquired) -> dict[str, Any]:
-        state, node = self._step.state, asked.node
-        known = state.pods.get(asked.uid)
-        held = state.reservations.get(asked.uid)
+    def _bind_reply(self, inquiry: ExtenderInquired) -> dict[str, Any]:
+        """The fields of the reply to a bind inquiry."""
+        state, node = self._step.state, inquiry.node
+        known = state.pods.get(inquiry.uid)
+        reservation = state.reservations.get(inquiry.uid)
         if known is None:
             return {"problem": "the pod is not known (yet)"}
         if known.bound:
             on = known.pod.node_name
             return {"node": on} if on == node else {"problem": f"the pod is on {on} already"}
-        if held is not None:
-            if held.node == node and held.intended:
+        if reservation is not None:
+            if reservation.node == node and reservation.intended:
                 return {"node": node, "waits": True}
-            return {"problem": f"the pod is being bound to {held.node}"}
+            return {"problem": f"the pod is being bound to {reservation.node}"}
         if known.pod.deleting:
             return {"problem": "the pod is being deleted"}
         if node not in state.nodes.rows:
@@ -126,34 +129,34 @@ class ExtenderServer:
         return {"node": node, "attempt": known.attempts + 1, "waits": True}
 
 
-def _filtered(found: Judgement, rows: Rows) -> dict[str, Any]:
+def _filter_reply(judgement: Judgement, rows: Rows) -> dict[str, Any]:
     """The refused rows by reason, in the order of filters."""
     groups: dict[str, dict[str, list[Rows]]] = {"failed": {}, "unresolvable": {}}
-    for key, among in _by_key(found, rows):
-        kind, reason = _refusal(found, key)
-        groups[kind].setdefault(reason, []).append(among)
+    for key, refused in _rows_by_key(judgement, rows):
+        kind, reason = _refusal(judgement, key)
+        groups[kind].setdefault(reason, []).append(refused)
     return {
-        kind: {reason: ranges(np.sort(np.concatenate(each))) for reason, each in reasons.items()}
+        kind: {reason: ranges(np.sort(np.concatenate(parts))) for reason, parts in reasons.items()}
         for kind, reasons in groups.items()
     }
 
 
-def _by_key(found: Judgement, rows: Rows) -> list[tuple[CycleKey, Rows]]:
+def _rows_by_key(judgement: Judgement, rows: Rows) -> list[tuple[CycleKey, Rows]]:
     """The refused rows by their refusal."""
-    keys = found.keys[rows]
+    keys = judgement.keys[rows]
     if np.count_nonzero(keys == KEY_PASSES) == len(keys):
         return []  # saves the sort
     return [(key, rows[keys == key]) for key in np.unique(keys).tolist() if key != KEY_PASSES]
 
 
-def _refusal(found: Judgement, key: CycleKey) -> tuple[str, str]:
+def _refusal(judgement: Judgement, key: CycleKey) -> tuple[str, str]:
     """("failed" or "unresolvable", reason) of a key. Raises PluginError for the status Error."""
     if key == KEY_NO_NODE:
         return "failed", GONE
-    if found.refusal is not None:
-        code, reasons = found.refusal[1].code, found.refusal[1].reasons
+    if judgement.refusal is not None:
+        code, reasons = judgement.refusal[1].code, judgement.refusal[1].reasons
     else:
-        verdict = found.verdict(key)
+        verdict = judgement.verdict(key)
         code, reasons = verdict.code, verdict.reasons
     return "unresolvable" if code is Code.UNRESOLVABLE else "failed", ", ".join(reasons)
 
@@ -165,33 +168,33 @@ def _scores(totals: Rows, rows: Rows, nodes: str) -> tuple[tuple[int, str], ...]
     if best <= 0:
         return ()
     scaled = (np.maximum(totals, 0) * HIGHEST * 2 + best) // (2 * best)
-    found = np.flatnonzero(np.bincount(scaled)).tolist()
-    if len(found) == 1:
-        return ((found[0], nodes),)
-    return tuple((score, ranges(rows[scaled == score])) for score in found if score)
+    distinct = np.flatnonzero(np.bincount(scaled)).tolist()
+    if len(distinct) == 1:
+        return ((distinct[0], nodes),)
+    return tuple((score, ranges(rows[scaled == score])) for score in distinct if score)
 
 
 # --- preemption ---------------------------------------------------------------------------
 
 
-def _preempted(found: Judgement, asked: ExtenderInquired) -> dict[str, Victims]:
+def _victims(judgement: Judgement, inquiry: ExtenderInquired) -> dict[str, Victims]:
     """The candidates on which the pod would pass all filters without the victims. Raises
     PluginError."""
-    rows = rows_of(asked.nodes)
-    rows = rows[~np.isin(found.keys[rows], (KEY_NO_NODE, KEY_EXCLUDED))]
-    if not len(rows) or found.dry_run is None:
+    rows = rows_of(inquiry.nodes)
+    rows = rows[~np.isin(judgement.keys[rows], (KEY_NO_NODE, KEY_EXCLUDED))]
+    if not len(rows) or judgement.dry_run is None:
         return {}
-    table, steps = found.dry_run.table, []
+    table, steps = judgement.dry_run.table, []
     names = [table.names[row] for row in rows.tolist()]
     for position, name in enumerate(names):
         residents = table.residents[table.rows[name]]
-        pods = [residents.get(uid) for uid in asked.candidates[name].uids]
+        pods = [residents.get(uid) for uid in inquiry.candidates[name].uids]
         steps += [PodStep(position, pod, -1) for pod in pods if pod is not None]
-    keys = found.dry_run.keys_with_nominated(
-        TrialView(table, rows, steps), found.dry_run.nominated_by_position(rows)
+    keys = judgement.dry_run.keys_with_nominated(
+        TrialView(table, rows, steps), judgement.dry_run.nominated_by_position(rows)
     )
     return {
-        name: asked.candidates[name]
+        name: inquiry.candidates[name]
         for name, key in zip(names, keys.tolist(), strict=True)
         if key == KEY_PASSES
     }
