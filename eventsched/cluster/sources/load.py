@@ -19,9 +19,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Source:
-    """Nodes, the pods that are on them from the start, and those that arrive; ``objects`` of other
-    types are there from the start too. ``digests`` tell, by name, what it was made from;
-    ``together`` and ``limited`` give variants."""
+    """Nodes, the pods that are on them from the start, and those that arrive. ``objects`` of other
+    types exist from the start. ``digests`` identify, by name, the files that it was read from;
+    ``together`` and ``limited`` return variants."""
 
     nodes: Sequence[Node]
     arrivals: Sequence[TracePod]
@@ -33,19 +33,23 @@ class Source:
 
     def together(self) -> "Source":
         """All pods arrive at 0 in their order, and stay."""
-        return self._varied(
-            "together", [TracePod(each.pod, claims=each.claims) for each in self.arrivals]
+        return self._variant(
+            "together", [TracePod(arrival.pod, claims=arrival.claims) for arrival in self.arrivals]
         )
 
     def limited(self, number: int) -> "Source":
-        """The first so many pods only."""
-        return self._varied(f"limit {number}", self.arrivals[:number])
+        """The first ``number`` pods only."""
+        return self._variant(f"limit {number}", self.arrivals[:number])
 
     def of_profiles(self, profiles: Container[str]) -> "Source":
-        """Without the pending pods of other schedulers, which are warned about. Raises InputError
-        where that leaves none of several."""
-        ours = [each for each in self.arrivals if each.pod.scheduler_name in profiles]
-        others = [each.pod for each in self.arrivals if each.pod.scheduler_name not in profiles]
+        """Without the pending pods of other schedulers, with a warning about them. Raises
+        InputError if no pending pod is left."""
+        ours, others = [], []
+        for arrival in self.arrivals:
+            if arrival.pod.scheduler_name in profiles:
+                ours.append(arrival)
+            else:
+                others.append(arrival.pod)
         if not others:
             return self
         first = others[0]
@@ -65,22 +69,22 @@ class Source:
         """With these annotations of all objects, and no others."""
         return replace(
             self,
-            nodes=[annotations.seen(each) for each in self.nodes],
+            nodes=[annotations.seen(node) for node in self.nodes],
             arrivals=[
                 replace(
-                    each,
-                    pod=annotations.seen(each.pod),
-                    claims=tuple(annotations.seen(claim) for claim in each.claims),
+                    arrival,
+                    pod=annotations.seen(arrival.pod),
+                    claims=tuple(annotations.seen(claim) for claim in arrival.claims),
                 )
-                for each in self.arrivals
+                for arrival in self.arrivals
             ],
-            bound=[annotations.seen(each) for each in self.bound],
-            objects=[annotations.seen(each) for each in self.objects],
+            bound=[annotations.seen(pod) for pod in self.bound],
+            objects=[annotations.seen(item) for item in self.objects],
         )
 
     def check_pod(self, full_name: str) -> None:
         """Raises InputError for a pod that will not arrive."""
-        names = [each.pod.full_name for each in self.arrivals]
+        names = [arrival.pod.full_name for arrival in self.arrivals]
         for pod in self.bound:
             if pod.full_name == full_name:
                 raise InputError(
@@ -96,8 +100,8 @@ class Source:
                 f"name one as namespace/name{example}",
             )
 
-    def _varied(self, how: str, arrivals: Sequence[TracePod]) -> "Source":
-        return replace(self, arrivals=arrivals, digests={**(self.digests or {}), "variant": how})
+    def _variant(self, name: str, arrivals: Sequence[TracePod]) -> "Source":
+        return replace(self, arrivals=arrivals, digests={**(self.digests or {}), "variant": name})
 
 
 def read(
@@ -107,12 +111,12 @@ def read(
     objects: Sequence[Path],
     generate: str | None,
 ) -> Source:
-    """The source that the options name. Raises InputError where they name none, or several."""
-    ways = [bool(nodes or pods), bool(objects), generate is not None]
-    if sum(ways) != 1:
+    """The source that the options name. Raises InputError if they name none or several."""
+    given = [bool(nodes or pods), bool(objects), generate is not None]
+    if sum(given) != 1:
         raise InputError(
             "options",
-            "no cluster is named" if not any(ways) else "more than one cluster is named",
+            "no cluster is named" if not any(given) else "more than one cluster is named",
             "give --nodes and --pods, or --manifests, or --generate",
         )
     if generate is not None:
@@ -136,20 +140,39 @@ def read(
 
 
 def _from_manifests(paths: Sequence[Path]) -> Source:
-    found = manifests.read_all(paths)
-    nodes = _distinct("node", [(node.name, node) for each in found for node in each.nodes], paths)
-    pods = _distinct("pod", [(pod.uid, pod) for each in found for pod in each.pods], paths)
+    files = manifests.read_all(paths)
+    nodes = _distinct("node", [(node.name, node) for file in files for node in file.nodes], paths)
+    pods = _distinct("pod", [(pod.uid, pod) for file in files for pod in file.pods], paths)
     others = _distinct(
-        "", [(other.title, other) for each in found for other in each.objects], paths
+        "", [(other.title, other) for file in files for other in file.objects], paths
     )
     samples = _distinct(
-        "samples", [(taken.source, taken) for each in found for taken in each.samples], paths
+        "samples", [(taken.source, taken) for file in files for taken in file.samples], paths
     )
     if not nodes:
-        raise InputError(
-            ", ".join(str(path) for path in paths), "no Node is there", "add the nodes to the files"
-        )
-    warnings = [warning for each in found for warning in each.warnings]
+        raise InputError(_listed(paths), "no Node is there", "add the nodes to the files")
+    titles = {other.title for other in others}
+    claims_by_uid = {
+        uid: tuple(claim for claim in claims if claim.title not in titles)
+        for file in files
+        for uid, claims in file.claims.items()
+    }
+    pending = [pod for pod in pods if not pod.node_name and not pod.deleting]
+    pending.sort(key=lambda pod: pod.created_at)
+    return Source(
+        nodes,
+        [TracePod(pod, claims=claims_by_uid.get(pod.uid, ())) for pod in pending],
+        [pod for pod in pods if pod.node_name],
+        others,
+        (*(warning for file in files for warning in file.warnings), *_warnings(nodes, pods)),
+        {path.name: _digest(path) for path in paths},
+        samples,
+    )
+
+
+def _warnings(nodes: Sequence[Node], pods: Sequence[Pod]) -> list[str]:
+    """What is left out of a simulation of these nodes and pods."""
+    warnings = []
     known = {node.name for node in nodes}
     lost = [pod for pod in pods if pod.node_name and pod.node_name not in known]
     if lost:
@@ -157,39 +180,28 @@ def _from_manifests(paths: Sequence[Path]) -> Source:
             f"{len(lost)} bound pods are on nodes that are not there, such as "
             f"{lost[0].full_name} on {lost[0].node_name}: they take no room"
         )
-    pending = [pod for pod in pods if not pod.node_name and not pod.deleting]
     leaving = sum(pod.deleting and not pod.node_name for pod in pods)
     if leaving:
         warnings.append(f"{leaving} pending pods are being deleted and left out")
-    pending.sort(key=lambda pod: pod.created_at)
-    there = {other.title for other in others}
-    made = {
-        uid: tuple(claim for claim in claims if claim.title not in there)
-        for each in found
-        for uid, claims in each.claims.items()
-    }
-    return Source(
-        nodes,
-        [TracePod(pod, claims=made.get(pod.uid, ())) for pod in pending],
-        [pod for pod in pods if pod.node_name],
-        others,
-        tuple(warnings),
-        {path.name: _digest(path) for path in paths},
-        samples,
-    )
+    return warnings
 
 
-def _distinct(what: str, named: list[tuple[str, T]], paths: Sequence[Path]) -> list[T]:
-    found: dict[str, T] = {}
-    for name, each in named:
-        if name in found:
+def _distinct(kind: str, named_items: list[tuple[str, T]], paths: Sequence[Path]) -> list[T]:
+    """The items. Raises InputError if two have the same name."""
+    items: dict[str, T] = {}
+    for name, item in named_items:
+        if name in items:
             raise InputError(
-                ", ".join(str(path) for path in paths),
-                f"{what} {name} is there twice".lstrip(),
+                _listed(paths),
+                f"{kind} {name} is there twice".lstrip(),
                 "name each object in one file only",
             )
-        found[name] = each
-    return list(found.values())
+        items[name] = item
+    return list(items.values())
+
+
+def _listed(paths: Sequence[Path]) -> str:
+    return ", ".join(str(path) for path in paths)
 
 
 def _is_csv(path: Path) -> bool:
