@@ -1,6 +1,6 @@
 """Secrets in text that people read: tokens, passwords and private keys become ``***``.
 
-Masking takes too much rather than too little. It is the last net: nobody should log a secret.
+Masking takes too much rather than too little. It is a last resort: no code should log a secret.
 """
 
 import re

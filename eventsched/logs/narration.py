@@ -1,9 +1,9 @@
-"""Committed records as lines for people: what a scheduler that works for a cluster tells of itself.
+"""Committed records as lines of the process log.
 
-The core does not log. Whoever has committed records hands them over here afterwards. Pods that were
-placed, could not be placed or had to go, and terms, are told at ``info``, what went wrong at
-``warning``, all else at ``debug``. Where much happens at once only the first lines of a kind are
-told in each second, and how many were left out: everything stands in the database anyway.
+The core does not log: records are passed here after their commit. Pods that were placed, refused or
+evicted, and terms, are logged at ``info``, failures at ``warning``, all else at ``debug``. If much
+happens at once, only the first lines of a kind are logged in each second, and how many were left
+out. The database has all of them.
 """
 
 from collections import Counter
@@ -21,28 +21,28 @@ from eventsched.domain.units import SECOND
 from eventsched.logs import output
 
 MOST = 100
-"""Lines of one kind that are told in one second, by the records' own time."""
+"""Lines of one kind that are logged for one second, by the records' own time."""
 
 _API_EVENTS: dict[type[Record], str] = {
     records.PodBound: "Scheduled",
     records.PreemptionDecided: "Preempting",
     records.EvictionSucceeded: "Preempted",
 }
-"""Kinds whose lines are called as the events of that meaning at the API server. All others are
-called as the kind."""
+"""Kinds whose lines have the name of the API server's event with that meaning. All others have the
+name of the kind."""
 _HEADINGS = {row.record: (row.level, _API_EVENTS.get(row.record, row.name)) for row in CATALOGUE}
-"""Kind → level and name of its lines, unless ``_RAISED`` has other ones."""
-_TOLD = {
+"""Kind → level and name of its lines, unless ``_RAISED`` has others."""
+_LOGGED_FIELDS = {
     records.PodDecided: ("uid", "attempt", "outcome", "profile", "plugin", "node", "message"),
     records.PreemptionDecided: ("uid", "attempt", "node"),
     records.StreamStarted: ("engine", "format", "seed", "timeline"),
     records.TermBegan: ("epoch",),
 }
-"""Kinds of which not all plain fields are told."""
+"""Kinds of which not all plain fields are logged."""
 
 
 class LogLine(NamedTuple):
-    """One message: ``fields`` are what stands beside the event's name."""
+    """One line: the event's name, and its ``fields``."""
 
     level: str
     event: str
@@ -55,8 +55,8 @@ class Narrator:
     def __init__(
         self, stream: str, pod_name: Callable[[str], str | None], most: int = MOST
     ) -> None:
-        """``pod_name`` gives ``namespace/name`` of a uid, None where it is not known (any more):
-        then the uid stands in its place. ``most`` lines of a kind are told in a second."""
+        """``pod_name`` returns ``namespace/name`` for a uid, or None if it is not known (any more);
+        the line then has the uid. At most ``most`` lines of a kind are logged for a second."""
         self._stream = stream
         self._pod_name = pod_name
         self._most = most
@@ -109,7 +109,7 @@ class Narrator:
 def _plain(record: Record) -> dict[str, Any]:
     """The plain fields of a record that say something; of a pod its uid, of a node its name."""
     found: dict[str, Any] = {}
-    for name in _TOLD.get(type(record), record.__struct_fields__):
+    for name in _LOGGED_FIELDS.get(type(record), record.__struct_fields__):
         value = getattr(record, name)
         if isinstance(value, str | int):
             if value:

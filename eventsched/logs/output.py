@@ -1,8 +1,8 @@
 """structlog's set-up: one line for each message, our own and those of libraries.
 
 Modules say ``structlog.get_logger()`` and ``logger.info("what happened", pod=…, seq=…)``. Lines are
-JSON where nobody reads along, and columns on a terminal. Libraries (uvicorn, aiohttp, kubernetes,
-sqlalchemy) are heard from warnings on.
+columns on a terminal and JSON elsewhere. Libraries (uvicorn, aiohttp, kubernetes, sqlalchemy) are
+logged from warnings on.
 """
 
 import logging
@@ -56,7 +56,7 @@ def configure(form: str = "auto", level: str = "info", out: TextIO | None = None
 
 
 def set_level(level: str) -> str:
-    """Changes, at once, which of our own messages are told, and returns the level's name. A number
+    """Changes the level of our own messages at once, and returns its name. A number
     is klog's verbosity: 4 and more are ``debug``, less is ``info``. Raises InputError."""
     wanted = level.strip().lower()
     if wanted.isdecimal():
@@ -75,7 +75,7 @@ def level() -> str:
 
 
 def told(level: str) -> bool:
-    """Whether messages of a level are told at present."""
+    """Whether messages of a level are logged now."""
     return logging.getLogger(_OURS).isEnabledFor(logging.getLevelNamesMapping()[level.upper()])
 
 
@@ -117,7 +117,7 @@ def _mask(_: Any, __: str, line: MutableMapping[str, Any]) -> MutableMapping[str
 
 
 def _in_order(_: Any, __: str, line: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """What every line has stands first, the logger's name last."""
+    """Puts the fields that every line has first, and the logger's name last."""
     logger = line.pop("logger", None)
     first = {key: line.pop(key) for key in _FIRST if key in line}
     return {**first, **line, **({"logger": logger} if logger else {})}

@@ -33,8 +33,8 @@ _ALL_POWERFUL = "system:masters"
 """A group that may do everything (upstream: AlwaysAllowGroups)."""
 
 Ask = Callable[[str, bytes], Awaitable[tuple[int, bytes]]]
-"""POSTs a JSON body to a path of the API server and gives the answer's status and body; may raise
-anything where there is none."""
+"""POSTs a JSON body to a path of the API server and returns the answer's status and body; may raise
+any exception if there is no answer."""
 
 _S = TypeVar("_S")
 _V = TypeVar("_V")
@@ -43,7 +43,7 @@ logger = structlog.stdlib.get_logger(__name__)
 
 
 class User(msgspec.Struct, frozen=True):
-    """Who asks, as a TokenReview says."""
+    """The user of a request, from a TokenReview."""
 
     username: str = ""
     uid: str = ""
@@ -82,7 +82,7 @@ class RequestRefusedError(Exception):
 
 
 class Reviews:
-    """Asks who somebody is and what they may do, and remembers the answers for a while."""
+    """Asks the API server whose a token is and what its user may do, and caches the answers."""
 
     def __init__(self, ask: Ask, clock: Callable[[], float] = time.monotonic) -> None:
         self._ask = ask
@@ -111,7 +111,7 @@ class Reviews:
         raise RequestRefusedError(HTTPStatus.FORBIDDEN, "Forbidden", words + reason)
 
     async def _user(self, token: str) -> User | None:
-        """Whose token it is; None where it is nobody's."""
+        """The token's user; None if the token is not valid."""
         key = blake2b(token.encode(), key=self._key, digest_size=16).digest()
         found = self._tokens.get(key)
         if found is None:
@@ -163,7 +163,7 @@ class Reviews:
 
 
 def bearer(authorization: str) -> str | None:
-    """The token in a header's value; None where there is none (upstream: bearertoken.go)."""
+    """The token in a header's value; None if there is none (upstream: bearertoken.go)."""
     parts = authorization.strip().split(" ", 2)
     if len(parts) < 2 or parts[0].lower() != "bearer" or not parts[1]:
         return None

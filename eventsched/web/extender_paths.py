@@ -37,9 +37,9 @@ def application(paths: Mapping[str, str], ask: Ask) -> Handle:
             status, body = await ask(verb, asked.body)
         except InputError as wrong:
             return _words(HTTPStatus.BAD_REQUEST, str(wrong))
-        except UnavailableError as away:
-            # Behind one address there may be another replica, which leads.
-            return _words(HTTPStatus.SERVICE_UNAVAILABLE, str(away))._replace(last=True)
+        except UnavailableError as unavailable:
+            # Another replica behind the same address may lead.
+            return _words(HTTPStatus.SERVICE_UNAVAILABLE, str(unavailable))._replace(last=True)
         finally:
             under_way -= 1
         return PostAnswer(HTTPStatus(status), body, is_json=status == HTTPStatus.OK)

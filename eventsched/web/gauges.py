@@ -1,4 +1,4 @@
-"""Facts of a running scheduler as metrics, read when somebody asks for them."""
+"""The state of a running scheduler as metrics, read at each scrape."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -10,11 +10,11 @@ from eventsched.web.status import ProcessStatus, WatchStatus
 
 _NUMBERS: dict[str, tuple[str, Callable[[ProcessStatus], float]]] = {
     "eventsched_log_head_records": (
-        "Records of the stream that are known to be committed.",
+        "Committed records of the stream.",
         lambda status: status.log_head,
     ),
     "eventsched_log_lag_records": (
-        "Committed records that a standby has not folded yet.",
+        "Committed records that a standby has not applied yet.",
         lambda status: status.log_lag,
     ),
     "eventsched_log_epoch": (
@@ -30,35 +30,35 @@ _NUMBERS: dict[str, tuple[str, Callable[[ProcessStatus], float]]] = {
         lambda status: status.open_evictions,
     ),
     "eventsched_overcommitted_nodes": (
-        "Nodes whose pods request more than they offer.",
+        "Nodes whose pods request more than is allocatable.",
         lambda status: status.overcommitted_nodes,
     ),
     "eventsched_reports_waiting": (
-        "Events and conditions that are still to be written to the API server.",
+        "Events and pod conditions not yet written to the API server.",
         lambda status: status.reports_waiting,
     ),
 }
 _WATCH_COUNTS: dict[str, tuple[str, Callable[[WatchStatus], float]]] = {
     "eventsched_watch_events_total": (
-        "Events that came over a watch, bookmarks among them.",
+        "Watch events received, including bookmarks.",
         lambda watch: watch.events,
     ),
     "eventsched_watch_relists_total": (
-        "Times that a resource was listed anew because its watch could not go on.",
+        "Times that a resource was listed again because its watch could not resume.",
         lambda watch: watch.relists,
     ),
     "eventsched_watch_reconnects_total": (
-        "Times that a watch was begun again where it had ended.",
+        "Times that a watch was resumed.",
         lambda watch: watch.reconnects,
     ),
 }
 _WATCH_NUMBERS: dict[str, tuple[str, Callable[[WatchStatus], float]]] = {
     "eventsched_watch_lag_seconds": (
-        "Time since the API server last said anything on a watch.",
+        "Time since the last message on a watch.",
         lambda watch: watch.lag,
     ),
     "eventsched_undecodable_objects": (
-        "Objects that are passed over because they could not be decoded.",
+        "Objects that are skipped because they could not be decoded.",
         lambda watch: watch.undecodable,
     ),
 }
@@ -71,7 +71,7 @@ class Gauges(Collector):
         self._status = status
 
     def describe(self) -> Iterator[Metric]:
-        """Nothing: the registry then does not read the status only to learn names."""
+        """Nothing, so that the registry does not read the status only for the names."""
         return iter(())
 
     def collect(self) -> Iterator[Metric]:
@@ -79,7 +79,7 @@ class Gauges(Collector):
         yield from self._upstream()
         yield _gauge(
             "eventsched_oldest_waiting_timestamp_seconds",
-            "When the oldest pod that waits in a queue was created (Unix time).",
+            "When the oldest waiting pod of a queue was created (Unix time).",
             ["queue", "profile"],
             self._status.oldest_waiting,
         )
@@ -87,12 +87,12 @@ class Gauges(Collector):
             yield GaugeMetricFamily(name, told, read(self._status))
         yield CounterMetricFamily(
             "eventsched_reports_dropped_total",
-            "Events and conditions that were given up.",
+            "Events and pod conditions that were dropped because too many waited.",
             self._status.reports_dropped,
         )
         yield CounterMetricFamily(
             "eventsched_reports_refused_total",
-            "Events and conditions that the API server would not take.",
+            "Events and pod conditions that the API server refused.",
             self._status.reports_refused,
         )
         watches = self._status.watches
@@ -129,7 +129,7 @@ class Gauges(Collector):
         if status.lease:
             yield _gauge(
                 "leader_election_master_status",
-                "1 where this process leads, 0 where it stands by; name is the Lease's.",
+                "1 while this process leads, 0 while it stands by; name is the Lease's.",
                 ["name"],
                 {(status.lease,): status.leading},
             )

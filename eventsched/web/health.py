@@ -67,7 +67,7 @@ def answer(
 
 
 def single(checks: Checks, check: str) -> HealthAnswer:
-    """One check alone; 404 where there is none of that name."""
+    """One check; 404 if there is none of that name."""
     if check not in checks:
         return HealthAnswer(HTTPStatus.NOT_FOUND, f"the checks are {', '.join(checks)}\n")
     if checks[check]:

@@ -1,9 +1,9 @@
 """The metrics of one scheduler, in a registry of their own. docs/metrics.md explains each.
 
-Three sources: committed records, which ``observe`` counts; what whoever runs the scheduler measures
-and says (``committed``, ``folded``…); and facts that are read when somebody asks (web/gauges.py).
-Where the meaning is that of upstream's pkg/scheduler/metrics/metrics.go, so are names, labels and
-buckets.
+There are three sources: committed records, which ``observe`` counts; measurements that the process
+reports (``committed``, ``folded``…); and values that are read at each scrape (web/gauges.py). If a
+metric means the same as one of upstream's pkg/scheduler/metrics/metrics.go, it has the same name,
+labels and buckets.
 """
 
 import platform
@@ -47,7 +47,7 @@ class Metrics:
         info.labels(__version__, platform.python_version()).set(1)
         self._commit_duration = self._histogram(
             "eventsched_log_commit_duration_seconds",
-            "From offering a batch to knowing that it is durable, repeated offers included.",
+            "From sending a batch to knowing that it is durable, retries included.",
             exponential(0.001, 2, 15),
         )
         self._batch_records = self._histogram(
@@ -62,7 +62,7 @@ class Metrics:
         )
         self._fold_duration = self._histogram(
             "eventsched_log_fold_duration_seconds",
-            "Reading the log and folding it into the state, at the beginning of a term.",
+            "Reading the log and applying it to the state, at the beginning of a term.",
             exponential(0.01, 2, 15),
         )
         self._takeover_duration = self._histogram(
@@ -72,7 +72,7 @@ class Metrics:
         )
         self._fenced = Counter(
             "eventsched_log_fenced_appends_total",
-            "Batches that were refused because another writer had begun a newer epoch.",
+            "Batches refused because another writer had begun a newer epoch.",
             registry=self.registry,
         )
 

@@ -1,8 +1,8 @@
-"""Committed records, counted: every counter that can be read off the log is.
+"""The counters that are derived from committed records.
 
-A few microseconds a record. What has to be remembered of a pod between its records (when it began
-to wait, its attempt under way) is kept while it waits. Of what was before the
-term it is not known: such pods are left out of the durations, and an attempt's profile is "".
+Counting takes a few microseconds a record. While a pod waits, the time since when it waits and its
+current attempt are remembered. What happened before the term is unknown: pods that waited then are
+left out of the durations, and the profile of an attempt of that time is "".
 """
 
 from collections import Counter as Tally
@@ -32,13 +32,12 @@ _EVENTS = {
     ClusterEvent.NODE_UPDATE_TAINT: "NodeUpdateNodeTaint",
     ClusterEvent.NODE_UPDATE_DECLARED_FEATURE: "NodeUpdateNodeDeclaredFeature",
 }
-"""What moved a pod → upstream's word for it (pkg/scheduler/framework/events.go), where that is
-another one than ours."""
+"""Cause of a move → upstream's name for it (pkg/scheduler/framework/events.go), if it differs."""
 _LOST = frozenset({"PermitDenied", "BindFailed", "BindingFailed", "BindVoided", "Preempted"})
-"""What moves a pod whose reservation was given up: its attempt has failed."""
+"""Causes of moves of pods whose reservation was released: their attempt has failed."""
 _PREEMPTION = "preemption: "
-"""What DefaultPreemption's words begin with where nobody can be made to go (upstream:
-default_preemption.go PostFilter)."""
+"""How DefaultPreemption's message begins if it found no victims (upstream: default_preemption.go
+PostFilter)."""
 _LAST = 15
 """Attempts from which on the label says ``15+`` (upstream: schedule_one.go getAttemptsLabel)."""
 
@@ -121,7 +120,7 @@ class Counting:
         self._attempts.pop(deleted.uid, None)
 
     def _term_began(self, began: records.TermBegan, at: int, now: int) -> None:
-        """What came of the pods since a former term of this process was not seen."""
+        """The outcomes since an earlier term of this process are unknown."""
         self._waiting.clear()
         self._attempts.clear()
 
@@ -194,7 +193,7 @@ class _Series:
     def _of_queues_and_preemption(self) -> None:
         moves = self._counter(
             "scheduler_queue_incoming_pods_total",
-            "Moves of pods into a queue, by what moved them.",
+            "Moves of pods into a queue, by cause.",
             *("queue", "event"),
         )
         self.incoming = cache(moves.labels)
@@ -221,7 +220,7 @@ class _Series:
         self.extender_calls = cache(calls.labels)
         inquiries = self._counter(
             "eventsched_extender_inquiries_total",
-            "Questions of other schedulers to this one as their extender, by what they were told.",
+            "Requests of other schedulers to this one as their extender, by result.",
             *("verb", "result"),
         )
         self.inquiries = cache(inquiries.labels)

@@ -1,7 +1,7 @@
-"""What the web reads of a running scheduler. Whoever runs one gives an object of this shape.
+"""What the HTTP server reads of a running scheduler, as a protocol.
 
-Everything is read in the scheduler's own event loop, at the moment of a request, so nothing is ever
-half changed; each fact must cost little (a scrape may come every second).
+Everything is read in the scheduler's own event loop when a request arrives, so no value is half
+changed. Each value must be cheap: a scrape may come every second.
 """
 
 from collections.abc import Iterable, Mapping
@@ -9,19 +9,20 @@ from typing import Protocol
 
 
 class WatchStatus(Protocol):
-    """One resource's watch. The three counts rise as long as the process lives."""
+    """One resource's watch. The three counts start at 0 with the process and only rise."""
 
     @property
     def events(self) -> int:
-        """Events that came over the watch, bookmarks among them."""
+        """Events received over the watch, including bookmarks."""
 
     @property
     def relists(self) -> int:
-        """Times that everything was listed anew because the watch could not go on (410, a gap)."""
+        """Times that everything was listed again because the watch could not resume (410, a
+        gap)."""
 
     @property
     def reconnects(self) -> int:
-        """Times that the watch was begun again where it had ended."""
+        """Times that the watch was resumed after it had ended."""
 
     @property
     def lag(self) -> float:
@@ -29,11 +30,11 @@ class WatchStatus(Protocol):
 
     @property
     def undecodable(self) -> int:
-        """Objects that are passed over at present because they could not be decoded."""
+        """Objects that are skipped now because they could not be decoded."""
 
 
 class UndecodableStatus(Protocol):
-    """An object that is passed over because it could not be decoded."""
+    """An object that is skipped because it could not be decoded."""
 
     @property
     def resource(self) -> str:
@@ -49,23 +50,22 @@ class UndecodableStatus(Protocol):
 
     @property
     def kept(self) -> bool:
-        """Whether scheduling goes on with what it was like before."""
+        """Whether scheduling uses its previous version."""
 
 
 class ProcessStatus(Protocol):
-    """A running scheduler. Where no term or no state is there yet, numbers are 0 and mappings are
-    empty."""
+    """A running scheduler. Before there is a term or a state, numbers are 0 and mappings empty."""
 
     @property
     def liveness(self) -> Mapping[str, str]:
-        """Check → what is wrong, "" where all is well. A process that fails one is to be
-        restarted, so only what a restart cures belongs here: nothing of the database's or the API
-        server's being away."""
+        """Check → what is wrong, "" if nothing is. A process that fails a check is restarted, so
+        only problems that a restart solves belong here: not an unreachable database or API server.
+        """
 
     @property
     def readiness(self) -> Mapping[str, str]:
-        """Check → what is wrong, "" where all is well: whether it does, or as a standby could do at
-        once, what it is there for. The words are public; they must hold no secret."""
+        """Check → what is wrong, "" if nothing is: whether it schedules, or could take over at once
+        as a standby. The texts are public and must contain no secret."""
 
     @property
     def remarks(self) -> Mapping[str, str]:

@@ -19,12 +19,12 @@ from eventsched.scheduling.config.extenders import in_order, problems
 from eventsched.scheduling.config.sections import ExtenderSection
 
 TIMEOUT = 5.0
-"""Seconds where httpTimeout says nothing (upstream: DefaultExtenderTimeout)."""
+"""Seconds if httpTimeout is not set (upstream: DefaultExtenderTimeout)."""
 LARGEST = 64 * 2**20
 """Bytes of an answer that are read."""
 _SHOWN = 60
 _SAID = 200
-"""Bytes of an error's words that are told on."""
+"""Bytes of an error's text that are passed on."""
 _FIELDS = {
     FILTER: "filterVerb", PRIORITIZE: "prioritizeVerb", PREEMPT: "preemptVerb", BIND: "bindVerb",
 }  # fmt: skip
@@ -34,15 +34,15 @@ class Objects(Protocol):
     """The cluster's objects as bytes of JSON."""
 
     def pod(self, uid: str) -> bytes | None:
-        """A pod; None where it is not there (any more)."""
+        """A pod; None if it does not exist (any more)."""
 
     def node(self, name: str) -> bytes | None:
         """A node."""
 
 
 class FailedError(Exception):
-    """An extender did not do what it was asked; the text says why, for people. ``refused`` says
-    that it answered: whatever it did is done."""
+    """A call of an extender failed; the text is the reason. ``refused`` means that it answered, so
+    its outcome is known."""
 
     def __init__(self, problem: str, *, refused: bool) -> None:
         super().__init__(problem)
@@ -82,14 +82,14 @@ class Extenders:
         return ExtenderReply(request, duration=duration, **found)
 
     async def bind(self, request: BindPod) -> None:
-        """Has a pod bound. Raises FailedError."""
+        """Has an extender bind a pod. Raises FailedError."""
         server = self._servers[request.extender]
         answer = await server.ask(BIND, wire_format.binding_body(request))
         if problem := server.read(BIND, answer, wire_format.bind_error):
             raise FailedError(problem, refused=True)
 
     def is_ignorable(self, extender: int) -> bool:
-        """Whether scheduling goes on without one."""
+        """Whether scheduling continues without an extender that fails."""
         return self._servers[extender].configured.ignorable
 
     async def _call(self, server: "_Server", request: CallExtender) -> Mapping[str, Any]:

@@ -109,7 +109,7 @@ _preemption, _binding = msgspec.json.Decoder(_Preemption), msgspec.json.Decoder(
 
 
 def asked(verb: str, body: bytes) -> ExtenderRequest:
-    """What a request says. Raises WrongShapeError, in words for whoever sent it."""
+    """The parsed request. Raises WrongShapeError with a message for its sender."""
     try:
         return _READ[verb](json_without_nul(body))
     except msgspec.ValidationError as wrong:

@@ -89,7 +89,7 @@ def reply(request: CallExtender, body: bytes, *, caches_nodes: bool) -> Fields:
 
 
 def bind_error(body: bytes) -> str:
-    """What an answer to ``bind`` has against it; "" where the pod is bound. Raises as ``reply``."""
+    """The error in an answer to ``bind``; "" if the pod is bound. Raises as ``reply``."""
     return _text(_fields(body), "error")
 
 

@@ -130,7 +130,7 @@ class SimulatedCluster:
         return [len(self._arrivals), self._order, events, sorted(self._cut_short), volumes]
 
     def restore(self, kept: list[Any]) -> None:
-        """Goes on from a snapshot of a cluster of the same inputs."""
+        """Continues from a snapshot of a cluster with the same inputs."""
         arrivals, self._order, events, cut_short, volumes = kept
         self._cut_short = set(cut_short)
         changes = [decode(each.encode()) for each in volumes]

@@ -35,8 +35,8 @@ _COMPLETED = {"pv.kubernetes.io/bind-completed": "yes"}
 
 
 class Reaction(NamedTuple):
-    """What comes of something: objects as they are at once, ``problem`` (why a write was refused,
-    "" where it was not), and objects as they are ``delay`` microseconds later."""
+    """What follows from a write: objects as they are at once, ``problem`` (why the write was
+    refused, "" if it was not), and objects as they are ``delay`` microseconds later."""
 
     now: Sequence[AnyObject] = ()
     problem: str = ""
@@ -45,7 +45,8 @@ class Reaction(NamedTuple):
 
 
 class VolumeController:
-    """Claims and volumes as the cluster has them; what is to come of a write is in them at once."""
+    """Claims and volumes as the cluster has them, with the later results of a write already in
+    them."""
 
     def __init__(self, objects: Iterable[AnyObject], nodes: Iterable[Node]) -> None:
         self._registry = Registry()
@@ -90,7 +91,7 @@ class VolumeController:
         return list(self._changed.values())
 
     def restore(self, kept: Iterable[AnyObject]) -> None:
-        """Goes on from a snapshot."""
+        """Continues from a snapshot."""
         for each in kept:
             self._keep(each)
 

@@ -26,7 +26,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from eventsched.domain.errors import InputError
 
 LIFETIME = timedelta(days=365)
-"""Of a certificate of our own; it is made anew when two thirds are over."""
+"""Of a self-signed certificate; a new one is made when two thirds have passed."""
 _SKEW = timedelta(hours=1)
 
 logger = structlog.stdlib.get_logger(__name__)
@@ -57,8 +57,8 @@ class Files:
 
 
 class SelfMade:
-    """A certificate of our own for given names, kept in memory. Whoever connects has to take it on
-    trust; kubelets' probes do."""
+    """A self-signed certificate for given names, kept in memory. Clients cannot verify it;
+    kubelets' probes do not try to."""
 
     def __init__(self, names: Iterable[str], clock: Callable[[], float] = time.time) -> None:
         self._names = list(names)
@@ -67,7 +67,7 @@ class SelfMade:
         self._pem = b""
 
     def pem(self) -> bytes:
-        """It and its key; a new one where it is time."""
+        """The certificate and its key; a new one if it is time."""
         now = self._clock()
         if now >= self._until:
             self._pem = b"".join(made(self._names, datetime.fromtimestamp(now, UTC)))
@@ -85,8 +85,8 @@ class Certificates:
     """The TLS context of a server, whose certificate follows its source."""
 
     def __init__(self, source: Files | SelfMade, clients: Path | None = None) -> None:
-        """``clients`` is a file of authorities: whoever connects needs a certificate of one of
-        them. Raises InputError where there is no usable certificate to begin with."""
+        """``clients`` is a file of authorities: clients need a certificate of one of them. Raises
+        InputError if there is no usable certificate at the start."""
         self._source, self._clients = source, clients
         self._problem = ""
         try:
@@ -163,7 +163,7 @@ def own_names(address: str) -> list[str]:
 
 
 def _outgoing() -> str:
-    """The address that packets to other machines bear, which is a pod's; "" where there is none."""
+    """The source address of packets to other machines, in a pod the pod's; "" if there is none."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(("192.0.2.1", 9))  # nothing is sent

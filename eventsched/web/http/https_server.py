@@ -43,7 +43,7 @@ class Options:
     key_file: Path | None = None
     plain_health_port: int | None = None
     client_ca_file: Path | None = None
-    """Authorities of which whoever connects over HTTPS needs a certificate; None for anybody."""
+    """Clients over HTTPS need a certificate of one of these authorities; None: they need none."""
     most: int = MOST
     """Connections of each port at a time."""
 
@@ -148,7 +148,7 @@ def _certificates(options: Options) -> Certificates:
 
 
 def _listening(address: str, port: int, field: str) -> socket.socket:
-    """A socket that listens; errors are told in terms of the field of the configuration."""
+    """A listening socket. Errors name the field of the configuration."""
     if not 0 <= port < 2**16:
         raise InputError(field, f"{port} is no port", "choose one up to 65535")
     family = socket.AF_INET6 if ":" in address else socket.AF_INET

@@ -46,7 +46,7 @@ class PostedRequest(NamedTuple):
 
 
 class PostAnswer(NamedTuple):
-    """``last`` closes the connection, so that the next request may reach another server."""
+    """``last`` closes the connection: the next request can then reach another server."""
 
     status: HTTPStatus
     body: bytes
