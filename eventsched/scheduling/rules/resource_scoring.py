@@ -19,22 +19,22 @@ T = TypeVar("T")
 
 
 class ResourceSpec(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True):
-    """A resource to score, and its weight; 0 stands for the default, 1."""
+    """A resource to score and its weight; a weight of 0 means the default, 1."""
 
     name: str = ""
     weight: int = 0
 
     @staticmethod
     def defaulted(resources: tuple["ResourceSpec", ...]) -> tuple["ResourceSpec", ...]:
-        """cpu and memory where none are named; weight 1 where none is given. The number of pods is
-        never scored, also where it is named (upstream finds no such scalar resource)."""
+        """CPU and memory if no resource is named; weight 1 if none is set. The number of pods is
+        never scored, even if it is named (upstream finds no such scalar resource)."""
         named = resources or (ResourceSpec(CPU), ResourceSpec(MEMORY))
         return tuple(ResourceSpec(r.name, r.weight or 1) for r in named if r.name != PODS)
 
 
 class ScoredRequests(NamedTuple):
-    """Resources and what a pod asks of each: ``amounts`` int64[k, 1], the same as ``numbers``, the
-    k weights and their sum."""
+    """Resources and how much of each a pod requests: ``amounts`` is int64[k, 1], ``numbers`` the
+    same as a tuple, then the k weights and their sum."""
 
     names: tuple[str, ...]
     amounts: Int64s
@@ -44,44 +44,44 @@ class ScoredRequests(NamedTuple):
 
 
 def asked(resources: tuple[ResourceSpec, ...], requests: Resources) -> ScoredRequests:
-    """The resources to score for a pod, in the order of the args: a scalar one that the pod does
-    not request is passed over."""
-    used = [r for r in resources if requests.get(r.name, 0) or not is_scalar(r.name)]
-    amounts = [requests.get(each.name, 0) for each in used]
+    """The resources to score for a pod, in the order of the args. Scalar resources that the pod
+    does not request are left out."""
+    scored = [r for r in resources if requests.get(r.name, 0) or not is_scalar(r.name)]
+    amounts = [requests.get(resource.name, 0) for resource in scored]
     return ScoredRequests(
-        names=tuple(each.name for each in used),
+        names=tuple(resource.name for resource in scored),
         amounts=np.array(amounts, dtype=np.int64)[:, None],
         numbers=tuple(amounts),
-        weights=tuple(each.weight for each in used),
-        weight=sum(each.weight for each in used),
+        weights=tuple(resource.weight for resource in scored),
+        weight=sum(resource.weight for resource in scored),
     )
 
 
 class ShapeCache(Generic[T]):
-    """What a plugin works out once for each shape of pod; a cache of so many shapes, and of so many
-    bytes that these are written in: a pod may be long."""
+    """A cache of what a plugin computes once for each pod spec. It is bounded by the number of
+    specs and by the bytes of their keys, because a spec may be large."""
 
     def __init__(
-        self, work_out: Callable[[Pod], T], limit: int = 4096, limit_bytes: int = 32 * 2**20
+        self, compute: Callable[[Pod], T], limit: int = 4096, limit_bytes: int = 32 * 2**20
     ) -> None:
-        self._work_out = work_out
+        self._compute = compute
         self._limit, self._limit_bytes = limit, limit_bytes
         self._known: dict[bytes, T] = {}
         self._bytes = 0
 
     def __call__(self, pod: Pod) -> T:
-        """The pod's."""
-        found = self._known.get(pod.spec.key)
-        if found is None:
+        """The value for the pod's spec."""
+        value = self._known.get(pod.spec.key)
+        if value is None:
             self._bytes += len(pod.spec.key)
             if len(self._known) >= self._limit or self._bytes > self._limit_bytes:
                 self._known.clear()
                 self._bytes = len(pod.spec.key)
-            found = self._known[pod.spec.key] = self._work_out(pod)
-        return found
+            value = self._known[pod.spec.key] = self._compute(pod)
+        return value
 
 
 def not_qualified(where: str, name: str) -> Iterator[InputError]:
-    """A problem where a name is no qualified one (upstream: ValidateLabelName)."""
+    """Yields an error if a name is not qualified (upstream: ValidateLabelName)."""
     if not labels.is_key(name):
         yield InputError(where, f"{name!r} is not a qualified name", "write example.com/gpu or gpu")

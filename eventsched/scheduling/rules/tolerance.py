@@ -11,29 +11,29 @@ COLUMN = "taints"
 
 
 def taints_of(node: Node) -> Hashable:
-    """What the column holds."""
+    """The value of the column for a node."""
     return node.taints
 
 
 def tolerates(tolerations: Iterable[Toleration], taint: Taint) -> bool:
     """Whether any of the tolerations tolerates the taint."""
-    return any(_one(toleration, taint) for toleration in tolerations)
+    return any(_tolerates_taint(toleration, taint) for toleration in tolerations)
 
 
 def untolerated(tolerations: Iterable[Toleration]) -> Callable[[Taints | None], int]:
-    """The question whether a node's taints keep off a pod of these tolerations: those of effect
-    NoSchedule and NoExecute do (upstream: helper/taint.go DoNotScheduleTaintsFilterFunc)."""
+    """A predicate over a node's taints: whether one with effect NoSchedule or NoExecute repels a
+    pod with these tolerations (upstream: helper/taint.go DoNotScheduleTaintsFilterFunc)."""
 
-    def asked(taints: Taints | None) -> int:
+    def repels(taints: Taints | None) -> int:
         return any(
             taint.effect in ("NoSchedule", "NoExecute") and not tolerates(tolerations, taint)
             for taint in taints or ()
         )
 
-    return asked
+    return repels
 
 
-def _one(toleration: Toleration, taint: Taint) -> bool:
+def _tolerates_taint(toleration: Toleration, taint: Taint) -> bool:
     if toleration.effect and toleration.effect != taint.effect:
         return False
     if toleration.key and toleration.key != taint.key:

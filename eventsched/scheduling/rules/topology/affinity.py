@@ -1,4 +1,4 @@
-"""A pod's own affinity terms, as queries that count the pods they are about.
+"""A pod's own affinity terms, as queries that count the pods they select.
 
 Upstream: framework/types.go (PodInfo.Update), interpodaffinity/plugin.go
 (mergeAffinityTermNamespacesIfNotEmpty).
@@ -22,7 +22,7 @@ _FIELDS = {
 
 
 class MalformedTermError(ValueError):
-    """A pod's term has a selector that is none; the text is upstream's."""
+    """A pod's term has a malformed selector; the text is upstream's."""
 
 
 class Rules(NamedTuple):
@@ -41,32 +41,32 @@ NO_RULES = Rules()
 
 
 def parsed(pod: Pod) -> dict[Role, tuple[OwnedTerm, ...]]:
-    """All terms of a pod by role. Raises MalformedTermError that names all roles at fault."""
-    found: dict[Role, tuple[OwnedTerm, ...]] = {}
+    """All terms of a pod by role. Raises MalformedTermError, which names every malformed role."""
+    terms_by_role: dict[Role, tuple[OwnedTerm, ...]] = {}
     problems = []
     for role, field in _FIELDS.items():
         try:
-            found[role] = terms_of(pod, role)
+            terms_by_role[role] = terms_of(pod, role)
         except ValueError as problem:
             problems.append(f"{field}: {problem}")
     if problems:
         joined = ", ".join(problems)
         raise MalformedTermError(joined if len(problems) == 1 else f"[{joined}]")
-    return found
+    return terms_by_role
 
 
 class AffinityRules:
-    """The terms and rules of the pods seen lately, one for each spec and namespace: caches, of
-    which that of the rules follows the labels of namespaces."""
+    """Caches of the terms and rules of recent pods, by spec and namespace. The rules are dropped
+    when the labels of a namespace change."""
 
     def __init__(self) -> None:
         self._terms: dict[tuple[bytes, str, Role], tuple[OwnedTerm, ...] | None] = {}
-        self._kept: dict[tuple[bytes, str], Rules] = {}
+        self._rules_by_spec: dict[tuple[bytes, str], Rules] = {}
         self._registry: Registry | None = None
         self._version: tuple[int, ...] = ()
 
     def terms(self, pod: Pod, role: Role) -> tuple[OwnedTerm, ...] | None:
-        """A pod's terms in a role; None where one is malformed."""
+        """A pod's terms in a role; None if one is malformed."""
         key = (pod.spec.key, pod.namespace, role)
         if key not in self._terms:
             if len(self._terms) >= _MOST_PARSED:
@@ -78,44 +78,48 @@ class AffinityRules:
         return self._terms[key]
 
     def of(self, pod: Pod, registry: Registry) -> Rules:
-        """Raises MalformedTermError."""
+        """A pod's rules. Raises MalformedTermError."""
         if not pod.spec.has_affinity:
             return NO_RULES
         version = registry.version(Namespace)
-        full = len(self._kept) >= _MOST_PARSED
+        full = len(self._rules_by_spec) >= _MOST_PARSED
         if registry is not self._registry or version != self._version or full:
-            self._kept.clear()
+            self._rules_by_spec.clear()
             self._registry, self._version = registry, version
         key = (pod.spec.key, pod.namespace)
-        found = self._kept.get(key)
-        if found is None:
-            found = self._kept[key] = _rules(pod, registry)
-        return found
+        rules = self._rules_by_spec.get(key)
+        if rules is None:
+            rules = self._rules_by_spec[key] = _rules(pod, registry)
+        return rules
 
 
 def _rules(pod: Pod, registry: Registry) -> Rules:
     terms = parsed(pod)
     near = terms[Role.REQUIRED]
-    wishes = [(each, each.weight) for each in terms[Role.PREFERRED]]
-    wishes += [(each, -each.weight) for each in terms[Role.PREFERRED_ANTI]]
+    wishes = [(term, term.weight) for term in terms[Role.PREFERRED]]
+    wishes += [(term, -term.weight) for term in terms[Role.PREFERRED_ANTI]]
     return Rules(
-        near=_joint(_query(each, registry) for each in near) if near else None,
-        near_keys=tuple(dict.fromkeys(each.topology_key for each in near)),
+        near=_joint(_query(term, registry) for term in near) if near else None,
+        near_keys=tuple(dict.fromkeys(term.topology_key for term in near)),
         away=tuple(
-            (each.topology_key, _query(each, registry)) for each in terms[Role.REQUIRED_ANTI]
+            (term.topology_key, _query(term, registry)) for term in terms[Role.REQUIRED_ANTI]
         ),
         wishes=tuple(
-            (each.topology_key, _query(each, registry), weight) for each, weight in wishes
+            (term.topology_key, _query(term, registry), weight) for term, weight in wishes
         ),
     )
 
 
 def _query(term: OwnedTerm, registry: Registry) -> PodQuery:
-    """The pods that a term is about, in the namespaces that it names or selects now."""
+    """The pods that a term selects, in the namespaces that it names or selects now."""
     if term.namespace_selector == ():
         return PodQuery(None, term.selector)
     selected = () if term.namespace_selector is None else registry.all(Namespace).values()
-    names = {each.name for each in selected if selects(term.namespace_selector, each.labels)}
+    names = {
+        namespace.name
+        for namespace in selected
+        if selects(term.namespace_selector, namespace.labels)
+    }
     return PodQuery(term.namespaces | names, term.selector)
 
 
@@ -123,11 +127,11 @@ def _joint(queries: Iterable[PodQuery]) -> PodQuery:
     """The pods that all queries count."""
     namespaces: frozenset[str] | None = None
     selector = PodQuery(None, ()).selector
-    for each in queries:
-        if each.namespaces is not None:
-            namespaces = each.namespaces if namespaces is None else namespaces & each.namespaces
-        if selector is None or each.selector is None:
+    for query in queries:
+        if query.namespaces is not None:
+            namespaces = query.namespaces if namespaces is None else namespaces & query.namespaces
+        if selector is None or query.selector is None:
             selector = None
         else:
-            selector += each.selector
+            selector += query.selector
     return PodQuery(namespaces, selector)

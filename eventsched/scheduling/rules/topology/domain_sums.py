@@ -17,7 +17,7 @@ Int64s = NDArray[np.int64]
 
 
 class WeightedCounts(NamedTuple):
-    """A tally that goes into a sum ``weight`` times; ``key`` names it."""
+    """A tally that is added to a sum ``weight`` times; ``key`` identifies it."""
 
     key: Hashable
     tally: RowCounts
@@ -25,9 +25,9 @@ class WeightedCounts(NamedTuple):
 
 
 class DomainSum(NamedTuple):
-    """A sum for each domain of a label. ``column`` tells each row's domain, ``missing`` is the one
-    that stands for none (-1: there is no such row), ``sums`` is int64[domains], 0 for ``missing``;
-    ``touched`` says whether any pod in a domain was counted."""
+    """A sum for each domain of a label. ``column`` holds each row's domain, ``missing`` is the one
+    of rows without the label (-1: there is no such row), ``sums`` is int64[domains], 0 for
+    ``missing``; ``touched`` says whether any pod in a domain was counted."""
 
     column: DictionaryColumn
     missing: int
@@ -35,11 +35,11 @@ class DomainSum(NamedTuple):
     touched: bool
 
     def of(self, nodes: NodeView, step: Int64s | None = None) -> Int64s:
-        """int64[n]: the sum of each row's domain. ``step`` is what is to be added for pods that a
-        row has in a trial and not in the table (NodeView.step)."""
+        """int64[n]: the sum of each row's domain. ``step`` is added for pods that a row has
+        in a trial but not in the table (NodeView.step)."""
         ids = nodes.ids(self.column)
-        found: Int64s = self.sums[ids]
-        return found if step is None else found + step * (ids != self.missing)
+        sums: Int64s = self.sums[ids]
+        return sums if step is None else sums + step * (ids != self.missing)
 
     def has(self, nodes: NodeView) -> NDArray[np.bool_]:
         """bool[n]: whether a row is in a domain."""
@@ -52,14 +52,14 @@ def domain_sum(table: NodeTable, label: str, parts: Iterable[WeightedCounts]) ->
     missing = column.number(None)
     sums: Int64s | None = None
     touched = False
-    for each in parts:
-        if not each.tally.total:
+    for counts in parts:
+        if not counts.tally.total:
             continue
-        found = table.domain_sums(each.key, each.tally, label)
-        part = found if each.weight == 1 else found * each.weight
-        # What the table keeps is not to be written to.
+        pod_sums = table.domain_sums(counts.key, counts.tally, label)
+        part = pod_sums if counts.weight == 1 else pod_sums * counts.weight
+        # The arrays belong to the table: never write to them.
         sums = part if sums is None else sums + part
-        touched = touched or each.tally.total != (found[missing] if missing >= 0 else 0)
+        touched = touched or counts.tally.total != (pod_sums[missing] if missing >= 0 else 0)
     if sums is None:
         sums = np.zeros(len(column.values), dtype=np.int64)
     if missing >= 0 and sums[missing]:

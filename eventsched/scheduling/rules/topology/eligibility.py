@@ -1,8 +1,8 @@
 """Which nodes count for a spread constraint, and which topology domains these make up.
 
 Upstream: plugins/podtopologyspread/common.go (matchNodeInclusionPolicies,
-nodeLabelsMatchSpreadConstraints). Derived from a table's nodes and kept while these stay; what
-changes is computed again for the rows that did.
+nodeLabelsMatchSpreadConstraints). Derived from a table's nodes and cached; rows that
+change are computed again.
 """
 
 from collections.abc import Hashable
@@ -21,28 +21,28 @@ from eventsched.scheduling.rules.tolerance import COLUMN, taints_of, untolerated
 Bools = NDArray[np.bool_]
 
 MOST = 1024
-"""Columns kept of each kind."""
+"""The most columns cached of each kind."""
 
 
 @dataclass(frozen=True)
 class Affinity:
-    """What required node affinity says: the labels of the nodeSelector, and terms one of which must
-    match (None: there are none)."""
+    """Required node affinity: the labels of the nodeSelector, and terms of which one must match
+    (None: there are none)."""
 
     selector: tuple[tuple[str, str], ...]
     terms: tuple[NodeSelectorTerm, ...] | None
 
     @property
     def says_anything(self) -> bool:
-        """Whether there is a node that could fail to meet it."""
+        """Whether a node could fail to meet it."""
         return bool(self.selector) or self.terms is not None
 
 
 @dataclass(frozen=True, eq=False)
 class Eligibility:
     """What makes a node count: it has all of the ``labels``, meets the affinity, and its hard
-    taints are tolerated; None where affinity or taints do not matter. Equal to itself only, so
-    that what is kept of it is found quickly."""
+    taints are tolerated; None if affinity or taints do not matter. Compared by identity, which
+    makes it a fast cache key."""
 
     labels: frozenset[str]
     affinity: Affinity | None
@@ -50,20 +50,20 @@ class Eligibility:
 
     def of(self, table: NodeTable, rows: Rows) -> Bools:
         """bool[n]: which of the rows count; never one whose node is gone."""
-        found = table.alive[rows]
-        for name in self.labels:
-            column = table.label(name)
+        eligible = table.alive[rows]
+        for label in self.labels:
+            column = table.label(label)
             absent = column.number(None)
             if absent >= 0:
-                found &= column.ids[rows] != absent
-                if not found.any():
-                    return found
+                eligible &= column.ids[rows] != absent
+                if not eligible.any():
+                    return eligible
         nodes = NodeView(table, rows)
         if self.affinity is not None:
-            found &= meets(nodes, dict(self.affinity.selector), self.affinity.terms)
+            eligible &= meets(nodes, dict(self.affinity.selector), self.affinity.terms)
         if self.tolerations is not None:
-            found &= nodes.answer(COLUMN, taints_of, untolerated(self.tolerations)) == 0
-        return found
+            eligible &= nodes.answer(COLUMN, taints_of, untolerated(self.tolerations)) == 0
+        return eligible
 
 
 EVERYWHERE = Eligibility(frozenset(), None, None)
@@ -71,7 +71,7 @@ EVERYWHERE = Eligibility(frozenset(), None, None)
 
 
 class Eligibilities:
-    """One object for each content, as long as there are not too many."""
+    """Interns eligibilities: one object for each content, up to a limit."""
 
     def __init__(self) -> None:
         self._known: dict[Hashable, Eligibility] = {}
@@ -82,18 +82,18 @@ class Eligibilities:
         affinity: Affinity | None,
         tolerations: tuple[Toleration, ...] | None,
     ) -> Eligibility:
-        """The one of this content."""
+        """The object with this content."""
         key = (labels, affinity, tolerations)
-        found = self._known.get(key)
-        if found is None:
+        eligibility = self._known.get(key)
+        if eligibility is None:
             if len(self._known) >= MOST:
                 self._known.clear()
-            found = self._known[key] = Eligibility(*key)
-        return found
+            eligibility = self._known[key] = Eligibility(*key)
+        return eligibility
 
 
 class TopologyDomains:
-    """What is known of one table, to be asked with that table."""
+    """Cached columns of one table; always pass that table."""
 
     def __init__(self) -> None:
         self._eligible: dict[Eligibility, tuple[int, Bools]] = {}
@@ -101,33 +101,33 @@ class TopologyDomains:
 
     def eligible(self, table: NodeTable, where: Eligibility) -> Bools:
         """bool[size]: the rows that count."""
-        version, found = self._eligible.get(where, (-1, None))
-        if found is not None and version == table.node_journal.end:
-            return found
-        changed = None if found is None else table.node_journal.since(version)
-        if found is None or changed is None:
+        version, cached = self._eligible.get(where, (-1, None))
+        if cached is not None and version == table.node_journal.end:
+            return cached
+        changed = None if cached is None else table.node_journal.since(version)
+        if cached is None or changed is None:
             if len(self._eligible) >= MOST:
                 self._eligible.clear()
-            made = where.of(table, np.arange(table.size, dtype=np.intp))
+            column = where.of(table, np.arange(table.size, dtype=np.intp))
         else:
-            made = np.zeros(table.size, dtype=bool)
-            made[: len(found)] = found
-            made[changed] = where.of(table, changed)
-        self._eligible[where] = (table.node_journal.end, made)
-        return made
+            column = np.zeros(table.size, dtype=bool)
+            column[: len(cached)] = cached
+            column[changed] = where.of(table, changed)
+        self._eligible[where] = (table.node_journal.end, column)
+        return column
 
     def inhabited(
         self, table: NodeTable, where: Eligibility, label: str, *, blank: bool = False
     ) -> Rows:
-        """The values of a label, as the label's column numbers them, of the rows that count;
+        """The values of a label that the eligible rows have, as numbers in the label's column;
         ``blank`` as for ``NodeTable.label``."""
         key = (where, label, blank)
-        version, found = self._inhabited.get(key, (-1, None))
-        if found is not None and version == table.node_journal.end:
-            return found
+        version, cached = self._inhabited.get(key, (-1, None))
+        if cached is not None and version == table.node_journal.end:
+            return cached
         if len(self._inhabited) >= MOST:
             self._inhabited.clear()
         ids = table.label(label, blank=blank).ids[: table.size][self.eligible(table, where)]
-        made = np.flatnonzero(np.bincount(ids))
-        self._inhabited[key] = (table.node_journal.end, made)
-        return made
+        values = np.flatnonzero(np.bincount(ids))
+        self._inhabited[key] = (table.node_journal.end, values)
+        return values

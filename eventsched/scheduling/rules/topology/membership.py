@@ -1,7 +1,7 @@
 """Which pods belong together: the selector that follows from a pod's services and its owner.
 
-Upstream: plugins/helper/spread.go DefaultSelector. Services are found through an index for each
-namespace, sets by the owner's name, so that it costs the same however many there are.
+Upstream: plugins/helper/spread.go DefaultSelector. Services are looked up in an index for each
+namespace, sets by the owner's name, so the cost does not depend on how many there are.
 """
 
 from collections.abc import Iterable
@@ -25,15 +25,15 @@ SETS: dict[str, _Set] = {
 }
 """Kind of an owner → its type."""
 MOST = 8192
-"""Answers kept."""
+"""The most selectors cached."""
 
 _Requirements = tuple[Requirement, ...]
 _Labels = tuple[tuple[str, str], ...]
 
 
 def can_belong(pod: Pod) -> bool:
-    """Whether anything could make a pod belong to others: without labels and such an owner, no
-    registry can."""
+    """Whether a pod can belong to others: not if it has neither labels nor a set as its owner,
+    whatever the registry holds."""
     return bool(pod.labels) or _set_of(pod) is not None
 
 
@@ -45,7 +45,7 @@ def _set_of(pod: Pod) -> _Set | None:
 
 
 class DefaultSelectors:
-    """What one registry says, kept as long as it says so; to be asked with that registry."""
+    """Cached selectors of one registry; always pass that registry."""
 
     def __init__(self) -> None:
         self._version: tuple[int, ...] = ()
@@ -55,7 +55,7 @@ class DefaultSelectors:
         self._selectors: dict[tuple[_Labels, bool, Selector], _Requirements] = {}
 
     def selector(self, registry: Registry, pod: Pod) -> _Requirements:
-        """The requirements of all that the pod belongs to, canonical; none where it belongs to
+        """The canonical requirements of all that the pod belongs to; empty if it belongs to
         nothing."""
         labels = self._service_labels(registry, pod)
         kind, owner = _set_of(pod), None
@@ -65,12 +65,12 @@ class DefaultSelectors:
             return ()
         replaces = isinstance(owner, ReplicationController)
         key = (labels, replaces, None if owner is None else owner.selector)
-        found = self._selectors.get(key)
-        if found is None:
+        requirements = self._selectors.get(key)
+        if requirements is None:
             if len(self._selectors) >= MOST:
                 self._selectors.clear()
-            found = self._selectors[key] = _merged(*key)
-        return found
+            requirements = self._selectors[key] = _merged(*key)
+        return requirements
 
     def _service_labels(self, registry: Registry, pod: Pod) -> _Labels:
         """The labels that the selectors of the pod's services name, sorted."""
@@ -83,17 +83,17 @@ class DefaultSelectors:
         if pod.namespace not in self._services:
             return ()
         key = (pod.namespace, tuple(sorted(pod.labels.items())))
-        found = self._of_services.get(key)
-        if found is None:
+        labels = self._of_services.get(key)
+        if labels is None:
             if len(self._of_services) >= MOST:
                 self._of_services.clear()
             named = {
-                (each.key, each.values[0])
+                (requirement.key, requirement.values[0])
                 for requirements in self._index(pod.namespace).selecting(pod.labels)
-                for each in requirements
+                for requirement in requirements
             }
-            found = self._of_services[key] = tuple(sorted(named))
-        return found
+            labels = self._of_services[key] = tuple(sorted(named))
+        return labels
 
     def _regroup(self, registry: Registry) -> None:
         self._services, self._indexes, self._of_services = {}, {}, {}
@@ -102,14 +102,14 @@ class DefaultSelectors:
                 self._services.setdefault(service.namespace, []).append(service)
 
     def _index(self, namespace: str) -> SelectorIndex[_Requirements]:
-        found = self._indexes.get(namespace)
-        if found is None:
-            found = self._indexes[namespace] = _indexed(self._services[namespace])
-        return found
+        index = self._indexes.get(namespace)
+        if index is None:
+            index = self._indexes[namespace] = _indexed(self._services[namespace])
+        return index
 
 
 def _indexed(services: Iterable[Service]) -> SelectorIndex[_Requirements]:
-    """The services' selectors, each with its rarest label first: that is what it is found by."""
+    """The services' selectors, each with its rarest label first: the index files it there."""
     selectors = {tuple(sorted(service.selector.items())) for service in services}
     common: dict[tuple[str, str], int] = {}
     for selector in selectors:
@@ -124,10 +124,14 @@ def _indexed(services: Iterable[Service]) -> SelectorIndex[_Requirements]:
 
 def _merged(labels: _Labels, replaces: bool, owned: Selector) -> _Requirements:
     """Labels of services, and the owner's selector: a replication controller's labels replace
-    those of the same key, a set's requirements come on top unless they are malformed."""
+    those of the same key, a set's requirements are added unless they are malformed."""
     if replaces:
-        own = {each.key: each.values[0] for each in owned or () if each.values}
-        return canonical(_has(*label) for label in {**dict(labels), **own}.items())
+        owner_labels = {
+            requirement.key: requirement.values[0]
+            for requirement in owned or ()
+            if requirement.values
+        }
+        return canonical(_has(*label) for label in {**dict(labels), **owner_labels}.items())
     if flaw(owned):
         owned = None
     return canonical([*(_has(*label) for label in labels), *(owned or ())])

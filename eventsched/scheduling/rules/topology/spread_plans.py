@@ -1,4 +1,4 @@
-"""What spreading asks of a pod: its constraints as rules, found once for all pods that are alike.
+"""A pod's spread constraints as rules, computed once for all pods that are alike.
 
 Upstream: plugins/podtopologyspread/plugin.go getConstraints, common.go buildDefaultConstraints.
 """
@@ -17,11 +17,11 @@ from eventsched.scheduling.rules.topology.membership import DefaultSelectors, ca
 from eventsched.scheduling.rules.topology.spreading import Constraint, constraints_of
 
 MOST = 8192
-"""Plans kept."""
+"""The most plans cached."""
 
 
 class Rule(NamedTuple):
-    """A constraint as it is for one kind of pod: which pods are counted (None: none) on which
+    """A constraint as it applies to one kind of pod: which pods are counted (None: none) on which
     nodes, and whether the pod itself will count (``own``, 1 or 0)."""
 
     constraint: Constraint
@@ -32,8 +32,8 @@ class Rule(NamedTuple):
 
 class SpreadPlan(NamedTuple):
     """The rules of a kind of pod: ``hard`` of DoNotSchedule, ``soft`` of ScheduleAnyway. The
-    problems are what upstream says of a malformed selector, "" where there is none. ``whole`` says
-    that nodes without all topology labels are neither scored nor counted for scores."""
+    problems are upstream's messages about a malformed selector, or "". ``whole`` means that nodes
+    without all topology labels are neither scored nor counted for scores."""
 
     hard: tuple[Rule, ...] = ()
     soft: tuple[Rule, ...] = ()
@@ -43,12 +43,12 @@ class SpreadPlan(NamedTuple):
 
 
 NOTHING = SpreadPlan()
-"""Of pods that are not spread."""
+"""The plan of pods that are not spread."""
 
 
 class Plans:
-    """The plans found lately. ``defaults`` are the constraints of pods that have none; ``system``
-    says that they are upstream's own."""
+    """A cache of plans. ``defaults`` are the constraints of pods that have none; ``system`` means
+    that they are upstream's own."""
 
     def __init__(self, defaults: tuple[SpreadConstraint, ...], *, system: bool) -> None:
         self._defaults = defaults
@@ -58,7 +58,7 @@ class Plans:
         self._memberships: WeakKeyDictionary[Registry, DefaultSelectors] = WeakKeyDictionary()
 
     def concern(self, pod: Pod) -> bool:
-        """Whether a pod is spread, or may be, whatever the registry says."""
+        """Whether a pod is or may be spread, whatever the registry holds."""
         return bool(pod.spec.spread) or (bool(self._defaults) and can_belong(pod))
 
     def find(self, registry: Registry, pod: Pod) -> SpreadPlan:
@@ -69,21 +69,21 @@ class Plans:
         if selector == ():
             return NOTHING
         key = (pod.spec.key, pod.namespace, tuple(sorted(pod.labels.items())), selector)
-        found = self._plans.get(key)
-        if found is None:
+        plan = self._plans.get(key)
+        if plan is None:
             if len(self._plans) >= MOST:
                 self._plans.clear()
-            found = self._plans[key] = self._made(pod, selector)
-        return found
+            plan = self._plans[key] = self._make(pod, selector)
+        return plan
 
     def _membership(self, registry: Registry) -> DefaultSelectors:
-        found = self._memberships.get(registry)
-        if found is None:
-            found = self._memberships[registry] = DefaultSelectors()
-        return found
+        membership = self._memberships.get(registry)
+        if membership is None:
+            membership = self._memberships[registry] = DefaultSelectors()
+        return membership
 
-    def _made(self, pod: Pod, selector: Selector) -> SpreadPlan:
-        """The plan of a pod's own constraints, or of the default ones for those that a selector
+    def _make(self, pod: Pod, selector: Selector) -> SpreadPlan:
+        """The plan of a pod's own constraints, or of the default ones for the pods that a selector
         selects."""
         whole = bool(pod.spec.spread) or not self._system
         hard, hard_problem = self._rules(pod, selector, DO_NOT_SCHEDULE, whole=True)
@@ -94,25 +94,31 @@ class Plans:
         self, pod: Pod, selector: Selector, action: str, *, whole: bool
     ) -> tuple[tuple[Rule, ...], str]:
         try:
-            found = constraints_of(pod.spec.spread or self._defaults, pod.labels, action)
+            constraints = constraints_of(pod.spec.spread or self._defaults, pod.labels, action)
         except ValueError as problem:
             kind = "hard" if action == DO_NOT_SCHEDULE else "soft"
             return (), f"obtaining pod's {kind} topology spread constraints: {problem}"
         if selector is not None:
-            found = tuple(each._replace(selector=selector) for each in found)
-        labels = frozenset(each.topology_key for each in found) if whole else frozenset()
-        return tuple(self._each_rule(pod, found, labels)), ""
+            constraints = tuple(
+                constraint._replace(selector=selector) for constraint in constraints
+            )
+        labels = (
+            frozenset(constraint.topology_key for constraint in constraints)
+            if whole
+            else frozenset()
+        )
+        return tuple(self._constraint_rules(pod, constraints, labels)), ""
 
-    def _each_rule(
+    def _constraint_rules(
         self, pod: Pod, constraints: Iterable[Constraint], labels: frozenset[str]
     ) -> Iterable[Rule]:
         spec = pod.spec
         affinity = Affinity(tuple(sorted(spec.node_selector.items())), spec.required_node_terms)
-        for each in constraints:
+        for constraint in constraints:
             where = self._eligibilities.one(
                 labels,
-                affinity if each.honors_affinity and affinity.says_anything else None,
-                spec.tolerations if each.honors_taints else None,
+                affinity if constraint.honors_affinity and affinity.says_anything else None,
+                spec.tolerations if constraint.honors_taints else None,
             )
-            own = int(selects(each.selector, pod.labels))
-            yield Rule(each, each.query(pod.namespace), where, own)
+            own = int(selects(constraint.selector, pod.labels))
+            yield Rule(constraint, constraint.query(pod.namespace), where, own)

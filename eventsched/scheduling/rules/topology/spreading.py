@@ -1,4 +1,4 @@
-"""Topology spread constraints as they are applied to a pod.
+"""Topology spread constraints as they apply to a pod.
 
 Upstream: plugins/podtopologyspread/common.go.
 """
@@ -21,9 +21,8 @@ _DECIMALS = Context(prec=30)
 
 
 class Constraint(NamedTuple):
-    """A constraint of which whenUnsatisfiable is known: its selector, completed from
-    matchLabelKeys and in a canonical order, and whether the pod's node affinity and tolerations
-    leave out nodes."""
+    """A constraint with a known whenUnsatisfiable: its selector, completed from matchLabelKeys and
+    in a canonical order, and whether the pod's node affinity and tolerations exclude nodes."""
 
     max_skew: int
     topology_key: str
@@ -33,8 +32,8 @@ class Constraint(NamedTuple):
     honors_taints: bool = False
 
     def query(self, namespace: str) -> PodQuery | None:
-        """The pods that are counted of those on nodes; None where none is: upstream passes over
-        them for an empty selector, although that selects everything."""
+        """The query for the pods on nodes that count; None if none does: upstream counts none for
+        an empty selector, although that selects everything."""
         if not self.selector:
             return None
         return PodQuery(frozenset((namespace,)), self.selector, terminating=False)
@@ -44,76 +43,77 @@ SYSTEM = (
     SpreadConstraint(max_skew=3, topology_key=HOSTNAME, when_unsatisfiable="ScheduleAnyway"),
     SpreadConstraint(max_skew=5, topology_key=ZONE, when_unsatisfiable="ScheduleAnyway"),
 )
-"""What pods without constraints get unless the configuration says otherwise (upstream: plugin.go
+"""The constraints of pods that have none, unless the configuration sets others (upstream: plugin.go
 systemDefaultConstraints)."""
 
 
-def listed(given: Iterable[DefaultConstraint]) -> tuple[SpreadConstraint, ...]:
+def listed(defaults: Iterable[DefaultConstraint]) -> tuple[SpreadConstraint, ...]:
     """The configuration's own default constraints."""
     return tuple(
         SpreadConstraint(
-            max_skew=each.max_skew,
-            topology_key=each.topology_key,
-            when_unsatisfiable=each.when_unsatisfiable,
-            min_domains=each.min_domains,
+            max_skew=constraint.max_skew,
+            topology_key=constraint.topology_key,
+            when_unsatisfiable=constraint.when_unsatisfiable,
+            min_domains=constraint.min_domains,
             node_affinity_policy=HONOR
-            if each.node_affinity_policy is None
-            else each.node_affinity_policy,
-            node_taints_policy=each.node_taints_policy or "Ignore",
+            if constraint.node_affinity_policy is None
+            else constraint.node_affinity_policy,
+            node_taints_policy=constraint.node_taints_policy or "Ignore",
         )
-        for each in given
+        for constraint in defaults
     )
 
 
 def constraints_of(
-    given: Iterable[SpreadConstraint], labels: Mapping[str, str], action: str
+    constraints: Iterable[SpreadConstraint], labels: Mapping[str, str], action: str
 ) -> tuple[Constraint, ...]:
-    """The constraints with that whenUnsatisfiable, for a pod of these labels; one that upstream
-    does not know belongs to none. Raises ValueError, in upstream's words, for a malformed selector
-    among them."""
-    found = []
-    for each in given:
-        if each.when_unsatisfiable != action:
+    """The constraints with this whenUnsatisfiable, for a pod with these labels. Unknown values of
+    whenUnsatisfiable match no action. Raises ValueError, in upstream's words, if a selector among
+    them is malformed."""
+    completed = []
+    for constraint in constraints:
+        if constraint.when_unsatisfiable != action:
             continue
-        problem = flaw(each.selector)
+        problem = flaw(constraint.selector)
         if problem:
             raise ValueError(problem)
-        found.append(
+        completed.append(
             Constraint(
-                each.max_skew,
-                each.topology_key,
-                _completed(each, labels),
-                1 if each.min_domains is None else each.min_domains,
-                each.node_affinity_policy == HONOR,
-                each.node_taints_policy == HONOR,
+                constraint.max_skew,
+                constraint.topology_key,
+                _completed(constraint, labels),
+                1 if constraint.min_domains is None else constraint.min_domains,
+                constraint.node_affinity_policy == HONOR,
+                constraint.node_taints_policy == HONOR,
             )
         )
-    return tuple(found)
+    return tuple(completed)
 
 
 def _completed(constraint: SpreadConstraint, labels: Mapping[str, str]) -> Selector:
     if constraint.selector is None:
         return None
-    same = (
+    label_requirements = (
         Requirement(key=key, operator="In", values=(labels[key],))
         for key in constraint.match_label_keys
         if key in labels
     )
-    return canonical((*constraint.selector, *same))
+    return canonical((*constraint.selector, *label_requirements))
 
 
 def canonical(requirements: Iterable[Requirement]) -> tuple[Requirement, ...]:
-    """A selector in the one form for all that say the same in another order, so that they share
+    """A selector in canonical form: selectors that differ only in order become equal and share
     their counts."""
     ordered = {
-        (each.key, each.operator, tuple(sorted(set(each.values)))): None for each in requirements
+        (requirement.key, requirement.operator, tuple(sorted(set(requirement.values)))): None
+        for requirement in requirements
     }
     return tuple(Requirement(key=k, operator=o, values=v) for k, o, v in sorted(ordered))
 
 
 @lru_cache(maxsize=8192)
 def size_weight(domains: int) -> float:
-    """What a pod in a topology of so many domains weighs: the more there are, the more, as its
-    counts are the smaller (upstream: scoring.go topologyNormalizingWeight). The logarithm is the
-    correctly rounded one, the same on every machine."""
+    """The weight of a pod in a topology with this many domains. It grows with their number,
+    because counts per domain shrink (upstream: scoring.go topologyNormalizingWeight). The
+    logarithm is correctly rounded, so it is the same on every machine."""
     return float(_DECIMALS.ln(domains + 2))
