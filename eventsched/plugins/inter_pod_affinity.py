@@ -184,11 +184,13 @@ class _AffinityState:
         self._rules, self._labels, self._hard = rules, labels, hard
         self._about = table.tallies.about(pod, labels)
         self.near: dict[str, DomainSum] = {}
-        if rules.near is not None:
-            counts = WeightedCounts(rules.near, table.count(rules.near))
-            self.near = {label: domain_sum(table, label, (counts,)) for label in rules.near_keys}
+        if rules.required is not None:
+            counts = WeightedCounts(rules.required, table.count(rules.required))
+            self.near = {
+                label: domain_sum(table, label, (counts,)) for label in rules.required_keys
+            }
         self._away: dict[str, list[PodQuery]] = {}
-        for label, query in rules.away:
+        for label, query in rules.required_anti:
             self._away.setdefault(label, []).append(query)
         self.away = {
             label: domain_sum(
@@ -244,8 +246,8 @@ class _AffinityState:
         """bool[n]: whether a node has the labels of all required affinity terms, and each of its
         domains has a pod that all terms select. If no domain has one, the pod itself may be it: the
         first of a group."""
-        assert self._rules.near is not None
-        step = nodes.step(self._rules.near.counts)
+        assert self._rules.required is not None
+        step = nodes.step(self._rules.required.counts)
         labelled, met = np.ones((2, len(nodes)), dtype=bool)
         met_anywhere = np.zeros(len(nodes), dtype=bool)
         for pods in self.near.values():
@@ -260,7 +262,7 @@ class _AffinityState:
     @property
     def _matches_itself(self) -> bool:
         """Whether all required affinity terms select the pod itself."""
-        return self._rules.near is not None and self._rules.near.counts(self.pod)
+        return self._rules.required is not None and self._rules.required.counts(self.pod)
 
     def _anti_count(self, label: str, other: Pod) -> int:
         """How many anti-affinity terms with this key another pod has against this pod."""
@@ -282,7 +284,7 @@ class _AffinityState:
         """The weighted sums over the domains, one for each topology key."""
         weighted_counts = [
             (label, WeightedCounts(query, self.table.count(query), weight))
-            for label, query, weight in self._rules.wishes
+            for label, query, weight in self._rules.preferred
         ]
         for term, tally in self._about:
             if term.role is Role.REQUIRED and self._hard:

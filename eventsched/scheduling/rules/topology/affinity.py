@@ -26,15 +26,15 @@ class MalformedTermError(ValueError):
 
 
 class Rules(NamedTuple):
-    """``near`` asks for the pods that all required affinity terms are about at once (None: there
-    are no such terms), ``near_keys`` are their topology keys; ``away`` are the required
-    anti-affinity terms, (topology key, query); ``wishes`` the preferred ones, (topology key, query,
-    weight), where a weight below 0 means to stay away."""
+    """``required`` counts the pods that all required affinity terms select at once (None: there are
+    no such terms), ``required_keys`` are their topology keys; ``required_anti`` are the required
+    anti-affinity terms as (topology key, query); ``preferred`` the preferred terms of both kinds as
+    (topology key, query, weight), with a negative weight for anti-affinity."""
 
-    near: PodQuery | None = None
-    near_keys: tuple[str, ...] = ()
-    away: tuple[tuple[str, PodQuery], ...] = ()
-    wishes: tuple[tuple[str, PodQuery, int], ...] = ()
+    required: PodQuery | None = None
+    required_keys: tuple[str, ...] = ()
+    required_anti: tuple[tuple[str, PodQuery], ...] = ()
+    preferred: tuple[tuple[str, PodQuery, int], ...] = ()
 
 
 NO_RULES = Rules()
@@ -95,17 +95,17 @@ class AffinityRules:
 
 def _rules(pod: Pod, registry: Registry) -> Rules:
     terms = parsed(pod)
-    near = terms[Role.REQUIRED]
-    wishes = [(term, term.weight) for term in terms[Role.PREFERRED]]
-    wishes += [(term, -term.weight) for term in terms[Role.PREFERRED_ANTI]]
+    required = terms[Role.REQUIRED]
+    preferred = [(term, term.weight) for term in terms[Role.PREFERRED]]
+    preferred += [(term, -term.weight) for term in terms[Role.PREFERRED_ANTI]]
     return Rules(
-        near=_joint(_query(term, registry) for term in near) if near else None,
-        near_keys=tuple(dict.fromkeys(term.topology_key for term in near)),
-        away=tuple(
+        required=_joint(_query(term, registry) for term in required) if required else None,
+        required_keys=tuple(dict.fromkeys(term.topology_key for term in required)),
+        required_anti=tuple(
             (term.topology_key, _query(term, registry)) for term in terms[Role.REQUIRED_ANTI]
         ),
-        wishes=tuple(
-            (term.topology_key, _query(term, registry), weight) for term, weight in wishes
+        preferred=tuple(
+            (term.topology_key, _query(term, registry), weight) for term, weight in preferred
         ),
     )
 
