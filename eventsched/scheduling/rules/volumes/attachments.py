@@ -1,8 +1,8 @@
 """How many CSI volumes are attached to each node, by driver, and how many may be.
 
-Upstream: plugins/nodevolumelimits/csi.go, which counts anew for each pod and node. Here a row is
-counted again when its pods with volumes have changed, or an object that its count has looked at.
-Derived; a fresh one says the same.
+Upstream: plugins/nodevolumelimits/csi.go, which counts again for each pod and node. Here a row is
+counted again when its pods with volumes, or an object that its count depends on, have changed.
+Derived: rebuilding gives the same counts.
 """
 
 from collections.abc import Iterable, Mapping
@@ -27,8 +27,8 @@ UNLIMITED = 2**62
 
 
 class Count(NamedTuple):
-    """What counts on a row: the pods' volumes, how many volumes each driver has attached there,
-    and, where the pods cannot be counted, why."""
+    """The count of a row: the pods' volumes, how many volumes each driver has attached there,
+    and why the pods cannot be counted, if they cannot."""
 
     volumes: Mapping[Unique, None]
     attached: Mapping[str, int]
@@ -67,15 +67,15 @@ class Attachments:
 
     @property
     def limited(self) -> Bools:
-        """bool[size]: whether that limits any driver."""
+        """bool[size]: whether the CSINode object limits any driver."""
         return self._limited[: self.table.size]
 
     def attached(self, driver: str) -> Int64s:
-        """int64[size]: volumes of a driver attached to each node, where that limits any driver."""
+        """int64[size]: volumes of a driver attached to each node, if the node limits any driver."""
         return self._column(self._attached, driver, 0)[: self.table.size]
 
     def limit(self, driver: str) -> Int64s:
-        """int64[size]: how many there may be, UNLIMITED where nothing is said."""
+        """int64[size]: how many there may be, UNLIMITED if no limit is reported."""
         return self._column(self._limits, driver, UNLIMITED)[: self.table.size]
 
     def holders(self, volume: Unique) -> Iterable[int]:
@@ -90,7 +90,7 @@ class Attachments:
     # --- following ------------------------------------------------------------------------
 
     def refresh(self) -> None:
-        """Takes in what has changed since the last time."""
+        """Applies the changes since the last refresh."""
         table, registry = self.table, self.registry
         now = (table.volumes.journal.end, table.node_journal.end, registry.end)
         if self._seen == now:
@@ -122,15 +122,15 @@ class Attachments:
         return set(range(table.size))
 
     def _moved(self, name: str) -> set[int]:
-        """Files an attachment under its node; the rows that this concerns."""
+        """Indexes an attachment by its node. Returns the affected rows."""
         old = self._node_of.pop(name, None)
         if old is not None:
             del self._by_node[old][name]
-        found = self.registry.get(VolumeAttachment, name)
-        if found is not None:
-            self._node_of[name] = found.node
-            self._by_node.setdefault(found.node, {})[name] = None
-        concerned = {old, found.node if found else None}
+        attachment = self.registry.get(VolumeAttachment, name)
+        if attachment is not None:
+            self._node_of[name] = attachment.node
+            self._by_node.setdefault(attachment.node, {})[name] = None
+        concerned = {old, attachment.node if attachment else None}
         return {self.table.rows[node] for node in concerned if node in self.table.rows}
 
     def _grow(self) -> None:
@@ -147,7 +147,7 @@ class Attachments:
         node = self.registry.get(CSINode, name) if name in self.table.rows else None
         here = node is not None and self.table.rows[name] == row
         drivers = node.drivers if node is not None and here else ()
-        limits = {each.name: each.limit for each in drivers if each.limit is not None}
+        limits = {driver.name: driver.limit for driver in drivers if driver.limit is not None}
         self._known[row], self._limited[row] = here, bool(limits)
         for driver in self._row_limits.pop(row, {}):
             self._limits[driver][row] = UNLIMITED
@@ -157,9 +157,12 @@ class Attachments:
             self._row_limits[row] = limits
         reader = VolumeReader(self.registry, csi=True)
         pods = self.table.volumes.mounting(row)
-        self._put(row, self._counted(name, pods, reader) if limits else _EMPTY, reader.looked_at)
+        count = self._counted(name, pods, reader) if limits else _EMPTY
+        self._remove(row)
+        self._add(row, count, reader.looked_at)
 
-    def _put(self, row: int, count: Count, looked_at: set[Source]) -> None:
+    def _remove(self, row: int) -> None:
+        """Takes a row's count out of the columns and indexes."""
         old = self._counts.pop(row, _EMPTY)
         self.problems.pop(row, None)
         for driver in old.attached:
@@ -172,6 +175,9 @@ class Attachments:
             self._lookers[source].discard(row)
             if not self._lookers[source]:
                 del self._lookers[source]
+
+    def _add(self, row: int, count: Count, looked_at: set[Source]) -> None:
+        """Puts a row's count, and the objects that it depends on, into the columns and indexes."""
         if looked_at:
             self._looked_at[row] = looked_at
         for source in looked_at:
@@ -194,8 +200,8 @@ class Attachments:
                 continue
             try:
                 volumes |= reader.volumes(pod, new=False)
-            except UncountableError as broken:
-                problem = problem or str(broken)
+            except UncountableError as error:
+                problem = problem or str(error)
         attached: dict[str, int] = {}
         for driver, _, _ in (*volumes, *self._others(node, volumes, reader)):
             attached[driver] = attached.get(driver, 0) + 1
@@ -204,27 +210,27 @@ class Attachments:
     def _others(
         self, node: str, volumes: Mapping[Unique, None], reader: VolumeReader
     ) -> dict[Unique, None]:
-        """Volumes that are attached to a node, or are to be, beside those of its pods (upstream:
+        """Volumes that are attached to a node, or will be, besides those of its pods (upstream:
         getNodeVolumeAttachmentInfo)."""
-        found: dict[Unique, None] = {}
+        others: dict[Unique, None] = {}
         for name in self._by_node.get(node, ()):
-            each = self.registry.get(VolumeAttachment, name)
-            if each is None or not each.attacher or not each.volume:
+            attachment = self.registry.get(VolumeAttachment, name)
+            if attachment is None or not attachment.attacher or not attachment.volume:
                 continue
-            reader.looked_at.add((PersistentVolume, ("", each.volume)))
-            volume = self.registry.get(PersistentVolume, each.volume)
+            reader.looked_at.add((PersistentVolume, ("", attachment.volume)))
+            volume = self.registry.get(PersistentVolume, attachment.volume)
             if volume is None or not (volume.driver or volume.handle):
                 continue
-            unique = (each.attacher, True, volume.handle)
+            unique = (attachment.attacher, True, volume.handle)
             if unique not in volumes:
-                found[unique] = None
-        return found
+                others[unique] = None
+        return others
 
     def _column(self, columns: dict[str, Int64s], driver: str, fill: int) -> Int64s:
-        found = columns.get(driver)
-        if found is None:
-            found = columns[driver] = np.full(len(self._known), fill, dtype=np.int64)
-        return found
+        column = columns.get(driver)
+        if column is None:
+            column = columns[driver] = np.full(len(self._known), fill, dtype=np.int64)
+        return column
 
 
 def _longer(column: NDArray[Any], size: int, fill: int = 0) -> NDArray[Any]:
