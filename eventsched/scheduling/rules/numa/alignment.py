@@ -1,4 +1,4 @@
-"""Whether what a pod asks for can come from one NUMA zone of a node.
+"""Whether a pod's requests fit into one NUMA zone of a node.
 
 The rules are those of sigs.k8s.io/scheduler-plugins, pkg/noderesourcetopology/filter.go and
 numaresources.go. All functions work on many nodes at once.
@@ -21,13 +21,13 @@ Offers = Callable[[str], Bools]
 
 
 def is_affine(resource: str) -> bool:
-    """Whether every zone is expected to report it; only Guaranteed pods get such resources from one
-    zone."""
+    """Whether every zone is expected to report the resource. Only Guaranteed pods get it from
+    a single zone."""
     return resource in (CPU, MEMORY) or resource.startswith("hugepages-")
 
 
 def is_of_host(resource: str) -> bool:
-    """Whether a node may have it outside all zones."""
+    """Whether a node may have the resource outside all zones."""
     return resource in (EPHEMERAL_STORAGE, "storage") or not is_native(resource)
 
 
@@ -62,8 +62,8 @@ def aligned_containers(spec: PodSpec, zones: Zones, offers: Offers) -> Int64s:
 def _aligned(
     requests: Mapping[str, int], zones: Zones, offers: Offers, *, guaranteed: bool
 ) -> tuple[Bools, Int64s]:
-    """bool[n]: whether one zone has everything; int64[n]: the position of the first that has, which
-    is the one that the kubelet chooses."""
+    """bool[n]: whether one zone has everything; int64[n]: the position of the first such zone, the
+    one that the kubelet chooses."""
     passes = np.ones(len(zones.numbers), dtype=bool)
     fits = np.ones(zones.numbers.shape, dtype=bool)
     for name, amount in requests.items():

@@ -1,7 +1,7 @@
 """The NUMA zones of all nodes as arrays over nodes, zones and resources.
 
-A row is written again when its node's report, its pods or the node itself have changed. Derived; a
-fresh one says the same.
+A row is written again when its node's report, its pods or the node itself have changed. Derived:
+rebuilding gives the same arrays.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -26,21 +26,22 @@ Int64s = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 UNKNOWN_COST = 255
-"""The distance to a zone of which nothing is said."""
+"""The distance to a zone if none is reported."""
 ABSENT = -1
 """The number of a zone that a node does not have."""
 
 _RESOURCES = 64
-"""So many columns may have been made before it is looked which of them are still in use."""
+"""The number of columns beyond which unused ones are dropped."""
 
 PASSTHROUGH, OVER_RESERVE, DISCARD = range(3)
-"""How a report is read: the newest object as it is; the one that holds, without what pods take that
-it does not cover; the newest, and none while a bind is under way."""
+"""How a report is read. PASSTHROUGH: the newest object as it is. OVER_RESERVE: the current object,
+less the requests of pods that it does not cover. DISCARD: the newest object, or none while a bind
+is in progress."""
 
 
 class Reading(NamedTuple):
-    """How reports are read. ``is_foreign`` (by the pod's scheduler) says whose pods make a node's
-    numbers useless until an object covers them; with ``only_exclusive`` only those that hold
+    """How reports are read. Pods for whose scheduler ``is_foreign`` is true make a node's
+    numbers stale until an object covers them; with ``only_exclusive`` only those that hold
     exclusive resources."""
 
     mode: int = PASSTHROUGH
@@ -50,9 +51,9 @@ class Reading(NamedTuple):
 
 class Zones(NamedTuple):
     """Some rows' zones, by ascending number. ``numbers`` is int64[n, z], ABSENT for none;
-    ``reported`` (bool[n, z, r]) says that a zone reports a resource, ``available`` (int64[n, z, r])
-    how much of it is free, 0 if it does not; ``costs`` is int64[n, z, z]; ``places`` finds a
-    resource along the last axis."""
+    ``reported`` (bool[n, z, r]) marks the resources that a zone reports, ``available``
+    (int64[n, z, r]) how much of them is free, 0 if not reported; ``costs`` is int64[n, z, z];
+    ``places`` maps a resource to its position on the last axis."""
 
     numbers: Int64s
     reported: Bools
@@ -76,7 +77,7 @@ class Zones(NamedTuple):
         return np.zeros(self.numbers.shape, bool) if place is None else self.reported[:, :, place]
 
     def free(self, resource: str) -> Int64s:
-        """int64[n, z]: how much of it is free."""
+        """int64[n, z]: how much of a resource is free."""
         place = self.places.get(resource)
         empty = np.zeros(self.numbers.shape, np.int64)
         return empty if place is None else self.available[:, :, place]
@@ -96,7 +97,7 @@ class ZoneColumns:
         self.known: Bools = np.zeros(size, dtype=bool)
         """bool[size]: whether the node has an object."""
         self.stale: Bools = np.zeros(size, dtype=bool)
-        """bool[size]: whether its numbers are of no use now."""
+        """bool[size]: whether its numbers cannot be used now."""
         self.single: Bools = np.zeros(size, dtype=bool)
         """bool[size]: whether its policy is single-numa-node."""
         self.by_pod: Bools = np.zeros(size, dtype=bool)
@@ -119,7 +120,7 @@ class ZoneColumns:
         )
 
     def refresh(self) -> None:
-        """Takes in what has changed since the last time."""
+        """Applies the changes since the last refresh."""
         table, topologies = self.table, self.topologies
         now = (table.node_journal.end, topologies.end)
         if self._seen == now:
@@ -127,16 +128,16 @@ class ZoneColumns:
         reports = {name: self._read(name) for name in self._changed()}
         self._fit(reports)
         if len(self._index) > self._most_resources:
-            # Names that no object has any more would stay for ever.
+            # Otherwise names that no object has any more would stay for ever.
             self._seen = None
             reports = {name: self._read(name) for name in self._changed()}
             self._fit(reports)
             self._most_resources = max(_RESOURCES, 2 * len(self._index))
         self._seen = now
-        for name, found in reports.items():
+        for name, topology_and_report in reports.items():
             row = table.rows.get(name)
             if row is not None:
-                self._write(row, *found)
+                self._write(row, *topology_and_report)
 
     def _changed(self) -> Collection[str]:
         table, topologies = self.table, self.topologies
@@ -158,7 +159,7 @@ class ZoneColumns:
     def _fit(
         self, reports: Mapping[str, tuple[NodeResourceTopology | None, ZoneReport | None]]
     ) -> None:
-        """Makes the arrays as large as they have to be for these, and keeps what is in them."""
+        """Grows the arrays to the size that these reports need, and keeps their content."""
         zones, resources = self._numbers.shape[1], self._reported.shape[2]
         for topology, _ in reports.values():
             if topology is not None:
@@ -220,8 +221,8 @@ class ZoneColumns:
         return any(not self.reading.only_exclusive or is_exclusive(pod, names) for pod in foreign)
 
     def _taken(self, report: ZoneReport) -> Resources:
-        """What pods take that were placed here and are not covered: of every zone, because nobody
-        knows which one the kubelet will choose."""
+        """The requests of pods that this scheduler placed and no object covers. They are taken from
+        every zone, because the zone that the kubelet will choose is unknown."""
         taken: Resources = {}
         if self.reading.mode == OVER_RESERVE:
             for uid, is_ours in report.uncovered.items():

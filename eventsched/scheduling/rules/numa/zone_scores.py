@@ -21,8 +21,8 @@ Strategy = Callable[[Requests, Zones, Mapping[str, int]], Int64s]
 """Requests, zones and weights → int64[n, z]: each zone's score."""
 
 MOST_ZONES = 8
-"""LeastNUMANodes looks at no node with more zones: it tries all their combinations. The kubelet's
-topology manager by default supports no more either."""
+"""LeastNUMANodes skips nodes with more zones, because it tries all combinations. The kubelet's
+topology manager supports no more by default either."""
 _VAST = LARGEST // MOST_ZONES
 """More than any zone has: the sum of so many zones fits into int64."""
 
@@ -31,7 +31,7 @@ _VAST = LARGEST // MOST_ZONES
 
 
 def least_allocated(requests: Requests, zones: Zones, weights: Mapping[str, int]) -> Int64s:
-    """The share that would be left."""
+    """The share that would be left free."""
 
     def share(wanted: int, offered: Int64s, divisor: Int64s) -> Int64s:
         return percents(offered - wanted, divisor)
@@ -40,7 +40,7 @@ def least_allocated(requests: Requests, zones: Zones, weights: Mapping[str, int]
 
 
 def most_allocated(requests: Requests, zones: Zones, weights: Mapping[str, int]) -> Int64s:
-    """The share that it takes of what is free."""
+    """The share of the free amount that the pod takes."""
 
     def share(wanted: int, offered: Int64s, divisor: Int64s) -> Int64s:
         return percents(np.full(offered.shape, wanted, dtype=np.int64), divisor)
@@ -49,7 +49,7 @@ def most_allocated(requests: Requests, zones: Zones, weights: Mapping[str, int])
 
 
 def balanced_allocation(requests: Requests, zones: Zones, weights: Mapping[str, int]) -> Int64s:
-    """How alike the shares of the resources are; 0 if one is above 1. Weights do not matter. (With
+    """How similar the shares of the resources are; 0 if one is above 1. Weights are ignored. (With
     a single resource upstream computes with a variance that is not a number; here it is 0.)"""
     shape = zones.numbers.shape
     shares = np.ones((len(requests), *shape), dtype=np.float64)
@@ -59,7 +59,7 @@ def balanced_allocation(requests: Requests, zones: Zones, weights: Mapping[str, 
     count = len(requests)
     mean = shares.sum(axis=0) / max(count, 1)
     off = shares - mean
-    # The second term takes out what rounding of the mean adds.
+    # The second term corrects the rounding error of the mean.
     spread = (off * off).sum(axis=0) - off.sum(axis=0) ** 2 / max(count, 1)
     variance = spread / max(count - 1, 1)
     scores = ((1 - variance) * MAX_NODE_SCORE).astype(np.int64)
@@ -70,8 +70,8 @@ def _weighted(
     requests: Requests, zones: Zones, weights: Mapping[str, int],
     share: Callable[[int, Int64s, Int64s], Int64s],
 ) -> Int64s:  # fmt: skip
-    """The weighted mean over the requested resources; one that is not free or not enough counts as
-    0. Processors count as whole ones, rounded up."""
+    """The weighted mean over the requested resources; a resource of which too little or none
+    is free counts as 0. CPUs are rounded up to whole ones."""
     total = np.zeros(zones.numbers.shape, dtype=np.int64)
     weight = 0
     for name, amount in requests.items():
@@ -102,9 +102,9 @@ def _whole_column(name: str, amounts: Int64s) -> Int64s:
 
 
 def fewest_zones(parts: Sequence[Requests], zones: Zones, most: Int64s) -> Int64s:
-    """int64[n]: the fewer zones the largest part needs, the higher; more if the distances between
-    them are as short as on this node they can be. ``parts`` are the containers, in the order in
-    which they are placed, or the pod as a whole; ``most`` (int64[n]) is how many zones the node's
+    """int64[n]: the fewer zones the largest part needs, the higher; with a bonus if the distances
+    between them are the shortest possible on this node. ``parts`` are the containers, in order of
+    placement, or the pod as a whole; ``most`` (int64[n]) is how many zones the node's
     topology manager combines. 0 if a part fits nowhere, and for nodes with more than MOST_ZONES
     zones. Writes to ``zones.available``."""
     count = (zones.numbers != ABSENT).sum(axis=1)
@@ -139,38 +139,40 @@ def _combined(requests: Requests, zones: Zones) -> tuple[Bools, Bools]:
     for length in range(1, min(width, MOST_ZONES) + 1):
         if not len(open_rows):
             break
-        sets = [list(each) for each in combinations(range(width), length)]
-        sets = [each for each in sets if present[open_rows][:, each].all(axis=1).any()]
+        sets = [list(zone_set) for zone_set in combinations(range(width), length)]
+        sets = [zone_set for zone_set in sets if present[open_rows][:, zone_set].all(axis=1).any()]
         if not sets:
             break
         rows = zones.picked(open_rows)
-        exists = np.array([present[open_rows][:, each].all(axis=1) for each in sets])
-        sums = np.array([rows.costs[:, each][:, :, each].sum(axis=(1, 2)) for each in sets])
-        enough = exists & np.array([_have(requests, rows, each) for each in sets])
+        exists = np.array([present[open_rows][:, zone_set].all(axis=1) for zone_set in sets])
+        sums = np.array(
+            [rows.costs[:, zone_set][:, :, zone_set].sum(axis=(1, 2)) for zone_set in sets]
+        )
+        enough = exists & np.array([_have(requests, rows, zone_set) for zone_set in sets])
         limit = UNKNOWN_COST * length * length
         least = np.minimum(np.where(exists, sums, limit).min(axis=0), limit)
-        # Sums from 256 for each pair on are no candidates at all.
+        # A set whose costs average 256 or more per pair is no candidate.
         beyond = (UNKNOWN_COST + 1) * length * length
         candidates = np.where(enough, np.minimum(sums, beyond), beyond)
         best = candidates.argmin(axis=0)
-        found = candidates.min(axis=0) < beyond
+        has_set = candidates.min(axis=0) < beyond
         members = np.zeros((len(sets), width), dtype=bool)
-        for place, each in enumerate(sets):
-            members[place, each] = True
-        chosen[open_rows[found]] = members[best[found]]
-        short[open_rows[found]] = (candidates.min(axis=0) == least)[found]
-        open_rows = open_rows[~found]
+        for place, zone_set in enumerate(sets):
+            members[place, zone_set] = True
+        chosen[open_rows[has_set]] = members[best[has_set]]
+        short[open_rows[has_set]] = (candidates.min(axis=0) == least)[has_set]
+        open_rows = open_rows[~has_set]
     return chosen, short
 
 
 def _have(requests: Requests, zones: Zones, members: list[int]) -> NDArray[np.bool_]:
     """bool[n]: whether a set of zones has everything, each of them reporting all of it."""
-    found = np.ones(len(zones.numbers), dtype=bool)
+    enough = np.ones(len(zones.numbers), dtype=bool)
     for name, amount in requests.items():
-        found &= zones.reports(name)[:, members].all(axis=1)
+        enough &= zones.reports(name)[:, members].all(axis=1)
         if amount:
-            found &= np.minimum(zones.free(name), _VAST)[:, members].sum(axis=1) >= amount
-    return found
+            enough &= np.minimum(zones.free(name), _VAST)[:, members].sum(axis=1) >= amount
+    return enough
 
 
 def _take(requests: Requests, zones: Zones, rows: NDArray[np.intp], chosen: Bools) -> None:

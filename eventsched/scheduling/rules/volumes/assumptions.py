@@ -1,11 +1,11 @@
-"""What pods in flight have reserved of volumes: VolumeBinding's memory.
+"""The volumes that pods in flight have reserved: VolumeBinding's memory.
 
 Upstream: plugins/volumebinding/passive_assume_cache.go. There an assumption ends when the object
-changes; here when the volume (of one to be made, the claim) shows the binding, or it cannot come
-true any more.
+changes; here when the volume (for one to be provisioned, the claim) shows the binding, or when it
+can no longer come true.
 
-A key of the memory says all of an assumption, so that reading it takes no look at values: these are
-the uids of the pods that hold it (two may use one claim).
+A key of the memory holds the whole assumption, so reading it needs no values. The values are the
+uids of the pods that hold it (two may use one claim).
 """
 
 from collections.abc import Iterable
@@ -29,7 +29,7 @@ _Source = tuple[type[ClusterObject], tuple[str, str]]
 
 
 class _Assumption(NamedTuple):
-    """A key of the memory, taken apart."""
+    """A decoded key of the memory."""
 
     kind: str
     name: str
@@ -37,13 +37,13 @@ class _Assumption(NamedTuple):
 
     @property
     def sources(self) -> list[_Source]:
-        """The objects that can show that it has come true, or never will."""
+        """The objects that show whether it has come true or never will."""
         namespace, name, _ = self.claim
-        found: list[_Source] = [(PersistentVolumeClaim, (namespace, name))]
-        return [*found, (PersistentVolume, ("", self.name))] if self.kind == VOLUME else found
+        sources: list[_Source] = [(PersistentVolumeClaim, (namespace, name))]
+        return [*sources, (PersistentVolume, ("", self.name))] if self.kind == VOLUME else sources
 
     def holds(self, registry: Registry) -> bool:
-        """Whether it says more than the objects show."""
+        """Whether the objects do not show it yet."""
         namespace, name, uid = self.claim
         claim = registry.get(PersistentVolumeClaim, name, namespace)
         if claim is None or claim.uid != uid:
@@ -57,7 +57,7 @@ class _Assumption(NamedTuple):
 
 
 class Assumptions:
-    """The memory read: follows its keys and the objects that they are about. Derived."""
+    """The decoded memory: follows its keys and the objects that they name. Derived."""
 
     def __init__(self, registry: Registry) -> None:
         self.registry = registry
@@ -83,7 +83,7 @@ class Assumptions:
             due = set(self._known)
         for source in changes or ():
             due |= self._about.get(source, set())
-        # What no longer holds first: another key may be for the same claim.
+        # Drop stale keys first: another key may be for the same claim.
         holding = [key for key in due if self._known[key].holds(self.registry)]
         for key in due.difference(holding):
             self._drop(key)
@@ -99,13 +99,13 @@ class Assumptions:
 
     @property
     def stale(self) -> list[str]:
-        """The keys that no longer hold, sorted: what has been seen when says nothing."""
+        """The keys that no longer hold, sorted to be independent of when they were seen."""
         return sorted(self._stale)
 
     def _learn(self, key: str) -> None:
         kind, name, *claim = _decoder.decode(key)
-        found = self._known[key] = _Assumption(kind, name, (claim[0], claim[1], claim[2]))
-        for source in found.sources:
+        assumption = self._known[key] = _Assumption(kind, name, (claim[0], claim[1], claim[2]))
+        for source in assumption.sources:
             self._about.setdefault(source, set()).add(key)
 
     def _forget(self, key: str) -> None:
@@ -125,17 +125,17 @@ class Assumptions:
 
 
 def assume(cycle: Cycle, key: str, uid: str) -> None:
-    """Notes that a pod holds an assumption."""
+    """Records that a pod holds an assumption."""
     holders = _holders(cycle, key)
     if uid not in holders:
         cycle.remember(key, [*holders, uid])
 
 
 def give_up(cycle: Cycle, key: str, uid: str) -> None:
-    """Notes that a pod no longer does; without holders it is forgotten."""
+    """Records that a pod no longer holds an assumption; without holders it is forgotten."""
     holders = _holders(cycle, key)
     if uid in holders:
-        cycle.remember(key, [each for each in holders if each != uid] or None)
+        cycle.remember(key, [holder for holder in holders if holder != uid] or None)
 
 
 def sweep(cycle: Cycle, keys: Iterable[str]) -> None:
@@ -145,7 +145,7 @@ def sweep(cycle: Cycle, keys: Iterable[str]) -> None:
 
 
 def _holders(cycle: Cycle, key: str) -> list[str]:
-    """Who holds an assumption, with what this step has changed already."""
+    """The uids of the pods that hold an assumption, including changes made in this step."""
     for plugin, changed, value in reversed(cycle.remembered):
         if (plugin, changed) == (cycle.plugin, key):
             return list(value or [])

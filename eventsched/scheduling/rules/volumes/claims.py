@@ -1,7 +1,7 @@
 """Rules about the claims of pods that several volume plugins share.
 
-Upstream: component-helpers storage/volume (pv_helpers.go, helpers.go), storage/ephemeral; the words
-of what is missing are those of client-go's listers.
+Upstream: component-helpers storage/volume (pv_helpers.go, helpers.go), storage/ephemeral; the
+messages about missing objects are those of client-go's listers.
 """
 
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from eventsched.domain.objects.registry import (
 )
 
 NAMELESS = "persistentVolumeClaim"
-"""The source of a pod's volume that is a claim without a name."""
+"""The source of a pod volume that refers to a claim without a name."""
 WAITS = "WaitForFirstConsumer"
 ONE_POD = "ReadWriteOncePod"
 _BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
@@ -29,7 +29,7 @@ class ClaimName(NamedTuple):
 
 
 def claims_of(pod: Pod) -> list[ClaimName]:
-    """The claims that a pod uses, in the order of its volumes, repeated as there."""
+    """The claims that a pod uses, in the order of its volumes, with repetitions."""
     return [
         ClaimName(volume.claim, volume.ephemeral)
         for volume in pod.volumes
@@ -38,24 +38,24 @@ def claims_of(pod: Pod) -> list[ClaimName]:
 
 
 def named_claims(pod: Pod) -> list[str]:
-    """Those that the pod names, without the ephemeral ones that belong to it."""
+    """The claims that the pod names, without the ephemeral ones that belong to it."""
     return [name for name, ephemeral in claims_of(pod) if not ephemeral]
 
 
 def uses(pod: Pod, namespace: str, name: str, *, ephemeral: bool = True) -> bool:
-    """Whether a pod uses a claim; without ``ephemeral`` whether it names it."""
+    """Whether a pod uses a claim; with ``ephemeral`` false, whether it names the claim."""
     if pod.namespace != namespace:
         return False
     return any(claim == name and (ephemeral or not own) for claim, own in claims_of(pod))
 
 
 def is_missing(name: str) -> str:
-    """That a claim is not there."""
+    """The message for a claim that does not exist."""
     return f'persistentvolumeclaim "{name}" not found'
 
 
 def not_owned(pod: Pod, claim: PersistentVolumeClaim) -> str:
-    """That an ephemeral claim was made for somebody else; "" where it was not."""
+    """The message for an ephemeral claim that belongs to another pod; "" if it does not."""
     if claim.namespace == pod.namespace and claim.owner_uid == pod.uid:
         return ""
     return (
@@ -64,9 +64,9 @@ def not_owned(pod: Pod, claim: PersistentVolumeClaim) -> str:
     )
 
 
-def class_of(kept: PersistentVolumeClaim | PersistentVolume) -> str:
-    """The name of a claim's or volume's storage class; the old annotation goes before the field."""
-    return kept.annotations.get(_BETA_CLASS, kept.storage_class or "")
+def class_of(resource: PersistentVolumeClaim | PersistentVolume) -> str:
+    """The name of a claim's or volume's storage class; the old annotation overrides the field."""
+    return resource.annotations.get(_BETA_CLASS, resource.storage_class or "")
 
 
 def is_bound(claim: PersistentVolumeClaim) -> bool:
@@ -76,18 +76,18 @@ def is_bound(claim: PersistentVolumeClaim) -> bool:
 
 def waits_for_pod(claim: PersistentVolumeClaim, registry: Registry) -> bool:
     """Whether the claim is bound only when a pod uses it (upstream: IsDelayBindingMode). Raises
-    ValueError where its class does not say."""
+    ValueError if its class sets no binding mode."""
     name = class_of(claim)
-    found = registry.get(StorageClass, name) if name else None
-    if found is None:
+    storage_class = registry.get(StorageClass, name) if name else None
+    if storage_class is None:
         return False
-    if not found.binding_mode:
+    if not storage_class.binding_mode:
         raise ValueError(mode_not_set(name))
-    return found.binding_mode == WAITS
+    return storage_class.binding_mode == WAITS
 
 
 def mode_not_set(storage_class: str) -> str:
-    """That a storage class does not say when it binds."""
+    """The message for a storage class without a binding mode."""
     return f'VolumeBindingMode not set for StorageClass "{storage_class}"'
 
 

@@ -1,4 +1,4 @@
-"""What a pod's node was chosen with: volumes for its claims, to be bound or made before the pod is.
+"""The volumes that a placement commits to: they are bound or provisioned before the pod is bound.
 
 Upstream: plugins/volumebinding/binder.go bindAPIUpdate, checkBindings.
 """
@@ -18,8 +18,8 @@ from eventsched.scheduling.rules.volumes.volumes_by_class import NONE
 
 
 class Commitment(NamedTuple):
-    """A volume (``kind`` VOLUME), or a new one on a node (NODE), for a claim of the pod's
-    namespace. ``fresh`` says that the objects do not show it yet. Stored with the decision."""
+    """A volume (``kind`` VOLUME), or a new one on a node (NODE), for a claim in the pod's
+    namespace. ``fresh`` means that the objects do not show it yet. Stored with the decision."""
 
     kind: str
     name: str
@@ -32,7 +32,7 @@ class Commitment(NamedTuple):
         return canonical([self.kind, self.name, namespace, self.claim, self.uid]).decode()
 
     def write(self, namespace: str) -> Write:
-        """The change that makes objects show it."""
+        """The write that makes the objects show it."""
         if self.kind == VOLUME:
             return BindVolume(
                 volume=self.name, namespace=namespace, claim=self.claim, claim_uid=self.uid
@@ -41,24 +41,24 @@ class Commitment(NamedTuple):
 
 
 def chosen(plan: VolumePlan, row: int, node: str) -> list[Commitment]:
-    """What a row's choices promise to the claims."""
-    found = []
+    """The commitments of a plan on a row."""
+    commitments = []
     for claim, shelf, numbers in plan.matches:
         number = int(numbers[row])
         if number == NONE:
             continue
         volume = shelf.volumes[number]
         fresh = not belongs_to(volume, claim) or (volume.claim is not None and not volume.claim[2])
-        found.append(Commitment(VOLUME, volume.name, claim.name, claim.uid, fresh))
+        commitments.append(Commitment(VOLUME, volume.name, claim.name, claim.uid, fresh))
     for claim, rows in plan.made:
         if rows[row]:
             fresh = not claim.selected_node
-            found.append(Commitment(NODE, node, claim.name, claim.uid, fresh))
-    return found
+            commitments.append(Commitment(NODE, node, claim.name, claim.uid, fresh))
+    return commitments
 
 
 class BrokenError(Exception):
-    """A commitment will not come true; the message is upstream's."""
+    """A commitment can no longer come true; the message is upstream's."""
 
 
 class Check:
@@ -68,16 +68,17 @@ class Check:
         self._stock, self._registry = stock, stock.registry
         self._namespace, self._node, self._row = namespace, node, row
         self.done = True
-        """Whether all of them have."""
+        """Whether all commitments have come true."""
         self.objects: set[ObjectKey] = {("CSINode", "", node)}
-        """What that depends on: also those that have may come to nothing while others are due."""
+        """The objects that this depends on, also those of commitments that have come true: they may
+        still be undone while others are pending."""
 
     def all(self, commitments: Iterable[Commitment]) -> None:
-        """Looks at all of them. Raises BrokenError for one that never will come true."""
-        for each in commitments:
-            self._one(each)
+        """Checks all commitments. Raises BrokenError if one can never come true."""
+        for commitment in commitments:
+            self._check(commitment)
 
-    def _one(self, commitment: Commitment) -> None:
+    def _check(self, commitment: Commitment) -> None:
         kind, name, claim_name, uid, _ = commitment
         failed = "failed to check " + ("binding" if kind == VOLUME else "provisioning pvc")
         claim = self._registry.get(PersistentVolumeClaim, claim_name, self._namespace)
@@ -100,7 +101,7 @@ class Check:
         self.done = self.done and volume is not None and is_bound(claim)
 
     def _check_selection(self, claim: PersistentVolumeClaim) -> None:
-        """A provisioner that fails takes the annotation away, for the pod to go elsewhere."""
+        """A provisioner that fails removes the annotation, so that the pod is placed elsewhere."""
         if not claim.annotations and not claim.selected_node:
             raise BrokenError(f'selectedNode annotation reset for PVC "{claim.name}"')
         if claim.selected_node != self._node:

@@ -1,7 +1,7 @@
-"""In-tree disks as the CSI volumes that stand in for them: only what limits and topology need.
+"""In-tree disks as the CSI volumes that replace them: only what limits and topology need.
 
-Upstream: csi-translation-lib (translate.go, plugins/*.go); which plugins count as migrated, that is
-in nodevolumelimits/utils.go and volumebinding/binder.go, which agree.
+Upstream: csi-translation-lib (translate.go, plugins/*.go). The list of migrated plugins is in
+nodevolumelimits/utils.go and volumebinding/binder.go, which agree.
 """
 
 import re
@@ -22,7 +22,7 @@ _EBS = re.compile(r"vol-[^/]*")
 
 class Migration(NamedTuple):
     """An in-tree plugin and the CSI driver in its place; ``topology`` is the label that the driver
-    uses for zones, "" where volumes keep their own terms."""
+    uses for zones, "" if volumes keep their own terms."""
 
     plugin: str
     driver: str
@@ -44,17 +44,17 @@ MIGRATIONS: dict[str, Migration] = {
     ),
     "portworxVolume": Migration("kubernetes.io/portworx-volume", "pxd.portworx.com", ""),
 }
-"""The type of an in-tree volume → what it has become."""
-DRIVERS = {each.plugin: each.driver for each in MIGRATIONS.values()}
+"""The type of an in-tree volume → its migration."""
+DRIVERS = {migration.plugin: migration.driver for migration in MIGRATIONS.values()}
 """In-tree provisioner → CSI driver."""
 UNCOUNTED = frozenset({"kubernetes.io/azure-file", "kubernetes.io/vsphere-volume"})
-"""In-tree provisioners that could be translated as well, but do not count as migrated."""
+"""In-tree provisioners that can be translated too but do not count as migrated."""
 TRANSLATABLE = frozenset({*MIGRATIONS, "azureFile", "vsphereVolume"})
-"""The types of volumes that could be translated, counted or not."""
+"""The types of volumes that can be translated, whether or not they count as migrated."""
 
 
 class TranslationError(ValueError):
-    """An in-tree volume that no CSI volume can stand in for; the message is upstream's."""
+    """An in-tree volume that no CSI volume can replace; the message is upstream's."""
 
 
 def inline_handle(source: str, identity: tuple[str, ...]) -> str:
@@ -68,7 +68,7 @@ def volume_handle(volume: PersistentVolume) -> str:
 
 
 def migrated_terms(volume: PersistentVolume) -> tuple[NodeSelectorTerm, ...] | None:
-    """The volume's node terms for nodes that have the CSI driver: zones stand under the driver's
+    """The volume's node terms for nodes that have the CSI driver: zones are under the driver's
     label there (upstream: translateTopologyFromInTreeToCSI). Raises TranslationError."""
     volume_handle(volume)
     topology = MIGRATIONS[volume.source].topology
@@ -131,10 +131,10 @@ def _ebs_handle(name: str) -> str:
     if not name.startswith("aws://"):
         return name
     _, slash, path = re.split("[?#]", name[len("aws://") :], maxsplit=1)[0].partition("/")
-    found = (slash + path).strip("/")
-    if not _EBS.fullmatch(found):
+    volume_id = (slash + path).strip("/")
+    if not _EBS.fullmatch(volume_id):
         raise TranslationError(f"Invalid format for AWS volume ({name})")
-    return found
+    return volume_id
 
 
 def _zone_label(volume: PersistentVolume) -> str:
@@ -168,12 +168,12 @@ def _renamed(
 def _with_zones(
     terms: tuple[NodeSelectorTerm, ...] | None, key: str, label: str
 ) -> tuple[NodeSelectorTerm, ...] | None:
-    """The terms, each with the zones of a volume's label; unchanged where it has none."""
+    """The terms, each with the zones of a volume's label; unchanged if it has none."""
     zones = sorted({zone.strip() for zone in label.split(ZONES_DELIMITER)} - {""})
     if not zones:
         return terms
-    more = Requirement(key=key, operator="In", values=tuple(zones))
+    zone_requirement = Requirement(key=key, operator="In", values=tuple(zones))
     return tuple(
-        NodeSelectorTerm(expressions=(*term.expressions, more), fields=term.fields)
+        NodeSelectorTerm(expressions=(*term.expressions, zone_requirement), fields=term.fields)
         for term in terms or (NodeSelectorTerm(),)
     )

@@ -1,4 +1,4 @@
-"""Which CSI volumes a pod attaches to its node, in-tree disks that CSI drivers have taken over too.
+"""The CSI volumes that a pod attaches to its node, including migrated in-tree disks.
 
 Upstream: plugins/nodevolumelimits/csi.go filterAttachableVolumes.
 """
@@ -22,13 +22,13 @@ from eventsched.scheduling.rules.volumes.csi_migration import (
 )
 
 Unique = tuple[str, bool, str]
-"""A volume: its driver; whether it exists, and then its handle, else the claim it is made for."""
+"""A volume: its driver, whether it exists, and its handle or else the claim that it is made for."""
 Source = tuple[type[ClusterObject], tuple[str, str]]
 """An object that was looked at: type and (namespace, name)."""
 
 
 class MissingClaimError(Exception):
-    """A pod's claim is not there; the message is upstream's."""
+    """A pod's claim does not exist; the message is upstream's."""
 
 
 class UncountableError(Exception):
@@ -37,7 +37,7 @@ class UncountableError(Exception):
 
 class VolumeReader:
     """Which volumes of a pod count, on nodes that have a CSINode object or on others. ``looked_at``
-    gathers the objects that the answers depend on."""
+    collects the objects that the results depend on."""
 
     def __init__(self, registry: Registry, *, csi: bool) -> None:
         self._registry = registry
@@ -45,10 +45,10 @@ class VolumeReader:
         self.looked_at: set[Source] = set()
 
     def volumes(self, pod: Pod, *, new: bool) -> dict[Unique, None]:
-        """A pod's volumes, each once. Raises MissingClaimError where a ``new`` pod's claim is not
-        there, UncountableError for a claim without a name or made for another pod, or a disk that
+        """A pod's volumes, each once. Raises MissingClaimError if a ``new`` pod's claim does not
+        exist, UncountableError for a claim without a name or made for another pod, or a disk that
         cannot be translated."""
-        found: dict[Unique, None] = {}
+        uniques: dict[Unique, None] = {}
         for volume in pod.volumes:
             if volume.claim or volume.source == NAMELESS:
                 unique = self._of_claim(pod, volume, new=new)
@@ -57,8 +57,8 @@ class VolumeReader:
             else:
                 unique = None
             if unique is not None:
-                found[unique] = None
-        return found
+                uniques[unique] = None
+        return uniques
 
     def _of_claim(self, pod: Pod, volume: PodVolume, *, new: bool) -> Unique | None:
         if not volume.claim:
@@ -67,8 +67,8 @@ class VolumeReader:
         claim = self._registry.get(PersistentVolumeClaim, volume.claim, pod.namespace)
         if claim is None:
             if new:
-                where = f"{pod.namespace}/{volume.claim}"
-                raise MissingClaimError(f"looking up PVC {where}: {is_missing(volume.claim)}")
+                claim_name = f"{pod.namespace}/{volume.claim}"
+                raise MissingClaimError(f"looking up PVC {claim_name}: {is_missing(volume.claim)}")
             return None
         problem = not_owned(pod, claim) if volume.ephemeral else ""
         if problem:

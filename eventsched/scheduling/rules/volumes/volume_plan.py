@@ -38,13 +38,13 @@ Int64s = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 UNREACHABLE, UNMATCHED, NO_ROOM, NO_VOLUME, BROKEN = 1, 2, 4, 8, 16
-"""Bits of a code, in the order of upstream's reasons; from BROKEN on a code is an error: BROKEN and
-its number."""
+"""Bits of a code, in the order of upstream's reasons. A code of BROKEN or more is an error: BROKEN
+plus its index in ``VolumePlan.errors``."""
 
 
 class Claims(NamedTuple):
-    """A pod's claims: bound ones, those that are bound when a pod uses them, and those that should
-    have been bound already."""
+    """A pod's claims: bound ones, those to be bound when a pod uses them, and those that should
+    be bound already."""
 
     bound: list[PersistentVolumeClaim]
     waiting: list[PersistentVolumeClaim]
@@ -52,23 +52,23 @@ class Claims(NamedTuple):
 
 
 def sorted_out(pod: Pod, registry: Registry) -> Claims:
-    """A pod's claims, which are all known. Raises ValueError where a class is incomplete."""
-    found = Claims([], [], [])
+    """A pod's claims by state, without unknown ones. Raises ValueError if a class is incomplete."""
+    claims = Claims([], [], [])
     for name, _ in claims_of(pod):
         claim = registry.get(PersistentVolumeClaim, name, pod.namespace)
         if claim is None:
             continue
         if is_bound(claim):
-            found.bound.append(claim)
+            claims.bound.append(claim)
         elif waits_for_pod(claim, registry) and not claim.volume:
-            found.waiting.append(claim)
+            claims.waiting.append(claim)
         else:
-            found.late.append(claim)
-    return found
+            claims.late.append(claim)
+    return claims
 
 
 class Assumed(NamedTuple):
-    """What pods in flight have reserved: volume → its claim, claim → the node it is made on."""
+    """What pods in flight have reserved: volume → its claim, claim → the node of its new volume."""
 
     volumes: Mapping[str, ClaimKey]
     nodes: Mapping[ClaimKey, str]
@@ -84,7 +84,7 @@ class Match(NamedTuple):
 
 @dataclass
 class VolumePlan:
-    """What would be done on each row. ``codes`` is int64[size], see above; ``made`` are the claims
+    """The outcome on each row. ``codes`` is int64[size], see above; ``made`` are the claims
     to provision, each with the rows (bool[size]) where it has to be."""
 
     codes: Int64s
@@ -94,7 +94,7 @@ class VolumePlan:
 
 
 class VolumeStock:
-    """What plans are made from; derived from a table and a registry, and follows both."""
+    """Computes plans. Derived from a table and a registry, and follows both."""
 
     def __init__(self, table: NodeTable, registry: Registry) -> None:
         self.table, self.registry = table, registry
@@ -104,7 +104,7 @@ class VolumeStock:
         self._migrated: dict[str, tuple[Any, Bools]] = {}
 
     def plan(self, claims: Claims, assumed: Assumed) -> VolumePlan:
-        """What would become of the claims on each row."""
+        """The outcome for the claims on each row."""
         self.reach.refresh()
         plan = VolumePlan(np.zeros(self.table.size, dtype=np.int64))
         self._check_bound(plan, claims.bound)
@@ -138,8 +138,8 @@ class VolumeStock:
     def _migrated_reach(
         self, plan: VolumePlan, volume: PersistentVolume, here: Bools, undecided: Bools
     ) -> Bools:
-        """The same for an in-tree volume: nodes that its CSI driver has taken over have zones under
-        other labels."""
+        """The rows that reach an in-tree volume: nodes where its CSI driver has replaced the plugin
+        have zones under other labels."""
         rows = self._migrated_rows(MIGRATIONS[volume.source].plugin)
         if not rows.any():
             return here
@@ -153,14 +153,14 @@ class VolumeStock:
 
     def _migrated_rows(self, plugin: str) -> Bools:
         version = (self.registry.version(CSINode), self.table.node_journal.end)
-        found = self._migrated.get(plugin)
-        if found is None or found[0] != version:
+        cached = self._migrated.get(plugin)
+        if cached is None or cached[0] != version:
             column = np.zeros(self.table.size, dtype=bool)
-            for each in self.registry.all(CSINode).values():
-                if plugin in each.migrated and each.name in self.table.rows:
-                    column[self.table.rows[each.name]] = True
-            found = self._migrated[plugin] = (version, column)
-        return found[1]
+            for csi_node in self.registry.all(CSINode).values():
+                if plugin in csi_node.migrated and csi_node.name in self.table.rows:
+                    column[self.table.rows[csi_node.name]] = True
+            cached = self._migrated[plugin] = (version, column)
+        return cached[1]
 
     def _check_waiting(
         self, plan: VolumePlan, claims: list[PersistentVolumeClaim], assumed: Assumed
@@ -190,8 +190,8 @@ class VolumeStock:
         assumed: Assumed,
         undecided: Bools,
     ) -> None:
-        """Volumes that are there, the smallest claims first (upstream: findMatchingVolumes)."""
-        for claim in sorted(claims, key=lambda each: each.requested):
+        """Chooses existing volumes, smallest claims first (upstream: findMatchingVolumes)."""
+        for claim in sorted(claims, key=lambda claim: claim.requested):
             problem = _malformed(claim)
             if problem:
                 plan.errors.append(problem)
@@ -199,13 +199,13 @@ class VolumeStock:
                 undecided[:] = False
                 return
             shelf = self.shelves.shelf(class_of(claim))
-            taken = [each.chosen for each in plan.matches if each.shelf is shelf]
+            taken = [match.chosen for match in plan.matches if match.shelf is shelf]
             chosen = shelf.choose(claim, assumed.volumes, taken, self.reach)
             plan.matches.append(Match(claim, shelf, chosen))
             plan.made.append((claim, chosen == NONE))
 
     def _make(self, plan: VolumePlan, undecided: Bools) -> None:
-        """Volumes that have to be made (upstream: checkVolumeProvisions)."""
+        """Checks the volumes that have to be provisioned (upstream: checkVolumeProvisions)."""
         for claim, rows in plan.made:
             due = undecided & rows
             if not due.any():
@@ -221,13 +221,13 @@ class VolumeStock:
 
 
 def _malformed(claim: PersistentVolumeClaim) -> str:
-    """What is wrong with a claim's selector, "" for nothing."""
-    where = f"error creating internal label selector for claim: {claim.namespace}/{claim.name}"
-    for each in claim.selector or ():
-        if each.operator not in ("In", "NotIn", "Exists", "DoesNotExist"):
-            return f'{where}: "{each.operator}" is not a valid label selector operator'
+    """The problem with a claim's selector, "" if there is none."""
+    prefix = f"error creating internal label selector for claim: {claim.namespace}/{claim.name}"
+    for requirement in claim.selector or ():
+        if requirement.operator not in ("In", "NotIn", "Exists", "DoesNotExist"):
+            return f'{prefix}: "{requirement.operator}" is not a valid label selector operator'
     try:
         check(NodeSelectorTerm(expressions=claim.selector or ()))
     except SelectorError as problem:
-        return f"{where}: {problem}"
+        return f"{prefix}: {problem}"
     return ""

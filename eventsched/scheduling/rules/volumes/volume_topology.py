@@ -1,7 +1,7 @@
-"""Which nodes a volume, or a pool of storage, can be reached from: node terms as rows.
+"""The nodes that can reach a volume or a storage pool: node terms as rows.
 
-Upstream: component-helpers storage/volume CheckNodeAffinity. There is one term and one label for
-most local volumes, and thousands of such volumes: these are looked up in an index of the label.
+Upstream: component-helpers storage/volume CheckNodeAffinity. Most local volumes have one term with
+one label, and there may be thousands of them: these are looked up in an index of the label.
 """
 
 import numpy as np
@@ -22,39 +22,39 @@ _NOWHERE: Rows = np.zeros(0, dtype=np.intp)
 
 
 class VolumeTopology:
-    """Rows by terms, kept for as long as the nodes of a table stay as they are."""
+    """Rows by terms, cached until the nodes of a table change."""
 
     def __init__(self, table: NodeTable) -> None:
         self.table = table
         self.version = -1
-        self._found: dict[Terms, Rows] = {}
+        self._rows_by_terms: dict[Terms, Rows] = {}
         self._indexes: dict[str, tuple[Rows, Rows]] = {}
 
     def refresh(self) -> int:
-        """Forgets what nodes have made stale; the version of the nodes that answers are for."""
-        if self.version != self.table.node_journal.end or len(self._found) > _MOST_KEPT:
+        """Drops the cache if nodes have changed. Returns the version of the nodes."""
+        if self.version != self.table.node_journal.end or len(self._rows_by_terms) > _MOST_KEPT:
             self.version = self.table.node_journal.end
-            self._found.clear()
+            self._rows_by_terms.clear()
             self._indexes.clear()
         return self.version
 
     def rows(self, terms: Terms) -> Rows:
-        """The rows where some term matches, in no order; rows of nodes that are gone may be among
-        them. Call ``refresh`` first. Terms are about labels alone: fields in them are passed over,
-        as upstream gives CheckNodeAffinity a node without a name; malformed terms match nothing.
+        """The rows where some term matches, in no order; they may include rows of removed nodes.
+        Call ``refresh`` first. Only labels count: fields are ignored, because upstream gives
+        CheckNodeAffinity a node without a name. Malformed terms match nothing.
         """
-        found = self._found.get(terms)
-        if found is None:
-            found = self._found[terms] = self._look(terms)
-        return found
+        rows = self._rows_by_terms.get(terms)
+        if rows is None:
+            rows = self._rows_by_terms[terms] = self._find(terms)
+        return rows
 
     def mask(self, terms: Terms) -> Bools:
-        """bool[size]: the same as a column."""
-        found = np.zeros(self.table.size, dtype=bool)
-        found[self.rows(terms)] = True
-        return found
+        """bool[size]: the same rows as a mask."""
+        mask = np.zeros(self.table.size, dtype=bool)
+        mask[self.rows(terms)] = True
+        return mask
 
-    def _look(self, terms: Terms) -> Rows:
+    def _find(self, terms: Terms) -> Rows:
         if terms is None:
             return np.arange(self.table.size, dtype=np.intp)
         parts = [self._of_term(term) for term in terms]
@@ -74,15 +74,15 @@ class VolumeTopology:
         labels_only = NodeSelectorTerm(expressions=term.expressions)
         return np.flatnonzero(matches(NodeView(self.table), labels_only))
 
-    def _having(self, each: Requirement) -> Rows:
+    def _having(self, requirement: Requirement) -> Rows:
         """The rows whose label has one of some values."""
-        vocabulary = self.table.label(each.key)
-        if each.key not in self._indexes:
+        vocabulary = self.table.label(requirement.key)
+        if requirement.key not in self._indexes:
             ids = vocabulary.ids[: self.table.size]
             order = np.argsort(ids, kind="stable")
             starts = np.searchsorted(ids[order], np.arange(len(vocabulary.values) + 1))
-            self._indexes[each.key] = (order, starts)
-        order, starts = self._indexes[each.key]
-        numbers = [vocabulary.number(value) for value in dict.fromkeys(each.values)]
+            self._indexes[requirement.key] = (order, starts)
+        order, starts = self._indexes[requirement.key]
+        numbers = [vocabulary.number(value) for value in dict.fromkeys(requirement.values)]
         parts = [order[starts[n] : starts[n + 1]] for n in numbers if n >= 0]
         return np.concatenate(parts) if parts else _NOWHERE

@@ -1,8 +1,8 @@
-"""Volumes that wait for a claim, by storage class: which one a claim would get on each node.
+"""Volumes by storage class: which one a claim would get on each node.
 
 Upstream: component-helpers storage/volume/pv_helpers.go FindMatchingVolume, for all nodes at once.
-A shelf has its volumes in the order (capacity, name), so that the first that fits is the smallest;
-among equals upstream takes any, here the first by name is taken. Derived, follows the registry.
+The volumes of a class are in the order (capacity, name), so the first that fits is the smallest.
+Among equals upstream takes any; here the first by name is taken. Derived, follows the registry.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,7 +26,7 @@ NONE = -1
 
 
 def _static(volume: PersistentVolume) -> tuple[object, ...]:
-    """What a shelf's columns are made of, besides what binding changes."""
+    """The fields behind the columns, except those that binding changes."""
     return (
         volume.capacity, volume.volume_mode, volume.attributes_class, volume.access_modes,
         volume.node_terms,
@@ -37,28 +37,28 @@ class VolumesByClass:
     """The volumes of one storage class as columns."""
 
     def __init__(self, volumes: Iterable[PersistentVolume]) -> None:
-        self.volumes = sorted(volumes, key=lambda each: (each.capacity, each.name))
-        self.index = {each.name: number for number, each in enumerate(self.volumes)}
+        self.volumes = sorted(volumes, key=lambda volume: (volume.capacity, volume.name))
+        self.index = {volume.name: number for number, volume in enumerate(self.volumes)}
         size = len(self.volumes)
-        self._capacity = np.array([each.capacity for each in self.volumes], dtype=np.int64)
+        self._capacity = np.array([volume.capacity for volume in self.volumes], dtype=np.int64)
         self._kinds: dict[tuple[str, str], int] = {}
-        self._kind = np.array([self._kind_of(each) for each in self.volumes], dtype=np.int64)
+        self._kind = np.array([self._kind_of(volume) for volume in self.volumes], dtype=np.int64)
         self._bits: dict[str, int] = {}
         self._modes = np.array([self._bits_of(v.access_modes) for v in self.volumes], np.int64)
         self._available: Bools = np.zeros(size, dtype=bool)
         self._stays: Bools = np.zeros(size, dtype=bool)
         self._promised: dict[tuple[str, str], dict[int, None]] = {}
-        for number, each in enumerate(self.volumes):
-            self._put(number, each)
+        for number, volume in enumerate(self.volumes):
+            self._put(number, volume)
         places: dict[Terms, int] = {}
         self._place = np.array(
-            [places.setdefault(each.node_terms, len(places)) for each in self.volumes], np.intp
+            [places.setdefault(volume.node_terms, len(places)) for volume in self.volumes], np.intp
         )
         self._places = list(places)
         self._pairs: tuple[int, Rows, Rows] | None = None
 
     def update(self, volume: PersistentVolume) -> bool:
-        """Takes in a change of one of the volumes; False where it needs another shelf."""
+        """Applies a change of one of the volumes. False if the columns must be built again."""
         number = self.index[volume.name]
         if _static(volume) != _static(self.volumes[number]):
             return False
@@ -76,7 +76,7 @@ class VolumesByClass:
         taken: Sequence[Int64s],
         reach: VolumeTopology,
     ) -> Int64s:
-        """int64[size]: on each row the number of the volume that the claim would get, NONE where
+        """int64[size]: on each row the number of the volume that the claim would get, NONE if
         there is none. ``assumed`` are volumes that pods in flight have reserved for claims;
         ``taken`` the choices for the pod's earlier claims."""
         fits = (
@@ -110,20 +110,20 @@ class VolumesByClass:
     def _promised_choice(
         self, numbers: Sequence[int], fit: Bools, taken: Sequence[Int64s], reach: VolumeTopology
     ) -> Int64s:
-        """A volume that is the claim's already: the first one or none; on rows where an earlier
-        volume of the pod names the same claim and has it, the next one, or any other."""
-        found = np.full(reach.table.size, NONE, dtype=np.int64)
+        """Chooses the first volume promised to the claim. On rows where an earlier volume of the
+        pod uses the same claim and has taken it: the next one promised, or else any other."""
+        choices = np.full(reach.table.size, NONE, dtype=np.int64)
         undecided = np.ones(reach.table.size, dtype=bool)
         for number in numbers:
             free = undecided.copy()
-            for each in taken:
-                free &= each != number
+            for earlier in taken:
+                free &= earlier != number
             here = reach.mask(self._places[self._place[number]])
-            found[free & here] = number
+            choices[free & here] = number
             undecided &= ~free
         if undecided.any():
-            found[undecided] = self._smallest(fit, taken, reach)[undecided]
-        return found
+            choices[undecided] = self._smallest(fit, taken, reach)[undecided]
+        return choices
 
     def _smallest(self, fit: Bools, taken: Sequence[Int64s], reach: VolumeTopology) -> Int64s:
         size, nothing = reach.table.size, len(self.volumes)
@@ -131,27 +131,29 @@ class VolumesByClass:
         fitting = np.flatnonzero(fit)
         best = np.full(len(self._places) + 1, nothing, dtype=np.int64)
         best[self._place[fitting[::-1]]] = fitting[::-1]  # the last one written is the smallest
-        found = best[places]
+        smallest = best[places]
         if taken and len(fitting):
-            self._pass_over(found, rows, fitting, taken)
+            self._pass_over(smallest, rows, fitting, taken)
         chosen = np.full(size, nothing, dtype=np.int64)
-        np.minimum.at(chosen, rows, found)
+        np.minimum.at(chosen, rows, smallest)
         chosen[chosen == nothing] = NONE
         return chosen
 
-    def _pass_over(self, found: Int64s, rows: Rows, fitting: Rows, taken: Sequence[Int64s]) -> None:
-        """Where a row's volume is taken there: the next one at the same place, in place."""
+    def _pass_over(
+        self, choices: Int64s, rows: Rows, fitting: Rows, taken: Sequence[Int64s]
+    ) -> None:
+        """Replaces, in place, volumes taken on a row by the next one at the same place."""
         following = np.full(len(self.volumes) + 1, len(self.volumes), dtype=np.int64)
         order = fitting[np.lexsort((fitting, self._place[fitting]))]
         same = self._place[order[:-1]] == self._place[order[1:]]
         following[order[:-1][same]] = order[1:][same]
         for _ in taken:
-            for each in taken:
-                hit = found == each[rows]
-                found[hit] = following[found[hit]]
+            for earlier in taken:
+                hit = choices == earlier[rows]
+                choices[hit] = following[choices[hit]]
 
     def _reached(self, reach: VolumeTopology) -> tuple[Rows, Rows]:
-        """(row, place) for every row that the volumes of a place can be reached from."""
+        """Pairs (row, place): the rows that can reach the volumes of each place."""
         if self._pairs is None or self._pairs[0] != reach.version:
             parts = [reach.rows(terms) for terms in self._places]
             rows = np.concatenate(parts) if parts else np.zeros(0, dtype=np.intp)
@@ -173,7 +175,7 @@ class VolumesByClass:
     def _bits_of(self, modes: Iterable[str]) -> int:
         bits = 0
         for mode in modes:
-            # An int64 has room for more modes than there are; what is beyond shares a bit.
+            # An int64 has room for more modes than exist; any beyond that share a bit.
             bits |= self._bits.setdefault(mode, 1 << min(len(self._bits), 62))
         return bits
 
@@ -186,7 +188,7 @@ class VolumesByClass:
 
 
 class Shelves:
-    """All shelves of a registry; each is made at the first question and follows changes."""
+    """The volumes of all classes of a registry; built on first use, follows changes."""
 
     def __init__(self, registry: Registry) -> None:
         self.registry = registry
@@ -198,11 +200,11 @@ class Shelves:
     def shelf(self, storage_class: str) -> VolumesByClass:
         """The volumes of a class as they are now."""
         self._refresh()
-        found = self._shelves.get(storage_class)
-        if found is None:
+        shelf = self._shelves.get(storage_class)
+        if shelf is None:
             volumes = self._names.get(storage_class, {})
-            found = self._shelves[storage_class] = VolumesByClass(volumes.values())
-        return found
+            shelf = self._shelves[storage_class] = VolumesByClass(volumes.values())
+        return shelf
 
     def _refresh(self) -> None:
         if self._cursor == self.registry.end:
@@ -212,12 +214,12 @@ class Shelves:
         if changes is None:
             self._names, self._known, self._shelves = {}, {}, {}
             for volume in self.registry.all(PersistentVolume).values():
-                self._take(volume.name, volume)
+                self._update_volume(volume.name, volume)
             return
         for name in dict.fromkeys(key[1] for kind, key in changes if kind is PersistentVolume):
-            self._take(name, self.registry.get(PersistentVolume, name))
+            self._update_volume(name, self.registry.get(PersistentVolume, name))
 
-    def _take(self, name: str, volume: PersistentVolume | None) -> None:
+    def _update_volume(self, name: str, volume: PersistentVolume | None) -> None:
         old = self._known.pop(name, None)
         new = None if volume is None else class_of(volume)
         if old is not None and old != new:
