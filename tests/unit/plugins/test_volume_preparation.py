@@ -72,7 +72,7 @@ def test_a_pod_is_bound_when_its_claim_is_bound_to_the_volume() -> None:
     assert observed(made, BOUND[1]) == [BOUND[1], BIND]
 
 
-def test_a_pod_is_bound_when_a_volume_was_made() -> None:
+def test_a_pod_is_bound_when_its_volume_is_provisioned() -> None:
     """Also where the volume shows after the claim that names it."""
     made = preparing(WAIT, node(), claim(storage_class="wait"))
     done = shown(
@@ -83,7 +83,7 @@ def test_a_pod_is_bound_when_a_volume_was_made() -> None:
     assert observed(made, there) == [there, BIND]
 
 
-def test_two_claims_have_to_be_bound() -> None:
+def test_a_pod_waits_for_both_of_its_claims() -> None:
     made = engine(LOCAL, WAIT, node(), claim("c"), claim("d", storage_class="wait"), volume(),
                   pod("p1", "c", "d"))  # fmt: skip
     writes = attempted(made)[-1].writes["VolumeBinding"]
@@ -140,7 +140,9 @@ def test_a_pod_with_bound_claims_waits_for_nothing() -> None:
         ),
     ],
 )
-def test_a_volume_that_will_not_be_the_pod_s(stimuli: list[Any], words: str) -> None:
+def test_a_volume_that_can_no_longer_be_bound_fails_the_attempt(
+    stimuli: list[Any], words: str
+) -> None:
     made = preparing(LOCAL, node(), claim(), volume())
     assert given_up(made, *stimuli) == f"binding volumes: {words}"
     assert not made.state.memory["VolumeBinding"]
@@ -172,7 +174,7 @@ def test_a_volume_that_will_not_be_the_pod_s(stimuli: list[Any], words: str) -> 
         ),
     ],
 )  # fmt: skip
-def test_a_volume_that_is_not_made(stimuli: list[Any], words: str) -> None:
+def test_a_volume_that_is_not_provisioned_fails_the_attempt(stimuli: list[Any], words: str) -> None:
     """A provisioner that gives up takes the annotation away: the pod is tried again elsewhere."""
     made = preparing(WAIT, node(), claim(storage_class="wait"))
     assert given_up(made, *stimuli) == f"binding volumes: {words}"

@@ -56,7 +56,7 @@ from tests.volumes import (
 # --- reservations -------------------------------------------------------------------------
 
 
-def test_a_volume_is_kept_for_the_pod_that_was_placed_with_it() -> None:
+def test_a_volume_is_reserved_for_the_pod_that_was_placed_with_it() -> None:
     made = engine(LOCAL, node(), claim("c"), claim("d"), volume(), pod(), pod("p2", "d"))
     kept = key("volume", "v")
     assert attempted(made) == [
@@ -70,7 +70,7 @@ def test_a_volume_is_kept_for_the_pod_that_was_placed_with_it() -> None:
     ]  # fmt: skip
 
 
-def test_what_was_kept_is_free_again_when_it_does_not_come_to_a_bind() -> None:
+def test_a_reserved_volume_is_released_when_its_write_fails() -> None:
     made = engine(LOCAL, node(), claim(), volume(), pod())
     attempted(made)
     failed = records.WriteFailed(uid="p1", attempt=1, write=promise(), message="no")
@@ -83,7 +83,7 @@ def test_what_was_kept_is_free_again_when_it_does_not_come_to_a_bind() -> None:
     assert not made.state.memory["VolumeBinding"]
 
 
-def test_who_was_refused_for_it_is_woken_when_it_is_given_up() -> None:
+def test_a_pod_that_lacked_the_volume_wakes_when_it_is_released() -> None:
     """Not when a pod goes that is bound: its volume stays with its claim."""
     made = engine(LOCAL, node(), claim("c"), claim("d"), volume(), pod(), pod("p2", "d"))
     attempted(made)
@@ -96,7 +96,7 @@ def test_who_was_refused_for_it_is_woken_when_it_is_given_up() -> None:
     assert message(made) == Outcome.WAITING
 
 
-def test_a_claim_is_made_where_its_first_pod_goes() -> None:
+def test_a_volume_is_provisioned_on_the_node_of_its_first_pod() -> None:
     made = engine(WAIT, node("n1"), claim(storage_class="wait"), pod())
     attempted(made)
     assert made.state.memory["VolumeBinding"] == {key("node", "n1"): ["p1"]}
@@ -107,7 +107,7 @@ def test_a_claim_is_made_where_its_first_pod_goes() -> None:
     assert made.state.memory["VolumeBinding"] == {key("node", "n1"): ["p2"]}
 
 
-def test_what_was_kept_holds_until_the_volume_shows_it() -> None:
+def test_a_reservation_lasts_until_the_volume_shows_the_binding() -> None:
     made = engine(LOCAL, node(), claim("c"), claim("d"), volume(), pod())
     attempted(made)
     observed(made, *added(pod("p2", "d")))
@@ -122,7 +122,7 @@ def test_what_was_kept_holds_until_the_volume_shows_it() -> None:
     ]
 
 
-def test_a_claim_made_anew_has_nothing() -> None:
+def test_a_recreated_claim_does_not_inherit_the_reservation() -> None:
     made = engine(LOCAL, node(), claim(), volume(), pod())
     attempted(made)
     observed(made, shown(claim(uid="another")), *added(pod("p2")))
@@ -143,7 +143,7 @@ def test_reservations_survive_a_restart() -> None:
     assert message(other) == Outcome.WAITING
 
 
-def test_a_promised_volume_is_not_kept_twice() -> None:
+def test_a_promised_volume_is_not_reserved_twice() -> None:
     mine = volume(claim=("default", "c", "uid-c"))
     made = engine(LOCAL, node(), claim(), mine, pod())
     assert attempted(made) == [
@@ -193,7 +193,7 @@ def test_no_volume_is_chosen_twice() -> None:
     assert list(made.state.memory["VolumeBinding"]) == held
 
 
-def test_volumes_are_found_where_nodes_have_come_to() -> None:
+def test_volumes_are_found_on_nodes_that_were_added_later() -> None:
     made = engine(LOCAL, node("n1"), claim("c"), claim("d"), volume("v", "n2"), pod())
     assert "didn't find available persistent volumes" in message(made)
     observed(made, *added(node("n2"), pod("p2", "d")))

@@ -1,4 +1,4 @@
-"""What follows from a pod's services and its owner, and how it is found."""
+"""The default selector that follows from a pod's services and its owner."""
 
 import pytest
 
@@ -20,10 +20,10 @@ def _has(**labels: str) -> tuple[Requirement, ...]:
 
 
 def _registry(*objects: ClusterObject) -> Registry:
-    found = Registry()
-    for each in objects:
-        found.put(each)
-    return found
+    registry = Registry()
+    for cluster_object in objects:
+        registry.put(cluster_object)
+    return registry
 
 
 _A = Service(name="a", namespace="default", selector={"app": "a"})
@@ -56,7 +56,7 @@ _V = Service(name="v", namespace="default", selector={"app": "a", "v": "1"})
          _has(app="a")),
     ],
 )  # fmt: skip
-def test_what_a_pod_belongs_to(
+def test_selector_merges_services_and_owner(
     owner: str | None, objects: tuple[ClusterObject, ...], selector: Selector
 ) -> None:
     owned = Owner(kind=owner, name="o") if owner else None
@@ -64,16 +64,18 @@ def test_what_a_pod_belongs_to(
     assert DefaultSelectors().selector(_registry(*objects), pod) == selector
 
 
-def test_a_pod_is_not_compared_with_every_service(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_services_are_looked_up_by_their_rarest_label(monkeypatch: pytest.MonkeyPatch) -> None:
     """2,000 services of a team, each for one application, share their first label."""
-    asked = 0
+    comparisons = 0
 
-    def counted(requirements: Selector, labels: dict[str, str]) -> bool:
-        nonlocal asked
-        asked += 1
-        return all(labels.get(each.key) in each.values for each in requirements or ())
+    def counting_selects(requirements: Selector, labels: dict[str, str]) -> bool:
+        nonlocal comparisons
+        comparisons += 1
+        return all(
+            labels.get(requirement.key) in requirement.values for requirement in requirements or ()
+        )
 
-    monkeypatch.setattr("eventsched.domain.objects.selectors.selects", counted)
+    monkeypatch.setattr("eventsched.domain.objects.selectors.selects", counting_selects)
     registry = _registry(
         *(
             Service(name=f"s{n}", namespace="default", selector={"a": "team", "app": f"a{n}"})
@@ -82,15 +84,15 @@ def test_a_pod_is_not_compared_with_every_service(monkeypatch: pytest.MonkeyPatc
     )
     pod = make_pod(labels={"a": "team", "app": "a77"})
     assert DefaultSelectors().selector(registry, pod) == _has(a="team", app="a77")
-    assert asked == 1
+    assert comparisons == 1
 
 
-def test_what_a_registry_says_is_read_again_when_it_changes() -> None:
-    registry, found = _registry(_A), DefaultSelectors()
+def test_selector_follows_changes_of_services() -> None:
+    registry, selectors = _registry(_A), DefaultSelectors()
     pod = make_pod(labels={"app": "a", "v": "1"})
-    assert found.selector(registry, pod) == _has(app="a")
+    assert selectors.selector(registry, pod) == _has(app="a")
     registry.put(_V)
-    assert found.selector(registry, pod) == _has(app="a", v="1")
+    assert selectors.selector(registry, pod) == _has(app="a", v="1")
     registry.remove(Service, "default", "a")
     registry.remove(Service, "default", "v")
-    assert found.selector(registry, pod) == ()
+    assert selectors.selector(registry, pod) == ()
