@@ -8,7 +8,7 @@ returns an answer. Extension points, in the order in which they run:
     sort_key(queued) -> tuple                               QueueSort; smaller goes first
     pre_filter(cycle, pod, nodes) -> PreFilterResult | Status | None
     filter(cycle, pod, nodes) -> integer codes, 0 = passes; None = all pass
-                                                            (or filter_node(pod, node), see per_node_plugins)
+                                                            (or filter_node, see per_node_plugins)
     explain(cycle, pod, code) -> Status                     what a code of filter means
     post_filter(cycle, pod, refused) -> PostFilterResult | Status | None   only if no node is left
     pre_score(cycle, pod, nodes) -> Status | None           Skip leaves out this plugin's score
