@@ -30,10 +30,10 @@ from eventsched.eventlog.log_errors import UnavailableError
 from eventsched.eventlog.postgres.reader import Reader
 
 _SESSION = "-c search_path=eventsched -c timezone=UTC"
-_AWAY = ("08", "57P", "53")
+_SERVER_ERRORS = ("08", "57P", "53")
 """Beginnings of SQLSTATEs that mean that the server, not the query, is at fault."""
 _WRITES_A_VIEW = "55000"
-"""Postgres then advises to make a trigger, which would not help."""
+"""Postgres then hints at a trigger, which would not help."""
 _NEAR = 20
 """Characters of a query that are shown around the place of an error."""
 
@@ -59,7 +59,7 @@ def run(options: argparse.Namespace) -> int:
     """Prints the rows, or hands over to psql and returns its exit code."""
     with database.reader_address(*database_of(options)) as address:
         if options.stream is not None:
-            Reader(address, options.stream)  # says if there is no such stream
+            Reader(address, options.stream)  # raises InputError if there is no such stream
         address = _for_people(address, options.stream)
         if options.query is None:
             return _psql(address)
@@ -68,11 +68,11 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _for_people(address: str, stream: str | None) -> str:
-    """The address with names found in schema eventsched, times in UTC, and views that show one
-    stream, or all if it is None (migrations/sql/0008_chosen_stream.sql)."""
+    """The address for a session with search path eventsched, times in UTC, and views of one stream,
+    or of all if it is None (migrations/sql/0008_chosen_stream.sql)."""
     url = sqlalchemy_url(address)
-    given = url.query.get("options", "")
-    options = f"{given if isinstance(given, str) else ' '.join(given)} {_SESSION}".strip()
+    present = url.query.get("options", "")
+    options = f"{present if isinstance(present, str) else ' '.join(present)} {_SESSION}".strip()
     if stream is not None:
         options += " -c eventsched.stream=" + re.sub(r"([\\\s])", r"\\\1", stream)
     return rendered(url.update_query_dict({"options": options}))
@@ -87,13 +87,13 @@ def _query(address: str, query: str, output: str) -> None:
                 raise InputError("query", "two columns have one name", "give them names with AS")
             _print(output, names, cursor.stream(query))
     except psycopg.Error as problem:
-        raise _said(address, query, problem) from problem
+        raise _reported(address, query, problem) from problem
 
 
 @contextmanager
 def _reading_only(connection: psycopg.Connection[Any]) -> Iterator[None]:
-    """A transaction that is taken back: no statement in it can end it or lift its being
-    read-only."""
+    """A read-only transaction that is rolled back. No statement inside can end it or make it
+    writable."""
     connection.execute("BEGIN READ ONLY")
     connection.execute("SELECT 1")  # from the first snapshot on it cannot become READ WRITE
     try:
@@ -104,8 +104,8 @@ def _reading_only(connection: psycopg.Connection[Any]) -> Iterator[None]:
 
 
 def _columns(connection: psycopg.Connection[Any], query: str) -> list[str]:
-    """The names of a query's columns. Raises InputError for what gives no rows, and psycopg.Error
-    for what the server refuses."""
+    """The names of a query's columns. Raises InputError if the query returns no rows, and
+    psycopg.Error if the server refuses it."""
     server = connection.pgconn
     for answer in (server.prepare(b"", query.encode()), server.describe_prepared(b"")):
         if answer.status != pq.ExecStatus.COMMAND_OK:
@@ -113,12 +113,12 @@ def _columns(connection: psycopg.Connection[Any], query: str) -> list[str]:
     if not answer.nfields:
         if query.strip():
             connection.execute(query, prepare=True)  # the server says why it refuses to write
-        raise InputError("query", "gives no rows", "write one that reads: SELECT …")
+        raise InputError("query", "returns no rows", "write a SELECT")
     return [(answer.fname(place) or b"").decode() for place in range(answer.nfields)]
 
 
 def _connected(address: str, *, typed: bool) -> psycopg.Connection[Any]:
-    """A connection whose values come as Python's, or as the server writes them."""
+    """A connection. ``typed``: values arrive as Python objects instead of the server's text."""
     context = None
     if not typed:
         context = AdaptersMap(types=psycopg.adapters.types)
@@ -152,7 +152,7 @@ def _print(output: str, names: list[str], rows: Iterator[Any]) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """What JSON can say of a value: bytes in hexadecimal, the rest as msgspec does."""
+    """A value for JSON: bytes in hexadecimal, the rest as msgspec encodes it."""
     if isinstance(value, bytes):
         return value.hex()
     if isinstance(value, list):
@@ -160,22 +160,25 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _said(address: str, query: str, problem: psycopg.Error) -> Exception:
+def _reported(address: str, query: str, problem: psycopg.Error) -> Exception:
+    """A server's error as one of this program: the server is unreachable, or the query is wrong."""
     state = problem.sqlstate or ""
-    said = problem.diag.message_primary or str(problem).strip().splitlines()[0]
-    if isinstance(problem, psycopg.OperationalError) and (not state or state.startswith(_AWAY)):
-        return _unreachable(address, said)
+    message = problem.diag.message_primary or str(problem).strip().splitlines()[0]
+    if isinstance(problem, psycopg.OperationalError) and (
+        not state or state.startswith(_SERVER_ERRORS)
+    ):
+        return _unreachable(address, message)
     where = "query"
     if problem.diag.statement_position:
         at = int(problem.diag.statement_position)
         near = " ".join(query[at - 1 : at - 1 + _NEAR].split())
         where += f", character {at} (at {near!r})"
-    remedy = problem.diag.message_hint or "see docs/sql.md for what there is"
-    if "multiple commands" in said:
-        said, remedy = "holds more than one statement", "pass one, or open psql without -c"
+    remedy = problem.diag.message_hint or "docs/sql.md lists the views and functions"
+    if "multiple commands" in message:
+        message, remedy = "has more than one statement", "pass one, or open psql without -c"
     if state in ("25006", "42501", _WRITES_A_VIEW):
-        remedy = "the log is read-only: it is never changed by hand"
-    return InputError(where, said, remedy.rstrip("."))
+        remedy = "the log is read-only"
+    return InputError(where, message, remedy.rstrip("."))
 
 
 def _unreachable(address: str, message: str) -> UnavailableError:

@@ -140,7 +140,7 @@ class ServingSettings(SettingsPart, frozen=True):
             present, missing = (
                 ("certFile", "keyFile") if self.cert_file else ("keyFile", "certFile")
             )
-            yield InputError(present, f"there is no {missing} to it", f"add {missing}")
+            yield InputError(present, f"is set, but {missing} is not", f"add {missing}")
 
 
 class LoggingSettings(SettingsPart, frozen=True):
@@ -176,9 +176,9 @@ class PathSettings(SettingsPart, frozen=True):
         seen: dict[object, str] = {"": ""}
         for name, path in _named(self).items():
             if path and not str(path).startswith("/"):
-                yield InputError(name, f"{path!r} is no path", "begin it with a slash")
+                yield InputError(name, f"{path!r} is not a path", "start it with /")
             elif path and path in seen:
-                yield InputError(name, f"{path} is that of {seen[path]}", "choose another one")
+                yield InputError(name, f"{path} is the path of {seen[path]}", "choose another one")
             seen[path] = name
 
 
@@ -203,7 +203,7 @@ class ExtenderSettings(SettingsPart, frozen=True):
             present, missing = (
                 ("certFile", "keyFile") if self.cert_file else ("keyFile", "certFile")
             )
-            yield InputError(present, f"there is no {missing} to it", f"add {missing}")
+            yield InputError(present, f"is set, but {missing} is not", f"add {missing}")
         if not self.tls and (self.cert_file or self.client_ca_file):
             field = "certFile" if self.cert_file else "clientCAFile"
             yield InputError(field, "is for HTTPS", "add tls: true, or leave it out")
@@ -239,8 +239,10 @@ class Settings(SettingsPart, frozen=True):
         yield from _duration_problems("pluginDeadline", self.plugin_deadline, least=1)
         for i, name in enumerate(self.keep_annotations):
             if not name or "*" in name[:-1]:
-                remedy = "write a name, or a beginning that ends with / or *"
-                yield InputError(f"keepAnnotations[{i}]", f"{name!r} is no annotation", remedy)
+                remedy = "write a name, or a prefix that ends with / or *"
+                yield InputError(
+                    f"keepAnnotations[{i}]", f"{name!r} is not an annotation's name", remedy
+                )
 
 
 def stream_problems(where: str, name: str) -> Iterator[InputError]:

@@ -179,11 +179,11 @@ def test_a_pod_that_made_room_is_named_with_its_node(address: str) -> None:
 def test_permit_and_bind(text: Any) -> None:
     said = text("gang-1")
     assert "waits at Permit for Gang" in said
-    assert "may go on: Gang at Permit on behalf of default/gang-2" in said
+    assert "allowed by Gang at Permit on behalf of default/gang-2" in said
     assert "is to be bound to n5 (attempt 1)" in said
     said = text("b")
     assert "bind to n5 failed: the node is away" in said
-    assert "gives n5 up: the node is away" in said
+    assert "gives up n5: the node is away" in said
     assert "changed: it is on n4" in said
 
 

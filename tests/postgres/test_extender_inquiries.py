@@ -87,7 +87,7 @@ def test_the_story_tells_it(address: str) -> None:
     told = [step.text for step in explain(StoredEvidence(Reader(address, STREAM)), "p1").steps]
     assert told == [
         "arrived",
-        "another scheduler asks to filter 3 nodes, 1 of them not known",
+        "another scheduler asks to filter 3 nodes, 1 of them unknown",
         "answer: refused 1 node: 1 Insufficient cpu",
         "another scheduler asks to prioritize 1 node",
         told[4],

@@ -111,12 +111,12 @@ def test_in_words(address: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert "1 00:00:00.000 NodeAdded n1 joined" in lines
     assert "7 00:00:01.000 PodAdded default/a arrived" in lines
     for words in (
-        "stream begun by eventsched test, seed odd",
+        "stream started by eventsched test, seed odd",
         "TaintToleration UnschedulableAndUnresolvable: node(s) had untolerated taint(s)",
         "attempt 1: unschedulable: 0/5 nodes are available",
         'FirstScheduledNode remembers default/a = {"at":',
         "bind to n5 failed: the node is away",
-        "may go on: Gang at Permit on behalf of default/gang-2",
+        "allowed by Gang at Permit on behalf of default/gang-2",
         "n2 left",
         "n1 changed",
         "prod/web is gone",

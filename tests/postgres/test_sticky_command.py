@@ -91,7 +91,7 @@ def test_a_running_scheduler_forgets(database: str, capsys: pytest.CaptureFixtur
     assert said[6] == f"{STICKY} remembers nothing under default/p0; see `eventsched sticky list`"
     assert main(["log", "list", "--kind", "MemoryForgotten", *where]) == 0
     told = printed(capsys)[-1]
-    assert f"{STICKY} is to forget default/p0, asked by postgres (request 1)" in told
+    assert f"{STICKY} has to forget default/p0: request 1, by postgres" in told
     records = list(Reader(database, STREAM).read())
     forgotten = [each for each in records if each.kind == "MemoryForgotten"]
     assert len(forgotten) == 1

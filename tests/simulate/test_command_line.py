@@ -131,7 +131,7 @@ def test_the_summary_says_what_was_decided_and_why_tells_of_one_pod(
     printed = capsys.readouterr().out
     assert "8 of 8 pods placed on 5 nodes, 0 pending, 8 attempts" in printed
     assert "state digest" in printed
-    assert "default/pod-000003 is on node-" in printed
+    assert "default/pod-000003 has been on node-" in printed
     assert "queue active: PodAdd" in printed
     assert "Why node-" in printed
 

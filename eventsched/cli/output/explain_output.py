@@ -112,7 +112,7 @@ def _victims(preemption: PreemptionExplanation) -> list[str]:
     fates = zip(preemption.victims, preemption.outcomes, strict=True)
     lines.append(table(("pod", "what became of it"), fates))
     if not preemption.landed:
-        lines.append("it was placed nowhere since")
+        lines.append("it has not been placed since")
     else:
         place = "there" if preemption.landed == decided.node else f"on {preemption.landed} instead"
         lines.append(f"it was placed {place} (position {preemption.landed_at})")
@@ -120,7 +120,7 @@ def _victims(preemption: PreemptionExplanation) -> list[str]:
         others = f" of {decided.candidates} candidates" if decided.candidates > 1 else ""
         why = CRITERIA.get(decided.criterion, decided.criterion)
         lines += ["", f"Why {decided.node}{others}: {why}"]
-        header = ("node", "budgets broken", "highest priority", "sum", "victims", "started")
+        header = ("node", "budgets violated", "highest priority", "sum", "victims", "started")
         rows = [
             (
                 room.node, room.violations, room.highest, room.total, ", ".join(room.victims),

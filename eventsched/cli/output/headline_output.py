@@ -41,35 +41,39 @@ def _state_text(answer: Headline, now: int) -> str:
     deleting = "; it is being deleted" if answer.deleting else ""
     match answer.state:
         case "bound":
-            return f"is on {answer.node} since {since}{deleting}"
+            return f"has been on {answer.node} since {since}{deleting}"
         case "gone":
             last_node = f"; it was on {answer.node}" if answer.node else ""
-            return f"is gone since {since}{last_node}"
+            return f"has been gone since {since}{last_node}"
         case "binding":
-            return f"is being bound to {answer.node} since {since}{deleting}"
+            return f"has been binding to {answer.node} since {since}{deleting}"
         case "waiting":
             plugins = " and ".join(answer.waits_for) or "its plugins"
-            until = "" if answer.until is None else f", until {with_distance(answer.until, now)}"
-            text = f"has {answer.node} and waits for {plugins} since {since}"
-            return f"{text}{until} at most{deleting}"
+            until = (
+                ""
+                if answer.until is None
+                else f", at most until {with_distance(answer.until, now)}"
+            )
+            text = f"has reserved {answer.node} and has been waiting for {plugins} since {since}"
+            return f"{text}{until}{deleting}"
         case "unqueued":
-            return f"{_unqueued(answer)} since {since}{deleting}"
+            return f"{_unqueued(answer, since)}{deleting}"
         case "gated":
             plugin = f" ({answer.plugin})" if answer.plugin else ""
-            return f"is held at the gate since {since}: {answer.reason}{plugin}{deleting}"
+            return f"has been gated since {since}: {answer.reason}{plugin}{deleting}"
     return _waits(answer, now) + deleting
 
 
-def _unqueued(answer: Headline) -> str:
+def _unqueued(answer: Headline, since: str) -> str:
     if answer.attempts:
-        return "has left the queue and is not scheduled any more"
-    return f"is not scheduled by this scheduler (its schedulerName is {answer.scheduler})"
+        return f"has been out of the queue since {since} and is no longer scheduled"
+    return f"has belonged to another scheduler ({answer.scheduler}) since {since}"
 
 
 def _waits(answer: Headline, now: int) -> str:
     """The text for a pod that is in a queue."""
     start = answer.since if answer.waiting_since is None else answer.waiting_since
-    text = f"waits for a node since {with_distance(start, now)}"
+    text = f"has been waiting for a node since {with_distance(start, now)}"
     if not answer.attempts:
         return f"{text}; it has not been tried yet"
     text += f", {counted(answer.attempts, 'attempt')}: {_why(answer)}"

@@ -9,8 +9,8 @@ from eventsched.history.explain.workloads import WaitingGroup, Workload
 MOST_NODES, MOST_GROUPS = 5, 20
 """Nodes and groups that are listed; ``--full`` lists all."""
 _PHRASES = {
-    "gated": "held at the gate",
-    "waiting": "has a node, and waits at Permit or PreBind",
+    "gated": "gated",
+    "waiting": "has reserved a node and waits at Permit or PreBind",
     "binding": "is being bound",
 }
 
@@ -55,14 +55,14 @@ def why(group: WaitingGroup) -> str:
 
 def _reason(group: WaitingGroup) -> str:
     if group.state == "unqueued":
-        left = "has left the queue and is not scheduled any more"
-        return left if group.is_tried else "is not scheduled by this scheduler"
+        left = "is out of the queue and is no longer scheduled"
+        return left if group.is_tried else "belongs to another scheduler"
     if group.state != "queued":
         return _PHRASES.get(group.state, group.state)
     if not group.is_tried:
         return "has not been tried yet"
     if not group.reason:
-        return "had a node and gave it up"
+        return "gave up its node"
     if group.code:
         return f"{group.plugin or 'PreFilter'} refuses nodes: {group.reason}"
     return f"{group.plugin}: {group.reason}" if group.plugin else group.reason

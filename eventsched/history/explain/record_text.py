@@ -17,12 +17,12 @@ Namer = Callable[[str], str]
 
 CRITERIA = {
     "only": "the only candidate",
-    "violations": "fewest budgets broken",
-    "highest": "its most important victim matters least",
-    "total": "least sum of priorities (each counted from -2^31 on)",
+    "violations": "fewest disruption budgets violated",
+    "highest": "the priority of its most important victim is lowest",
+    "total": "lowest sum of the victims' priorities (each plus 2^31)",
     "number": "fewest victims",
-    "start": "its most important victims started last",
-    "first": "the first of several that are alike",
+    "start": "its most important victims started latest",
+    "first": "the first of several equal candidates",
 }
 """What the criterion of a preemption says about the chosen node."""
 _UIDS = {row.record: row.uid for row in CATALOGUE if row.pod}
@@ -77,7 +77,7 @@ def describe(record: AnyRecord, name: Namer = str) -> str:
 
 
 _TEMPLATES: dict[type[Record], str] = {
-    records.StreamStarted: "stream begun by eventsched {0.engine}, seed {0.seed}",
+    records.StreamStarted: "stream started by eventsched {0.engine}, seed {0.seed}",
     records.HistoryLost: "history was lost: the database is on {0.timeline}",
     records.WatchRelisted: (
         "the watch of {0.resource} had a gap, from {0.since} to {0.upto}: listed again"
@@ -91,13 +91,11 @@ _TEMPLATES: dict[type[Record], str] = {
     records.BindFailed: "bind to {0.node} failed: {0.message}",
     records.EvictionSucceeded: "is being deleted: the cluster accepted the eviction",
     records.EvictionFailed: "eviction failed: {0.message}",
-    records.BindRetried: "bind to {0.node} goes on (attempt {0.attempt})",
+    records.BindRetried: "bind to {0.node} is retried (attempt {0.attempt})",
     records.BindVoided: "bind to {0.node} was given up: {0.reason}",
-    records.WriteSucceeded: "the cluster took it: {0.write}",
+    records.WriteSucceeded: "the cluster accepted {0.write}",
     records.WriteFailed: "the cluster refused {0.write}: {0.message}",
-    records.MemoryForgotten: (
-        "{0.plugin} is to forget {0.key}, asked by {0.by} (request {0.request})"
-    ),
+    records.MemoryForgotten: ("{0.plugin} has to forget {0.key}: request {0.request}, by {0.by}"),
     records.TimePassed: "time passed",
     records.BindIntended: "is to be bound to {0.node} (attempt {0.attempt})",
     records.PodSkipped: "leaves the queue without an attempt: {0.message}",
@@ -107,7 +105,9 @@ _TEMPLATES: dict[type[Record], str] = {
 
 def _term_began(began: records.TermBegan, _: Namer) -> str:
     text = f"epoch {began.epoch} began"
-    return f"{text}, by eventsched {began.engine} configured anew" if began.engine else text
+    if not began.engine:
+        return text
+    return f"{text}; a new version or configuration takes effect (eventsched {began.engine})"
 
 
 def _pod_added(added: records.PodAdded, _: Namer) -> str:
@@ -125,10 +125,10 @@ def _object_deleted(deleted: records.ObjectDeleted, _: Namer) -> str:
 
 def _plugin_overran(overran: records.PluginOverran, _: Namer) -> str:
     took = f"took longer than {overran.limit / 1e6:g} s"
-    text = f"{overran.plugin} {took} in {overran.point} and is not asked there"
+    text = f"{overran.plugin} {took} in {overran.point} and is not called there"
     if not overran.uid:
         return f"{text} any more"
-    return f"attempt {overran.attempt} is void and made again: {text}"
+    return f"attempt {overran.attempt} is void and is repeated: {text}"
 
 
 def _samples_taken(taken: records.SamplesTaken, _: Namer) -> str:
@@ -156,13 +156,16 @@ def _memory_changed(changed: records.MemoryChanged, _: Namer) -> str:
 
 
 def _node_overcommitted(crowded: records.NodeOvercommitted, _: Namer) -> str:
-    excess = [f"{wants} of {has} {name}" for name, (wants, has) in crowded.resources.items()]
-    return f"{crowded.node} holds more than it has: {', '.join(excess)}"
+    excess = [
+        f"{requested} of {allocatable} {name}"
+        for name, (requested, allocatable) in crowded.resources.items()
+    ]
+    return f"pods on {crowded.node} request more than it has: {', '.join(excess)}"
 
 
 def _permit_granted(granted: records.PermitGranted, name: Namer) -> str:
     by = f" on behalf of {name(granted.by)}" if granted.by else ""
-    return f"may go on: {granted.plugin} at Permit{by}"
+    return f"allowed by {granted.plugin} at Permit{by}"
 
 
 def _preparation_intended(intended: records.PreparationIntended, _: Namer) -> str:
@@ -173,7 +176,7 @@ def _preparation_intended(intended: records.PreparationIntended, _: Namer) -> st
 
 def _pod_unreserved(unreserved: records.PodUnreserved, _: Namer) -> str:
     by = f" by {unreserved.plugin}" if unreserved.plugin else ""
-    text = f"gives {unreserved.node} up{by}"
+    text = f"gives up {unreserved.node}{by}"
     return f"{text}: {unreserved.message}" if unreserved.message else text
 
 
@@ -213,7 +216,7 @@ def _pod_decided(decided: PodDecided, _: Namer) -> str:
         text += f"{decided.node} with {decided.score}, "
         text += f"{decided.feasible} of {decided.evaluated} nodes feasible"
         if decided.nominated:
-            text += "; it was nominated to it"
+            text += "; the pod was nominated to it"
         if decided.deadlines:
             text += f"; waits at Permit for {', '.join(decided.deadlines)}"
         if decided.binder:
@@ -243,7 +246,7 @@ def _extender_inquired(inquired: records.ExtenderInquired, _: Namer) -> str:
         return f"another scheduler asks to bind it to {inquired.node}"
     number = len(rows_of(inquired.nodes)) + len(inquired.strange)
     text = f"another scheduler asks to {_about(inquired.verb, number)}"
-    return f"{text}, {len(inquired.strange)} of them not known" if inquired.strange else text
+    return f"{text}, {len(inquired.strange)} of them unknown" if inquired.strange else text
 
 
 def _extender_replied(replied: records.ExtenderReplied, _: Namer) -> str:

@@ -69,9 +69,9 @@ def test_a_pod_that_waits_for_a_node() -> None:
     """What refuses it, since when, until when at most, and what would help."""
     lines = first(*REFUSED, refusals=(EXCLUDED, CPU, TAINT), now=70)
     assert lines == [
-        "default/p1 waits for a node since 2027-01-15 08:00:00 UTC (1m10s ago), 1 attempt: "
-        "NodeResourcesFit refuses 5 of 18 nodes: Insufficient cpu; it is tried again after a "
-        "change, at the latest 2027-01-15 08:05:00 UTC (in 3m50s)",
+        "default/p1 has been waiting for a node since 2027-01-15 08:00:00 UTC (1m10s ago), 1 "
+        "attempt: NodeResourcesFit refuses 5 of 18 nodes: Insufficient cpu; it is tried "
+        "again after a change, at the latest 2027-01-15 08:05:00 UTC (in 3m50s)",
         "What would help: cpu that pods on those nodes give back, another node, or smaller "
         "requests.",
     ]
@@ -91,30 +91,31 @@ def test_the_dominant_reason_is_data() -> None:
     ("happened", "line"),
     [
         ([(0, added())],
-         "is not scheduled by this scheduler (its schedulerName is default-scheduler) since"),
+         "has belonged to another scheduler (default-scheduler) since 2027-01-15 08:00:00"),
         ([(0, added()), (1, moved(Queue.ACTIVE))],
-         "waits for a node since 2027-01-15 08:00:01 UTC (59s ago); it has not been tried yet"),
-        ([(0, added(node_name="n3"))], "is on n3 since 2027-01-15 08:00:00 UTC"),
+         "has been waiting for a node since 2027-01-15 08:00:01 UTC (59s ago); it has not been "
+         "tried yet"),
+        ([(0, added(node_name="n3"))], "has been on n3 since 2027-01-15 08:00:00 UTC"),
         ([(0, added()), (2, moved(Queue.GATED, plugin="SchedulingGates", message="gate a"))],
-         "is held at the gate since 2027-01-15 08:00:02 UTC (58s ago): gate a (SchedulingGates)"),
+         "has been gated since 2027-01-15 08:00:02 UTC (58s ago): gate a (SchedulingGates)"),
         ([*REFUSED[:2], (1, tried(1, Outcome.SCHEDULED, node="n1", row=0))],
-         "is being bound to n1 since 2027-01-15 08:00:01 UTC"),
+         "has been binding to n1 since 2027-01-15 08:00:01 UTC"),
         ([*REFUSED[:2],
           (1, tried(1, Outcome.WAITING, node="n1", row=0,
                     deadlines={"Coscheduling": BEGIN + 90 * SECOND}))],
-         "has n1 and waits for Coscheduling at Permit since 2027-01-15 08:00:01 UTC (59s ago), "
-         "until 2027-01-15 08:01:30 UTC (in 30s) at most"),
+         "has reserved n1 and has been waiting for Coscheduling at Permit since 2027-01-15 "
+         "08:00:01 UTC (59s ago), at most until 2027-01-15 08:01:30 UTC (in 30s)"),
         ([*REFUSED[:2], (1, tried(1, Outcome.SCHEDULED, node="n1", row=0)),
           (2, records.PodBound(uid="p1", node="n1", attempt=1))],
-         "is on n1 since 2027-01-15 08:00:02"),
+         "has been on n1 since 2027-01-15 08:00:02"),
         ([*REFUSED[:2], (1, tried(1, Outcome.WAITING, node="n1", row=0)),
           (9, records.PodUnreserved(uid="p1", node="n1", plugin="VolumeBinding", message="late")),
           (9, moved(Queue.BACKOFF, "BindingFailed", until=BEGIN + 65 * SECOND))],
-         "waits for a node since 2027-01-15 08:00:00 UTC (1m00s ago), 1 attempt: VolumeBinding "
-         "refused it: late; it is tried again when its backoff ends, "
+         "has been waiting for a node since 2027-01-15 08:00:00 UTC (1m00s ago), 1 attempt: "
+         "VolumeBinding refused it: late; it is tried again when its backoff ends, "
          "2027-01-15 08:01:05 UTC (in 5s)"),
         ([(0, added(node_name="n3")), (5, records.PodDeleted(uid="p1"))],
-         "is gone since 2027-01-15 08:00:05 UTC (55s ago); it was on n3"),
+         "has been gone since 2027-01-15 08:00:05 UTC (55s ago); it was on n3"),
         ([*REFUSED[:2], (3, records.PodUpdated(pod=make_pod(deleting=True))),
           (3, records.PodSkipped(uid="p1", message="skip"))],
          "it is being deleted"),

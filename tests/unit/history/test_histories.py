@@ -77,15 +77,15 @@ def test_every_pod_is_explained(path: Path) -> None:
 
 
 ANSWERS = {
-    "bound": "is on ",
-    "binding": "is being bound to ",
-    "waiting": "has ",
-    "active": "waits for a node",
-    "backoff": "waits for a node",
-    "unschedulable": "waits for a node",
-    "gated": "is held at the gate",
-    "unqueued": "",
-    "gone": "is gone",
+    "bound": "has been on ",
+    "binding": "has been binding to ",
+    "waiting": "has reserved ",
+    "active": "has been waiting for a node",
+    "backoff": "has been waiting for a node",
+    "unschedulable": "has been waiting for a node",
+    "gated": "has been gated",
+    "unqueued": "has b",
+    "gone": "has been gone",
 }
 """State → the words that follow the pod's name."""
 

@@ -40,13 +40,13 @@ def log() -> MemoryEventLog:
 def test_the_story_of_the_pod_that_displaced_others(log: MemoryEventLog) -> None:
     text = story_text(explain(ScannedEvidence(log, "s"), "high"))
     for said in (
-        "nominated to n0, which default/low-4, default/low-6 have to leave: its most important "
-        "victim matters least; 2 candidates, 2 of 2 nodes tried",
-        "it was nominated to it",
+        "nominated to n0, which default/low-4, default/low-6 have to leave: the priority of "
+        "its most important victim is lowest; 2 candidates, 2 of 2 nodes tried",
+        "the pod was nominated to it",
         "Who has to leave n0 for it:",
         "it was placed there (position ",
-        "Why n0 of 2 candidates: its most important victim matters least",
-        "n1     0                1                  2     default/low-5, default/low-7",
+        "Why n0 of 2 candidates: the priority of its most important victim is lowest",
+        "n1     0                  1                  2     default/low-5, default/low-7",
     ):
         assert said in text
 

@@ -38,7 +38,7 @@ UNRESERVED = records.PodUnreserved(uid="p1", node="n1", plugin="VolumeBinding", 
             intended(promise(), selection()),
             f"before the bind to n1 VolumeBinding waits for {PROMISED}, {MADE}",
         ),
-        (written(selection()), f"the cluster took it: {MADE}"),
+        (written(selection()), f"the cluster accepted {MADE}"),
         (
             records.WriteFailed(uid="p1", attempt=1, write=promise(), message="conflict"),
             f"the cluster refused {PROMISED}: conflict",

@@ -40,7 +40,7 @@ def test_pods_on_nodes_and_groups() -> None:
         "PODS WHY OLDEST SINCE SUCH AS",
         "3 NodeResourcesFit refuses nodes: Insufficient cpu, Insufficient memory"
         " 2027-01-15 08:00:00 UTC (4m10s ago) shop/web-1, shop/web-2",
-        "1 held at the gate 2027-01-15 08:00:00 UTC (4m10s ago) shop/web-9",
+        "1 gated 2027-01-15 08:00:00 UTC (4m10s ago) shop/web-9",
     ]
     assert printed[-2] == (
         "What would help against NodeResourcesFit: cpu and memory that pods on those nodes give"
@@ -63,17 +63,17 @@ def test_all_pods_on_nodes_are_one_line() -> None:
     ("fields", "words"),
     [
         ({"is_tried": False, "plugin": "", "code": "", "reason": ""}, "has not been tried yet"),
-        ({"plugin": "", "code": "", "reason": ""}, "had a node and gave it up"),
+        ({"plugin": "", "code": "", "reason": ""}, "gave up its node"),
         (
             {"plugin": "", "code": "Excluded", "reason": "PreFilter left the node out"},
             "PreFilter refuses nodes: PreFilter left the node out",
         ),
         ({"plugin": "Slow", "code": "", "reason": "it raised"}, "Slow: it raised"),
         ({"plugin": "", "code": "", "reason": "no nodes"}, "no nodes"),
-        ({"state": "waiting"}, "has a node, and waits at Permit or PreBind"),
+        ({"state": "waiting"}, "has reserved a node and waits at Permit or PreBind"),
         ({"state": "binding"}, "is being bound"),
-        ({"state": "unqueued", "is_tried": False}, "is not scheduled by this scheduler"),
-        ({"state": "unqueued"}, "has left the queue and is not scheduled any more"),
+        ({"state": "unqueued", "is_tried": False}, "belongs to another scheduler"),
+        ({"state": "unqueued"}, "is out of the queue and is no longer scheduled"),
         ({"deleting": 2}, "Insufficient cpu, Insufficient memory; 2 being deleted"),
     ],
 )

@@ -92,7 +92,7 @@ stream: a/b
         "f.yaml: detail: Invalid enum value 'ful'; use one of digest, full",
         "f.yaml: retention.detail: '7d' is not a duration; write one such as 15s or 1m30s",
         "f.yaml: serving.port: a string where an integer is due; write an integer",
-        "f.yaml: serving.certFile: there is no keyFile to it; add keyFile",
+        "f.yaml: serving.certFile: is set, but keyFile is not; add keyFile",
         "f.yaml: database.dataDir: url and dataDir are given; leave one of them",
         "f.yaml: client.concurrency: Expected int >= 1; correct this value",
         "f.yaml: client.timeout: 0s is out of range; use a duration above zero",
