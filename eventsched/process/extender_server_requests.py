@@ -67,7 +67,7 @@ class Inquiries:
         state = driver.leader.engine.state
         inquired = inquiry(request, next(self._numbers), state, self._names)
         if self._annotations is not None and inquired.sent is not None:
-            sent = self._annotations.seen(inquired.sent)
+            sent = self._annotations.stripped(inquired.sent)
             inquired = msgspec.structs.replace(inquired, sent=sent)
         waiting = asyncio.get_running_loop().create_future()
         self._open[inquired.number] = waiting

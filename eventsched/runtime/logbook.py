@@ -190,7 +190,7 @@ class Logbook:
             case records.PodUpdated(pod=pod):
                 self._observe_pod(pod)
             case records.NodeUpdated(node=whole_node):
-                node = self._annotations.seen(whole_node)
+                node = self._annotations.stripped(whole_node)
                 row = self.state.nodes.rows.get(node.name)
                 if row is None:
                     self._step(records.NodeAdded(node=node))
@@ -202,7 +202,7 @@ class Logbook:
                 self._step(stimulus)
 
     def _observe_pod(self, whole_pod: Pod) -> None:
-        pod = self._annotations.seen(whole_pod)
+        pod = self._annotations.stripped(whole_pod)
         pod_state = self.state.pods.get(pod.uid)
         reservation = self.state.reservations.get(pod.uid)
         is_reserved = reservation is not None and reservation.node == pod.node_name

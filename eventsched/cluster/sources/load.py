@@ -69,17 +69,17 @@ class Source:
         """With these annotations of all objects, and no others."""
         return replace(
             self,
-            nodes=[annotations.seen(node) for node in self.nodes],
+            nodes=[annotations.stripped(node) for node in self.nodes],
             arrivals=[
                 replace(
                     arrival,
-                    pod=annotations.seen(arrival.pod),
-                    claims=tuple(annotations.seen(claim) for claim in arrival.claims),
+                    pod=annotations.stripped(arrival.pod),
+                    claims=tuple(annotations.stripped(claim) for claim in arrival.claims),
                 )
                 for arrival in self.arrivals
             ],
-            bound=[annotations.seen(pod) for pod in self.bound],
-            objects=[annotations.seen(item) for item in self.objects],
+            bound=[annotations.stripped(pod) for pod in self.bound],
+            objects=[annotations.stripped(item) for item in self.objects],
         )
 
     def check_pod(self, full_name: str) -> None:

@@ -18,7 +18,7 @@ from eventsched.cluster.files import read_text
 from eventsched.cluster.sources import sample_manifests
 from eventsched.cluster.sources.admission import Admission
 from eventsched.cluster.translate import manifest
-from eventsched.cluster.translate.cluster_objects import READINGS, is_read
+from eventsched.cluster.translate.cluster_objects import READERS, is_read
 from eventsched.domain.errors import InputError
 from eventsched.domain.objects import Node, Pod
 from eventsched.domain.objects.registry import AnyObject, PersistentVolumeClaim
@@ -127,7 +127,7 @@ class _FileReading:
         elif obj.kind == "Pod":
             if not _is_finished(obj.fields):
                 self._add_pod(obj)
-        elif obj.kind in READINGS:
+        elif obj.kind in READERS:
             other = manifest.cluster_object(obj.fields, obj.where, defaults=True)
             assert other is not None
             self._refuse_second(other.title, obj, "metadata.name")
@@ -185,7 +185,7 @@ def _kind(obj: Mapping[str, Any], where: str) -> str:
     elif kind == sample_manifests.KIND:
         ours = version == "eventsched.io/v1alpha1"
     else:
-        ours = kind not in READINGS or is_read(kind, version)
+        ours = kind not in READERS or is_read(kind, version)
     return kind if ours else f"{kind}.{version}"
 
 

@@ -22,7 +22,7 @@ _NAME_LABEL = "kubernetes.io/metadata.name"
 _INT32 = 2**31
 
 
-def _place(meta: Field) -> dict[str, str]:
+def _name_and_namespace(meta: Field) -> dict[str, str]:
     """Name and namespace of a namespaced object."""
     return {
         "name": meta.get("name").needed_text(),
@@ -41,14 +41,15 @@ def _namespace(root: Field, defaults: bool) -> Namespace:
 
 def _service(root: Field, defaults: bool) -> Service:
     return Service(
-        **_place(root.get("metadata")), selector=root.get("spec").get("selector").text_map()
+        **_name_and_namespace(root.get("metadata")),
+        selector=root.get("spec").get("selector").text_map(),
     )
 
 
 def _replica_set(root: Field, defaults: bool) -> ReplicaSet:
     meta = root.get("metadata")
     return ReplicaSet(
-        **_place(meta),
+        **_name_and_namespace(meta),
         uid=meta.get("uid").text(),
         selector=label_selector(root.get("spec").get("selector")),
     )
@@ -57,7 +58,7 @@ def _replica_set(root: Field, defaults: bool) -> ReplicaSet:
 def _stateful_set(root: Field, defaults: bool) -> StatefulSet:
     meta = root.get("metadata")
     return StatefulSet(
-        **_place(meta),
+        **_name_and_namespace(meta),
         uid=meta.get("uid").text(),
         selector=label_selector(root.get("spec").get("selector")),
     )
@@ -71,14 +72,14 @@ def _replication_controller(root: Field, defaults: bool) -> ReplicationControlle
     if defaults and not selector:
         selector = label_map(spec.get("template").get("metadata").get("labels"))
     return ReplicationController(
-        **_place(meta), uid=meta.get("uid").text(), selector=selector or None
+        **_name_and_namespace(meta), uid=meta.get("uid").text(), selector=selector or None
     )
 
 
 def _budget(root: Field, defaults: bool) -> PodDisruptionBudget:
     status = root.get("status")
     return PodDisruptionBudget(
-        **_place(root.get("metadata")),
+        **_name_and_namespace(root.get("metadata")),
         selector=label_selector(root.get("spec").get("selector")),
         allowed=status.get("disruptionsAllowed").integer(-_INT32, _INT32 - 1),
         disrupted=tuple(sorted(status.get("disruptedPods").names())),
@@ -88,12 +89,12 @@ def _budget(root: Field, defaults: bool) -> PodDisruptionBudget:
 def _elastic_quota(root: Field, defaults: bool) -> ElasticQuota:
     limits = (root.get("spec").get(name) for name in ("min", "max"))
     least, most = (None if limit.value is None else limit.resources() for limit in limits)
-    return ElasticQuota(**_place(root.get("metadata")), min=least, max=most)
+    return ElasticQuota(**_name_and_namespace(root.get("metadata")), min=least, max=most)
 
 
-Reading = Callable[[Field, bool], AnyObject]
+Reader = Callable[[Field, bool], AnyObject]
 
-READINGS: dict[str, tuple[str, Reading]] = {
+READERS: dict[str, tuple[str, Reader]] = {
     "Namespace": ("", _namespace),
     "Service": ("", _service),
     "ReplicationController": ("", _replication_controller),
@@ -110,19 +111,19 @@ READINGS: dict[str, tuple[str, Reading]] = {
     "ElasticQuota": ("scheduling.x-k8s.io", _elastic_quota),
     "NodeResourceTopology": ("topology.node.k8s.io", node_resource_topology),
 }
-"""Kind → its API group and its reader (``defaults`` as for ``pods.pod``)."""
+"""Kind → its API group and its reader (object and ``defaults``, as of ``pods.pod``)."""
 
 
 def is_read(kind: str, version: Any) -> bool:
     """Whether scheduling reads objects of this kind and apiVersion. A missing apiVersion
     matches."""
-    if kind not in READINGS:
+    if kind not in READERS:
         return False
-    group = READINGS[kind][0]
+    group = READERS[kind][0]
     return not isinstance(version, str) or not version or version.rpartition("/")[0] == group
 
 
 def read(kind: str, obj: Mapping[str, Any], where: str, *, defaults: bool) -> AnyObject:
-    """The object of a kind of READINGS. Raises InputError naming ``where``, the field and what to
-    do."""
-    return READINGS[kind][1](Field(dict(obj), where), defaults)
+    """Translates an object of a kind in READERS. Raises InputError naming ``where``, the field and
+    what to do."""
+    return READERS[kind][1](Field(dict(obj), where), defaults)

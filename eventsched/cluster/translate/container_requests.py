@@ -64,16 +64,16 @@ def _larger(one: Resources, other: Resources) -> Resources:
 def pod_level(
     resources: Field, containers: PodSpec, resizes: Resizes | None, *, defaults: bool
 ) -> Resources | None:
-    """The pod-level requests. With ``defaults`` and a pod-level limit, missing ones come from the
-    sum of the containers' requests, then from the limit (upstream: defaultPodRequests)."""
+    """The pod-level requests. With ``defaults`` and a pod-level limit, missing requests are set to
+    the sum of the containers' requests, or else to the limit (upstream: defaultPodRequests)."""
     wanted = resources.get("requests").resources()
     limits = resources.get("limits").resources() if defaults else {}
     if limits:
-        # Upstream completes hugepages too, with the containers' sum: the same as leaving them out.
-        together = pod_requests.of(containers).effective
+        # Upstream also sets hugepages to the containers' sum. Leaving them out has the same effect.
+        sums = pod_requests.of(containers).effective
         for name in (CPU, MEMORY):
-            if name in together:
-                wanted.setdefault(name, together[name])
+            if name in sums:
+                wanted.setdefault(name, sums[name])
         for name, limit in limits.items():
             if name in (CPU, MEMORY) or name.startswith("hugepages-"):
                 wanted.setdefault(name, limit)

@@ -14,8 +14,8 @@ _KINDS |= {bool: "true or false"}
 class Field:
     """A value in a parsed API object, with its path.
 
-    A field that is missing or null has the value None; the reading methods then give their default,
-    as the API does. Each of them raises InputError naming object and path for a value of the wrong
+    A field that is missing or null has the value None; the reading methods then return their
+    default, as the API does. They raise InputError naming object and path for a value of the wrong
     type.
     """
 
@@ -24,7 +24,7 @@ class Field:
     def __init__(self, value: Any, origin: "Field | str", step: str | int = "") -> None:
         """``origin`` is the enclosing field; for the object itself it is the text for file and
         object (``pods.yaml: Pod default/a``). ``step`` is the name or index in ``origin``. The path
-        is built only for an error: there may be tens of thousands of fields."""
+        is built only for an error, because an object may have tens of thousands of fields."""
         self.value = value
         self._origin = origin
         self._step = step
@@ -61,8 +61,8 @@ class Field:
         return [Field(item, self, index) for index, item in enumerate(self._typed(list))]
 
     def text(self, default: str = "") -> str:
-        """This string, with U+FFFD for U+0000 (see domain/texts). Raises InputError for one that
-        is not Unicode."""
+        """This string, with U+FFFD for U+0000 (see domain/objects/texts). Raises InputError if it
+        is not valid Unicode."""
         value = self.value
         if value is None:
             return default
@@ -99,7 +99,7 @@ class Field:
     def texts(self) -> tuple[str, ...]:
         """This list of strings."""
         if type(self.value) is list and all(map(_is_plain, self.value)):
-            return tuple(self.value)  # there may be tens of thousands
+            return tuple(self.value)  # fast path: there may be tens of thousands
         return tuple(item.text() for item in self.items())
 
     def text_map(self) -> dict[str, str]:
@@ -116,7 +116,7 @@ class Field:
     def resources(self) -> Resources:
         """This mapping of quantities: cpu in millicores, others in bytes or as counts. Amounts
         beyond int64 are those of upstream (``quantities.amount``). Raises InputError for a quantity
-        outside the grammar or below 0."""
+        that is malformed or negative."""
         return {
             self._storable(name): _checked(field, quantities.amount, 1000 if name == CPU else 1)
             for name, field in self._entries()
@@ -182,7 +182,7 @@ def _checked(field: Field, read: Callable[[str | int | float, int], int], scale:
         amount = read(field.value, scale)
     except InputError as error:
         raise field.wrong(f"{_shown(field.value)} {error.problem}", error.remedy) from error
-    # An amount beyond int64 may have wrapped around: its sign is the text's.
+    # Beyond int64 the amount may have wrapped around, so the sign is taken from the text.
     if amount < 0 and quantities.parse(field.value) < 0:
         raise field.wrong(f"is negative ({field.value})", "write a quantity of 0 or more")
     return amount

@@ -20,7 +20,8 @@ Object = TypeVar("Object")
 
 
 class KeptAnnotations:
-    """``patterns`` are names, or prefixes of names, which end with ``/`` or ``*``."""
+    """Selects annotations by name. ``patterns`` are names or prefixes; a prefix ends with ``/`` or
+    ``*``."""
 
     def __init__(self, patterns: Iterable[str] = ()) -> None:
         self.patterns: Sequence[str] = tuple(sorted(set(patterns)))
@@ -29,37 +30,38 @@ class KeptAnnotations:
         self._prefixes = tuple(prefixes)
         self._object_prefixes = (*prefixes, *BINDING)
 
-    def of(self, annotations: Mapping[str, str]) -> dict[str, str]:
+    def select(self, annotations: Mapping[str, str]) -> dict[str, str]:
         """The annotations of a pod or a node that are kept."""
-        return self._kept(annotations, self._prefixes)
+        return self._select(annotations, self._prefixes)
 
-    def seen(self, found: Object) -> Object:
-        """A pod, node or other object without the rest; the same object if nothing is dropped."""
-        annotations: Mapping[str, str] | None = getattr(found, "annotations", None)
+    def stripped(self, obj: Object) -> Object:
+        """A pod, node or other object without the annotations that are not kept; the same object if
+        nothing is dropped."""
+        annotations: Mapping[str, str] | None = getattr(obj, "annotations", None)
         if not annotations:
-            return found
-        of_pods = isinstance(found, Pod | Node)
-        kept = self._kept(annotations, self._prefixes if of_pods else self._object_prefixes)
-        if len(kept) == len(annotations):
-            return found
-        changed: Any = msgspec.structs.replace(found, annotations=kept)  # type: ignore[type-var]
+            return obj
+        prefixes = self._prefixes if isinstance(obj, Pod | Node) else self._object_prefixes
+        selected = self._select(annotations, prefixes)
+        if len(selected) == len(annotations):
+            return obj
+        changed: Any = msgspec.structs.replace(obj, annotations=selected)  # type: ignore[type-var]
         return changed  # type: ignore[no-any-return]
 
-    def within(self, seen: Seen) -> Seen:
+    def stripped_message(self, seen: Seen) -> Seen:
         """The same for a message that carries an object."""
-        found: Any
+        stripped: Any
         match seen:
             case PodSeen(pod=pod):
-                found = self.seen(pod)
-                return seen if found is pod else PodSeen(found, seen.resource_version)
+                stripped = self.stripped(pod)
+                return seen if stripped is pod else PodSeen(stripped, seen.resource_version)
             case NodeSeen(node=node):
-                found = self.seen(node)
-                return seen if found is node else NodeSeen(found, seen.resource_version)
-            case ObjectSeen(object=other):
-                found = self.seen(other)
-                return seen if found is other else ObjectSeen(found, seen.resource_version)
+                stripped = self.stripped(node)
+                return seen if stripped is node else NodeSeen(stripped, seen.resource_version)
+            case ObjectSeen(object=obj):
+                stripped = self.stripped(obj)
+                return seen if stripped is obj else ObjectSeen(stripped, seen.resource_version)
 
-    def _kept(self, annotations: Mapping[str, str], prefixes: tuple[str, ...]) -> dict[str, str]:
+    def _select(self, annotations: Mapping[str, str], prefixes: tuple[str, ...]) -> dict[str, str]:
         return {
             name: value
             for name, value in annotations.items()
@@ -68,4 +70,4 @@ class KeptAnnotations:
 
 
 EVERYTHING = KeptAnnotations("*")
-"""All annotations."""
+"""Keeps all annotations."""

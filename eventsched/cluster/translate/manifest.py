@@ -1,8 +1,8 @@
 """Turns Kubernetes API objects (parsed JSON or YAML) into the domain's objects. Pure.
 
 Only the fields that scheduling reads are kept; unknown fields are ignored. For a manifest that no
-API server has seen, ``defaults`` applies the server's defaulting (pkg/apis/core/v1/defaults.go) to
-these fields.
+API server has seen, ``defaults`` applies the defaults that the server would set
+(pkg/apis/core/v1/defaults.go).
 
 ``where`` names file and object (``pods.yaml: Pod default/a``) and begins every InputError. Pods are
 read in ``pods``, other objects in ``cluster_objects`` and ``volumes``.
@@ -68,7 +68,7 @@ def cluster_object(
     obj: Mapping[str, Any], where: str, *, defaults: bool = False
 ) -> AnyObject | None:
     """The object of a kind other than Node and Pod. None for kinds that scheduling does not read,
-    including those of other API groups with the same name. ``defaults`` as for pods.
+    and for a kind of the same name in another API group. ``defaults`` as for pods.
     Raises InputError naming ``where``, the field and what to do."""
     kind = obj.get("kind")
     if not isinstance(kind, str) or not is_read(kind, obj.get("apiVersion")):

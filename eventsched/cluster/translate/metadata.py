@@ -59,7 +59,7 @@ def annotations(meta: Field) -> dict[str, str]:
     }
 
 
-_SETS = {"ReplicationController": "v1", "ReplicaSet": "apps/v1", "StatefulSet": "apps/v1"}
+_CONTROLLERS = {"ReplicationController": "v1", "ReplicaSet": "apps/v1", "StatefulSet": "apps/v1"}
 """Built-in kinds that pods may belong to, and their apiVersion."""
 
 
@@ -73,7 +73,7 @@ def owner(meta: Field) -> Owner | None:
                 kind=kind,
                 name=reference.get("name").needed_text(),
                 uid=reference.get("uid").text(),
-                foreign=bool(version) and version != _SETS.get(kind, version),
+                foreign=bool(version) and version != _CONTROLLERS.get(kind, version),
             )
     return None
 

@@ -1,9 +1,12 @@
-"""Selectors of API objects as the domain's: of labels, of nodes, and the terms of a pod about other
-pods that are made of them.
+"""Translates selectors of labels and nodes, and a pod's affinity terms and spread constraints.
 
-A node selector with an operator that does not exist is refused. A label selector is kept as it is,
-however malformed: what is to be said of it is said by the plugin that reads it, of that pod alone,
-as upstream's do (apimachinery pkg/apis/meta/v1 LabelSelectorAsSelector).
+A node selector with an unknown operator raises InputError. A malformed label selector is kept as it
+is: as upstream, the plugin that reads it rejects only that pod (apimachinery pkg/apis/meta/v1
+LabelSelectorAsSelector).
+
+Functions with a parameter ``completing`` read parts of pods. For a pod that no API server has
+seen it has the pod's labels: the part is then validated and its selectors are completed from
+matchLabelKeys, as on admission (registry/core/pod/strategy.go). For other pods it is None.
 """
 
 from collections.abc import Mapping
@@ -30,7 +33,7 @@ Labels = Mapping[str, str]
 
 def node_terms(field: Field) -> tuple[NodeSelectorTerm, ...]:
     """A list of core/v1 NodeSelectorTerm."""
-    return tuple(node_term(each) for each in field.items())
+    return tuple(node_term(term) for term in field.items())
 
 
 def node_term(term: Field) -> NodeSelectorTerm:
@@ -44,58 +47,57 @@ def node_term(term: Field) -> NodeSelectorTerm:
 def _node_requirements(field: Field) -> tuple[Requirement, ...]:
     return tuple(
         Requirement(
-            key=each.get("key").needed_text(),
-            operator=each.get("operator").one_of(NODE_OPERATORS),
-            values=each.get("values").texts(),
+            key=requirement.get("key").needed_text(),
+            operator=requirement.get("operator").one_of(NODE_OPERATORS),
+            values=requirement.get("values").texts(),
         )
-        for each in field.items()
+        for requirement in field.items()
     )
 
 
 def label_selector(field: Field) -> Selector:
-    """A meta/v1 LabelSelector: matchLabels sorted by key, then matchExpressions; None where there
-    is none."""
+    """A meta/v1 LabelSelector: matchLabels sorted by key, then matchExpressions; None if it is
+    missing."""
     if field.value is None:
         return None
     expressions = (
         Requirement(
-            key=each.get("key").text(),
-            operator=each.get("operator").text(),
-            values=each.get("values").texts(),
+            key=requirement.get("key").text(),
+            operator=requirement.get("operator").text(),
+            values=requirement.get("values").texts(),
         )
-        for each in field.get("matchExpressions").items()
+        for requirement in field.get("matchExpressions").items()
     )
     return (*label_map(field.get("matchLabels")), *expressions)
 
 
 def label_map(field: Field) -> tuple[Requirement, ...]:
-    """A map of labels as the requirements that each of them is there, sorted by key."""
+    """A map of labels as requirements, sorted by key."""
     labels = sorted(field.text_map().items())
     return tuple(Requirement(key=key, operator="In", values=(value,)) for key, value in labels)
 
 
 def affinity_terms(field: Field, completing: Labels | None) -> tuple[AffinityTerm, ...]:
-    """A list of core/v1 PodAffinityTerm; ``completing`` as for ``affinity_term``."""
-    return tuple(affinity_term(each, completing) for each in field.items())
+    """A list of core/v1 PodAffinityTerm."""
+    return tuple(affinity_term(term, completing) for term in field.items())
 
 
 def weighted_affinity_terms(
     field: Field, completing: Labels | None
 ) -> tuple[WeightedAffinityTerm, ...]:
-    """A list of core/v1 WeightedPodAffinityTerm; ``completing`` as for ``affinity_term``."""
+    """A list of core/v1 WeightedPodAffinityTerm."""
     return tuple(
         WeightedAffinityTerm(
-            weight=each.get("weight").integer(1, 100),
-            term=affinity_term(each.get("podAffinityTerm"), completing),
+            weight=term.get("weight").integer(1, 100),
+            term=affinity_term(term.get("podAffinityTerm"), completing),
         )
-        for each in field.items()
+        for term in field.items()
     )
 
 
 def affinity_term(term: Field, completing: Labels | None) -> AffinityTerm:
-    """A core/v1 PodAffinityTerm. With ``completing``, the labels of a pod that no API server has
-    seen, its selector is completed from matchLabelKeys and mismatchLabelKeys, as that server does
-    and kube-scheduler does not (registry/core/pod/strategy.go)."""
+    """A core/v1 PodAffinityTerm. kube-scheduler ignores matchLabelKeys and mismatchLabelKeys: the
+    API server has merged them into the selector."""
     selector = label_selector(term.get("labelSelector"))
     same, other = term.get("matchLabelKeys").texts(), term.get("mismatchLabelKeys").texts()
     if completing is not None:
@@ -110,38 +112,36 @@ def affinity_term(term: Field, completing: Labels | None) -> AffinityTerm:
 
 
 def _topology_key(field: Field, completing: Labels | None) -> str:
-    """An API server lets nothing pass without one."""
+    """The topologyKey, which an API server requires."""
     key = field.get("topologyKey")
     return key.text() if completing is None else key.needed_text()
 
 
 def spread_constraints(field: Field, completing: Labels | None) -> tuple[SpreadConstraint, ...]:
-    """A list of core/v1 TopologySpreadConstraint. With ``completing``, the labels of a pod that no
-    API server has seen, their selectors are completed from matchLabelKeys; kube-scheduler does that
-    by itself too (podtopologyspread/common.go), so it changes no decision. What that server would
-    refuse is refused then."""
-    found = []
-    for each in field.items():
+    """A list of core/v1 TopologySpreadConstraint. Completing its selectors changes no decision:
+    kube-scheduler evaluates matchLabelKeys too (podtopologyspread/common.go)."""
+    constraints = []
+    for item in field.items():
         constraint = SpreadConstraint(
-            max_skew=each.get("maxSkew").integer(-_INT32 if completing is None else 1, _INT32 - 1),
-            topology_key=_topology_key(each, completing),
-            when_unsatisfiable=each.get("whenUnsatisfiable").text()
+            max_skew=item.get("maxSkew").integer(-_INT32 if completing is None else 1, _INT32 - 1),
+            topology_key=_topology_key(item, completing),
+            when_unsatisfiable=item.get("whenUnsatisfiable").text()
             if completing is None
-            else each.get("whenUnsatisfiable").one_of(("DoNotSchedule", "ScheduleAnyway")),
-            selector=label_selector(each.get("labelSelector")),
+            else item.get("whenUnsatisfiable").one_of(("DoNotSchedule", "ScheduleAnyway")),
+            selector=label_selector(item.get("labelSelector")),
             min_domains=None
-            if each.get("minDomains").value is None
-            else each.get("minDomains").integer(-_INT32, _INT32 - 1),
-            node_affinity_policy=each.get("nodeAffinityPolicy").text("Honor"),
-            node_taints_policy=each.get("nodeTaintsPolicy").text("Ignore"),
-            match_label_keys=each.get("matchLabelKeys").texts(),
+            if item.get("minDomains").value is None
+            else item.get("minDomains").integer(-_INT32, _INT32 - 1),
+            node_affinity_policy=item.get("nodeAffinityPolicy").text("Honor"),
+            node_taints_policy=item.get("nodeTaintsPolicy").text("Ignore"),
+            match_label_keys=item.get("matchLabelKeys").texts(),
         )
         if completing is not None:
             keys = constraint.match_label_keys
             selector = _completed(constraint.selector, keys, "In", completing)
             constraint = msgspec.structs.replace(constraint, selector=selector)
-        found.append(constraint)
-    return tuple(found)
+        constraints.append(constraint)
+    return tuple(constraints)
 
 
 def _completed(
@@ -149,10 +149,10 @@ def _completed(
 ) -> Selector:
     if selector is None:
         return None
-    added = (
+    requirements = (
         Requirement(key=key, operator=operator, values=(labels[key],))
         for key in keys
         if key in labels
     )
-    # An object that was printed by an API server has been completed already.
-    return (*selector, *(each for each in added if each not in selector))
+    # A manifest that was exported from an API server has been completed already.
+    return (*selector, *(added for added in requirements if added not in selector))

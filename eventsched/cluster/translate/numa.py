@@ -70,11 +70,11 @@ def node_resource_topology(root: Field, defaults: bool) -> NodeResourceTopology:
 
 
 def _zones(field: Field) -> tuple[NumaZone, ...]:
-    """The NUMA zones in the order of their numbers; the first of two with the same number."""
-    found: dict[int, NumaZone] = {}
+    """The NUMA zones in the order of their numbers; of two with the same number, the first."""
+    zones: dict[int, NumaZone] = {}
     for zone in field.items():
         number = _number(zone.get("name").text())
-        if zone.get("type").text() != "Node" or number is None or number in found:
+        if zone.get("type").text() != "Node" or number is None or number in zones:
             continue
         available: Resources = {}
         for resource in zone.get("resources").items():
@@ -86,10 +86,10 @@ def _zones(field: Field) -> tuple[NumaZone, ...]:
             for cost in zone.get("costs").items()
             if (other := _number(cost.get("name").text())) is not None
         }
-        found[number] = NumaZone(
+        zones[number] = NumaZone(
             number=number, available=available, costs=tuple(sorted(costs.items()))
         )
-    return tuple(found[number] for number in sorted(found))
+    return tuple(zones[number] for number in sorted(zones))
 
 
 def _number(name: str) -> int | None:
@@ -112,9 +112,9 @@ def is_guaranteed(spec: Field, *, defaults: bool) -> bool:
     if whole.value is not None and any(_counted(whole.get(n)) for n in ("requests", "limits")):
         parts = [whole]
     wanted, allowed = dict.fromkeys((CPU, MEMORY), 0), dict.fromkeys((CPU, MEMORY), 0)
-    there = False
+    has_parts = False
     for part in parts:
-        there = True
+        has_parts = True
         limits = _counted(part.get("limits"))
         if len(limits) < len(allowed):
             return False
@@ -122,11 +122,12 @@ def is_guaranteed(spec: Field, *, defaults: bool) -> bool:
         for name in (CPU, MEMORY):
             wanted[name] += requests.get(name, 0)
             allowed[name] += limits[name]
-    return there and wanted == allowed
+    return has_parts and wanted == allowed
 
 
 def _counted(field: Field, missing: Resources | None = None) -> Resources:
-    """The amounts of cpu and memory above 0. ``missing`` has the values of absent ones."""
+    """The amounts of cpu and memory above 0. ``missing`` has the amounts to use for resources that
+    the field lacks."""
     if field.value is None:
         return dict(missing or {})
     amounts = (missing or {}) | {

@@ -68,11 +68,11 @@ def pod(obj: Mapping[str, Any], where: str, *, defaults: bool) -> Pod:
         preemption_policy=spec.get("preemptionPolicy").one_of(_PREEMPTION_POLICIES),
         nominated_node=status.get("nominatedNodeName").text(),
         started_at=instant(status.get("startTime")),
-        displaced=any(_displaces(condition) for condition in status.get("conditions").items()),
+        displaced=any(_is_preempted(condition) for condition in status.get("conditions").items()),
     )
 
 
-def _displaces(condition: Field) -> bool:
+def _is_preempted(condition: Field) -> bool:
     """Whether a condition says that the pod was preempted (upstream: framework/preemption
     podTerminatingByPreemption)."""
     return (

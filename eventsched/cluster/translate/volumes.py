@@ -40,10 +40,10 @@ _DISKS: dict[str, tuple[str, ...]] = {
     "portworxVolume": ("volumeID",),
     "vsphereVolume": (),
 }
-"""In-tree sources → the fields that tell two disks apart, in the order of ``identity`` (after those
-of rbd come its monitors). Volume restrictions and limits read them."""
-_COMPLETED = {("rbd", "pool"): "rbd", ("azureDisk", "kind"): "Shared"}
-"""(source, field) → what an API server completes it with (pkg/apis/core/v1/defaults.go)."""
+"""In-tree sources → the fields that identify a disk, in the order of ``identity``. For rbd the
+monitors follow. The plugins VolumeRestrictions and NodeVolumeLimits compare them."""
+_FIELD_DEFAULTS = {("rbd", "pool"): "rbd", ("azureDisk", "kind"): "Shared"}
+"""(source, field) → the default that an API server sets (pkg/apis/core/v1/defaults.go)."""
 _OTHER_SOURCES = (
     "local", "hostPath", "nfs", "fc", "flexVolume", "cephfs", "glusterfs", "flocker", "quobyte",
     "photonPersistentDisk", "scaleIO", "storageos",
@@ -52,9 +52,11 @@ _OTHER_SOURCES = (
 
 
 def pod_volumes(volumes: Field, pod_name: str, *, defaults: bool) -> tuple[PodVolume, ...]:
-    """Those of a pod's volumes (core/v1 Volume) that its placement may depend on."""
+    """The volumes of a pod (core/v1 Volume) that its placement may depend on."""
     return tuple(
-        found for each in volumes.items() for found in _pod_volume(each, pod_name, defaults)
+        translated
+        for volume in volumes.items()
+        for translated in _pod_volume(volume, pod_name, defaults)
     )
 
 
@@ -62,7 +64,7 @@ def _pod_volume(volume: Field, pod_name: str, defaults: bool) -> Iterator[PodVol
     name = volume.get("name").text()
     if volume.get("persistentVolumeClaim").value is not None:
         claim = volume.get("persistentVolumeClaim").get("claimName").text()
-        # Upstream's plugins have words for a claim without a name: it must still be seen as one.
+        # Upstream's plugins report a claim without a name, so it must not be dropped here.
         yield PodVolume(name=name, claim=claim, source="" if claim else "persistentVolumeClaim")
     if volume.get("ephemeral").value is not None:
         yield PodVolume(name=name, claim=f"{pod_name}-{name}", ephemeral=True)
@@ -82,27 +84,28 @@ def _pod_volume(volume: Field, pod_name: str, defaults: bool) -> Iterator[PodVol
 def ephemeral_claims(
     volumes: Field, namespace: str, pod_name: str, pod_uid: str
 ) -> Iterator[PersistentVolumeClaim]:
-    """The claims that a controller makes for a pod's ephemeral volumes (core/v1 Volume), of their
-    templates (upstream: pkg/controller/volume/ephemeral)."""
+    """The claims that a controller creates from the templates of a pod's ephemeral volumes
+    (core/v1 Volume; upstream: pkg/controller/volume/ephemeral)."""
     for volume in volumes.items():
         template = volume.get("ephemeral").get("volumeClaimTemplate")
         if volume.get("ephemeral").value is None:
             continue
-        made = claim(template, defaults=True, name=f"{pod_name}-{volume.get('name').text()}")
-        uid = uid_of("", f"{namespace}/PersistentVolumeClaim", made.name)
+        created = claim(template, defaults=True, name=f"{pod_name}-{volume.get('name').text()}")
+        uid = uid_of("", f"{namespace}/PersistentVolumeClaim", created.name)
         yield msgspec.structs.replace(
-            made, namespace=namespace, uid=uid, owner_uid=pod_uid, phase="Pending"
+            created, namespace=namespace, uid=uid, owner_uid=pod_uid, phase="Pending"
         )
 
 
 def _identity(source: str, disk: Field, defaults: bool) -> tuple[str, ...]:
-    completed = _COMPLETED if defaults else {}
-    found = tuple(disk.get(name).text(completed.get((source, name), "")) for name in _DISKS[source])
-    return (*found, *disk.get("monitors").texts()) if source == "rbd" else found
+    """The values of the fields in ``_DISKS``."""
+    texts = _FIELD_DEFAULTS if defaults else {}
+    identity = tuple(disk.get(name).text(texts.get((source, name), "")) for name in _DISKS[source])
+    return (*identity, *disk.get("monitors").texts()) if source == "rbd" else identity
 
 
 def claim(root: Field, defaults: bool, name: str = "") -> PersistentVolumeClaim:
-    """A core/v1 PersistentVolumeClaim, or with a ``name`` the template of one."""
+    """A core/v1 PersistentVolumeClaim. ``name`` is set for a claim template, which has none."""
     meta, spec = root.get("metadata"), root.get("spec")
     notes = annotations(meta)
     namespace = meta.get("namespace").text() or "default"
@@ -117,12 +120,14 @@ def claim(root: Field, defaults: bool, name: str = "") -> PersistentVolumeClaim:
         owner_uid = uid_of(controller.uid, namespace, controller.name)
     else:
         owner_uid = controller.uid
-    named = spec.get("storageClassName")
+    class_name = spec.get("storageClassName")
     return PersistentVolumeClaim(
         name=name,
         namespace=namespace,
         uid=uid,
-        storage_class=notes.get(_BETA_CLASS, None if named.value is None else named.text()),
+        storage_class=notes.get(
+            _BETA_CLASS, None if class_name.value is None else class_name.text()
+        ),
         volume=spec.get("volumeName").text(),
         access_modes=spec.get("accessModes").texts(),
         volume_mode=spec.get("volumeMode").text() or "Filesystem",
@@ -176,8 +181,8 @@ def volume(root: Field, defaults: bool) -> PersistentVolume:
 
 
 def storage_class(root: Field, defaults: bool) -> StorageClass:
-    """A storage.k8s.io/v1 StorageClass. Without ``defaults`` one that says nothing of its binding
-    mode keeps it empty, for which upstream's plugins have words."""
+    """A storage.k8s.io/v1 StorageClass. Without ``defaults`` a missing binding mode stays empty:
+    upstream's plugins report it."""
     meta = root.get("metadata")
     notes = annotations(meta)
     return StorageClass(
@@ -187,9 +192,9 @@ def storage_class(root: Field, defaults: bool) -> StorageClass:
         topologies=tuple(
             tuple(
                 Requirement(
-                    key=each.get("key").text(), operator="In", values=each.get("values").texts()
+                    key=label.get("key").text(), operator="In", values=label.get("values").texts()
                 )
-                for each in term.get("matchLabelExpressions").items()
+                for label in term.get("matchLabelExpressions").items()
             )
             for term in root.get("allowedTopologies").items()
         ),
@@ -207,12 +212,12 @@ def csi_node(root: Field, defaults: bool) -> CSINode:
         name=meta.get("name").needed_text(),
         drivers=tuple(
             NodeDriver(
-                name=each.get("name").text(),
-                node_id=each.get("nodeID").text(),
-                topology_keys=each.get("topologyKeys").texts(),
-                limit=_count(each.get("allocatable").get("count")),
+                name=driver.get("name").text(),
+                node_id=driver.get("nodeID").text(),
+                topology_keys=driver.get("topologyKeys").texts(),
+                limit=_count(driver.get("allocatable").get("count")),
             )
-            for each in drivers
+            for driver in drivers
         ),
         migrated=tuple(filter(None, migrated.split(","))),
     )

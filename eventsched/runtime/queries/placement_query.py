@@ -163,7 +163,7 @@ def _ask(snapshot: ClusterSnapshot, assembly: Assembly, pod: Pod) -> PlacementAn
     for stimulus in _stimuli(snapshot, pod, annotations):
         engine.observe(stimulus, 0)
     # The node is a decision, not a request of the pod.
-    waiting = msgspec.structs.replace(annotations.seen(pod), node_name="")
+    waiting = msgspec.structs.replace(annotations.stripped(pod), node_name="")
     return replace(answer(engine, waiting), assigned=pod.node_name)
 
 
@@ -174,8 +174,8 @@ def _stimuli(
     objects = map(annotations.seen, snapshot.objects)
     return [
         *(records.ObjectChanged(object=seen) for seen in objects),  # type: ignore[arg-type]
-        *(records.NodeAdded(node=annotations.seen(node)) for node in snapshot.nodes),
-        *(records.PodAdded(pod=annotations.seen(pod)) for pod in others),
+        *(records.NodeAdded(node=annotations.stripped(node)) for node in snapshot.nodes),
+        *(records.PodAdded(pod=annotations.stripped(pod)) for pod in others),
     ]
 
 

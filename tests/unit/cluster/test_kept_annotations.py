@@ -31,7 +31,7 @@ from tests.builders import added, engine_of, make_node, observed
 
 SECRET = {"vault.example.com/token": "hunter2", "team": "a"}
 KEPT = KeptAnnotations(["importance", "example.com/", "gpu-*", "example.com/team"])
-RESOURCE = {each.type: each for each in RESOURCES}
+RESOURCE = {resource.type: resource for resource in RESOURCES}
 
 
 @pytest.mark.parametrize(
@@ -43,22 +43,22 @@ RESOURCE = {each.type: each for each in RESOURCES}
         ("kubectl.kubernetes.io/last-applied-configuration", False), ("", False),
     ],
 )  # fmt: skip
-def test_names_and_beginnings(name: str, kept: bool) -> None:
+def test_patterns_are_names_and_prefixes(name: str, kept: bool) -> None:
     pod = Pod(uid="u", name="p", annotations={name: "v"})
 
-    assert KEPT.seen(pod).annotations == ({name: "v"} if kept else {})
-    assert (KEPT.seen(pod) is pod) == kept
+    assert KEPT.stripped(pod).annotations == ({name: "v"} if kept else {})
+    assert (KEPT.stripped(pod) is pod) == kept
 
 
-def test_without_any_nothing_is_kept() -> None:
-    assert KeptAnnotations().seen(Node(name="n", annotations=SECRET)).annotations == {}
+def test_without_patterns_no_annotation_of_a_node_is_kept() -> None:
+    assert KeptAnnotations().stripped(Node(name="n", annotations=SECRET)).annotations == {}
 
 
-def test_of_claims_what_binds_them_is_kept_too() -> None:
+def test_claims_also_keep_the_annotations_of_volume_binding() -> None:
     notes = {"volume.kubernetes.io/selected-node": "n", "pv.kubernetes.io/bind-completed": "yes"}
     claim = PersistentVolumeClaim(name="c", namespace="d", annotations={**notes, **SECRET})
 
-    assert KeptAnnotations().seen(claim).annotations == notes
+    assert KeptAnnotations().stripped(claim).annotations == notes
 
 
 def api_object(kind: str, version: int, annotations: dict[str, str], **more: Any) -> bytes:
@@ -70,21 +70,22 @@ def api_object(kind: str, version: int, annotations: dict[str, str], **more: Any
 
 
 @pytest.mark.parametrize("kind", [POD, NODE])
-@pytest.mark.parametrize("long_way", [False, True])
-def test_a_watch_leaves_the_others_out(kind: str, long_way: bool) -> None:
-    """Also on the long way, which unusual objects go."""
-    conditions = {"deletionGracePeriodSeconds": "?"} if long_way else {}
+@pytest.mark.parametrize("unusual", [False, True])
+def test_a_watch_drops_the_other_annotations(kind: str, unusual: bool) -> None:
+    """Also from objects of an unusual shape, which are translated as a whole."""
+    conditions = {"deletionGracePeriodSeconds": "?"} if unusual else {}
     decoder = Decoder(RESOURCE[kind], annotations=KEPT)
 
-    told = decoder.object(api_object(kind, 1, {**SECRET, "importance": "5"}, **conditions))
+    decoded = decoder.object(api_object(kind, 1, {**SECRET, "importance": "5"}, **conditions))
 
-    assert isinstance(told.seen, PodSeen | NodeSeen)
-    found = told.seen.pod if isinstance(told.seen, PodSeen) else told.seen.node
-    assert found.annotations == {"importance": "5"}
+    seen = decoded.seen
+    assert isinstance(seen, PodSeen | NodeSeen)
+    obj = seen.pod if isinstance(seen, PodSeen) else seen.node
+    assert obj.annotations == {"importance": "5"}
 
 
 @pytest.mark.parametrize("kind", [POD, NODE])
-def test_a_change_of_another_alone_is_no_news(kind: str) -> None:
+def test_a_change_of_other_annotations_only_is_not_published(kind: str) -> None:
     news: list[Any] = []
     store = ResourceStore(RESOURCE[kind], news.append, lambda *_, **__: None, None, KEPT)
     decoder = Decoder(store.resource, annotations=store.annotations)
@@ -99,16 +100,16 @@ def test_a_change_of_another_alone_is_no_news(kind: str) -> None:
     assert len(news) == 2
 
 
-def test_a_term_that_keeps_more_logs_the_pods_that_have_it() -> None:
-    """The takeover compares what is there with the state, whatever the versions are."""
+def test_a_term_that_keeps_more_annotations_logs_the_pods_that_have_them() -> None:
+    """The takeover compares the cluster with the state, also for equal resourceVersions."""
     engine = engine_of()
     pod = Pod(uid="u", name="p", annotations={"importance": "1", **SECRET})
     before, after = KeptAnnotations(["importance"]), KeptAnnotations(["importance", "team"])
-    observed(engine, *added(make_node()), PodAdded(pod=before.seen(pod)))
+    observed(engine, *added(make_node()), PodAdded(pod=before.stripped(pod)))
 
     made = []
     for kept in (before, after):
-        listing = Listing(POD, 7, [PodSeen(kept.seen(pod), 7)])
+        listing = Listing(POD, 7, [PodSeen(kept.stripped(pod), 7)])
         news = takeover.differences(engine.state, [listing], SeenResources())
         made.append([each for each in observed(engine, *news) if isinstance(each, PodUpdated)])
 

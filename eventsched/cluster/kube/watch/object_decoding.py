@@ -104,7 +104,7 @@ class Decoder:
 
     def _without_dropped_annotations(self, decoded: Decoded) -> Decoded:
         seen = decoded.seen
-        if seen is None or (reduced := self._annotations.within(seen)) is seen:
+        if seen is None or (reduced := self._annotations.stripped_message(seen)) is seen:
             return decoded
         return decoded._replace(seen=reduced)
 

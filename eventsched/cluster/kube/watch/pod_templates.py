@@ -56,7 +56,7 @@ class Pods:
         self._large = lru_cache(_FEW)(long_lists.pod)
         self._labels = _cached(lambda raw: _pod_with_metadata("labels", raw).labels)
         self._annotations = _cached(
-            lambda raw: annotations.of(_pod_with_metadata("annotations", raw).annotations)
+            lambda raw: annotations.select(_pod_with_metadata("annotations", raw).annotations)
         )
         self._none: dict[str, str] = {}
 
