@@ -183,7 +183,7 @@ def test_no_field_that_is_read_is_left_out_of_other_objects() -> None:
 def test_every_type_of_the_registry_is_watched() -> None:
     assert {each.type for each in (*RESOURCES, *OPTIONAL)} == {POD, NODE, *registry.TYPES}
     assert {each.type: each.group for each in OTHERS} == {
-        kind: group for kind, (group, _) in cluster_objects.READINGS.items()
+        kind: group for kind, (group, _) in cluster_objects.READERS.items()
     }
 
 

@@ -171,7 +171,7 @@ def _stimuli(
     snapshot: ClusterSnapshot, asked: Pod, annotations: KeptAnnotations
 ) -> list[records.Stimulus]:
     others = [pod for pod in snapshot.pods if pod.full_name != asked.full_name]
-    objects = map(annotations.seen, snapshot.objects)
+    objects = map(annotations.stripped, snapshot.objects)
     return [
         *(records.ObjectChanged(object=seen) for seen in objects),  # type: ignore[arg-type]
         *(records.NodeAdded(node=annotations.stripped(node)) for node in snapshot.nodes),
