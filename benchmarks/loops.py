@@ -46,7 +46,7 @@ from eventsched.eventlog.memory import MemoryEventLog
 from eventsched.runtime.assembly import Assembly, assemble
 from eventsched.runtime.effects.event_drafts import Draft
 from eventsched.runtime.effects.event_outbox import EventOutbox
-from eventsched.runtime.leader.catch_up import Standby
+from eventsched.runtime.leader.catch_up import FollowedStream
 from eventsched.runtime.leader.leader import Leader
 from eventsched.runtime.leader.leader_messages import (
     Acquire,
@@ -177,11 +177,13 @@ def simulated(load: Load, assembly: Assembly) -> Measured:
     return Measured(seconds, log.head, usage.nodes + usage.pods, cluster.effects)
 
 
-def led(load: Load, assembly: Assembly, term_type: type[LeaderTerm] = LeaderTerm) -> Measured:
+def led(
+    load: Load, assembly: Assembly, leader_term_type: type[LeaderTerm] = LeaderTerm
+) -> Measured:
     """A run of a leader, until nothing is left to happen."""
     opening = Simulation(assembly, SimulatedCluster((), ()), None).started
-    leader = Leader(Standby(assembly.engine, "memory"), opening)
-    leader.term_type = term_type
+    leader = Leader(FollowedStream(assembly.engine, "memory"), opening)
+    leader.leader_term_type = leader_term_type
     recording = RecordingCluster(load)
     cluster = MessageCluster(recording, leader.engine.state)
     now = count = size = 0
@@ -206,7 +208,7 @@ def led(load: Load, assembly: Assembly, term_type: type[LeaderTerm] = LeaderTerm
                     messages.append(cluster.listed())
                 case Renew():
                     messages.append(Renewed())
-        if not messages and not leader.busy:
+        if not messages and not leader.can_attempt:
             due = [recording.next_at, leader.engine.due]
             times = [at for at in due if at is not None]
             if not times:

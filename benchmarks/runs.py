@@ -147,7 +147,7 @@ def _timers(phases: dict[str, float]) -> Iterator[None]:
         (attempts, "judge", "verdicts and scores"),
         (judgement_recording, "record", "vectors and digest"),
         (attempts, "choose", "choice"),
-        (batches.Writer, "close", "encoding"),
+        (batches.BatchBuilder, "close", "encoding"),
         (committer.Committer, "offer", "hashing and sending"),
         (committer.Committer, "settle", "waiting for commits"),
     ]

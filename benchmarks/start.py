@@ -26,7 +26,7 @@ from eventsched.eventlog.postgres.tail import Tail
 from eventsched.eventlog.postgres.writer import PostgresEventLog
 from eventsched.eventlog.schema import migrations
 from eventsched.runtime.assembly import assemble
-from eventsched.runtime.leader.catch_up import Standby
+from eventsched.runtime.leader.catch_up import FollowedStream
 
 RESULTS = Path(__file__).parent / "results"
 STREAM = "start"
@@ -59,52 +59,53 @@ def main() -> int:
     return 0
 
 
-def _standby() -> Standby:
+def _followed_stream() -> FollowedStream:
     assembly = assemble()
-    return Standby(assembly.engine, STREAM)
+    return FollowedStream(assembly.engine, STREAM)
 
 
 def _written(url: str, options: argparse.Namespace) -> dict[str, Any]:
     """Writes the log, and snapshots where a busy leader would make them."""
-    standby, snapshots, size, longest = _standby(), 0, 0, 0.0
+    followed_stream, snapshots, size, longest = _followed_stream(), 0, 0, 0.0
     with closing(PostgresEventLog(url, STREAM)) as log:
         for stored in _batches(_stimuli(options)):
             log.begin(Batch(stored, {}))
             log.finish()
             size += sum(len(each.body) for each in stored)
-            standby.follow(stored, Head(log.head, log.head_hash), b"null")
-            if standby.due(standby.head, RECORDS) >= 2:
+            followed_stream.follow(stored, Head(log.head, log.head_hash), b"null")
+            if followed_stream.due(followed_stream.head, RECORDS) >= 2:
                 began = time.perf_counter()
-                snapshot = standby.snapshot()
+                snapshot = followed_stream.snapshot()
                 longest = max(longest, time.perf_counter() - began)
                 log.keep(snapshot)
-                standby.kept(snapshot.position, len(snapshot.body))
+                followed_stream.kept(snapshot.position, len(snapshot.body))
                 snapshots += 1
     return {
-        "records": standby.head.next, "megabytes": round(size / 1e6), "snapshots": snapshots,
+        "records": followed_stream.head.next,
+        "megabytes": round(size / 1e6), "snapshots": snapshots,
         "longest snapshot, s": round(longest, 2),
     }  # fmt: skip
 
 
 def _read(url: str, newest: int) -> dict[str, float]:
     """How long taking the log in takes, beginning with a snapshot before a position."""
-    standby = _standby()
+    followed_stream = _followed_stream()
     with closing(Tail(url, STREAM)) as tail:
-        tail.poll(standby.head, 1)  # connected
+        tail.poll(followed_stream.head, 1)  # connected
         began, used = time.perf_counter(), time.process_time()
         snapshot = tail.snapshot(newest)
         if snapshot is not None:
-            assert standby.restore(snapshot)
+            assert followed_stream.restore(snapshot)
         loaded = time.perf_counter() - began
-        while batches := tail.poll(standby.head, _AT_ONCE):
+        while batches := tail.poll(followed_stream.head, _AT_ONCE):
             for batch in batches:
                 head = Head(batch.first + batch.count, batch.hash)
-                standby.follow(batch.records, head, batch.mark.encode())
+                followed_stream.follow(batch.records, head, batch.mark.encode())
         wall = time.perf_counter() - began
     return {
         "seconds": round(wall, 2), "of it the snapshot": round(loaded, 2),
         "cpu": round(time.process_time() - used, 2),
-        "records applied": standby.head.next - (snapshot.position if snapshot else 0),
+        "records applied": followed_stream.head.next - (snapshot.position if snapshot else 0),
     }  # fmt: skip
 
 

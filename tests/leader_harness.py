@@ -21,7 +21,7 @@ from eventsched.domain.records import Record, StreamStarted
 from eventsched.eventlog import chain
 from eventsched.eventlog.chain import Head, SealedBatch, Term
 from eventsched.plugins.node_resources_fit import NodeResourcesFit
-from eventsched.runtime.leader.catch_up import Standby
+from eventsched.runtime.leader.catch_up import FollowedStream
 from eventsched.runtime.leader.leader import Leader
 from eventsched.runtime.leader.leader_messages import (
     Acquire,
@@ -49,19 +49,19 @@ class LeaderHarness:
         self,
         before: "LeaderHarness | None" = None,
         timeline: str = "t1",
-        standby: Standby | None = None,
+        followed_stream: FollowedStream | None = None,
         **limits: Any,
     ) -> None:
         self.batches: list[SealedBatch] = list(before.batches) if before else []
         self.reports: list[Request] = []
-        standby = standby or new_standby()
-        self.leader = Leader(standby, OPENING, Limits(**limits))
-        assert self.leader.start() == [Acquire(standby.head)]
+        followed_stream = followed_stream or new_followed_stream()
+        self.leader = Leader(followed_stream, OPENING, Limits(**limits))
+        assert self.leader.start() == [Acquire(followed_stream.head)]
         epoch = 2 if before else 1
         self.term = Term("main", epoch, bytes([epoch]) * 16)
         stored = [record for batch in self.batches for record in stored_of(batch)]
         heads = [Head(0, chain.genesis("main")), *(batch.head for batch in self.batches)]
-        since = standby.head if standby.head in heads else heads[0]
+        since = followed_stream.head if followed_stream.head in heads else heads[0]
         mark = self.batches[-1].mark if self.batches else b"null"
         self.acquired = Acquired(self.term, since, heads[-1], stored[since.next :], timeline, mark)
 
@@ -92,9 +92,9 @@ class LeaderHarness:
         return others + requests
 
 
-def new_standby() -> Standby:
-    """A standby that has not followed the stream yet."""
-    return Standby(lambda: engine_of(NodeResourcesFit()), "main")
+def new_followed_stream() -> FollowedStream:
+    """A stream of which nothing was followed yet."""
+    return FollowedStream(lambda: engine_of(NodeResourcesFit()), "main")
 
 
 def listed(*objects: Node | Pod | Namespace) -> Listed:

@@ -108,9 +108,9 @@ class Inquiries:
         """Stops holding requests that cannot be answered at once."""
         self._is_closed = True
 
-    def observe(self, committed: Sequence[Logged]) -> None:
+    def records_committed(self, committed: Sequence[Logged]) -> None:
         """Takes in committed records, among them the answers."""
-        for replied in self._replies.observe(committed):
+        for replied in self._replies.follow(committed):
             waiting = self._open.get(replied.number)
             if waiting is not None and not waiting.done():
                 waiting.set_result(replied)

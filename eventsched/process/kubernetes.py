@@ -120,17 +120,17 @@ class LeaseElection:
         """The holder of the lease, as far as is known."""
         return "" if self._candidate is None else self._candidate.leader
 
-    def observe(self) -> None:
+    def watch_leader(self) -> None:
         """See the port."""
-        self._observing()
+        self._watching_candidate()
 
     async def won(self) -> None:
         """Waits until this replica holds the lease."""
-        candidate = self._observing()
+        candidate = self._watching_candidate()
         candidate.stand()
         await candidate.won()
 
-    def _observing(self) -> LeaseParticipant:
+    def _watching_candidate(self) -> LeaseParticipant:
         if self._candidate is None:
             self._candidate = LeaseParticipant(
                 self._kube.api,

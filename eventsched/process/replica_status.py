@@ -123,7 +123,9 @@ class LiveStatus:
         """The number of records that are known to be committed."""
         if self._leader is not None and self._leader.leading:
             return self._leader.engine.position - self._leader.backlog
-        return self.replica.standby.head.next + self.log_lag if self.replica is not None else 0
+        return (
+            self.replica.followed_stream.head.next + self.log_lag if self.replica is not None else 0
+        )
 
     @property
     def log_lag(self) -> int:
@@ -137,7 +139,7 @@ class LiveStatus:
         """Pods in each queue."""
         if self._state is None or self.replica is None:
             return {}
-        lengths = self.replica.standby.fold.engine.queue_lengths
+        lengths = self.replica.followed_stream.fold.engine.queue_lengths
         return {queue.value: count for queue, count in lengths.items()}
 
     @property
@@ -264,7 +266,7 @@ class LiveStatus:
         replica = self.replica
         if replica is None or (replica.driver is not None and replica.driver.in_thread):
             return None
-        return replica.standby.fold.engine.state
+        return replica.followed_stream.fold.engine.state
 
 
 def _some(troubles: Sequence[str]) -> str:

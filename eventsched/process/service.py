@@ -105,7 +105,7 @@ class CombinedAudience:
     ) -> None:
         self._inquiries = inquiries
         self._assembly, self._status = assembly, status
-        self.committed, self.fenced = metrics.committed, metrics.fenced
+        self.batch_committed, self.fenced = metrics.batch_committed, metrics.fenced
         self.folded = metrics.folded
         self._metrics, self._narrator = metrics, Narrator(stream, status.pod_name)
 
@@ -116,11 +116,11 @@ class CombinedAudience:
         for plugin, node in self._assembly.absent(self._status.node_names):
             logger.warning("a plugin names a node that is not there", plugin=plugin, node=node)
 
-    def observe(self, logged: Sequence[Logged], now: int) -> None:
+    def records_committed(self, logged: Sequence[Logged], now: int) -> None:
         """Counts and logs committed records, and sends the answers among them."""
         if self._inquiries is not None:
-            self._inquiries.observe(logged)
-        self._metrics.observe(logged, now)
+            self._inquiries.records_committed(logged)
+        self._metrics.records_committed(logged, now)
         self._narrator.tell(logged)
 
 
@@ -291,7 +291,7 @@ class _Process:
         self._status.kube = kube
         election = self._election(kube, identity)
         running.push_async_callback(election.release)
-        election.observe()
+        election.watch_leader()
         self._status.waiting = "the cluster's objects are being listed"
         return kube, election
 

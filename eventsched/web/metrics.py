@@ -1,9 +1,9 @@
 """The metrics of one scheduler, in a registry of their own. docs/metrics.md explains each.
 
-There are three sources: committed records, which ``observe`` counts; measurements that the process
-reports (``committed``, ``folded``…); and values that are read at each scrape (web/gauges.py). If a
-metric means the same as one of upstream's pkg/scheduler/metrics/metrics.go, it has the same name,
-labels and buckets.
+There are three sources: committed records, which ``records_committed`` counts; measurements that
+the process reports (``batch_committed``, ``folded``…); and values that are read at each scrape
+(web/gauges.py). If a metric means the same as one of upstream's pkg/scheduler/metrics/metrics.go,
+it has the same name, labels and buckets.
 """
 
 import platform
@@ -23,7 +23,7 @@ from prometheus_client.exposition import choose_encoder
 from eventsched import __version__
 from eventsched.domain.records.logged import Logged
 from eventsched.web.gauges import Gauges
-from eventsched.web.record_counters import Counting, exponential
+from eventsched.web.record_counters import RecordCounters, exponential
 from eventsched.web.status import ProcessStatus
 
 # For the process: the time of creation of each series would double the answer's length.
@@ -35,7 +35,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self._counting = Counting(self.registry)
+        self._record_counters = RecordCounters(self.registry)
         ProcessCollector(registry=self.registry)
         GCCollector(registry=self.registry)
         info = Gauge(
@@ -83,12 +83,12 @@ class Metrics:
         """From now on the facts of a running scheduler are shown, too."""
         self.registry.register(Gauges(status))
 
-    def observe(self, logged: Iterable[Logged], now: int) -> None:
+    def records_committed(self, logged: Iterable[Logged], now: int) -> None:
         """Counts committed records, each once, in the order of the log. ``now`` (µs) is when they
         were known to be committed."""
-        self._counting.observe(logged, now)
+        self._record_counters.count(logged, now)
 
-    def committed(self, seconds: float, records: int, size: int) -> None:
+    def batch_committed(self, seconds: float, records: int, size: int) -> None:
         """A batch of so many records and bytes is durable, after so long."""
         self._commit_duration.observe(seconds)
         self._batch_records.observe(records)

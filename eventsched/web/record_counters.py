@@ -49,7 +49,7 @@ class _Attempt(NamedTuple):
     profile: str
 
 
-class Counting:
+class RecordCounters:
     """Counters and histograms that follow the log."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
@@ -69,8 +69,8 @@ class Counting:
             records.TermBegan: self._term_began,
         }
 
-    def observe(self, logged: Iterable[Logged], now: int) -> None:
-        """Counts committed records; see ``Metrics.observe``."""
+    def count(self, logged: Iterable[Logged], now: int) -> None:
+        """Counts committed records; see ``Metrics.records_committed``."""
         kinds: Tally[str] = Tally()
         for _, at, _, record, _ in logged:
             kind = type(record)

@@ -18,7 +18,7 @@ from eventsched.domain.records.stimuli import SERVES
 from eventsched.plugins.node_resources_fit import NodeResourcesFit
 from eventsched.process import extender_server_requests
 from eventsched.process.extender_server_requests import Inquiries
-from eventsched.runtime.leader.catch_up import Standby
+from eventsched.runtime.leader.catch_up import FollowedStream
 from eventsched.runtime.leader.leader import Leader
 from eventsched.runtime.live.driver import Driver
 from eventsched.scheduling.engine import Engine
@@ -67,7 +67,7 @@ async def served(
     opening = msgspec.structs.replace(OPENING, inputs={SERVES: PROFILE})
     drivers: list[Driver] = []
     asked = Inquiries(lambda: drivers[0] if drivers else None, patience, lambda: leader_elsewhere)
-    leader = Leader(Standby(make, STREAM), opening, LIMITS, asked.observe)
+    leader = Leader(FollowedStream(make, STREAM), opening, LIMITS, asked.records_committed)
     clock = iter(range(START, START + 10**12, 10_000))
     application = extender_paths.application(PATHS, asked.ask)
     options = Options(port=None, plain_health_port=0)

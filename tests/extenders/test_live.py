@@ -13,7 +13,7 @@ from eventsched.cluster.extenders.client import Extenders
 from eventsched.cluster.messages import CallExtender, ClusterAnswer
 from eventsched.domain import records
 from eventsched.domain.records import Stimulus
-from eventsched.runtime.leader.catch_up import Standby
+from eventsched.runtime.leader.catch_up import FollowedStream
 from eventsched.runtime.leader.leader import Leader
 from eventsched.runtime.live.driver import Driver
 from eventsched.scheduling.config.configuration import load
@@ -74,7 +74,7 @@ def scheduled(
             configured = load(text, "test.yaml").extenders
             cluster.extenders = Extenders(configured, cluster, "test.yaml")
             clock = iter(range(START, START + 10**12, 100_000))
-            leader = Leader(Standby(lambda: engine_of(text), STREAM), OPENING, LIMITS)
+            leader = Leader(FollowedStream(lambda: engine_of(text), STREAM), OPENING, LIMITS)
             driver = Driver(leader, cluster, database, lambda: next(clock))
             running = asyncio.create_task(driver.run())
             try:

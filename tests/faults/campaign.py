@@ -31,7 +31,7 @@ def world_of(seed: int, *, lossy: bool = False, mutant: str = "") -> World:
         seed,
         lossy=lossy,
         make_leader=made.make_leader,
-        make_standby=made.make_standby,
+        make_followed_stream=made.make_followed_stream,
         database=made.database,
     )
 

@@ -8,7 +8,7 @@ from eventsched.domain import records
 from eventsched.domain.records.extender_questions import FILTER, PREEMPT, PRIORITIZE, rows_of
 from eventsched.domain.records.logged import Logged
 from eventsched.domain.units import SECOND
-from eventsched.runtime.leader.catch_up import Standby
+from eventsched.runtime.leader.catch_up import FollowedStream
 from eventsched.runtime.leader.leader_messages import Message
 from eventsched.scheduling.engine import Engine
 from eventsched.scheduling.framework.extender import EXTENDER, Extender
@@ -30,9 +30,9 @@ def engine() -> Engine:
     return Engine(cluster._profiles(), Backoff(1, 4), extenders=(STRICT, LAX))
 
 
-def standby() -> Standby:
+def followed_stream() -> FollowedStream:
     """One who has not followed anything yet."""
-    return Standby(engine, cluster.STREAM)
+    return FollowedStream(engine, cluster.STREAM)
 
 
 class Server:
@@ -118,7 +118,9 @@ class ConsultingWorld(World):
     def __init__(
         self, seed: int, *, lossy: bool = False, make_leader: MakeLeader = ordinary_leader
     ) -> None:
-        super().__init__(seed, lossy=lossy, make_leader=make_leader, make_standby=standby)
+        super().__init__(
+            seed, lossy=lossy, make_leader=make_leader, make_followed_stream=followed_stream
+        )
         self.extenders = Server(self.rng)
 
     def _carry_out(self, flight: Flight) -> Message | None:

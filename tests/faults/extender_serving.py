@@ -15,7 +15,7 @@ from eventsched.domain.records.stimuli import SERVES
 from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.process.extender_server_requests import Names, inquiry
 from eventsched.runtime.effects.replies import Replies
-from eventsched.runtime.leader.catch_up import Standby
+from eventsched.runtime.leader.catch_up import FollowedStream
 from eventsched.runtime.leader.leader import Leader
 from tests.builders import PROFILE
 
@@ -37,13 +37,13 @@ PATIENCE = 4 * SECOND
 class Answering(Leader):
     """A leader, and the replies that have left it."""
 
-    def __init__(self, standby: Standby) -> None:
+    def __init__(self, followed_stream: FollowedStream) -> None:
         self.told: list[ExtenderReplied] = []
         self._replies = Replies()
-        super().__init__(standby, OPENING, LIMITS, self._tell)
+        super().__init__(followed_stream, OPENING, LIMITS, self._tell)
 
     def _tell(self, committed: Sequence[Logged]) -> None:
-        self.told += self._replies.observe(committed)
+        self.told += self._replies.follow(committed)
 
 
 class Question(msgspec.Struct):
@@ -106,7 +106,7 @@ class ServingWorld(World):
         seed: int,
         *,
         lossy: bool = False,
-        make_leader: Callable[[Standby], Answering] = Answering,
+        make_leader: Callable[[FollowedStream], Answering] = Answering,
     ) -> None:
         super().__init__(seed, lossy=lossy, make_leader=make_leader)
         self.questions: dict[str, Question] = {}

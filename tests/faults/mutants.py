@@ -23,11 +23,11 @@ from eventsched.domain.records import Bind, Effect, Evict, Stimulus
 from eventsched.domain.records.logged import Logged
 from eventsched.eventlog.chain import SealedBatch, Term
 from eventsched.eventlog.port import StoredSnapshot
-from eventsched.runtime.effects.batches import Writer
+from eventsched.runtime.effects.batches import BatchBuilder
 from eventsched.runtime.effects.event_drafts import Draft, DraftedStatus
 from eventsched.runtime.effects.event_outbox import EventOutbox
 from eventsched.runtime.effects.intents import Intent, Intents
-from eventsched.runtime.leader.catch_up import Standby
+from eventsched.runtime.leader.catch_up import FollowedStream
 from eventsched.runtime.leader.effect_trackers import EffectTrackers
 from eventsched.runtime.leader.leader import Leader, TakingOver
 from eventsched.runtime.leader.leader_messages import Acquired, Committed, Deposed, Renewed
@@ -45,17 +45,17 @@ class Mutant(NamedTuple):
     term: type[LeaderTerm] = LeaderTerm
     leader: type[Leader] = Leader
     database: type[Database] = Database
-    standby: type[Standby] = Standby
+    followed_stream: type[FollowedStream] = FollowedStream
 
-    def make_leader(self, standby: Standby) -> Leader:
+    def make_leader(self, followed_stream: FollowedStream) -> Leader:
         """Makes its leaders."""
-        leader = self.leader(standby, cluster.OPENING, cluster.LIMITS)
-        leader.term_type = self.term
+        leader = self.leader(followed_stream, cluster.OPENING, cluster.LIMITS)
+        leader.leader_term_type = self.term
         return leader
 
-    def make_standby(self) -> Standby:
+    def make_followed_stream(self) -> FollowedStream:
         """Makes those who follow the log."""
-        return self.standby(cluster.engine, cluster.STREAM)
+        return self.followed_stream(cluster.engine, cluster.STREAM)
 
 
 class Hasty(LeaderTerm):
@@ -195,7 +195,7 @@ class NoBarrier(Leader):
     def _take_over(self, acquired: Acquired) -> None:
         super()._take_over(acquired)
         assert isinstance(self._phase, TakingOver)
-        if not self.lossy:
+        if not self.history_may_be_lost:
             state = self.engine.state
             objects: Iterable[Any] = state.registry.everything()
             known: dict[str, list[Any]] = {
@@ -204,10 +204,10 @@ class NoBarrier(Leader):
                 "Namespace": [ObjectSeen(each, 0) for each in objects],
             }
             listed = Listed([Listing(name, 0, seen) for name, seen in known.items()])
-            self._lead(self._phase.term, listed)
+            self._lead(self._phase.leader_term, listed)
 
 
-class HalfWriter(Writer):
+class HalfStepBuilder(BatchBuilder):
     """Closes a batch in the middle of a step."""
 
     def _filling(self) -> int:
@@ -217,8 +217,8 @@ class HalfWriter(Writer):
 class HalfSteps(LeaderTerm):
     """With batches that end anywhere."""
 
-    def _new_writer(self) -> Writer:
-        return HalfWriter(self._state, batch_size=self._limits.records)
+    def _new_batch_builder(self) -> BatchBuilder:
+        return HalfStepBuilder(self._state, batch_size=self._limits.records)
 
 
 class IgnoresGaps(LeaderTerm):
@@ -228,7 +228,7 @@ class IgnoresGaps(LeaderTerm):
         return False
 
 
-class TrustingStandby(Standby):
+class TrustingStream(FollowedStream):
     """Begins again where what it knew is not in the log, and thinks nothing of it."""
 
     def start_over(self) -> None:
@@ -236,7 +236,7 @@ class TrustingStandby(Standby):
         self.rewritten = False
 
 
-class NamelessStandby(Standby):
+class NamelessStream(FollowedStream):
     """Knows the intents of a snapshot, not what they are called."""
 
     def restore(self, snapshot: StoredSnapshot) -> bool:
@@ -311,8 +311,8 @@ MUTANTS = {
     "keepsterms": Mutant(database=KeepsTerms),
     "halfsteps": Mutant(HalfSteps),
     "ignoresgaps": Mutant(IgnoresGaps),
-    "trusting": Mutant(standby=TrustingStandby),
-    "nameless": Mutant(standby=NamelessStandby),
+    "trusting": Mutant(followed_stream=TrustingStream),
+    "nameless": Mutant(followed_stream=NamelessStream),
     "forgetsreports": Mutant(ForgetsReports),
     "reportfirst": Mutant(ReportFirst),
     "reportslate": Mutant(ReportsLate),

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from random import Random
 
 from eventsched.cluster.messages import Listed, Listing, Relisted
-from eventsched.runtime.leader.catch_up import Standby
+from eventsched.runtime.leader.catch_up import FollowedStream
 from eventsched.runtime.leader.leader import Leader
 from eventsched.runtime.leader.leader_messages import Message, Request
 
@@ -12,29 +12,29 @@ from . import cluster
 from .apiserver import RESOURCES
 from .database import Database, stored_of
 
-MakeLeader = Callable[[Standby], Leader]
+MakeLeader = Callable[[FollowedStream], Leader]
 
 
-def ordinary_leader(standby: Standby) -> Leader:
+def ordinary_leader(followed_stream: FollowedStream) -> Leader:
     """The product's leader with small limits."""
-    return Leader(standby, cluster.OPENING, cluster.LIMITS)
+    return Leader(followed_stream, cluster.OPENING, cluster.LIMITS)
 
 
 def standing_by(
-    rng: Random, database: Database, make: Callable[[], Standby]
-) -> tuple[Standby, str]:
+    rng: Random, database: Database, make: Callable[[], FollowedStream]
+) -> tuple[FollowedStream, str]:
     """One who knows nothing of the log yet, has followed it up to somewhere, or begins with a
     snapshot; and which of these."""
-    standby, kind = make(), rng.choice(["cold", "warm", "restored"])
+    followed_stream, kind = make(), rng.choice(["cold", "warm", "restored"])
     snapshots = database.snapshots()
     if kind == "restored" and snapshots:
-        assert standby.restore(rng.choice(snapshots)), "a snapshot is not what it says"
+        assert followed_stream.restore(rng.choice(snapshots)), "a snapshot is not what it says"
     elif kind != "warm":
-        return standby, "cold"
-    ahead = [each for each in database.batches if each.first >= standby.head.next]
+        return followed_stream, "cold"
+    ahead = [each for each in database.batches if each.first >= followed_stream.head.next]
     for batch in ahead[: rng.randint(0, len(ahead))]:
-        standby.follow(stored_of(batch), batch.head, batch.mark)
-    return standby, kind if standby.head.next else "cold"
+        followed_stream.follow(stored_of(batch), batch.head, batch.mark)
+    return followed_stream, kind if followed_stream.head.next else "cold"
 
 
 class Process:

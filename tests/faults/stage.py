@@ -2,7 +2,7 @@
 
 from eventsched.cluster.messages import ReportPod, Unknown
 from eventsched.domain.units import SECOND
-from eventsched.runtime.leader.catch_up import Standby
+from eventsched.runtime.leader.catch_up import FollowedStream
 from eventsched.runtime.leader.leader_messages import Request
 from tests.builders import make_node, make_pod
 
@@ -22,14 +22,14 @@ class Stage(World):
         super().__init__(
             seed,
             make_leader=mutant.make_leader,
-            make_standby=mutant.make_standby,
+            make_followed_stream=mutant.make_followed_stream,
             database=mutant.database,
         )
         self.faults = False
         self._pace = MILLISECOND
         self._held: set[tuple[str, type[Request]]] = set()
         self._lost: set[tuple[str, type[Request]]] = set()
-        self._standbys: dict[str, Standby] = {}
+        self._followed_streams: dict[str, FollowedStream] = {}
         for name in list(self.api.nodes):
             self.api.delete_node(name)
         self.api.put_node(make_node("n0", cpu=2000))
@@ -47,14 +47,14 @@ class Stage(World):
     def stand_by(self, name: str, *, snapshot: bool = False) -> None:
         """The process of a name, when it starts, knows the log as it is now: it has followed it, or
         it begins with a snapshot of it."""
-        standby = self._make_standby()
+        followed_stream = self._make_followed_stream()
         for batch in self.database.batches:
-            standby.follow(stored_of(batch), batch.head, batch.mark)
+            followed_stream.follow(stored_of(batch), batch.head, batch.mark)
         if snapshot:
-            made = standby.snapshot()
-            standby = self._make_standby()
-            assert standby.restore(made)
-        self._standbys[name] = standby
+            made = followed_stream.snapshot()
+            followed_stream = self._make_followed_stream()
+            assert followed_stream.restore(made)
+        self._followed_streams[name] = followed_stream
 
     def gap(self, process: Process, resource: str) -> None:
         """A watch has a gap: undelivered events are lost."""
@@ -125,8 +125,8 @@ class Stage(World):
 
     # --- how ------------------------------------------------------------------------------
 
-    def _standby(self, name: str) -> Standby:
-        return self._standbys.pop(name, None) or self._make_standby()
+    def _followed_stream(self, name: str) -> FollowedStream:
+        return self._followed_streams.pop(name, None) or self._make_followed_stream()
 
     def _send(self, process: Process, requests: list[Request]) -> None:
         for request in requests:

@@ -31,7 +31,7 @@ from eventsched.plugins.node_resources_fit import NodeResourcesFit
 from eventsched.plugins.priority_sort import PrioritySort
 from eventsched.plugins.scheduling_gates import SchedulingGates
 from eventsched.plugins.volume_binding import VolumeBinding
-from eventsched.runtime.leader.catch_up import Standby
+from eventsched.runtime.leader.catch_up import FollowedStream
 from eventsched.runtime.leader.leader_messages import Message
 from eventsched.scheduling.config.pluginargs import VolumeBindingArgs
 from eventsched.scheduling.engine import Engine
@@ -70,9 +70,9 @@ def engine() -> Engine:
     return Engine(_profiles(), Backoff(1, 4))
 
 
-def standby() -> Standby:
+def followed_stream() -> FollowedStream:
     """One who has not followed anything yet."""
-    return Standby(engine, cluster.STREAM)
+    return FollowedStream(engine, cluster.STREAM)
 
 
 class StorageServer(ApiServer):
@@ -238,7 +238,9 @@ class StorageWorld(World):
     def __init__(
         self, seed: int, *, lossy: bool = False, make_leader: MakeLeader = ordinary_leader
     ) -> None:
-        super().__init__(seed, lossy=lossy, make_leader=make_leader, make_standby=standby)
+        super().__init__(
+            seed, lossy=lossy, make_leader=make_leader, make_followed_stream=followed_stream
+        )
         self._often = OFTEN * self.rng.choice([0.5, 1, 2])
 
     def _able(self) -> list[Callable[[], None]]:

@@ -9,7 +9,7 @@ import pytest
 from eventsched.domain.objects import Pod
 from eventsched.domain.records import Outcome, PodAdded, PodDecided, PodQueued
 from eventsched.domain.records.stimuli import WORK_BUDGET
-from eventsched.runtime.leader.catch_up import Standby
+from eventsched.runtime.leader.catch_up import FollowedStream
 from eventsched.runtime.leader.leader import Leader
 from eventsched.scheduling.cycle.work_budget import FIXED, OVER_BUDGET
 
@@ -25,8 +25,8 @@ OPENING = msgspec.structs.replace(cluster.OPENING, inputs={WORK_BUDGET: str(FIXE
 ordinary, is_to_be_bound = cluster.pod, cluster.is_to_be_bound
 
 
-def budgeted(standby: Standby) -> Leader:
-    return Leader(standby, OPENING, cluster.LIMITS)
+def budgeted(followed_stream: FollowedStream) -> Leader:
+    return Leader(followed_stream, OPENING, cluster.LIMITS)
 
 
 def is_heavy(pod: Pod) -> bool:

@@ -6,10 +6,10 @@ import pytest
 
 from eventsched.cluster.messages import CallExtender, ExtenderReply
 from eventsched.domain.records import Consult
-from eventsched.runtime.leader.catch_up import Standby
+from eventsched.runtime.leader.catch_up import FollowedStream
 from eventsched.runtime.leader.leader_messages import Message
 
-from .consulting import ConsultingAuditor, ConsultingWorld, standby
+from .consulting import ConsultingAuditor, ConsultingWorld, followed_stream
 from .invariants import ViolationError
 from .mutants import Hasty, Mutant
 from .processes import Flight
@@ -74,8 +74,8 @@ class ConsultingStage(Stage):
 class Consulting(Mutant):
     """The product, with extenders."""
 
-    def make_standby(self) -> Standby:
-        return standby()
+    def make_followed_stream(self) -> FollowedStream:
+        return followed_stream()
 
 
 @pytest.mark.parametrize("snapshot", [False, True])

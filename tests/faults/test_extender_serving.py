@@ -47,14 +47,14 @@ class HastyTerm(LeaderTerm):
 
     def _append(self) -> None:
         super()._append()
-        if self._under_way is not None and self._observer is not None:
-            self._observer(list(self._uncommitted)[: self._under_way[0].count])
+        if self._under_way is not None and self._on_committed is not None:
+            self._on_committed(list(self._uncommitted)[: self._under_way[0].count])
 
 
 class Hasty(Answering):
     """Answers leave with their batch, not after it."""
 
-    term_type = HastyTerm
+    leader_term_type = HastyTerm
 
 
 class Hopeful(Answering):

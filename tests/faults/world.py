@@ -34,7 +34,7 @@ from eventsched.cluster.messages import (
     Unknown,
 )
 from eventsched.domain.units import SECOND
-from eventsched.runtime.leader.catch_up import Standby
+from eventsched.runtime.leader.catch_up import FollowedStream
 from eventsched.runtime.leader.leader_messages import (
     Acquire,
     Acquired,
@@ -75,7 +75,7 @@ class World:
         *,
         lossy: bool = False,
         make_leader: MakeLeader = ordinary_leader,
-        make_standby: Callable[[], Standby] = cluster.standby,
+        make_followed_stream: Callable[[], FollowedStream] = cluster.followed_stream,
         database: type[Database] = Database,
     ) -> None:
         self.seed = seed
@@ -90,7 +90,7 @@ class World:
         self.auditor = self.audited_by(self.database, self.api)
         self.processes: dict[str, Process] = {}
         self.flights: list[Flight] = []
-        self._make_leader, self._make_standby = make_leader, make_standby
+        self._make_leader, self._make_followed_stream = make_leader, make_followed_stream
         self.born = 0
         self.node_names = [f"n{number}" for number in range(self.rng.randint(2, 4))]
         for name in self.node_names:
@@ -201,16 +201,16 @@ class World:
         """Starts a process, which tries to become the leader."""
         skew = self.rng.choice([0, 0, -3600, 3600]) * SECOND
         self.counts["start"] += 1
-        standby = self._standby(name)
-        process = Process(name, self.counts["start"], self._make_leader(standby), skew)
+        followed_stream = self._followed_stream(name)
+        process = Process(name, self.counts["start"], self._make_leader(followed_stream), skew)
         self.processes[name] = process
         self._send(process, process.leader.start())
         return process
 
-    def _standby(self, name: str) -> Standby:
-        standby, kind = standing_by(self.rng, self.database, self._make_standby)
+    def _followed_stream(self, name: str) -> FollowedStream:
+        followed_stream, kind = standing_by(self.rng, self.database, self._make_followed_stream)
         self.counts[f"start {kind}"] += 1
-        return standby
+        return followed_stream
 
     def crash(self, process: Process) -> None:
         """A process is no more; what it sent stays on its way."""

@@ -19,7 +19,7 @@ from eventsched.cluster.messages import (
 )
 from eventsched.domain.objects import Node, Pod
 from eventsched.plugins.node_resources_fit import NodeResourcesFit
-from eventsched.runtime.leader.catch_up import Standby
+from eventsched.runtime.leader.catch_up import FollowedStream
 from eventsched.runtime.leader.leader import Leader
 from eventsched.runtime.leader.leader_messages import (
     Acquire,
@@ -183,8 +183,8 @@ class Stage:
 
     def __init__(self, **more: Any) -> None:
         self.cluster, self.database = LiveCluster(), LiveDatabase()
-        standby = Standby(lambda: engine_of(NodeResourcesFit()), STREAM)
-        self.leader = Leader(standby, OPENING, Limits(records=16))
+        followed_stream = FollowedStream(lambda: engine_of(NodeResourcesFit()), STREAM)
+        self.leader = Leader(followed_stream, OPENING, Limits(records=16))
         self.led = 0
         self.driver = QuickDriver(
             self.leader, self.cluster, self.database, self._now, leads=self._leads, **more

@@ -5,7 +5,7 @@ from typing import Any
 
 from eventsched.plugins.node_resources_fit import NodeResourcesFit
 from eventsched.runtime.call_deadlines import Deadlines
-from eventsched.runtime.leader.catch_up import Standby
+from eventsched.runtime.leader.catch_up import FollowedStream
 from eventsched.runtime.leader.leader import Leader
 from eventsched.runtime.leader.limits import Limits
 from eventsched.runtime.live.driver import Driver
@@ -47,7 +47,7 @@ def driver(guard: Guard, picky: Picky, cluster: LiveCluster, database: LiveDatab
         began.append(asyncio.get_running_loop().time())
         return START + round((began[-1] - began[0]) * 1e9)
 
-    leader = Leader(Standby(engine, STREAM), OPENING, Limits(records=16))
+    leader = Leader(FollowedStream(engine, STREAM), OPENING, Limits(records=16))
     return Driver(leader, cluster, database, now)
 
 

@@ -14,7 +14,7 @@ from eventsched.cluster.kube.watch.resource_store import UndecodableObject, Watc
 from eventsched.domain.records import PodAdded
 from eventsched.process.replica_status import STALE, LiveStatus, WatchFacts
 from eventsched.runtime.effects.event_outbox import DROPPED, REFUSED
-from eventsched.runtime.leader.catch_up import Standby
+from eventsched.runtime.leader.catch_up import FollowedStream
 from eventsched.runtime.live.database_health import DatabaseHealth
 from tests.builders import engine_of, make_pod
 from tests.live.stage import Stage, nodes, pods, until
@@ -49,7 +49,7 @@ def replica(**parts: Any) -> Any:
     """A replica with these parts, following at the beginning of a stream."""
     fresh: dict[str, Any] = {
         "driver": None, "database": None, "follower": None, "counts": Counter(),
-        "standby": Standby(lambda: engine_of(), "s"),
+        "followed_stream": FollowedStream(lambda: engine_of(), "s"),
     }  # fmt: skip
     return SimpleNamespace(**{**fresh, **parts})
 
@@ -171,7 +171,7 @@ def test_the_oldest_of_each_queue() -> None:
         pod = make_pod(name, created_at=created * 1_000_000, node_name="n" * (name == "bound"))
         engine.observe(PodAdded(pod=pod), 10_000_000)
     fold = SimpleNamespace(engine=engine)
-    status = running(replica(standby=SimpleNamespace(fold=fold)))
+    status = running(replica(followed_stream=SimpleNamespace(fold=fold)))
     assert status.oldest_waiting == {("active", "default-scheduler"): 7.0}
 
 
@@ -181,7 +181,9 @@ def play(story: Callable[[Stage, LiveStatus], Awaitable[None]]) -> None:
     async def run() -> None:
         stage = Stage()
         stage.cluster.put(*nodes(3))
-        part = replica(driver=stage.driver, standby=stage.leader._standby, follower=follower())
+        part = replica(
+            driver=stage.driver, followed_stream=stage.leader._followed_stream, follower=follower()
+        )
         driving = asyncio.create_task(stage.driver.run())
         try:
             await until(lambda: stage.leader.settled)

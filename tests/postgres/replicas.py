@@ -26,7 +26,7 @@ class Ears(Silence):
         self.positions: list[int] = []
         self.takeovers = self.fences = 0
 
-    def observe(self, logged: Sequence[Logged], now: int) -> None:
+    def records_committed(self, logged: Sequence[Logged], now: int) -> None:
         """Keeps the positions."""
         self.positions += [each.position for each in logged]
 
@@ -44,14 +44,14 @@ class Booth:
 
     def __init__(self, *, wins: bool = True) -> None:
         self.wins, self.loses = asyncio.Event(), asyncio.Event()
-        self.released = self.stood = self.observed = 0
+        self.released = self.stood = self.watched_leader = 0
         self.leader = ""
         if wins:
             self.wins.set()
 
-    def observe(self) -> None:
+    def watch_leader(self) -> None:
         """See the port."""
-        self.observed += 1
+        self.watched_leader += 1
 
     async def won(self) -> None:
         """See the port."""

@@ -22,7 +22,7 @@ from eventsched.eventlog.postgres.session import Session
 from eventsched.eventlog.postgres.tail import Tail
 from eventsched.eventlog.postgres.writer import PostgresEventLog
 from eventsched.runtime.effects.event_outbox import REFUSED
-from eventsched.runtime.leader.catch_up import Fold, Standby
+from eventsched.runtime.leader.catch_up import Fold, FollowedStream
 from eventsched.runtime.live.follower import Follower
 from eventsched.runtime.live.worker import Worker
 from tests.builders import engine_of
@@ -102,7 +102,7 @@ def test_a_standby_follows_and_takes_over(database: str) -> None:
         following = asyncio.create_task(standby.replica.run())
         scene.cluster.put(*pods(20))
         await until(lambda: scene.bound == 20 and scene.settled)
-        await until(lambda: standby.replica.standby.head.next == len(kinds(database)))
+        await until(lambda: standby.replica.followed_stream.head.next == len(kinds(database)))
         assert not standby.leads
         scene.replica.end()
         await until(lambda: scene.booth.released)
@@ -173,9 +173,9 @@ def test_a_snapshot_is_restored_beside_the_event_loop(
 ) -> None:
     """It takes seconds with many pods; the replica runs for leader only afterwards."""
     threads: list[threading.Thread] = []
-    restored = Standby.restored
+    restored = FollowedStream.restored
 
-    def watched(self: Standby, snapshot: StoredSnapshot) -> Fold | None:
+    def watched(self: FollowedStream, snapshot: StoredSnapshot) -> Fold | None:
         threads.append(threading.current_thread())
         return restored(self, snapshot)
 
@@ -185,10 +185,10 @@ def test_a_snapshot_is_restored_beside_the_event_loop(
 
     async def second(scene: Scene, _: "asyncio.Task[None]") -> None:
         await until(lambda: scene.booth.stood)
-        assert len(scene.replica.standby.fold.engine.state.pods) == 20
+        assert len(scene.replica.followed_stream.fold.engine.state.pods) == 20
 
     play(database, first)
-    monkeypatch.setattr(Standby, "restored", watched)
+    monkeypatch.setattr(FollowedStream, "restored", watched)
     play(database, second, wins=False)
     assert len(threads) == 1
     assert threads[0] is not threading.main_thread()
@@ -259,8 +259,8 @@ def test_a_term_that_is_over_before_the_log_is_read(database: str) -> None:
 
     async def run() -> None:
         worker = Worker("test")
-        standby = Standby(lambda: engine_of(), STREAM)
-        follower = Follower(standby, Tail(database, STREAM), worker)
+        followed_stream = FollowedStream(lambda: engine_of(), STREAM)
+        follower = Follower(followed_stream, Tail(database, STREAM), worker)
         with closing(PostgresEventLog(database, STREAM)) as first:
             append(first, ticked(0, 2))
             head = Head(first.head, first.head_hash)
@@ -273,7 +273,7 @@ def test_a_term_that_is_over_before_the_log_is_read(database: str) -> None:
             middle = Head(6, bytes(32))
             with pytest.raises(HistoryChangedError, match="another replica has written"):
                 await follower.catch_up(middle)
-            assert not standby.rewritten
+            assert not followed_stream.rewritten
         worker.stop(follower._tail.close)
 
     asyncio.run(run())
@@ -288,7 +288,7 @@ def test_a_replica_reads_the_log_while_the_cluster_is_listed(database: str) -> N
         follower = scene.replica.follower
         assert follower is not None
         await follower.there()
-        assert (scene.booth.observed, scene.booth.stood) == (1, 0)
+        assert (scene.booth.watched_leader, scene.booth.stood) == (1, 0)
         scene.cluster.begun.set()
         await until(lambda: scene.leads)
         assert scene.booth.stood == 1

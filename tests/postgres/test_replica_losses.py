@@ -158,7 +158,7 @@ def test_history_lost_under_a_standby_is_read_again(database: str) -> None:
         await until(lambda: kinds(database)[-1] == "NodeUpdated")
 
     async def second(scene: Scene, _: "asyncio.Task[None]") -> None:
-        await until(lambda: scene.replica.standby.head.next == len(kinds(database)))
+        await until(lambda: scene.replica.followed_stream.head.next == len(kinds(database)))
         with psycopg.connect(database, autocommit=True) as admin:
             admin.execute("ALTER TABLE eventsched_log.batch DISABLE TRIGGER ALL")
             admin.execute(
@@ -169,7 +169,7 @@ def test_history_lost_under_a_standby_is_read_again(database: str) -> None:
                 "UPDATE eventsched_log.head SET (next, hash) = (SELECT first + count, hash"
                 " FROM eventsched_log.batch ORDER BY first DESC LIMIT 1)"
             )
-        await until(lambda: scene.replica.standby.rewritten)
+        await until(lambda: scene.replica.followed_stream.rewritten)
         scene.booth.wins.set()
         await until(lambda: scene.settled)
 

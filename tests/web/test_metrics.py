@@ -75,7 +75,7 @@ def series(metrics: Metrics) -> dict[str, float]:
 def counted(story: Story, now: float = 0, *, kinds: bool = False) -> dict[str, float]:
     """What a story adds to the metrics."""
     metrics = Metrics()
-    metrics.observe(story.logged, round(now * SECOND))
+    metrics.records_committed(story.logged, round(now * SECOND))
     found = series(metrics)
     return found if kinds else {name: v for name, v in found.items() if "_records_" not in name}
 
@@ -203,8 +203,8 @@ def test_nothing_is_remembered_of_pods_that_are_gone() -> None:
         (3.0, decided("deleted", Outcome.WAITING)),
         (4.0, records.PodDeleted(uid="deleted")),
     ]
-    metrics.observe(Story(steps).logged, 0)
-    assert (metrics._counting._waiting, metrics._counting._attempts) == ({}, {})
+    metrics.records_committed(Story(steps).logged, 0)
+    assert (metrics._record_counters._waiting, metrics._record_counters._attempts) == ({}, {})
 
 
 def test_every_kind_of_record_is_there_from_the_beginning() -> None:
@@ -215,7 +215,7 @@ def test_every_kind_of_record_is_there_from_the_beginning() -> None:
 
 def test_what_the_scheduler_measures() -> None:
     metrics = Metrics()
-    metrics.committed(0.5, 256, 100_000)
+    metrics.batch_committed(0.5, 256, 100_000)
     metrics.fenced()
     metrics.folded(2.0)
     metrics.took_over(3.0)
@@ -278,7 +278,7 @@ def everything() -> Metrics:
         (2.0, records.SamplesTaken(source="s", values={"n1": 1.0})),
     ]
     pod.append((2.0, records.ExtenderReplied(number=1, uid="q", verb="filter")))
-    metrics.observe(Story(pod).logged, 0)
+    metrics.records_committed(Story(pod).logged, 0)
     return metrics
 
 

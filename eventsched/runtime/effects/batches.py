@@ -34,7 +34,7 @@ _NEWS = frozenset(row.record for row in CATALOGUE if row.is_news)
 """Records of news. A batch of these alone is not urgent: nothing waits for its commit."""
 
 
-class Pending(NamedTuple):
+class ClosedBatch(NamedTuple):
     """A closed batch, and the effects (each with the time, µs, of its decision) that may be
     requested once it is committed."""
 
@@ -42,7 +42,7 @@ class Pending(NamedTuple):
     effects: Sequence[tuple[Effect, int]]
 
 
-class Writer:
+class BatchBuilder:
     """Collects the engine's records until a batch is closed."""
 
     def __init__(
@@ -109,7 +109,7 @@ class Writer:
             return True
         return len(self._open) >= self._batch_size
 
-    def close(self, mark: bytes = b"null", *, whole: bool = True) -> Pending | None:
+    def close(self, mark: bytes = b"null", *, whole: bool = True) -> ClosedBatch | None:
         """Closes the open batch; None if it is empty. ``mark`` is JSON text that says how far the
         sources were read. With ``whole`` the batch takes all open records. Otherwise it takes as
         many steps as fill it, at least one, and the others stay open."""
@@ -125,7 +125,7 @@ class Writer:
         del self._sizes[:count]
         self._details = {at: detail for at, detail in self._details.items() if at > end}
         self._effects = self._effects[len(effects) :]
-        return Pending(Batch(taken, details, mark), effects)
+        return ClosedBatch(Batch(taken, details, mark), effects)
 
     def effects(self, logged: Logged) -> Sequence[Effect]:
         """The effects of a record that was just applied."""

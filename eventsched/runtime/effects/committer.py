@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from eventsched.domain.records import Effect
 from eventsched.eventlog.port import EventLog
-from eventsched.runtime.effects.batches import Pending
+from eventsched.runtime.effects.batches import ClosedBatch
 
 
 class Committer:
@@ -15,15 +15,15 @@ class Committer:
         are executed at the end of their batch; this is for measuring the cost of logging."""
         self._log = log
         self._execute = execute
-        self._under_way: Pending | None = None
+        self._under_way: ClosedBatch | None = None
 
-    def offer(self, pending: Pending) -> None:
+    def offer(self, closed: ClosedBatch) -> None:
         """Waits for the batch under way, then begins this one. Raises what the log raises. The
         effects of a batch that is not committed are not executed."""
         self.settle()
         if self._log is not None:
-            self._log.begin(pending.batch)
-        self._under_way = pending
+            self._log.begin(closed.batch)
+        self._under_way = closed
 
     def settle(self) -> None:
         """Waits for the batch under way, and executes its effects."""
@@ -31,6 +31,6 @@ class Committer:
             return
         if self._log is not None:
             self._log.finish()
-        pending, self._under_way = self._under_way, None
-        for effect, at in pending.effects:
+        closed, self._under_way = self._under_way, None
+        for effect, at in closed.effects:
             self._execute(effect, at)

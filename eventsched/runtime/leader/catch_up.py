@@ -1,6 +1,6 @@
 """Catching up with the log: the engine's state, and what a leader needs besides.
 
-A standby follows the log with a ``Fold``; a leader continues it with records of its own. A snapshot
+A replica follows the log with a ``Fold``; a leader continues it with records of its own. A snapshot
 of a fold replaces the records before it, so that a restart need not begin at the first record.
 """
 
@@ -45,9 +45,9 @@ class FoldSnapshot(msgspec.Struct):
 _mark = msgspec.json.Decoder(Mark | None)
 
 
-class Standby:
-    """Follows a stream that another replica writes. A term begins with a standby (leader.py), which
-    then belongs to the leader."""
+class FollowedStream:
+    """What a replica has followed of a stream that another one writes. A term begins with it
+    (leader.py); from then on it belongs to the leader."""
 
     def __init__(self, make_engine: Callable[[], Engine], stream: str) -> None:
         """``make_engine`` gives a fresh engine."""

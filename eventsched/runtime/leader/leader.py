@@ -30,7 +30,7 @@ from eventsched.domain.records import Stimulus, StreamStarted
 from eventsched.domain.records.logged import Logged
 from eventsched.eventlog.chain import Term
 from eventsched.runtime.effects.event_outbox import EventOutbox
-from eventsched.runtime.leader.catch_up import Standby
+from eventsched.runtime.leader.catch_up import FollowedStream
 from eventsched.runtime.leader.clock_slew import LeaderClock
 from eventsched.runtime.leader.leader_messages import (
     Acquire,
@@ -62,7 +62,7 @@ class TakingOver:
     """The term has begun and the log is applied; the lists of the cluster are still to come.
     ``fence`` touches pods after lost history; None before the first list, and otherwise."""
 
-    term: LeaderTerm
+    leader_term: LeaderTerm
     fence: takeover.Fence | None = None
 
 
@@ -70,7 +70,7 @@ class TakingOver:
 class Leading:
     """Attempts are made."""
 
-    term: LeaderTerm
+    leader_term: LeaderTerm
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,20 +84,20 @@ class Leader:
     """One term, from its acquisition to its end. ``counts`` counts records by kind, requests
     without an answer (``unknown BindPod``), and reports that were given up."""
 
-    term_type: type[LeaderTerm] = LeaderTerm
+    leader_term_type: type[LeaderTerm] = LeaderTerm
 
     def __init__(
         self,
-        standby: Standby,
+        followed_stream: FollowedStream,
         opening: StreamStarted,
         limits: Limits = Limits(),  # noqa: B008 - immutable
-        observer: Callable[[Sequence[Logged]], None] | None = None,
+        on_committed: Callable[[Sequence[Logged]], None] | None = None,
     ) -> None:
-        """``standby`` may have followed the stream already. ``opening`` becomes the first record of
-        an empty stream. ``observer`` gets each record once it is committed."""
+        """``followed_stream`` may have followed the stream already. ``opening`` becomes the first
+        record of an empty stream. ``on_committed`` gets each record once it is committed."""
         self.counts: Counter[str] = Counter()
-        self._standby, self._opening, self._limits = standby, opening, limits
-        self._observer = observer
+        self._followed_stream, self._opening, self._limits = followed_stream, opening, limits
+        self._on_committed = on_committed
         self._phase: Acquiring | TakingOver | Leading | Stopped = Acquiring()
         self._clock = LeaderClock()
         self._requests: list[Request] = []
@@ -105,7 +105,7 @@ class Leader:
 
     def start(self) -> list[Request]:
         """The first request."""
-        return [Acquire(self._standby.head)]
+        return [Acquire(self._followed_stream.head)]
 
     def handle(self, message: Message, now: int) -> list[Request]:
         """Takes one message and returns the requests that follow; see ``step``."""
@@ -123,7 +123,7 @@ class Leader:
             if not self.stopped:
                 self._receive(message)
         if isinstance(self._phase, Leading):
-            self._phase.term.work(attempts)
+            self._phase.leader_term.work(attempts)
         requests = self._requests.copy()
         self._requests.clear()
         return [] if self.stopped else requests
@@ -143,12 +143,12 @@ class Leader:
     @property
     def engine(self) -> Engine:
         """The engine and its state, for reading only."""
-        return self._standby.fold.engine
+        return self._followed_stream.fold.engine
 
     @property
-    def busy(self) -> bool:
+    def can_attempt(self) -> bool:
         """Whether attempts can be made at once."""
-        return isinstance(self._phase, Leading) and self._phase.term.busy
+        return isinstance(self._phase, Leading) and self._phase.leader_term.can_attempt
 
     @property
     def wake_at(self) -> int | None:
@@ -157,43 +157,48 @@ class Leader:
             return None
         times = [self._database.next_at, self._cluster.next_at]
         if isinstance(self._phase, Leading):
-            times += self._phase.term.due_times
+            times += self._phase.leader_term.due_times
         due = [time for time in times if time is not None]
         return self._clock.clock_at(min(due)) if due else None
 
     @property
     def settled(self) -> bool:
         """Whether every observation and decision is known to be committed."""
-        return isinstance(self._phase, Leading) and not self._phase.term.backlog
+        return isinstance(self._phase, Leading) and not self._phase.leader_term.backlog
 
     @property
     def backlog(self) -> int:
         """How many records were made and are not known to be committed."""
-        return self._phase.term.backlog if isinstance(self._phase, Leading) else 0
+        return self._phase.leader_term.backlog if isinstance(self._phase, Leading) else 0
 
     @property
     def reports(self) -> EventOutbox | None:
         """The outbox of events and conditions; None unless the term leads."""
-        return self._phase.term.trackers.reports if isinstance(self._phase, Leading) else None
+        return (
+            self._phase.leader_term.trackers.reports if isinstance(self._phase, Leading) else None
+        )
 
     @property
-    def lossy(self) -> bool:
+    def history_may_be_lost(self) -> bool:
         """Whether committed records may be missing, and this is not dealt with yet."""
-        return isinstance(self._phase, TakingOver | Leading) and self._phase.term.lossy
+        return (
+            isinstance(self._phase, TakingOver | Leading)
+            and self._phase.leader_term.history_may_be_lost
+        )
 
     @property
     def term(self) -> Term:
         """The term. Raises RuntimeError unless one has begun and goes on."""
         if not isinstance(self._phase, TakingOver | Leading):
             raise RuntimeError("there is no term")
-        return self._phase.term.term
+        return self._phase.leader_term.term
 
     # --- messages -------------------------------------------------------------------------
 
     def _receive(self, message: Message) -> None:
         if isinstance(message, WatchEvent | Stimulus):
             if isinstance(self._phase, Leading):
-                self._watched(self._phase.term, message)
+                self._watched(self._phase.leader_term, message)
         elif isinstance(message, Unknown):
             self._unanswered(message.request)
         elif isinstance(message, ClusterAnswer):
@@ -211,102 +216,104 @@ class Leader:
                 self._phase = Stopped(reason)
             case Acquiring(), Acquired() as acquired:
                 self._take_over(acquired)
-            case Leading(term), Committed():
-                term.committed()
-            case Leading(term), Renewed():
-                term.renewed()
+            case Leading(leader_term), Committed():
+                leader_term.committed()
+            case Leading(leader_term), Renewed():
+                leader_term.renewed()
 
     def _take_over(self, acquired: Acquired) -> None:
         """The term has begun: applies the log, and lists the cluster."""
-        if acquired.since != self._standby.head:
-            self._standby.start_over()
-        self._standby.follow(acquired.records, acquired.head, acquired.mark)
+        if acquired.since != self._followed_stream.head:
+            self._followed_stream.start_over()
+        self._followed_stream.follow(acquired.records, acquired.head, acquired.mark)
         self._clock.adopt(self.engine.state.now)
-        term = self.term_type(
-            self._standby,
+        leader_term = self.leader_term_type(
+            self._followed_stream,
             acquired,
             self._opening,
             self._limits,
             self._clock,
             self._requests,
             self.counts,
-            self._observer,
+            self._on_committed,
         )
-        self._phase = TakingOver(term)
-        term.list_cluster()
+        self._phase = TakingOver(leader_term)
+        leader_term.list_cluster()
 
     def _listed(self, listed: Listed) -> None:
         match self._phase:
-            case Leading(term):
-                term.is_listing = False
-                self._take_in(term, listed)
-            case TakingOver(term, fence=None) if term.lossy:
-                term.is_listing = False
-                fence = term.fence(listed)
-                self._phase = TakingOver(term, fence)
+            case Leading(leader_term):
+                leader_term.is_listing = False
+                self._take_in(leader_term, listed)
+            case TakingOver(leader_term, fence=None) if leader_term.history_may_be_lost:
+                leader_term.is_listing = False
+                fence = leader_term.fence(listed)
+                self._phase = TakingOver(leader_term, fence)
                 self._requests += fence.more()
                 if fence.done:
-                    self._lead(term, listed)
-            case TakingOver(term):
-                term.is_listing = False
-                self._lead(term, listed)
+                    self._lead(leader_term, listed)
+            case TakingOver(leader_term):
+                leader_term.is_listing = False
+                self._lead(leader_term, listed)
 
-    def _lead(self, term: LeaderTerm, listed: Listed) -> None:
-        term.begin(listed.listings)
-        self._phase = Leading(term)
+    def _lead(self, leader_term: LeaderTerm, listed: Listed) -> None:
+        leader_term.begin(listed.listings)
+        self._phase = Leading(leader_term)
 
-    def _take_in(self, term: LeaderTerm, listed: Listed | Relisted) -> None:
+    def _take_in(self, leader_term: LeaderTerm, listed: Listed | Relisted) -> None:
         """Takes in lists during the term; stops if they show an earlier state of the cluster."""
         is_behind = (
-            term.relisted(listed.listings, None)
+            leader_term.relisted(listed.listings, None)
             if isinstance(listed, Listed)
-            else term.relisted([listed.listing], listed.since)
+            else leader_term.relisted([listed.listing], listed.since)
         )
         if is_behind:
             self._phase = Stopped(etcd_restore.REASON)
 
-    def _watched(self, term: LeaderTerm, event: WatchEvent | Stimulus) -> None:
+    def _watched(self, leader_term: LeaderTerm, event: WatchEvent | Stimulus) -> None:
         if isinstance(event, Relisted):
-            self._take_in(term, event)
+            self._take_in(leader_term, event)
         else:
-            term.watched(event)
+            leader_term.watched(event)
 
     def _answered(self, answer: Listed | TermAnswer) -> None:
         if isinstance(answer, Listed):
             self._listed(answer)
             return
         match self._phase:
-            case Leading(term):
-                term.answered(answer)
-            case TakingOver(term, takeover.Fence() as fence) if not isinstance(
+            case Leading(leader_term):
+                leader_term.answered(answer)
+            case TakingOver(leader_term, takeover.Fence() as fence) if not isinstance(
                 answer, ExtenderReply
             ):
                 fence.answered(answer.request)
                 self._requests += fence.more()
-                if fence.done and not term.is_listing:
-                    term.list_cluster()
+                if fence.done and not leader_term.is_listing:
+                    leader_term.list_cluster()
 
     # --- requests without an answer -------------------------------------------------------
 
     def _unanswered(self, request: Any) -> None:
         self.counts[f"unknown {type(request).__name__}"] += 1
-        term = self._phase.term if isinstance(self._phase, Leading) else None
+        leader_term = self._phase.leader_term if isinstance(self._phase, Leading) else None
         match request:
             case Renew():
-                if term is not None:
-                    term.renew_after(self._database.patience(self._clock.now))
+                if leader_term is not None:
+                    leader_term.renew_after(self._database.patience(self._clock.now))
             case Acquire() | Append():
                 self._database.put(request, self._clock.now)
             case _:
-                follow_up = request if term is None else term.trackers.unanswered(request)
+                follow_up = (
+                    request if leader_term is None else leader_term.trackers.unanswered(request)
+                )
                 if follow_up is not None:
                     self._cluster.put(follow_up, self._clock.now)
 
     def _retry(self) -> None:
         """Makes the requests again that are due."""
         now = self._clock.now
-        term = self._phase.term if isinstance(self._phase, Leading) else None
+        leader_term = self._phase.leader_term if isinstance(self._phase, Leading) else None
         self._requests += self._database.due(now)
         for request in self._cluster.due(now):
-            if term is None or term.trackers.awaits(request):
+            if leader_term is None or leader_term.trackers.awaits(request):
                 self._requests.append(request)

@@ -20,7 +20,7 @@ from eventsched.eventlog.port import Stored, StoredSnapshot
 @dataclass(frozen=True, slots=True)
 class Acquire:
     """Begin a new epoch with its own token, and read the log after ``known``, the head up to which
-    the standby has followed it. If the log does not have that head (another hash, or it ends
+    this replica has followed it. If the log does not have that head (another hash, or it ends
     before), history was lost: read the whole log. Answer: ``Acquired``."""
 
     known: Head

@@ -18,10 +18,10 @@ from eventsched.domain.units import SECOND
 from eventsched.eventlog import chain
 from eventsched.eventlog.chain import Head, SealedBatch
 from eventsched.eventlog.port import StoredSnapshot
-from eventsched.runtime.effects.batches import Pending, Writer
+from eventsched.runtime.effects.batches import BatchBuilder, ClosedBatch
 from eventsched.runtime.effects.event_outbox import EventOutbox
 from eventsched.runtime.effects.tracker import Step
-from eventsched.runtime.leader.catch_up import Mark, Standby
+from eventsched.runtime.leader.catch_up import FollowedStream, Mark
 from eventsched.runtime.leader.clock_slew import LeaderClock
 from eventsched.runtime.leader.effect_trackers import EffectTrackers
 from eventsched.runtime.leader.leader_messages import Acquired, Append, Keep, Renew, Request
@@ -41,29 +41,33 @@ class LeaderTerm:
 
     def __init__(
         self,
-        standby: Standby,
+        followed_stream: FollowedStream,
         acquired: Acquired,
         opening: StreamStarted,
         limits: Limits,
         clock: LeaderClock,
         requests: list[Request],
         counts: Counter[str],
-        observer: Callable[[Sequence[Logged]], None] | None,
+        on_committed: Callable[[Sequence[Logged]], None] | None,
     ) -> None:
-        """``standby`` has followed the log up to ``acquired.head``. The other arguments are the
-        leader's."""
+        """``followed_stream`` has followed the log up to ``acquired.head``. The other arguments are
+        the leader's."""
         self.term = acquired.term
         self.is_listing = False
-        self._standby, self._fold, self._engine = standby, standby.fold, standby.fold.engine
+        self._followed_stream, self._fold, self._engine = (
+            followed_stream,
+            followed_stream.fold,
+            followed_stream.fold.engine,
+        )
         self._state = self._engine.state
         self._head, self._is_first = acquired.head, not acquired.head.next
         self._timeline, self._opening = acquired.timeline, opening
         self._limits, self._clock = limits, clock
-        self._requests, self._counts, self._observer = requests, counts, observer
+        self._requests, self._counts, self._on_committed = requests, counts, on_committed
         self._seen = SeenResources()
         self._restore_detector = EtcdRestoreDetector(self._state, self._seen)
-        self._writer = self._new_writer()
-        self._under_way: tuple[SealedBatch, Pending] | None = None
+        self._batch_builder = self._new_batch_builder()
+        self._under_way: tuple[SealedBatch, ClosedBatch] | None = None
         self._uncommitted: deque[Logged] = deque()
         self._snapshot: StoredSnapshot | None = None
         self._renew_at: int | None = clock.now + HEARTBEAT
@@ -72,8 +76,8 @@ class LeaderTerm:
         self.trackers.follow((), self._fold.drafts)
         self._fold.drafts = []
 
-    def _new_writer(self) -> Writer:
-        return Writer(
+    def _new_batch_builder(self) -> BatchBuilder:
+        return BatchBuilder(
             self._state,
             batch_size=self._limits.records,
             batch_bytes=self._limits.size,
@@ -95,9 +99,9 @@ class LeaderTerm:
     # --- status ---------------------------------------------------------------------------
 
     @property
-    def busy(self) -> bool:
+    def can_attempt(self) -> bool:
         """Whether attempts can be made at once."""
-        return not self._writer.full and not self._engine.idle
+        return not self._batch_builder.full and not self._engine.idle
 
     @property
     def backlog(self) -> int:
@@ -109,14 +113,14 @@ class LeaderTerm:
         """When (µs) timers of the engine, the open batch and the heartbeat are due."""
         times = [self._engine.due, self._engine.flush_due]
         if self._under_way is None:
-            times += [self._writer.due, self._renew_at]
+            times += [self._batch_builder.due, self._renew_at]
         return times
 
     @property
-    def lossy(self) -> bool:
+    def history_may_be_lost(self) -> bool:
         """Whether committed records may be missing, and this is not dealt with yet."""
         is_moved = not self._is_first and self._state.timeline != self._timeline
-        return is_moved or self._standby.rewritten
+        return is_moved or self._followed_stream.rewritten
 
     # --- takeover -------------------------------------------------------------------------
 
@@ -137,10 +141,10 @@ class LeaderTerm:
         self.observe(takeover.beginning(self._state, self.term, self._opening))
         self._do(self._engine.unrecorded())
         self._compare(unbound(self._state, listings), listings)
-        if self.lossy:
+        if self.history_may_be_lost:
             self._void_all()
             self.observe(records.HistoryLost(timeline=self._timeline))
-            self._standby.rewritten = False
+            self._followed_stream.rewritten = False
         else:
             self._resume()
 
@@ -161,10 +165,10 @@ class LeaderTerm:
         timers = (self._engine.due, self._engine.flush_due)
         if any(due is not None and due <= now for due in timers):
             self.observe(records.TimePassed())
-        while self.busy and attempts != 0:
+        while self.can_attempt and attempts != 0:
             self._take(self._engine.schedule_next())
             attempts = None if attempts is None else attempts - 1
-        if self._under_way is None and (self._writer.due or 0) <= now:
+        if self._under_way is None and (self._batch_builder.due or 0) <= now:
             self._append()
         self._heartbeat()
         self._requests += self.trackers.reports.more()
@@ -176,12 +180,12 @@ class LeaderTerm:
             self._requests.append(Renew(self.term))
 
     def _append(self) -> None:
-        pending = self._writer.close(self._mark(), whole=False)
-        if pending is not None:
-            sealed = chain.seal(pending.batch, self.term, self._head, self._clock.clock)
-            self._under_way = sealed, pending
+        closed = self._batch_builder.close(self._mark(), whole=False)
+        if closed is not None:
+            sealed = chain.seal(closed.batch, self.term, self._head, self._clock.clock)
+            self._under_way = sealed, closed
             self._requests.append(Append(sealed))
-            self._standby.count_records(sealed.count, len(sealed.body))
+            self._followed_stream.count_records(sealed.count, len(sealed.body))
             self._snapshot = self._snapshot_when_due(sealed.head)
 
     def _mark(self) -> bytes:
@@ -192,13 +196,13 @@ class LeaderTerm:
         """A snapshot, if one is due and the batch under way holds all records. It becomes valid
         once that batch is committed."""
         every = self._limits.snapshot_every
-        if every is None or len(self._writer):
+        if every is None or len(self._batch_builder):
             return None
         # Making it takes a while, and pods wait meanwhile.
-        if self._standby.due(head, every) < (1 if self._engine.idle else 2):
+        if self._followed_stream.due(head, every) < (1 if self._engine.idle else 2):
             return None
         snapshot = self._fold.snapshot(head, self.trackers.reports.open)
-        self._standby.snapshot_stored(head.next, len(snapshot.body))
+        self._followed_stream.snapshot_stored(head.next, len(snapshot.body))
         return snapshot
 
     # --- answers of the database ----------------------------------------------------------
@@ -206,17 +210,17 @@ class LeaderTerm:
     def committed(self) -> None:
         """The batch under way is durable: its effects are requested."""
         assert self._under_way is not None
-        (sealed, pending), self._under_way = self._under_way, None
+        (sealed, closed), self._under_way = self._under_way, None
         self._head = sealed.head
         if self._renew_at is not None:
             self._renew_at = self._clock.now + HEARTBEAT
-        effects = (effect for effect, _ in pending.effects)
+        effects = (effect for effect, _ in closed.effects)
         self._do(self.trackers.committed(effects, self._head.next))
         if self._snapshot is not None:
             self._requests.append(Keep(self.term, self._snapshot))
             self._snapshot = None
-        if self._observer is not None:
-            self._observer([self._uncommitted.popleft() for _ in range(sealed.count)])
+        if self._on_committed is not None:
+            self._on_committed([self._uncommitted.popleft() for _ in range(sealed.count)])
 
     def renewed(self) -> None:
         """The term is still the newest."""
@@ -272,8 +276,8 @@ class LeaderTerm:
         if not taken:
             return
         drafts = self._fold.take(taken)
-        self._writer.add(taken)
+        self._batch_builder.add(taken)
         self.trackers.follow(taken, drafts)
         self._counts.update(type(logged.record).__name__ for logged in taken)
-        if self._observer is not None:
+        if self._on_committed is not None:
             self._uncommitted += taken

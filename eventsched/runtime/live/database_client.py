@@ -130,6 +130,6 @@ class DatabaseClient:
         sent = batch if self._keeps_vectors else replace(batch, details={})
         await self._ask(self._session.append, sent)
         took = time.monotonic() - self._offered[1]
-        self._audience.committed(took, batch.count, len(batch.body))
+        self._audience.batch_committed(took, batch.count, len(batch.body))
         if self._checkpointer is not None:
             self._checkpointer.committed(batch.head)

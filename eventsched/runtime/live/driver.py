@@ -146,7 +146,7 @@ class Driver:
 
     async def _turn(self) -> None:
         wake_at = self.leader.wake_at
-        if self.waiting or (self.leader.busy and not self._ending):
+        if self.waiting or (self.leader.can_attempt and not self._ending):
             await asyncio.sleep(0)  # lets other ready tasks run
         else:
             await self._pause(wake_at)

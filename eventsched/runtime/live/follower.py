@@ -1,4 +1,4 @@
-"""Keeps a standby up to date with the log, so that its term can begin at once.
+"""Keeps the state of a standby up to date with the log, so that its term can begin at once.
 
 The log is read in a thread of its own and applied on the event loop in small steps. If history is
 lost (a failover, a restored backup), the state is dropped and the log is read again from the start.
@@ -21,7 +21,7 @@ from eventsched.eventlog.log_errors import (
 )
 from eventsched.eventlog.postgres.stored_batch import StoredBatch
 from eventsched.eventlog.postgres.tail import Tail
-from eventsched.runtime.leader.catch_up import Standby
+from eventsched.runtime.leader.catch_up import FollowedStream
 from eventsched.runtime.live.database_health import DatabaseHealth
 from eventsched.runtime.live.worker import Worker
 
@@ -34,14 +34,14 @@ logger = structlog.get_logger()
 
 
 class Follower:
-    """Feeds one standby. ``caught_up`` says whether the standby had everything at the last poll.
+    """Feeds one ``FollowedStream``. ``caught_up`` says whether it had everything at the last poll.
     ``health`` is the health of the database."""
 
-    def __init__(self, standby: Standby, tail: Tail, worker: Worker) -> None:
+    def __init__(self, followed_stream: FollowedStream, tail: Tail, worker: Worker) -> None:
         self.health = DatabaseHealth()
         self.caught_up = False
         self._caught_up_once = asyncio.Event()
-        self._standby, self._tail, self._worker = standby, tail, worker
+        self._followed_stream, self._tail, self._worker = followed_stream, tail, worker
         self._restored = False
         self._load_seconds = self._read_seconds = self._apply_seconds = 0.0
         """Time spent on loading the snapshot, reading batches and applying them."""
@@ -64,7 +64,7 @@ class Follower:
             await asyncio.sleep(PERIOD if self.caught_up else 0)
 
     async def there(self) -> None:
-        """Waits until the standby has caught up once, while ``run`` follows."""
+        """Waits until the log was caught up with once, while ``run`` follows."""
         await self._caught_up_once.wait()
 
     async def catch_up(self, head: Head) -> float:
@@ -72,13 +72,13 @@ class Follower:
         (s). Raises HistoryChangedError if another replica has written since, CorruptLogError, and
         UnavailableError."""
         began = time.perf_counter()
-        if self._standby.head.next > head.next:
+        if self._followed_stream.head.next > head.next:
             self._start_over("the log ends before the last record that was read")
-        while (before := self._standby.head) != head:
+        while (before := self._followed_stream.head) != head:
             await self._step()
-            if self._standby.head.next > head.next:
+            if self._followed_stream.head.next > head.next:
                 raise HistoryChangedError("another replica has written since the term began")
-            if self._standby.head == before:
+            if self._followed_stream.head == before:
                 await asyncio.sleep(PERIOD)
         self._answered()
         return time.perf_counter() - began
@@ -87,7 +87,7 @@ class Follower:
     def lag(self) -> int:
         """Committed records that were not applied at the last poll."""
         end = self._tail.last_seen
-        return 0 if end is None else max(0, end.head.next - self._standby.head.next)
+        return 0 if end is None else max(0, end.head.next - self._followed_stream.head.next)
 
     @property
     def epoch(self) -> int:
@@ -101,7 +101,7 @@ class Follower:
         began = time.perf_counter()
         try:
             with self.health.asking():
-                batches = await self._worker.call(self._tail.poll, self._standby.head)
+                batches = await self._worker.call(self._tail.poll, self._followed_stream.head)
         except HistoryChangedError as problem:
             self._start_over(str(problem))
             return
@@ -122,9 +122,9 @@ class Follower:
             if snapshot is None:
                 break
             # With many pods this takes seconds; probes must be answered meanwhile.
-            fold = await asyncio.to_thread(self._standby.restored, snapshot)
+            fold = await asyncio.to_thread(self._followed_stream.restored, snapshot)
             if fold is not None:
-                self._standby.begin(fold, len(snapshot.body))
+                self._followed_stream.begin(fold, len(snapshot.body))
                 logger.info("begun with a snapshot", seq=snapshot.position)
                 break
             logger.info(
@@ -137,13 +137,13 @@ class Follower:
     def _log_start(self) -> None:
         """Logs what the start had to apply and its times (s). ``estimated`` is the time that a
         leader bounds by its snapshots (snapshot_policy.py)."""
-        standby = self._standby
+        followed_stream = self._followed_stream
         logger.info(
             "caught up with the log",
-            seq=standby.head.next,
-            snapshot=standby.snapshot_position,
-            records=standby.head.next - standby.snapshot_position,
-            estimated=round(standby.seconds_since_snapshot, 3),
+            seq=followed_stream.head.next,
+            snapshot=followed_stream.snapshot_position,
+            records=followed_stream.head.next - followed_stream.snapshot_position,
+            estimated=round(followed_stream.seconds_since_snapshot, 3),
             loading=round(self._load_seconds, 3),
             reading=round(self._read_seconds, 3),
             applying=round(self._apply_seconds, 3),
@@ -152,7 +152,7 @@ class Follower:
     def _apply(self, batch: StoredBatch) -> None:
         head = Head(batch.first + batch.count, batch.hash)
         try:
-            self._standby.follow(batch.records, head, batch.mark.encode())
+            self._followed_stream.follow(batch.records, head, batch.mark.encode())
         except (msgspec.MsgspecError, LookupError, AssertionError, ValueError) as problem:
             # Engine.apply raises these for a record that does not fit. None may be skipped.
             raise CorruptLogError(batch.first, f"does not fit: {problem!r}") from problem
@@ -160,7 +160,7 @@ class Follower:
     def _start_over(self, reason: str) -> None:
         logger.warning("history was lost; the log is read again from the start", reason=reason)
         self.caught_up = False
-        self._standby.start_over()
+        self._followed_stream.start_over()
 
     def _missed(self, problem: UnavailableError) -> None:
         self.caught_up = False
@@ -169,4 +169,4 @@ class Follower:
 
     def _answered(self) -> None:
         if self.health.answered() is not None:
-            logger.info("the log is reachable again", seq=self._standby.head.next)
+            logger.info("the log is reachable again", seq=self._followed_stream.head.next)

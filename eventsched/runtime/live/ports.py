@@ -45,7 +45,7 @@ class Election(Protocol):
     def leader(self) -> str:
         """The name of the replica that leads, as far as is known; "" for none."""
 
-    def observe(self) -> None:
+    def watch_leader(self) -> None:
         """Begins to watch the leader without running. The lease of a leader that died may then
         have expired by the time that this replica is ready to lead."""
 
@@ -64,7 +64,7 @@ class Unopposed:
 
     leader = ""
 
-    def observe(self) -> None:
+    def watch_leader(self) -> None:
         """Does nothing."""
 
     async def won(self) -> None:
@@ -82,10 +82,10 @@ class Unopposed:
 class Audience(Protocol):
     """Receives what has become durable, and durations: metrics and log lines."""
 
-    def observe(self, logged: Sequence[Logged], now: int) -> None:
+    def records_committed(self, logged: Sequence[Logged], now: int) -> None:
         """Committed records, each once, in the order of the log; ``now`` in µs."""
 
-    def committed(self, seconds: float, records: int, size: int) -> None:
+    def batch_committed(self, seconds: float, records: int, size: int) -> None:
         """A batch of ``records`` records and ``size`` bytes is durable, ``seconds`` after it was
         first sent."""
 
@@ -102,10 +102,10 @@ class Audience(Protocol):
 class Silence:
     """An audience that ignores everything."""
 
-    def observe(self, logged: Sequence[Logged], now: int) -> None:
+    def records_committed(self, logged: Sequence[Logged], now: int) -> None:
         """Does nothing."""
 
-    def committed(self, seconds: float, records: int, size: int) -> None:
+    def batch_committed(self, seconds: float, records: int, size: int) -> None:
         """Does nothing."""
 
     def fenced(self) -> None:

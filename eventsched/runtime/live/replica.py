@@ -23,7 +23,7 @@ from eventsched.domain.records.logged import Logged
 from eventsched.eventlog.postgres.session import Session
 from eventsched.eventlog.postgres.tail import Tail
 from eventsched.eventlog.postgres.thinning import thin
-from eventsched.runtime.leader.catch_up import Standby
+from eventsched.runtime.leader.catch_up import FollowedStream
 from eventsched.runtime.leader.leader import Leader
 from eventsched.runtime.leader.limits import Limits
 from eventsched.runtime.live.checkpoint_signing import Checkpointer
@@ -86,7 +86,7 @@ class Replica:
     ) -> None:
         """``now`` returns µs since 1970 and never goes back."""
         self.plan = plan
-        self.standby = Standby(plan.make_engine, plan.stream)
+        self.followed_stream = FollowedStream(plan.make_engine, plan.stream)
         self.follower: Follower | None = None
         self.database: DatabaseClient | None = None
         self.driver: Driver | None = None
@@ -99,7 +99,7 @@ class Replica:
         self._deposed: deque[float] = deque(maxlen=_MAX_DEPOSED)
         self._rest = 0.0
         """Seconds to wait before running for leader."""
-        self._is_lossy = False
+        self._history_is_lost = False
         """Whether the log lacks records that were once committed, and no term has dealt with it
         yet. Kept from term to term, because the log itself may not show it."""
 
@@ -126,19 +126,21 @@ class Replica:
 
     async def _round(self) -> None:
         reader = Worker("log reader")
-        standby = self.standby = Standby(self.plan.make_engine, self.plan.stream)
-        standby.rewritten = self._is_lossy
+        followed_stream = self.followed_stream = FollowedStream(
+            self.plan.make_engine, self.plan.stream
+        )
+        followed_stream.rewritten = self._history_is_lost
         tail = Tail(self.plan.address, self.plan.stream)
-        follower = self.follower = Follower(standby, tail, reader)
+        follower = self.follower = Follower(followed_stream, tail, reader)
         reason = ""
-        self._election.observe()
+        self._election.watch_leader()
         try:
             if await self._elected(follower):
                 reason = await self._term(
-                    standby, follower, partial(pass_on_requests, tail, reader)
+                    followed_stream, follower, partial(pass_on_requests, tail, reader)
                 )
         finally:
-            self._is_lossy |= standby.rewritten or (
+            self._history_is_lost |= followed_stream.rewritten or (
                 self.database is not None and self.database.lost
             )
             self.driver = self.database = None
@@ -171,14 +173,19 @@ class Replica:
             await self._election.won()
 
     async def _term(
-        self, standby: Standby, follower: Follower, pass_on: Callable[[Driver], Awaitable[None]]
+        self,
+        followed_stream: FollowedStream,
+        follower: Follower,
+        pass_on: Callable[[Driver], Awaitable[None]],
     ) -> str:
         """Runs one term. Returns the reason if it was deposed, else "". ``pass_on`` passes
         operators' requests to its driver."""
         self.terms += 1
         won = time.monotonic()
         logger.info("a term begins")
-        leader = Leader(standby, self.plan.opening, self.plan.limits, self._observe)
+        leader = Leader(
+            followed_stream, self.plan.opening, self.plan.limits, self._records_committed
+        )
         session, writer = Session(self.plan.address), Worker("log writer")
         self.database = DatabaseClient(
             session,
@@ -273,10 +280,12 @@ class Replica:
                 "see that all its replicas use one Lease, or give each a --stream of its own",
             )
 
-    def _observe(self, committed: Sequence[Logged]) -> None:
-        if self._is_lossy and any(isinstance(entry.record, HistoryLost) for entry in committed):
-            self._is_lossy = False
-        self._audience.observe(committed, self._now())
+    def _records_committed(self, committed: Sequence[Logged]) -> None:
+        if self._history_is_lost and any(
+            isinstance(entry.record, HistoryLost) for entry in committed
+        ):
+            self._history_is_lost = False
+        self._audience.records_committed(committed, self._now())
 
 
 async def _first(*tasks: "asyncio.Task[Any]", timeout: float | None = None) -> None:

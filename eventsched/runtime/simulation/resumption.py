@@ -77,7 +77,7 @@ def resume(simulation: Simulation, log: "Reader", *, use_snapshot: bool = True) 
             simulation.meter.advance(stored.at)
         logged = _applied(simulation, stored)
         simulation.counters.count(logged.record)
-        for effect in simulation.writer.effects(logged):
+        for effect in simulation.batch_builder.effects(logged):
             simulation.cluster.execute(effect, logged.at)
     try:
         simulation.cluster.forget(observed - simulation.observed)

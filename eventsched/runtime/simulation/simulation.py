@@ -27,7 +27,7 @@ from eventsched.domain.records.logged import Logged
 from eventsched.domain.state.scheduler_state import PodState
 from eventsched.eventlog.port import EventLog, StoredSnapshot
 from eventsched.runtime.assembly import Assembly
-from eventsched.runtime.effects.batches import Writer
+from eventsched.runtime.effects.batches import BatchBuilder
 from eventsched.runtime.effects.committer import Committer
 from eventsched.runtime.simulation.repetition import repeating
 from eventsched.runtime.simulation.run_counters import RunCounters
@@ -85,7 +85,7 @@ class Simulation:
             flags=CURRENT,
             plugins=assembly.sources,
         )
-        self.writer = Writer(self.engine.state, batch_size=batch_size)
+        self.batch_builder = BatchBuilder(self.engine.state, batch_size=batch_size)
         self.observed = 0
         """How many stimuli of the cluster were observed."""
         self.scheduling = False
@@ -185,7 +185,7 @@ class Simulation:
             self._write(logged)
             if progress is not None:
                 progress(self.counters)
-        if self.writer.has_effects:
+        if self.batch_builder.has_effects:
             self._commit()
         self.scheduling = False
         # The outcomes of effects may be the next stimuli.
@@ -206,20 +206,20 @@ class Simulation:
     def _write(self, logged: list[Logged]) -> None:
         for entry in logged:
             self.counters.count(entry.record)
-        self.writer.add(logged)
-        if self.writer.full:
+        self.batch_builder.add(logged)
+        if self.batch_builder.full:
             self._commit()
             if self.scheduling:
                 self._keep_snapshot_when_due()
 
     def _commit(self) -> None:
-        pending = self.writer.close(b"[%d,%d]" % (self.observed, self.scheduling))
-        if pending is not None:
+        closed = self.batch_builder.close(b"[%d,%d]" % (self.observed, self.scheduling))
+        if closed is not None:
             if self._keep is not None:
                 self._bytes_since_snapshot += sum(
-                    len(stored.body) for stored in pending.batch.records
+                    len(stored.body) for stored in closed.batch.records
                 )
-            self._committer.offer(pending)
+            self._committer.offer(closed)
 
     def _keep_snapshot_when_due(self) -> None:
         is_many = self.engine.position - self.snapshot_position >= self._keep_every

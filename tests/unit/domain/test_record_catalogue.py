@@ -20,7 +20,7 @@ from eventsched.domain.records.record_catalogue import CATALOGUE, Level, RecordK
 from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.history.explain.record_text import describe_with_pod, pod_of
 from eventsched.logs.narration import Narrator
-from eventsched.web.record_counters import Counting
+from eventsched.web.record_counters import RecordCounters
 
 ROOT = Path(__file__).resolve().parents[3]
 RECORDS = "eventsched/domain/records"
@@ -75,7 +75,7 @@ def test_kinds_that_change_the_state_have_a_handler() -> None:
 
 
 def test_kinds_with_metrics_are_followed() -> None:
-    followed = Counting(CollectorRegistry())._follow
+    followed = RecordCounters(CollectorRegistry())._follow
     wanted = [row.record for row in CATALOGUE if row.has_metrics]
     assert_same_kinds(
         followed, wanted, "eventsched/web/record_counters.py (or has_metrics of a row)"

@@ -9,7 +9,7 @@ from eventsched.history.explain.evidence import ScannedEvidence
 from eventsched.history.explain.explanation import explain
 from eventsched.plugins.gallery.fixed_node import FixedNode
 from eventsched.plugins.gallery.network_traffic import NetworkTraffic
-from eventsched.runtime.effects.batches import Writer
+from eventsched.runtime.effects.batches import BatchBuilder
 from eventsched.testing import typed
 from tests.builders import SECOND, added, engine_of, make_node, make_pod
 
@@ -26,18 +26,18 @@ def taken(at: int, *nodes: str, until: int = 0, source: str = "NetworkTraffic") 
 def evidence(plugin: object, *stimuli: tuple[int, Stimulus]) -> ScannedEvidence:
     """The log of two nodes, what happened at which second, and an attempt for a pod then."""
     engine, log = engine_of(plugin), MemoryEventLog("s")
-    writer = Writer(engine.state)
+    builder = BatchBuilder(engine.state)
     for each in added(make_node("a"), make_node("b")):
-        writer.add(engine.observe(each, 0))
+        builder.add(engine.observe(each, 0))
     last = 0
     for last, stimulus in stimuli:
-        writer.add(engine.observe(stimulus, last * SECOND))
+        builder.add(engine.observe(stimulus, last * SECOND))
     for each in added(make_pod()):
-        writer.add(engine.observe(each, last * SECOND))
-    writer.add(engine.schedule_next())
-    pending = writer.close()
-    assert pending is not None
-    log.begin(pending.batch)
+        builder.add(engine.observe(each, last * SECOND))
+    builder.add(engine.schedule_next())
+    closed = builder.close()
+    assert closed is not None
+    log.begin(closed.batch)
     return ScannedEvidence(log, "s")
 
 

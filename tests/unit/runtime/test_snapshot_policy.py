@@ -11,10 +11,10 @@ from eventsched.domain.objects import Node
 from eventsched.eventlog.chain import Head
 from eventsched.eventlog.port import StoredSnapshot
 from eventsched.runtime import snapshot_policy
-from eventsched.runtime.leader.catch_up import Standby
+from eventsched.runtime.leader.catch_up import FollowedStream
 from eventsched.runtime.leader.leader_messages import Append, Keep
 from tests.builders import make_node
-from tests.leader_harness import LeaderHarness, new_standby
+from tests.leader_harness import LeaderHarness, new_followed_stream
 
 MB = 1 << 20
 
@@ -58,21 +58,23 @@ def test_records_that_a_standby_has_followed_count_for_the_next_snapshot() -> No
 
 def test_small_records_are_counted() -> None:
     """As before."""
-    standby = new_standby()
-    assert standby.due(Head(10, b""), 10) == 1
-    standby.count_records(1_000, 250_000)
-    assert 0 < standby.due(Head(0, b""), 10**9) < 0.1
+    followed_stream = new_followed_stream()
+    assert followed_stream.due(Head(10, b""), 10) == 1
+    followed_stream.count_records(1_000, 250_000)
+    assert 0 < followed_stream.due(Head(0, b""), 10**9) < 0.1
 
 
 def test_a_large_state_is_stored_less_often() -> None:
     """No more is applied at a start than takes as long as loading the state."""
-    standby = new_standby()
-    standby.count_records(0, round(snapshot_policy.FOLD_SECONDS / snapshot_policy.BYTE_SECONDS))
-    assert standby.due(Head(0, b""), 10**9) == pytest.approx(2)
-    standby.snapshot_stored(0, 100 * MB)
-    assert standby.seconds_since_snapshot == 0
-    standby.count_records(0, 100 * MB)
-    assert standby.due(Head(0, b""), 10**9) == pytest.approx(2)
+    followed_stream = new_followed_stream()
+    followed_stream.count_records(
+        0, round(snapshot_policy.FOLD_SECONDS / snapshot_policy.BYTE_SECONDS)
+    )
+    assert followed_stream.due(Head(0, b""), 10**9) == pytest.approx(2)
+    followed_stream.snapshot_stored(0, 100 * MB)
+    assert followed_stream.seconds_since_snapshot == 0
+    followed_stream.count_records(0, 100 * MB)
+    assert followed_stream.due(Head(0, b""), 10**9) == pytest.approx(2)
 
 
 @pytest.fixture
@@ -99,11 +101,11 @@ def test_a_snapshot_of_another_version_with_the_same_format_is_readable(
 ) -> None:
     """What matters is its format."""
     assert snapshot.version == f"{snapshot_policy.FORMAT}/{__version__}"
-    assert new_standby().restore(snapshot._replace(version=version)) is helps
+    assert new_followed_stream().restore(snapshot._replace(version=version)) is helps
 
 
 def test_the_digest_of_a_snapshot_is_checked(snapshot: StoredSnapshot) -> None:
     """Whatever its label says."""
-    standby: Standby = new_standby()
-    assert not standby.restore(snapshot._replace(digest="0" * 32))
-    assert standby.head.next == 0
+    followed_stream: FollowedStream = new_followed_stream()
+    assert not followed_stream.restore(snapshot._replace(digest="0" * 32))
+    assert followed_stream.head.next == 0

@@ -25,7 +25,7 @@ from eventsched.domain.records import Record, StreamStarted
 from eventsched.eventlog import chain
 from eventsched.eventlog.chain import Head, SealedBatch, Term
 from eventsched.plugins.volume_binding import VolumeBinding
-from eventsched.runtime.leader.catch_up import Standby
+from eventsched.runtime.leader.catch_up import FollowedStream
 from eventsched.runtime.leader.leader import Leader
 from eventsched.runtime.leader.leader_messages import Acquired, Append, Committed, Tick
 from eventsched.runtime.leader.retry_queue import PATIENCE
@@ -47,8 +47,8 @@ class LeaderHarness:
 
     def __init__(self, batches: tuple[SealedBatch, ...] = (), epoch: int = 1) -> None:
         self.batches = list(batches)
-        standby = Standby(lambda: engine_of(VolumeBinding()), "main")
-        self.leader = Leader(standby, StreamStarted(format=1, engine="0", seed="s"))
+        followed_stream = FollowedStream(lambda: engine_of(VolumeBinding()), "main")
+        self.leader = Leader(followed_stream, StreamStarted(format=1, engine="0", seed="s"))
         term = Term("main", epoch, bytes([epoch]) * 16)
         start = Head(0, chain.genesis("main"))
         head = batches[-1].head if batches else start

@@ -19,7 +19,7 @@ from tests.leader_harness import (
     kinds,
     leading,
     listed,
-    new_standby,
+    new_followed_stream,
     offered,
 )
 
@@ -27,11 +27,11 @@ from tests.leader_harness import (
 def test_a_standby_that_has_followed_reads_only_the_rest() -> None:
     """And begins as one that has read all."""
     before = leading()
-    standby = new_standby()
+    followed_stream = new_followed_stream()
     batch = before.batches[0]
-    standby.follow(stored_of(batch), batch.head, batch.mark)
+    followed_stream.follow(stored_of(batch), batch.head, batch.mark)
     before.commit(before.send(PodSeen(make_pod("p2", cpu=9000), 30)))
-    harness, cold = LeaderHarness(before, standby=standby), LeaderHarness(before)
+    harness, cold = LeaderHarness(before, followed_stream=followed_stream), LeaderHarness(before)
     assert harness.acquired.since == batch.head
     assert [each.position for each in harness.acquired.records] == [7, 8, 9, 10, 11]
     objects = make_node(), make_pod(), make_pod("p2", cpu=9000)
@@ -42,20 +42,20 @@ def test_a_standby_that_has_followed_reads_only_the_rest() -> None:
 def test_a_standby_that_knows_more_than_the_log_starts_over() -> None:
     """History was lost, also where the database says nothing of it."""
     before = leading()
-    standby = new_standby()
+    followed_stream = new_followed_stream()
     for batch in before.batches:
-        standby.follow(stored_of(batch), batch.head, batch.mark)
+        followed_stream.follow(stored_of(batch), batch.head, batch.mark)
     other = LeaderHarness()
     other.commit(other.lead(make_node("n7")))
-    harness = LeaderHarness(other, standby=standby)
+    harness = LeaderHarness(other, followed_stream=followed_stream)
     assert harness.acquired.since.next == 0
     assert harness.send(harness.acquired) == [ListCluster()]
-    assert harness.leader.lossy
+    assert harness.leader.history_may_be_lost
     assert harness.send(listed(make_node("n7"), make_pod())) == [TOUCH]
     assert list(harness.leader.engine.state.nodes.rows) == ["n7"]
     assert harness.send(PodAbsent(TOUCH)) == [ListCluster()]
     assert kinds(harness.send(listed(make_node("n7"))))[-1] == "HistoryLost"
-    assert not harness.leader.lossy
+    assert not harness.leader.history_may_be_lost
 
 
 def test_a_snapshot_is_stored_once_its_batch_is_committed() -> None:
@@ -65,10 +65,10 @@ def test_a_snapshot_is_stored_once_its_batch_is_committed() -> None:
     assert bind == BIND
     assert isinstance(kept, Keep)
     assert kept.snapshot.position == harness.leader.engine.position
-    standby = new_standby()
-    assert standby.restore(kept.snapshot)
-    assert standby.fold.engine.state.digest() == kept.snapshot.digest
-    after = LeaderHarness(harness, standby=standby)
+    followed_stream = new_followed_stream()
+    assert followed_stream.restore(kept.snapshot)
+    assert followed_stream.fold.engine.state.digest() == kept.snapshot.digest
+    after = LeaderHarness(harness, followed_stream=followed_stream)
     assert list(after.acquired.records) == []
     assert after.commit(after.lead(make_node(), make_pod())) == [BIND]
 
@@ -83,7 +83,7 @@ def test_a_snapshot_with_a_wrong_digest_is_not_used(change: dict[str, Any]) -> N
     harness = LeaderHarness(snapshot_every=5)
     [_, kept] = harness.commit(harness.lead(make_node(), make_pod()))
     assert isinstance(kept, Keep)
-    standby = new_standby()
-    assert not standby.restore(kept.snapshot._replace(**change))
-    assert standby.head.next == 0
-    assert not standby.fold.engine.state.nodes.rows
+    followed_stream = new_followed_stream()
+    assert not followed_stream.restore(kept.snapshot._replace(**change))
+    assert followed_stream.head.next == 0
+    assert not followed_stream.fold.engine.state.nodes.rows

@@ -48,7 +48,7 @@ def test_no_attempts_while_the_database_does_not_answer() -> None:
     assert len(state.pods) == 20
     assert len(state.reservations) < 10
     assert harness.leader.backlog > 20
-    assert not harness.leader.busy
+    assert not harness.leader.can_attempt
     binds = [each for each in harness.commit_all(first) if isinstance(each, BindPod)]
     assert len(binds) == 20
     assert harness.leader.backlog == 0
@@ -61,9 +61,9 @@ def test_a_step_makes_at_most_the_given_number_of_attempts() -> None:
     seen = [PodSeen(make_pod(f"p{number}"), 30 + number) for number in range(5)]
     requests = harness.leader.step(seen, NOW, attempts=2)
     assert kinds(requests).count("PodDecided") == 2
-    assert harness.leader.busy
+    assert harness.leader.can_attempt
     assert harness.leader.step([], NOW, attempts=3) == []
-    assert not harness.leader.busy
+    assert not harness.leader.can_attempt
 
 
 def test_the_number_of_touches_under_way_is_limited() -> None:

@@ -1,4 +1,5 @@
-"""The one writer: nothing leaves before it is committed, and nothing is lost when that fails."""
+"""Batches and the committer: no effect leaves before its batch is committed, and none is lost if a
+commit fails."""
 
 import pytest
 
@@ -10,7 +11,7 @@ from eventsched.domain.records.logged import Logged
 from eventsched.eventlog.memory import MemoryEventLog
 from eventsched.eventlog.port import Batch
 from eventsched.runtime.assembly import assemble
-from eventsched.runtime.effects.batches import Pending, Writer
+from eventsched.runtime.effects.batches import BatchBuilder, ClosedBatch
 from eventsched.runtime.effects.committer import Committer
 from eventsched.scheduling.engine import Engine
 from tests.builders import added, engine_of, make_node, make_pod, observed
@@ -47,10 +48,10 @@ def written(pods: int) -> tuple[Engine, SlowLog]:
     that holds what it has seen."""
     load = generated.parse(f"nodes=3,pods={pods},shape=plain,seed=1")
     engine, log = assemble().engine(), SlowLog()
-    writer = Writer(engine.state)
+    builder = BatchBuilder(engine.state)
     for stimulus in SimulatedCluster(load.nodes(), load.pods()).take(0):
-        writer.add(engine.observe(stimulus, 0))
-    log.begin(closed(writer).batch)
+        builder.add(engine.observe(stimulus, 0))
+    log.begin(close(builder).batch)
     log.finish()
     log.offered.clear()
     return engine, log
@@ -62,21 +63,21 @@ def committer_of(log: SlowLog) -> tuple[Committer, Left]:
     return Committer(log, lambda effect, at: left.append((log.head, effect, at))), left
 
 
-def closed(writer: Writer, mark: bytes = b"null") -> Pending:
+def close(builder: BatchBuilder, mark: bytes = b"null") -> ClosedBatch:
     """What is in the open batch, which is not empty."""
-    pending = writer.close(mark)
-    assert pending is not None
-    return pending
+    closed_batch = builder.close(mark)
+    assert closed_batch is not None
+    return closed_batch
 
 
 def test_nothing_leaves_before_it_is_committed() -> None:
     """Neither when it is decided, nor while the commit is under way."""
     engine, log = written(2)
-    writer, (committer, left) = Writer(engine.state), committer_of(log)
+    builder, (committer, left) = BatchBuilder(engine.state), committer_of(log)
     decided = engine.schedule_next()
-    writer.add(decided)
-    assert writer.has_effects
-    committer.offer(closed(writer))
+    builder.add(decided)
+    assert builder.has_effects
+    committer.offer(close(builder))
     assert left == []
     committer.settle()
     [(head, effect, at)] = left
@@ -90,10 +91,10 @@ def test_nothing_leaves_before_it_is_committed() -> None:
 def test_the_next_batch_waits_for_the_one_under_way() -> None:
     """One at a time, in order; the effects of the first leave before the second is offered."""
     engine, log = written(2)
-    writer, (committer, left) = Writer(engine.state), committer_of(log)
+    builder, (committer, left) = BatchBuilder(engine.state), committer_of(log)
     for number in range(2):
-        writer.add(engine.schedule_next())
-        committer.offer(closed(writer))
+        builder.add(engine.schedule_next())
+        committer.offer(close(builder))
         assert len(left) == number
     committer.settle()
     assert [effect.attempt for _, effect, _ in left] == [1, 1]
@@ -104,13 +105,13 @@ def test_the_next_batch_waits_for_the_one_under_way() -> None:
 def test_a_batch_that_failed_is_offered_again_and_its_effects_leave_once() -> None:
     """Unchanged, whatever came meanwhile."""
     engine, log = written(2)
-    writer, (committer, left) = Writer(engine.state), committer_of(log)
-    writer.add(engine.schedule_next())
-    first = closed(writer)
+    builder, (committer, left) = BatchBuilder(engine.state), committer_of(log)
+    builder.add(engine.schedule_next())
+    first = close(builder)
     committer.offer(first)
     log.failures = 2
-    writer.add(engine.schedule_next())
-    second = closed(writer)
+    builder.add(engine.schedule_next())
+    second = close(builder)
     with pytest.raises(ConnectionError):
         committer.settle()
     with pytest.raises(ConnectionError):
@@ -126,26 +127,26 @@ def test_a_batch_that_failed_is_offered_again_and_its_effects_leave_once() -> No
 def test_a_batch_is_full_at_its_size() -> None:
     """Steps are never divided: it may be longer."""
     engine, _ = written(3)
-    writer = Writer(engine.state, batch_size=2)
+    builder = BatchBuilder(engine.state, batch_size=2)
     first = engine.schedule_next()
     assert len(first) == 2  # the words of the scores, and the decision
-    writer.add(first)
-    assert writer.full
-    closed(writer)
+    builder.add(first)
+    assert builder.full
+    close(builder)
     second, third = engine.schedule_next(), engine.schedule_next()
-    writer.add(second)
-    assert not writer.full
-    writer.add(third)
-    assert writer.full
+    builder.add(second)
+    assert not builder.full
+    builder.add(third)
+    assert builder.full
 
 
 def test_a_batch_holds_records_vectors_and_mark() -> None:
     """As the log takes them."""
     engine, log = written(1)
-    writer = Writer(engine.state)
+    builder = BatchBuilder(engine.state)
     decided = engine.schedule_next()
-    writer.add(decided)
-    batch, effects = closed(writer, b"[7,1]")
+    builder.add(decided)
+    batch, effects = close(builder, b"[7,1]")
     assert [each.logged for each in batch.records] == [
         each._replace(detail=None) for each in decided
     ]
@@ -157,12 +158,12 @@ def test_a_batch_holds_records_vectors_and_mark() -> None:
 def test_an_empty_batch_is_none() -> None:
     """Also after a close."""
     engine, _ = written(1)
-    writer = Writer(engine.state)
-    assert writer.close() is None
-    writer.add(engine.schedule_next())
-    closed(writer)
-    assert writer.close() is None
-    assert not writer.has_effects
+    builder = BatchBuilder(engine.state)
+    assert builder.close() is None
+    builder.add(engine.schedule_next())
+    close(builder)
+    assert builder.close() is None
+    assert not builder.has_effects
 
 
 def test_what_asks_something_of_the_world() -> None:
@@ -170,27 +171,27 @@ def test_what_asks_something_of_the_world() -> None:
     says, ask for nothing."""
     engine = engine_of()
     observed(engine, *added(make_node(), make_pod()))
-    writer = Writer(engine.state)
+    builder = BatchBuilder(engine.state)
     (intent,) = engine.schedule_next()
     retry = records.BindRetried(uid="p1", node="n1", attempt=1, resource_version=5)
-    asked = [*writer.effects(intent), *writer.effects(Logged(9, 0, 9, retry))]
+    asked = [*builder.effects(intent), *builder.effects(Logged(9, 0, 9, retry))]
     assert [each and (each.node, each.attempt, each.decision) for each in asked] == [
         ("n1", 1, 2 + 1),
         ("n1", 1, 9),
     ]
     for said in (records.BindSucceeded(uid="p1", node="n1"), records.PodDeleted(uid="p1")):
-        assert not writer.effects(Logged(9, 0, 9, said))
+        assert not builder.effects(Logged(9, 0, 9, said))
     refused = records.PodDecided(uid="p1", attempt=2, outcome=records.Outcome.UNSCHEDULABLE)
-    assert not writer.effects(Logged(9, 0, 9, refused))
+    assert not builder.effects(Logged(9, 0, 9, refused))
 
 
 def test_without_a_log_effects_leave_all_the_same() -> None:
     """For measuring what logging costs."""
     engine, _ = written(1)
-    writer, left = Writer(engine.state), list[Effect]()
+    builder, left = BatchBuilder(engine.state), list[Effect]()
     committer = Committer(None, lambda effect, _: left.append(effect))
-    writer.add(engine.schedule_next())
-    committer.offer(closed(writer))
+    builder.add(engine.schedule_next())
+    committer.offer(close(builder))
     committer.settle()
     assert len(left) == 1
 
@@ -198,18 +199,18 @@ def test_without_a_log_effects_leave_all_the_same() -> None:
 def test_news_may_wait_for_what_somebody_waits_for() -> None:
     """When the open batch is to be closed, as it grows: news wait, nothing else does."""
     engine = engine_of()
-    writer = Writer(engine.state, batch_size=3, linger=20)
-    assert writer.due is None
+    builder = BatchBuilder(engine.state, batch_size=3, linger=20)
+    assert builder.due is None
     dues: list[int | None] = []
     *first_news, last = added(*(make_node(f"n{number}") for number in range(6)))
     for at, stimulus in enumerate([*first_news[:2], records.TimePassed(), *first_news[2:], last]):
-        writer.add(engine.observe(stimulus, at))
-        dues.append(writer.due)
-        if len(writer) == 3:
-            closed(writer)
-            assert writer.due is None
+        builder.add(engine.observe(stimulus, at))
+        dues.append(builder.due)
+        if len(builder) == 3:
+            close(builder)
+            assert builder.due is None
     assert dues == [20, 20, 0, 23, 23, 0, 26]
-    prompt = Writer(engine.state)
+    prompt = BatchBuilder(engine.state)
     [news] = added(make_node("n9"))
     prompt.add(engine.observe(news, 7))
     assert prompt.due == 7
