@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from benchmarks.cluster.client import Client, collection
 from eventsched.cluster.kube.http.access import connect
-from eventsched.cluster.kube.watch.cluster_store import Store
+from eventsched.cluster.kube.watch.cluster_store import ClusterStore
 from eventsched.cluster.messages import Listed, WatchEvent
 from tests.cluster.harness.manifests import node, pod
 from tests.cluster.harness.plane import ADMIN, ControlPlane
@@ -64,7 +64,7 @@ async def fill(plane: ControlPlane, nodes: int, pods: int) -> None:
 async def _take_in(plane: ControlPlane, events: int) -> tuple[Cost, Cost]:
     api = await connect(plane.kubeconfig, environ={})
     told: list[WatchEvent | Listed] = []
-    store = Store(api, lambda *_, **__: None)
+    store = ClusterStore(api, lambda *_, **__: None)
     try:
         began = _now()
         await store.start()

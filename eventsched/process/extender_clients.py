@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from eventsched.cluster.extenders.client import Extenders, FailedError
-from eventsched.cluster.kube.calls.dispatch import Calls
+from eventsched.cluster.kube.calls.dispatch import RequestDispatcher
 from eventsched.cluster.kube.watch.object_decoding import Keeps
 from eventsched.cluster.kube.watch.resources import NODE, POD
 from eventsched.cluster.messages import (
@@ -44,7 +44,9 @@ def _is_any(seen: Seen) -> bool:
     return isinstance(seen, PodSeen | NodeSeen)
 
 
-async def bound(extenders: Extenders, calls: Calls, request: BindPod) -> PodAnswer | Unknown:
+async def bound(
+    extenders: Extenders, calls: RequestDispatcher, request: BindPod
+) -> PodAnswer | Unknown:
     """Has an extender bind a pod. If it refuses, the pod is read to see what happened. If the
     extender fails and is ignorable, the pod is bound as usual (upstream: schedule_one.go
     extendersBinding)."""

@@ -7,13 +7,13 @@ from pathlib import Path
 import structlog
 
 from eventsched.cluster.extenders.client import Extenders
-from eventsched.cluster.kube.calls.dispatch import Calls
+from eventsched.cluster.kube.calls.dispatch import RequestDispatcher
 from eventsched.cluster.kube.http.access import connect
-from eventsched.cluster.kube.http.api import Api, UnansweredError, WatchRefusedError
+from eventsched.cluster.kube.http.api import ApiClient, UnansweredError, WatchRefusedError
 from eventsched.cluster.kube.http.refusals import explained
 from eventsched.cluster.kube.lease.candidate import Timing
 from eventsched.cluster.kube.lease.election import LeaseParticipant
-from eventsched.cluster.kube.watch.cluster_store import Store
+from eventsched.cluster.kube.watch.cluster_store import ClusterStore
 from eventsched.cluster.kube.watch.resources import watched
 from eventsched.cluster.messages import (
     Announce,
@@ -40,7 +40,7 @@ class Kube:
 
     def __init__(
         self,
-        api: Api,
+        api: ApiClient,
         *,
         host: str,
         concurrency: int,
@@ -55,7 +55,7 @@ class Kube:
         can never work."""
         self.api = api
         self._listed = asyncio.Event()
-        self.store = Store(
+        self.store = ClusterStore(
             api,
             report,
             resources=watched(reads),
@@ -63,7 +63,9 @@ class Kube:
             annotations=annotations,
         )
         self.extenders = Extenders(extenders, self.store, source)
-        self.calls = Calls(api, host=host, concurrency=concurrency, decoders=self.store.decoders)
+        self.calls = RequestDispatcher(
+            api, host=host, concurrency=concurrency, decoders=self.store.decoders
+        )
 
     async def start(self) -> None:
         """Starts to list and watch, and returns once all lists are complete. Raises InputError if
@@ -127,7 +129,7 @@ class LeaseElection:
     async def won(self) -> None:
         """Waits until this replica holds the lease."""
         candidate = self._watching_candidate()
-        candidate.stand()
+        candidate.compete()
         await candidate.won()
 
     def _watching_candidate(self) -> LeaseParticipant:
@@ -140,7 +142,7 @@ class LeaseElection:
                 timing=self._timing,
                 refusals=self._kube.calls.refusals,
             )
-            self._candidate.start(stands=False)
+            self._candidate.start(competes=False)
         return self._candidate
 
     async def lost(self) -> str:
@@ -156,7 +158,7 @@ class LeaseElection:
             await candidate.release()
 
 
-async def reached(kubeconfig: Path | None, context: str | None, timeout: float) -> Api:
+async def reached(kubeconfig: Path | None, context: str | None, timeout: float) -> ApiClient:
     """Connects to the API server, and retries while it is down. Raises InputError for a problem
     that waiting cannot fix."""
     logged = ""

@@ -19,7 +19,7 @@ import msgspec
 import structlog
 
 from eventsched import __version__, signals
-from eventsched.cluster.kube.http.api import Api
+from eventsched.cluster.kube.http.api import ApiClient
 from eventsched.cluster.kube.lease.election import own_identity
 from eventsched.cluster.translate.kept_annotations import KeptAnnotations
 from eventsched.domain.records.logged import Logged
@@ -133,7 +133,7 @@ class _Process:
         lease = election.resource_name if election.leader_elect else ""
         self._status = LiveStatus(lease)
         self._metrics = Metrics()
-        self._api: Api | None = None
+        self._api: ApiClient | None = None
         self._most = descriptors.MOST
 
     async def run(self) -> int:

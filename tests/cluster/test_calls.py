@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from eventsched.cluster.kube.calls.dispatch import Calls
+from eventsched.cluster.kube.calls.dispatch import RequestDispatcher
 from eventsched.cluster.kube.http.access import connect
 from eventsched.cluster.messages import (
     Announce,
@@ -61,7 +61,7 @@ class World:
         async def run() -> list[Any]:
             api = await connect(kubeconfig)
             try:
-                calls = Calls(api, host="h", now=lambda: NOW)
+                calls = RequestDispatcher(api, host="h", now=lambda: NOW)
                 return [await calls.carry_out(each) for each in requests]
             finally:
                 await api.close()
@@ -314,7 +314,7 @@ def test_what_may_not_be_done_is_refused_and_named(world: World) -> None:
     async def run() -> tuple[list[Any], list[str]]:
         api = await connect(world.plane.write_kubeconfig("nobody", {"token": token}))
         try:
-            calls = Calls(api, host="h")
+            calls = RequestDispatcher(api, host="h")
             requests = (bind(made), report(made, "no"), announcement(made, 1, "no"))
             return [await calls.carry_out(each) for each in requests], calls.refusals.present
         finally:

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 import structlog
 
-from eventsched.cluster.kube.calls.dispatch import Calls
+from eventsched.cluster.kube.calls.dispatch import RequestDispatcher
 from eventsched.cluster.kube.http.access import connect
 from eventsched.cluster.kube.http.refusals import Refusals
 from eventsched.cluster.kube.lease.election import LeaseParticipant
-from eventsched.cluster.kube.watch.cluster_store import Store
+from eventsched.cluster.kube.watch.cluster_store import ClusterStore
 from eventsched.cluster.kube.watch.resources import RESOURCES
 from eventsched.cluster.messages import (
     Announce,
@@ -143,7 +143,7 @@ def test_it_may_do_nothing_else(account: Client, plane: ControlPlane, namespace:
 async def everything_watched(kubeconfig: Path) -> list[int]:
     """The adapter's own lists and watches; the version of each."""
     api = await connect(kubeconfig)
-    store = Store(api, lambda *_, **__: None)
+    store = ClusterStore(api, lambda *_, **__: None)
     try:
         async with asyncio.timeout(30):
             await store.start()
@@ -179,7 +179,7 @@ async def everything_done(
     api = await connect(kubeconfig)
     about = found["metadata"]
     of = {"uid": about["uid"], "namespace": about["namespace"], "name": about["name"]}
-    calls = Calls(api, host="test")
+    calls = RequestDispatcher(api, host="test")
     key = "eventsched/1@0a1b2c3d"
     answers: list[object] = []
     try:

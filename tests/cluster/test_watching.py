@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from eventsched.cluster.kube.http.access import connect
-from eventsched.cluster.kube.watch.cluster_store import Store
+from eventsched.cluster.kube.watch.cluster_store import ClusterStore
 from eventsched.cluster.kube.watch.reconnecting import Pace
 from eventsched.cluster.kube.watch.resources import RESOURCES
 from eventsched.cluster.messages import (
@@ -37,7 +37,7 @@ class World:
     """A store of a control plane: ``told`` is its news, ``said`` what it reports. Requests of the
     test run beside it."""
 
-    def __init__(self, store: Store, said: list[tuple[str, dict[str, object]]]) -> None:
+    def __init__(self, store: ClusterStore, said: list[tuple[str, dict[str, object]]]) -> None:
         self.store = store
         self.said = said
         self.told: list[WatchEvent | Listed] = []
@@ -100,7 +100,9 @@ async def following(kubeconfig: Path, **pace: Any) -> AsyncIterator[World]:
     """A store that has been started."""
     said: list[tuple[str, dict[str, object]]] = []
     api = await connect(kubeconfig, environ={})
-    store = Store(api, lambda level, event, **more: said.append((event, more)), pace=Pace(**pace))
+    store = ClusterStore(
+        api, lambda level, event, **more: said.append((event, more)), pace=Pace(**pace)
+    )
     try:
         await store.start()
         yield World(store, said)

@@ -11,7 +11,7 @@ import yaml
 from aiohttp import web
 
 from eventsched.cluster.kube.http.access import KubeAccess, from_kubeconfig
-from eventsched.cluster.kube.http.api import Api
+from eventsched.cluster.kube.http.api import ApiClient
 from tests.cluster.harness.certificates import Authority
 
 SECRET = "s3cr3t-t0k3n"
@@ -84,10 +84,10 @@ class Clock:
         return self.now
 
 
-async def opened(path: Path, clock: Clock) -> Api:
+async def opened(path: Path, clock: Clock) -> ApiClient:
     access = KubeAccess(from_kubeconfig(str(path)), clock)
     await access.open()
-    return Api(access)
+    return ApiClient(access)
 
 
 def plugin(folder: Path, script: str) -> dict[str, Any]:

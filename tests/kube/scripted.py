@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from aiohttp import web
 
-from eventsched.cluster.kube.http.api import Api, Plain
+from eventsched.cluster.kube.http.api import AnonymousAccess, ApiClient
 
 Object = dict[str, Any]
 
@@ -106,7 +106,7 @@ async def _stream(
 
 
 @asynccontextmanager
-async def serving(script: Script, **options: Any) -> AsyncIterator[tuple[Server, Api]]:
+async def serving(script: Script, **options: Any) -> AsyncIterator[tuple[Server, ApiClient]]:
     """A server with that script, and a client of it."""
     server = Server(script)
     app = web.Application()
@@ -116,7 +116,7 @@ async def serving(script: Script, **options: Any) -> AsyncIterator[tuple[Server,
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
     server.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-    api = Api(Plain(server.url), **{"timeout": 20.0, "patience": 0.0, **options})
+    api = ApiClient(AnonymousAccess(server.url), **{"timeout": 20.0, "patience": 0.0, **options})
     try:
         yield server, api
     finally:

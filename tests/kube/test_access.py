@@ -17,7 +17,7 @@ from eventsched.cluster.kube.http.access import (
     in_cluster,
     require_files,
 )
-from eventsched.cluster.kube.http.api import Api
+from eventsched.cluster.kube.http.api import ApiClient
 from eventsched.domain.errors import InputError, UnavailableError
 from tests.cluster.harness.certificates import Authority
 from tests.kube.guarded import SECRET, Clock, Guarded, plugin
@@ -62,7 +62,7 @@ def test_a_pod_has_its_service_account(server: Guarded, tmp_path: Path) -> None:
         authority = str(server.authority.certificate)
         access = KubeAccess(in_cluster(environ, str(token), authority), clock)
         await access.open()
-        api = Api(access)
+        api = ApiClient(access)
         assert (await api.call("GET", "/version")).status == 200
         server.tokens = {"next"}
         token.write_text("next")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from eventsched.cluster.kube.calls.dispatch import Calls
+from eventsched.cluster.kube.calls.dispatch import RequestDispatcher
 from eventsched.cluster.kube.calls.request_bodies import event_name
 from eventsched.cluster.messages import Announce, Reported, Unknown
 from eventsched.domain.units import SECOND
@@ -35,7 +35,7 @@ def carried_out(said: Any, *requests: Announce) -> tuple[list[Asked], list[Any]]
 
     async def run() -> tuple[list[Asked], list[Any]]:
         async with serving(said) as (server, api):
-            calls = Calls(api, host="h")
+            calls = RequestDispatcher(api, host="h")
             return server.asked, [await calls.carry_out(each) for each in requests]
 
     return asyncio.run(run())

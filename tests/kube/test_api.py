@@ -14,10 +14,10 @@ from aiohttp import web
 
 from eventsched.cluster.kube.http import api as kube
 from eventsched.cluster.kube.http.api import (
-    Api,
+    AnonymousAccess,
+    ApiClient,
     HttpAnswer,
     Lines,
-    Plain,
     UnansweredError,
     WatchRefusedError,
 )
@@ -28,7 +28,7 @@ from tests.kube.watched import run
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-class Badge(Plain):
+class Badge(AnonymousAccess):
     """An access with a token; each refresh brings the next one."""
 
     def __init__(self, server: str, *tokens: str, due: bool = False) -> None:
@@ -104,7 +104,7 @@ def test_what_is_sent() -> None:
         return web.Response()
 
     async def body(url: str) -> None:
-        api = Api(Badge(url + "/prefix/", "Bearer one", due=True), user_agent="me/1")
+        api = ApiClient(Badge(url + "/prefix/", "Bearer one", due=True), user_agent="me/1")
         fixed = {"Accept": kube.JSON, "Accept-Encoding": "identity", "User-Agent": "me/1"}
         fixed["Authorization"] = "Bearer one"
         await api.call("GET", "/a", params={"fieldSelector": "a!=b,c=d", "limit": 5})
@@ -133,7 +133,7 @@ def test_without_a_connection_nothing_was_asked() -> None:
     async def scenario() -> None:
         with socket.socket() as unused:
             unused.bind(("127.0.0.1", 0))
-            api = Api(Plain(f"http://127.0.0.1:{unused.getsockname()[1]}"))
+            api = ApiClient(AnonymousAccess(f"http://127.0.0.1:{unused.getsockname()[1]}"))
             with pytest.raises(UnansweredError) as caught:
                 await api.call("POST", "/x", body=b"{}")
             await api.close()
@@ -167,7 +167,7 @@ def test_a_server_that_is_gone_without_a_word_is_noticed() -> None:
         return web.Response()
 
     async def body(url: str) -> None:
-        api = Api(Plain(url))
+        api = ApiClient(AnonymousAccess(url))
         await api.call("GET", "/x")
         assert kept_alive(int(url.rpartition(":")[2])) == [
             {
@@ -199,7 +199,7 @@ def test_what_the_server_puts_off_is_asked_again_for_a_time(status: int) -> None
     clock = Clock()
 
     async def body(url: str) -> None:
-        api = Api(Plain(url), patience=30, **clock.options)
+        api = ApiClient(AnonymousAccess(url), patience=30, **clock.options)
         assert await api.call("POST", "/x", body=b"{}") == HttpAnswer(status, b"", 8.0)
         await api.close()
 
@@ -215,7 +215,7 @@ def test_other_answers_are_final(status: int, after: str | None, patience: float
     clock = Clock()
 
     async def body(url: str) -> None:
-        api = Api(Plain(url), **clock.options)
+        api = ApiClient(AnonymousAccess(url), **clock.options)
         answer = await api.call("POST", "/x", body=b"{}", patience=patience)
         await api.close()
         assert answer.status == status
@@ -244,7 +244,7 @@ def test_after_401_credentials_are_read_anew_and_shown_once() -> None:
     async def body(url: str) -> None:
         access = Badge(url, "two", "three")
         access.authorization = "one"
-        api = Api(access)
+        api = ApiClient(access)
         assert (await api.call("GET", "/x")).status == 200
         assert (await api.call("GET", "/x")).status == 200
         await api.close()
@@ -261,7 +261,7 @@ def test_401_is_an_answer_where_that_does_not_help(tokens: tuple[str, ...], aske
     async def body(url: str) -> None:
         access = Badge(url, *tokens)
         access.authorization = "one"
-        api = Api(access)
+        api = ApiClient(access)
         assert (await api.call("GET", "/x")).status == 401
         await api.close()
 
@@ -289,7 +289,7 @@ def streamed(*chunks: bytes, end: str = "close") -> Handler:
     return handler
 
 
-async def lines_of(api: Api, stall: float = 5) -> list[bytes]:
+async def lines_of(api: ApiClient, stall: float = 5) -> list[bytes]:
     async with aclosing(api.lines("/x", {"watch": "1"}, stall=stall)) as lines:
         return [each async for each in lines]
 
@@ -304,7 +304,7 @@ async def lines_of(api: Api, stall: float = 5) -> list[bytes]:
 )
 def test_lines_come_whole_however_they_are_sent(chunks: tuple[bytes, ...]) -> None:
     async def body(url: str) -> None:
-        api = Api(Plain(url))
+        api = ApiClient(AnonymousAccess(url))
         assert await lines_of(api) == [b"one", b"two", b"three"]
         await api.close()
 
@@ -325,7 +325,7 @@ def test_a_long_line_takes_time_in_proportion_to_its_length() -> None:
 @pytest.mark.parametrize("end", ["cut", "stall"])
 def test_a_watch_that_breaks_or_stalls_says_so(end: str) -> None:
     async def body(url: str) -> None:
-        api = Api(Plain(url))
+        api = ApiClient(AnonymousAccess(url))
         with pytest.raises(UnansweredError):
             await lines_of(api, stall=0.2)
         await api.close()
@@ -347,7 +347,7 @@ def test_a_watch_that_is_refused_has_an_answer() -> None:
 
 def test_a_watch_can_be_left() -> None:
     async def body(url: str) -> None:
-        api = Api(Plain(url))
+        api = ApiClient(AnonymousAccess(url))
         async with aclosing(api.lines("/x", {}, stall=30)) as lines:
             async for each in lines:
                 assert each == b"one"
@@ -363,7 +363,7 @@ def test_a_watch_that_gets_401_is_shown_new_credentials_next_time() -> None:
     async def body(url: str) -> None:
         access = Badge(url, "two")
         access.authorization = "one"
-        api = Api(access)
+        api = ApiClient(access)
         with pytest.raises(WatchRefusedError) as caught:
             await lines_of(api)
         assert caught.value.answer.status == 401

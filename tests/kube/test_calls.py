@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import structlog
 
-from eventsched.cluster.kube.calls.dispatch import Calls
+from eventsched.cluster.kube.calls.dispatch import RequestDispatcher
 from eventsched.cluster.messages import (
     BindPod,
     Bound,
@@ -73,7 +73,7 @@ def carried_out(request: Any, *said: Said) -> tuple[list[Asked], Any]:
 
     async def run() -> tuple[list[Asked], Any]:
         async with serving(said, timeout=0.2 if SILENCE in said else 20.0) as (server, api):
-            calls = Calls(api, host="h", now=lambda: 5 * SECOND, nonce=lambda: "N")
+            calls = RequestDispatcher(api, host="h", now=lambda: 5 * SECOND, nonce=lambda: "N")
             answer = await calls.carry_out(request)
             return server.asked, answer
 
@@ -155,7 +155,7 @@ def test_a_bind_that_the_server_puts_off_is_sent_again_when_it_says() -> None:
 
         said = [put_off, put_off, DONE]
         async with serving(said, patience=30.0, sleep=sleep, draw=lambda: 0.0) as (server, api):
-            answer = await Calls(api, host="h").carry_out(BIND)
+            answer = await RequestDispatcher(api, host="h").carry_out(BIND)
             return server.whats, answer, paused
 
     whats, answer, paused = asyncio.run(run())
@@ -278,7 +278,7 @@ def test_an_eviction_step_by_step(said: list[Said], methods: str, answer: Any) -
 def test_what_is_not_answered_is_said_once_until_it_is() -> None:
     async def run() -> tuple[list[str], list[str]]:
         async with serving([CUT, CUT, DONE]) as (_, api):
-            calls = Calls(api, host="h", clock=lambda: 0.0)
+            calls = RequestDispatcher(api, host="h", clock=lambda: 0.0)
             await calls.carry_out(BIND)
             await calls.carry_out(BIND)
             during = calls.refusals.present
@@ -291,14 +291,14 @@ def test_what_is_not_answered_is_said_once_until_it_is() -> None:
     assert afterwards == []
     assert [(each["event"], each["log_level"]) for each in lines] == [
         ("no answer", "error"),
-        ("the API server takes this again", "info"),
+        ("the API server accepts this again", "info"),
     ]
 
 
 def test_what_is_forbidden_is_known_by_the_rule_that_is_missing_until_it_is_there() -> None:
     async def run() -> tuple[list[str], list[str], Any]:
         async with serving([FORBIDDEN, THERE, DONE]) as (_, api):
-            calls = Calls(api, host="h")
+            calls = RequestDispatcher(api, host="h")
             await calls.carry_out(BIND)
             during = calls.refusals.present
             await calls.carry_out(BIND)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from eventsched.cluster.kube.http.api import Api
+from eventsched.cluster.kube.http.api import ApiClient
 from eventsched.cluster.kube.http.refusals import Refusals
 from eventsched.cluster.kube.lease.candidate import Timing
 from eventsched.cluster.kube.lease.election import LeaseParticipant, own_identity
@@ -85,19 +85,19 @@ class Leases:
 class Stage:
     """A server with candidates."""
 
-    def __init__(self, leases: Leases, api: Api) -> None:
+    def __init__(self, leases: Leases, api: ApiClient) -> None:
         self.leases = leases
         self.api = api
         self.refusals = Refusals(lambda: 0.0)
         self.elections: list[LeaseParticipant] = []
 
     def candidate(
-        self, identity: str, timing: Timing = SLOW, *, stands: bool = True
+        self, identity: str, timing: Timing = SLOW, *, competes: bool = True
     ) -> LeaseParticipant:
         made = LeaseParticipant(self.api, namespace="kube-system", name="s", identity=identity,
                         timing=timing, refusals=self.refusals, draw=lambda: 0.0)  # fmt: skip
         self.elections.append(made)
-        made.start(stands=stands)
+        made.start(competes=competes)
         return made
 
 
@@ -138,11 +138,11 @@ def test_one_that_observes_wins_once_it_stands() -> None:
         first = stage.candidate("a", FAST)
         await first.won()
         await first.close()
-        second = stage.candidate("b", FAST, stands=False)
+        second = stage.candidate("b", FAST, competes=False)
         await until(lambda: second.leader == "a")
         await asyncio.sleep(FAST.lease_duration)
         seen: list[Any] = [second.leading, stage.leases.holder]
-        second.stand()
+        second.compete()
         async with asyncio.timeout(FAST.lease_duration / 2):
             await second.won()
         return [*seen, stage.leases.holder]
@@ -320,8 +320,8 @@ def test_a_standby_says_for_whom_once() -> None:
 
     with capture_logs() as told:
         found = staged(play)
-    stands = [each for each in found if each[0] == "standing by"]
-    assert stands == [("standing by", "a"), ("standing by", "b")]
+    competes = [each for each in found if each[0] == "standing by"]
+    assert competes == [("standing by", "a"), ("standing by", "b")]
 
 
 def test_an_election_that_is_over_is_not_won() -> None:

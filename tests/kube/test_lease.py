@@ -7,11 +7,11 @@ from eventsched.cluster.kube.lease.candidate import (
     Lease,
     LeaseCandidate,
     LeaseSpec,
-    Look,
-    Over,
+    ReadLease,
     Timing,
     WaitUntil,
-    Write,
+    Withdrawn,
+    WriteLease,
 )
 from eventsched.domain.errors import InputError
 from eventsched.scheduling.config.sections import LeaderElection
@@ -43,12 +43,12 @@ def leader(at: float = 0.0) -> LeaseCandidate:
 
 def test_a_missing_lease_is_created() -> None:
     candidate = new_candidate()
-    assert candidate.step(0) == Look()
+    assert candidate.step(0) == ReadLease()
     candidate.saw(None, 0.1)
-    assert candidate.step(0.1) == Write(None, "me", 15, 0)
+    assert candidate.step(0.1) == WriteLease(None, "me", 15, 0)
     candidate.wrote(lease("me", 1), 0.1, 0.2)
     assert candidate.step(0.2) == WaitUntil(2.1)
-    assert (candidate.leads(0.2), candidate.trusts_until()) == (True, 10.1)
+    assert (candidate.leads(0.2), candidate.leads_until()) == (True, 10.1)
 
 
 def test_a_lease_that_was_not_renewed_for_its_duration_is_taken() -> None:
@@ -58,30 +58,30 @@ def test_a_lease_that_was_not_renewed_for_its_duration_is_taken() -> None:
     assert candidate.step(0) == WaitUntil(15)
     candidate.saw(lease("other", 6, renewed=LATER), 9)
     assert candidate.step(15) == WaitUntil(24)
-    assert candidate.step(24) == Write(lease("other", 6, renewed=LATER), "me", 15, 1)
+    assert candidate.step(24) == WriteLease(lease("other", 6, renewed=LATER), "me", 15, 1)
 
 
 def test_an_observer_takes_no_lease_but_measures_the_time_since_the_last_renewal() -> None:
     candidate = new_candidate()
-    candidate.stands, candidate.watched = False, True
+    candidate.competes, candidate.watched = False, True
     candidate.step(0)
     candidate.saw(lease("other", 5), 0)
     assert isinstance(candidate.step(14), WaitUntil)
     assert isinstance(candidate.step(20), WaitUntil)
-    candidate.stands = True
-    assert candidate.step(20) == Write(lease("other", 5), "me", 15, 1)
+    candidate.competes = True
+    assert candidate.step(20) == WriteLease(lease("other", 5), "me", 15, 1)
 
 
 def test_an_observer_without_a_watch_reads_the_lease_periodically() -> None:
     candidate = new_candidate()
-    candidate.stands = candidate.watched = False
+    candidate.competes = candidate.watched = False
     candidate.step(0)
     candidate.saw(lease("other", 5), 0)
     for at in (0, 20):
         waits = candidate.step(at)
         assert isinstance(waits, WaitUntil)
         assert waits.until > at
-        assert candidate.step(waits.until) == Look()
+        assert candidate.step(waits.until) == ReadLease()
         candidate.saw(lease("other", 5), waits.until)
 
 
@@ -90,7 +90,7 @@ def test_a_change_of_metadata_alone_does_not_prolong_a_lease() -> None:
     candidate.step(0)
     candidate.saw(lease("other", 5), 0)
     candidate.saw(lease("other", 6), 9)
-    assert candidate.step(15) == Write(lease("other", 6), "me", 15, 1)
+    assert candidate.step(15) == WriteLease(lease("other", 6), "me", 15, 1)
 
 
 @pytest.mark.parametrize("free", [lease("", 6, renewed=LATER), None])
@@ -100,30 +100,30 @@ def test_a_released_or_deleted_lease_is_taken_at_once(free: Lease | None) -> Non
     candidate.saw(lease("other", 5), 0)
     if free is None:
         candidate.vanished(6, 3)
-        assert candidate.step(3) == Write(None, "me", 15, 0)
+        assert candidate.step(3) == WriteLease(None, "me", 15, 0)
     else:
         candidate.saw(free, 3)
-        assert candidate.step(3) == Write(free, "me", 15, 1)
+        assert candidate.step(3) == WriteLease(free, "me", 15, 1)
 
 
 def test_a_leader_renews_and_keeps_the_acquire_time() -> None:
     candidate = leader()
     candidate.saw(lease("me", 1), 0.2)
     assert candidate.step(1.9) == WaitUntil(2)
-    assert candidate.step(2) == Write(lease("me", 1), "me", 15, 0, EARLIER)
+    assert candidate.step(2) == WriteLease(lease("me", 1), "me", 15, 0, EARLIER)
     candidate.wrote(lease("me", 2, renewed=LATER), 2, 4)
-    assert (candidate.step(4), candidate.trusts_until()) == (
-        Write(lease("me", 2, renewed=LATER), "me", 15, 0, EARLIER),
+    assert (candidate.step(4), candidate.leads_until()) == (
+        WriteLease(lease("me", 2, renewed=LATER), "me", 15, 0, EARLIER),
         12,
     )
 
 
 def test_a_leader_without_an_answer_reads_the_lease_and_leads_until_its_deadline() -> None:
     candidate = leader()
-    assert isinstance(candidate.step(2), Write)
+    assert isinstance(candidate.step(2), WriteLease)
     candidate.failed(7)
     assert candidate.step(7) == WaitUntil(9)
-    assert candidate.step(9) == Look()
+    assert candidate.step(9) == ReadLease()
     candidate.failed(9.5)
     assert candidate.step(9.5) == WaitUntil(10)
     assert (candidate.leads(9.99), candidate.leads(10)) == (True, False)
@@ -134,11 +134,11 @@ def test_a_leader_whose_unanswered_write_arrived_continues_to_lead() -> None:
     candidate = leader()
     candidate.step(2)
     candidate.failed(3)
-    assert candidate.step(5) == Look()
+    assert candidate.step(5) == ReadLease()
     candidate.saw(lease("me", 2, renewed=LATER), 5)
-    assert candidate.step(5) == Write(lease("me", 2, renewed=LATER), "me", 15, 0, EARLIER)
+    assert candidate.step(5) == WriteLease(lease("me", 2, renewed=LATER), "me", 15, 0, EARLIER)
     candidate.wrote(lease("me", 3, renewed=LATER), 5, 5)
-    assert candidate.trusts_until() == 15
+    assert candidate.leads_until() == 15
 
 
 def test_a_leader_stops_at_once_if_another_holds_the_lease() -> None:
@@ -152,7 +152,7 @@ def test_a_write_older_than_the_watch_does_not_make_a_leader() -> None:
     candidate = new_candidate()
     candidate.step(0)
     candidate.saw(lease("", 5), 0)
-    assert isinstance(candidate.step(0), Write)
+    assert isinstance(candidate.step(0), WriteLease)
     candidate.saw(lease("other", 7, renewed=LATER), 1)
     candidate.wrote(lease("me", 6, renewed=LATER), 0, 2)
     assert not candidate.leads(2)
@@ -165,9 +165,9 @@ def test_the_lease_is_read_at_once_after_a_conflict_and_later_after_a_second_one
     candidate.saw(lease("", 5), 0)
     candidate.step(0)
     candidate.failed(1, conflict=True)
-    assert candidate.step(1) == Look()
+    assert candidate.step(1) == ReadLease()
     candidate.saw(lease("", 5), 1)
-    assert isinstance(candidate.step(1), Write)
+    assert isinstance(candidate.step(1), WriteLease)
     candidate.failed(1, conflict=True)
     assert candidate.step(1) == WaitUntil(1 + 2 * (1 + 1.2 * 0.5))
 
@@ -177,12 +177,12 @@ def test_without_a_watch_the_lease_is_read_every_few_seconds() -> None:
     candidate.step(0)
     candidate.saw(lease("other", 5), 0)
     assert candidate.step(0) == WaitUntil(3.2)
-    assert candidate.step(3.2) == Look()
+    assert candidate.step(3.2) == ReadLease()
     candidate.saw(lease("other", 5), 3.2)
     assert candidate.step(14) == WaitUntil(15)
-    assert candidate.step(15) == Look()
+    assert candidate.step(15) == ReadLease()
     candidate.saw(lease("other", 5), 15)
-    assert isinstance(candidate.step(15), Write)
+    assert isinstance(candidate.step(15), WriteLease)
 
 
 def test_the_lease_is_read_after_a_broken_watch() -> None:
@@ -190,23 +190,23 @@ def test_the_lease_is_read_after_a_broken_watch() -> None:
     candidate.step(0)
     candidate.saw(lease("other", 5), 0)
     candidate.unwatched(1)
-    assert candidate.step(1) == Look()
+    assert candidate.step(1) == ReadLease()
 
 
 def test_a_leader_recreates_a_lease_that_was_deleted() -> None:
     candidate = leader()
     candidate.vanished(4, 1)
     assert candidate.leads(1)
-    assert candidate.step(1) == Write(None, "me", 15, 0)
+    assert candidate.step(1) == WriteLease(None, "me", 15, 0)
 
 
 def test_a_leader_that_withdraws_releases_the_lease() -> None:
     candidate = leader()
     candidate.withdraw()
     assert not candidate.leads(0.2)
-    assert candidate.step(0.2) == Write(lease("me", 1), "", 1, 0)
+    assert candidate.step(0.2) == WriteLease(lease("me", 1), "", 1, 0)
     candidate.wrote(lease("", 2), 0.2, 0.3)
-    assert candidate.step(0.3) == Over()
+    assert candidate.step(0.3) == Withdrawn()
 
 
 def test_a_lease_from_an_unanswered_write_is_released_too() -> None:
@@ -216,28 +216,28 @@ def test_a_lease_from_an_unanswered_write_is_released_too() -> None:
     candidate.step(0)
     candidate.withdraw()
     candidate.failed(5)
-    assert candidate.step(8.2) == Look()
+    assert candidate.step(8.2) == ReadLease()
     candidate.saw(lease("me", 1), 8.2)
-    assert candidate.step(8.2) == Write(lease("me", 1), "", 1, 0)
+    assert candidate.step(8.2) == WriteLease(lease("me", 1), "", 1, 0)
 
 
 @pytest.mark.parametrize("shown", [None, lease("other", 9)])
 def test_a_lease_that_is_not_held_is_not_released(shown: Lease | None) -> None:
     fresh = new_candidate()
     fresh.withdraw()
-    assert fresh.step(0) == Over()
+    assert fresh.step(0) == Withdrawn()
     candidate = leader()
     candidate.step(2)
     candidate.failed(3)
     candidate.withdraw()
-    assert candidate.step(3) == Look()
+    assert candidate.step(3) == ReadLease()
     candidate.saw(shown, 3)
-    assert candidate.step(3) == Over()
+    assert candidate.step(3) == Withdrawn()
 
 
 def test_the_json_of_a_lease() -> None:
     now = 1_769_860_800_000_000
-    assert msgspec.json.decode(Write(None, "me", 15, 0).body("kube-system", "s", now)) == {
+    assert msgspec.json.decode(WriteLease(None, "me", 15, 0).body("kube-system", "s", now)) == {
         "apiVersion": "coordination.k8s.io/v1",
         "kind": "Lease",
         "metadata": {"name": "s", "namespace": "kube-system"},
@@ -251,7 +251,9 @@ def test_the_json_of_a_lease() -> None:
     }
     old = lease("other", 6)
     old.metadata.update(labels={"a": "b"}, managedFields=[{}])
-    body = msgspec.json.decode(Write(old, "me", 15, 3, EARLIER).body("kube-system", "s", now + 1))
+    body = msgspec.json.decode(
+        WriteLease(old, "me", 15, 3, EARLIER).body("kube-system", "s", now + 1)
+    )
     assert body["metadata"] == {
         "name": "s", "namespace": "kube-system", "resourceVersion": "6", "labels": {"a": "b"}
     }  # fmt: skip
@@ -266,6 +268,6 @@ def test_timing_comes_from_the_configuration() -> None:
     candidate = LeaseCandidate("me", Timing.of(short), lambda: 0.5)
     candidate.step(0)
     candidate.saw(None, 0)
-    assert candidate.step(0) == Write(None, "me", 2, 0)
+    assert candidate.step(0) == WriteLease(None, "me", 2, 0)
     with pytest.raises(InputError, match=r"leaderElection\.renewDeadline: 2s is not above"):
         Timing.of(LeaderElection(renew_deadline="2s"))

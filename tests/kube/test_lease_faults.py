@@ -14,12 +14,12 @@ from eventsched.cluster.kube.lease.candidate import (
     Lease,
     LeaseCandidate,
     LeaseSpec,
-    Look,
-    Over,
+    ReadLease,
     Step,
     Timing,
     WaitUntil,
-    Write,
+    Withdrawn,
+    WriteLease,
 )
 
 EARLIER = "2026-01-31T12:00:00.000000Z"
@@ -85,7 +85,7 @@ class World:
         if isinstance(step, WaitUntil):
             pause = max(step.until - self.clock(name), 0.0) / self.clocks[name][0]
             self.later(min(pause, 1.0) + 1e-6, lambda: self.move(name))
-        elif not isinstance(step, Over):
+        elif not isinstance(step, Withdrawn):
             self.busy.add(name)
             self.request(name, step)
 
@@ -113,12 +113,12 @@ class World:
 
     def serve(self, step: Step) -> Any:
         """The API server: None for a conflict."""
-        if isinstance(step, Look):
+        if isinstance(step, ReadLease):
             return self.held, True
-        assert isinstance(step, Write)
-        if (step.over is None) != (self.held is None):
+        assert isinstance(step, WriteLease)
+        if (step.old is None) != (self.held is None):
             return None
-        if step.over is not None and self.held is not None and step.over.version != self.version:
+        if step.old is not None and self.held is not None and step.old.version != self.version:
             return None
         self.store(Lease({}, LeaseSpec(step.holder, step.seconds, EARLIER, str(self.now),
                                   step.transitions)))  # fmt: skip
@@ -153,7 +153,7 @@ class World:
             candidate.failed(now)
         elif answer[0] is None:
             candidate.failed(now, conflict=True)
-        elif isinstance(step, Look):
+        elif isinstance(step, ReadLease):
             candidate.saw(answer[0][0], now)
         else:
             candidate.wrote(answer[0][0], requested_at, now)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from eventsched.cluster.kube.calls.dispatch import Calls
+from eventsched.cluster.kube.calls.dispatch import RequestDispatcher
 from eventsched.cluster.messages import (
     PodAbsent,
     PodSeen,
@@ -64,7 +64,7 @@ def carried_out(said: list[Said], *requests: ReportPod) -> tuple[list[Asked], li
 
     async def run() -> tuple[list[Asked], list[Any]]:
         async with serving(said) as (server, api):
-            calls = Calls(api, host="h")
+            calls = RequestDispatcher(api, host="h")
             return server.asked, [await calls.carry_out(each) for each in requests]
 
     return asyncio.run(run())

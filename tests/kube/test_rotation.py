@@ -8,7 +8,7 @@ import pytest
 
 from eventsched.cluster.kube.http import access
 from eventsched.cluster.kube.http.access import Credentials, KubeAccess, from_kubeconfig, in_cluster
-from eventsched.cluster.kube.http.api import Api
+from eventsched.cluster.kube.http.api import ApiClient
 from tests.kube.guarded import SECRET, Clock, Guarded, counting_plugin, opened
 from tests.kube.watched import run, until
 
@@ -105,7 +105,7 @@ def test_an_exec_plugin_that_hangs_holds_nobody_up(
         clock = Clock()
         made = KubeAccess(from_kubeconfig(str(server.kubeconfig(counting_plugin(tmp_path)))), clock)
         await made.open()
-        api = Api(made)
+        api = ApiClient(made)
         load, ends, loads = made._load, asyncio.Event(), 0
 
         async def hanging() -> Credentials:
@@ -141,7 +141,7 @@ def test_a_service_account_that_goes_away_is_kept_as_it_was(
         clock = Clock()
         made = KubeAccess(in_cluster(environ, str(token), str(server.authority.certificate)), clock)
         await made.open()
-        api = Api(made)
+        api = ApiClient(made)
         read = Path.read_text
 
         def gone(self: Path, *more: Any) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from eventsched.cluster.kube.calls.dispatch import Calls
+from eventsched.cluster.kube.calls.dispatch import RequestDispatcher
 from eventsched.cluster.messages import ObjectSeen, Unknown, WriteObject, WriteRefused, Written
 from eventsched.domain.objects.registry import PersistentVolume, PersistentVolumeClaim
 from eventsched.domain.records.object_writes import BindVolume, SelectNode
@@ -73,7 +73,7 @@ def carried_out(request: WriteObject, *said: Said) -> tuple[list[Asked], Any]:
 
     async def run() -> tuple[list[Asked], Any]:
         async with serving(said, timeout=0.2) as (server, api):
-            answer = await Calls(api, host="h").carry_out(request)
+            answer = await RequestDispatcher(api, host="h").carry_out(request)
             return server.asked, answer
 
     return asyncio.run(run())
@@ -180,7 +180,7 @@ def test_a_volume_that_cannot_be_read() -> None:
 def test_who_may_not_is_told_what_is_missing() -> None:
     async def run() -> tuple[Any, list[str]]:
         async with serving([FORBIDDEN], timeout=0.2) as (_, api):
-            calls = Calls(api, host="h")
+            calls = RequestDispatcher(api, host="h")
             return await calls.carry_out(BIND), calls.refusals.present
 
     answer, present = asyncio.run(run())

@@ -8,8 +8,8 @@ from typing import Any
 
 from aiohttp import web
 
-from eventsched.cluster.kube.http.api import Api, Plain
-from eventsched.cluster.kube.watch.cluster_store import Store
+from eventsched.cluster.kube.http.api import AnonymousAccess, ApiClient
+from eventsched.cluster.kube.watch.cluster_store import ClusterStore
 from eventsched.cluster.kube.watch.reconnecting import Pace
 from eventsched.cluster.kube.watch.resources import Resource
 from eventsched.cluster.messages import (
@@ -29,7 +29,9 @@ class Watched:
     """The store of one fake API server, with its ``events``, its ``reports`` for operators and the
     pauses (s) that it ``slept``."""
 
-    def __init__(self, server: FakeApi, api: Api, resources: tuple[Resource, ...], **pace: Any):
+    def __init__(
+        self, server: FakeApi, api: ApiClient, resources: tuple[Resource, ...], **pace: Any
+    ):
         self.server, self.api = server, api
         self.events: list[WatchEvent | Listed] = []
         self.reports: list[tuple[str, str, dict[str, object]]] = []
@@ -42,7 +44,7 @@ class Watched:
             "draw": lambda: 0.5,
             **pace,
         }
-        self.store = Store(api, self._report, resources=resources, pace=Pace(**paces))
+        self.store = ClusterStore(api, self._report, resources=resources, pace=Pace(**paces))
 
     async def _sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
@@ -87,7 +89,9 @@ async def serving(
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
-    api = Api(Plain(f"http://127.0.0.1:{runner.addresses[0][1]}"), timeout=timeout, patience=0)
+    api = ApiClient(
+        AnonymousAccess(f"http://127.0.0.1:{runner.addresses[0][1]}"), timeout=timeout, patience=0
+    )
     watched = Watched(server, api, resources or (NODES, PODS), **pace)
     try:
         yield server, watched

@@ -1,4 +1,4 @@
-"""The adapter to a live cluster: lists and watches of its API server, and calls to it.
+"""The adapter to a live cluster: lists and watches the objects of its API server, and writes to it.
 
-The rooms import downwards only: ``lease``, ``calls``, ``watch``, ``http``.
+Each package imports only those to its right: ``lease``, ``calls``, ``watch``, ``http``.
 """

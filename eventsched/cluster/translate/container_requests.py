@@ -8,7 +8,7 @@ from eventsched.cluster.translate.fields import Field
 from eventsched.domain.objects import CPU, MEMORY, PodSpec, Resources, pod_requests
 
 
-class Resizes:
+class AllocatedResources:
     """The resources allocated to a pod and its containers, from the pod's status."""
 
     def __init__(self, status: Field) -> None:
@@ -62,7 +62,7 @@ def _larger(one: Resources, other: Resources) -> Resources:
 
 
 def pod_level(
-    resources: Field, containers: PodSpec, resizes: Resizes | None, *, defaults: bool
+    resources: Field, containers: PodSpec, allocated: AllocatedResources | None, *, defaults: bool
 ) -> Resources | None:
     """The pod-level requests. With ``defaults`` and a pod-level limit, missing requests are set to
     the sum of the containers' requests, or else to the limit (upstream: defaultPodRequests)."""
@@ -77,6 +77,6 @@ def pod_level(
         for name, limit in limits.items():
             if name in (CPU, MEMORY) or name.startswith("hugepages-"):
                 wanted.setdefault(name, limit)
-    if wanted and resizes is not None:
-        wanted = resizes.pod(wanted)
+    if wanted and allocated is not None:
+        wanted = allocated.pod(wanted)
     return wanted or None

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from eventsched.cluster.translate.container_requests import Resizes, pod_level
+from eventsched.cluster.translate.container_requests import AllocatedResources, pod_level
 from eventsched.cluster.translate.fields import Field
 from eventsched.cluster.translate.metadata import annotations, instant, owner, uid_of
 from eventsched.cluster.translate.node_selectors import (
@@ -60,7 +60,9 @@ def pod(obj: Mapping[str, Any], where: str, *, defaults: bool) -> Pod:
         gates=tuple(gate.get("name").needed_text() for gate in spec.get("schedulingGates").items()),
         deleting=meta.get("deletionTimestamp").value is not None,
         created_at=instant(meta.get("creationTimestamp")),
-        spec=_pod_spec(spec, labels, Resizes(status) if node_name else None, defaults=defaults),
+        spec=_pod_spec(
+            spec, labels, AllocatedResources(status) if node_name else None, defaults=defaults
+        ),
         volumes=pod_volumes(spec.get("volumes"), name, defaults=defaults),
         resource_claims=tuple(
             claim.get("name").needed_text() for claim in spec.get("resourceClaims").items()
@@ -83,12 +85,12 @@ def _is_preempted(condition: Field) -> bool:
 
 
 def _pod_spec(
-    spec: Field, labels: Mapping[str, str], resizes: Resizes | None, *, defaults: bool
+    spec: Field, labels: Mapping[str, str], allocated: AllocatedResources | None, *, defaults: bool
 ) -> PodSpec:
     on_host = defaults and spec.get("hostNetwork").flag()
     containers, init_containers = (
         tuple(
-            _container(container, resizes, init=init, defaults=defaults, on_host=on_host)
+            _container(container, allocated, init=init, defaults=defaults, on_host=on_host)
             for container in spec.get(name).items()
         )
         for name, init in (("containers", False), ("initContainers", True))
@@ -100,7 +102,7 @@ def _pod_spec(
         requests=pod_level(
             spec.get("resources"),
             PodSpec(containers=containers, init_containers=init_containers),
-            resizes,
+            allocated,
             defaults=defaults,
         ),
         node_selector=spec.get("nodeSelector").text_map(),
@@ -161,7 +163,12 @@ def _needed_features(spec: Field) -> tuple[str, ...]:
 
 
 def _container(
-    container: Field, resizes: Resizes | None, *, init: bool, defaults: bool, on_host: bool
+    container: Field,
+    allocated: AllocatedResources | None,
+    *,
+    init: bool,
+    defaults: bool,
+    on_host: bool,
 ) -> Container:
     resources = container.get("resources")
     requests = resources.get("requests").resources()
@@ -169,8 +176,8 @@ def _container(
         # SetDefaults_Pod: a missing request takes its limit.
         requests = resources.get("limits").resources() | requests
     restarts = init and container.get("restartPolicy").text() == "Always"
-    if resizes is not None and (restarts or not init):
-        requests = resizes.container(container.get("name").text(), requests)
+    if allocated is not None and (restarts or not init):
+        requests = allocated.container(container.get("name").text(), requests)
     ports = (_host_port(port, on_host=on_host) for port in container.get("ports").items())
     return Container(
         image=container.get("image").text(),

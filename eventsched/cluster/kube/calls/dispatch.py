@@ -1,14 +1,14 @@
 """Carries out a leader's requests to an API server and returns their outcomes.
 
-After a refusal the pod is read. Without an answer, or with one that leaves it open (5xx), the
-outcome is unknown and the leader asks again. Events and status reports change no decision: they
-have fewer slots, and are given up when the server refuses them.
+After a refusal the pod is read. Without an answer, or after one that does not show what was done
+(5xx), the outcome is unknown and the leader repeats the request. No decision depends on Events and
+status reports: they get fewer slots, and are dropped if the server refuses them.
 
 | answer to a Binding | outcome |
 | --- | --- |
 | 201 | ``Bound`` |
-| 409 (uid, resourceVersion, already bound, being deleted, gated), 404, 400, 403, 422 | what a read
-  of the pod shows: ``PodShown``, ``PodAbsent`` |
+| 409 (uid, resourceVersion, already bound, being deleted, gated), 404, 400, 403, 422 | the result
+  of a read of the pod: ``PodShown`` or ``PodAbsent`` |
 | 401, 429, 5xx, timeout, connection broken | ``Unknown`` |
 """
 
@@ -23,7 +23,7 @@ from eventsched.cluster.kube.calls.event_calls import EventCalls
 from eventsched.cluster.kube.calls.pod_calls import PodCalls, outline
 from eventsched.cluster.kube.calls.status_calls import StatusCalls
 from eventsched.cluster.kube.calls.volume_calls import VolumeCalls
-from eventsched.cluster.kube.http.api import STRATEGIC_PATCH, Api, HttpAnswer, UnansweredError
+from eventsched.cluster.kube.http.api import STRATEGIC_PATCH, ApiClient, HttpAnswer, UnansweredError
 from eventsched.cluster.kube.http.refusals import Refusals, is_done, is_refused
 from eventsched.cluster.kube.http.request_limiter import RequestLimiter
 from eventsched.cluster.kube.watch.object_decoding import Decoder
@@ -54,13 +54,13 @@ def _microseconds() -> int:
     return time.time_ns() // 1000
 
 
-class Calls:
-    """Carries requests out, each in the task that asks for it. ``counts`` has how many ended how,
-    by the names of request and answer; ``gate`` how many wait."""
+class RequestDispatcher:
+    """Carries out requests, each in the task that calls it. ``counts`` counts them by the names of
+    the request's and the answer's type; ``gate`` limits how many are sent at a time."""
 
     def __init__(
         self,
-        api: Api,
+        api: ApiClient,
         *,
         host: str,
         concurrency: int = CONCURRENCY,
@@ -70,9 +70,9 @@ class Calls:
         decoders: Mapping[str, Decoder] = MappingProxyType({}),
     ) -> None:
         """``host`` names this process in Events; ``now`` gives microseconds since 1970, ``clock``
-        seconds that only grow, ``nonce`` a text that never comes twice. ``decoders`` are those of
-        the watches, by type: an object in an answer is read as a watch reads it, with the same
-        annotations, and one that a watch has shown already is not translated again."""
+        monotonic seconds, ``nonce`` a new text at each call. ``decoders`` are those of the watches,
+        by type. With them an object in an answer keeps the same annotations as in a watch, and is
+        not translated again if the watch has decoded it already."""
         self.gate = RequestLimiter(concurrency)
         self.refusals = Refusals(clock)
         self.counts: Counter[tuple[str, str]] = Counter()
@@ -86,8 +86,8 @@ class Calls:
     async def carry_out(
         self, request: PodRequest | Announce | WriteObject
     ) -> PodAnswer | Reported | WriteAnswer | Unknown:
-        """Sends a request when there is room, and answers it. Raises nothing but CancelledError;
-        then the outcome is not known."""
+        """Sends a request once a slot is free, and returns its outcome. Raises only CancelledError;
+        the outcome is unknown then."""
         answer: PodAnswer | Reported | WriteAnswer | Unknown
         name = type(request).__name__
         try:
@@ -103,7 +103,7 @@ class Calls:
                         answer = await self._volumes.write(request)
                 case _:
                     async with self.gate.urgent():
-                        answer = await self._decisive(request)
+                        answer = await self._carry_out_urgent(request)
         except UnansweredError as error:
             self.refusals.unanswered(name, error.reason, pod=f"{request.namespace}/{request.name}")
             answer = Unknown(request)
@@ -112,7 +112,7 @@ class Calls:
         self.counts[name, type(answer).__name__] += 1
         return answer
 
-    async def _decisive(
+    async def _carry_out_urgent(
         self, request: BindPod | GetPod | TouchPod | EvictPod
     ) -> PodAnswer | Unknown:
         match request:
@@ -132,21 +132,23 @@ class Calls:
         return await self._after(request, answer)
 
     async def _touch(self, request: TouchPod) -> PodAnswer | Unknown:
-        """A pod is shown only when it was touched for certain: it means that a fence stands."""
+        """Returns ``PodShown`` only if the patch succeeded, because the caller takes it as proof
+        that older binds of the pod will fail."""
         answer = await self._patch(request, request_bodies.touch(request, self._nonce()))
         if is_done(answer):
             return self._pods.shown(request, answer)
-        found = await self._after(request, answer)
-        return found if isinstance(found, PodAbsent) else Unknown(request)
+        outcome = await self._after(request, answer)
+        return outcome if isinstance(outcome, PodAbsent) else Unknown(request)
 
     async def _evict(self, request: EvictPod) -> PodAnswer | Unknown:
-        """Upstream's order (framework/preemption executor.go): nothing where the pod is being
-        deleted already; the condition, and without that no deletion; the deletion."""
+        """As in upstream (framework/preemption executor.go): writes the condition, then deletes the
+        pod. If the condition cannot be written, the pod is not deleted. A pod that is being deleted
+        already is left alone."""
         read = await self._pods.read(request)
-        found = self._pods.shown(request, read)
-        if not isinstance(found, PodShown) or found.seen.pod.deleting:
-            return found
-        if not found.seen.pod.displaced:
+        outcome = self._pods.shown(request, read)
+        if not isinstance(outcome, PodShown) or outcome.seen.pod.deleting:
+            return outcome
+        if not outcome.seen.pod.displaced:
             generation = outline(read.body).metadata.generation
             body = request_bodies.disruption(request, generation, self._now())
             answer = await self._patch(request, body)
@@ -161,7 +163,8 @@ class Calls:
         return await self._pods.ask("PATCH", request, "status", body, STRATEGIC_PATCH)
 
     async def _after(self, request: PodRequest, answer: HttpAnswer) -> PodAnswer | Unknown:
-        """After a refusal: the pod as it is. Otherwise it is not known what was done."""
+        """The outcome after an answer without success: the pod as it is now if the request was
+        refused, otherwise unknown."""
         if is_refused(answer):
             return await self._pods.look(request)
         return Unknown(request)

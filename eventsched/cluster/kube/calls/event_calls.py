@@ -4,9 +4,9 @@ A pod that cannot be placed may fail every ten seconds, for days. Upstream's rec
 tools/events) writes the first two failures, then counts the others in memory for half an hour under
 the note of the first.
 
-Here the first five failures of a pod are written at once, then one every five minutes; those in
-between are only counted. A failure with the same note extends the series of the pod's Event; one
-with another note gets a new Event. The annotation names the decision that was written last. An
+Here the first five failures of a pod are written at once, then one every five minutes; the others
+are only counted. If the note is the same as in the pod's last Event, that Event's count is updated;
+otherwise a new Event is created. The annotation names the decision that was written last. An
 Event's name is derived from its decision, so a repeated request creates no second Event. The counts
 are in memory: after a restart a pod that still fails gets a new Event.
 """
@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from eventsched.cluster.kube.calls import request_bodies
-from eventsched.cluster.kube.http.api import MERGE_PATCH, Api, path
+from eventsched.cluster.kube.http.api import MERGE_PATCH, ApiClient, path
 from eventsched.cluster.kube.http.refusals import Refusals, is_absent, is_done, is_refused, words
 from eventsched.cluster.messages import Announce, Reported, Unknown
 
@@ -31,8 +31,8 @@ _REPEATED_REASON = "FailedScheduling"
 
 @dataclass(slots=True)
 class _Series:
-    """The failures of one pod. ``name``, ``note`` and ``count`` are those of its newest Event. All
-    times are those of decisions (µs)."""
+    """The failures of one pod. ``name``, ``note`` and ``count`` are those of its newest Event. The
+    times (µs) are those of decisions, not of writes."""
 
     name: str = ""
     note: str = ""
@@ -44,7 +44,7 @@ class _Series:
     lock: Lock = field(default_factory=Lock)
 
     def add_occurrence(self, at: int) -> None:
-        """Counts an occurrence, unless it is counted already."""
+        """Counts a failure, unless it has been counted already."""
         if at > self.counted_at:
             self.counted_at = at
             self.count += 1
@@ -54,7 +54,7 @@ class _Series:
         return self.bucket_empty_at <= at + (BURST - 1) * INTERVAL
 
     def add_write(self, at: int) -> None:
-        """Records that an occurrence was written."""
+        """Records that a failure was written."""
         self.written_at = at
         self.bucket_empty_at = max(self.bucket_empty_at, at) + INTERVAL
 
@@ -62,7 +62,7 @@ class _Series:
 class EventCalls:
     """Carries out ``Announce``."""
 
-    def __init__(self, api: Api, refusals: Refusals, host: str) -> None:
+    def __init__(self, api: ApiClient, refusals: Refusals, host: str) -> None:
         self._api = api
         self._refusals = refusals
         self._host = host
@@ -78,7 +78,7 @@ class EventCalls:
 
     async def _announce_failure(self, series: _Series, request: Announce) -> Reported | Unknown:
         if request.at < series.counted_at or request.at == series.written_at:
-            return Reported(request)  # a repeated request: the failure is counted already
+            return Reported(request)  # a repeated request: the failure has been counted
         series.add_occurrence(request.at)
         if not series.may_write(request.at):
             return Reported(request)

@@ -4,7 +4,7 @@ import msgspec
 import structlog
 
 from eventsched.cluster.kube.calls.request_bodies import PodCondition
-from eventsched.cluster.kube.http.api import JSON, Api, HttpAnswer, path
+from eventsched.cluster.kube.http.api import JSON, ApiClient, HttpAnswer, path
 from eventsched.cluster.kube.http.refusals import Refusals, is_absent, is_done
 from eventsched.cluster.kube.watch.object_decoding import Decoder
 from eventsched.cluster.kube.watch.resources import POD, RESOURCES
@@ -27,7 +27,7 @@ class _Status(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class WrittenPod(msgspec.Struct, frozen=True):
-    """The fields of a pod that only writing needs, not scheduling."""
+    """The fields of a pod that writes need, but scheduling does not read."""
 
     metadata: _Metadata = _Metadata()
     status: _Status = _Status()
@@ -45,7 +45,7 @@ outline = msgspec.json.Decoder(WrittenPod).decode
 class PodCalls:
     """Requests about single pods. A finished pod counts as absent, as in a watch."""
 
-    def __init__(self, api: Api, refusals: Refusals, decoder: Decoder | None = None) -> None:
+    def __init__(self, api: ApiClient, refusals: Refusals, decoder: Decoder | None = None) -> None:
         """``decoder`` decodes the pods of answers. The watch's own decoder is the fastest, because
         it knows most pods already."""
         self._api = api
@@ -84,7 +84,7 @@ class PodCalls:
         return self.shown(request, await self.read(request))
 
     def shown(self, request: PodRequest, answer: HttpAnswer) -> PodShown | PodAbsent | Unknown:
-        """The pod that an answer holds; Unknown if the answer leaves open how the pod is."""
+        """The pod in an answer; Unknown if the answer does not show whether it exists."""
         if is_absent(answer):
             return PodAbsent(request)
         if not is_done(answer):

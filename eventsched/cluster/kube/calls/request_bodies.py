@@ -81,14 +81,14 @@ def disruption(request: EvictPod, generation: int, at: int) -> bytes:
 
 
 def deletion(uid: str) -> bytes:
-    """Delete options: only a pod with this uid, with its own grace period."""
+    """Delete options for a pod: only if it has this uid; the grace period is the pod's own."""
     return _encode({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}})
 
 
 def report(uid: str, version: int, condition: PodCondition | None, nominated: str | None) -> bytes:
-    """The status patch after a failed attempt, if the pod is still at resourceVersion ``version``.
-    Sets ``condition`` and nominatedNodeName, each unless None; a ``nominated`` of "" removes the
-    nomination."""
+    """The status patch after a failed attempt. The server refuses it unless the pod is still at
+    resourceVersion ``version``. None leaves ``condition`` or nominatedNodeName unchanged; a
+    ``nominated`` of "" removes the nomination."""
     fields = {} if nominated is None else {"nominatedNodeName": nominated or None}
     return _status_patch(uid, version, [] if condition is None else [condition], fields)
 
@@ -109,9 +109,9 @@ def _status_patch(
 
 
 def event_name(request: Announce) -> str:
-    """An Event's name, the same if the request is repeated. Like upstream's it is the pod's name
-    and nanoseconds in hex, so that lists by name are in time order. The nanoseconds below one
-    microsecond come from a hash, to distinguish decisions of the same microsecond."""
+    """An Event's name; a repeated request has the same one. As in upstream it is the pod's name and
+    the time in nanoseconds in hex, so that sorting by name is sorting by time. The last three
+    digits come from a hash, to distinguish decisions of the same microsecond."""
     key = f"{request.key} {request.reason} {request.uid}".encode()
     digest = blake2b(key, digest_size=16)
     nanoseconds = request.at * 1000 + int.from_bytes(digest.digest()) % 1000
@@ -147,7 +147,7 @@ def event(request: Announce, host: str, count: int = 1) -> bytes:
 
 
 def series_patch(request: Announce, count: int) -> bytes:
-    """The patch of an Event that has occurred again, ``count`` times in all."""
+    """The patch of an Event that has occurred ``count`` times in all."""
     annotations = {DECISION: request.key}
     return _encode({"metadata": {"annotations": annotations}, "series": _series(count, request.at)})
 

@@ -1,9 +1,9 @@
 """Writes the result of a failed attempt into a pod's status: PodScheduled, nominatedNodeName.
 
-As upstream does (schedule_one.go updatePod, api/v1/pod UpdatePodCondition), only fields that differ
-are patched, and lastTransitionTime changes only with the condition's status. Upstream compares with
-the pod of its watch. Here the last status that the API server returned is cached by uid and is used
-only for the same resourceVersion; otherwise the pod is read first.
+As in upstream (schedule_one.go updatePod, api/v1/pod UpdatePodCondition), a patch has only the
+fields that differ, and lastTransitionTime changes only with the condition's status. Upstream
+compares with the pod of its watch. Here the comparison is with the last status that the API server
+returned, which is cached by uid. If the pod has another resourceVersion, it is read first.
 """
 
 from typing import NamedTuple
@@ -67,7 +67,8 @@ class StatusCalls:
     async def _after_failed_write(
         self, request: ReportPod, answer: HttpAnswer, outcome: PodAbsent | Unknown
     ) -> Reported | PodShown | PodAbsent | Unknown:
-        """A refusal is final unless the pod has changed or is gone (409, 404; 422 for its uid)."""
+        """Drops the report after a refusal, unless the pod has changed or is gone (409, 404; 422
+        for its uid): then the pod is returned."""
         if not is_refused(answer):
             return self._without_pod(request, answer, outcome)
         pod = await self._pods.look(request)
@@ -77,8 +78,8 @@ class StatusCalls:
     def _without_pod(
         self, request: ReportPod, answer: HttpAnswer, outcome: PodAbsent | Unknown
     ) -> Reported | PodAbsent | Unknown:
-        """Gives up the report if the server refuses the pod or it cannot be decoded: nothing
-        depends on a report."""
+        """Drops the report if the server refuses the request or the pod cannot be decoded: no
+        decision depends on it."""
         if isinstance(outcome, Unknown) and (is_refused(answer) or is_done(answer)):
             return Reported(request, refused=words(answer))
         return outcome

@@ -1,10 +1,10 @@
 """Writes the changes of volumes and claims that a pod's bind waits for.
 
-Each change first reads the object. The object may have the change already, from a request whose
-answer was lost or from an earlier leader; it may also have a conflicting one, which stays. The
-patch contains the uid and resourceVersion that were read, so it never overwrites another change.
-Upstream: plugins/volumebinding/binder.go bindAPIUpdate; component-helpers storage/volume
-GetBindVolumeToClaim.
+Each change first reads the object. If the object has the change already, from a request whose
+answer was lost or from an earlier leader, nothing is written. If it has a conflicting one, the
+request is refused. The patch contains the uid and resourceVersion that were read, so it never
+overwrites another change. Upstream: plugins/volumebinding/binder.go bindAPIUpdate;
+component-helpers storage/volume GetBindVolumeToClaim.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from eventsched.cluster.kube.http.api import MERGE_PATCH, Api, HttpAnswer, path
+from eventsched.cluster.kube.http.api import MERGE_PATCH, ApiClient, HttpAnswer, path
 from eventsched.cluster.kube.http.refusals import Refusals, is_done, is_refused, words
 from eventsched.cluster.kube.watch.object_decoding import Decoder
 from eventsched.cluster.kube.watch.resources import RESOURCES
@@ -52,8 +52,8 @@ _encode = msgspec.json.Encoder().encode
 class VolumeCalls:
     """Carries out ``WriteObject``."""
 
-    def __init__(self, api: Api, refusals: Refusals, decoders: Mapping[str, Decoder]) -> None:
-        """``decoders`` decode the objects of answers, by type. Missing ones are created."""
+    def __init__(self, api: ApiClient, refusals: Refusals, decoders: Mapping[str, Decoder]) -> None:
+        """``decoders`` decode the objects in answers, by type. A missing one is created."""
         self._api = api
         self._refusals = refusals
         self._decoders = {
@@ -108,13 +108,14 @@ def _resource_and_path(write: Write) -> tuple[str, str]:
 
 
 def _refused(request: WriteObject, answer: HttpAnswer) -> WriteRefused | Unknown:
-    """The outcome after an answer without success: refused for good, or unknown."""
+    """The outcome of a request that did not succeed: refused if repeating it would not help,
+    otherwise unknown."""
     return WriteRefused(request, words(answer)) if is_refused(answer) else Unknown(request)
 
 
 def _patch(write: Write, obj: ClusterObject) -> dict[str, Any] | str | None:
-    """The merge patch for a change; None if the object already has it, an error message if the
-    object has a conflicting one."""
+    """The merge patch for a change. None if the object has the change already; an error message
+    (str) if it has a conflicting one."""
     if isinstance(write, BindVolume):
         assert isinstance(obj, PersistentVolume)
         return _binding_patch(write, obj)
@@ -128,8 +129,8 @@ def _binding_patch(write: BindVolume, volume: PersistentVolume) -> dict[str, Any
         return None
     if volume.claim not in (None, (*wanted[:2], "")):
         return _conflict(VOLUMES, volume.name)
-    # A volume that its creator reserved for the claim gets no annotation: it must not be released
-    # when the claim is deleted.
+    # The annotation makes the volume available again when the claim is deleted. A volume that its
+    # creator reserved for the claim must stay reserved.
     annotations = {BOUND_BY_CONTROLLER: "yes"} if volume.claim is None else {}
     reference = {
         "apiVersion": "v1",

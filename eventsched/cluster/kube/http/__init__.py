@@ -1,4 +1,4 @@
 """Requests to an API server: addresses, credentials, limits, and what refusals mean.
 
-Start with ``api``. Imports nothing of its sister rooms; watch, calls and lease import it.
+Start with ``api``. It imports none of its sister packages; watch, calls and lease import it.
 """

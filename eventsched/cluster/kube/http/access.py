@@ -1,9 +1,9 @@
-"""How a client reaches an API server and proves who it is: from a kubeconfig, or from the service
-account of the pod that it runs in.
+"""The address of an API server and the credentials for it, from a kubeconfig or from the service
+account of the pod that the process runs in.
 
-The ``kubernetes`` package reads both, exec plugins among them. It is asked again every minute, and
-whenever the server takes a request for nobody's: tokens and certificates are replaced while a
-scheduler runs. Connections that are open stay as they are; new ones are made with the new files.
+The ``kubernetes`` package reads both, and runs exec plugins. Tokens and certificates may be
+replaced while a scheduler runs, so they are read again every minute and after a 401. Open
+connections stay as they are; new ones use the new files.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ from eventsched.cluster.kube.http import credential_expiry, kubeconfig
 from eventsched.cluster.kube.http.api import (
     PATIENCE,
     REQUEST_TIMEOUT,
-    Api,
+    ApiClient,
     HttpAnswer,
     UnansweredError,
 )
@@ -43,34 +43,34 @@ from eventsched.domain.errors import InputError, UnavailableError
 from eventsched.logs.masking import masked
 
 REFRESH = 60.0
-"""Seconds between two reads of files and tokens (client-go reads token files as often)."""
+"""Seconds between two reads of files and tokens, as for token files in client-go."""
 _SKEW = 300.0
 """Seconds before its expiry at which a token of an exec plugin is replaced."""
 LIMIT = 10.0
 """Seconds that a request waits for credentials to be read again: an exec plugin may hang."""
 _PATIENCE = 5.0
-"""Seconds after a refusal in which further ones do not read credentials again."""
+"""Seconds after a 401 in which another one does not make the credentials be read again."""
 _HOME = Path(".kube") / "config"
 
 logger = structlog.get_logger()
 
 
 class Credentials(NamedTuple):
-    """Loaded credentials. At ``expires`` (s since 1970) they must be read again; not before if
-    ``costly``, because reading runs a program."""
+    """Loaded credentials. They must be read again before ``expires`` (s since 1970). Reading
+    ``costly`` ones runs a program, so they are read earlier only after a 401."""
 
     configuration: Any
     expires: float | None = None
     costly: bool = False
 
 
-Load = Callable[[], Awaitable[Credentials]]
+LoadCredentials = Callable[[], Awaitable[Credentials]]
 
 
 class KubeAccess:
     """An ``Access`` (see ``api.py``) that reads its credentials again from time to time."""
 
-    def __init__(self, load: Load, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, load: LoadCredentials, clock: Callable[[], float] = time.monotonic) -> None:
         self._load = load
         self._clock = clock
         self._next = 0.0
@@ -85,7 +85,7 @@ class KubeAccess:
         self.proxy: str | None = None
 
     def due(self) -> bool:
-        """Whether a minute has passed."""
+        """Whether a minute has passed since the last read."""
         return self._clock() >= self._next
 
     async def open(self) -> None:
@@ -94,10 +94,10 @@ class KubeAccess:
 
     async def refresh(self, refused: str | None = None) -> None:
         """Reads the credentials again if they are due. If that fails or takes too long, the old
-        ones stay; a late result is taken when it comes. Reads never overlap."""
+        ones stay in use; a late result still replaces them. Reads never overlap."""
         async with self._reading:
             if not self.due() and not self._is_pressing(refused):
-                return  # another task has done it meanwhile
+                return  # another task has read them meanwhile
             self._next = self._clock() + REFRESH
             known = self._credentials
             if known.costly and refused is None and not _ends_soon(known.expires):
@@ -123,15 +123,15 @@ class KubeAccess:
         return True
 
     def expired(self) -> str:
-        """The sentence that the client's certificate or token has expired; "" if not or not
-        known."""
-        found = self._credentials.configuration
-        return credential_expiry.of_certificate(found.cert_file) or credential_expiry.of_token(
+        """A sentence if the client's certificate or token is known to have expired, otherwise
+        ""."""
+        settings = self._credentials.configuration
+        return credential_expiry.of_certificate(settings.cert_file) or credential_expiry.of_token(
             self.authorization
         )
 
-    def _take(self, found: Credentials) -> None:
-        settings = found.configuration
+    def _take(self, credentials: Credentials) -> None:
+        settings = credentials.configuration
         self.server = settings.host.rstrip("/")
         self.server_name = settings.tls_server_name
         self.proxy = settings.proxy or _system_proxy(self.server)
@@ -142,7 +142,7 @@ class KubeAccess:
             self.tls = _tls(settings)
             self._files = files
         self.authorization = settings.api_key.get("BearerToken")
-        self._credentials = found
+        self._credentials = credentials
         self._next = self._clock() + REFRESH
 
 
@@ -150,7 +150,7 @@ def in_cluster(
     environ: Mapping[str, str] = os.environ,
     token: str = SERVICE_TOKEN_FILENAME,
     authority: str = SERVICE_CERT_FILENAME,
-) -> Load:
+) -> LoadCredentials:
     """The credentials of a pod: its service account's token and the cluster's authority."""
 
     async def load() -> Credentials:
@@ -164,7 +164,7 @@ def in_cluster(
                 f"cannot be used: {error}",
                 "leave automountServiceAccountToken on, or name a kubeconfig",
             ) from error
-        # The loader keeps the line end of the token's file.
+        # The loader does not strip the newline at the end of the token file.
         settings.api_key["BearerToken"] = "Bearer " + loader.token.removeprefix("bearer ").strip()
         kubeconfig.require_usable(settings, "the pod's service account")
         return Credentials(settings)
@@ -172,7 +172,7 @@ def in_cluster(
     return load
 
 
-def from_kubeconfig(files: str, context: str | None = None) -> Load:
+def from_kubeconfig(files: str, context: str | None = None) -> LoadCredentials:
     """The credentials of a kubeconfig: ``files`` are separated as in KUBECONFIG; without
     ``context`` the current one is used."""
 
@@ -182,8 +182,8 @@ def from_kubeconfig(files: str, context: str | None = None) -> Load:
             loader = await load_kube_config(
                 files, context, client_configuration=settings, persist_config=False
             )
-            found = kubeconfig.entries(files, loader)
-            kubeconfig.require_usable(settings, f"kubeconfig {files}", found)
+            entries = kubeconfig.entries(files, loader)
+            kubeconfig.require_usable(settings, f"kubeconfig {files}", entries)
         except InputError:
             raise
         # The loader validates little, so a malformed file may raise anything. Messages that could
@@ -195,14 +195,18 @@ def from_kubeconfig(files: str, context: str | None = None) -> Load:
                 f"cannot be used: {masked(' '.join(problem.split()))}",
                 "check it with kubectl --kubeconfig FILE config view",
             ) from error
-        if found.runs_program and "BearerToken" not in settings.api_key and not settings.cert_file:
+        if (
+            entries.runs_program
+            and "BearerToken" not in settings.api_key
+            and not settings.cert_file
+        ):
             raise InputError(
                 f"kubeconfig {files}",
                 "its exec plugin gives no credentials",
-                "run the command that stands there under users.user.exec by hand",
+                "run the command under users.user.exec by hand to see why",
             )
         moment = getattr(loader, "exec_plugin_expiry", None)
-        return Credentials(settings, moment.timestamp() if moment else None, found.runs_program)
+        return Credentials(settings, moment.timestamp() if moment else None, entries.runs_program)
 
     return load
 
@@ -215,17 +219,17 @@ async def connect(
     timeout: float = REQUEST_TIMEOUT,
     patience: float = PATIENCE,
     environ: Mapping[str, str] = os.environ,
-) -> Api:
+) -> ApiClient:
     """Connects to an API server and checks that it answers. The first of these is used:
     ``kubeconfig``, KUBECONFIG, the pod's service account, ``~/.kube/config``. ``timeout`` and
-    ``patience`` (s) are those of ``Api``.
+    ``patience`` (s) are those of ``ApiClient``.
 
     Raises InputError if there is no usable configuration or the server refuses the credentials,
     UnavailableError if it does not answer.
     """
     access = KubeAccess(_chosen(kubeconfig, context, environ))
     await access.open()
-    api = Api(access, user_agent=user_agent, timeout=timeout, patience=patience)
+    api = ApiClient(access, user_agent=user_agent, timeout=timeout, patience=patience)
     try:
         await _greet(api, access)
     except BaseException:
@@ -241,7 +245,7 @@ def require_files(
     context."""
     if kubeconfig is not None and not kubeconfig.exists():
         raise InputError(
-            f"kubeconfig {kubeconfig}", "does not exist", "check --kubeconfig, or leave it away"
+            f"kubeconfig {kubeconfig}", "does not exist", "check --kubeconfig, or omit it"
         )
     named = environ.get("KUBECONFIG", "")
     if kubeconfig is None and named and not any(map(os.path.exists, named.split(os.pathsep))):
@@ -266,7 +270,9 @@ def _home_file(environ: Mapping[str, str]) -> Path:
     return Path(environ.get("HOME") or Path.home()) / _HOME
 
 
-def _chosen(kubeconfig: Path | None, context: str | None, environ: Mapping[str, str]) -> Load:
+def _chosen(
+    kubeconfig: Path | None, context: str | None, environ: Mapping[str, str]
+) -> LoadCredentials:
     require_files(kubeconfig, environ, context)
     if kubeconfig is not None:
         return from_kubeconfig(str(kubeconfig), context)
@@ -284,8 +290,9 @@ def _chosen(kubeconfig: Path | None, context: str | None, environ: Mapping[str, 
     )
 
 
-async def _greet(api: Api, access: KubeAccess) -> None:
-    """Reads the version, which every authenticated client may do."""
+async def _greet(api: ApiClient, access: KubeAccess) -> None:
+    """Requests the server's version, which every authenticated client may read, and raises an error
+    if the answer is not that of an API server."""
     where = f"API server {_shown(access.server)}"
     try:
         answer = await api.call("GET", "/version")
@@ -317,7 +324,7 @@ async def _greet(api: Api, access: KubeAccess) -> None:
 
 
 def _is_version(answer: HttpAnswer) -> bool:
-    """A 403 counts too: rights are checked later."""
+    """Whether an API server sent this answer. A 403 counts too: rights are checked later."""
     return answer.status == 403 or (answer.status == 200 and b'"gitVersion"' in answer.body)
 
 
@@ -339,7 +346,8 @@ def _tls(settings: Any) -> ssl.SSLContext:
             f"cannot be used: {_reason(error)}",
             "check certificate-authority, client-certificate and client-key",
         ) from error
-    # Authorities of clusters often lack extensions that OpenSSL could insist on and Go does not.
+    # Many clusters' CA certificates lack extensions that OpenSSL requires in strict mode and Go
+    # does not.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     if not settings.verify_ssl:
         context.check_hostname = False
@@ -349,15 +357,15 @@ def _tls(settings: Any) -> ssl.SSLContext:
 
 def _tls_fault(error: BaseException | None) -> ssl.SSLError | None:
     """The innermost TLS error among the causes of an error."""
-    found = None
+    fault = None
     while error is not None:
-        found = error if isinstance(error, ssl.SSLError) else found
+        fault = error if isinstance(error, ssl.SSLError) else fault
         error = error.__cause__
-    return found
+    return fault
 
 
 def _reason(error: BaseException) -> str:
-    """The message without the place in OpenSSL's source and without paths of temporary files."""
+    """The message without the line in OpenSSL's source and without paths of temporary files."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return error.verify_message
     return error.reason if isinstance(error, ssl.SSLError) and error.reason else "not readable"
@@ -373,7 +381,7 @@ def _content(path: str | None) -> bytes | None:
 
 
 def _system_proxy(server: str) -> str | None:
-    """The proxy by HTTPS_PROXY and NO_PROXY."""
+    """The proxy that HTTPS_PROXY and NO_PROXY select for a server."""
     parts = urlsplit(server)
     if not parts.hostname or proxy_bypass(parts.hostname):
         return None

@@ -1,7 +1,7 @@
-"""Requests to one API server over one pool of connections: bytes in, bytes out.
+"""Requests to one API server over one pool of connections. Bodies are bytes.
 
-It uses only aiohttp's session, with prepared headers and without models: a request costs 0.2 ms of
-CPU. An ``Access`` has the server's address and the client's credentials.
+Only aiohttp's session is used, with prepared headers and no object models: a request costs 0.2 ms
+of CPU. An ``Access`` has the server's address and the client's credentials.
 """
 
 import asyncio
@@ -26,14 +26,14 @@ STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 REQUEST_TIMEOUT = 10.0
 """Seconds for one request, including its answer's body."""
 PATIENCE = 30.0
-"""Seconds for which a request is repeated while the server answers with Retry-After."""
+"""Seconds for which a request is repeated while the server sends Retry-After."""
 _CONNECT_TIMEOUT = 5.0
 _KEPT_ALIVE = 60.0
 """Seconds; less than the 90 after which an API server closes an idle connection."""
 _KEEPALIVE = {"TCP_KEEPIDLE": 15, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 30_000}
 """Seconds, seconds, probes, milliseconds."""
 _CHUNK = 2**18
-_PUT_OFF = (429, 503)
+_RETRY_STATUSES = (429, 503)
 Params = Mapping[str, str | int]
 
 
@@ -80,13 +80,13 @@ class Access(Protocol):
         """Whether files and tokens should be read again."""
 
     async def refresh(self, refused: str | None = None) -> None:
-        """Reads them again if they are due. ``refused`` is the authorization ("" for none) of a
-        request that got 401: if it is still the current one, they are due at once. Raises nothing;
-        what cannot be read keeps its value."""
+        """Reads files and tokens again if they are due. ``refused`` is the authorization ("" for
+        none) of a request that got 401: if it is still the current one, they are due at once. Never
+        raises; if the read fails, the old values stay."""
 
 
-class Plain:
-    """An access without credentials, such as to ``kubectl proxy``."""
+class AnonymousAccess:
+    """Access without credentials, such as to ``kubectl proxy``."""
 
     authorization: str | None = None
     tls: ssl.SSLContext | None = None
@@ -109,8 +109,8 @@ def path(*segments: str) -> str:
     return "".join(f"/{quote(segment, safe=':')}" for segment in segments)
 
 
-class Api:
-    """One API server. To be made and closed inside one running event loop."""
+class ApiClient:
+    """A client of one API server. It must be created and closed in the same running event loop."""
 
     def __init__(
         self,
@@ -123,15 +123,15 @@ class Api:
         clock: Callable[[], float] = time.monotonic,
         draw: Callable[[], float] = random.random,
     ) -> None:
-        """``timeout`` and ``patience`` (seconds) hold where a call names none; ``draw`` gives
-        numbers in [0, 1) that spread repeated requests."""
+        """``timeout`` and ``patience`` (seconds) are the defaults of ``call``. ``draw`` gives
+        random numbers in [0, 1), which spread repeated requests."""
         self.access = access
         self._timeout = timeout
         self._patience = patience
         self._sleep = sleep
         self._clock = clock
         self._draw = draw
-        # Without Accept-Encoding a body would come compressed: more CPU here than it saves.
+        # Otherwise bodies would be compressed, which costs more CPU here than it saves.
         self._fixed = {"Accept": JSON, "Accept-Encoding": "identity", "User-Agent": user_agent}
         self._headers: dict[str, str] = {}
         self._shown: str | None = None
@@ -158,13 +158,16 @@ class Api:
         timeout: float | None = None,
         patience: float | None = None,
     ) -> HttpAnswer:
-        """Sends a request (``path`` is quoted already) and gives the answer, whatever its status.
+        """Sends a request (``path`` must be quoted) and returns the answer, whatever its status.
 
-        While the server puts it off (429, or 503, with Retry-After) it is repeated for ``patience``
-        seconds, 0 for never; the last such answer is given then. After 401 it is repeated once with
-        credentials read anew. Raises UnansweredError. A GET, PUT or DELETE whose kept connection
-        turns out to be closed is sent again by aiohttp: a PUT needs a resourceVersion, a DELETE a
-        precondition, to be done once only.
+        If the server answers 429 or 503 with Retry-After, the request is repeated for up to
+        ``patience`` seconds (0 for never); then the last answer is returned. After a 401 the
+        credentials are read again, and the request is repeated once if they have changed. Raises
+        UnansweredError.
+
+        aiohttp itself repeats a GET, PUT or DELETE if the idle connection that it used turns out to
+        be closed. So a PUT needs a resourceVersion and a DELETE a precondition, or it could be
+        carried out twice.
         """
         limit = aiohttp.ClientTimeout(
             total=self._timeout if timeout is None else timeout, connect=_CONNECT_TIMEOUT
@@ -178,9 +181,9 @@ class Api:
             if answer.status == 401 and not renewed and self.access.authorization != shown:
                 renewed = True
                 continue
-            if answer.status not in _PUT_OFF or answer.retry_after is None:
+            if answer.status not in _RETRY_STATUSES or answer.retry_after is None:
                 return answer
-            # The time that was named (as client-go), and up to a tenth more: not all at once.
+            # As client-go, but up to a tenth longer, so that clients do not return all at once.
             wait = answer.retry_after * (1 + self._draw() / 10)
             if self._clock() + wait >= until:
                 return answer
@@ -194,11 +197,11 @@ class Api:
         stall: float,
         opened: Callable[[], None] | None = None,
     ) -> AsyncGenerator[bytes, None]:
-        """The lines of a watch until the server ends it; ``opened`` is called when it has begun.
-        Close the iterator (``aclosing``) where it is left early.
+        """The lines of a watch until the server ends it. ``opened`` is called when the server has
+        accepted it. Wrap the iterator in ``aclosing`` if it may be left early.
 
-        Raises RefusedError for a status other than 200, UnansweredError when the connection breaks
-        or nothing comes for ``stall`` seconds.
+        Raises WatchRefusedError for a status other than 200, and UnansweredError if the connection
+        breaks or nothing comes for ``stall`` seconds.
         """
         limit = aiohttp.ClientTimeout(connect=_CONNECT_TIMEOUT, sock_read=stall)
         async with self._sent("GET", path, params, None, JSON, limit) as response:
@@ -288,23 +291,23 @@ class Lines:
 
     @property
     def rest(self) -> bytes:
-        """The begun line that has no end yet."""
+        """The start of a line whose end has not come yet."""
         return b"".join(self._parts)
 
 
 def _socket(address: aiohttp.AddrInfoType) -> socket.socket:
-    """A socket that notices within half a minute that the peer is gone: a watch sends nothing, so
-    it would not notice otherwise."""
-    made = socket.socket(*address[:3])
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    """A socket that notices within half a minute that the peer is gone. Without keepalive a watch
+    would never notice, because the client sends nothing."""
+    tcp_socket = socket.socket(*address[:3])
+    tcp_socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in _KEEPALIVE.items():
         if option := getattr(socket, name, None):  # by platform
-            made.setsockopt(socket.IPPROTO_TCP, option, value)
-    return made
+            tcp_socket.setsockopt(socket.IPPROTO_TCP, option, value)
+    return tcp_socket
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """An API server always gives seconds, never a date."""
+    """Seconds; None if the header is missing. An API server never sends a date."""
     try:
         return max(0.0, float(headers["Retry-After"]))
     except (KeyError, ValueError):

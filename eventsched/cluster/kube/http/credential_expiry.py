@@ -1,4 +1,4 @@
-"""Whether credentials have expired: a server that refuses them does not give the reason."""
+"""Whether credentials have expired. A server that refuses them does not say so."""
 
 import base64
 import time

@@ -1,7 +1,7 @@
 """Checks a kubeconfig beyond what the ``kubernetes`` package checks.
 
 That package accepts most values unchecked, so a wrong one would fail only at the first request.
-Here they are checked on loading. No message quotes a value that could be a secret.
+These checks run on loading. No message quotes a value that could be a secret.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,7 +16,7 @@ from eventsched.domain.errors import InputError
 _SERVER, _USER = "clusters.cluster", "users.user"
 
 
-class Entries(NamedTuple):
+class ContextEntries(NamedTuple):
     """The cluster and the user of a kubeconfig's context, as written in the file."""
 
     cluster: Mapping[str, Any]
@@ -28,17 +28,19 @@ class Entries(NamedTuple):
         return "exec" in self.user
 
 
-def entries(files: str, loader: Any) -> Entries:
+def entries(files: str, loader: Any) -> ContextEntries:
     """The entries of the current context; ``loader`` has loaded the kubeconfig ``files``."""
     config = KubeConfigMerger(files).config
     context = loader.current_context["context"]
     cluster = config["clusters"].get_with_name(context["cluster"])["cluster"]
     users = config.safe_get("users") or ()
     user = next((user["user"] for user in users if user["name"] == context.get("user")), None)
-    return Entries(cluster.value, user or {})
+    return ContextEntries(cluster.value, user or {})
 
 
-def require_usable(settings: Configuration, source: str, entries: Entries | None = None) -> None:
+def require_usable(
+    settings: Configuration, source: str, entries: ContextEntries | None = None
+) -> None:
     """Raises InputError if no request can be sent with these settings, or not as intended.
     ``source`` names the settings' origin in messages, such as the file."""
     if entries is not None:

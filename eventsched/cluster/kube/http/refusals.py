@@ -1,7 +1,8 @@
 """Classifies the API server's refusals by whether the outcome of the request is known.
 
-A request with 4xx was certainly not carried out. One with 5xx or without an answer may have been.
-One with 401, 408 or 429 may succeed later. Code that must know the outcome reads the object.
+After a 4xx the request was certainly not carried out; after 401, 408 or 429 it may succeed later.
+After a 5xx, or without an answer, it may have been carried out: code that must know reads the
+object.
 """
 
 import re
@@ -20,10 +21,10 @@ _FORBIDDEN = re.compile(
     r'cannot (?P<verb>\S+) resource "(?P<resource>[^"]+)" in API group "(?P<group>[^"]*)"'
 )
 _PAUSE = 60.0
-"""Seconds between two lines about the same refusal."""
+"""Seconds between two log lines about the same refusal."""
 _HOLDS = 300.0
-"""Seconds for which something forbidden is assumed to stay so: a replica that no longer leads does
-not ask again."""
+"""Seconds for which a request counts as forbidden after the last refusal. A replica that no longer
+leads does not send it again, so it would otherwise count forever."""
 _SHOWN = 300
 
 logger: Any = structlog.get_logger()
@@ -60,7 +61,7 @@ def is_done(answer: HttpAnswer) -> bool:
 
 
 def is_refused(answer: HttpAnswer) -> bool:
-    """Whether the request was not carried out, and would not be if it were sent again."""
+    """Whether the request was not carried out, and repeating it would not help."""
     return 400 <= answer.status < 500 and answer.status not in _NOT_NOW
 
 
@@ -77,10 +78,10 @@ def words(answer: HttpAnswer) -> str:
 def missing_rule(answer: HttpAnswer) -> str:
     """The missing RBAC rule as one line of YAML after a 403 of the authorizer (upstream: apiserver
     endpoints/handlers/responsewriters); otherwise ""."""
-    found = _FORBIDDEN.search(status_of(answer).message) if answer.status == 403 else None
-    if found is None:
+    match = _FORBIDDEN.search(status_of(answer).message) if answer.status == 403 else None
+    if match is None:
         return ""
-    group, resource, verb = (found[name] for name in ("group", "resource", "verb"))
+    group, resource, verb = (match[name] for name in ("group", "resource", "verb"))
     return f'{{apiGroups: ["{group}"], resources: ["{resource}"], verbs: ["{verb}"]}}'
 
 
@@ -101,7 +102,7 @@ class _Trouble:
 
 class Refusals:
     """The kinds of requests that the API server currently refuses or does not answer. Each is
-    logged at its first refusal and then at most once a minute."""
+    logged at its first failure and then at most once a minute."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         """``clock`` gives monotonic seconds."""
@@ -125,8 +126,8 @@ class Refusals:
         ]
 
     def saw(self, asked: str, answer: HttpAnswer, **about: str) -> None:
-        """Records an answer to ``asked``, such as "create pods/binding". ``about`` are further
-        fields for the log, such as the pod."""
+        """Records an answer to a kind of request, such as "create pods/binding". ``about`` has
+        further fields for the log, such as the pod."""
         if answer.status not in (401, 403):
             if is_done(answer) or is_refused(answer):  # authorized, whatever the outcome
                 self.accepted(asked)
@@ -142,7 +143,7 @@ class Refusals:
     def accepted(self, asked: str) -> None:
         """Records an answer that is not a lack of rights."""
         if self._troubles and self._troubles.pop(asked, None) is not None:
-            logger.info("the API server takes this again", asked=asked)
+            logger.info("the API server accepts this again", asked=asked)
 
     def unanswered(self, asked: str, why: str, **about: str) -> None:
         """Records that no answer came."""

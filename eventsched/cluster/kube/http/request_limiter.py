@@ -1,7 +1,7 @@
 """Limits concurrent requests, and sends urgent ones first.
 
-Requests that a decision waits for (binds, reads, touches, evictions) go before reports (conditions,
-Events). Reports have at most half of the slots, so a server that delays them does not delay binds.
+Requests that a decision waits for (binds, reads, touches, evictions) are sent before reports
+(conditions, Events). Reports get at most half of the slots, so slow reports do not delay binds.
 """
 
 from asyncio import CancelledError, Future, get_running_loop

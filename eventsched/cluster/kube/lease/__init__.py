@@ -1,4 +1,5 @@
 """Leader election by a Lease.
 
-Start with ``candidate``, which has the rules without I/O. ``election`` carries them out.
+Start with ``candidate``, which has the rules, without I/O. ``election`` applies them to an API
+server.
 """

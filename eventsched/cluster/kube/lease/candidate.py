@@ -1,16 +1,16 @@
 """The rules of leader election by a Lease object, without I/O.
 
-They are those of client-go (tools/leaderelection/leaderelection.go), so the other candidate could
-be a kube-scheduler. Clocks of different machines are never compared: a lease has expired when the
-candidate's own clock shows no change of it for its duration. A holder trusts its lease for
-``renew_deadline``, which is shorter, counted from when it *requested* the last successful renewal.
+They are those of client-go (tools/leaderelection/leaderelection.go), so another candidate could be
+a kube-scheduler. Clocks of different machines are never compared. A candidate takes a lease over
+once it has seen no change of it for the lease's duration, by its own clock. A holder stops leading
+earlier: ``renew_deadline`` after it *requested* the last renewal that succeeded.
 
     read ─▶ free, expired, or ours ─▶ write ─▶ leading ─▶ renew every retry_period ─▶ …
              held by another ─▶ wait until it expires, is released or is deleted
 
-A write contains the resourceVersion that it was decided on. If it is refused, or its outcome is
-unknown, the lease is read again first. Leading alone permits no change: the log's epoch is the
-fence.
+A write contains the resourceVersion of the lease that it replaces. If it is refused, or its outcome
+is unknown, the next step reads the lease. Leading alone does not permit writes to the log: its
+epoch fences out earlier leaders.
 """
 
 import math
@@ -26,14 +26,14 @@ from eventsched.domain.units import nanoseconds
 from eventsched.scheduling.config.sections import LeaderElection
 
 _JITTER = 1.2
-"""A pause is longer than retry_period by up to this factor of it (client-go JitterFactor)."""
+"""A pause is retry_period plus at random up to this multiple of it (client-go JitterFactor)."""
 _RELEASED_SECONDS = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Seconds: how long a lease is valid for others, how long its holder trusts it, and the
-    interval between two attempts."""
+    """Seconds: how long the other candidates leave a lease to its holder, how long the holder leads
+    without renewing it, and the interval between two attempts."""
 
     lease_duration: float = 15.0
     renew_deadline: float = 10.0
@@ -84,16 +84,16 @@ class Lease(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class ReadLease:
     """Read the lease, then call ``saw`` or ``failed``."""
 
 
 @dataclass(frozen=True, slots=True)
-class Write:
-    """Replace the lease ``over``, or create one if that is None; then call ``wrote`` or ``failed``.
-    ``acquired`` is the acquireTime; None for now."""
+class WriteLease:
+    """Replace the lease ``old``, or create one if that is None; then call ``wrote`` or ``failed``.
+    ``acquired`` is the acquireTime; None means the time of the write."""
 
-    over: Lease | None
+    old: Lease | None
     holder: str
     seconds: int
     transitions: int
@@ -102,8 +102,8 @@ class Write:
     def body(self, namespace: str, name: str, now: int) -> bytes:
         """The lease's JSON at ``now``, in microseconds since 1970. The metadata stays, except
         managedFields, which the server maintains."""
-        old = {} if self.over is None else self.over.metadata
-        metadata = {key: value for key, value in old.items() if key != "managedFields"}
+        old_metadata = {} if self.old is None else self.old.metadata
+        metadata = {key: value for key, value in old_metadata.items() if key != "managedFields"}
         time = micros_text(now)
         spec = LeaseSpec(self.holder, self.seconds, self.acquired or time, time, self.transitions)
         return msgspec.json.encode(
@@ -124,17 +124,17 @@ class WaitUntil:
 
 
 @dataclass(frozen=True, slots=True)
-class Over:
+class Withdrawn:
     """The candidate has withdrawn and does not hold the lease."""
 
 
-Step = Look | Write | WaitUntil | Over
+Step = ReadLease | WriteLease | WaitUntil | Withdrawn
 
 
 @dataclass
 class LeaseCandidate:
-    """A candidate for leader. ``now`` is always its own clock, in monotonic seconds. ``draw`` gives
-    random numbers in [0, 1)."""
+    """A candidate for leader. ``now`` is always the time of its own monotonic clock, in seconds.
+    ``draw`` gives random numbers in [0, 1)."""
 
     identity: str
     timing: Timing
@@ -143,9 +143,9 @@ class LeaseCandidate:
     """The lease as last seen."""
     watched: bool = field(default=False, init=False)
     """Whether a watch reports changes of the lease as they happen."""
-    stands: bool = field(default=True, init=False)
-    """Whether it takes the lease if that is free. If not, it only observes, so that it knows how
-    long the lease has not been renewed when it starts to stand."""
+    competes: bool = field(default=True, init=False)
+    """Whether it takes a free lease. If not, it only observes, and so knows when it begins to
+    compete how long ago the lease was renewed."""
     withdrawn: bool = field(default=False, init=False)
     _is_current: bool = field(default=False, init=False)
     """Whether ``lease`` is current, so that a decision may rely on it."""
@@ -159,11 +159,11 @@ class LeaseCandidate:
     _has_written: bool = field(default=False, init=False)
 
     def leads(self, now: float) -> bool:
-        """Whether it holds the lease and may still trust it."""
+        """Whether it holds the lease and ``renew_deadline`` has not passed."""
         return now < self._leads_until
 
-    def trusts_until(self) -> float:
-        """When leading ends unless the lease is renewed before."""
+    def leads_until(self) -> float:
+        """The time at which it stops leading unless it renews the lease before."""
         return self._leads_until
 
     def withdraw(self) -> None:
@@ -174,19 +174,19 @@ class LeaseCandidate:
     # --- the next step --------------------------------------------------------------------
 
     def step(self, now: float) -> Step:
-        """The next step. The caller must report the result of a ``Look`` or ``Write`` before the
-        next call."""
+        """The next step. After a ``ReadLease`` or ``WriteLease`` the caller must report the result
+        before the next call."""
         if self.withdrawn and not self._may_hold():
-            return Over()
+            return Withdrawn()
         if now < self._next_step_at:
             until = self._next_step_at
             return WaitUntil(min(until, self._leads_until) if self.leads(now) else until)
         if not self._is_current:
-            self._version = 0  # what comes from here on is newer, or of a restored server
-            return Look()
+            self._version = 0  # a restored API server may have a lower version
+            return ReadLease()
         if self.withdrawn:
             return self._release()
-        if not self.stands:
+        if not self.competes:
             return WaitUntil(now + self.timing.lease_duration) if self.watched else self._poll(now)
         free_at = self._free_at()
         if self.leads(now) or now >= free_at:
@@ -202,33 +202,33 @@ class LeaseCandidate:
         return not self._is_current or holds
 
     def _free_at(self) -> float:
-        """The time from which the lease may be taken."""
+        """The time from which it may take the lease."""
         if self.lease is None or self.lease.holder in ("", self.identity):
             return -math.inf
         return self._changed_at + (self.lease.spec.lease_duration_seconds or 0)
 
-    def _take(self) -> Write:
+    def _take(self) -> WriteLease:
         """The write that acquires or renews the lease."""
         self._has_written = True
-        # Rounded up: the lease must not expire for others before its holder stops trusting it.
+        # Rounded up: the holder must stop leading before another candidate may take the lease.
         seconds = max(1, math.ceil(self.timing.lease_duration))
         if self.lease is None:
-            return Write(None, self.identity, seconds, 0)
+            return WriteLease(None, self.identity, seconds, 0)
         spec = self.lease.spec
         transitions = spec.lease_transitions or 0
         if self.lease.holder == self.identity:
-            return Write(self.lease, self.identity, seconds, transitions, spec.acquire_time)
-        return Write(self.lease, self.identity, seconds, transitions + 1)
+            return WriteLease(self.lease, self.identity, seconds, transitions, spec.acquire_time)
+        return WriteLease(self.lease, self.identity, seconds, transitions + 1)
 
-    def _release(self) -> Write:
+    def _release(self) -> WriteLease:
         assert self.lease is not None
-        return Write(self.lease, "", _RELEASED_SECONDS, self.lease.spec.lease_transitions or 0)
+        return WriteLease(self.lease, "", _RELEASED_SECONDS, self.lease.spec.lease_transitions or 0)
 
     def _poll(self, now: float) -> WaitUntil:
         """Waits, then reads the lease again."""
         self._is_current = False
         self._next_step_at = now + self._pause()
-        if self.stands:
+        if self.competes:
             self._next_step_at = min(self._next_step_at, max(now, self._free_at()))
         return WaitUntil(self._next_step_at)
 
@@ -260,8 +260,8 @@ class LeaseCandidate:
             self.saw(None, now)
 
     def wrote(self, lease: Lease, requested_at: float, now: float) -> None:
-        """A write that was requested at ``requested_at`` succeeded. If a watch has shown a newer
-        lease meanwhile, that one holds."""
+        """A write that was requested at ``requested_at`` succeeded. ``lease`` is ignored if a watch
+        has returned a newer one meanwhile."""
         self.saw(lease, now)
         if self.lease is None or self.lease.holder != self.identity or self.withdrawn:
             return

@@ -17,7 +17,7 @@ import msgspec
 import structlog
 
 from eventsched.cluster.kube.http.api import (
-    Api,
+    ApiClient,
     HttpAnswer,
     UnansweredError,
     WatchRefusedError,
@@ -27,11 +27,11 @@ from eventsched.cluster.kube.http.refusals import Refusals, is_absent, is_done, 
 from eventsched.cluster.kube.lease.candidate import (
     Lease,
     LeaseCandidate,
-    Look,
-    Over,
+    ReadLease,
     Timing,
     WaitUntil,
-    Write,
+    Withdrawn,
+    WriteLease,
 )
 
 _WATCH_PAUSE = 1.0
@@ -50,8 +50,8 @@ _event = msgspec.json.Decoder(_Event).decode
 
 
 def own_identity() -> str:
-    """A unique name for this process, new after each restart: host name and a UUID, as upstream's
-    (cmd/kube-scheduler/app/options)."""
+    """A unique name for this process: the host name and a random UUID, as in upstream
+    (cmd/kube-scheduler/app/options). A restarted process has another one."""
     return f"{socket.gethostname()}_{uuid.UUID(bytes=os.urandom(16), version=4)}"
 
 
@@ -60,12 +60,12 @@ def _microseconds() -> int:
 
 
 class LeaseParticipant:
-    """One candidate. ``lost`` is set while it does not lead. It then stays a candidate, and ``won``
-    may be awaited again. For use within one event loop."""
+    """One candidate for a Lease. The event ``lost`` is set while it does not lead. A candidate that
+    has lost keeps taking part, and ``won`` may be awaited again. For use within one event loop."""
 
     def __init__(
         self,
-        api: Api,
+        api: ApiClient,
         *,
         namespace: str,
         name: str,
@@ -102,7 +102,7 @@ class LeaseParticipant:
     def reason(self) -> str:
         """Why this replica does not lead, for people."""
         if self._candidate.withdrawn:
-            return f"this one gives the lease {self._lease_name} back"
+            return f"this replica is releasing the lease {self._lease_name}"
         if self.leader == self._candidate.identity:
             return f"the lease {self._lease_name} could not be renewed in time"
         return f"the lease {self._lease_name} is held by {self.leader or 'nobody'}"
@@ -112,15 +112,15 @@ class LeaseParticipant:
         """Whether this replica leads at this moment."""
         return self._candidate.leads(self._clock())
 
-    def start(self, *, stands: bool = True) -> None:
-        """Starts. Without ``stands`` it only observes the Lease until ``stand`` is called."""
-        self._candidate.stands = stands
+    def start(self, *, competes: bool = True) -> None:
+        """Starts. Without ``competes`` it only observes the Lease until ``compete`` is called."""
+        self._candidate.competes = competes
         self._running = asyncio.create_task(self._run(), name="election")
 
-    def stand(self) -> None:
-        """From now on takes the Lease if that is free. The time since the last renewal counts from
-        when the Lease was first observed."""
-        self._candidate.stands = True
+    def compete(self) -> None:
+        """From now on takes the Lease once it is free. The time for which it has only observed the
+        Lease counts: a Lease that was not renewed during it may be taken at once."""
+        self._candidate.competes = True
         self._changed.set()
 
     async def won(self) -> None:
@@ -160,13 +160,13 @@ class LeaseParticipant:
                 step = self._candidate.step(self._clock())
                 self._update_leading()
                 match step:
-                    case Over():
+                    case Withdrawn():
                         return
                     case WaitUntil(until=until):
                         await self._wait(until)
-                    case Look():
+                    case ReadLease():
                         await self._read()
-                    case Write():
+                    case WriteLease():
                         await self._write(step)
                 self._update_leading()
         finally:
@@ -177,7 +177,7 @@ class LeaseParticipant:
                 await watching
 
     def _update_leading(self) -> None:
-        """Sets and logs whether this replica leads, or logs a new leader that it stands by for."""
+        """Updates ``won`` and ``lost``, and logs a change of the leader."""
         if self.leading == self._won.is_set():
             self._log_leader()
             return
@@ -218,10 +218,10 @@ class LeaseParticipant:
         elif not self._pass_lease(answer, self._candidate.saw):
             self._candidate.failed(self._clock())
 
-    async def _write(self, write: Write) -> None:
+    async def _write(self, write: WriteLease) -> None:
         requested_at = self._clock()
         body = write.body(self._namespace, self._name, self._now())
-        if write.over is None:
+        if write.old is None:
             answer = await self._call("create", "POST", self._leases, body)
         else:
             answer = await self._call("update", "PUT", self._leases + path(self._name), body)
@@ -249,19 +249,20 @@ class LeaseParticipant:
     async def _call(
         self, verb: str, method: str, target: str, body: bytes | None = None
     ) -> HttpAnswer | None:
-        """An answer of any status. None if it does not come within half of ``renew_deadline``
-        (client-go resourcelock NewFromKubeconfig) and, for a leader, before leading ends."""
-        now, asked = self._clock(), f"{verb} lease {self._lease_name}"
+        """An answer of any status; None if none came in time. The timeout is half of
+        ``renew_deadline`` (client-go resourcelock NewFromKubeconfig), and for a leader at most the
+        time that it still leads."""
+        now, request = self._clock(), f"{verb} lease {self._lease_name}"
         timeout = self._timing.renew_deadline / 2
         if self._candidate.leads(now):
-            timeout = min(timeout, self._candidate.trusts_until() - now)
+            timeout = min(timeout, self._candidate.leads_until() - now)
         try:
             answer = await self._api.call(method, target, body=body, timeout=timeout, patience=0)
         except UnansweredError as error:
-            self._refusals.unanswered(asked, error.reason)
+            self._refusals.unanswered(request, error.reason)
             self._candidate.failed(self._clock())
             return None
-        self._refusals.saw(asked, answer)
+        self._refusals.saw(request, answer)
         return answer
 
     # --- the watch ------------------------------------------------------------------------

@@ -1,10 +1,10 @@
-"""The watched objects of a cluster, kept up to date from the first list on."""
+"""The watched objects of a cluster, up to date from the first list on."""
 
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from eventsched.cluster.kube.http.api import Api
+from eventsched.cluster.kube.http.api import ApiClient
 from eventsched.cluster.kube.watch.object_decoding import Decoder, Keeps
 from eventsched.cluster.kube.watch.reconnecting import Pace, ReconnectSignal
 from eventsched.cluster.kube.watch.reflector import Reflector
@@ -22,17 +22,17 @@ _NOTHING: Mapping[str, Keeps] = {}
 Subscriber = Callable[[WatchEvent | Listed], None]
 
 
-class Store:
+class ClusterStore:
     """The objects of all resources, with one ``ResourceStore`` for each.
 
-    The subscriber gets events in order: after ``list_cluster(subscriber)`` first the ``Listed``,
-    then everything that happens after it. Changes that scheduling does not read are left out:
-    heartbeats of nodes, and most updates of bound pods and other objects.
+    A subscriber gets events in order. ``list_cluster(subscriber)`` first passes it the ``Listed``,
+    then every later event. Updates that change nothing scheduling reads are left out: heartbeats of
+    nodes, and most updates of bound pods and other objects.
     """
 
     def __init__(
         self,
-        api: Api,
+        api: ApiClient,
         report: ReportProblem,
         *,
         resources: Sequence[Resource] = RESOURCES,
@@ -40,8 +40,8 @@ class Store:
         keeps: Mapping[str, Keeps] = _NOTHING,
         annotations: KeptAnnotations | None = None,
     ) -> None:
-        """``keeps`` selects, by resource, the objects whose bytes are kept. ``annotations`` selects
-        the annotations that are kept; None keeps all."""
+        """``keeps`` selects, by type, the objects whose bytes are kept. ``annotations`` selects the
+        annotations that are kept; None keeps all."""
         pace = pace or Pace()
         self._subscriber: Subscriber | None = None
         self.stores = {
@@ -58,8 +58,8 @@ class Store:
         self._running: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Begins to list and watch; returns after the first list of every resource. Waits for a
-        server that is unreachable. Raises InputError if the server refuses a list."""
+        """Starts to list and watch, and returns after the first list of every resource. Waits while
+        the server is unreachable. Raises InputError if the server refuses a list."""
         self._running = asyncio.create_task(self._run(), name="reflectors")
         listed = asyncio.ensure_future(self._listed())
         try:
@@ -70,7 +70,7 @@ class Store:
             listed.cancel()
 
     async def broken(self) -> None:
-        """Waits forever, unless a reflector ends, which is a defect: raises what ended it."""
+        """Waits until a reflector fails, which is a defect, and raises its exception."""
         assert self._running is not None
         await asyncio.shield(self._running)
 
@@ -83,9 +83,9 @@ class Store:
                 await asyncio.gather(self._running, return_exceptions=True)
 
     async def list_cluster(self, subscriber: Subscriber | None = None) -> Listed:
-        """All objects as they were at the call or later: waits until each watch has passed the
-        version of a consistent read. ``subscriber`` gets the answer too, and all events after it.
-        Raises UnansweredError, WatchRefusedError.
+        """All objects as they were at the call or later. ``subscriber`` gets them too, and all
+        later events. Waits until the store of each resource has reached the version of a consistent
+        read. Raises UnansweredError, WatchRefusedError.
         """
         await asyncio.gather(*(reflector.catch_up() for reflector in self._reflectors))
         listed = Listed([store.listing for store in self.stores.values()])
@@ -131,7 +131,8 @@ class Store:
             self._subscriber(event)
 
     def _is_idle(self) -> bool:
-        """Whether nobody is subscribed: a barrier may come at any time."""
+        """Whether there is no subscriber. ``list_cluster`` may be called at any time then, and is
+        faster if probes are open."""
         return self._subscriber is None
 
     async def _listed(self) -> None:

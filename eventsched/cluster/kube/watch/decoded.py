@@ -6,9 +6,12 @@ from eventsched.cluster.messages import Seen
 
 
 class Decoded(NamedTuple):
-    """What a list or a watch says of one object. ``key`` is a pod's uid, a node's name,
-    ``namespace/name`` or the name of others. If ``seen`` is None the object is gone (deleted, or
-    a pod that has finished) or, with a ``problem``, cannot be read; ``name`` is for people then."""
+    """One object of a list, a watch or an answer.
+
+    ``key`` is a pod's uid; for other objects ``namespace/name``, or the name if there is no
+    namespace. If ``seen`` is None, the object is gone (deleted, or a finished pod) or cannot be
+    decoded. In the second case ``problem`` is the reason, and ``name`` is the object's name for
+    messages."""
 
     key: str
     version: int
@@ -16,4 +19,4 @@ class Decoded(NamedTuple):
     problem: str = ""
     name: str = ""
     raw: bytes = b""
-    """The object's own bytes, without managedFields, if they are kept."""
+    """The object's JSON without managedFields, if it is kept."""

@@ -1,8 +1,9 @@
 """Translates the long lists of a pod's spec fast, by decoding them into types.
 
 A pod may have thousands of terms, constraints or tolerations. Decoding them into the types below
-takes a fraction of translate's time, because no path is built for each value. Anything that does
-not fit these types, including null, is left to translate. Translate alone decides what is refused.
+takes a fraction of translate's time, because no Field is built for each value. Anything that does
+not fit these types, including null, is left to translate, so translate alone decides what is
+invalid.
 """
 
 from collections.abc import Callable, Iterable

@@ -1,8 +1,8 @@
 """Decodes the JSON of lists and watches into the domain's objects.
 
-The result is exactly that of ``eventsched.cluster.translate.manifest``; for pods it costs a
-fraction (``pod_templates``). Anything unusual or of an unexpected type goes through translate as a
-whole. Translate alone decides what is refused.
+The result is always that of ``eventsched.cluster.translate.manifest``, but pods are decoded at a
+fraction of its cost (``pod_templates``). An object with anything unusual or of an unexpected type
+is translated as a whole, so translate alone decides what is invalid.
 """
 
 from collections.abc import Callable, Sequence
@@ -61,20 +61,20 @@ class Decoder:
         known: Known | None = None,
         annotations: KeptAnnotations | None = None,
     ) -> None:
-        """``keeps`` selects the objects whose bytes are kept. ``known`` returns the last object
-        decoded under a key, if it still exists. ``annotations`` selects the annotations that are
-        kept; None keeps all."""
+        """``keeps`` selects the objects whose bytes are kept. ``known`` returns the object with a
+        key as last seen, if it exists. ``annotations`` selects the annotations that are kept; None
+        keeps all."""
         self.resource = resource
         self._keeps = keeps
         self._annotations = annotations or EVERYTHING
         self._forget: Callable[[str], object] = lambda key: None
         if resource.type == POD:
-            pods = pod_templates.Pods(known or (lambda key: None), self._annotations)
+            pods = pod_templates.PodDecoder(known or (lambda key: None), self._annotations)
             self._decode_watched: Callable[[bytes], Decoded] = pods.decode_watched
             self._decode_answer: Callable[[bytes], Decoded] = pods.decode_answer
             self._forget = pods.fingerprints.forget
         elif resource.type == NODE:
-            self._decode_answer = self._decode_watched = _Nodes().decode
+            self._decode_answer = self._decode_watched = _NodeDecoder().decode
         else:
             self._decode_answer = self._decode_watched = _object_decoder(resource)
 
@@ -93,8 +93,8 @@ class Decoder:
         return decoded
 
     def answer(self, body: bytes) -> Decoded:
-        """One object of an answer to a request, without its bytes. No fingerprint is kept, because
-        the watch may be behind the answer or ahead of it."""
+        """The object in an answer to a request, without its bytes. Its fingerprint is not kept,
+        because the watch may be behind the answer or ahead of it."""
         body = json_without_nul(body)
         try:
             decoded = self._decode_answer(body)
@@ -133,8 +133,8 @@ class Decoder:
         return decoded
 
 
-class _Nodes:
-    """Decodes nodes: only the fields that scheduling reads, and equal images once."""
+class _NodeDecoder:
+    """Decodes nodes: only the fields that scheduling reads. Equal images are decoded once."""
 
     def __init__(self) -> None:
         self._decode_fields = msgspec.json.Decoder(object_fields.NodeFields).decode
@@ -191,7 +191,7 @@ _slim = msgspec.json.Decoder(_Slim)
 
 
 def slim(body: bytes) -> bytes:
-    """The bytes of a pod or node without managedFields, which are not used (upstream's informers
+    """The JSON of a pod or node without managedFields, which nothing reads (upstream's informers
     drop them too). Raises msgspec.DecodeError."""
     obj = _slim.decode(body)
     obj.metadata.pop("managedFields", None)
@@ -258,8 +258,8 @@ def _metadata(body: bytes) -> dict[str, Any]:
 
 
 def _split(line: bytes) -> tuple[str, bytes]:
-    """The type and object of a line of a watch. Servers write just these two, in this order; a line
-    that looks different is parsed."""
+    """The type and object of a line of a watch. API servers write exactly these two fields in this
+    order, so the line is only sliced; a line of another form is parsed."""
     middle = line.find(_MIDDLE, len(_HEAD), _LONGEST_TYPE)
     if middle > 0 and line.startswith(_HEAD) and line.endswith(b"}}"):
         return line[len(_HEAD) : middle].decode(), line[middle + len(_MIDDLE) - 1 : -1]

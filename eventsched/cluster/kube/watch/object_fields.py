@@ -1,7 +1,8 @@
 """The fields that scheduling reads from the JSON of API objects.
 
-All other fields, most of an object, are skipped by the decoder. These types only select fields:
-``eventsched.cluster.translate.manifest`` alone knows what they mean and which values are wrong.
+The decoder skips all other fields, which are most of an object. These types only select fields:
+what the fields mean and which values are invalid is decided in
+``eventsched.cluster.translate.manifest``.
 """
 
 from typing import Any, TypedDict

@@ -1,7 +1,7 @@
-"""Decodes pods fast: pods of one template are translated once, and share one PodSpec.
+"""Decodes pods fast, by translating only one pod of each template.
 
-Such pods differ only in a few fields, such as names, times and node. The JSON of the remaining
-fields is the key of a cache of translated templates.
+The pods of one ReplicaSet or Job differ only in a few fields, such as name, times and node. The
+JSON of all other fields is the key of a cache of translated pods, so such pods share one PodSpec.
 """
 
 from collections.abc import Callable
@@ -39,12 +39,12 @@ Known = Callable[[str], Seen | None]
 
 
 class UnusualError(Exception):
-    """The pod has a shape that only translate can handle."""
+    """The pod has something that this decoder does not handle: it must be translated as a whole."""
 
 
-class Pods:
-    """Decodes pods. If nothing that scheduling reads has changed, the spec is only hashed, not
-    decoded."""
+class PodDecoder:
+    """Decodes pods. For an update that changes nothing scheduling reads, the spec is not decoded:
+    the pod's fingerprint shows that it is unchanged."""
 
     def __init__(self, known: Known, annotations: KeptAnnotations) -> None:
         self._known = known
@@ -61,8 +61,8 @@ class Pods:
         self._none: dict[str, str] = {}
 
     def decode_watched(self, body: bytes) -> Decoded:
-        """A pod of a list or a watch. Its fingerprint is kept. Raises UnusualError, InputError,
-        msgspec.DecodeError."""
+        """Decodes a pod of a list or a watch and stores its fingerprint. Raises UnusualError,
+        InputError, msgspec.DecodeError."""
         decoded, digest = self._decode(body)
         if digest:
             self.fingerprints.keep(decoded.key, digest, decoded.version)
@@ -71,7 +71,7 @@ class Pods:
         return decoded
 
     def decode_answer(self, body: bytes) -> Decoded:
-        """A pod of an answer. Raises as ``decode_watched``."""
+        """Decodes the pod in an answer to a request. Raises as ``decode_watched``."""
         return self._decode(body)[0]
 
     def _decode(self, body: bytes) -> tuple[Decoded, bytes]:
@@ -176,7 +176,7 @@ def _pod_with_metadata(field: str, raw: bytes) -> Pod:
 
 
 def _cached(decode: Callable[[bytes], dict[str, str]]) -> Callable[[bytes], dict[str, str]]:
-    """The same function with a cache that is bounded in bytes."""
+    """The same function with a cache for inputs of at most ``_MAP_BYTES``."""
     cached = lru_cache(_MAPS)(decode)
     return lambda raw: cached(raw) if len(raw) <= _MAP_BYTES else decode(raw)
 

@@ -20,10 +20,9 @@ class Pace:
     page: int = 500
     """Objects in one page of a list."""
     few: int = 2000
-    """A resource with fewer objects is listed again at a barrier, instead of waiting for its
-    watch."""
+    """``catch_up`` lists a resource with fewer objects again, instead of opening a probe."""
     attend: float = 0.5
-    """Interval between probes of a large, quiet resource while a barrier may come; 0 for none."""
+    """Interval between the probes of ``keep_probing``; 0 for none."""
     stall: float = 120.0
     """Longest silence of a watch. An API server sends a bookmark about every minute."""
     absent: float = 10.0

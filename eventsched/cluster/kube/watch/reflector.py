@@ -12,7 +12,7 @@ from contextlib import aclosing
 from http import HTTPStatus
 
 from eventsched.cluster.kube.http.api import (
-    Api,
+    ApiClient,
     HttpAnswer,
     Params,
     UnansweredError,
@@ -34,7 +34,7 @@ _GONE = 410
 _FINAL = (400, 401, 403, 404, 405)
 """At the first list these statuses mean a wrong configuration: the reflector gives up."""
 _PROBES = 2
-"""Short watches that a barrier waits for before it lists."""
+"""Probes (short watches) that ``catch_up`` waits for before it lists."""
 _LASTING = 5.0
 """Seconds; a watch that lasted this long resumes at once when it breaks."""
 _PROBE_SECONDS = 3
@@ -47,7 +47,7 @@ class Reflector:
 
     def __init__(
         self,
-        api: Api,
+        api: ApiClient,
         store: ResourceStore,
         report: ReportProblem,
         pace: Pace,
@@ -121,12 +121,13 @@ class Reflector:
         self._store_list(version_before, version, decoded)
 
     async def catch_up(self) -> None:
-        """Returns when the store holds everything that happened before the call: the barrier of a
-        takeover. Raises WatchRefusedError, UnansweredError.
+        """Returns when the store holds everything that happened before the call. A takeover waits
+        for this barrier. Raises WatchRefusedError, UnansweredError.
 
-        The watch of a quiet resource does not show how far it is. A small resource is therefore
-        listed again, in one page. For a large one a second watch is opened at the same version: its
-        bookmark comes in a second or two, or sooner if ``keep_probing`` opened one before.
+        The watch of a resource without changes does not show which version it has reached. A small
+        resource is therefore listed again, in one page. For a large one a probe is opened at the
+        store's version: its bookmark comes within two seconds, or sooner if ``keep_probing`` has
+        opened one before.
         """
         version_before = self.store.version
         if not self._is_large:
@@ -153,7 +154,7 @@ class Reflector:
         self._is_listed = self._is_listed and version >= self.store.version
 
     async def _reaches(self, version: int) -> bool:
-        """Opens a probe; whether the store reaches the version before the probe ends."""
+        """Opens a probe. Returns whether the store reaches the version before the probe ends."""
         probe = asyncio.create_task(self._probe())
         reached = asyncio.create_task(self.store.reached(version))
         try:
@@ -165,8 +166,8 @@ class Reflector:
         return self.store.version >= version
 
     async def keep_probing(self, wanted: Callable[[], bool]) -> None:
-        """Opens probes while ``wanted`` is true, so that a barrier passes sooner. Runs until it is
-        cancelled.
+        """Opens probes while ``wanted`` returns true, so that ``catch_up`` returns sooner. Runs
+        until it is cancelled.
 
         The server sends the bookmarks of short watches about once a second, but only to watches
         that are at least a second old. Probes that overlap always include one of that age.
@@ -189,8 +190,8 @@ class Reflector:
         return len(self.store.seen) >= self._pace.few
 
     def _store_list(self, version_before: int, version: int, decoded: list[Decoded]) -> None:
-        """Stores a list. ``version_before`` is what was known before the request: a consistent list
-        is older only if the server's storage was restored to an earlier state."""
+        """Stores a list. ``version_before`` is the store's version before the request. A consistent
+        list has a lower version only if the server's storage was restored to an earlier state."""
         if version < version_before:
             self._report(
                 "error",
@@ -200,7 +201,8 @@ class Reflector:
                 found=version,
             )
             if self._watch_task is not None:
-                self._watch_task.cancel()  # it would be silent up to the version it began at
+                # It would get no event until the server reaches its version again.
+                self._watch_task.cancel()
         elif version <= self.store.version:
             return
         self.store.replace(version, decoded)
@@ -246,7 +248,7 @@ class Reflector:
             raise WatchRefusedError(HttpAnswer(502, b"the answer is not a list")) from error
 
     async def _watch(self) -> bool:
-        """Watches until the server ends the watch; whether any line came."""
+        """Watches until the server ends the watch. Returns whether any line came."""
         progress = self.store.progress
         progress.reconnects += self._has_watched
         self._has_watched = True
@@ -273,7 +275,7 @@ class Reflector:
         return True
 
     async def _probe(self) -> None:
-        """A short watch that ends at its first bookmark. Errors do not matter: the store's version
+        """A short watch that ends at its first bookmark. Errors are ignored: the store's version
         shows whether it helped."""
 
         def take(decoded: Decoded) -> bool:

@@ -25,16 +25,16 @@ from eventsched.cluster.translate.kept_annotations import KeptAnnotations
 
 
 class ReportProblem(Protocol):
-    """Takes what people should know: a level (``info``, ``warning``, ``error``), the name of what
-    happened, and what belongs to it."""
+    """Logs an event of a watch: a level (``info``, ``warning``, ``error``), the event's name and
+    its fields."""
 
     def __call__(self, level: str, event: str, **fields: object) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class UndecodableObject:
-    """An object that cannot be read. ``kept`` says that scheduling goes on with what it was like at
-    an earlier version."""
+    """An object that cannot be decoded. If ``kept``, scheduling continues with an earlier version
+    of it."""
 
     resource: str
     name: str
@@ -45,9 +45,9 @@ class UndecodableObject:
 
 @dataclass(slots=True)
 class WatchProgress:
-    """How the watch of a resource gets on. ``last_line`` is the clock's time (s) of the last line
-    (bookmarks among them), or when the watch began; ``problem`` is why there is no watch now, ""
-    while there is one."""
+    """The state of a resource's watch. ``last_line`` is the monotonic time (s) of the last line,
+    including bookmarks, or of the watch's start. ``problem`` says why there is no watch now; "" if
+    there is one."""
 
     lines: int = 0
     relists: int = 0
@@ -62,13 +62,13 @@ class ResourceStore:
     def __init__(
         self,
         resource: Resource,
-        tell: Callable[[WatchEvent], None],
+        publish: Callable[[WatchEvent], None],
         report: ReportProblem,
         keeps: Keeps | None = None,
         annotations: KeptAnnotations | None = None,
     ) -> None:
-        """``tell`` gets all news after the first list; ``keeps`` says of which objects the bytes
-        are kept as well, ``annotations`` which of an object's are."""
+        """``publish`` gets all changes after the first list. ``keeps`` selects the objects whose
+        bytes are kept, ``annotations`` the annotations that are kept."""
         self.resource = resource
         self.keeps = keeps
         self.annotations = annotations
@@ -79,12 +79,12 @@ class ResourceStore:
         self.version = 0
         """Everything up to this resourceVersion is known; 0 before the first list."""
         self.progress = WatchProgress()
-        self._tell = tell
+        self._publish = publish
         self._report = report
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
 
     def known(self, key: str) -> Seen | None:
-        """The object last seen under a key, if it still exists."""
+        """The object with this key as last seen; None if it does not exist."""
         return self.seen.get(key)
 
     @property
@@ -92,41 +92,41 @@ class ResourceStore:
         """All objects as currently known."""
         return Listing(self.resource.type, self.version, list(self.seen.values()))
 
-    def take(self, told: Decoded) -> None:
-        """Applies an event of a watch; one that is already known is ignored."""
-        if told.version > self.version:
-            self.version = told.version
-            if told.problem:
-                self._refuse(told)
-            elif told.seen is not None:
-                self._keep(told)
-                self._put(told.key, told.seen)
-            elif told.key:
-                self._remove(told.key, told.version)
+    def take(self, decoded: Decoded) -> None:
+        """Applies an event of a watch, unless its version has been reached already."""
+        if decoded.version > self.version:
+            self.version = decoded.version
+            if decoded.problem:
+                self._add_undecodable(decoded, self.undecodable.get(decoded.key))
+            elif decoded.seen is not None:
+                self._keep_bytes(decoded)
+                self._put(decoded.key, decoded.seen)
+            elif decoded.key:
+                self._remove(decoded.key, decoded.version)
             if self._waiting:
                 self._wake()
-        elif told.problem and not told.version:
-            self._refuse(told)
+        elif decoded.problem and not decoded.version:
+            self._add_undecodable(decoded, self.undecodable.get(decoded.key))
 
-    def replace(self, version: int, told: Iterable[Decoded]) -> None:
-        """Replaces all objects by those of a list."""
-        since, before = self.version, self.seen
-        known, self.undecodable = self.undecodable, {}
+    def replace(self, version: int, objects: Iterable[Decoded]) -> None:
+        """Replaces all objects by those of a list at a resourceVersion."""
+        version_before, seen_before = self.version, self.seen
+        undecodable_before, self.undecodable = self.undecodable, {}
         self.seen = {}
-        for each in told:
-            old = before.get(each.key)
-            if each.problem:
+        for decoded in objects:
+            old = seen_before.get(decoded.key)
+            if decoded.problem:
                 if old is not None:
-                    self.seen[each.key] = old
-                self._refuse(each, known)
-            elif each.seen is not None:
-                self._keep(each)
-                self.seen[each.key] = each.seen if old is None else _shared(old, each.seen)
+                    self.seen[decoded.key] = old
+                self._add_undecodable(decoded, undecodable_before.get(decoded.key))
+            elif decoded.seen is not None:
+                self._keep_bytes(decoded)
+                self.seen[decoded.key] = decoded.seen if old is None else _shared(old, decoded.seen)
         for key in self.raw.keys() - self.seen.keys():
             del self.raw[key]
         self.version = version
-        if since:
-            self._tell(Relisted(self.listing, since))
+        if version_before:
+            self._publish(Relisted(self.listing, version_before))
         self._wake()
 
     async def reached(self, version: int) -> None:
@@ -138,11 +138,11 @@ class ResourceStore:
 
     # --- changes --------------------------------------------------------------------------
 
-    def _keep(self, told: Decoded) -> None:
-        if told.raw:
-            self.raw[told.key] = told.raw
+    def _keep_bytes(self, decoded: Decoded) -> None:
+        if decoded.raw:
+            self.raw[decoded.key] = decoded.raw
         else:
-            self.raw.pop(told.key, None)
+            self.raw.pop(decoded.key, None)
 
     def _put(self, key: str, seen: Seen) -> None:
         if self.undecodable.pop(key, None) is not None:
@@ -150,35 +150,39 @@ class ResourceStore:
         old = self.seen.get(key)
         if old is None:
             self.seen[key] = seen
-            self._tell(seen)
+            self._publish(seen)
             return
         self.seen[key] = seen = _shared(old, seen)
         if not _is_idle(old, seen):
-            self._tell(seen)
+            self._publish(seen)
 
     def _remove(self, key: str, version: int) -> None:
         self.undecodable.pop(key, None)
         self.raw.pop(key, None)
         old = self.seen.pop(key, None)
         if old is not None:
-            self._tell(_gone(old, version))
+            self._publish(_gone(old, version))
 
-    def _refuse(self, told: Decoded, known: dict[str, UndecodableObject] | None = None) -> None:
-        """What cannot be read is told to people once for each reason; what it was like before stays
-        as it is, for it still is there."""
-        found = UndecodableObject(
-            self.resource.type, told.name, told.problem, told.version, told.key in self.seen
+    def _add_undecodable(self, decoded: Decoded, before: UndecodableObject | None) -> None:
+        """Records an object that cannot be decoded. Its last decodable version stays in the store,
+        because the object still exists. It is logged only if ``before``, its last entry, had
+        another reason."""
+        undecodable = UndecodableObject(
+            self.resource.type,
+            decoded.name,
+            decoded.problem,
+            decoded.version,
+            decoded.key in self.seen,
         )
-        before = (self.undecodable if known is None else known).get(told.key)
-        self.undecodable[told.key] = found
-        if before is None or before.reason != found.reason:
+        self.undecodable[decoded.key] = undecodable
+        if before is None or before.reason != undecodable.reason:
             self._report(
                 "warning",
                 "object_not_readable",
-                resource=found.resource,
-                object=found.name,
-                reason=found.reason,
-                kept=found.kept,
+                resource=undecodable.resource,
+                object=undecodable.name,
+                reason=undecodable.reason,
+                kept=undecodable.kept,
             )
 
     def _wake(self) -> None:
@@ -193,7 +197,8 @@ class ResourceStore:
 
 
 def _shared(old: Seen, new: Seen) -> Seen:
-    """What was seen; of equal objects only the first is kept, so that all hold the same one."""
+    """``new``, but with the object of ``old`` if the two are equal: then only one of them stays in
+    memory, and comparing them by identity is enough."""
     match old, new:
         case PodSeen(), PodSeen() if old.pod == new.pod:
             return PodSeen(old.pod, new.resource_version)
@@ -205,8 +210,9 @@ def _shared(old: Seen, new: Seen) -> Seen:
 
 
 def _is_idle(old: Seen, new: Seen) -> bool:
-    """Whether a change is none to scheduling: heartbeats of nodes, the status of running pods. Of a
-    pod without a node also the resourceVersion counts: binds name it."""
+    """Whether scheduling reads nothing of what changed, as in a node's heartbeat or the status of a
+    running pod. For a pod without a node the resourceVersion matters too, because binds contain
+    it."""
     match old, new:
         case PodSeen(), PodSeen():
             return old.pod is new.pod and bool(new.pod.node_name)
@@ -223,5 +229,5 @@ def _gone(old: Seen, version: int) -> Gone:
             return PodGone(pod.uid, version)
         case NodeSeen(node=node):
             return NodeGone(node.name, version)
-        case ObjectSeen(object=found):
-            return ObjectGone(type(found).__name__, found.namespace, found.name, version)
+        case ObjectSeen(object=obj):
+            return ObjectGone(type(obj).__name__, obj.namespace, obj.name, version)

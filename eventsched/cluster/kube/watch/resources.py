@@ -1,7 +1,6 @@
 """The resources of an API server that are watched: nodes, pods, and every type of the registry.
 
-Priority classes are not among them: admission writes a class's number into each pod before a
-scheduler sees it.
+Priority classes are not among them, because admission writes a class's number into each pod.
 """
 
 from collections.abc import Collection

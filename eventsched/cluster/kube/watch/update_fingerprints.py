@@ -1,4 +1,4 @@
-"""Recognizes updates that change nothing scheduling reads of a pod, without decoding its spec."""
+"""Recognizes pod updates that change nothing scheduling reads, without decoding the spec."""
 
 from hashlib import sha256
 
@@ -7,14 +7,14 @@ import msgspec
 from eventsched.cluster.kube.watch import object_fields
 
 MOST = 2**18
-"""Largest number of fingerprints that are kept."""
+"""Largest number of fingerprints that are kept; beyond it all are dropped."""
 _encode = msgspec.json.Encoder().encode
 
 
 def fingerprint(
     meta: object_fields.Metadata, spec: msgspec.Raw, status: object_fields.PodStatusFields
 ) -> bytes:
-    """A digest of a pod except its resourceVersion and conditions."""
+    """A digest of a pod without its resourceVersion and conditions."""
     version, meta.resource_version = meta.resource_version, ""
     conditions, status.conditions = status.conditions, None
     digest = sha256(_encode([meta, status]))
