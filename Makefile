@@ -6,7 +6,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DEMO_READY := $(VENV)/.ready-for-demo
-WORKERS ?= auto
+# One more than processors: tests also wait for servers and processes.
+WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 
 .PHONY: demo smoke unit test coverage test-containers test-cluster check format bench bench-cluster soak soak-cluster controlplane helm \
 	conformance-golden clean help

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from eventsched.runtime import gc_tuning
+
 _TESTS = Path(__file__).parent
 
 # Output that is captured has no width; pytest-xdist sets one for its workers.
@@ -36,6 +38,12 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     if config.option.markexpr == "unit" and collection_path.parent == _TESTS:
         return True if collection_path.name in SLOWER else None
     return None
+
+
+def pytest_collection_finish() -> None:
+    """Tests run with the garbage collector of the product's processes: modules and thousands of
+    collected tests are not scanned again and again."""
+    gc_tuning.freeze()
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

@@ -98,7 +98,7 @@ def reaches(
                         ).fetchone()
                         if row is not None and row[0] >= position and row[1] >= epoch:
                             return True
-                        time.sleep(0.001)
+                        time.sleep(0.004)
         except psycopg.Error:
             pass  # not there yet, or going away
         time.sleep(0.005)

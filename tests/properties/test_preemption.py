@@ -147,10 +147,12 @@ operations = st.one_of(
 
 
 class Driver:
-    """An engine that remembers, one that never does, and the naive reading beside them."""
+    """An engine with caches, one without, and if ``compares`` the naive model beside them, which
+    costs most of the time."""
 
-    def __init__(self) -> None:
+    def __init__(self, compares: bool = True) -> None:
         self.engine, self.fresh = engine_with(), engine_with()
+        self.compares = compares
         self.details: dict[int, Detail] = {}
         self.now = 0
         self.born = 0
@@ -230,11 +232,12 @@ class Driver:
         while (uid := self.engine._step.queue.head()) is not None:
             state = self.engine.state
             naive = Naive(state, state.pods[uid].pod)
-            expected = naive.candidates()
+            expected = naive.candidates() if self.compares else {}
             self.fresh._classes._classes.clear()
             before = self.engine.position
             logged = self.engine.schedule_next()
-            self.check(naive, expected, logged)
+            if self.compares:
+                self.check(naive, expected, logged)
             self.compare(logged, self.fresh.schedule_next())
             assert self.engine.position > before
             for each in logged:
@@ -298,12 +301,12 @@ def test_as_upstream_would_node_by_node(
         driver.do(name, value)
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=100, deadline=None, derandomize=True)
 @given(st.lists(pods, min_size=6, max_size=16))
 def test_never_for_nothing(wanted: list[dict[str, Any]]) -> None:
     """No victim is as important as the pod, and with the victims gone it is placed where it was
     nominated to."""
-    driver = Driver()
+    driver = Driver(compares=False)
     for value in wanted:
         driver.do("pod", {**value, "away_from": None, "policy": ""})
         for uid in sorted(driver.engine.state.preemptions.evicting):

@@ -66,15 +66,14 @@ def test_connections_before_their_handshake_count(kind: str) -> None:
     assert asyncio.run(story()) == ([b"200"] * 3, [b""] * 50)
 
 
-@every_port
 @pytest.mark.parametrize("stage", ["handshake", "nothing", "headers", "body", "next headers"])
-def test_each_stage_has_a_deadline(kind: str, stage: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also for a client that goes on to send, a byte at a time."""
+def test_each_stage_has_a_deadline(stage: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also for a client that keeps sending, a byte at a time; on all kinds of ports together."""
     if stage == "handshake":
         monkeypatch.setattr(listener, "HANDSHAKE", 0.2)
     monkeypatch.setattr(listener, "PATIENCE", 0.3)
 
-    async def story() -> bytes:
+    async def story(kind: str) -> bytes:
         async with listening(kind) as port:
             streams = await (port.knock() if stage == "handshake" else port.connect())
             if stage == "next headers":
@@ -82,12 +81,16 @@ def test_each_stage_has_a_deadline(kind: str, stage: str, monkeypatch: pytest.Mo
             begun = {"body": port.half_body, "nothing": b"", "handshake": b""}
             streams[1].write(begun.get(stage, HALF_HEAD))
             writing = asyncio.create_task(_dribble(streams[1], "headers" in stage))
-            came = await ended(streams)
+            received = await ended(streams)
             writing.cancel()
             leave(streams)
-            return came
+            return received
 
-    assert asyncio.run(story())[9:12] in (b"", b"404", b"408")
+    async def stories() -> list[bytes]:
+        return await asyncio.gather(*map(story, KINDS))
+
+    received = dict(zip(KINDS, asyncio.run(stories()), strict=True))
+    assert all(data[9:12] in (b"", b"404", b"408") for data in received.values()), received
 
 
 async def _dribble(writer: asyncio.StreamWriter, goes_on: bool) -> None:
