@@ -59,7 +59,7 @@ class Inquiries:
         """Answers a request. Raises InputError for a malformed request, UnavailableError if this
         replica cannot answer now."""
         try:
-            request = served_requests.asked(verb, body)
+            request = served_requests.parse_request(verb, body)
         except WrongShapeError as wrong:
             raise InputError(_REQUEST, str(wrong), "send what extender/v1 defines") from None
         deadline = asyncio.get_running_loop().time() + self._patience
@@ -151,7 +151,7 @@ def inquiry(
         raise InputError(_REQUEST, problem, "ask about the cluster that is watched here")
     more: dict[str, Any] = {}
     if request.pod and request.uid not in state.pods:
-        more["sent"] = request.sent()
+        more["sent"] = request.parsed_pod()
     return ExtenderInquired(
         number=number,
         uid=request.uid,

@@ -265,9 +265,9 @@ def test_what_is_not_offered() -> None:
                 assert await server.ask(path, b"{}") == (404, said)
             status, said = await server.ask("/filter", b"<html>")
             assert status == 400
-            assert "the request to filter is no JSON" in said
+            assert "the request to filter is not JSON" in said
             status, said = await server.ask("/filter", b'{"Pod":' * 100_000)
-            assert (status, "the request to filter is no JSON" in said) == (400, True)
+            assert (status, "the request to filter is not JSON" in said) == (400, True)
             many = [f"x{number}" for number in range(10_001)]
             status, said = await server.ask("/filter", args("p1", *many))
             assert status == 400

@@ -1,5 +1,5 @@
-"""Extenders as servers: extender/v1 JSON over HTTP, as a client and as the one that is asked.
+"""The extender protocol (extender/v1, JSON over HTTP), for both sides.
 
-Start with ``client``; ``wire_format`` has the JSON of our requests, ``served_requests`` that of the
-requests that other schedulers send us.
+Start with ``client``, which calls extenders. ``wire_format`` has the JSON of these calls.
+``served_requests`` has the JSON of the requests that other schedulers send to eventsched.
 """

@@ -1,10 +1,10 @@
-"""Asks extenders: one pool of connections each, and whatever happens is an answer.
+"""The client of extenders, with one connection pool per extender. A failed call is a reply, too.
 
 Upstream: pkg/scheduler/extender.go.
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import aiohttp
@@ -21,28 +21,29 @@ from eventsched.scheduling.config.sections import ExtenderSection
 TIMEOUT = 5.0
 """Seconds if httpTimeout is not set (upstream: DefaultExtenderTimeout)."""
 LARGEST = 64 * 2**20
-"""Bytes of an answer that are read."""
-_SHOWN = 60
-_SAID = 200
-"""Bytes of an error's text that are passed on."""
-_FIELDS = {
+"""The largest accepted answer, in bytes."""
+_EXCERPT = 60
+"""Bytes of an answer that is not JSON that a message quotes."""
+_ERROR_EXCERPT = 200
+"""Bytes of the text of an HTTP error that a message quotes."""
+_VERB_FIELDS = {
     FILTER: "filterVerb", PRIORITIZE: "prioritizeVerb", PREEMPT: "preemptVerb", BIND: "bindVerb",
 }  # fmt: skip
 
 
 class Objects(Protocol):
-    """The cluster's objects as bytes of JSON."""
+    """The cluster's objects as JSON bytes."""
 
     def pod(self, uid: str) -> bytes | None:
-        """A pod; None if it does not exist (any more)."""
+        """The pod; None if it does not exist or is deleted."""
 
     def node(self, name: str) -> bytes | None:
-        """A node."""
+        """The node; None if it does not exist or is deleted."""
 
 
 class FailedError(Exception):
-    """A call of an extender failed; the text is the reason. ``refused`` means that it answered, so
-    its outcome is known."""
+    """A call of an extender failed; the text is the reason. ``refused`` is true if the outcome is
+    known, for example because the extender answered with an error."""
 
     def __init__(self, problem: str, *, refused: bool) -> None:
         super().__init__(problem)
@@ -50,36 +51,36 @@ class FailedError(Exception):
 
 
 class Extenders:
-    """All extenders of a configuration. To be made and closed inside one running event loop."""
+    """All extenders of a configuration. Create and close it inside one running event loop."""
 
     def __init__(
         self, configured: Sequence[ExtenderSection], objects: Objects, source: str
     ) -> None:
         """``source`` is the configuration's name, for messages. Raises InputError for an extender
-        that can never be asked."""
+        that could never be called."""
         for problem in problems(configured):
             raise problem.within(source)
         self._objects = objects
         self._servers = [
-            _Server(each, f"{source}: extenders[{configured.index(each)}]")
-            for each in in_order(configured)
+            _Server(section, f"{source}: extenders[{configured.index(section)}]")
+            for section in in_order(configured)
         ]
 
     async def close(self) -> None:
-        """Ends all connections."""
-        for each in self._servers:
-            await each.session.close()
+        """Closes all connections."""
+        for server in self._servers:
+            await server.session.close()
 
     async def call(self, request: CallExtender) -> ExtenderReply:
-        """Asks a question. Nothing is raised: what goes wrong is the answer's problem."""
+        """Calls an extender. Raises nothing: a failure is in the reply's ``problem``."""
         began = time.perf_counter()
-        found: Mapping[str, Any]
+        fields: wire_format.Fields
         try:
-            found = await self._call(self._servers[request.extender], request)
+            fields = await self._call(self._servers[request.extender], request)
         except FailedError as failed:
-            found = {"problem": str(failed)}
+            fields = {"problem": str(failed)}
         duration = round((time.perf_counter() - began) * 1e6)
-        return ExtenderReply(request, duration=duration, **found)
+        return ExtenderReply(request, duration=duration, **fields)
 
     async def bind(self, request: BindPod) -> None:
         """Has an extender bind a pod. Raises FailedError."""
@@ -92,7 +93,7 @@ class Extenders:
         """Whether scheduling continues without an extender that fails."""
         return self._servers[extender].configured.ignorable
 
-    async def _call(self, server: "_Server", request: CallExtender) -> Mapping[str, Any]:
+    async def _call(self, server: "_Server", request: CallExtender) -> wire_format.Fields:
         pod = self._objects.pod(request.uid)
         if pod is None:
             raise FailedError(f"pod {request.namespace}/{request.name} is gone", refused=True)
@@ -105,13 +106,13 @@ class Extenders:
             nodes = None if caches else [self._node(name) for name in request.nodes]
             body = wire_format.nodes_body(pod, request.nodes, nodes)
         answer = await server.ask(request.verb, body)
-        fields: Mapping[str, Any] = server.read(
+        fields: wire_format.Fields = server.read(
             request.verb, answer, lambda body: wire_format.reply(request, body, caches_nodes=caches)
         )
         return fields
 
     def _node(self, name: str) -> bytes:
-        """One that has gone meanwhile is named all the same."""
+        """The node's JSON; only the name if the node was deleted in the meantime."""
         return self._objects.node(name) or wire_format.bare([("name", name)])
 
     def _victim(self, uid: str) -> bytes:
@@ -119,7 +120,7 @@ class Extenders:
 
 
 class _Server:
-    """One extender."""
+    """One extender's server."""
 
     def __init__(self, configured: ExtenderSection, where: str) -> None:
         self.configured = configured
@@ -136,51 +137,53 @@ class _Server:
         )
 
     def _url(self, verb: str) -> str:
-        given = {
+        paths = {
             FILTER: self.configured.filter_verb,
             PRIORITIZE: self.configured.prioritize_verb,
             PREEMPT: self.configured.preempt_verb,
             BIND: self.configured.bind_verb,
         }
-        return f"{self.configured.url_prefix.rstrip('/')}/{given[verb]}"
+        return f"{self.configured.url_prefix.rstrip('/')}/{paths[verb]}"
 
     async def ask(self, verb: str, body: bytes) -> tuple[str, bytes]:
-        """Content type and body of an answer. Raises FailedError."""
+        """Sends a request; the content type and the body of the answer. Raises FailedError."""
         url = self._url(verb)
         try:
             async with self.session.post(
                 url, data=body, server_hostname=self._server_name, allow_redirects=False
             ) as answer:
                 if answer.status != 200:
-                    said = _failed(url, verb, answer.status) + await _reason(answer)
-                    raise FailedError(said, refused=True)
-                read = await _content(answer)
-                if len(read) > LARGEST:
+                    problem = _http_problem(url, verb, answer.status) + await _error_excerpt(answer)
+                    raise FailedError(problem, refused=True)
+                content = await _content(answer)
+                if len(content) > LARGEST:
                     raise FailedError(f"POST {url}: the answer is too long", refused=True)
-                return answer.content_type, read
+                return answer.content_type, content
         except TimeoutError:
-            said = f"POST {url}: no answer within {self.timeout:g} s"
-            raise FailedError(said, refused=False) from None
+            problem = f"POST {url}: no answer within {self.timeout:g} s"
+            raise FailedError(problem, refused=False) from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise FailedError(f"POST {url}: {_words(error)}", refused=False) from None
+            raise FailedError(f"POST {url}: {_connection_problem(error)}", refused=False) from None
 
-    def read(self, verb: str, answer: tuple[str, bytes], read: Any) -> Any:
-        """What an answer says. Raises FailedError for one that says nothing."""
-        kind, body = answer
+    def read(self, verb: str, answer: tuple[str, bytes], parse: Callable[[bytes], Any]) -> Any:
+        """The result of ``parse`` for an answer's body. Raises FailedError if it cannot be
+        parsed."""
+        content_type, body = answer
         url = self._url(verb)
         try:
-            return read(body)
+            return parse(body)
         except wire_format.WrongShapeError as wrong:
             raise FailedError(
                 f"POST {url}: the answer has another shape: {wrong}", refused=True
             ) from None
         except (msgspec.DecodeError, UnicodeDecodeError):
-            begins = body[:_SHOWN].decode(errors="replace").strip()
-            said = f"the answer is no JSON but {kind}, and begins with {begins!r}"
-            raise FailedError(f"POST {url}: {said}", refused=True) from None
+            excerpt = body[:_EXCERPT].decode(errors="replace").strip()
+            problem = f"the answer is no JSON but {content_type}, and begins with {excerpt!r}"
+            raise FailedError(f"POST {url}: {problem}", refused=True) from None
 
 
 async def _content(answer: aiohttp.ClientResponse) -> bytes:
+    """The body; of one above ``LARGEST``, some more than that many bytes."""
     parts, size = [], 0
     async for part in answer.content.iter_any():
         parts.append(part)
@@ -190,24 +193,26 @@ async def _content(answer: aiohttp.ClientResponse) -> bytes:
     return b"".join(parts)
 
 
-def _failed(url: str, verb: str, status: int) -> str:
-    """Upstream's words (extender.go send), and what to do about it."""
-    said = f"failed {url.rpartition('/')[2]} with extender at URL {url}, code {status}"
+def _http_problem(url: str, verb: str, status: int) -> str:
+    """Upstream's message (extender.go send), and what to do about it."""
+    problem = f"failed {url.rpartition('/')[2]} with extender at URL {url}, code {status}"
     if status in (404, 405):
-        said += f": the server does not offer this path; compare {_FIELDS[verb]} with its own"
-    return said
+        problem += (
+            f": the server does not offer this path; compare {_VERB_FIELDS[verb]} with its own"
+        )
+    return problem
 
 
-async def _reason(answer: aiohttp.ClientResponse) -> str:
-    """What the server says of a path that it does not have, such as which there are; "" for pages
-    and for what says no more than the code."""
+async def _error_excerpt(answer: aiohttp.ClientResponse) -> str:
+    """The server's text about a path that it does not have, such as the paths that it has. "" for
+    HTML pages and for texts that only repeat the status code."""
     if answer.status not in (404, 405) or answer.content_type != "text/plain":
         return ""
-    said = (await answer.content.read(_SAID)).decode(errors="replace").strip()
-    return f"; it says: {said!r}" if said and not said.startswith(str(answer.status)) else ""
+    text = (await answer.content.read(_ERROR_EXCERPT)).decode(errors="replace").strip()
+    return f"; it says: {text!r}" if text and not text.startswith(str(answer.status)) else ""
 
 
-def _words(error: BaseException) -> str:
+def _connection_problem(error: BaseException) -> str:
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         return f"its certificate is not accepted: {error.certificate_error}"
     if isinstance(error, aiohttp.ClientConnectorError):

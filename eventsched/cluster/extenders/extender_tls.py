@@ -1,7 +1,7 @@
-"""How an extender's server is known, and who we are to it.
+"""TLS of the connection to an extender: verifying its certificate and presenting our own.
 
-Upstream: pkg/scheduler/extender.go makeTransport: without an authority, enableHTTPS means that the
-server's certificate is not looked at.
+Upstream: pkg/scheduler/extender.go makeTransport. As there, enableHTTPS without an authority (CA)
+means that the server's certificate is not verified.
 """
 
 import os
@@ -14,8 +14,11 @@ from eventsched.scheduling.config.sections import ExtenderSection, ExtenderTLS
 
 
 def context(extender: ExtenderSection, where: str) -> ssl.SSLContext | None:
-    """None where nothing is configured: the system's authorities count. Raises InputError for what
-    cannot be read or does not fit together; ``where`` is the extender's place in the file."""
+    """The TLS context; None if nothing is configured, so that the system's authorities are used.
+
+    ``where`` is the extender's place in the configuration file. Raises InputError if a file cannot
+    be read or if settings contradict each other.
+    """
     settings = extender.tls_config or ExtenderTLS()
     has_authority = bool(settings.ca_file or settings.ca_data)
     if extender.tls_config is None and not extender.enable_https:
@@ -24,40 +27,39 @@ def context(extender: ExtenderSection, where: str) -> ssl.SSLContext | None:
         raise InputError(
             f"{where}.tlsConfig", "insecure and an authority exclude each other", "remove one"
         )
-    made = ssl.create_default_context()
+    tls = ssl.create_default_context()
     if settings.insecure or (extender.enable_https and not has_authority):
-        made.check_hostname, made.verify_mode = False, ssl.CERT_NONE
+        tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
     try:
         if has_authority:
-            made = ssl.create_default_context(
+            tls = ssl.create_default_context(
                 cafile=None if settings.ca_data else settings.ca_file,
                 cadata=settings.ca_data.decode() if settings.ca_data else None,
             )
-            made.verify_flags &= ~ssl.VERIFY_X509_STRICT  # Go does not ask for that
+            tls.verify_flags &= ~ssl.VERIFY_X509_STRICT  # Go does not check strictly
         if settings.cert_file or settings.cert_data:
-            _prove(made, settings)
+            _load_certificate(tls, settings)
     except (OSError, ValueError) as problem:
-        said = next(
-            filter(None, (getattr(problem, name, None) for name in ("strerror", "reason"))), ""
-        )
+        attributes = (getattr(problem, name, None) for name in ("strerror", "reason"))
+        reason = next(filter(None, attributes), "")
         raise InputError(
             f"{where}.tlsConfig",
-            f"authority, certificate or key cannot be used: {said}",
+            f"authority, certificate or key cannot be used: {reason}",
             "check that the files are there, are PEM, and that key and certificate fit together",
         ) from None
-    return made
+    return tls
 
 
-def _prove(made: ssl.SSLContext, settings: ExtenderTLS) -> None:
-    """Loads our certificate. OpenSSL reads files only: data goes through one, for a moment."""
+def _load_certificate(tls: ssl.SSLContext, settings: ExtenderTLS) -> None:
+    """Loads our certificate. OpenSSL only reads files: inline data goes through a temporary one."""
     if not settings.cert_data:
         # Without a password OpenSSL would ask for one on the terminal.
-        made.load_cert_chain(settings.cert_file, settings.key_file or None, password="")
+        tls.load_cert_chain(settings.cert_file, settings.key_file or None, password="")
         return
     handle, name = tempfile.mkstemp(prefix="eventsched-", suffix=".pem")  # mode 0600
     try:
-        with os.fdopen(handle, "wb") as written:
-            written.write(settings.cert_data)
-        made.load_cert_chain(name, settings.key_file or None, password="")
+        with os.fdopen(handle, "wb") as file:
+            file.write(settings.cert_data)
+        tls.load_cert_chain(name, settings.key_file or None, password="")
     finally:
         Path(name).unlink(missing_ok=True)

@@ -1,7 +1,7 @@
-"""The JSON of extender/v1 from the other side: what a scheduler asks us, and our answer to it.
+"""The JSON of extender/v1 for the server side: requests of other schedulers, and our answers.
 
-Whole nodes are answered with the bytes they came in. Upstream: k8s.io/kube-scheduler/extender/v1
-types.go, and its reader in pkg/scheduler/extender.go.
+Whole nodes are returned with the bytes in which they came. Upstream:
+k8s.io/kube-scheduler/extender/v1 types.go, and its reader in pkg/scheduler/extender.go.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -29,13 +29,13 @@ from eventsched.domain.records.extender_replies import ExtenderInquired, Extende
 STRANGE = "node(s) are not known to the extender (yet)"
 _encode = msgspec.json.Encoder().encode
 Answer = tuple[int, bytes]
-"""The HTTP status, and JSON where it is 200, else words."""
+"""The HTTP status and the body: JSON if the status is 200, else text."""
 
 
 class ExtenderRequest(NamedTuple):
-    """A request. ``pod`` is the pod's JSON; ``nodes`` the names that it is about, with their JSON
-    in ``items`` where whole nodes were sent, else as they were sent in ``names``; ``node`` is where
-    ``bind`` is to bind it."""
+    """A request. ``pod`` is the pod's JSON. ``nodes`` are the names of the nodes that it is about.
+    If whole nodes were sent, ``items`` has their JSON; else ``names`` is the list of names as it
+    was sent. ``node`` is the node to which ``bind`` binds the pod."""
 
     verb: str
     uid: str
@@ -46,7 +46,7 @@ class ExtenderRequest(NamedTuple):
     node: str = ""
     candidates: Mapping[str, Victims] = {}
 
-    def sent(self) -> Pod:
+    def parsed_pod(self) -> Pod:
         """The pod as it was sent. Raises InputError."""
         return translate_pods.pod(msgspec.json.decode(self.pod), "Pod", defaults=False)
 
@@ -108,51 +108,51 @@ _preemption, _binding = msgspec.json.Decoder(_Preemption), msgspec.json.Decoder(
 # --- requests -----------------------------------------------------------------------------
 
 
-def asked(verb: str, body: bytes) -> ExtenderRequest:
+def parse_request(verb: str, body: bytes) -> ExtenderRequest:
     """The parsed request. Raises WrongShapeError with a message for its sender."""
     try:
-        return _READ[verb](json_without_nul(body))
+        return _PARSERS[verb](json_without_nul(body))
     except msgspec.ValidationError as wrong:
-        raise WrongShapeError(f"the request to {verb} is of another shape: {wrong}") from None
+        raise WrongShapeError(f"the request to {verb} has the wrong shape: {wrong}") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as wrong:
-        raise WrongShapeError(f"the request to {verb} is no JSON: {wrong}") from None
+        raise WrongShapeError(f"the request to {verb} is not JSON: {wrong}") from None
 
 
-def _about_nodes(verb: str, body: bytes) -> ExtenderRequest:
+def _nodes_request(verb: str, body: bytes) -> ExtenderRequest:
     args = _args.decode(body)
-    pod, sent = bytes(args.pod), bytes(args.node_names)
-    names = None if sent == b"null" else _names_in(sent)
+    pod, names_json = bytes(args.pod), bytes(args.node_names)
+    names = None if names_json == b"null" else _parse_names(names_json)
     uid = _uid(pod)
     if names is not None:
-        return ExtenderRequest(verb, uid, pod, names, names=sent)
-    items = [bytes(each) for each in (args.nodes and args.nodes.items) or ()]
-    names = [_object.decode(each).metadata.name for each in items]
+        return ExtenderRequest(verb, uid, pod, names, names=names_json)
+    items = [bytes(item) for item in (args.nodes and args.nodes.items) or ()]
+    names = [_object.decode(item).metadata.name for item in items]
     return ExtenderRequest(verb, uid, pod, names, items)
 
 
 @lru_cache(maxsize=2)
-def _names_in(sent: bytes) -> Sequence[str]:
-    """``prioritize`` is asked about the nodes that ``filter`` has left: mostly the same ones."""
+def _parse_names(names_json: bytes) -> Sequence[str]:
+    """Cached because ``prioritize`` mostly sends the same nodes as the ``filter`` before it."""
     try:
-        return _names.decode(sent)
+        return _names.decode(names_json)
     except msgspec.ValidationError as wrong:
         raise msgspec.ValidationError(f"{wrong} in `$.NodeNames`") from None
 
 
-def _about_candidates(body: bytes) -> ExtenderRequest:
+def _preemption_request(body: bytes) -> ExtenderRequest:
     args = _preemption.decode(body)
-    found = {
-        name: Victims(uids=tuple(pod.uid for pod in each.pods or ()), violations=each.violations)
-        for name, each in (args.node_name_to_meta_victims or {}).items()
+    candidates = {
+        name: Victims(uids=tuple(pod.uid for pod in meta.pods or ()), violations=meta.violations)
+        for name, meta in (args.node_name_to_meta_victims or {}).items()
     }
-    for name, whole in (args.node_name_to_victims or {}).items():
-        uids = tuple(pod.metadata.uid for pod in whole.pods or ())
-        found[name] = Victims(uids=uids, violations=whole.violations)
+    for name, victims in (args.node_name_to_victims or {}).items():
+        uids = tuple(pod.metadata.uid for pod in victims.pods or ())
+        candidates[name] = Victims(uids=uids, violations=victims.violations)
     pod = bytes(args.pod)
-    return ExtenderRequest(PREEMPT, _uid(pod), pod, sorted(found), candidates=found)
+    return ExtenderRequest(PREEMPT, _uid(pod), pod, sorted(candidates), candidates=candidates)
 
 
-def _to_bind(body: bytes) -> ExtenderRequest:
+def _binding_request(body: bytes) -> ExtenderRequest:
     args = _binding.decode(body)
     return ExtenderRequest(BIND, args.uid, node=args.node)
 
@@ -164,11 +164,11 @@ def _uid(pod: bytes) -> str:
     return uid
 
 
-_READ: Mapping[str, Callable[[bytes], ExtenderRequest]] = {
-    FILTER: lambda body: _about_nodes(FILTER, body),
-    PRIORITIZE: lambda body: _about_nodes(PRIORITIZE, body),
-    PREEMPT: _about_candidates,
-    BIND: _to_bind,
+_PARSERS: Mapping[str, Callable[[bytes], ExtenderRequest]] = {
+    FILTER: lambda body: _nodes_request(FILTER, body),
+    PRIORITIZE: lambda body: _nodes_request(PRIORITIZE, body),
+    PREEMPT: _preemption_request,
+    BIND: _binding_request,
 }
 
 
@@ -176,66 +176,66 @@ _READ: Mapping[str, Callable[[bytes], ExtenderRequest]] = {
 
 
 def answer(
-    asked: ExtenderRequest,
+    request: ExtenderRequest,
     inquired: ExtenderInquired,
     replied: ExtenderReplied,
     names: Sequence[str],
 ) -> Answer:
-    """What a reply says to a request, in its form. ``names`` are those of all rows."""
-    if asked.verb == BIND:
+    """The answer to a request, from its reply. ``names`` are the node names of all rows."""
+    if request.verb == BIND:
         return HTTPStatus.OK, _encode({"Error": replied.problem})
-    if asked.verb == FILTER:
-        return HTTPStatus.OK, _encode(_filtered(asked, inquired, replied, names))
-    if replied.problem:  # these two have no field for it
+    if request.verb == FILTER:
+        return HTTPStatus.OK, _encode(_filter_answer(request, inquired, replied, names))
+    if replied.problem:  # the answers to prioritize and preempt have no field for it
         return HTTPStatus.INTERNAL_SERVER_ERROR, replied.problem.encode()
-    if asked.verb == PREEMPT:
-        return HTTPStatus.OK, _encode({"NodeNameToMetaVictims": _kept(replied)})
+    if request.verb == PREEMPT:
+        return HTTPStatus.OK, _encode({"NodeNameToMetaVictims": _preemption_answer(replied)})
     scores: dict[str, int] = {}
     for score, rows in replied.scores:
         scores.update(zip(map(names.__getitem__, rows_of(rows).tolist()), repeat(score)))
-    given = map(scores.get, asked.nodes, repeat(0))
-    return HTTPStatus.OK, _encode(list(map(_Priority, asked.nodes, given)))
+    node_scores = map(scores.get, request.nodes, repeat(0))
+    return HTTPStatus.OK, _encode(list(map(_Priority, request.nodes, node_scores)))
 
 
-_NOBODY: Mapping[str, Any] = {"FailedNodes": {}, "FailedAndUnresolvableNodes": {}, "Error": ""}
+_NO_REFUSALS: Mapping[str, Any] = {"FailedNodes": {}, "FailedAndUnresolvableNodes": {}, "Error": ""}
 
 
-def _filtered(
-    asked: ExtenderRequest,
+def _filter_answer(
+    request: ExtenderRequest,
     inquired: ExtenderInquired,
     replied: ExtenderReplied,
     names: Sequence[str],
 ) -> dict[str, Any]:
     if replied.problem:
         return {"Error": replied.problem}
-    failed = {**dict.fromkeys(inquired.strange, STRANGE), **_named(replied.failed, names)}
-    unresolvable = _named(replied.unresolvable, names)
-    if asked.items is None and not failed and not unresolvable:
-        return {"Nodes": None, "NodeNames": msgspec.Raw(asked.names), **_NOBODY}
-    passed = [name not in failed and name not in unresolvable for name in asked.nodes]
-    told: dict[str, Any] = {
+    failed = {**dict.fromkeys(inquired.strange, STRANGE), **_reasons_by_name(replied.failed, names)}
+    unresolvable = _reasons_by_name(replied.unresolvable, names)
+    if request.items is None and not failed and not unresolvable:
+        return {"Nodes": None, "NodeNames": msgspec.Raw(request.names), **_NO_REFUSALS}
+    passed = [name not in failed and name not in unresolvable for name in request.nodes]
+    refusals: dict[str, Any] = {
         "FailedNodes": failed,
         "FailedAndUnresolvableNodes": unresolvable,
         "Error": "",
     }
-    if asked.items is None:
-        names_left = [name for name, good in zip(asked.nodes, passed, strict=True) if good]
-        return {"Nodes": None, "NodeNames": names_left, **told}
-    left = [msgspec.Raw(each) for each, good in zip(asked.items, passed, strict=True) if good]
-    return {"Nodes": {"metadata": {}, "items": left}, "NodeNames": None, **told}
+    if request.items is None:
+        names_left = [name for name, good in zip(request.nodes, passed, strict=True) if good]
+        return {"Nodes": None, "NodeNames": names_left, **refusals}
+    left = [msgspec.Raw(item) for item, good in zip(request.items, passed, strict=True) if good]
+    return {"Nodes": {"metadata": {}, "items": left}, "NodeNames": None, **refusals}
 
 
-def _named(refused: Mapping[str, str], names: Sequence[str]) -> dict[str, str]:
+def _reasons_by_name(refused: Mapping[str, str], names: Sequence[str]) -> dict[str, str]:
     return {
         names[row]: reason for reason, rows in refused.items() for row in rows_of(rows).tolist()
     }
 
 
-def _kept(replied: ExtenderReplied) -> dict[str, Any]:
+def _preemption_answer(replied: ExtenderReplied) -> dict[str, Any]:
     return {
         name: {
-            "Pods": [{"UID": uid} for uid in each.uids],
-            "NumPDBViolations": each.violations,
+            "Pods": [{"UID": uid} for uid in victims.uids],
+            "NumPDBViolations": victims.violations,
         }
-        for name, each in replied.victims.items()
+        for name, victims in replied.victims.items()
     }

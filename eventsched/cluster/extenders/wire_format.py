@@ -1,6 +1,6 @@
-"""The JSON of extender/v1: requests put together from the bytes of objects, answers taken apart.
+"""The JSON of extender/v1 for the client side: builds requests and parses answers.
 
-Names of fields are read whatever their case, as Go does: servers in other languages write
+Field names are read without regard to case, as Go does: servers in other languages write
 ``nodeNames`` for ``NodeNames``. Upstream: k8s.io/kube-scheduler/extender/v1 types.go, extender.go.
 """
 
@@ -15,18 +15,18 @@ from eventsched.domain.records.extender_questions import FILTER, PREEMPT, PRIORI
 
 _encode = msgspec.json.Encoder().encode
 Fields = Mapping[str, Any]
-"""Those of an ExtenderReply."""
+"""Fields of an ExtenderReply."""
 
 
 class WrongShapeError(Exception):
-    """An answer that is JSON, but not what was asked for; the text says how."""
+    """A message is JSON, but not of the expected shape; the text says what is wrong."""
 
 
 # --- requests -----------------------------------------------------------------------------
 
 
 def nodes_body(pod: bytes, names: tuple[str, ...], nodes: list[bytes] | None) -> bytes:
-    """ExtenderArgs: with the ``nodes`` themselves, or where they are None their names."""
+    """ExtenderArgs: with the JSON in ``nodes``, or with names only if ``nodes`` is None."""
     if nodes is None:
         return b'{"Pod":%b,"Nodes":null,"NodeNames":%b}' % (pod, _encode(names))
     return b'{"Pod":%b,"Nodes":{"metadata":{},"items":[%b]},"NodeNames":null}' % (
@@ -38,21 +38,21 @@ def nodes_body(pod: bytes, names: tuple[str, ...], nodes: list[bytes] | None) ->
 def preemption_body(
     pod: bytes, candidates: Mapping[str, Victims], pods: Callable[[str], bytes] | None
 ) -> bytes:
-    """ExtenderPreemptionArgs: with the victims themselves, by uid, or where ``pods`` is None their
-    uids."""
-    found = []
+    """ExtenderPreemptionArgs: ``pods`` gives a victim's JSON by uid; if it is None, only the uids
+    of the victims are sent."""
+    entries = []
     for name, victims in candidates.items():
-        each = [_encode({"UID": uid}) if pods is None else pods(uid) for uid in victims.uids]
-        found.append(
+        pods_json = [_encode({"UID": uid}) if pods is None else pods(uid) for uid in victims.uids]
+        entries.append(
             b'%b:{"Pods":[%b],"NumPDBViolations":%d}'
-            % (_encode(name), b",".join(each), victims.violations)
+            % (_encode(name), b",".join(pods_json), victims.violations)
         )
-    form = (
+    template = (
         b'{"Pod":%b,"NodeNameToVictims":null,"NodeNameToMetaVictims":{%b}}'
         if pods is None
         else b'{"Pod":%b,"NodeNameToVictims":{%b},"NodeNameToMetaVictims":null}'
     )
-    return form % (pod, b",".join(found))
+    return template % (pod, b",".join(entries))
 
 
 def binding_body(request: BindPod) -> bytes:
@@ -71,7 +71,7 @@ def binding_body(request: BindPod) -> bytes:
 
 
 def reply(request: CallExtender, body: bytes, *, caches_nodes: bool) -> Fields:
-    """What an answer to a question says. Raises WrongShapeError; msgspec.DecodeError for what is no
+    """The fields of an answer. Raises WrongShapeError, and msgspec.DecodeError if the body is not
     JSON."""
     if request.verb == PRIORITIZE:
         return {"scores": _scores(body)}
@@ -89,7 +89,7 @@ def reply(request: CallExtender, body: bytes, *, caches_nodes: bool) -> Fields:
 
 
 def bind_error(body: bytes) -> str:
-    """The error in an answer to ``bind``; "" if the pod is bound. Raises as ``reply``."""
+    """The error in an answer to ``bind``; "" if the pod is bound. Raises the same as ``reply``."""
     return _text(_fields(body), "error")
 
 
@@ -97,8 +97,8 @@ def _fields(body: bytes) -> dict[str, Any]:
     return _lower(_as(body, dict[str, msgspec.Raw], "an object"))
 
 
-def _lower(found: Mapping[str, Any]) -> dict[str, Any]:
-    return {name.lower(): value for name, value in found.items()}
+def _lower(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {name.lower(): value for name, value in fields.items()}
 
 
 def _text(fields: Mapping[str, msgspec.Raw], name: str) -> str:
@@ -111,7 +111,7 @@ def _passed(fields: Mapping[str, msgspec.Raw], *, caches_nodes: bool) -> tuple[s
     if caches_nodes and names is not None:
         return tuple(names)
     if nodes is not None:
-        return tuple(each.metadata.name for each in nodes.items or ())
+        return tuple(node.metadata.name for node in nodes.items or ())
     if names:
         raise WrongShapeError(
             "it has NodeNames where Nodes are due; set nodeCacheCapable if it answers with names"
@@ -124,31 +124,31 @@ def _reasons(fields: Mapping[str, msgspec.Raw], name: str) -> dict[str, str]:
 
 
 def _scores(body: bytes) -> tuple[tuple[str, int], ...]:
-    found = []
-    given = _as(body, list[dict[str, Any]] | None, "a list of hosts and scores") or ()
-    for each in map(_lower, given):
-        host, score = each.get("host", ""), each.get("score", 0)
+    scores = []
+    entries = _as(body, list[dict[str, Any]] | None, "a list of hosts and scores") or ()
+    for entry in map(_lower, entries):
+        host, score = entry.get("host", ""), entry.get("score", 0)
         if not isinstance(host, str) or type(score) is not int:
             raise WrongShapeError(
                 f"it has Host {host!r} with Score {score!r}; a text and an integer are due"
             )
-        found.append((host, score))
-    return tuple(found)
+        scores.append((host, score))
+    return tuple(scores)
 
 
 def _victims(fields: Mapping[str, msgspec.Raw]) -> dict[str, Victims]:
-    given: dict[str, Any] = (
+    by_node: dict[str, Any] = (
         _field(fields, "nodenametometavictims", dict[str, Any] | None, "a map of victims") or {}
     )
     try:
-        return {name: _of_node(each or {}) for name, each in given.items()}
+        return {name: _node_victims(entry or {}) for name, entry in by_node.items()}
     except (AttributeError, TypeError, KeyError) as wrong:
         raise WrongShapeError(f"its NodeNameToMetaVictims is not of that shape: {wrong}") from None
 
 
-def _of_node(given: dict[str, Any]) -> Victims:
-    fields = _lower(given)
-    uids = [_lower(each)["uid"] for each in fields.get("pods") or ()]
+def _node_victims(entry: dict[str, Any]) -> Victims:
+    fields = _lower(entry)
+    uids = [_lower(pod)["uid"] for pod in fields.get("pods") or ()]
     violations = fields.get("numpdbviolations", 0)
     if not all(isinstance(uid, str) for uid in uids) or type(violations) is not int:
         raise TypeError("uids are texts, NumPDBViolations is an integer")
@@ -188,5 +188,5 @@ class _NodeList(msgspec.Struct):
 
 
 def bare(fields: Iterable[tuple[str, str]]) -> bytes:
-    """The bytes of an object of which no more is known than some metadata."""
+    """The JSON of an object of which only some metadata is known."""
     return _encode({"metadata": dict(fields), "spec": {}, "status": {}})

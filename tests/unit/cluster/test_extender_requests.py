@@ -20,7 +20,7 @@ def node(name: str) -> dict[str, Any]:
 
 def exchanged(verb: str, body: dict[str, Any], **reply: Any) -> tuple[int, Any]:
     """The answer to a request about n0 to n2 and n9, where the reply says so much."""
-    asked = served_requests.asked(verb, json.dumps(body).encode())
+    asked = served_requests.parse_request(verb, json.dumps(body).encode())
     inquired = ExtenderInquired(number=1, uid="p1", verb=verb, nodes="0-2", strange=("n9",))
     replied = ExtenderReplied(number=1, uid="p1", verb=verb, **reply)
     status, answer = served_requests.answer(asked, inquired, replied, NAMES)
@@ -71,7 +71,7 @@ def test_every_host_has_a_score() -> None:
     ],
 )  # fmt: skip
 def test_victims_come_whole_or_as_uids(candidates: dict[str, Any]) -> None:
-    asked = served_requests.asked(PREEMPT, json.dumps({"Pod": POD, **candidates}).encode())
+    asked = served_requests.parse_request(PREEMPT, json.dumps({"Pod": POD, **candidates}).encode())
     victims = {"n1": Victims(uids=("v",), violations=1)}
     assert (asked.uid, asked.nodes, asked.candidates) == ("p1", ["n1"], victims)
     kept = {"n1": {"Pods": [{"UID": "v"}], "NumPDBViolations": 1}}
@@ -82,7 +82,7 @@ def test_victims_come_whole_or_as_uids(candidates: dict[str, Any]) -> None:
 
 def test_bind() -> None:
     body = {"PodName": "web", "PodNamespace": "shop", "PodUID": "p1", "Node": "n1"}
-    asked = served_requests.asked(BIND, json.dumps(body).encode())
+    asked = served_requests.parse_request(BIND, json.dumps(body).encode())
     assert (asked.uid, asked.node) == ("p1", "n1")
     assert exchanged(BIND, body) == (200, {"Error": ""})
     assert exchanged(BIND, body, problem="oh") == (200, {"Error": "oh"})
@@ -91,25 +91,27 @@ def test_bind() -> None:
 def test_the_pod_is_read_where_it_is_needed() -> None:
     uid = "7b0f6c1e-3f62-4a8e-9b57-0d6f3f0a8c11"
     pod = {**POD, "metadata": {"uid": uid, "name": "web", "namespace": "shop"}}
-    asked = served_requests.asked(FILTER, json.dumps({"Pod": pod, "NodeNames": []}).encode())
-    sent = asked.sent()
+    asked = served_requests.parse_request(
+        FILTER, json.dumps({"Pod": pod, "NodeNames": []}).encode()
+    )
+    sent = asked.parsed_pod()
     assert (sent.uid, sent.full_name, sent.priority) == (uid, "shop/web", 3)
 
 
 @pytest.mark.parametrize(
     ("verb", "body", "said"),
     [
-        (FILTER, b"<html>", "the request to filter is no JSON: "),
-        (FILTER, b"", "the request to filter is no JSON: "),
-        (FILTER, b"[]", "the request to filter is of another shape: "),
+        (FILTER, b"<html>", "the request to filter is not JSON: "),
+        (FILTER, b"", "the request to filter is not JSON: "),
+        (FILTER, b"[]", "the request to filter has the wrong shape: "),
         (FILTER, b"{}", "missing required field `Pod`"),
         (PRIORITIZE, b'{"Pod": {}, "NodeNames": []}', "its Pod has no metadata.uid"),
         (PRIORITIZE, b'{"Pod": {}, "NodeNames": 3}', "$.NodeNames"),
-        (PREEMPT, b'{"Pod": null}', "the request to preempt is of another shape: "),
+        (PREEMPT, b'{"Pod": null}', "the request to preempt has the wrong shape: "),
         (BIND, b'{"Node": "n1"}', "missing required field `PodUID`"),
     ],
 )
 def test_other_requests_are_told_what_is_wrong(verb: str, body: bytes, said: str) -> None:
     with pytest.raises(WrongShapeError) as wrong:
-        served_requests.asked(verb, body)
+        served_requests.parse_request(verb, body)
     assert said in str(wrong.value)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from eventsched.cli.main import main
-from eventsched.cluster.extenders.served_requests import asked
+from eventsched.cluster.extenders.served_requests import parse_request
 from eventsched.cluster.extenders.wire_format import WrongShapeError
 from eventsched.cluster.kube.watch.object_decoding import Decoder
 from eventsched.cluster.kube.watch.resources import POD, RESOURCES
@@ -84,8 +84,8 @@ def test_evaluate_says_so_and_ends_with_2(
 def test_a_scheduler_that_sends_one_is_told(tmp_path: Path) -> None:
     body = json.dumps({"Pod": pod(annotations={"k": HALF}), "NodeNames": ["n"]}).encode()
 
-    with pytest.raises(WrongShapeError, match="the request to filter is no JSON"):
-        asked(FILTER, body)
+    with pytest.raises(WrongShapeError, match="the request to filter is not JSON"):
+        parse_request(FILTER, body)
 
 
 def test_an_object_of_a_watch_is_skipped_with_a_reason() -> None:
