@@ -1,5 +1,5 @@
-"""An extender as people write them: it filters by a node label, prioritizes and binds; and others
-that are slow, lie or answer nonsense. Each is a handler by path."""
+"""Extender servers for tests: a usual one that filters by a node label, prioritizes and binds, and
+handlers that are slow, break off or answer nonsense."""
 
 import asyncio
 import json
@@ -14,8 +14,8 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Sample:
-    """The usual sample: it keeps what it was asked in ``requests``, path and body. It prioritizes
-    at ``/priority``, whatever it is configured as."""
+    """The usual extender. ``requests`` has the path and the body of each request. It prioritizes at
+    ``/priority``, whatever the configuration says."""
 
     def __init__(self) -> None:
         self.requests: list[tuple[str, dict[str, Any]]] = []
@@ -23,7 +23,7 @@ class Sample:
 
     @property
     def handlers(self) -> Mapping[str, Handler]:
-        """All of its paths."""
+        """The handlers by path."""
         return {
             "/scheduler/filter": self.filter,
             "/scheduler/priority": self.prioritize,
@@ -32,8 +32,8 @@ class Sample:
         }
 
     async def filter(self, request: web.Request) -> web.StreamResponse:
-        """Nodes with the label ``extender=yes`` pass; where only names come, those that end in 1.
-        It spells its fields as servers in Python and Java do."""
+        """Nodes with the label ``extender=yes`` pass; if only names are sent, those that end in 1.
+        Field names are spelled as by servers in Python and Java."""
         args = await self._read(request)
         if args["Nodes"] is None:
             names = args["NodeNames"]
@@ -48,24 +48,24 @@ class Sample:
         )
 
     async def prioritize(self, request: web.Request) -> web.StreamResponse:
-        """The later in the alphabet the better."""
+        """Scores grow with the alphabetical order of the names."""
         args = await self._read(request)
         names = args["NodeNames"] or [n["metadata"]["name"] for n in args["Nodes"]["items"]]
         return web.json_response([{"Host": n, "Score": i} for i, n in enumerate(sorted(names))])
 
     async def preempt(self, request: web.Request) -> web.StreamResponse:
-        """All but the first node."""
+        """Accepts all nodes but the first."""
         args = await self._read(request)
-        given = args["NodeNameToMetaVictims"] or {
+        candidates = args["NodeNameToMetaVictims"] or {
             name: {"Pods": [{"UID": p["metadata"]["uid"]} for p in victims["Pods"]],
                    "NumPDBViolations": victims["NumPDBViolations"]}
             for name, victims in args["NodeNameToVictims"].items()
         }  # fmt: skip
-        kept = {name: given[name] for name in sorted(given)[1:]}
-        return web.json_response({"NodeNameToMetaVictims": kept})
+        accepted = {name: candidates[name] for name in sorted(candidates)[1:]}
+        return web.json_response({"NodeNameToMetaVictims": accepted})
 
     async def bind(self, request: web.Request) -> web.StreamResponse:
-        """Answers as configured."""
+        """Answers with ``error``."""
         await self._read(request)
         return web.json_response({"Error": self.error})
 
@@ -85,13 +85,13 @@ def saying(text: str, status: int = 200, kind: str = "application/json") -> Hand
 
 
 async def silent(request: web.Request) -> web.StreamResponse:
-    """One that takes for ever."""
+    """Never answers."""
     await asyncio.sleep(3600)
     return web.Response()
 
 
 async def dying(request: web.Request) -> web.StreamResponse:
-    """One that breaks the connection off in the middle of its answer."""
+    """Breaks the connection off in the middle of the answer."""
     response = web.StreamResponse(headers={"Content-Length": "1000"})
     await response.prepare(request)
     await response.write(b'{"NodeNames":')
@@ -104,7 +104,7 @@ async def dying(request: web.Request) -> web.StreamResponse:
 async def serving(
     handlers: Mapping[str, Handler], tls: ssl.SSLContext | None = None
 ) -> AsyncIterator[str]:
-    """Serves them on a free port of the loopback interface; its URL."""
+    """Serves the handlers on a free port of the loopback interface; yields the URL."""
     application = web.Application(client_max_size=2**26)
     for path, handler in handlers.items():
         application.router.add_post(path, handler)

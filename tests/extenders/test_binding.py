@@ -36,7 +36,7 @@ SEEN = PodSeen(make_pod(), 9)
 
 
 class Binder:
-    """An extender that fails in one way, if at all."""
+    """An extender whose binds fail with ``failed``, or succeed if it is None."""
 
     def __init__(self, failed: FailedError | None, *, ignorable: bool = False) -> None:
         self.failed, self.ignorable = failed, ignorable
@@ -47,20 +47,20 @@ class Binder:
             raise self.failed
 
     def is_ignorable(self, extender: int) -> bool:
-        """As it was made."""
+        """The configured value."""
         return self.ignorable
 
 
 class Calls:
-    """An API server that gives one answer, and keeps what it was asked."""
+    """An API server that gives one answer. ``requests`` has what was requested."""
 
     def __init__(self, answer: Any) -> None:
         self.answer = answer
-        self.asked: list[Any] = []
+        self.requests: list[Any] = []
 
     async def carry_out(self, request: Any) -> Any:
-        """The answer, to this request."""
-        self.asked.append(request)
+        """The answer to this request."""
+        self.requests.append(request)
         return replace(self.answer, request=request)
 
 
@@ -70,7 +70,7 @@ SILENT = FailedError("no answer within 5 s", refused=False)
 
 
 @pytest.mark.parametrize(
-    ("binder", "shown", "asked", "told"),
+    ("binder", "answer", "requests", "outcome"),
     [
         (Binder(None), None, [], Bound(REQUEST)),
         (Binder(SILENT), None, [], Unknown(REQUEST)),
@@ -91,27 +91,27 @@ SILENT = FailedError("no answer within 5 s", refused=False)
     ],
 )  # fmt: skip
 def test_the_outcome_of_an_extenders_bind(
-    binder: Any, shown: Any, asked: list[Any], told: Any
+    binder: Any, answer: Any, requests: list[Any], outcome: Any
 ) -> None:
-    calls: Any = Calls(shown)
-    assert asyncio.run(bound(binder, calls, REQUEST)) == told
-    assert calls.asked == asked
+    calls: Any = Calls(answer)
+    assert asyncio.run(bound(binder, calls, REQUEST)) == outcome
+    assert calls.requests == requests
 
 
 def intents_of(engine: Engine) -> tuple[Intents, list[Any]]:
-    """A pod's intent, committed, and the requests that follow."""
+    """The intents after a pod's bind intent is committed, and the requests that follow."""
     decisions, seen = OpenDecisions("s"), SeenResources()
     intents = Intents(engine.state, decisions, seen.of("Pod"), engine.binder)
-    logged = [each for one in added(make_pod()) for each in engine.observe(one, 0)]
+    logged = [entry for stimulus in added(make_pod()) for entry in engine.observe(stimulus, 0)]
     logged += engine.schedule_next()
-    for each in logged:
-        decisions.follow(each)
+    for entry in logged:
+        decisions.follow(entry)
     intents.follow(logged)
     effect = Bind(uid="p1", namespace="default", name="p1", node="n0", attempt=1, decision=0)
     return intents, list(intents.committed(effect))
 
 
-def test_an_extender_that_refuses_ends_the_intent_with_its_words() -> None:
+def test_the_refusal_of_an_extender_voids_the_intent_with_its_reason() -> None:
     engine = engine_of(Extender(0, "http://binder", binds=True), nodes=1)
     intents, [call] = intents_of(engine)
     assert isinstance(call, BindPod)
@@ -124,7 +124,7 @@ def test_an_extender_that_refuses_ends_the_intent_with_its_words() -> None:
     )
 
 
-def test_a_pod_that_it_does_not_look_after_is_bound_as_usual() -> None:
+def test_a_pod_that_the_extender_does_not_manage_is_bound_as_usual() -> None:
     resources = frozenset({"example.com/gpu"})
     engine = engine_of(Extender(0, "http://binder", binds=True, resources=resources), nodes=1)
     _, [call] = intents_of(engine)
@@ -132,7 +132,7 @@ def test_a_pod_that_it_does_not_look_after_is_bound_as_usual() -> None:
     assert call.extender == -1
 
 
-# --- what is kept for extenders -------------------------------------------------------------------
+# --- stored JSON for extenders --------------------------------------------------------------------
 
 POD_BODY = (
     b'{"metadata":{"name":"p1","uid":"p1","resourceVersion":"7","managedFields":[{"a":1}]},'
@@ -141,25 +141,25 @@ POD_BODY = (
 
 
 @pytest.mark.parametrize(
-    ("section", "kept"),
+    ("section", "kinds"),
     [
         (Section(filter_verb="filter"), {"Pod", "Node"}),
         (Section(filter_verb="filter", node_cache_capable=True), {"Pod"}),
         (Section(bind_verb="bind"), {"Pod"}),
     ],
 )
-def test_bytes_are_kept_where_somebody_needs_them(section: Section, kept: set[str]) -> None:
-    assert set(keeps([section])) == kept
+def test_json_is_stored_if_an_extender_needs_it(section: Section, kinds: set[str]) -> None:
+    assert set(keeps([section])) == kinds
     assert keeps([]) == {}
 
 
-def test_pods_are_kept_as_they_are_while_they_wait() -> None:
-    [resource] = [each for each in RESOURCES if each.type == "Pod"]
+def test_the_json_of_waiting_pods_is_stored_unchanged() -> None:
+    [resource] = [resource for resource in RESOURCES if resource.type == "Pod"]
     decoder = Decoder(resource, keeps([Section(filter_verb="filter")])["Pod"])
     raw = decoder.object(POD_BODY).raw
     assert raw == POD_BODY.replace(b',"managedFields":[{"a":1}]', b"")
     on_node = POD_BODY.replace(b'"spec":{', b'"spec":{"nodeName":"n1",')
     assert decoder.object(on_node).raw == b""
-    everyone = keeps([Section(preempt_verb="preempt")])["Pod"]
-    assert Decoder(resource, everyone).object(on_node).raw
+    all_pods = keeps([Section(preempt_verb="preempt")])["Pod"]
+    assert Decoder(resource, all_pods).object(on_node).raw
     assert Decoder(resource).object(POD_BODY).raw == b""

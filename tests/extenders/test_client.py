@@ -1,9 +1,9 @@
-"""The HTTP side of extenders: what goes over the wire, and what is made of any answer."""
+"""The HTTP client of extenders: requests, and replies to good and bad answers."""
 
 import asyncio
 import json
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -37,11 +37,11 @@ class Objects:
     """The pod p1, its victim v1, and any node."""
 
     def pod(self, uid: str) -> bytes | None:
-        """Two of them are there."""
+        """The JSON of p1 and v1; None for others."""
         return POD.encode() if uid == "p1" else bare([("uid", uid)]) if uid == "v1" else None
 
     def node(self, name: str) -> bytes | None:
-        """A node that has the label where its name ends in 1; not n9."""
+        """A node, with the label if its name ends in 1. n9 does not exist."""
         if name == "n9":
             return None
         labels = {"extender": "yes" if name.endswith("1") else "no"}
@@ -49,11 +49,11 @@ class Objects:
 
 
 def question(verb: str = FILTER, *nodes: str, **fields: Any) -> CallExtender:
-    """A question about n0 and n1, or other nodes, or candidates."""
+    """A question about n0 and n1, or about the given nodes or candidates."""
     names = nodes or ("n0", "n1")
-    given = {"uid": "p1", "candidates": {}, **fields}
+    defaults = {"uid": "p1", "candidates": {}, **fields}
     return CallExtender(
-        namespace="default", name="p1", attempt=1, extender=0, verb=verb, nodes=names, **given
+        namespace="default", name="p1", attempt=1, extender=0, verb=verb, nodes=names, **defaults
     )
 
 
@@ -67,13 +67,13 @@ def extenders_at(url: str, **fields: Any) -> Extenders:
 def asked(
     handlers: Mapping[str, Handler], *requests: CallExtender, **fields: Any
 ) -> list[ExtenderReply]:
-    """What an extender says to questions, one after the other."""
+    """The replies of an extender to questions, asked one after the other."""
 
     async def ask() -> list[ExtenderReply]:
         async with serving(handlers) as url:
             extenders = extenders_at(url, **fields)
             try:
-                return [await extenders.call(each) for each in requests]
+                return [await extenders.call(request) for request in requests]
             finally:
                 await extenders.close()
 
@@ -116,7 +116,7 @@ def test_filter_with_names_and_other_spelling() -> None:
     assert body == {"Pod": json.loads(POD), "Nodes": None, "NodeNames": ["n0", "n1"]}
 
 
-def test_prioritize_where_the_server_has_it() -> None:
+def test_prioritize_at_another_path() -> None:
     sample = Sample()
     [reply] = asked(sample.handlers, question(PRIORITIZE), prioritizeVerb="priority")
     assert (reply.scores, reply.problem) == ((("n0", 0), ("n1", 1)), "")
@@ -148,17 +148,17 @@ def test_bind() -> None:
     async def bind() -> list[str]:
         async with serving(sample.handlers) as url:
             extenders = extenders_at(url)
-            said = []
+            outcomes = []
             try:
                 for sample.error in ("", "node is reserved"):
                     try:
                         await extenders.bind(BIND)
-                        said.append("bound")
+                        outcomes.append("bound")
                     except FailedError as failed:
-                        said.append(f"{failed} {failed.refused}")
+                        outcomes.append(f"{failed} {failed.refused}")
             finally:
                 await extenders.close()
-        return said
+        return outcomes
 
     assert asyncio.run(bind()) == ["bound", "node is reserved True"]
     assert sample.requests[0] == (
@@ -181,7 +181,7 @@ def test_a_path_that_the_server_does_not_have() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "kind", "told"),
+    ("text", "kind", "excerpt"),
     [
         (
             "there are /filter and /priority\n",
@@ -193,17 +193,16 @@ def test_a_path_that_the_server_does_not_have() -> None:
         ("<html>Not here", "text/html", ""),
     ],
 )
-def test_what_the_server_offers_instead(text: str, kind: str, told: str) -> None:
-    """Where it says so."""
+def test_the_error_quotes_what_the_server_offers(text: str, kind: str, excerpt: str) -> None:
     handlers = {"/scheduler/prioritize": saying(text, 404, kind)}
     [reply] = asked(handlers, question(PRIORITIZE))
     _, _, rest = reply.problem.partition("compare prioritizeVerb with its own")
-    assert rest.startswith(told)
-    assert bool(rest) is bool(told)
+    assert rest.startswith(excerpt)
+    assert bool(rest) is bool(excerpt)
 
 
 @pytest.mark.parametrize(
-    ("handler", "said"),
+    ("handler", "problem"),
     [
         (
             saying("<!DOCTYPE html><p>Welcome", kind="text/html"),
@@ -220,21 +219,21 @@ def test_what_the_server_offers_instead(text: str, kind: str, told: str) -> None
         (dying, "POST http"),
     ],
 )
-def test_answers_that_are_none(handler: Handler, said: str) -> None:
+def test_bad_answers_are_problems(handler: Handler, problem: str) -> None:
     [reply] = asked({"/scheduler/filter": handler}, question())
-    assert said in reply.problem
+    assert problem in reply.problem
     assert (reply.passed, dict(reply.failed)) == ((), {})
 
 
 @pytest.mark.parametrize("text", ['{"Host": "n1"}', '[{"Host": "n1", "Score": 1.5}]', "[[]]"])
-def test_scores_that_are_none(text: str) -> None:
+def test_malformed_scores(text: str) -> None:
     [reply] = asked({"/scheduler/prioritize": saying(text)}, question(PRIORITIZE))
     assert "the answer has another shape" in reply.problem
     assert reply.scores == ()
 
 
 @pytest.mark.parametrize("text", ["null", "[]"])
-def test_no_scores_are_scores(text: str) -> None:
+def test_an_empty_list_of_scores_is_valid(text: str) -> None:
     [reply] = asked({"/scheduler/prioritize": saying(text)}, question(PRIORITIZE))
     assert (reply.problem, reply.scores) == ("", ())
 
@@ -242,17 +241,17 @@ def test_no_scores_are_scores(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ['{"NodeNameToMetaVictims": {"n1": {"Pods": [{}]}}}', '{"NodeNameToMetaVictims": []}']
 )
-def test_victims_that_are_none(text: str) -> None:
+def test_malformed_victims(text: str) -> None:
     [reply] = asked({"/scheduler/preempt": saying(text)}, question(PREEMPT))
     assert "the answer has another shape" in reply.problem
 
 
-def test_one_that_takes_for_ever() -> None:
+def test_an_extender_that_never_answers() -> None:
     [reply] = asked({"/scheduler/filter": silent}, question(), httpTimeout="50ms")
     assert reply.problem.endswith("/scheduler/filter: no answer within 0.05 s")
 
 
-def test_one_that_is_not_there() -> None:
+def test_an_extender_that_is_down() -> None:
     async def ask() -> ExtenderReply:
         async with serving({}) as url:
             extenders = extenders_at(url)
@@ -264,7 +263,7 @@ def test_one_that_is_not_there() -> None:
     assert "/scheduler/filter: cannot connect: " in asyncio.run(ask()).problem
 
 
-def test_a_pod_that_has_gone() -> None:
+def test_a_pod_that_is_gone() -> None:
     [reply] = asked(Sample().handlers, question(uid="gone"))
     assert reply.problem == "pod default/p1 is gone"
 
@@ -272,14 +271,14 @@ def test_a_pod_that_has_gone() -> None:
 # --- configurations -----------------------------------------------------------------------------
 
 
-def written(folder: Path) -> str:
-    """A file that is no certificate."""
+def bad_certificate(folder: Path) -> str:
+    """The path of a file that is not a certificate."""
     (folder / "bad.pem").write_text("no certificate")
     return str(folder / "bad.pem")
 
 
 @pytest.mark.parametrize(
-    ("fields", "where", "said"),
+    ("fields", "where", "problem"),
     [
         ({"urlPrefix": "127.0.0.1:8888"}, "urlPrefix", "is no URL of a server"),
         ({"urlPrefix": "ftp://x"}, "urlPrefix", "is no URL of a server"),
@@ -289,26 +288,25 @@ def written(folder: Path) -> str:
         ({"weight": 2**31}, "weight", "is out of range"),
         ({"tlsConfig": {"insecure": True, "caData": "eA=="}}, "tlsConfig", "exclude each other"),
         ({"tlsConfig": {"caFile": "/nowhere/ca.pem"}}, "tlsConfig", "No such file"),
-        ({"tlsConfig": {"caFile": written}}, "tlsConfig", "cannot be used"),
+        ({"tlsConfig": {"caFile": bad_certificate}}, "tlsConfig", "cannot be used"),
         ({"tlsConfig": {"caData": "eA=="}}, "tlsConfig", "cannot be used"),
     ],
 )
-def test_an_extender_that_can_never_be_asked(
-    tmp_path: Path, fields: dict[str, Any], where: str, said: str
+def test_an_extender_that_could_never_be_called(
+    tmp_path: Path, fields: dict[str, Any], where: str, problem: str
 ) -> None:
-    made: Callable[[Any], Any] = lambda each: each(tmp_path) if callable(each) else each  # noqa: E731
-    settings = {
-        name: {n: made(e) for n, e in value.items()} if isinstance(value, dict) else value
-        for name, value in fields.items()
-    }
+    def resolved(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {name: resolved(item) for name, item in value.items()}
+        return value(tmp_path) if callable(value) else value
 
     async def make() -> None:
-        await extenders_at("http://x", **settings).close()
+        await extenders_at("http://x", **resolved(fields)).close()
 
     with pytest.raises(InputError) as caught:
         asyncio.run(make())
     assert caught.value.where == f"sched.yaml: extenders[0].{where}"
-    assert said in caught.value.problem
+    assert problem in caught.value.problem
     assert "secret" not in str(caught.value)
 
 
@@ -316,7 +314,7 @@ def test_an_extender_that_can_never_be_asked(
 
 
 def own_certificate() -> tuple[bytes, bytes]:
-    """A certificate for anything, and its key."""
+    """A self-signed certificate of a client, and its key."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "scheduler")])
     now = datetime.now(UTC)
@@ -335,8 +333,8 @@ def own_certificate() -> tuple[bytes, bytes]:
 
 
 def over_tls(folder: Path, fields: dict[str, Any], *, proof: bool = False) -> ExtenderReply:
-    """What a server with a certificate of its own (of server.crt) says, where it speaks; it may
-    want a certificate of ours."""
+    """The reply of a server that uses TLS with the certificate server.crt. With ``proof`` it
+    requires the client certificate ours.crt."""
     certificate, key = certificates.made(["localhost", "127.0.0.1"], datetime.now(UTC))
     (folder / "server.crt").write_bytes(certificate)
     (folder / "server.key").write_bytes(key)
@@ -357,7 +355,7 @@ def over_tls(folder: Path, fields: dict[str, Any], *, proof: bool = False) -> Ex
     return asyncio.run(ask())
 
 
-def test_a_certificate_that_is_known(tmp_path: Path) -> None:
+def test_a_certificate_of_the_configured_authority(tmp_path: Path) -> None:
     fields = {"enableHTTPS": True, "tlsConfig": {"caFile": str(tmp_path / "server.crt")}}
     assert over_tls(tmp_path, fields).passed == ("n1",)
     fields["tlsConfig"] = {**fields["tlsConfig"], "serverName": "elsewhere"}  # type: ignore[dict-item]
@@ -367,15 +365,17 @@ def test_a_certificate_that_is_known(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "fields", [{"enableHTTPS": True}, {"enableHTTPS": True, "tlsConfig": {"insecure": True}}]
 )
-def test_without_an_authority_nobody_looks(tmp_path: Path, fields: dict[str, Any]) -> None:
+def test_without_an_authority_the_certificate_is_not_verified(
+    tmp_path: Path, fields: dict[str, Any]
+) -> None:
     assert over_tls(tmp_path, fields).passed == ("n1",)
 
 
-def test_a_certificate_that_is_not_known(tmp_path: Path) -> None:
+def test_a_certificate_of_an_unknown_authority(tmp_path: Path) -> None:
     assert "its certificate is not accepted" in over_tls(tmp_path, {}).problem
 
 
-def test_we_can_prove_who_asks(tmp_path: Path) -> None:
+def test_a_client_certificate_is_presented(tmp_path: Path) -> None:
     certificate, key = own_certificate()
     (tmp_path / "ours.crt").write_bytes(certificate)
     (tmp_path / "ours.key").write_bytes(key)

@@ -1,5 +1,5 @@
-"""Extenders as a configuration has them: order, resources that NodeResourcesFit leaves alone, and
-commands that cannot call extenders."""
+"""Extenders of a configuration: their order, resources that NodeResourcesFit ignores, and commands
+that cannot call extenders."""
 
 import json
 from pathlib import Path
@@ -24,17 +24,17 @@ def engine_of(text: str) -> Engine:
     return assembled(load(HEAD + text, "test.yaml"), "test.yaml", IN_TREE).engine()
 
 
-def test_those_that_may_be_ignored_come_last() -> None:
+def test_ignorable_extenders_come_last() -> None:
     text = """extenders:
 - {urlPrefix: "http://a", filterVerb: f, ignorable: true}
 - {urlPrefix: "http://b", prioritizeVerb: p, weight: 5}
 - {urlPrefix: "http://c", bindVerb: b, managedResources: [{name: example.com/gpu}]}
 """
-    found = extenders_of(load(HEAD + text, "test.yaml").extenders)
-    assert [(each.index, each.name, each.ignorable) for each in found] == [
+    extenders = extenders_of(load(HEAD + text, "test.yaml").extenders)
+    assert [(extender.index, extender.name, extender.ignorable) for extender in extenders] == [
         (0, "http://b", False), (1, "http://c", False), (2, "http://a", True),
     ]  # fmt: skip
-    assert (found[0].weight, found[1].resources) == (5, frozenset({GPU}))
+    assert (extenders[0].weight, extenders[1].resources) == (5, frozenset({GPU}))
 
 
 @pytest.mark.parametrize(
@@ -46,18 +46,18 @@ def test_those_that_may_be_ignored_come_last() -> None:
         ("true", "ignoredResources: [example.com/other]", Outcome.SCHEDULED),
     ],
 )
-def test_a_resource_that_an_extender_counts(ignored: str, args: str, outcome: Outcome) -> None:
+def test_a_resource_that_an_extender_manages(ignored: str, args: str, outcome: Outcome) -> None:
     profiles = f"profiles: [{{pluginConfig: [{{name: NodeResourcesFit, args: {{{args}}}}}]}}]\n"
     resource = f"{{name: {GPU}, ignoredByScheduler: {ignored}}}"
     engine = engine_of(f"{profiles}extenders: [{{managedResources: [{resource}]}}]\n")
     container = Container(requests={GPU: 1})
-    wants = Pod(uid="p1", name="p1", spec=PodSpec(containers=(container,)))
-    observed(engine, *added(make_node(), wants))
-    [decided] = [each for each in attempted(engine) if isinstance(each, PodDecided)]
+    pod = Pod(uid="p1", name="p1", spec=PodSpec(containers=(container,)))
+    observed(engine, *added(make_node(), pod))
+    [decided] = [record for record in attempted(engine) if isinstance(record, PodDecided)]
     assert decided.outcome is outcome
 
 
-def test_commands_that_ask_nobody_say_so(
+def test_commands_without_extender_calls_say_so(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = tmp_path / "config.yaml"
@@ -80,17 +80,17 @@ def test_commands_that_ask_nobody_say_so(
     assert "http://x would have to be asked" in capsys.readouterr().err
     asking = ["evaluate", str(cluster), "--pod", "default/p1", "--config", str(config)]
     assert main(asking) == 0
-    said = capsys.readouterr().err
-    assert said == "warning: extender http://x is not asked: its answer is left out\n"
+    errors = capsys.readouterr().err
+    assert errors == "warning: extender http://x is not asked: its answer is left out\n"
 
 
 @pytest.mark.parametrize("url", ["127.0.0.1:8888/scheduler", "http://me:hush@x"])
-def test_run_refuses_what_can_never_be_asked(
+def test_run_refuses_a_url_that_could_never_be_called(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], url: str
 ) -> None:
     config = tmp_path / "config.yaml"
     config.write_text(HEAD + f'extenders: [{{urlPrefix: "{url}", filterVerb: f}}]\n')
     assert main(["run", "--config", str(config), "--data-dir", str(tmp_path / "data")]) == 2
-    said = capsys.readouterr().err
-    assert "extenders[0].urlPrefix" in said
-    assert "hush" not in said
+    errors = capsys.readouterr().err
+    assert "extenders[0].urlPrefix" in errors
+    assert "hush" not in errors

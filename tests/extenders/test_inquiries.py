@@ -1,4 +1,4 @@
-"""Another scheduler asks over HTTP, a leader on an event loop answers, and the log has it all."""
+"""Another scheduler calls eventsched over HTTP as its extender; the log has every reply."""
 
 import asyncio
 import json
@@ -38,7 +38,7 @@ def make() -> Engine:
 
 
 class Served:
-    """A process that answers, its cluster and its log."""
+    """A process that serves extender requests, its cluster and its log."""
 
     def __init__(self, url: str, client: aiohttp.ClientSession, driver: Driver) -> None:
         self.url, self.client, self.driver = url, client, driver
@@ -55,8 +55,10 @@ class Served:
 
     @property
     def logged(self) -> list[Logged]:
-        """All that is committed."""
-        return [each.logged for batch in self.database.stored.batches for each in stored_of(batch)]
+        """All committed records."""
+        return [
+            entry.logged for batch in self.database.stored.batches for entry in stored_of(batch)
+        ]
 
 
 @asynccontextmanager
@@ -66,10 +68,12 @@ async def served(
     """n0 has room for one more pod of 1 cpu, n1 for none; p1 and p2 wait."""
     opening = msgspec.structs.replace(OPENING, inputs={SERVES: PROFILE})
     drivers: list[Driver] = []
-    asked = Inquiries(lambda: drivers[0] if drivers else None, patience, lambda: leader_elsewhere)
-    leader = Leader(FollowedStream(make, STREAM), opening, LIMITS, asked.records_committed)
+    inquiries = Inquiries(
+        lambda: drivers[0] if drivers else None, patience, lambda: leader_elsewhere
+    )
+    leader = Leader(FollowedStream(make, STREAM), opening, LIMITS, inquiries.records_committed)
     clock = iter(range(START, START + 10**12, 10_000))
-    application = extender_paths.application(PATHS, asked.ask)
+    application = extender_paths.application(PATHS, inquiries.ask)
     options = Options(port=None, plain_health_port=0)
     async with (
         answering(options, application) as url,
@@ -77,9 +81,9 @@ async def served(
     ):
         cluster, database = LiveCluster(), LiveDatabase()
         driver = Driver(leader, cluster, database, lambda: next(clock))
-        found = Served(url, client, driver)
-        found.cluster, found.database = cluster, database
-        found.drivers, found.inquiries = drivers, asked
+        server = Served(url, client, driver)
+        server.cluster, server.database = cluster, database
+        server.drivers, server.inquiries = drivers, inquiries
         cluster.put(make_node("n0"), make_node("n1"))
         cluster.put(*(make_pod(f"on-{n}", cpu=3000 + 1000 * n, node_name=f"n{n}") for n in (0, 1)))
         cluster.put(make_pod("p1", cpu=1000), make_pod("p2", cpu=1000))
@@ -88,17 +92,17 @@ async def served(
         running = asyncio.create_task(driver.run())
         try:
             await until(lambda: driver.leads)
-            yield found
+            yield server
             driver.end()
             await asyncio.wait_for(running, 20)
         finally:
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
-    replayed(found.logged)
+    replayed(server.logged)
 
 
 def replayed(logged: Sequence[Logged]) -> None:
-    """The stimuli alone give the same records."""
+    """Checks that the stimuli alone give the same records."""
     engine = make()
     while engine.position < len(logged):
         at = engine.position
@@ -106,7 +110,7 @@ def replayed(logged: Sequence[Logged]) -> None:
         assert isinstance(record, Stimulus)
         made = engine.observe(record, logged[at].at)
         assert made
-        assert [each.record for each in made] == [e.record for e in logged[at : at + len(made)]]
+        assert [e.record for e in made] == [e.record for e in logged[at : at + len(made)]]
 
 
 def args(uid: str, *names: str) -> dict[str, Any]:
@@ -119,13 +123,13 @@ def binding(uid: str, node: str) -> dict[str, str]:
 
 
 def of(logged: Sequence[Logged], *kinds: type) -> list[str]:
-    return [type(each.record).__name__ for each in logged if isinstance(each.record, kinds)]
+    return [type(entry.record).__name__ for entry in logged if isinstance(entry.record, kinds)]
 
 
 ASKED = (records.ExtenderInquired, records.ExtenderReplied)
 
 
-def test_a_pod_s_way() -> None:
+def test_a_pod_is_filtered_scored_and_bound() -> None:
     async def story() -> list[Logged]:
         async with served() as server:
             filtered = await server.ask("/filter", args("p1", "n0", "n1", "n9"))
@@ -139,19 +143,19 @@ def test_a_pod_s_way() -> None:
                 "FailedAndUnresolvableNodes": {},
                 "Error": "",
             })  # fmt: skip
-            # It is committed before it leaves.
+            # The reply is committed before it is sent.
             assert of(server.logged, *ASKED) == ["ExtenderInquired", "ExtenderReplied"]
             status, scores = await server.ask("/priority", args("p1", "n0"))
-            assert (status, [each["Host"] for each in scores]) == (200, ["n0"])
+            assert (status, [score["Host"] for score in scores]) == (200, ["n0"])
             assert await server.ask("/bind", binding("p1", "n0")) == (200, {"Error": ""})
             assert server.cluster.server.pods["p1"].pod.node_name == "n0"
             assert of(server.logged, records.PodBound) == ["PodBound"]
             full = await server.ask("/filter", args("p2", "n0", "n1"))
             assert full[1]["NodeNames"] == []
-            # A bind that is asked for again is the same one.
+            # A repeated bind request is the same bind.
             assert await server.ask("/bind", binding("p1", "n0")) == (200, {"Error": ""})
-            said = {"Error": "the pod is on n0 already"}
-            assert await server.ask("/bind", binding("p1", "n1")) == (200, said)
+            refusal = {"Error": "the pod is on n0 already"}
+            assert await server.ask("/bind", binding("p1", "n1")) == (200, refusal)
         return server.logged
 
     logged = asyncio.run(story())
@@ -159,11 +163,11 @@ def test_a_pod_s_way() -> None:
     assert of(logged, records.PodQueued, records.PodDecided) == []
 
 
-def test_many_at_a_time_get_their_own_answers() -> None:
+def test_concurrent_requests_get_their_own_answers() -> None:
     async def story() -> None:
         async with served() as server:
             bodies = [args(f"u{n}", "n0") | {"Pod": pod(f"u{n}", n)} for n in range(20)]
-            answers = await asyncio.gather(*(server.ask("/filter", each) for each in bodies))
+            answers = await asyncio.gather(*(server.ask("/filter", body) for body in bodies))
         names = [answer[1]["NodeNames"] for answer in answers]
         assert names == [["n0"] if n <= 10 else [] for n in range(20)]
 
@@ -176,7 +180,7 @@ def test_many_at_a_time_get_their_own_answers() -> None:
 
 
 def test_a_bind_that_the_cluster_refuses_is_reported() -> None:
-    """The pod is deleted and made again under its name while the bind is on its way."""
+    """The pod is deleted while the bind is in flight."""
 
     async def story() -> None:
         async with served() as server:
@@ -194,9 +198,9 @@ def test_a_bind_that_the_cluster_refuses_is_reported() -> None:
 def test_a_replica_that_does_not_lead_answers_no_request() -> None:
     async def story() -> None:
         async with served(leads=False, leader_elsewhere="other") as server:
-            status, said = await server.ask("/filter", args("p1", "n0"))
+            status, text = await server.ask("/filter", args("p1", "n0"))
             assert status == 503
-            assert said == (
+            assert text == (
                 "this replica: does not lead; other does; ask the one that does, or later"
             )
             # The next question may reach another replica.
@@ -209,8 +213,8 @@ def test_a_replica_that_does_not_lead_answers_no_request() -> None:
     asyncio.run(story())
 
 
-def test_a_question_is_held_while_a_term_begins() -> None:
-    """The caller treats any answer of failure as final, and the pod would back off."""
+def test_a_question_waits_while_a_term_begins() -> None:
+    """The caller treats every failure as final: the pod would back off."""
 
     async def story() -> None:
         async with served(leads=False) as server:
@@ -224,8 +228,8 @@ def test_a_question_is_held_while_a_term_begins() -> None:
     asyncio.run(story())
 
 
-def test_a_question_is_not_held_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither one for longer than an answer may take, nor one after the other, nor at the end."""
+def test_a_question_does_not_wait_forever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A question waits no longer than ``patience`` or ``STARTING``, and not after ``close``."""
 
     async def story(*, closes: bool = False) -> tuple[int, str]:
         async with served(patience=0.1 if not closes else 20.0, leads=False) as server:
@@ -233,8 +237,8 @@ def test_a_question_is_not_held_for_ever(monkeypatch: pytest.MonkeyPatch) -> Non
             await asyncio.sleep(0)
             if closes:
                 server.inquiries.close()
-            status, said = await asyncio.wait_for(asking, 20)
-            return status, said.partition(";")[0]
+            status, text = await asyncio.wait_for(asking, 20)
+            return status, text.partition(";")[0]
 
     late = (503, "this replica: does not lead yet")
     assert asyncio.run(story()) == late
@@ -247,31 +251,31 @@ def test_without_a_database_there_is_no_answer() -> None:
     async def story() -> None:
         async with served(patience=0.2) as server:
             server.database.away = True
-            status, said = await server.ask("/filter", args("p1", "n0"))
+            status, text = await server.ask("/filter", args("p1", "n0"))
             assert status == 503
-            assert said == "the answer: is not committed after 0.2 s; ask again"
+            assert text == "the answer: is not committed after 0.2 s; ask again"
             server.database.away = False
             await until(lambda: of(server.logged, *ASKED))
 
     asyncio.run(story())
 
 
-def test_what_is_not_offered() -> None:
+def test_paths_methods_and_bodies_that_are_refused() -> None:
     async def story() -> None:
         async with served() as server:
             offered = "offered are POST /filter (filter), /priority (prioritize), /bind (bind)"
             for path in ("/prioritize", "/preempt", "/", "/filter/"):
-                said = f"{path} is not offered; {offered}"
-                assert await server.ask(path, b"{}") == (404, said)
-            status, said = await server.ask("/filter", b"<html>")
+                expected = f"{path} is not offered; {offered}"
+                assert await server.ask(path, b"{}") == (404, expected)
+            status, text = await server.ask("/filter", b"<html>")
             assert status == 400
-            assert "the request to filter is not JSON" in said
-            status, said = await server.ask("/filter", b'{"Pod":' * 100_000)
-            assert (status, "the request to filter is not JSON" in said) == (400, True)
+            assert "the request to filter is not JSON" in text
+            status, text = await server.ask("/filter", b'{"Pod":' * 100_000)
+            assert (status, "the request to filter is not JSON" in text) == (400, True)
             many = [f"x{number}" for number in range(10_001)]
-            status, said = await server.ask("/filter", args("p1", *many))
+            status, text = await server.ask("/filter", args("p1", *many))
             assert status == 400
-            assert said.startswith("the request: is about 10001 nodes that are not known; ask")
+            assert text.startswith("the request: is about 10001 nodes that are not known; ask")
             async with server.client.get(server.url + "/filter") as answer:
                 assert (answer.status, await answer.text()) == (405, "/filter takes POST only\n")
 

@@ -1,5 +1,5 @@
-"""A leader on an event loop and an extender over HTTP: pods are bound where the extender says, and
-the log alone gives the same again."""
+"""A leader on an event loop calls an extender over HTTP. Pods are bound to the nodes that it
+chooses, and a replay of the log gives the same records without it."""
 
 import asyncio
 import json
@@ -40,16 +40,16 @@ class Extended(LiveCluster):
         self.server.put_namespace(namespace("default"))
 
     def pod(self, uid: str) -> bytes | None:
-        """A pod's bytes."""
+        """A pod as JSON."""
         return json.dumps({"metadata": {"name": uid, "uid": uid}}).encode()
 
     def node(self, name: str) -> bytes | None:
-        """A node's bytes, with its labels."""
+        """A node with its labels, as JSON."""
         labels = self.server.nodes[name].node.labels
         return json.dumps({"metadata": {"name": name, "labels": labels}}).encode()
 
     async def carry_out(self, request: Any) -> ClusterAnswer:
-        """See the port."""
+        """Calls extenders over HTTP, and leaves other requests to the base class."""
         if isinstance(request, CallExtender):
             assert self.extenders is not None
             return await self.extenders.call(request)
@@ -64,7 +64,7 @@ def engine_of(text: str) -> Engine:
 def scheduled(
     handlers: Mapping[str, Handler], pods: int, **fields: Any
 ) -> tuple[Extended, list[Any]]:
-    """A cluster of n0 to n2 after so many pods were bound, and the log of it."""
+    """A cluster of n0 to n2 after ``pods`` pods were bound, and its log."""
 
     async def schedule() -> tuple[Extended, list[Any]]:
         cluster, database = Extended(), LiveDatabase()
@@ -88,7 +88,7 @@ def scheduled(
                 running.cancel()
                 await asyncio.gather(running, return_exceptions=True)
                 await cluster.extenders.close()
-        logged = [each.logged for batch in database.stored.batches for each in stored_of(batch)]
+        logged = [entry.logged for batch in database.stored.batches for entry in stored_of(batch)]
         _replayed(engine_of(text), logged)
         return cluster, logged
 
@@ -96,7 +96,7 @@ def scheduled(
 
 
 def _replayed(engine: Engine, logged: list[Any]) -> None:
-    """The stimuli alone give the same records, and no extender is called."""
+    """Checks that the stimuli alone give the same records; no extender is called."""
     while engine.position < len(logged):
         at = engine.position
         record = logged[at].record
@@ -105,11 +105,11 @@ def _replayed(engine: Engine, logged: list[Any]) -> None:
         else:
             made = engine.schedule_next()
         assert made
-        assert [each.record for each in made] == [e.record for e in logged[at : at + len(made)]]
+        assert [e.record for e in made] == [e.record for e in logged[at : at + len(made)]]
 
 
 @pytest.mark.parametrize("caches", [False, True])
-def test_pods_go_where_the_extender_says(caches: bool) -> None:
+def test_pods_are_bound_to_the_nodes_that_the_extender_chooses(caches: bool) -> None:
     sample = Sample()
     scores: dict[str, Any] = {"prioritizeVerb": "priority", "weight": 100}
     cluster, logged = scheduled(sample.handlers, 6, nodeCacheCapable=caches, **scores)
@@ -117,34 +117,34 @@ def test_pods_go_where_the_extender_says(caches: bool) -> None:
     assert nodes == ({"n1"} if caches else {"n2"})
     answers = [e.record for e in logged if isinstance(e.record, records.ExtenderAnswered)]
     assert len(answers) == len(sample.requests) == (6 if caches else 12)
-    assert all(each.duration > 0 and not each.problem for each in answers)
+    assert all(answer.duration > 0 and not answer.problem for answer in answers)
 
 
 @pytest.mark.parametrize("handler", [silent, saying("<html>", kind="text/html")])
-def test_one_that_may_be_ignored_holds_nobody_up(handler: Handler) -> None:
+def test_an_ignorable_extender_delays_no_pod(handler: Handler) -> None:
     fields = {"ignorable": True, "httpTimeout": "50ms"}
     cluster, logged = scheduled({"/scheduler/filter": handler}, 3, **fields)
     answers = [e.record for e in logged if isinstance(e.record, records.ExtenderAnswered)]
     assert len(answers) == 3
-    assert all(each.problem for each in answers)
+    assert all(answer.problem for answer in answers)
     assert len(cluster.server.placed) == 3
 
 
-def test_one_that_comes_back_is_asked_again() -> None:
+def test_an_extender_that_failed_is_called_again() -> None:
     failures = Random(3)
     sample = Sample()
 
-    async def moody(request: Any) -> Any:
+    async def unreliable(request: Any) -> Any:
         if failures.random() < 0.5:
             return await saying("", status=503)(request)
         return await sample.filter(request)
 
-    _, logged = scheduled({"/scheduler/filter": moody}, 5)
+    _, logged = scheduled({"/scheduler/filter": unreliable}, 5)
     answers = [e.record for e in logged if isinstance(e.record, records.ExtenderAnswered)]
-    assert any(each.problem for each in answers)
+    assert any(answer.problem for answer in answers)
     failed = [
         e.record for e in logged
         if isinstance(e.record, records.PodDecided) and e.record.outcome == "error"
     ]  # fmt: skip
-    assert len(failed) == sum(bool(each.problem) for each in answers)
-    assert {each.plugin for each in failed} == {"Extender"}
+    assert len(failed) == sum(bool(answer.problem) for answer in answers)
+    assert {decision.plugin for decision in failed} == {"Extender"}
