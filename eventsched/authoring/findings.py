@@ -67,7 +67,7 @@ class PluginRun(msgspec.Struct):
 
 
 def by_severity(findings: Sequence[Finding]) -> list[Finding]:
-    """Sorted so that a finding stands before those that it may have caused."""
+    """Sorted so that a finding comes before those that it may have caused."""
     return sorted(findings, key=lambda finding: _SEVERITY.index(finding.kind))
 
 

@@ -17,7 +17,7 @@ from eventsched.runtime.assembly import assemble, registry
 from eventsched.runtime.call_deadlines import Deadlines
 from eventsched.runtime.queries import placement_query, scenario_evaluation
 
-DESCRIPTION = """Says where a pod would go now, and what every plugin says of every node:
+DESCRIPTION = """Says where a pod would go now, and what every plugin says about every node:
 
   kubectl get ns,nodes,pods,pc,svc,rs,sts,pdb,pvc,pv,sc,csinodes -A -o json |
       eventsched evaluate - --pod my-pod.yaml

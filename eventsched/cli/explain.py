@@ -27,7 +27,7 @@ def add_to(commands: Any) -> None:
     """Adds the command to the parser."""
     parser: argparse.ArgumentParser = commands.add_parser(
         "explain",
-        help="tell why a pod is where it is, or why it is nowhere",
+        help="show why a pod is where it is, or why it is nowhere",
         description="Tells a pod's history from the log: where it waited and what moved it, each "
         "attempt, why that node, and why not the others. Of a workload (deploy/NAME, rs/, sts/, "
         "ds/, job/) it counts the pods that there are by the reason why they wait. A Deployment's "

@@ -76,7 +76,7 @@ def add_to(commands: Any) -> None:
         help="write a stream to a file",
         description="Writes a stream to a file, in the file form of docs/log-format.md.",
     )
-    exported.add_argument("file", type=Path, metavar="FILE", help="gzip where it ends in .gz")
+    exported.add_argument("file", type=Path, metavar="FILE", help="compressed if it ends in .gz")
     exported.set_defaults(run=_export)
     add_checkpoint(actions)
     for action in (listed, tail, streams):

@@ -26,7 +26,7 @@ COMMANDS = {
     "evaluate": "say where a pod would go now, and why",
     "plugin": "create a package for your own plugin, or check a plugin",
     "config": "check a KubeSchedulerConfiguration, complete it, or compare two",
-    "explain": "tell why a pod is where it is, or why it is nowhere",
+    "explain": "show why a pod is where it is, or why it is nowhere",
     "replay": "rebuild a stream's state, or make its decisions again and compare",
     "verify": "check that a log is what was written",
     "log": "list, follow or export the records of a stream",

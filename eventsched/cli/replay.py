@@ -1,4 +1,4 @@
-"""``eventsched replay``: the state of a stream from its log, or every decision made again."""
+"""``eventsched replay``: the state of a stream from its log, or every decision repeated."""
 
 import argparse
 import json
@@ -35,7 +35,7 @@ def add_to(commands: Any) -> None:
         "replay",
         help="rebuild a stream's state, or make its decisions again and compare",
         description="Rebuilds the state of a stream from its log. With --verify every decision is "
-        "made again and compared with what is written; the first difference is named.",
+        "repeated and compared with what is written; the first difference is reported.",
     )
     add_database_options(parser)
     parser.add_argument("--file", type=Path, metavar="FILE", help="an exported log")
@@ -140,7 +140,7 @@ def _as_text(options: argparse.Namespace, stream: str, done: ReplayResult, secon
         lines.append(f"DIFFERS at {done.divergence}")
     elif options.verify:
         decisions = "decision and answer" if done.answers else "decision"
-        exceptions = ", but for:" if done.tolerated else ""
+        exceptions = ", except for:" if done.tolerated else ""
         lines.append(f"every {decisions} came out as it is written{exceptions}")
     for name, number in sorted(done.tolerated.items()):
         lines.append(f"  {counted(number, 'step')} with the known difference {name} of 0.1")

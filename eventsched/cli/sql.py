@@ -207,7 +207,7 @@ def _psql(address: str) -> int:
     if "sslpassword" in url.query:
         raise InputError("--database", "has an sslpassword, which psql would show", "use -c")
     environment = dict(os.environ)
-    if isinstance(url.password, str):  # the list of processes shows arguments to everybody
+    if isinstance(url.password, str):  # the list of processes shows arguments to all users
         environment["PGPASSWORD"] = url.password
         url = url._replace(password=None)
     before = signal.signal(signal.SIGINT, lambda *_: None)  # Ctrl-C is for psql

@@ -9,8 +9,8 @@ from eventsched.domain.errors import InputError
 
 
 def read_text(path: Path) -> str:
-    """The file's text: UTF-8, with or without a byte order mark, decompressed where it is named
-    ``.gz``; ``-`` is standard input.
+    """The file's text: UTF-8, with or without a byte order mark, decompressed if its name ends
+    in ``.gz``; ``-`` is standard input.
 
     Raises InputError, naming the file, when it is missing, unreadable, truncated, not gzip although
     named so, not UTF-8, or empty.

@@ -5,7 +5,7 @@ from eventsched.domain.errors import UnavailableError as UnavailableError
 
 class DatabaseRefusedError(UnavailableError):
     """The database answers but refuses: a wrong password, a missing privilege, a schema of another
-    version. Waiting does not help; somebody has to change something."""
+    version. Waiting does not help; an operator has to change something."""
 
 
 class ConflictError(Exception):

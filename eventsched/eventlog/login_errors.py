@@ -30,8 +30,8 @@ _INTERVAL = 60.0
 
 
 def is_permanent(address: str, message: str) -> bool:
-    """Whether somebody has to change something before this user can log in. ``message`` is libpq's
-    message of the failed connection."""
+    """Whether an operator has to change something before this user can log in. ``message`` is
+    libpq's message of the failed connection."""
     if _SEPARATOR not in message:
         return False
     return _sqlstate(address, message, time.monotonic() // _INTERVAL).startswith(_PERMANENT)

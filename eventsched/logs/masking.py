@@ -38,8 +38,8 @@ def masked(text: str) -> str:
 
 
 def masked_value(value: Any) -> Any:
-    """The same for a JSON-like value: its strings, at any depth, and whatever stands under a key
-    that is called like a secret (``password``, ``token``…). Other objects become their text."""
+    """The same for a JSON-like value: its strings, at any depth, and values of keys that are
+    named like a secret (``password``, ``token``…). Other objects become their text."""
     if type(value) is str:
         return masked(value)
     if value is None or isinstance(value, int | float):
@@ -57,5 +57,5 @@ def masked_value(value: Any) -> Any:
 
 @lru_cache(maxsize=512)
 def is_secret(key: str) -> bool:
-    """Whether what stands under a key is a secret, by the key's name."""
+    """Whether the value of a key is a secret, by the key's name."""
     return _SECRET_KEY.fullmatch(key) is not None

@@ -61,7 +61,7 @@ class Narrator:
         self._pod_name = pod_name
         self._most = most
         self._second = -1
-        self._told: Counter[str] = Counter()
+        self._reported: Counter[str] = Counter()
         self._logger = structlog.stdlib.get_logger(__name__).bind()
 
     def tell(self, logged: Iterable[Logged]) -> None:
@@ -81,17 +81,17 @@ class Narrator:
             if each.at // SECOND != self._second:
                 yield from self._left_out()
                 self._second = each.at // SECOND
-            self._told[event] += 1
-            if self._told[event] <= self._most:
+            self._reported[event] += 1
+            if self._reported[event] <= self._most:
                 yield LogLine(level, event, self._fields(each))
 
     def _left_out(self) -> Iterator[LogLine]:
-        """What was not told in the second that is over."""
-        for event, count in self._told.items():
+        """The numbers of lines that were left out in the second that is over."""
+        for event, count in self._reported.items():
             if count > self._most:
                 fields = {"stream": self._stream, "lines": event, "count": count - self._most}
                 yield LogLine("info", "LeftOut", fields)
-        self._told.clear()
+        self._reported.clear()
 
     def _fields(self, logged: Logged) -> dict[str, Any]:
         fields = _plain(logged.record)

@@ -28,7 +28,7 @@ from eventsched.runtime.live.driver import Driver
 _REQUEST = "the request"
 STARTING = 60.0
 """Seconds without a term after which requests are no longer held: a scheduler that can do without
-an answer (``ignorable``) would wait in vain for each of its pods."""
+an answer (``ignorable``) would lose that time with each of its pods."""
 _POLL_PERIOD = 0.02
 _MAX_UNKNOWN = 10_000
 """At most this many unknown node names in one request, since they are written to the log."""

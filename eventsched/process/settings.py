@@ -92,7 +92,7 @@ class BatchSettings(SettingsPart, frozen=True):
 
 
 class RetentionSettings(SettingsPart, frozen=True):
-    """How long vectors are kept ("0s": for ever). Decisions and their digests are always kept."""
+    """How long vectors are kept ("0s": forever). Decisions and their digests are always kept."""
 
     detail: Duration = "0s"
 

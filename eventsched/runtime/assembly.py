@@ -238,7 +238,7 @@ def _plugins_in(module: ModuleType) -> list[type[Any]]:
 def _imported(path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(f"eventsched_plugin_{path.stem}", path)
     if not path.is_file() or spec is None or spec.loader is None:
-        problem = "is no Python file" if path.exists() else "is not there"
+        problem = "is not a Python file" if path.exists() else "is not there"
         raise InputError(str(path), problem, "name a .py file that holds a plugin")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # typed Args and inspect look it up here

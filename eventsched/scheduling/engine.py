@@ -316,7 +316,7 @@ class Engine:
         self, outcome: records.EvictionSucceeded | records.EvictionFailed, at: int
     ) -> None:
         """After a refused eviction the preemptor is tried again, but after its backoff, because
-        evictions may be refused for ever. (Upstream activates it at once: executor.go
+        evictions may be refused forever. (Upstream activates it at once: executor.go
         prepareCandidateAsync.)"""
         eviction = self.state.preemptions.evicting.get(outcome.uid)
         state = self.state.pods.get(outcome.uid)

@@ -95,7 +95,7 @@ class ExtenderServer:
 
     @property
     def _profile(self) -> Profile | None:
-        """The served profile, but for all nodes: the calling scheduler has selected them."""
+        """The served profile, applied to all nodes: the calling scheduler has selected them."""
         served = self._step.served
         if served is not None and served.percentage:
             if self._unsampled is None or self._unsampled.name != served.name:

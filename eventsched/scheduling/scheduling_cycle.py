@@ -143,9 +143,9 @@ class SchedulingCycle:
                 self._requeueing.back_off_or_park(state, "")
 
     def _skip(self, state: PodState, attempt: int, *, is_ours: bool) -> None:
-        """Removes a pod from the queue for good: it is being deleted, which is no attempt
-        (upstream: schedule_one.go skipPodSchedule), or no profile has its schedulerName any
-        more."""
+        """Removes a pod from the queue for good: it is being deleted, which does not count
+        as an attempt (upstream: schedule_one.go skipPodSchedule), or no profile has its
+        schedulerName any more."""
         uid, message = state.pod.uid, f"no profile is named {state.pod.scheduler_name}"
         if is_ours:
             message = f"skip schedule deleting pod: {state.pod.full_name}"

@@ -1,4 +1,4 @@
-"""Who may read what: the API server is asked, as kube-scheduler asks it.
+"""Which client may read what: the API server is asked, as kube-scheduler asks it.
 
 A bearer token goes into a TokenReview, the user that it names, or ``system:anonymous`` without one,
 into a SubjectAccessReview for the path and the verb. What cannot be settled is refused. Client
@@ -154,7 +154,7 @@ class Reviews:
         raise RequestRefusedError(HTTPStatus.INTERNAL_SERVER_ERROR, "InternalError", words)
 
     def _complain(self, kind: str, problem: str) -> None:
-        """Says in the log what strangers are not told, and not too often."""
+        """Logs, not too often, what a stranger must not learn from the response."""
         if self._clock() >= self._quiet_until:
             self._quiet_until = self._clock() + _QUIET
             remedy = "bind the ClusterRole system:auth-delegator to eventsched's ServiceAccount"
@@ -171,7 +171,7 @@ def bearer(authorization: str) -> str | None:
 
 
 class _Remembered(Generic[_V]):
-    """Answers by key, for a while; the oldest go where there are too many."""
+    """Answers by key, for a while; beyond a limit the oldest are dropped."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock

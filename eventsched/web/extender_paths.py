@@ -1,6 +1,6 @@
 """The paths that a scheduler asks as its extender: one for each verb, POST only.
 
-What stands behind them is given: a function from verb and body to status and answer.
+The caller gives the implementation: a function from verb and body to status and answer.
 """
 
 from collections.abc import Awaitable, Callable, Mapping

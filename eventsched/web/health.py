@@ -1,7 +1,7 @@
 """``/healthz``, ``/livez``, ``/readyz``: checks as text, in the form that kubelets and people know.
 
 The form is that of upstream's apiserver/pkg/server/healthz/healthz.go; where that says "reason
-withheld" the reason stands here, since reasons are written to be public.
+withheld" the response has the reason, since reasons are written to be public.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -42,7 +42,7 @@ def answer(
     remarks: Mapping[str, str] | None = None,
 ) -> HealthAnswer:
     """All checks together: 200 ``ok`` (with ``verbose`` a line for each), or 500 and the lines.
-    ``exclude`` names checks that are taken as passed; ``remarks`` stand behind those that pass."""
+    ``exclude`` names checks that are taken as passed; ``remarks`` follow those that pass."""
     remarks = remarks or {}
     lines, failed = [], False
     for check, problem in checks.items():

@@ -99,11 +99,11 @@ class Metrics:
         self._fenced.inc()
 
     def folded(self, seconds: float) -> None:
-        """The log was read and folded, which took so long."""
+        """The log was read and folded, which took ``seconds``."""
         self._fold_duration.observe(seconds)
 
     def took_over(self, seconds: float) -> None:
-        """A term is leading, so long after its lease was won."""
+        """A term is leading, ``seconds`` after its lease was won."""
         self._takeover_duration.observe(seconds)
 
     def exposition(self, accept: str = "") -> tuple[bytes, str]:

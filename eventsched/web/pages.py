@@ -50,7 +50,7 @@ def application(
     reviews: Reviews | None,
 ) -> ASGIApp:
     """All pages. ``configuration`` is what ``/configz`` shows, its secrets masked; ``reviews``
-    decide on requests, None lets everybody read everything."""
+    decide on requests, None lets every client read everything."""
     shown = json.dumps(masked_value(configuration)).encode()
 
     async def configz(_: Request) -> Response:
@@ -86,7 +86,7 @@ def _application(routes: list[Route], reviews: Reviews | None) -> Starlette:
 
 
 class _Shield:
-    """What stands before all pages: authorization, a bound for what costs more than a probe, and
+    """What applies to all pages: authorization, a bound for what costs more than a probe, and
     headers that hold for each answer."""
 
     def __init__(self, app: ASGIApp, reviews: Reviews | None) -> None:
@@ -106,7 +106,7 @@ class _Shield:
         try:
             await self._admitted(scope, receive, dressed)
         except ClientDisconnect:
-            return  # in the middle of its request: there is nobody to answer
+            return  # in the middle of its request: there is no client to answer
 
     async def _admitted(self, scope: Scope, receive: Receive, dressed: Send) -> None:
         path: str = scope["path"]

@@ -69,11 +69,11 @@ class ProcessStatus(Protocol):
 
     @property
     def remarks(self) -> Mapping[str, str]:
-        """Check of readiness → what there is to say of it though all is well."""
+        """Check of readiness → a remark on it although it passes."""
 
     @property
     def lease(self) -> str:
-        """The name of the Lease that elects, "" where there is no election."""
+        """The name of the Lease that elects; "" without election."""
 
     @property
     def leading(self) -> bool:

@@ -30,7 +30,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Drops everything but the roles, which other databases of the server may use too."""
+    """Drops everything except the roles, which other databases of the server may use too."""
     op.execute("DROP SCHEMA eventsched CASCADE")
     for row in op.get_bind().execute(
         text("SELECT tablename FROM pg_tables WHERE schemaname = 'eventsched_log'")

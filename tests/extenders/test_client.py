@@ -280,9 +280,9 @@ def bad_certificate(folder: Path) -> str:
 @pytest.mark.parametrize(
     ("fields", "where", "problem"),
     [
-        ({"urlPrefix": "127.0.0.1:8888"}, "urlPrefix", "is no URL of a server"),
-        ({"urlPrefix": "ftp://x"}, "urlPrefix", "is no URL of a server"),
-        ({"urlPrefix": "http://x:99999"}, "urlPrefix", "is no URL of a server"),
+        ({"urlPrefix": "127.0.0.1:8888"}, "urlPrefix", "is not the URL of a server"),
+        ({"urlPrefix": "ftp://x"}, "urlPrefix", "is not the URL of a server"),
+        ({"urlPrefix": "http://x:99999"}, "urlPrefix", "is not the URL of a server"),
         ({"urlPrefix": "http://me:secret@x"}, "urlPrefix", "has a user or password"),
         ({"tlsConfig": {"keyData": "eA=="}}, "tlsConfig.keyData", "is a private key"),
         ({"weight": 2**31}, "weight", "is out of range"),

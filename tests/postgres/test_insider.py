@@ -92,7 +92,7 @@ def rewritten(log: TamperedLog) -> str:
     seq = log.decision("outcome = 'scheduled'", 30)
     edit_decision(log, seq, lambda record: record.update(message="it was somebody else"))
     log.run("DELETE FROM snapshot")
-    return "written anew after the checkpoint"
+    return "rewritten after the checkpoint"
 
 
 def cut_off(log: TamperedLog) -> str:
@@ -157,7 +157,7 @@ def test_checkpoints_that_are_none(anchored: Anchored, tmp_path: Path, capsys: C
     for text, problem in (
         (json.dumps(said), "the signature is wrong"),
         (whole.replace(said["key"], "0" * 16), "was signed by another key"),
-        (whole[:50], "is no checkpoint"),
+        (whole[:50], "is not a checkpoint"),
         ("", "holds no checkpoint"),
     ):
         anchored.file.write_text(text)

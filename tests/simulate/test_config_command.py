@@ -132,7 +132,7 @@ def test_warnings_are_on_stderr_and_change_no_exit_code(
     assert main(["config", "check", written(tmp_path, text)]) == 0
     first, second = capsys.readouterr().err.splitlines()
     assert "warning: apiVersion kubescheduler.config.k8s.io/v1beta3 is deprecated" in first
-    assert "warning: extenders[0].urlPrefix: 'x' is no URL of a server" in second
+    assert "warning: extenders[0].urlPrefix: 'x' is not the URL of a server" in second
 
 
 def test_a_misspelt_plugin_that_is_disabled_is_a_warning(

@@ -302,8 +302,8 @@ def test_a_port_that_is_taken_is_told() -> None:
     [
         ({"bind_address": "192.0.2.1"}, "serving.port 0 on 192.0.2.1: cannot be listened on"),
         ({"bind_address": "no such.host"}, "on no such.host: cannot be listened on"),
-        ({"port": 70_000}, "serving.port: 70000 is no port"),
-        ({"plain_health_port": 70_000}, "serving.plainHealthPort: 70000 is no port"),
+        ({"port": 70_000}, "serving.port: 70000 is not a port"),
+        ({"plain_health_port": 70_000}, "serving.plainHealthPort: 70000 is not a port"),
         ({"cert_file": Path("tls.crt")}, "names only one of certFile and keyFile"),
     ],
 )

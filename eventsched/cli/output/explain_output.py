@@ -110,7 +110,7 @@ def _victims(preemption: PreemptionExplanation) -> list[str]:
     decided = preemption.decided
     lines = ["", f"Who has to leave {decided.node} for it:"]
     fates = zip(preemption.victims, preemption.outcomes, strict=True)
-    lines.append(table(("pod", "what became of it"), fates))
+    lines.append(table(("pod", "outcome"), fates))
     if not preemption.landed:
         lines.append("it has not been placed since")
     else:
@@ -133,7 +133,7 @@ def _victims(preemption: PreemptionExplanation) -> list[str]:
 
 
 def _scores(compared: tuple[NodeScore, ...]) -> str:
-    """A row a plugin, a column a node: weight x normalised (raw)."""
+    """One row per plugin, one column per node: weight x normalised (raw)."""
     header = ["plugin", *(score.node for score in compared)]
     rows = []
     for parts in zip(*(score.parts for score in compared), strict=True):

@@ -43,7 +43,7 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 def read_moment(text: str, now: int, *, virtual: bool) -> int:
     """The time (µs) that a word of the command line means: ISO 8601 (UTC unless it says), or a
-    length such as ``10m``: so long before ``now``; of a simulation (``virtual``) so long after its
+    length such as ``10m`` before ``now``, or in a simulation (``virtual``) after its
     beginning. Raises ValueError."""
     number, unit = text[:-1], text[-1:]
     if unit in _UNITS and number.replace(".", "", 1).isdecimal():

@@ -1,6 +1,6 @@
 """A simulated cluster in virtual time: pods arrive, are bound after a fixed delay, run and end.
 
-It never reads a clock: it is a function of its inputs and of the effects it was told to execute.
+It never reads a clock: it is a function of its inputs and of the effects that it executes.
 Within an instant things happen in the order (kind, order of origin): other objects, nodes, pods on
 them, outcomes, ends of pods, ends of evicted pods, arrivals. Claims are bound and volumes made by a
 controller of its own (volume_controller.py).
@@ -54,7 +54,7 @@ class SimulatedCluster:
         self._events: list[tuple[int, int, int, Stimulus]] = []
         self._runs_for: dict[str, int] = {}
         self._cut_short: set[str] = set()
-        """Evicted pods: the end that they would have come to counts no more."""
+        """Evicted pods: their scheduled end no longer counts."""
         nodes, objects = list(nodes), list(objects)
         self._volumes = VolumeController(objects, nodes)
         begun = self._volumes.begin()
@@ -110,7 +110,7 @@ class SimulatedCluster:
         return taken
 
     def forget(self, number: int) -> None:
-        """Drops the first so many things that happen: they are in the log already. Effects that
+        """Drops the first ``number`` things that happen: they are in the log already. Effects that
         were executed before must have been executed again."""
         while number > 0:
             now = self.next_at

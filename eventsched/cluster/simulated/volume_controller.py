@@ -75,7 +75,7 @@ class VolumeController:
         return Reaction([claim], "", PROVISIONING, self._bound_at_once(claim))
 
     def write(self, write: Write) -> Reaction:
-        """Carries out a write. What an object shows already is no change."""
+        """Carries out a write. What an object shows already changes nothing."""
         return self._bind(write) if isinstance(write, BindVolume) else self._select(write)
 
     def release(self, claim: PersistentVolumeClaim) -> tuple[PersistentVolume | None, bool]:
@@ -130,7 +130,7 @@ class VolumeController:
     # --- the controller's own -------------------------------------------------------------
 
     def _bound_at_once(self, claim: PersistentVolumeClaim) -> list[AnyObject]:
-        """What becomes of a claim that needs no pod: it names a volume, a volume is promised to it,
+        """What happens to a claim that needs no pod: it names a volume, a volume is promised to it,
         or its class does not wait."""
         volumes = self._registry.all(PersistentVolume).values()
         own = [v for v in volumes if v.name == claim.volume or belongs_to(v, claim)]

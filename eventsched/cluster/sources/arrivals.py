@@ -12,7 +12,7 @@ class TracePod:
 
     ``arrives_at`` is in microseconds since the trace's second 0, None where the source names no
     times (such pods arrive together). ``runs_for`` is in microseconds from the moment the pod is
-    placed, None for a pod that runs for ever. ``claims`` are those that a controller makes for its
+    placed, None for a pod that never ends. ``claims`` are those that a controller makes for its
     ephemeral volumes.
     """
 

@@ -44,7 +44,7 @@ DISK = "example.com/disk"
 MIXED_SHAPES = 150
 TIGHT_RUNTIME_SECONDS = 120
 TIGHT_ARRIVAL_SECONDS = 60
-"""All pods of a tight load arrive within this time where no rate is given: sooner than most end."""
+"""All pods of a tight load arrive within this time if no rate is given: sooner than most end."""
 
 _WHERE = "--generate"
 _REMEDY = (
@@ -123,7 +123,7 @@ class Load:
 def parse(text: str) -> Load:
     """The load that a text such as ``nodes=1000,pods=5000,shape=plain,seed=1`` names.
 
-    nodes and pods are needed; shape is plain and seed 1 where they are not given; tight loads have
+    nodes and pods are needed; shape is plain and seed 1 by default; tight loads have
     a rate and a runtime of their own. Raises InputError for anything else.
     """
     given: dict[str, str] = {}

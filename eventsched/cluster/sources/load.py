@@ -60,7 +60,7 @@ class Source:
                 "add a profile of that schedulerName to --config, or change the pods",
             )
         warning = (
-            f"pending pods of schedulers that are no profile here were left out: {len(others)}, "
+            f"pending pods of schedulers without a profile here were left out: {len(others)}, "
             f"such as {first.full_name} ({first.scheduler_name})"
         )
         return replace(self, arrivals=ours, warnings=(*self.warnings, warning))

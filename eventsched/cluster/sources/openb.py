@@ -2,7 +2,7 @@
 
 GPUs are counted in thousandths and per node, not per device: a node's gpu × 1000, a pod's num_gpu ×
 gpu_milli. In the files memory is in MiB and times are in seconds. Lists without
-the time columns exist: their pods arrive together and run for ever.
+the time columns exist: their pods arrive together and never end.
 """
 
 import csv

@@ -1,4 +1,4 @@
-"""Samples in manifests: what plugins that score by measurements are told in a simulation."""
+"""Samples in manifests: measurements that plugins score by, for a simulation."""
 
 from collections.abc import Mapping
 from math import isfinite
@@ -20,11 +20,11 @@ def read(obj: Mapping[str, Any], where: str) -> SamplesTaken:
         raise InputError(f"{where}: metadata.name", "is missing", "name the plugin's source")
     values = obj.get("values")
     if not isinstance(values, dict) or not values:
-        raise InputError(f"{where}: values", "is no mapping with numbers", _EXAMPLE)
+        raise InputError(f"{where}: values", "is not a mapping with numbers", _EXAMPLE)
     for name, value in values.items():
         if not isinstance(name, str):
-            raise InputError(f"{where}: values", f"{name!r} is no node's name", _EXAMPLE)
+            raise InputError(f"{where}: values", f"{name!r} is not a node's name", _EXAMPLE)
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if not is_number or not isfinite(value):
-            raise InputError(f"{where}: values.{name}", f"{value!r} is no number", _EXAMPLE)
+            raise InputError(f"{where}: values.{name}", f"{value!r} is not a number", _EXAMPLE)
     return SamplesTaken(source=source, values={name: float(v) for name, v in values.items()})

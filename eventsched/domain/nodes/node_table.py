@@ -1,4 +1,5 @@
-"""Nodes as columns: one row a node, numpy arrays over all rows, derived indexes over their values.
+"""Nodes as columns: one row per node, numpy arrays over all rows, derived indexes over their
+values.
 
 Part of SchedulerState, changed only by its ``apply``. Plugins see it through a NodeView
 (node_views.py): all rows or some of them. The row of a deleted node is never reused, so a row

@@ -25,7 +25,7 @@ _MOST_ABOUT = 512
 """The most kinds of pods for which the terms about them are cached."""
 _LONGEST_LOG = 4096
 _SPARSE = 16
-"""A tally is summed up row by row while fewer than one in so many rows is not 0."""
+"""A tally is summed up row by row while fewer than one row in 16 is not 0."""
 _FEW = 64
 """Up to this number of steps are applied one by one; for more, summing up again is faster."""
 

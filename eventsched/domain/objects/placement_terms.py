@@ -1,4 +1,5 @@
-"""Where a pod may or should run, as values: selectors, affinity terms, tolerations, spreading."""
+"""Constraints on the nodes of a pod, as values: selectors, affinity terms, tolerations,
+spreading."""
 
 from eventsched.domain.objects.frozen import Frozen
 

@@ -23,8 +23,8 @@ class PodVolume(Frozen, frozen=True):
     - ``claim``: the name of a claim in the pod's namespace, with ``ephemeral`` a claim that belongs
       to the pod. A claim volume without a name has the source persistentVolumeClaim instead.
     - ``driver``: the CSI driver of an inline volume.
-    - ``source``: the type of an in-tree disk, as the API's field is called. ``identity`` then tells
-      disks of that type apart: (pdName,) for gcePersistentDisk; (volumeID,) for
+    - ``source``: the type of an in-tree disk, as the API's field is called. ``identity`` then
+      distinguishes disks of that type: (pdName,) for gcePersistentDisk; (volumeID,) for
       awsElasticBlockStore, cinder and portworxVolume; (iqn,) for iscsi; (pool, image, *monitors)
       for rbd; (diskURI, kind) for azureDisk; empty for all others.
     """

@@ -237,7 +237,7 @@ class MemoryForgotten(Stimulus, frozen=True, tag=True):
 
 class PluginOverran(Stimulus, frozen=True, tag=True):
     """A call of a plugin was ended because it took longer than ``limit`` (µs); its step is void.
-    The pod's ``attempt`` is made again without calling the plugin's method ``point``, which counts
+    The pod's ``attempt`` is repeated without calling the plugin's method ``point``, which counts
     as one that raised. Without ``uid`` that holds until another configuration or other plugins are
     in force."""
 

@@ -113,8 +113,8 @@ def _spread(raw: NDArray[Any]) -> tuple[int, int]:
 
 
 def normalized(column: ScoreColumn, raw: NDArray[Any]) -> NDArray[np.int64]:
-    """int64[n] of 0..100 from raw scores and the column's parameters alone, for every kind but OWN
-    (upstream: helper/normalize_score.go; podtopologyspread/scoring.go for SPREAD,
+    """int64[n] of 0..100 from raw scores and the column's parameters alone, for every kind except
+    OWN (upstream: helper/normalize_score.go; podtopologyspread/scoring.go for SPREAD,
     interpodaffinity/scoring.go for RATIO)."""
     raw = raw.astype(np.int64)
     if column.normalization is Normalization.IDENTITY:

@@ -1,4 +1,4 @@
-"""What the state knows of one pod: its object, its place, its queue and its counters."""
+"""What the state knows about one pod: its object, its place, its queue and its counters."""
 
 from eventsched.domain.objects import Pod
 from eventsched.domain.records import Queue

@@ -56,7 +56,7 @@ class SchedulerState(PodPlaces):
         self.consultation: Consultation | None = None
         """Questions to extenders, and their answers, of the attempt under way."""
         self.overruns: list[records.PluginOverran] = []
-        """Plugin calls that took too long and are not made again (see PluginOverran)."""
+        """Plugin calls that took too long and are not repeated (see PluginOverran)."""
         self.reservations: dict[str, Reservation] = {}
         self.memory: dict[str, dict[str, Any]] = {}
         self.verdicts: list[Verdict | None] = [None]

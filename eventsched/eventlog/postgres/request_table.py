@@ -15,7 +15,7 @@ from eventsched.eventlog.schema import migrations
 
 
 class RequestTable:
-    """Stores requests, and tells which of them have been answered."""
+    """Stores requests, and finds those that have been answered."""
 
     def __init__(self, connection: psycopg.Connection, stream: str) -> None:
         self._connection, self._stream = connection, stream

@@ -50,7 +50,7 @@ class Session:
 
     def acquire(self, stream: str, holder: str) -> AcquiredTerm:
         """Begins a term. Raises UnavailableError, as DatabaseRefusedError if waiting would not
-        help. If the answer is lost, nobody holds that term; the next call begins another."""
+        help. If the answer is lost, that term has no leader; the next call begins another."""
         self.close()
         self._holder = holder
         migrations.require(self._address)

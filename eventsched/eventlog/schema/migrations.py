@@ -49,7 +49,7 @@ def upgrade(address: str, revision: str = "head", *, one_user: bool = False) -> 
 
 
 def downgrade(address: str, revision: str = "base") -> None:
-    """Downgrades the schema to a revision; "base" removes everything but the roles."""
+    """Downgrades the schema to a revision; "base" removes everything except the roles."""
     with _connected(address) as connection, _exclusively(address, connection):
         command.downgrade(_config(connection), revision)
 

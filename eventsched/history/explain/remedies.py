@@ -15,7 +15,7 @@ _OF_PLUGINS = {
     "NodePorts": "a node where its host ports are free",
     "NodeResourcesFit": "the end of pods on those nodes, another node, or smaller requests",
     "PodTopologySpread": "a node in a domain with fewer of its pods, or a larger maxSkew",
-    "InterPodAffinity": "a node that suits its affinity and everybody's anti-affinity",
+    "InterPodAffinity": "a node that suits its affinity and the anti-affinity of all pods",
     "VolumeBinding": "a volume that fits its claims and can be reached from a node",
     "VolumeRestrictions": "the end of the pod that uses the same volume",
     "VolumeZone": "a node in the zone of its volumes",

@@ -11,8 +11,8 @@ _LONGEST = 60
 
 
 def in_words(positioned_records: Iterable[tuple[int, AnyRecord]]) -> dict[int, str]:
-    """Descriptions of a pod's updates by position, from its records in order. Updates that change
-    nothing known of a pod are left out."""
+    """Descriptions of a pod's updates by position, from its records in order. Updates without a
+    known change are left out."""
     texts: dict[int, str] = {}
     last: Pod | None = None
     for position, record in positioned_records:

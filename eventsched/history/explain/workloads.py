@@ -134,7 +134,7 @@ def _kind(word: str, short: str) -> str:
         )
     if (kind := _NAMES.get(_bare(short))) is None:
         known = ", ".join((*_SHORT.values(), "pod"))
-        raise InputError("POD", f"{word}: {short} is no kind of workload", f"there are {known}")
+        raise InputError("POD", f"{word}: {short} is not a kind of workload", f"there are {known}")
     return kind
 
 

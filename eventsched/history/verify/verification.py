@@ -29,7 +29,7 @@ from eventsched.history.verify.verified_rows import RowCheck
 
 
 def _refuse(name: str) -> None:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 MOST_PROBLEMS = 20
@@ -147,7 +147,7 @@ class _EnoughError(Exception):
 
 class _MissingDetails:
     """Details that are missing although ``thinned`` was not given. If they existed when
-    verification began, they were thinned during it, which is no problem. The number of details
+    verification began, they were thinned during it, which is allowed. The number of details
     shows that: while it is the same as at the beginning, nothing was thinned."""
 
     def __init__(self, log: Log) -> None:
@@ -277,7 +277,7 @@ class _Verification:
             _json.decode(batch.mark.decode())
             items = _json.decode(batch.body.decode())
         except (ValueError, RecursionError) as problem:
-            self._report(batch.first, f"body or mark is no JSON ({problem}), expected some")
+            self._report(batch.first, f"body or mark is not JSON ({problem}), expected some")
             self._lost = True
             return []
         if not isinstance(items, list) or len(items) != batch.count or not items:

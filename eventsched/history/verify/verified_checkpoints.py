@@ -58,7 +58,7 @@ def read_checkpoints(path: Path, key: "Ed25519PublicKey") -> list[Checkpoint]:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as problem:
-        reason = getattr(problem, "strerror", None) or "is no UTF-8 text"
+        reason = getattr(problem, "strerror", None) or "is not UTF-8 text"
         raise CheckpointError(str(path), f"cannot be read: {reason}") from problem
     checkpoints = [
         _parse(f"{path}, line {number}", line, key)
@@ -85,7 +85,7 @@ def _parse(where: str, line: str, key: "Ed25519PublicKey") -> Checkpoint:
         )
         signed_by = str(fields["key"])
     except (ValueError, KeyError, TypeError, AttributeError) as problem:
-        raise CheckpointError(where, f"is no checkpoint ({problem!r})") from problem
+        raise CheckpointError(where, f"is not a checkpoint ({problem!r})") from problem
     public = key.public_bytes(Encoding.Raw, PublicFormat.Raw)
     if signed_by != sha256(public).hexdigest()[:16]:
         raise CheckpointError(where, f"was signed by another key, {signed_by}")
@@ -118,7 +118,7 @@ class CheckpointCheck:
                 continue
             self._report(
                 checkpoint.position,
-                f"{problem}: records from {self._matched} on were written anew after the "
+                f"{problem}: records from {self._matched} on were rewritten after the "
                 f"checkpoint of {checkpoint.at}",
             )
 

@@ -158,5 +158,5 @@ class LogFile:
 
 def _integer(value: object) -> int:
     if type(value) is not int or not -(2**63) <= value < 2**63:
-        raise ValueError(f"{value!r} is no integer of 64 bits")
+        raise ValueError(f"{value!r} is not an integer of 64 bits")
     return value

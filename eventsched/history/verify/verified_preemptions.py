@@ -1,6 +1,6 @@
 """Verifies preemptions: what a PreemptionDecided record says about its candidates and victims.
 
-The choice is made again from the candidates' vectors and from the pods in earlier records.
+The choice is repeated from the candidates' vectors and from the pods in earlier records.
 """
 
 from collections.abc import Callable

@@ -251,7 +251,7 @@ def unpack(packed: Packed, most: int) -> Unpacked:
         what = "a whole record" if base is None else "a delta"
         raise VectorError(f"row numbers of {width} bytes in {what}")
     if size > most:
-        raise VectorError(f"{size} rows, where there are {most}")
+        raise VectorError(f"{size} rows, but only {most} exist")
     if columns != 1 + scores and (width or columns != 1 + 2 * scores):
         raise VectorError(f"{columns} columns, {scores} of them scores")
     at = _HEAD.size
@@ -329,7 +329,7 @@ def _values(
             fits = not count or bool(array.min() >= 0 and array.max() < 256)
         values = array if place else array.astype("<i2").view(_CODES)
     if is_bytes and not fits:
-        raise VectorError(f"column {place} has values that are no unsigned bytes")
+        raise VectorError(f"column {place} has values that are not unsigned bytes")
     return Column(rows, values, is_bytes), end
 
 

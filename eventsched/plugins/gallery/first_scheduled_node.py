@@ -31,7 +31,7 @@ class FirstScheduledNodeArgs(Arguments, frozen=True):
 
     ``key`` identifies a recreated pod: by ``name`` and namespace, by ``owner``, or by the value of
     the annotation ``key_annotation``. ``ttl`` is how long a node is remembered after the last bind
-    there ("0s": for ever). ``when_gone`` says whether pods wait for a node that is not in the
+    there ("0s": forever). ``when_gone`` says whether pods wait for a node that is not in the
     cluster, or forget it."""
 
     mode: Literal["required", "preferred"] = "required"

@@ -42,7 +42,9 @@ class Hardware(Arguments, frozen=True):
             yield InputError("name", problem, "give label or resource")
         for field, key in (("label", self.label), ("resource", self.resource)):
             if key and not labels.is_key(key):
-                yield InputError(field, f"{key!r} is no qualified name", "such as example.com/gpu")
+                yield InputError(
+                    field, f"{key!r} is not a qualified name", "such as example.com/gpu"
+                )
 
 
 class NodeHardwareArgs(Arguments, frozen=True):

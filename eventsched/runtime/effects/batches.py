@@ -1,8 +1,8 @@
 """From the engine's records to batches: what a batch holds, and which effects wait for it.
 
 Pure; ``Committer`` and the leader do the waiting. The end of a batch changes no decision: the
-engine knows nothing of batches. The records of a step are never split between batches, so a restart
-does not decide again what follows from a record.
+engine does not know about batches. The records of a step are never split between batches, so a
+restart does not decide again what follows from a record.
 """
 
 import sys

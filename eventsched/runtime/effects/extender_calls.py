@@ -58,7 +58,7 @@ class Consultations:
             yield self._new_call(question)
 
     def void(self, reason: str) -> Iterator[Step]:
-        """A call changes nothing, so it is made again."""
+        """A call changes nothing, so it is repeated."""
         return self.resume()
 
     def committed(self, effect: Consult) -> Iterator[Step]:

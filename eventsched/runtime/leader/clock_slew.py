@@ -2,7 +2,7 @@
 
 A leader's time never goes back. If an earlier leader's clock was ahead, the term begins at the
 log's time. Time then runs half as fast as the clock until the two agree, so that one wrong clock
-does not shift the log for ever. ``live/clock.py`` has the same rule for one machine.
+does not shift the log permanently. ``live/clock.py`` has the same rule for one machine.
 """
 
 

@@ -271,7 +271,7 @@ class Replica:
 
     async def _after(self, reason: str) -> None:
         """Raises UnavailableError if terms are deposed too often: two replicas with separate
-        elections would depose each other for ever."""
+        elections would depose each other forever."""
         self._deposed.append(time.monotonic())
         if len(self._deposed) == _MAX_DEPOSED and self._deposed[-1] - self._deposed[0] < _WINDOW:
             raise UnavailableError(

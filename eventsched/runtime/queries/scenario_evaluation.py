@@ -52,7 +52,7 @@ def evaluate(line: bytes, where: str, known: Mapping[str, type[Any]]) -> dict[st
     except msgspec.DecodeError as problem:
         raise InputError(
             where,
-            f"is no scenario: {problem}",
+            f"is not a scenario: {problem}",
             "write one JSON object a line; or, for a cluster's objects, name the --pod in question",
         ) from None
     try:

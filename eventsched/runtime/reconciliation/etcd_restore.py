@@ -18,7 +18,7 @@ REASON = "the cluster's storage was restored to an earlier state"
 
 
 class EtcdRestoreDetector:
-    """Notices during a term that the cluster is older than what is known of it.
+    """Notices during a term that the cluster is older than what is known about it.
 
     A list with an earlier resourceVersion shows that. If versions were raised after the restore
     (etcd's ``--bump-revision``), only the listed objects are older than they were seen. But an

@@ -88,7 +88,7 @@ class SeenResources:
         return {resource: versions.upto for resource, versions in sorted(self._seen.items())}
 
     def watched(self, event: Seen | Gone) -> Stimulus | None:
-        """Takes in an event of a watch, as a stimulus; None if it is no news."""
+        """Takes in an event of a watch, as a stimulus; None if nothing is new."""
         resource, key = place_of(event)
         versions, version = self.of(resource), event.resource_version
         match event:

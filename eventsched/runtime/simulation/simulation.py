@@ -7,7 +7,7 @@ At each instant of virtual time:
 3. All batches with effects are committed before time moves on (docs/adr/0006); batches without
    effects may wait.
 
-A run ends when nothing but the flush of unschedulable pods could still happen, when only repetition
+A run ends when only the flush of unschedulable pods could still happen, when only repetition
 is left (repetition.py), or when attempts only fail with errors. If the log already holds a run of
 the same inputs, that run is continued (resumption.py).
 """

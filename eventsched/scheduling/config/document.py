@@ -151,7 +151,7 @@ def _json(text: str, report: Report) -> Any:
         return dict(pairs)
 
     def constant(name: str) -> Any:
-        raise InputError("", f"{name} is no JSON", "write a number")
+        raise InputError("", f"{name} is not JSON", "write a number")
 
     try:
         return json.loads(text, object_pairs_hook=unique, parse_constant=constant)

@@ -56,7 +56,7 @@ def problems(configured: Sequence[sections.ExtenderSection]) -> Iterator[InputEr
         if not known:
             yield InputError(
                 f"{where}.urlPrefix",
-                f"{section.url_prefix!r} is no URL of a server",
+                f"{section.url_prefix!r} is not the URL of a server",
                 "write it with scheme and host, such as http://127.0.0.1:8888/scheduler",
             )
         elif parts.username or parts.password:

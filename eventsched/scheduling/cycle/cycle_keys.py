@@ -29,7 +29,7 @@ KEY_EXCLUDED: Final = CycleKey(KEY_PASSES - 1)
 KEY_NOT_EVALUATED: Final = CycleKey(KEY_PASSES - 2)
 """The search ended before this node."""
 KEY_NO_NODE: Final = CycleKey(-1)
-"""The row has no node, or not any more."""
+"""The row has no node, or no longer has one."""
 
 NOT_FEASIBLE: Final = -1
 """In a column of totals: the node cannot take the pod."""

@@ -49,7 +49,7 @@ FEW = 8
 
 MOST_VERDICTS = 16_384
 """The most entries for single verdicts. The dictionary stays in the log, in memory and in each
-snapshot for ever, and the number of different verdicts has no bound."""
+snapshot forever, and the number of different verdicts has no bound."""
 LONGEST_VERDICT = 1024
 """The most bytes of the reasons of such an entry."""
 ONE_OF_MANY = "a reason without an entry of its own: there are too many, or it is too long"
@@ -98,7 +98,7 @@ class ClassRecord:
 
 def record(state: SchedulerState, judged: Judgement, position: int) -> RecordedJudgement:
     """Numbers, digest and detail of a judgement. ``position`` is where the next record goes; the
-    decision itself stands there plus the number of definitions."""
+    decision itself goes there plus the number of definitions."""
     if judged.columns is None or not judged.own:
         return _apart(state, judged, position)
     columns = judged.columns
@@ -176,7 +176,7 @@ def _patch(kept: ClassRecord, columns: EquivalenceClass, rows: Rows) -> None:
 class Vectors:
     """The vectors of a class's last decision that was not the class's alone, to write the next one
     as a delta. ``shape`` is the number of rows and of the score columns' entry; ``zero`` the places
-    of columns that are known to hold nothing but zeros."""
+    of columns that are known to hold only zeros."""
 
     __slots__ = ("base", "chain", "columns", "digests", "shape", "zero")
 
@@ -303,8 +303,8 @@ def _define(
 
 
 def _entry(verdict: Verdict, entries: int) -> Verdict:
-    """What stands for a verdict that a dictionary of so many entries does not have: itself, or what
-    those of its plugin share that are too long or too many."""
+    """What is recorded for a verdict that a dictionary of ``entries`` does not have: itself, or
+    what those of its plugin share that are too long or too many."""
     size = sum(len(reason.encode(errors="replace")) for reason in verdict.reasons)
     if entries < MOST_VERDICTS and size <= LONGEST_VERDICT:
         return verdict

@@ -37,8 +37,8 @@ Int64s = NDArray[np.int64]
 
 
 class Scored(NamedTuple):
-    """One plugin's scores: ``raw`` over all rows (0 where not feasible), ``normalized`` likewise
-    but set only if the plugin has its own NormalizeScore."""
+    """One plugin's scores: ``raw`` over all rows (0 where not feasible), ``normalized`` as
+    well, but set only if the plugin has its own NormalizeScore."""
 
     column: ScoreColumn
     raw: NDArray[Any]
@@ -270,7 +270,7 @@ class PodSpecificVerdicts:
         """What was answered for the feasible rows; adds it to the totals."""
         found = self._raw[score.name]
         if score.normalization is Normalization.RATIO:
-            # Only distances count: what moves all nodes alike is no change.
+            # Only distances count: a shift of all nodes changes nothing.
             found = found - found.min()
         column = score.column(parameters_of(score.normalization, found))
         own = self._own.get(score.name)
@@ -280,7 +280,7 @@ class PodSpecificVerdicts:
         return Scored(column, raw, None if own is None else self._spread_out(own, rows, np.int64))
 
     def _spread_out(self, values: Int64s, rows: Rows, width: Any) -> NDArray[Any]:
-        """A column over all rows, 0 where there is no value."""
+        """A column over all rows, 0 for rows without a value."""
         if len(values) == self._table.size:
             return values.astype(width)
         column = np.zeros(self._table.size, dtype=width)

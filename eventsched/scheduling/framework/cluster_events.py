@@ -23,7 +23,7 @@ class ClusterEvent(StrEnum):
     ASSIGNED_POD_DELETE = "AssignedPodDelete"
     OBJECT_CHANGE = "ObjectChange"
     """An object other than a pod or a node was added, changed or deleted. A plugin lists the types
-    that it wants to know of in ``wakes_on_objects``."""
+    that it depends on in ``wakes_on_objects``."""
     POD_UPDATE = "PodUpdate"
     """The waiting pod itself has changed."""
     MEMORY_CHANGE = "MemoryChange"

@@ -44,7 +44,7 @@ class QueueSortPlugin(NamedPlugin, Protocol):
     """Upstream: QueueSortPlugin, whose Less compares two pods; a key for each is enough here."""
 
     def sort_key(self, queued: QueuedPod) -> tuple[Any, ...]:
-        """Where the pod stands in the active queue: the smallest key goes first."""
+        """The pod's place in the active queue: the smallest key goes first."""
 
 
 class SignPlugin(NamedPlugin, Protocol):

@@ -13,7 +13,7 @@ NODE = "Node"
 
 @dataclass(frozen=True)
 class Wait:
-    """Permit's answer: hold the pod for at most so many seconds, then reject it. Raises ValueError
+    """Permit's answer: hold the pod for at most ``seconds``, then reject it. Raises ValueError
     for a negative or too large number."""
 
     seconds: float
@@ -24,9 +24,9 @@ class Wait:
 
 @dataclass(frozen=True)
 class Preparation:
-    """PreBind's answer: ask the cluster for these changes, and hold the pod for at most so many
-    seconds until they are made and the plugin's ``prepared`` allows the bind. Raises ValueError for
-    a negative or too large number of seconds, TypeError for a value that is not a Write."""
+    """PreBind's answer: ask the cluster for these changes, and hold the pod for at most ``seconds``
+    until they are made and the plugin's ``prepared`` allows the bind. Raises ValueError for a
+    negative or too large number of seconds, TypeError for a value that is not a Write."""
 
     writes: tuple[Write, ...]
     seconds: float

@@ -21,7 +21,7 @@ from eventsched.scheduling.preemption.victims import NOBODY_LESS, NOW, Candidate
 STALE = -4
 """Outcome of a row that was not tried yet, or has changed since."""
 TOGETHER = 16
-"""The least number of rows to try in one dry run, if so many are stale."""
+"""The least number of rows to try in one dry run, if there are that many stale rows."""
 _STEP = 2**31
 """Added to the sum of priorities for each victim, so that fewer victims are better (upstream:
 math.MaxInt32+1)."""

@@ -59,8 +59,8 @@ def _apply_answer(
     extender: Extender, dry_run: DryRun, candidate_table: CandidateTable, candidates: Rows,
     question: ExtenderAsked, answer: ExtenderAnswered,
 ) -> tuple[CandidateTable, Rows]:  # fmt: skip
-    """Applies an extender's answer. Nodes that are not candidates, or not any more, are ignored. A
-    node is dropped if one of its victims is gone since the question. Raises ExtenderError."""
+    """Applies an extender's answer. Nodes that are not or no longer candidates are ignored. A node
+    is dropped if one of its victims has gone since the question. Raises ExtenderError."""
     changed, left = _copy(candidate_table), []
     for row in candidates.tolist():
         name = dry_run.table.names[row]

@@ -40,7 +40,7 @@ class VictimRule(Protocol):
         """Why a pod that is nominated to a row's node may not preempt now; "" if it may."""
 
     def narrowed(self, rows: Rows) -> NDArray[np.bool_] | None:
-        """bool[n]: rows with removable pods; None if only ``removable`` can tell."""
+        """bool[n]: rows with removable pods; None if only ``removable`` can determine them."""
 
     def removable(self, dry_run: DryRun, row: int) -> tuple[list[Pod], QuotaCheck | None]:
         """The pods of a row that may be evicted, and a further condition, if there is one."""

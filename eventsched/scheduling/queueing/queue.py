@@ -40,7 +40,7 @@ class Backoff:
         self.longest = longest * SECOND
 
     def until(self, now: int, failures: int) -> int:
-        """The end (µs) of the backoff after so many failures; 0 if there is none."""
+        """The end (µs) of the backoff after a number of failures; 0 if there is none."""
         if not failures or not self.longest:
             return 0
         return now + min(self.longest, self.initial << min(failures - 1, 40))

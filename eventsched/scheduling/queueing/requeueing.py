@@ -29,7 +29,7 @@ PARKED_AFTER = 5
 
 RETREATS = 5
 """Failures after which room given back by a group no longer requeues a pod of a group: two groups
-that do not fit would wake each other for ever. Every other change still does, and the flush."""
+that do not fit would wake each other forever. Every other change still does, and the flush."""
 
 
 class Requeueing:

@@ -125,7 +125,7 @@ def _context(pem: bytes, clients: Path | None = None) -> ssl.SSLContext:
 
 
 def _require(context: ssl.SSLContext, clients: Path) -> None:
-    """Has everybody who connects show a certificate."""
+    """Requires a certificate from each client."""
     try:
         context.load_verify_locations(clients)
     except OSError as error:  # ssl.SSLError is one
@@ -138,7 +138,8 @@ def _require(context: ssl.SSLContext, clients: Path) -> None:
 
 @contextmanager
 def _file(content: bytes) -> Iterator[str]:
-    """A file for OpenSSL's loader, which takes nothing else; in memory where there is such."""
+    """A file for OpenSSL's loader, which takes nothing else; in memory if the system supports
+    it."""
     if sys.platform == "linux":
         descriptor = os.memfd_create("certificate")
         try:

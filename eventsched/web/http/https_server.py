@@ -1,4 +1,4 @@
-"""The listening side: HTTPS, and plain HTTP for probes where it is asked for, in the event loop of
+"""The listening side: HTTPS, and plain HTTP for probes if configured, in the event loop of
 the scheduler and without any say in its signals or its end.
 
     async with serving(options, pages.application(…), pages.public(status)) as at: …
@@ -50,7 +50,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Addresses:
-    """Where it listens, as URLs; "" where it does not."""
+    """The URLs on which it listens; "" for a port that is off."""
 
     secure: str
     plain: str
@@ -96,8 +96,8 @@ async def serving(options: Options, app: ASGIApp, public: ASGIApp) -> AsyncItera
 
 @asynccontextmanager
 async def answering(options: Options, handle: Handle) -> AsyncIterator[str]:
-    """Answers questions while the block runs, on ``port`` over HTTPS or, where that is None, on the
-    plain port; gives the URL. Raises what ``serving`` raises."""
+    """Answers questions while the block runs, on ``port`` over HTTPS, or on the plain port if
+    ``port`` is None; gives the URL. Raises what ``serving`` raises."""
     tls = None if options.port is None else _certificates(options).context
     port = options.plain_health_port if options.port is None else options.port
     with closing(_listening(options.bind_address, port or 0, "extender.port")) as listening:
@@ -150,7 +150,7 @@ def _certificates(options: Options) -> Certificates:
 def _listening(address: str, port: int, field: str) -> socket.socket:
     """A listening socket. Errors name the field of the configuration."""
     if not 0 <= port < 2**16:
-        raise InputError(field, f"{port} is no port", "choose one up to 65535")
+        raise InputError(field, f"{port} is not a port", "choose one up to 65535")
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     try:
         made = socket.create_server(

@@ -134,12 +134,12 @@ def test_manifests_may_hold_samples(tmp_path: Any) -> None:
     ("text", "told"),
     [
         ("values: {n1: 3}", "metadata.name: is missing; name the plugin's source"),
-        ("metadata: {name: a}", "values: is no mapping with numbers; write the number of each"),
-        ("metadata: {name: a}\nvalues: {}", "values: is no mapping with numbers"),
-        ("metadata: {name: a}\nvalues: {n: x}", "values.n: 'x' is no number"),
-        ("metadata: {name: a}\nvalues: {n: true}", "values.n: True is no number"),
-        ("metadata: {name: a}\nvalues: {n: .nan}", "values.n: nan is no number"),
-        ("metadata: {name: a}\nvalues: {1: 2}", "values: 1 is no node's name"),
+        ("metadata: {name: a}", "values: is not a mapping with numbers; write the number of each"),
+        ("metadata: {name: a}\nvalues: {}", "values: is not a mapping with numbers"),
+        ("metadata: {name: a}\nvalues: {n: x}", "values.n: 'x' is not a number"),
+        ("metadata: {name: a}\nvalues: {n: true}", "values.n: True is not a number"),
+        ("metadata: {name: a}\nvalues: {n: .nan}", "values.n: nan is not a number"),
+        ("metadata: {name: a}\nvalues: {1: 2}", "values: 1 is not a node's name"),
     ],
 )
 def test_samples_that_are_none(text: str, told: str, tmp_path: Any) -> None:

@@ -33,7 +33,7 @@ def test_the_differences_are_told(capsys: pytest.CaptureFixture[str]) -> None:
     main(["replay", "--verify", "--file", str(HISTORIES / "0.1-nul.jsonl.gz")])
 
     told = capsys.readouterr().out
-    assert "every decision came out as it is written, but for:" in told
+    assert "every decision came out as it is written, except for:" in told
     assert "2 steps with the known difference escaped-nul of 0.1" in told
 
 

@@ -195,7 +195,7 @@ def test_what_records_say_wrongly(
 
 @pytest.mark.parametrize(
     ("body", "said"),
-    [("[", "no JSON"), ("{}", "no array"), ("[]", "0 items, expected 1"), ("[NaN]", "NaN"),
+    [("[", "not JSON"), ("{}", "no array"), ("[]", "0 items, expected 1"), ("[NaN]", "NaN"),
      ("[1]", "not of its shape")],
 )  # fmt: skip
 def test_bodies_that_are_none(tmp_path: Path, body: str, said: str) -> None:
@@ -212,7 +212,7 @@ def test_bodies_that_are_none(tmp_path: Path, body: str, said: str) -> None:
         (Detail(3, 5, DeltaPart(ROW, CODES[:1]), ()), "a delta to the vectors of position 5"),
         (Detail(3, 6, DeltaPart(ROW, CODES[:1]), ()), "its base 6 is not an earlier position"),
         (Detail(3, None, None, ()), "column 0 is missing in a whole record"),
-        (Detail(4, None, np.zeros(4, np.uint16), ()), "4 rows, where there are 3"),
+        (Detail(4, None, np.zeros(4, np.uint16), ()), "4 rows, but only 3 exist"),
     ],
 )
 def test_details_that_do_not_fit(tmp_path: Path, detail: Detail, said: str) -> None:

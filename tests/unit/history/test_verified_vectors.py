@@ -90,7 +90,7 @@ def drawn(data: st.DataObject, narrow: list[bool], base: Detail | None, at: int 
         ("", "fewer than a header"),
         ("02 00 01000000 01 00 01 00", "format 2"),
         ("01 02 01000000 01 00 01 01000000 0000 00", "row numbers of 2 bytes in a whole record"),
-        ("01 00 ffffffff 01 00 11 00", "where there are 2"),
+        ("01 00 ffffffff 01 00 11 00", "only 2 exist"),
         ("01 00 02000000 03 00 11 00 11 00 11 00", "3 columns, 0 of them scores"),
         ("01 00 02000000 01 00 03 00", "column 0 is of kind 3"),
         ("01 00 02000000 01 00 91 00", "column 0 is of kind 145"),
@@ -99,9 +99,9 @@ def drawn(data: st.DataObject, narrow: list[bool], base: Detail | None, at: int 
         ("01 00 02000000 01 00", "column 0 is of kind -1"),
         ("01 00 02000000 01 00 11 00 00", "11 bytes, expected 10"),
         ("01 00 02000000 01 00 31 00", "column 0 cannot be of bytes"),
-        ("01 00 02000000 02 01 11 00 31 ff", "values that are no unsigned bytes"),
-        ("01 00 02000000 02 01 11 00 21 00 ff", "values that are no unsigned bytes"),
-        ("01 00 02000000 02 01 11 00 22 0000 0001", "values that are no unsigned bytes"),
+        ("01 00 02000000 02 01 11 00 31 ff", "values that are not unsigned bytes"),
+        ("01 00 02000000 02 01 11 00 21 00 ff", "values that are not unsigned bytes"),
+        ("01 00 02000000 02 01 11 00 22 0000 0001", "values that are not unsigned bytes"),
     ],
 )
 def test_layouts_that_are_wrong(body: str, said: str) -> None:

@@ -134,7 +134,7 @@ def test_what_an_argument_names(
     ("word", "namespace", "words"),
     [
         ("cronjob/night", None, "name one of its jobs: job/NAME"),
-        ("shop/svc/web", None, "svc is no kind of workload; there are deploy, job, rs, sts, ds"),
+        ("shop/svc/web", None, "svc is not a kind of workload; there are deploy, job, rs, sts, ds"),
         ("a/shop/deploy/web", None, "too many parts"),
         ("shop/web", "prod", "is prod, and shop/web names shop"),
         ("shop/deploy/web", "prod", "leave one of them out"),

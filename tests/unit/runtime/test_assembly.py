@@ -55,7 +55,7 @@ def test_a_file_without_a_usable_plugin_is_refused(tmp_path: Path, text: str, wo
 
 def test_a_missing_plugin_file(tmp_path: Path) -> None:
     """Or is something else."""
-    for path, said in ((tmp_path / "a.py", "is not there"), (tmp_path, "is no Python file")):
+    for path, said in ((tmp_path / "a.py", "is not there"), (tmp_path, "is not a Python file")):
         with pytest.raises(InputError, match=f"{path}: {said}; name a .py file"):
             assembly.registry([path])
 

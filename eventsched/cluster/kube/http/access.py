@@ -285,7 +285,7 @@ def _chosen(
         return from_kubeconfig(str(home), context)
     raise InputError(
         "the API server",
-        f"is not known: no --kubeconfig, no KUBECONFIG, no {home}, and this is no pod",
+        f"is not known: no --kubeconfig, no KUBECONFIG, no {home}, and this is not a pod",
         "name a kubeconfig with --kubeconfig FILE",
     )
 

@@ -81,9 +81,9 @@ def _problems(settings: Configuration) -> Iterator[InputError]:
 def _url_problems(field: str, text: Any, schemes: tuple[str, ...]) -> Iterator[InputError]:
     remedy = "write it as https://HOST:PORT"
     if not _is_line(text) or not text.isascii() or " " in text:
-        yield InputError(field, "is no URL", remedy)
+        yield InputError(field, "is not a URL", remedy)
     elif (parts := _parts(text)) is None or parts.scheme not in schemes or not parts.hostname:
-        yield InputError(field, "is no URL of a server", remedy)
+        yield InputError(field, "is not the URL of a server", remedy)
     elif parts.query or parts.fragment:
         yield InputError(field, "has a query or a fragment", remedy)
 

@@ -213,7 +213,7 @@ def _translated(resource: Resource, body: bytes) -> Decoded:
     version = _version(meta)
     try:
         if not isinstance(obj, dict):
-            raise InputError("", "is no object", "")
+            raise InputError("", "is not an object", "")
         if resource.type == POD and _phase(obj) in FINISHED:
             return Decoded(key, version)
         _required_version(obj)

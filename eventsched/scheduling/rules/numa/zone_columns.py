@@ -128,7 +128,7 @@ class ZoneColumns:
         reports = {name: self._read(name) for name in self._changed()}
         self._fit(reports)
         if len(self._index) > self._most_resources:
-            # Otherwise names that no object has any more would stay for ever.
+            # Otherwise names that no object has any longer would stay forever.
             self._seen = None
             reports = {name: self._read(name) for name in self._changed()}
             self._fit(reports)

@@ -24,7 +24,7 @@ MOST_ZONES = 8
 """LeastNUMANodes skips nodes with more zones, because it tries all combinations. The kubelet's
 topology manager supports no more by default either."""
 _VAST = LARGEST // MOST_ZONES
-"""More than any zone has: the sum of so many zones fits into int64."""
+"""More than any zone has; the sum over MOST_ZONES zones fits into int64."""
 
 
 # --- by zone ------------------------------------------------------------------------------
@@ -151,7 +151,7 @@ def _combined(requests: Requests, zones: Zones) -> tuple[Bools, Bools]:
         enough = exists & np.array([_have(requests, rows, zone_set) for zone_set in sets])
         limit = UNKNOWN_COST * length * length
         least = np.minimum(np.where(exists, sums, limit).min(axis=0), limit)
-        # A set whose costs average 256 or more per pair is no candidate.
+        # A set whose costs average 256 or more per pair is not a candidate.
         beyond = (UNKNOWN_COST + 1) * length * length
         candidates = np.where(enough, np.minimum(sums, beyond), beyond)
         best = candidates.argmin(axis=0)

@@ -1,4 +1,4 @@
 """Rules that the volume plugins share. For plugins only.
 
-Start with ``volume_plan``: what becomes of a pod's claims on each node.
+Start with ``volume_plan``: what happens to a pod's claims on each node.
 """

@@ -1,4 +1,4 @@
-"""What becomes of a pod's claims on each node: the verdicts and choices of VolumeBinding.
+"""What happens to a pod's claims on each node: the verdicts and choices of VolumeBinding.
 
 Upstream: plugins/volumebinding/binder.go GetPodVolumeClaims, FindPodVolumes; for all nodes at once.
 """
