@@ -1,7 +1,8 @@
 """``make bench``: pods a second, what recording costs, and where the time goes.
 
-Every figure stands beside one of the same run: the run without a log, the smallest cluster, and a
-node-by-node loop in plain Python. Results go to benchmarks/results/ as JSON and to standard output.
+Every figure is compared with another one of the same run: the run without a log, the smallest
+cluster, and a node-by-node loop in plain Python. Results go to benchmarks/results/ as JSON and to
+standard output.
 """
 
 import argparse

@@ -40,9 +40,9 @@ _DERIVED = (
 
 
 def multiply(url: str, stream: str, times: int) -> int:
-    """Appends copies to a stream until there are so many, the first included, each after the one
-    before in position and time; how many decisions there are then. At most 80: the version of a
-    uid, 5, tells the copies apart."""
+    """Appends copies to a stream until there are ``times``, the first included, each after the one
+    before in position and time. Returns the number of decisions. At most 80 copies: the version
+    digit of a uid, 5, distinguishes them."""
     with psycopg.connect(url) as connection:
         number, end = _row(
             connection,

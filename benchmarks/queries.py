@@ -1,9 +1,9 @@
 """``python -m benchmarks.queries``: how long the questions of docs/sql.md take, as the log grows.
 
 Makes a log by a simulation and a longer one of copies of it (copies.py), in an embedded Postgres
-with fsync off, and asks both. Each question stands beside how release 0.1 asked it: its text there,
-its functions and views (schema 0004), its session's settings. Wall times, the best of some runs; a
-question is given up after a while.
+with fsync off, and asks both. Each question is compared with how release 0.1 asked it: its text
+there, its functions and views (schema 0004), its session's settings. Wall times, the best of some
+runs; a question is given up after a while.
 """
 
 import argparse

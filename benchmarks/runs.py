@@ -32,7 +32,7 @@ class Load:
     nodes: list[Node]
     pods: list[TracePod]
     bound: list[Pod] = field(default_factory=list)
-    """Pods that are on nodes from the start; seeing them is no part of a run's time."""
+    """Pods that are on nodes from the start; a run's time does not include seeing them."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def run(
     log: MemoryEventLog | PostgresEventLog | None = None,
     half: int | None = None,
 ) -> Result:
-    """Schedules a load, into a log in memory where none is given. The time is that of the run
+    """Schedules a load, into a log in memory if none is given. The time is that of the run
     alone, from the first stimulus to the end; ``half`` is where (virtual µs) it is divided."""
     cluster = SimulatedCluster(load.nodes, load.pods, load.bound)
     if logged and log is None:

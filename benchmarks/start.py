@@ -3,7 +3,7 @@
 A log of few, heavy records: nodes that change again and again and list 160 kB of images, pods of
 some kilobytes that come and go. It is taken in as a replica does (snapshot, then batch after batch
 from Postgres) without a snapshot, as with release 0.1, which counted records only (50,000), and
-with the snapshots that a leader makes now. The two stand beside each other in one run.
+with the snapshots that a leader makes now. One run compares the two.
 """
 
 import argparse
@@ -31,7 +31,8 @@ from eventsched.runtime.leader.catch_up import FollowedStream
 RESULTS = Path(__file__).parent / "results"
 STREAM = "start"
 RECORDS = 50_000
-"""After so many a leader stores its state in any case, and twice as many while pods wait."""
+"""After this number of records a leader stores its state in any case; after twice as many while
+pods wait."""
 _AT_ONCE = 64
 _LIVE = 1_000
 """Pods that there are at a time."""

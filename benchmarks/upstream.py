@@ -50,7 +50,7 @@ FIRST, SECOND = 1_000_000, 1_000_000_000
 
 
 def loads(nodes: int, pods: int) -> Iterator[Load]:
-    """All shapes for so many nodes, each with at most so many pods to be scheduled."""
+    """All shapes for a number of nodes, each with at most ``pods`` pods to be scheduled."""
     for name, shape in _SHAPES.items():
         bound, pending = shape(nodes, pods)
         half = len(pending) // 2

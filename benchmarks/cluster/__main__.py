@@ -82,7 +82,7 @@ class Runner:
         self.contender.go_on()
 
     def check(self) -> None:
-        """Raises RuntimeError where it has ended."""
+        """Raises RuntimeError if it has ended."""
         if self._contender is not None:
             self._contender.check()
 

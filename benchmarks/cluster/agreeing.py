@@ -1,5 +1,5 @@
-"""``python -m benchmarks.cluster.agreeing PORT``: an extender that lets every node pass and prefers
-none, without a look: what it costs kube-scheduler to ask anybody at all."""
+"""``python -m benchmarks.cluster.agreeing PORT``: an extender that passes every node and prefers
+none, without reading the request: it shows what asking alone costs kube-scheduler."""
 
 import asyncio
 import socket

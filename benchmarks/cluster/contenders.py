@@ -15,7 +15,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Use(NamedTuple):
-    """CPU seconds of the scheduler, and of its database (0 where it has none); the memory (MiB)
+    """CPU seconds of the scheduler, and of its database (0 without one); the memory (MiB)
     that the scheduler held at its most."""
 
     cpu: float
@@ -45,7 +45,7 @@ class Contender:
         )
 
     def check(self) -> None:
-        """Raises RuntimeError where it has ended."""
+        """Raises RuntimeError if it has ended."""
         if self._process.poll() is not None:
             said = Path(self._log.name).read_text(errors="replace")[-2000:]
             raise RuntimeError(f"{self.name} ended with {self._process.returncode}:\n{said}")
@@ -161,7 +161,8 @@ def _processes() -> list[Path]:
 
 
 def cpu_of(pid: int) -> float:
-    """CPU seconds of a process and its children that have ended; 0 where it has."""
+    """CPU seconds of a process and its children that have ended; 0 if the process itself has
+    ended."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

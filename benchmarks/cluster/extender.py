@@ -40,8 +40,8 @@ SHAPES: Mapping[str, Mapping[str, Any] | None] = {
     "asks and has it bind": {**_NAMES, "bindVerb": "bind"},
     "asks, whole nodes": _ASKS,
 }
-"""Name → kube-scheduler's ``extenders`` entry but for the address; None for no extender. One that
-agrees with everything, and writes nothing down, shows what asking costs by itself."""
+"""Name → kube-scheduler's ``extenders`` entry except for the address; None for no extender. One
+that agrees with everything, and writes nothing down, shows what asking costs by itself."""
 _AGREES = "asks one that agrees"
 
 
@@ -143,7 +143,7 @@ async def _place(
     running: Sequence[Contender],
     count: int,
 ) -> Outcome:
-    """Warms up, then measures so many pods. ``running`` is kube-scheduler, then the extender."""
+    """Warms up, then measures ``count`` pods. ``running`` is kube-scheduler, then the extender."""
     await _create(client, watching, "warm", _WARM)
     await watching.bound("warm", _PATIENCE)
     running[0].pause()
@@ -196,10 +196,10 @@ def _extender(plane: ControlPlane, folder: Path, port: int, plugins: Sequence[st
 
 
 def _answers(url: str, extender: Contender) -> None:
-    """Waits until it does: it needs a database and the cluster's objects first. Raises
-    RuntimeError where it ends before."""
-    nobody = {"metadata": {"name": "x", "uid": "x"}, "spec": {"containers": [{"name": "c"}]}}
-    body = json.dumps({"Pod": nobody, "NodeNames": []}).encode()
+    """Waits until the extender answers: it needs a database and the cluster's objects first.
+    Raises RuntimeError if it ends before."""
+    pod = {"metadata": {"name": "x", "uid": "x"}, "spec": {"containers": [{"name": "c"}]}}
+    body = json.dumps({"Pod": pod, "NodeNames": []}).encode()
     while True:
         extender.check()
         try:

@@ -1,7 +1,8 @@
 """``python -m benchmarks.cluster.intake``: how fast the state of a cluster, and its news, come in.
 
 A store of ours against a real API server: first the lists of everything, then the watch events of
-changes that were made while nobody read, so that the server gives them as fast as they are taken.
+changes that were made while no client was connected, so that the server gives them as fast as they
+are taken.
 """
 
 import argparse
@@ -89,7 +90,7 @@ def _while_nobody_reads(work: Any) -> None:
 
 
 async def _change(plane: ControlPlane, events: int) -> None:
-    """Changes a label of so many pods."""
+    """Changes a label of ``events`` pods."""
     client = Client(plane.url, plane.token(ADMIN), plane.tls(), connections=48)
     changed = {"metadata": {"labels": {"changed": "yes"}}}
     try:

@@ -65,7 +65,7 @@ class Operations:
         }
 
     def check(self) -> None:
-        """Raises UnsupportedError where there is an operation that is not done here."""
+        """Raises UnsupportedError for an operation that is not implemented here."""
         for op in self._workload.operations:
             if op["opcode"] not in self._steps:
                 raise UnsupportedError(f"{self._workload.full_name}: {op['opcode']}")

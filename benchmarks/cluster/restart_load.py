@@ -17,7 +17,7 @@ _LABELS = 40
 _IMAGES = 2_100
 """Of a node: about 160 kB."""
 _RATE = 20
-"""Pods a second that are created while the replicas are away."""
+"""Pods a second that are created while the replicas are down."""
 
 
 class Load:

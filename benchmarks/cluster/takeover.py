@@ -1,7 +1,7 @@
 """``python -m benchmarks.cluster.takeover``: how long a replica needs to start, and to take over.
 
 A cluster of nodes and bound pods on a real API server. A replica starts; another one stands by.
-Then whoever leads is killed, again and again, each time with pods that wait to be bound.
+Then the leader is killed, again and again, each time with pods that wait to be bound.
 """
 
 import argparse
@@ -55,7 +55,7 @@ class Trial:
         self._admin, self._numbers = plane.admin, itertools.count()
 
     def free_at(self) -> float:
-        """When (s since 1970) the Lease is over if nobody renews it any more."""
+        """When (s since 1970) the Lease expires if it is not renewed."""
         renewed = self._admin.get("Lease", "bench", "default")["spec"]["renewTime"]
         return datetime.fromisoformat(renewed).timestamp() + float(_LEASE["leaseDuration"][:-1])
 

@@ -1,7 +1,7 @@
-"""What becomes of the pods: a watch of its own tells when each was created, tried and bound.
+"""What happens to the pods: a separate watch shows when each was created, tried and bound.
 
-Times are those at which the watch told; what it is late by is the same for both schedulers, and for
-both ends of a latency.
+Times are those at which an event of the watch arrives. Its delay is the same for both schedulers,
+and for both ends of a latency.
 """
 
 import asyncio
@@ -103,11 +103,11 @@ class Watching:
         self._since = self.span[0] = time.monotonic()
 
     def stop(self) -> None:
-        """Measures no more."""
+        """Stops measuring."""
         self._collecting.clear()
 
     def expect(self, namespace: str, count: int) -> None:
-        """So many more pods are in a namespace."""
+        """``count`` more pods are in a namespace."""
         self.expected[namespace] += count
 
     def names(self, namespace: str, labels: Mapping[str, str]) -> list[str]:
@@ -124,7 +124,7 @@ class Watching:
                 await self._changed.wait()
 
     async def seen(self, namespace: str, count: int, patience: float) -> None:
-        """Waits until so many pods of a namespace are there. Raises TimeoutError as ``bound``."""
+        """Waits until ``count`` pods of a namespace exist. Raises TimeoutError as ``bound``."""
         while len(self._pods[namespace]) < count:
             self._changed.clear()
             async with asyncio.timeout(patience):

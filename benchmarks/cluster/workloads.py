@@ -45,8 +45,8 @@ class Workload:
 
 
 def folder() -> Path:
-    """The folder of upstream's workload files. Raises OSError or CalledProcessError where there is
-    no Go, or no such module in its cache."""
+    """The folder of upstream's workload files. Raises OSError or CalledProcessError if Go is
+    missing, or the module in its cache."""
     cache = subprocess.run(
         ["go", "env", "GOMODCACHE"], check=True, capture_output=True, text=True
     ).stdout.strip()

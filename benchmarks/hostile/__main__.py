@@ -36,8 +36,8 @@ WITHIN = 2.0
 
 
 class Settings(NamedTuple):
-    """How it is measured: innocent pods of each phase, so many a second; seconds that they may wait
-    at most; seconds from the scheduler's start to the first pods."""
+    """How it is measured: innocent pods of each phase, and pods per second; seconds that they may
+    wait at most; seconds from the scheduler's start to the first pods."""
 
     nodes: int
     pods: int

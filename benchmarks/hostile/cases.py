@@ -140,7 +140,7 @@ def _containers(scheduler: str) -> Iterator[Manifest]:
 
 def _patched(scheduler: str) -> Iterator[Manifest]:
     for number in range(64):
-        # Nobody schedules them: they stay as they are, but for what is patched.
+        # They cannot be scheduled, so only the patches change them.
         yield pod(f"patched-{number}", scheduler=scheduler, nodeSelector={"no": "node"})
 
 

@@ -53,7 +53,7 @@ class Innocents:
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def measure(self, count: int, rate: float, deadline: float) -> Waits:
-        """Creates so many pods, so many a second, and waits until all are bound, ``deadline``
+        """Creates ``count`` pods, ``rate`` a second, and waits until all are bound, ``deadline``
         seconds at most after the last one."""
         server: list[float] = []
         probe = asyncio.create_task(self._probe(server))

@@ -1,6 +1,6 @@
 """``python -m benchmarks.hostile.patching``: clients that patch pods as fast as they can.
 
-A process of its own, so that whoever measures is not slowed by it. Server and token come by the
+A separate process, so that the measuring process is not slowed by it. Server and token come by the
 environment; ends when its standard input does, and prints how many patches were answered.
 """
 

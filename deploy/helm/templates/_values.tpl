@@ -1,4 +1,4 @@
-{{- /* The name of a plugin in the values, which may stand beside its weight. */ -}}
+{{- /* The name of a plugin in the values, which may be given with its weight. */ -}}
 {{- define "eventsched.plugin" -}}
 {{- if kindIs "map" . }}{{ .name }}{{ else }}{{ . }}{{ end -}}
 {{- end -}}
