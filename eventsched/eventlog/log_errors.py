@@ -4,13 +4,14 @@ from eventsched.domain.errors import UnavailableError as UnavailableError
 
 
 class DatabaseRefusedError(UnavailableError):
-    """The database answers but refuses: a wrong password, a missing privilege, a schema of another
-    version. Waiting does not help; an operator has to change something."""
+    """The database answers, but refuses the request: the password is wrong, a privilege is missing,
+    or the schema has another version. Trying again does not help; an operator has to fix the
+    cause."""
 
 
 class ConflictError(Exception):
-    """The batch does not begin at the log's head: the writer's view of the log is wrong. The writer
-    drops its state and reads the log again."""
+    """The batch does not begin at the log's head, so the writer's state does not match the log. The
+    writer has to drop its state and read the log again."""
 
     def __init__(self, expected: int, head: int) -> None:
         self.expected = expected
@@ -19,8 +20,8 @@ class ConflictError(Exception):
 
 
 class FencedError(Exception):
-    """Another writer with a newer epoch has taken over the stream. It will accept no further batch
-    from this writer."""
+    """Another writer has taken over the stream with a newer epoch. The database accepts no further
+    batch from this writer."""
 
     def __init__(self, stream: str, epoch: int, now: int) -> None:
         self.stream, self.epoch, self.now = stream, epoch, now
@@ -30,14 +31,14 @@ class FencedError(Exception):
 
 
 class HistoryChangedError(Exception):
-    """The database is on another history (after a failover or a restored backup), which may lack
-    batches that were committed. The writer's term ends."""
+    """The database continues another history, after a failover or from a restored backup. Committed
+    batches may be missing in it. The writer's term ends."""
 
 
 class UnknownOutcomeError(Exception):
-    """The connection broke before the answer arrived: the batch may or may not be committed. Send
-    the identical batch again: the database recognises it if it was committed. A changed batch
-    could be stored after one that was already committed."""
+    """The connection broke before the answer arrived, so the batch may or may not be committed.
+    Send the identical batch again: if it was committed, the database recognises it. Do not send a
+    changed batch: it could be stored in addition to the first one."""
 
 
 class NotDurableError(UnknownOutcomeError):

@@ -1,9 +1,9 @@
 """Committed records as lines of the process log.
 
 The core does not log: records are passed here after their commit. Pods that were placed, refused or
-evicted, and terms, are logged at ``info``, failures at ``warning``, all else at ``debug``. If much
-happens at once, only the first lines of a kind are logged in each second, and how many were left
-out. The database has all of them.
+evicted, and terms, are logged at ``info``, failures at ``warning``, all else at ``debug``. In each
+second only the first lines of a kind are logged, and then the number of lines that were left out.
+The database has all records.
 """
 
 from collections import Counter
@@ -21,7 +21,7 @@ from eventsched.domain.units import SECOND
 from eventsched.logs import output
 
 MOST = 100
-"""Lines of one kind that are logged for one second, by the records' own time."""
+"""Lines of one kind that are logged at most for one second of the records' own time."""
 
 _API_EVENTS: dict[type[Record], str] = {
     records.PodBound: "Scheduled",
@@ -61,37 +61,37 @@ class Narrator:
         self._pod_name = pod_name
         self._most = most
         self._second = -1
-        self._reported: Counter[str] = Counter()
+        self._lines_in_second: Counter[str] = Counter()
         self._logger = structlog.stdlib.get_logger(__name__).bind()
 
     def tell(self, logged: Iterable[Logged]) -> None:
-        """Says what the records mean."""
-        for line in self.lines(logged, with_debug=output.told("debug")):
+        """Logs the lines of committed records."""
+        for line in self.lines(logged, with_debug=output.is_logged("debug")):
             self._logger.log(_number(line.level), line.event, **line.fields)
 
     def lines(self, logged: Iterable[Logged], *, with_debug: bool) -> Iterator[LogLine]:
         """The lines of committed records, in their order."""
-        for each in logged:
-            kind = type(each.record)
+        for entry in logged:
+            kind = type(entry.record)
             level, event = _HEADINGS[kind]
             if kind in _RAISED:
-                level, event = _RAISED[kind](each.record) or (level, event)
+                level, event = _RAISED[kind](entry.record) or (level, event)
             if level == "debug" and not with_debug:
                 continue
-            if each.at // SECOND != self._second:
+            if entry.at // SECOND != self._second:
                 yield from self._left_out()
-                self._second = each.at // SECOND
-            self._reported[event] += 1
-            if self._reported[event] <= self._most:
-                yield LogLine(level, event, self._fields(each))
+                self._second = entry.at // SECOND
+            self._lines_in_second[event] += 1
+            if self._lines_in_second[event] <= self._most:
+                yield LogLine(level, event, self._fields(entry))
 
     def _left_out(self) -> Iterator[LogLine]:
-        """The numbers of lines that were left out in the second that is over."""
-        for event, count in self._reported.items():
+        """A line for each kind of which lines were left out in the second that is over."""
+        for event, count in self._lines_in_second.items():
             if count > self._most:
                 fields = {"stream": self._stream, "lines": event, "count": count - self._most}
                 yield LogLine("info", "LeftOut", fields)
-        self._reported.clear()
+        self._lines_in_second.clear()
 
     def _fields(self, logged: Logged) -> dict[str, Any]:
         fields = _plain(logged.record)
@@ -99,7 +99,7 @@ class Narrator:
         if uid := fields.pop("uid", ""):
             place["pod"] = self._pod_name(uid) or uid
         if victims := getattr(logged.record, "victims", ()):
-            fields["victims"] = [self._pod_name(each) or each for each in victims]
+            fields["victims"] = [self._pod_name(victim) or victim for victim in victims]
         if isinstance(logged.record, records.NodeOvercommitted):
             fields["by"] = self._pod_name(logged.record.by) or logged.record.by
             fields["resources"] = sorted(logged.record.resources)
@@ -107,18 +107,19 @@ class Narrator:
 
 
 def _plain(record: Record) -> dict[str, Any]:
-    """The plain fields of a record that say something; of a pod its uid, of a node its name."""
-    found: dict[str, Any] = {}
+    """The fields of a record that are text or numbers and not empty; the uid of a pod, the name of
+    a node."""
+    fields: dict[str, Any] = {}
     for name in _LOGGED_FIELDS.get(type(record), record.__struct_fields__):
         value = getattr(record, name)
         if isinstance(value, str | int):
             if value:
-                found[name] = value
+                fields[name] = value
         elif isinstance(value, Pod):
-            found["uid"] = value.uid
+            fields["uid"] = value.uid
         elif isinstance(value, Node):
-            found["node"] = value.name
-    return found
+            fields["node"] = value.name
+    return fields
 
 
 def _number(level: str) -> int:
@@ -144,4 +145,5 @@ _RAISED: dict[type[Record], Callable[[Any], tuple[Level, str] | None]] = {
     records.ExtenderAnswered: _extender,
     records.SamplesTaken: _samples,
 }
-"""Level and name of a record's line where those of its kind do not say that something failed."""
+"""Level and name of a record's line if they depend on its fields, mostly because something
+failed."""

@@ -1,4 +1,4 @@
-"""structlog's set-up: one line for each message, our own and those of libraries.
+"""Sets up structlog: one line for each message, ours and those of libraries.
 
 Modules say ``structlog.get_logger()`` and ``logger.info("what happened", pod=…, seq=…)``. Lines are
 columns on a terminal and JSON elsewhere. Libraries (uvicorn, aiohttp, kubernetes, sqlalchemy) are
@@ -24,12 +24,12 @@ _FIRST = ("ts", "level", "event", "stream", "seq", "pod")
 
 
 class _Output(logging.StreamHandler[TextIO]):
-    """Our handler, to be known again."""
+    """Our handler: the class distinguishes it from handlers that others add."""
 
 
 def configure(form: str = "auto", level: str = "info", out: TextIO | None = None) -> None:
     """Sets logging up for the process; may be called again. ``form`` is ``json``, ``text``, or
-    ``auto``: text where ``out`` (stderr) is a terminal. Raises InputError."""
+    ``auto``: text if ``out`` (by default stderr) is a terminal. Raises InputError."""
     out = sys.stderr if out is None else out
     if form not in FORMATS:
         raise InputError("logging.format", f"is {form}", f"write one of {', '.join(FORMATS)}")
@@ -39,8 +39,8 @@ def configure(form: str = "auto", level: str = "info", out: TextIO | None = None
     handler = _Output(out)
     handler.setFormatter(_formatter(is_json, terminal))
     root = logging.getLogger()
-    for each in [each for each in root.handlers if isinstance(each, _Output)]:
-        root.removeHandler(each)
+    for earlier in [earlier for earlier in root.handlers if isinstance(earlier, _Output)]:
+        root.removeHandler(earlier)
     root.addHandler(handler)
     root.setLevel(logging.WARNING)
     logging.captureWarnings(True)
@@ -56,8 +56,8 @@ def configure(form: str = "auto", level: str = "info", out: TextIO | None = None
 
 
 def set_level(level: str) -> str:
-    """Changes the level of our own messages at once, and returns its name. A number
-    is klog's verbosity: 4 and more are ``debug``, less is ``info``. Raises InputError."""
+    """Changes the level of our own messages at once, and returns its name. A number is klog's
+    verbosity: 4 and more mean ``debug``, less means ``info``. Raises InputError."""
     wanted = level.strip().lower()
     if wanted.isdecimal():
         wanted = "debug" if int(wanted) >= _VERBOSE else "info"
@@ -74,7 +74,7 @@ def level() -> str:
     return logging.getLevelName(logging.getLogger(_OURS).getEffectiveLevel()).lower()
 
 
-def told(level: str) -> bool:
+def is_logged(level: str) -> bool:
     """Whether messages of a level are logged now."""
     return logging.getLogger(_OURS).isEnabledFor(logging.getLevelNamesMapping()[level.upper()])
 
@@ -117,7 +117,7 @@ def _mask(_: Any, __: str, line: MutableMapping[str, Any]) -> MutableMapping[str
 
 
 def _in_order(_: Any, __: str, line: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """Puts the fields that every line has first, and the logger's name last."""
+    """Moves the fields that every line has to the front, and the logger's name to the end."""
     logger = line.pop("logger", None)
     first = {key: line.pop(key) for key in _FIRST if key in line}
     return {**first, **line, **({"logger": logger} if logger else {})}

@@ -216,11 +216,11 @@ class Logbook:
             queued = records.PodQueued(uid=pod.uid, queue=Queue.ACTIVE, cause="PodAdd")
             self._step(records.PodAdded(pod=pod), *(() if pod.node_name else (queued,)))
 
-    def _refused(self, shown: PodSeen) -> None:
+    def _refused(self, seen: PodSeen) -> None:
         """Records the pod after a refused bind: it is on a node, or it waits again."""
-        uid = shown.pod.uid
-        if self._seen.answered(shown):
-            self._observe_pod(shown.pod)
+        uid = seen.pod.uid
+        if self._seen.answered(seen):
+            self._observe_pod(seen.pod)
         reservation = self.state.reservations.get(uid)
         if reservation is not None:
             node, message = reservation.node, "the cluster refused the bind"

@@ -1,9 +1,10 @@
-"""Which client may read what: the API server is asked, as kube-scheduler asks it.
+"""Authorizes requests by asking the API server, as kube-scheduler does.
 
-A bearer token goes into a TokenReview, the user that it names, or ``system:anonymous`` without one,
-into a SubjectAccessReview for the path and the verb. What cannot be settled is refused. Client
-certificates and front-proxy headers are not read. Upstream: apiserver/pkg/server/options
-{authentication,authorization}.go, endpoints/filters; there a token review that fails is a 401.
+A TokenReview finds the user of a bearer token; without a token it is ``system:anonymous``. A
+SubjectAccessReview decides whether the user may use this verb on this path. If a review fails, the
+request is refused. Client certificates and front-proxy headers are not read. Upstream:
+apiserver/pkg/server/options {authentication,authorization}.go, endpoints/filters; there a token
+review that fails is a 401.
 """
 
 import asyncio
@@ -21,12 +22,12 @@ import structlog
 TOKEN_REVIEW = "/apis/authentication.k8s.io/v1/tokenreviews"
 ACCESS_REVIEW = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 REMEMBERED = 10.0
-"""Seconds for which an answer holds (upstream: CacheTTL, AllowCacheTTL, DenyCacheTTL)."""
+"""Seconds for which an answer is cached (upstream: CacheTTL, AllowCacheTTL, DenyCacheTTL)."""
 TIMEOUT = 10.0
 """Seconds for a request's reviews (upstream: TokenRequestTimeout)."""
 _MOST_REMEMBERED = 1024
 _AT_ONCE = 8
-"""Reviews under way: strangers must not keep the API client busy."""
+"""Reviews under way at most, so that unknown clients cannot use up the API client."""
 _QUIET = 10.0
 """Seconds between two log lines about reviews that fail."""
 _ALL_POWERFUL = "system:masters"
@@ -74,7 +75,8 @@ class _AccessReview(msgspec.Struct, frozen=True):
 
 
 class RequestRefusedError(Exception):
-    """A request that is not served; ``status`` is 401, 403 or 500, ``reason`` upstream's word."""
+    """A request that is not served. ``status`` is 401, 403 or 500; ``reason`` is upstream's
+    reason."""
 
     def __init__(self, status: HTTPStatus, reason: str, message: str) -> None:
         super().__init__(message)
@@ -82,7 +84,8 @@ class RequestRefusedError(Exception):
 
 
 class Reviews:
-    """Asks the API server whose a token is and what its user may do, and caches the answers."""
+    """Asks the API server for the user of a token and for what the user may do. Caches the
+    answers."""
 
     def __init__(self, ask: Ask, clock: Callable[[], float] = time.monotonic) -> None:
         self._ask = ask
@@ -94,31 +97,31 @@ class Reviews:
         self._quiet_until = 0.0
 
     async def check(self, authorization: str, verb: str, path: str) -> User:
-        """The user who may do that. ``authorization`` is the header's value, "" for none. Raises
-        RefusedError."""
+        """Returns the user of a request if the user may make it. ``authorization`` is the header's
+        value, "" without the header. Raises RequestRefusedError."""
         token = bearer(authorization)
         user = ANONYMOUS if token is None else await self._user(token)
         if user is None:
-            words = "Unauthorized: the API server does not know this bearer token"
-            raise RequestRefusedError(HTTPStatus.UNAUTHORIZED, "Unauthorized", words)
+            message = "Unauthorized: the API server does not know this bearer token"
+            raise RequestRefusedError(HTTPStatus.UNAUTHORIZED, "Unauthorized", message)
         if _ALL_POWERFUL in user.groups:
             return user
         status = await self._right(user, verb, path)
         if status.allowed and not status.denied:
             return user
-        words = f'forbidden: User "{user.username}" cannot {verb} path "{path}"'
+        message = f'forbidden: User "{user.username}" cannot {verb} path "{path}"'
         reason = f": {status.reason}" if status.reason else ""
-        raise RequestRefusedError(HTTPStatus.FORBIDDEN, "Forbidden", words + reason)
+        raise RequestRefusedError(HTTPStatus.FORBIDDEN, "Forbidden", message + reason)
 
     async def _user(self, token: str) -> User | None:
         """The token's user; None if the token is not valid."""
         key = blake2b(token.encode(), key=self._key, digest_size=16).digest()
-        found = self._tokens.get(key)
-        if found is None:
+        status = self._tokens.get(key)
+        if status is None:
             review = await self._review(TOKEN_REVIEW, "TokenReview", {"token": token}, _TokenReview)
-            found = review.status
-            self._tokens.put(key, found)
-        return found.user if found.authenticated else None
+            status = review.status
+            self._tokens.put(key, status)
+        return status.user if status.authenticated else None
 
     async def _right(self, user: User, verb: str, path: str) -> _AccessStatus:
         spec = {
@@ -129,12 +132,12 @@ class Reviews:
             "nonResourceAttributes": {"path": path, "verb": verb},
         }
         key = msgspec.json.encode(spec)
-        found = self._rights.get(key)
-        if found is None:
+        status = self._rights.get(key)
+        if status is None:
             kind = "SubjectAccessReview"
-            found = (await self._review(ACCESS_REVIEW, kind, spec, _AccessReview)).status
-            self._rights.put(key, found)
-        return found
+            status = (await self._review(ACCESS_REVIEW, kind, spec, _AccessReview)).status
+            self._rights.put(key, status)
+        return status
 
     async def _review(self, path: str, kind: str, spec: Mapping[str, Any], shape: type[_S]) -> _S:
         group = path.split("/")[2]
@@ -147,14 +150,14 @@ class Reviews:
             problem = f"HTTP {status}: {answer[:500].decode(errors='replace')}"
         except TimeoutError:
             problem = "no answer in time"
-        except Exception as error:  # noqa: BLE001 - whatever it is: nothing was settled
+        except Exception as error:  # noqa: BLE001 - any failure refuses the request
             problem = f"{type(error).__name__}: {error}"
         self._complain(kind, problem)
-        words = f"Internal Server Error: the {kind} that decides on this request failed"
-        raise RequestRefusedError(HTTPStatus.INTERNAL_SERVER_ERROR, "InternalError", words)
+        message = f"Internal Server Error: the {kind} that decides on this request failed"
+        raise RequestRefusedError(HTTPStatus.INTERNAL_SERVER_ERROR, "InternalError", message)
 
     def _complain(self, kind: str, problem: str) -> None:
-        """Logs, not too often, what a stranger must not learn from the response."""
+        """Logs, at most once in _QUIET seconds, why a review failed: the client is not told."""
         if self._clock() >= self._quiet_until:
             self._quiet_until = self._clock() + _QUIET
             remedy = "bind the ClusterRole system:auth-delegator to eventsched's ServiceAccount"
@@ -171,18 +174,19 @@ def bearer(authorization: str) -> str | None:
 
 
 class _Remembered(Generic[_V]):
-    """Answers by key, for a while; beyond a limit the oldest are dropped."""
+    """A cache of answers by key. An entry expires after REMEMBERED seconds; the oldest one is
+    dropped if there are too many."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._kept: OrderedDict[bytes, tuple[float, _V]] = OrderedDict()
+        self._entries: OrderedDict[bytes, tuple[float, _V]] = OrderedDict()
 
     def get(self, key: bytes) -> _V | None:
-        until, value = self._kept.get(key, (0.0, None))
+        until, value = self._entries.get(key, (0.0, None))
         return value if self._clock() < until else None
 
     def put(self, key: bytes, value: _V) -> None:
-        self._kept.pop(key, None)
-        self._kept[key] = self._clock() + REMEMBERED, value
-        if len(self._kept) > _MOST_REMEMBERED:
-            self._kept.popitem(last=False)
+        self._entries.pop(key, None)
+        self._entries[key] = self._clock() + REMEMBERED, value
+        if len(self._entries) > _MOST_REMEMBERED:
+            self._entries.popitem(last=False)

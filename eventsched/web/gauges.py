@@ -71,11 +71,11 @@ class Gauges(Collector):
         self._status = status
 
     def describe(self) -> Iterator[Metric]:
-        """Nothing, so that the registry does not read the status only for the names."""
+        """Yields nothing, so that registering does not read the status only for the names."""
         return iter(())
 
     def collect(self) -> Iterator[Metric]:
-        """The metrics as they are now."""
+        """Reads the present values."""
         yield from self._upstream()
         yield _gauge(
             "eventsched_oldest_waiting_timestamp_seconds",
@@ -83,8 +83,8 @@ class Gauges(Collector):
             ["queue", "profile"],
             self._status.oldest_waiting,
         )
-        for name, (told, read) in _NUMBERS.items():
-            yield GaugeMetricFamily(name, told, read(self._status))
+        for name, (help_text, read) in _NUMBERS.items():
+            yield GaugeMetricFamily(name, help_text, read(self._status))
         yield CounterMetricFamily(
             "eventsched_reports_dropped_total",
             "Events and pod conditions that were dropped because too many waited.",
@@ -96,16 +96,21 @@ class Gauges(Collector):
             self._status.reports_refused,
         )
         watches = self._status.watches
-        for name, (told, of) in _WATCH_COUNTS.items():
-            counted = CounterMetricFamily(name, told, labels=["resource"])
+        for name, (help_text, read_watch) in _WATCH_COUNTS.items():
+            family = CounterMetricFamily(name, help_text, labels=["resource"])
             for resource, watch in watches.items():
-                counted.add_metric([resource], of(watch))
-            yield counted
-        for name, (told, of) in _WATCH_NUMBERS.items():
-            yield _gauge(name, told, ["resource"], {(r,): of(w) for r, w in watches.items()})
+                family.add_metric([resource], read_watch(watch))
+            yield family
+        for name, (help_text, read_watch) in _WATCH_NUMBERS.items():
+            yield _gauge(
+                name,
+                help_text,
+                ["resource"],
+                {(resource,): read_watch(watch) for resource, watch in watches.items()},
+            )
 
     def _upstream(self) -> Iterator[Metric]:
-        """Those that kube-scheduler has too."""
+        """The metrics that kube-scheduler has too."""
         status = self._status
         yield _gauge(
             "scheduler_pending_pods",
@@ -135,8 +140,8 @@ class Gauges(Collector):
             )
 
 
-def _gauge(name: str, told: str, labels: list[str], values: Mapping[Any, float]) -> Metric:
-    gauge = GaugeMetricFamily(name, told, labels=labels)
+def _gauge(name: str, help_text: str, labels: list[str], values: Mapping[Any, float]) -> Metric:
+    gauge = GaugeMetricFamily(name, help_text, labels=labels)
     for key, value in values.items():
         gauge.add_metric(list(key), value)
     return gauge

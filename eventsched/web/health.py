@@ -1,7 +1,7 @@
-"""``/healthz``, ``/livez``, ``/readyz``: checks as text, in the form that kubelets and people know.
+"""``/healthz``, ``/livez``, ``/readyz``: checks as text in upstream's format.
 
-The form is that of upstream's apiserver/pkg/server/healthz/healthz.go; where that says "reason
-withheld" the response has the reason, since reasons are written to be public.
+The format is that of apiserver/pkg/server/healthz/healthz.go. Upstream writes "reason withheld" for
+a failed check. Here the reason is shown, because reasons are written to be public.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +22,7 @@ class HealthAnswer(NamedTuple):
 
 
 def checks_of(status: ProcessStatus) -> dict[str, Callable[[], Checks]]:
-    """Path → what is checked there, ``ping`` first: that there is an answer at all."""
+    """Path → its checks. The first is ``ping``, which passes whenever there is an answer."""
 
     def live() -> Checks:
         return {"ping": "", **status.liveness}
@@ -41,8 +41,9 @@ def answer(
     exclude: Sequence[str],
     remarks: Mapping[str, str] | None = None,
 ) -> HealthAnswer:
-    """All checks together: 200 ``ok`` (with ``verbose`` a line for each), or 500 and the lines.
-    ``exclude`` names checks that are taken as passed; ``remarks`` follow those that pass."""
+    """All checks together: 200 and ``ok`` (with ``verbose`` a line for each check), or 500 and the
+    lines. ``exclude`` names checks that count as passed. ``remarks`` are added to the lines of
+    checks that pass."""
     remarks = remarks or {}
     lines, failed = [], False
     for check, problem in checks.items():
@@ -56,7 +57,7 @@ def answer(
             lines.append(f"[+]{check} ok: {masked(remark)}" if remark else f"[+]{check} ok")
     unknown = sorted(set(exclude) - set(checks))
     if unknown:
-        names = ",".join(f'"{each}"' for each in unknown)
+        names = ",".join(f'"{check}"' for check in unknown)
         lines.append(f"warn: some health checks cannot be excluded: no matches for {names}")
     if failed:
         text = "\n".join([*lines, f"{name} check failed", ""])

@@ -26,7 +26,7 @@ from eventsched.web.gauges import Gauges
 from eventsched.web.record_counters import RecordCounters, exponential
 from eventsched.web.status import ProcessStatus
 
-# For the process: the time of creation of each series would double the answer's length.
+# For the whole process: creation times of the series would double the length of the output.
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
 
@@ -76,11 +76,11 @@ class Metrics:
             registry=self.registry,
         )
 
-    def _histogram(self, name: str, told: str, buckets: list[float]) -> Histogram:
-        return Histogram(name, told, buckets=buckets, registry=self.registry)
+    def _histogram(self, name: str, help_text: str, buckets: list[float]) -> Histogram:
+        return Histogram(name, help_text, buckets=buckets, registry=self.registry)
 
     def attach(self, status: ProcessStatus) -> None:
-        """From now on the facts of a running scheduler are shown, too."""
+        """Also shows values of a running scheduler from now on; they are read at each scrape."""
         self.registry.register(Gauges(status))
 
     def records_committed(self, logged: Iterable[Logged], now: int) -> None:
@@ -89,7 +89,8 @@ class Metrics:
         self._record_counters.count(logged, now)
 
     def batch_committed(self, seconds: float, records: int, size: int) -> None:
-        """A batch of so many records and bytes is durable, after so long."""
+        """A batch of ``records`` records and ``size`` bytes is durable, ``seconds`` after it was
+        first sent."""
         self._commit_duration.observe(seconds)
         self._batch_records.observe(records)
         self._batch_bytes.observe(size)
@@ -99,14 +100,15 @@ class Metrics:
         self._fenced.inc()
 
     def folded(self, seconds: float) -> None:
-        """The log was read and folded, which took ``seconds``."""
+        """The log was read and applied in ``seconds``, at the beginning of a term."""
         self._fold_duration.observe(seconds)
 
     def took_over(self, seconds: float) -> None:
-        """A term is leading, ``seconds`` after its lease was won."""
+        """A term makes attempts, ``seconds`` after its lease was won."""
         self._takeover_duration.observe(seconds)
 
     def exposition(self, accept: str = "") -> tuple[bytes, str]:
-        """All metrics as text, and its content type, by the value of a header ``Accept``."""
+        """All metrics as text, and the content type. ``accept`` is the value of the header
+        Accept."""
         encode, content_type = choose_encoder(accept)
         return encode(self.registry), content_type

@@ -1,7 +1,7 @@
-"""The pages: which path answers what, and who is asked before it does.
+"""The pages: what each path answers, and which requests are authorized first.
 
-The health paths are open, as upstream has it for probes (AlwaysAllowPaths); everything else, also
-what does not exist, is authorized first.
+The health paths are open to all, as upstream's are for probes (AlwaysAllowPaths). Every other path
+is authorized first, even one that does not exist.
 """
 
 import json
@@ -31,11 +31,11 @@ from eventsched.web.status import ProcessStatus
 _OPEN = ("healthz", "livez", "readyz")
 _HEADERS = ((b"cache-control", b"no-cache, private"), (b"x-content-type-options", b"nosniff"))
 _LONGEST = 1024
-"""Bytes that a request may have."""
+"""Largest body of a request in bytes."""
 _MOST = 1000
-"""Objects that a page names."""
+"""Objects that a page lists at most."""
 MOST_UNDER_WAY = 64
-"""Requests at a time, those of health apart; more are answered 503."""
+"""Requests under way at most, without those to the health paths; more are answered 503."""
 
 
 def public(status: ProcessStatus) -> ASGIApp:
@@ -49,19 +49,19 @@ def application(
     configuration: Mapping[str, Any],
     reviews: Reviews | None,
 ) -> ASGIApp:
-    """All pages. ``configuration`` is what ``/configz`` shows, its secrets masked; ``reviews``
-    decide on requests, None lets every client read everything."""
-    shown = json.dumps(masked_value(configuration)).encode()
+    """All pages. ``/configz`` shows ``configuration`` with its secrets masked. ``reviews``
+    authorize requests; None: every client may read everything."""
+    configuration_json = json.dumps(masked_value(configuration)).encode()
 
     async def configz(_: Request) -> Response:
-        return Response(shown, media_type="application/json")
+        return Response(configuration_json, media_type="application/json")
 
     async def undecodable(_: Request) -> Response:
-        found = [
-            {"resource": each.resource, "name": each.name, "reason": each.reason, "kept": each.kept}
-            for each in islice(status.undecodable, _MOST)
+        skipped = [
+            {"resource": obj.resource, "name": obj.name, "reason": obj.reason, "kept": obj.kept}
+            for obj in islice(status.undecodable, _MOST)
         ]
-        return JSONResponse(masked_value(found))
+        return JSONResponse(masked_value(skipped))
 
     async def measured(request: Request) -> Response:
         text, content_type = metrics.exposition(request.headers.get("accept", ""))
@@ -79,15 +79,15 @@ def application(
 
 
 def _application(routes: list[Route], reviews: Reviews | None) -> Starlette:
-    shield = Middleware(_Shield, reviews=reviews)
-    made = Starlette(routes=routes, middleware=[shield], max_body_size=_LONGEST)
-    made.router.redirect_slashes = False
-    return made
+    middleware = Middleware(_PageMiddleware, reviews=reviews)
+    starlette = Starlette(routes=routes, middleware=[middleware], max_body_size=_LONGEST)
+    starlette.router.redirect_slashes = False
+    return starlette
 
 
-class _Shield:
-    """What applies to all pages: authorization, a bound for what costs more than a probe, and
-    headers that hold for each answer."""
+class _PageMiddleware:
+    """Handles every request before its page does. It refuses malformed requests and adds headers to
+    each response. Requests other than health probes are authorized and limited in number."""
 
     def __init__(self, app: ASGIApp, reviews: Reviews | None) -> None:
         self._app = app
@@ -98,29 +98,29 @@ class _Shield:
         if scope["type"] != "http":
             return
 
-        async def dressed(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 message["headers"] = [*message["headers"], *_HEADERS]
             await send(message)
 
         try:
-            await self._admitted(scope, receive, dressed)
+            await self._admitted(scope, receive, send_with_headers)
         except ClientDisconnect:
-            return  # in the middle of its request: there is no client to answer
+            return  # the client left before its request was complete: no client is left to answer
 
-    async def _admitted(self, scope: Scope, receive: Receive, dressed: Send) -> None:
+    async def _admitted(self, scope: Scope, receive: Receive, send: Send) -> None:
         path: str = scope["path"]
         if problem := _problem(scope):
-            await _malformed(problem)(scope, receive, dressed)
+            await _malformed(problem)(scope, receive, send)
         elif path.split("/")[1] in _OPEN:
-            await self._app(scope, receive, dressed)
+            await self._app(scope, receive, send)
         elif self._under_way >= MOST_UNDER_WAY:
             busy = HTTPStatus.SERVICE_UNAVAILABLE
-            await PlainTextResponse("too many requests at a time\n", busy)(scope, receive, dressed)
+            await PlainTextResponse("too many requests at a time\n", busy)(scope, receive, send)
         else:
             self._under_way += 1
             try:
-                await self._authorized(scope, receive, dressed)
+                await self._authorized(scope, receive, send)
             finally:
                 self._under_way -= 1
 
@@ -136,8 +136,8 @@ class _Shield:
 
 
 def _problem(scope: Scope) -> str:
-    """What is wrong with a request that HTTP allows, "" if nothing is. A body of two lengths is one
-    that a proxy in front may end elsewhere (RFC 9112, 6.1)."""
+    """Why a request is refused although HTTP allows it; "" if it is not. If a request states two
+    lengths of its body, a proxy in front may end the body elsewhere (RFC 9112, 6.1)."""
     if not scope["path"].startswith("/"):
         return "the target of a request is a path here"
     names = {name for name, _ in scope["headers"]}
@@ -202,8 +202,8 @@ async def _version(_: Request) -> Response:
 
 
 async def _set_level(request: Request) -> Response:
-    """Upstream's way to change verbosity (apiserver/pkg/server/routes/flags.go); a level's name
-    is taken too."""
+    """Changes the log level as upstream changes its verbosity
+    (apiserver/pkg/server/routes/flags.go). The body is a verbosity or the name of a level."""
     body = await request.body()
     try:
         level = output.set_level(body.decode(errors="replace"))

@@ -1,8 +1,8 @@
 """The counters that are derived from committed records.
 
-Counting takes a few microseconds a record. While a pod waits, the time since when it waits and its
-current attempt are remembered. What happened before the term is unknown: pods that waited then are
-left out of the durations, and the profile of an attempt of that time is "".
+Counting takes a few microseconds per record. For each pod that waits, the start of its wait and its
+current attempt are remembered. Earlier terms are unknown: pods that already waited then are left
+out of the durations, and the profile of an attempt that began then is "".
 """
 
 from collections import Counter as Tally
@@ -50,7 +50,7 @@ class _Attempt(NamedTuple):
 
 
 class RecordCounters:
-    """Counters and histograms that follow the log."""
+    """Counters and histograms of committed records."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._series = _Series(registry)
@@ -120,7 +120,7 @@ class RecordCounters:
         self._attempts.pop(deleted.uid, None)
 
     def _term_began(self, began: records.TermBegan, at: int, now: int) -> None:
-        """The outcomes since an earlier term of this process are unknown."""
+        """If this process led before, it does not know what happened since that term."""
         self._waiting.clear()
         self._attempts.clear()
 
@@ -144,7 +144,7 @@ class RecordCounters:
 
 
 class _Series:
-    """The metrics themselves; those with labels as functions from labels to a series."""
+    """The metrics. One with labels is a function from label values to its series."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._registry = registry
@@ -232,13 +232,15 @@ class _Series:
         )
         self.extender_duration = cache(duration.labels)
 
-    def _counter(self, name: str, told: str, *labels: str) -> Counter:
-        return Counter(name, told, labels, registry=self._registry)
+    def _counter(self, name: str, help_text: str, *labels: str) -> Counter:
+        return Counter(name, help_text, labels, registry=self._registry)
 
-    def _histogram(self, name: str, told: str, buckets: list[float], *labels: str) -> Histogram:
-        return Histogram(name, told, labels, buckets=buckets, registry=self._registry)
+    def _histogram(
+        self, name: str, help_text: str, buckets: list[float], *labels: str
+    ) -> Histogram:
+        return Histogram(name, help_text, labels, buckets=buckets, registry=self._registry)
 
 
 def exponential(start: float, factor: float, count: int) -> list[float]:
-    """Bounds of buckets (upstream: component-base/metrics ExponentialBuckets)."""
+    """Upper bounds of buckets (upstream: component-base/metrics ExponentialBuckets)."""
     return [start * factor**power for power in range(count)]

@@ -26,7 +26,7 @@ class WatchStatus(Protocol):
 
     @property
     def lag(self) -> float:
-        """Seconds since the API server last said anything on it: an event, a bookmark, a list."""
+        """Seconds since the last event, bookmark or list on this watch."""
 
     @property
     def undecodable(self) -> int:
@@ -69,11 +69,11 @@ class ProcessStatus(Protocol):
 
     @property
     def remarks(self) -> Mapping[str, str]:
-        """Check of readiness → a remark on it although it passes."""
+        """Check of readiness → information to show with a check that passes, such as who leads."""
 
     @property
     def lease(self) -> str:
-        """The name of the Lease that elects; "" without election."""
+        """The name of the Lease of the leader election; "" without election."""
 
     @property
     def leading(self) -> bool:
@@ -105,7 +105,7 @@ class ProcessStatus(Protocol):
 
     @property
     def nodes(self) -> int:
-        """Nodes that are known."""
+        """Known nodes."""
 
     @property
     def pods(self) -> int:
@@ -113,7 +113,7 @@ class ProcessStatus(Protocol):
 
     @property
     def reservations(self) -> int:
-        """Pods with a node held for them whose bind has no outcome yet."""
+        """Pods that have a reserved node and whose bind has no outcome yet."""
 
     @property
     def open_binds(self) -> int:
@@ -125,23 +125,23 @@ class ProcessStatus(Protocol):
 
     @property
     def overcommitted_nodes(self) -> int:
-        """Nodes whose pods request more than they offer."""
+        """Nodes whose pods request more than is allocatable."""
 
     @property
     def reports_waiting(self) -> int:
-        """Events and conditions that are to be written to the API server yet."""
+        """Events and pod conditions not yet written to the API server."""
 
     @property
     def reports_dropped(self) -> int:
-        """Those that were given up, since the process began."""
+        """Events and pod conditions that were dropped since the process began."""
 
     @property
     def reports_refused(self) -> int:
-        """Those that the API server would not take, since the process began."""
+        """Events and pod conditions that the API server has refused since the process began."""
 
     @property
     def undecodable(self) -> Iterable[UndecodableStatus]:
-        """The objects that are passed over at present."""
+        """The objects that are skipped now."""
 
     @property
     def watches(self) -> Mapping[str, WatchStatus]:

@@ -335,7 +335,7 @@ def own_certificate() -> tuple[bytes, bytes]:
 def over_tls(folder: Path, fields: dict[str, Any], *, proof: bool = False) -> ExtenderReply:
     """The reply of a server that uses TLS with the certificate server.crt. With ``proof`` it
     requires the client certificate ours.crt."""
-    certificate, key = certificates.made(["localhost", "127.0.0.1"], datetime.now(UTC))
+    certificate, key = certificates.self_signed(["localhost", "127.0.0.1"], datetime.now(UTC))
     (folder / "server.crt").write_bytes(certificate)
     (folder / "server.key").write_bytes(key)
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)

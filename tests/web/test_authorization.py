@@ -208,7 +208,7 @@ def test_strangers_cannot_fill_the_memory_nor_the_api_client() -> None:
 
     asyncio.run(crowd())
     assert most[0] == authorization._AT_ONCE
-    assert len(reviews._tokens._kept) == authorization._MOST_REMEMBERED
+    assert len(reviews._tokens._entries) == authorization._MOST_REMEMBERED
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 def write(folder: Path, name: str) -> Files:
     """A certificate for a name, in the folder's two files."""
-    certificate, key = certificates.made([name], datetime.now(UTC))
+    certificate, key = certificates.self_signed([name], datetime.now(UTC))
     (folder / "tls.crt").write_bytes(certificate)
     (folder / "tls.key").write_bytes(key)
     return Files(folder / "tls.crt", folder / "tls.key")
@@ -150,7 +150,7 @@ def test_one_of_our_own_is_made_anew_in_time() -> None:
 
 
 def test_how_long_one_of_our_own_holds() -> None:
-    made = x509.load_pem_x509_certificate(certificates.made(["a"], NOW)[0])
+    made = x509.load_pem_x509_certificate(certificates.self_signed(["a"], NOW)[0])
     assert made.not_valid_before_utc <= NOW - timedelta(minutes=5)
     assert made.not_valid_after_utc == NOW + certificates.LIFETIME
 

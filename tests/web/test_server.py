@@ -255,7 +255,7 @@ def test_given_certificates_are_shown_and_rotated(tmp_path: Path) -> None:
     cert, key = tmp_path / "tls.crt", tmp_path / "tls.key"
 
     def write() -> str:
-        made = certificates.made(["localhost"], datetime.now(UTC))
+        made = certificates.self_signed(["localhost"], datetime.now(UTC))
         cert.write_bytes(made[0])
         key.write_bytes(made[1])
         return made[0].decode()

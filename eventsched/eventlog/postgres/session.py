@@ -1,6 +1,6 @@
 """A live writer's session with its stream; it connects on demand.
 
-Used from one thread, which it blocks for at most some seconds per call. It never repeats a call: if
+It is used from one thread. Each call blocks for at most some seconds. It never repeats a call: if
 an outcome is unknown, the caller sends the identical batch again (``runtime/leader/leader.py``
 decides when). Each new connection is checked against the history on which the term began, because a
 term must not outlive a failover. If the database hides its timeline, only the head's hash is
@@ -36,7 +36,7 @@ class AcquiredTerm(NamedTuple):
 
 
 class Session:
-    """The writer of one stream, with at most one connection at a time."""
+    """Writes one stream, over at most one connection at a time."""
 
     def __init__(self, address: str, *, answer_limit: float = ANSWER_LIMIT) -> None:
         """Connects at the first call. ``answer_limit`` in seconds."""
@@ -49,8 +49,9 @@ class Session:
         """Connections opened so far."""
 
     def acquire(self, stream: str, holder: str) -> AcquiredTerm:
-        """Begins a term. Raises UnavailableError, as DatabaseRefusedError if waiting would not
-        help. If the answer is lost, that term has no leader; the next call begins another."""
+        """Begins a term. Raises UnavailableError; if waiting would not help, its subclass
+        DatabaseRefusedError. If the answer is lost, the database may have begun a term that no
+        writer uses. Call again: that begins another term."""
         self.close()
         self._holder = holder
         migrations.require(self._address)

@@ -57,7 +57,7 @@ class EventOutbox:
         self._statuses: dict[str, int] = {}
         """By uid: the number of the waiting status."""
         self._calls: dict[Report, tuple[int, Draft]] = {}
-        self._busy: set[str] = set()
+        self._status_under_way: set[str] = set()
         """The pods whose status is under way."""
         self._reported: dict[str, DraftedStatus] = {}
         """By uid: the status that was written last."""
@@ -147,7 +147,7 @@ class EventOutbox:
 
     def _is_ready(self, draft: Draft) -> bool:
         """Whether a draft can be sent now: a pod's statuses are written one after the other."""
-        return draft.status is None or draft.status.uid not in self._busy
+        return draft.status is None or draft.status.uid not in self._status_under_way
 
     def _send(self, number: int) -> list[Report]:
         draft = self._take(number)
@@ -157,7 +157,7 @@ class EventOutbox:
             return []
         self._calls[report] = number, draft
         if draft.status is not None:
-            self._busy.add(draft.status.uid)
+            self._status_under_way.add(draft.status.uid)
         return [report]
 
     def _request(self, status: DraftedStatus) -> ReportPod | None:
@@ -201,7 +201,7 @@ class EventOutbox:
         number, draft = call
         status = draft.status
         if status is not None:
-            self._busy.remove(status.uid)
+            self._status_under_way.remove(status.uid)
             if isinstance(answer, PodShown):
                 self._retry(number, draft, status)
                 return

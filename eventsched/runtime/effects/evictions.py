@@ -20,7 +20,7 @@ from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.runtime.effects.decision_names import OpenDecisions
 from eventsched.runtime.effects.tracker import Step
 
-NEEDLESS = "nobody needs the room any more"
+ROOM_NOT_NEEDED = "nobody needs the room any more"
 REFUSED = "the cluster did not delete the pod"
 
 
@@ -85,7 +85,7 @@ class Evictions:
         if eviction is None or uid in self._calls:
             return []
         if not self._state.preemptions.needed(self._state.pods[uid].pod):
-            return [records.EvictionFailed(uid=uid, message=NEEDLESS)]
+            return [records.EvictionFailed(uid=uid, message=ROOM_NOT_NEEDED)]
         pod = self._state.pods[uid].pod
         # A pod needs the room, but perhaps no longer the one that preempted.
         profile = self._state.pods.get(eviction.preemptor, self._state.pods[uid]).pod.scheduler_name

@@ -16,16 +16,16 @@ class DatabaseHealth:
         self._clock = clock
         self._problem = ""
         self._since: float | None = None
-        self._asked: float | None = None
+        self._asked_at: float | None = None
 
     @contextmanager
     def asking(self) -> Iterator[None]:
         """A request is under way while the block runs."""
-        self._asked = self._clock()
+        self._asked_at = self._clock()
         try:
             yield
         finally:
-            self._asked = None
+            self._asked_at = None
 
     def missed(self, problem: str) -> bool:
         """Notes that it did not answer, or refused. True if the problem is new."""
@@ -42,7 +42,7 @@ class DatabaseHealth:
     @property
     def lacking(self) -> float:
         """Seconds since the first unanswered request; 0 if there is none."""
-        since = self._asked if self._since is None else self._since
+        since = self._asked_at if self._since is None else self._since
         return 0.0 if since is None else self._clock() - since
 
     @property
@@ -50,5 +50,5 @@ class DatabaseHealth:
         """Why it cannot be used now; "" if it can."""
         if self._since is not None:
             return f"unreachable for {self._clock() - self._since:.0f} s: {self._problem}"
-        waited = 0.0 if self._asked is None else self._clock() - self._asked
+        waited = 0.0 if self._asked_at is None else self._clock() - self._asked_at
         return f"no answer for {waited:.0f} s" if waited > SLOW else ""

@@ -87,13 +87,13 @@ class PlacementAnswer:
 
 @dataclass(frozen=True)
 class ClusterSnapshot:
-    """A cluster at one moment, and the pods in question (``asked``). ``annotations`` are kept in
-    addition to those that plugins declare."""
+    """A cluster at one moment. ``in_question`` are the pods that are asked about. ``annotations``
+    are kept in addition to those that plugins declare."""
 
     nodes: Sequence[Node]
     pods: Sequence[Pod]
     objects: Sequence[ClusterObject]
-    asked: Sequence[Pod]
+    in_question: Sequence[Pod]
     warnings: tuple[str, ...]
     annotations: tuple[str, ...] = ()
 
@@ -121,7 +121,7 @@ def read(cluster: Sequence[Path], pod: str) -> ClusterSnapshot:
         nodes=nodes,
         pods=pods,
         objects=[cluster_object for file in files for cluster_object in file.objects],
-        asked=_named(pods, pod) if is_name else _pods_of_manifest(files[-1].pods, pod),
+        in_question=_named(pods, pod) if is_name else _pods_of_manifest(files[-1].pods, pod),
         warnings=tuple(warning for file in files for warning in file.warnings),
     )
 
@@ -148,7 +148,7 @@ def ask(snapshot: ClusterSnapshot, assembly: Assembly) -> list[PlacementAnswer]:
     """An answer for each pod in question, as if it were the only pod that waits. If it has a node
     already, it is treated as not there yet. Raises InputError for a pod that no profile
     schedules."""
-    return [_ask(snapshot, assembly, pod) for pod in snapshot.asked]
+    return [_ask(snapshot, assembly, pod) for pod in snapshot.in_question]
 
 
 def _ask(snapshot: ClusterSnapshot, assembly: Assembly, pod: Pod) -> PlacementAnswer:
@@ -168,9 +168,9 @@ def _ask(snapshot: ClusterSnapshot, assembly: Assembly, pod: Pod) -> PlacementAn
 
 
 def _stimuli(
-    snapshot: ClusterSnapshot, asked: Pod, annotations: KeptAnnotations
+    snapshot: ClusterSnapshot, pod_in_question: Pod, annotations: KeptAnnotations
 ) -> list[records.Stimulus]:
-    others = [pod for pod in snapshot.pods if pod.full_name != asked.full_name]
+    others = [pod for pod in snapshot.pods if pod.full_name != pod_in_question.full_name]
     objects = map(annotations.stripped, snapshot.objects)
     return [
         *(records.ObjectChanged(object=seen) for seen in objects),  # type: ignore[arg-type]

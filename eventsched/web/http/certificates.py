@@ -1,8 +1,9 @@
-"""The certificate that a new connection gets: given files, read again when they have changed, or
-one of our own making.
+"""The certificate that a new connection gets: from files, read again when they have changed, or a
+self-signed one.
 
-Both are looked after while a TLS handshake begins, so there is no timer and the next connection has
-the new certificate. What cannot be read leaves the old one in use, and a warning in the log.
+The source is checked when a TLS handshake begins. So there is no timer, and the next connection has
+the new certificate. If the source cannot be read, the old certificate stays in use and a warning is
+logged.
 """
 
 import ipaddress
@@ -26,7 +27,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from eventsched.domain.errors import InputError
 
 LIFETIME = timedelta(days=365)
-"""Of a self-signed certificate; a new one is made when two thirds have passed."""
+"""Validity of a self-signed certificate. A new one is made after two thirds of it."""
 _SKEW = timedelta(hours=1)
 
 logger = structlog.stdlib.get_logger(__name__)
@@ -39,11 +40,11 @@ class Files:
         self._certificate, self._key = certificate, key
 
     def pem(self) -> bytes:
-        """Both, as they are now. Raises OSError."""
+        """The present content of both files. Raises OSError."""
         return self._certificate.read_bytes() + b"\n" + self._key.read_bytes()
 
     def refusal(self, error: OSError) -> InputError:
-        """Why they cannot be used, for people."""
+        """The error to report if the files cannot be used."""
         place = f"{self._certificate}, {self._key}"
         if isinstance(error, ssl.SSLError):
             reason = error.reason or str(error)
@@ -67,15 +68,15 @@ class SelfMade:
         self._pem = b""
 
     def pem(self) -> bytes:
-        """The certificate and its key; a new one if it is time."""
+        """The certificate and its key; new ones if two thirds of the validity are over."""
         now = self._clock()
         if now >= self._until:
-            self._pem = b"".join(made(self._names, datetime.fromtimestamp(now, UTC)))
+            self._pem = b"".join(self_signed(self._names, datetime.fromtimestamp(now, UTC)))
             self._until = now + LIFETIME.total_seconds() * 2 / 3
         return self._pem
 
     def refusal(self, error: OSError) -> InputError:
-        """Why it cannot be used, for people."""
+        """The error to report if no certificate can be made."""
         return InputError(
             "serving", f"no certificate could be made ({error})", "give certFile and keyFile"
         )
@@ -98,7 +99,7 @@ class Certificates:
         self.context.sni_callback = self._begins
 
     def _begins(self, connection: ssl.SSLObject, name: str | None, _: ssl.SSLContext) -> None:
-        """A handshake begins; called also where the client names no server."""
+        """A handshake begins. OpenSSL calls this also if the client names no server."""
         try:
             pem = self._source.pem()
             if pem != self._pem:
@@ -118,14 +119,15 @@ def _context(pem: bytes, clients: Path | None = None) -> ssl.SSLContext:
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
     with _file(pem) as path:
-        context.load_cert_chain(path, password="")  # without one OpenSSL would ask on the terminal
+        # Without a password OpenSSL would ask for one on the terminal.
+        context.load_cert_chain(path, password="")
     if clients is not None:
         _require(context, clients)
     return context
 
 
 def _require(context: ssl.SSLContext, clients: Path) -> None:
-    """Requires a certificate from each client."""
+    """Requires a certificate of every client."""
     try:
         context.load_verify_locations(clients)
     except OSError as error:  # ssl.SSLError is one
@@ -138,8 +140,8 @@ def _require(context: ssl.SSLContext, clients: Path) -> None:
 
 @contextmanager
 def _file(content: bytes) -> Iterator[str]:
-    """A file for OpenSSL's loader, which takes nothing else; in memory if the system supports
-    it."""
+    """A file with this content, because OpenSSL loads certificates only from files; on Linux it is
+    in memory."""
     if sys.platform == "linux":
         descriptor = os.memfd_create("certificate")
         try:
@@ -174,7 +176,7 @@ def _outgoing() -> str:
         return name[0]
 
 
-def made(names: Iterable[str], now: datetime) -> tuple[bytes, bytes]:
+def self_signed(names: Iterable[str], now: datetime) -> tuple[bytes, bytes]:
     """A self-signed certificate for names and IP addresses, and its key, as PEM."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "eventsched")])

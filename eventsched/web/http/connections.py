@@ -1,5 +1,5 @@
-"""HTTP on a connection of the pages: uvicorn's protocol, which says to the listener at which stage
-its connection is, and refuses what a proxy in front could read in another way.
+"""HTTP on one connection of the pages: uvicorn's protocol. It reports the stage of its connection
+to the listener. It refuses requests that a proxy in front could read in another way.
 """
 
 import asyncio
@@ -23,27 +23,28 @@ class Pages(H11Protocol):
         self._connection = connection
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Waits for a request."""
+        """The connection is open; a request is expected."""
         super().connection_made(transport)
         self._connection.made(transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forgets it."""
+        """The connection is closed: the listener stops counting it."""
         self._connection.lost()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Takes in a part of a request."""
+        """Receives a part of a request."""
         self._connection.receiving()
         super().data_received(data)
-        self._say()
+        self._report_complete_request()
 
     def on_response_complete(self) -> None:
-        """Waits for the next request, or for what is missing of this one."""
+        """The response is sent. If the whole request was read, the client may send the next one;
+        otherwise the rest of its body is still expected."""
         if self.conn.their_state is not h11.SEND_BODY:
             self._connection.answered(listener.PATIENCE)
         super().on_response_complete()
-        self._say()
+        self._report_complete_request()
 
     def pause_writing(self) -> None:
         """The client does not read."""
@@ -51,13 +52,13 @@ class Pages(H11Protocol):
         self._connection.blocked()
 
     def resume_writing(self) -> None:
-        """It does again."""
+        """The client reads again."""
         super().resume_writing()
         self._connection.unblocked()
 
     def send_400_response(self, msg: str) -> None:
-        """For a request that cannot be read. Nothing more is said where an answer has begun, or is
-        over and the rest of the request's body is what cannot be read."""
+        """A request cannot be parsed. Sends 400 if no response has begun; otherwise closes the
+        connection. (A response may even be complete: then the rest of the body is malformed.)"""
         if self.cycle is not None and not self.cycle.response_complete:
             self.cycle.disconnected = True
             self.cycle.message_event.set()
@@ -66,7 +67,7 @@ class Pages(H11Protocol):
         else:
             self.transport.close()
 
-    def _say(self) -> None:
-        """Whether a request is whole now."""
+    def _report_complete_request(self) -> None:
+        """Tells the listener once the request is complete."""
         if self.conn.their_state not in (h11.IDLE, h11.SEND_BODY):
             self._connection.answering()

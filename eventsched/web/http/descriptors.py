@@ -1,7 +1,7 @@
-"""How many clients the ports may have, by the file descriptors that the process may open.
+"""How many client connections each port may have, by the process's limit of file descriptors.
 
-The API server, the database and files come first: a part is kept for them, and the ports share
-the rest. So no number of clients keeps the scheduler from its work.
+Some descriptors are reserved for the API server, the database and files. The ports share the rest.
+So clients cannot stop the scheduler's work, however many they are.
 """
 
 import resource
@@ -10,12 +10,12 @@ from typing import NamedTuple
 MOST = 512
 """Connections of a port at a time."""
 RESERVE = 256
-"""Descriptors that are kept for the database, files, watches and what libraries open."""
+"""Descriptors that are reserved for the database, files, watches and libraries."""
 
 
 class Descriptors(NamedTuple):
-    """``limit`` is the process's (RLIMIT_NOFILE), ``reserved`` is what clients never get, and
-    ``connections`` is what each port may have."""
+    """``limit`` is the process's (RLIMIT_NOFILE). ``reserved`` descriptors are never used for
+    clients. Each port may have ``connections`` connections at a time."""
 
     limit: int
     reserved: int
@@ -23,22 +23,24 @@ class Descriptors(NamedTuple):
 
     @property
     def are_few(self) -> bool:
-        """Whether less had to be reserved than is wanted."""
+        """Whether fewer descriptors are reserved than the scheduler should have."""
         return self.reserved < RESERVE
 
 
 def shared(ports: int, requests: int) -> Descriptors:
-    """Divides the descriptors, ``requests`` of which may be needed for the API server at a time.
-    Raises the soft limit before as far as that is of use, and as the hard limit allows."""
+    """Divides the descriptors between the scheduler and ``ports`` ports. At most ``requests``
+    requests to the API server are under way at a time. If the soft limit is too low for all this,
+    it is raised first, at most to the hard limit."""
     wanted = RESERVE + requests + ports * MOST
     limit = _raised(wanted)
     reserved = min(RESERVE + requests, limit // 2)
-    each = (limit - reserved) // max(1, ports)
-    return Descriptors(limit, reserved, max(1, min(MOST, each)))
+    per_port = (limit - reserved) // max(1, ports)
+    return Descriptors(limit, reserved, max(1, min(MOST, per_port)))
 
 
 def _raised(wanted: int) -> int:
-    """The soft limit, after it was raised to what is wanted if that may be had."""
+    """Raises the soft limit to ``wanted``, or to the hard limit if that is lower. Returns the soft
+    limit now in force."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
         return wanted
@@ -47,6 +49,6 @@ def _raised(wanted: int) -> int:
         return soft
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (target, hard))
-    except (ValueError, OSError):  # some systems have lower limits of their own
+    except (ValueError, OSError):  # some systems enforce a lower limit of their own
         return soft
     return target

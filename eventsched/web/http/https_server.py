@@ -1,5 +1,5 @@
-"""The listening side: HTTPS, and plain HTTP for probes if configured, in the event loop of
-the scheduler and without any say in its signals or its end.
+"""The HTTP servers of the process: HTTPS, and if configured plain HTTP for probes. They run in the
+scheduler's event loop. They neither handle signals nor end the process.
 
     async with serving(options, pages.application(…), pages.public(status)) as at: …
 """
@@ -34,8 +34,8 @@ _PORT, _PLAIN_PORT = "serving.port", "serving.plainHealthPort"
 
 @dataclass(frozen=True)
 class Options:
-    """Where to listen: ``port`` for HTTPS, ``plain_health_port`` for HTTP; None for not at all, 0
-    for any that is free. Without files for certificate and key one is made."""
+    """Where to listen: ``port`` for HTTPS, ``plain_health_port`` for HTTP. None: not at all; 0: any
+    free port. Without files for certificate and key, a self-signed certificate is made."""
 
     bind_address: str = "127.0.0.1"
     port: int | None = 10259
@@ -50,27 +50,28 @@ class Options:
 
 @dataclass(frozen=True)
 class Addresses:
-    """The URLs on which it listens; "" for a port that is off."""
+    """Where the server listens, as URLs; "" for a port that is not used."""
 
     secure: str
     plain: str
 
 
 class _Server(uvicorn.Server):
-    """uvicorn without its hands on the process's signals; connections come from a listener."""
+    """A uvicorn server that leaves the process's signals alone. A ``Listener`` accepts its
+    connections."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """The process's signals are the scheduler's."""
+        """Installs no handlers: the scheduler handles the signals."""
         yield
 
 
 def require_free(options: Options) -> None:
-    """Raises what ``serving`` would raise for an address or a port that cannot be used, before
-    anything else is begun."""
+    """Checks the address and the ports before anything else is started. Raises what ``serving``
+    would raise for them."""
     for port, field in ((options.port, _PORT), (options.plain_health_port, _PLAIN_PORT)):
         if port is not None:
-            _listening(options.bind_address, port, field).close()
+            _listening_socket(options.bind_address, port, field).close()
 
 
 @asynccontextmanager
@@ -85,29 +86,33 @@ async def serving(options: Options, app: ASGIApp, public: ASGIApp) -> AsyncItera
     )
     urls = {"https": "", "http": ""}
     async with AsyncExitStack() as running:
-        for scheme, port, field, shown, tls in ports:
+        for scheme, port, field, served_app, tls in ports:
             if port is not None:
-                listening = _listening(options.bind_address, port, field)
-                running.callback(listening.close)
-                urls[scheme] = _url(scheme, listening)
-                await running.enter_async_context(_run(shown, listening, tls, options.most))
+                listening_socket = _listening_socket(options.bind_address, port, field)
+                running.callback(listening_socket.close)
+                urls[scheme] = _url(scheme, listening_socket)
+                await running.enter_async_context(
+                    _run(served_app, listening_socket, tls, options.most)
+                )
         yield Addresses(urls["https"], urls["http"])
 
 
 @asynccontextmanager
 async def answering(options: Options, handle: Handle) -> AsyncIterator[str]:
-    """Answers questions while the block runs, on ``port`` over HTTPS, or on the plain port if
-    ``port`` is None; gives the URL. Raises what ``serving`` raises."""
+    """Answers requests with ``handle`` while the block runs: over HTTPS on ``port``, or over HTTP
+    on the plain port if ``port`` is None. Yields the URL. Raises what ``serving`` raises."""
     tls = None if options.port is None else _certificates(options).context
     port = options.plain_health_port if options.port is None else options.port
-    with closing(_listening(options.bind_address, port or 0, "extender.port")) as listening:
-        async with posts.serve(listening, tls, handle, options.most):
-            yield _url("https" if tls else "http", listening)
+    with closing(
+        _listening_socket(options.bind_address, port or 0, "extender.port")
+    ) as listening_socket:
+        async with posts.serve(listening_socket, tls, handle, options.most):
+            yield _url("https" if tls else "http", listening_socket)
 
 
 @asynccontextmanager
 async def _run(
-    app: ASGIApp, listening: socket.socket, tls: ssl.SSLContext | None, most: int
+    app: ASGIApp, listening_socket: socket.socket, tls: ssl.SSLContext | None, most: int
 ) -> AsyncIterator[None]:
     config = uvicorn.Config(
         app,
@@ -122,56 +127,60 @@ async def _run(
         timeout_graceful_shutdown=_END,
     )
     server = _Server(config)
-    accepted = Listener(
-        listening, tls, most, lambda connection: Pages(config, server.server_state, connection)
+    port_listener = Listener(
+        listening_socket,
+        tls,
+        most,
+        lambda connection: Pages(config, server.server_state, connection),
     )
     task = asyncio.create_task(server.serve([]), name="web")
     try:
         while not server.started and not task.done():
             await asyncio.sleep(0)
-        accepted.start()
+        port_listener.start()
         yield
     finally:
-        accepted.close()
+        port_listener.close()
         server.should_exit = True
         await task
-        accepted.drop_all()
+        port_listener.drop_all()
 
 
 def _certificates(options: Options) -> Certificates:
     if (options.cert_file is None) != (options.key_file is None):
         raise InputError("serving", "names only one of certFile and keyFile", "name both or none")
     if options.cert_file is None or options.key_file is None:
-        made = SelfMade(own_names(options.bind_address))
-        return Certificates(made, options.client_ca_file)
+        source = SelfMade(own_names(options.bind_address))
+        return Certificates(source, options.client_ca_file)
     return Certificates(Files(options.cert_file, options.key_file), options.client_ca_file)
 
 
-def _listening(address: str, port: int, field: str) -> socket.socket:
+def _listening_socket(address: str, port: int, field: str) -> socket.socket:
     """A listening socket. Errors name the field of the configuration."""
     if not 0 <= port < 2**16:
         raise InputError(field, f"{port} is not a port", "choose one up to 65535")
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     try:
-        made = socket.create_server(
+        listening_socket = socket.create_server(
             (address, port), family=family, backlog=_BACKLOG, dualstack_ipv6=address == "::"
         )
-        # Connections inherit it. asyncio sets it only where the protocol is named, which it is not
-        # here; without it an answer in two parts takes the 40 ms of a delayed acknowledgement.
-        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return made
+        # Connections inherit it. asyncio sets it only if the socket's protocol is IPPROTO_TCP, and
+        # here it is 0. Without it a response in two parts waits 40 ms for a delayed
+        # acknowledgement.
+        listening_socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return listening_socket
     except OSError as error:
         place = f"{field} {port} on {address}"
         if error.errno == errno.EADDRINUSE:
             option = " (--secure-port)" if field == _PORT else ""
             remedy = f"choose another one{option}, or stop what listens there"
             raise UnavailableError(place, "is taken", remedy) from error
-        number = error.errno or 0  # below 0: what getaddrinfo said
+        number = error.errno or 0  # below 0: an error of getaddrinfo
         reason = os.strerror(number) if number > 0 else error.strerror
         remedy = "choose an address of this machine and a port above 1023"
         raise InputError(place, f"cannot be listened on ({reason})", remedy) from error
 
 
-def _url(scheme: str, listening: socket.socket) -> str:
-    host, port = listening.getsockname()[:2]
+def _url(scheme: str, listening_socket: socket.socket) -> str:
+    host, port = listening_socket.getsockname()[:2]
     return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"

@@ -44,10 +44,10 @@ class _Rank(IntEnum):
 class Connection:
     """One accepted connection. The protocol on it calls the methods below."""
 
-    def __init__(self, listener: "Listener", accepted: socket.socket) -> None:
+    def __init__(self, listener: "Listener", client_socket: socket.socket) -> None:
         self.rank = _Rank.FRESH
         self._listener = listener
-        self._socket: socket.socket | None = accepted
+        self._socket: socket.socket | None = client_socket
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._overdue: asyncio.TimerHandle | None = None
@@ -132,14 +132,14 @@ class Connection:
 
     async def _open(self) -> None:
         """Hands the socket to a transport; with TLS, waits for the handshake."""
-        accepted, self._socket = self._socket, None
-        assert accepted is not None
+        client_socket, self._socket = self._socket, None
+        assert client_socket is not None
         tls = self._listener.tls
         patience = None if tls is None else HANDSHAKE
         try:
             await self._loop.connect_accepted_socket(
                 lambda: self._listener.protocol(self),
-                accepted,
+                client_socket,
                 ssl=tls,
                 ssl_handshake_timeout=patience,
                 ssl_shutdown_timeout=patience,
@@ -150,7 +150,7 @@ class Connection:
         except asyncio.CancelledError:
             # The transport then closes it, even if the handshake has not begun.
             with suppress(OSError):
-                accepted.shutdown(socket.SHUT_RDWR)
+                client_socket.shutdown(socket.SHUT_RDWR)
             raise
 
     def _due_in(self, seconds: float | None) -> None:
@@ -167,13 +167,13 @@ class Listener:
 
     def __init__(
         self,
-        listening: socket.socket,
+        listening_socket: socket.socket,
         tls: ssl.SSLContext | None,
         most: int,
         make: Callable[[Connection], asyncio.Protocol],
     ) -> None:
         self.tls, self.protocol = tls, make
-        self._listening, self._most = listening, most
+        self._listening_socket, self._most = listening_socket, most
         self._ranked: tuple[dict[Connection, None], ...] = tuple({} for _ in _Rank)
         self._loop = asyncio.get_running_loop()
         self._resuming: asyncio.TimerHandle | None = None
@@ -185,16 +185,16 @@ class Listener:
 
     def start(self) -> None:
         """Begins to accept."""
-        self._listening.setblocking(False)
+        self._listening_socket.setblocking(False)
         self._resuming = None
-        self._loop.add_reader(self._listening, self._accept)
+        self._loop.add_reader(self._listening_socket, self._accept)
 
     def close(self) -> None:
         """Closes the port. Connections stay."""
         if self._resuming is not None:
             self._resuming.cancel()
-        self._loop.remove_reader(self._listening)
-        self._listening.close()
+        self._loop.remove_reader(self._listening_socket)
+        self._listening_socket.close()
 
     def drop_all(self) -> None:
         """Closes all connections."""
@@ -218,7 +218,7 @@ class Listener:
     def _accept(self) -> None:
         for _ in range(_BATCH):
             try:
-                accepted, _address = self._listening.accept()
+                client_socket, _address = self._listening_socket.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as error:
@@ -226,8 +226,8 @@ class Listener:
                     raise
                 self._pause(error)
                 return
-            accepted.setblocking(False)
-            connection = Connection(self, accepted)
+            client_socket.setblocking(False)
+            connection = Connection(self, client_socket)
             self._ranked[_Rank.FRESH][connection] = None
             if sum(map(len, self._ranked)) > self._most:
                 self._first().drop()
@@ -241,5 +241,5 @@ class Listener:
         logger.warning("no connection can be accepted", reason=error.strerror, again_in=_PAUSE)
         if self._ranked[_Rank.FRESH]:
             self._first().drop()
-        self._loop.remove_reader(self._listening)
+        self._loop.remove_reader(self._listening_socket)
         self._resuming = self._loop.call_later(_PAUSE, self.start)

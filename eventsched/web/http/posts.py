@@ -139,7 +139,7 @@ async def _answer(request: web.BaseRequest, connection: Connection, handle: Hand
 
 @asynccontextmanager
 async def serve(
-    listening: socket.socket,
+    listening_socket: socket.socket,
     tls: ssl.SSLContext | None,
     handle: Handle,
     most: int = MOST,
@@ -170,12 +170,14 @@ async def serve(
         return response
 
     server = web.Server(respond, request_factory=request)
-    accepted = Listener(listening, tls, most, lambda connection: _Protocol(connection, server))
-    accepted.start()
+    port_listener = Listener(
+        listening_socket, tls, most, lambda connection: _Protocol(connection, server)
+    )
+    port_listener.start()
     try:
         yield
     finally:
-        accepted.close()
+        port_listener.close()
         server.pre_shutdown()
         await server.shutdown(_END)
-        accepted.drop_all()
+        port_listener.drop_all()
