@@ -1,4 +1,5 @@
-"""The election over a small API server that keeps one Lease."""
+"""The election over a small API server that stores one Lease. Waits are skipped, except for sockets
+(see ``skipping_time``)."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -12,20 +13,22 @@ from eventsched.cluster.kube.http.api import ApiClient
 from eventsched.cluster.kube.http.refusals import Refusals
 from eventsched.cluster.kube.lease.candidate import Timing
 from eventsched.cluster.kube.lease.election import LeaseParticipant, own_identity
+from tests.kube import skipping_time
 from tests.kube.scripted import CUT, SILENCE, Asked, Object, Said, failure, serving
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
 FAST = Timing(lease_duration=3.0, renew_deadline=1.0, retry_period=0.1)
 SLOW = Timing(lease_duration=60.0, renew_deadline=40.0, retry_period=20.0)
 PATIENCE = 20.0
+"""Seconds of the loop for a test. With SLOW an unwatched Lease is read no earlier than that."""
 
 
 class Leases:
-    """Keeps a Lease. ``refuse`` may answer a request first; ``watchable`` says whether it may be
-    watched."""
+    """Stores one Lease. ``refuse`` may answer a request instead; ``watchable`` says whether watches
+    are allowed."""
 
     def __init__(self) -> None:
-        self.held: Object | None = None
+        self.lease: Object | None = None
         self.version = 0
         self.watches: list[asyncio.Queue[Object | None]] = []
         self.watchable = True
@@ -39,12 +42,12 @@ class Leases:
         if method == "GET" and "watch=true" in asked.what:
             return self._watch(asked)
         if method == "GET":
-            return failure(404, "NotFound") if self.held is None else Said(200, self.held)
-        if method == "POST" and self.held is not None:
+            return failure(404, "NotFound") if self.lease is None else Said(200, self.lease)
+        if method == "POST" and self.lease is not None:
             return failure(409, "AlreadyExists")
         if method == "PUT":
             expected = asked.body["metadata"]["resourceVersion"]
-            if self.held is None or expected != self.held["metadata"]["resourceVersion"]:
+            if self.lease is None or expected != self.lease["metadata"]["resourceVersion"]:
                 return failure(409, "Conflict")
         return Said(201 if method == "POST" else 200, self.store(asked.body))
 
@@ -53,33 +56,33 @@ class Leases:
         if not self.watchable:
             return failure(403, "Forbidden", "no watching")
         queue: asyncio.Queue[Object | None] = asyncio.Queue()
-        if self.held is not None:
-            queue.put_nowait({"type": "ADDED", "object": self.held})
+        if self.lease is not None:
+            queue.put_nowait({"type": "ADDED", "object": self.lease})
         self.watches.append(queue)
         return Said(200, queue)
 
     def store(self, made: Object) -> Object:
-        kind = "ADDED" if self.held is None else "MODIFIED"
+        kind = "ADDED" if self.lease is None else "MODIFIED"
         self.version += 1
         metadata = {**made["metadata"], "resourceVersion": str(self.version)}
-        self.held = {**made, "metadata": metadata}
-        self._tell(kind, self.held)
-        return self.held
+        self.lease = {**made, "metadata": metadata}
+        self._tell(kind, self.lease)
+        return self.lease
 
     def delete(self) -> None:
-        assert self.held is not None
+        assert self.lease is not None
         self.version += 1
-        self.held["metadata"]["resourceVersion"] = str(self.version)
-        self._tell("DELETED", self.held)
-        self.held = None
+        self.lease["metadata"]["resourceVersion"] = str(self.version)
+        self._tell("DELETED", self.lease)
+        self.lease = None
 
-    def _tell(self, kind: str, held: Object) -> None:
-        for each in self.watches:
-            each.put_nowait({"type": kind, "object": held})
+    def _tell(self, kind: str, lease: Object) -> None:
+        for queue in self.watches:
+            queue.put_nowait({"type": kind, "object": lease})
 
     @property
     def holder(self) -> str:
-        return "" if self.held is None else str(self.held["spec"]["holderIdentity"])
+        return "" if self.lease is None else str(self.lease["spec"]["holderIdentity"])
 
 
 class Stage:
@@ -95,7 +98,8 @@ class Stage:
         self, identity: str, timing: Timing = SLOW, *, competes: bool = True
     ) -> LeaseParticipant:
         made = LeaseParticipant(self.api, namespace="kube-system", name="s", identity=identity,
-                        timing=timing, refusals=self.refusals, draw=lambda: 0.0)  # fmt: skip
+                        timing=timing, refusals=self.refusals, draw=lambda: 0.0,
+                        clock=asyncio.get_running_loop().time)  # fmt: skip
         self.elections.append(made)
         made.start(competes=competes)
         return made
@@ -109,30 +113,29 @@ async def stage() -> AsyncIterator[Stage]:
         try:
             yield made
         finally:
-            for each in made.elections:
-                await each.close()
+            for election in made.elections:
+                await election.close()
             for queue in leases.watches:
                 queue.put_nowait(None)
 
 
 def staged(play: Callable[[Stage], Awaitable[Any]]) -> Any:
-    """Plays on a stage, and not for ever."""
+    """Plays on a stage for at most ``PATIENCE``."""
 
     async def run() -> Any:
         async with asyncio.timeout(PATIENCE), stage() as made:
             return await play(made)
 
-    return asyncio.run(run())
+    return skipping_time.run(run())
 
 
 async def until(condition: Callable[[], object]) -> None:
     async with asyncio.timeout(PATIENCE):
         while not condition():
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.05)
 
 
-def test_one_that_observes_wins_once_it_stands() -> None:
-    """The lease of a dead one has run out by then: nothing more is waited for."""
+def test_an_observer_of_an_expired_lease_wins_as_soon_as_it_competes() -> None:
 
     async def play(stage: Stage) -> list[Any]:
         first = stage.candidate("a", FAST)
@@ -150,7 +153,7 @@ def test_one_that_observes_wins_once_it_stands() -> None:
     assert staged(play) == [False, "a", "b"]
 
 
-def test_the_lease_goes_from_one_to_the_other_when_it_is_released() -> None:
+def test_a_released_lease_is_taken_by_the_other_candidate() -> None:
     async def play(stage: Stage) -> list[Any]:
         first, second = stage.candidate("a"), None
         await first.won()
@@ -161,13 +164,13 @@ def test_the_lease_goes_from_one_to_the_other_when_it_is_released() -> None:
         await first.release()
         seen.append((first.leading, first.lost.is_set()))
         await second.won()
-        assert stage.leases.held is not None
-        return [*seen, (second.leading, stage.leases.held["spec"]["leaseTransitions"])]
+        assert stage.leases.lease is not None
+        return [*seen, (second.leading, stage.leases.lease["spec"]["leaseTransitions"])]
 
     assert staged(play) == [(True, False, "a"), (False, True), (False, True), (True, 1)]
 
 
-def test_a_lease_that_is_deleted_is_taken_at_once() -> None:
+def test_a_deleted_lease_is_taken_at_once() -> None:
     async def play(stage: Stage) -> str:
         first = stage.candidate("a")
         await first.won()
@@ -181,7 +184,7 @@ def test_a_lease_that_is_deleted_is_taken_at_once() -> None:
     assert staged(play) == "b"
 
 
-def test_a_lease_that_is_not_renewed_is_taken_when_it_is_over() -> None:
+def test_a_lease_that_is_not_renewed_is_taken_when_it_expires() -> None:
     async def play(stage: Stage) -> str:
         first = stage.candidate("a", FAST)
         await first.won()
@@ -193,17 +196,17 @@ def test_a_lease_that_is_not_renewed_is_taken_when_it_is_over() -> None:
     assert staged(play) == "b"
 
 
-@pytest.mark.parametrize("said", [SILENCE, CUT, failure(500, "InternalError")])
-def test_a_leader_that_cannot_renew_has_lost_at_its_deadline_and_may_win_again(said: Said) -> None:
+@pytest.mark.parametrize("answer", [SILENCE, CUT, failure(500, "InternalError")])
+def test_a_leader_that_cannot_renew_loses_at_its_deadline_and_may_win_again(answer: Said) -> None:
     async def play(stage: Stage) -> tuple[bool, str]:
         election = stage.candidate("a", FAST)
         await election.won()
-        stage.leases.refuse = lambda asked: said
+        stage.leases.refuse = lambda asked: answer
         await election.lost.wait()
-        held = stage.leases.holder
+        holder = stage.leases.holder
         stage.leases.refuse = lambda asked: None
         await election.won()
-        return election.leading, held
+        return election.leading, holder
 
     assert staged(play) == (True, "a")
 
@@ -213,16 +216,16 @@ def test_a_leader_learns_at_once_that_another_has_the_lease() -> None:
         election = stage.candidate("a")
         await election.won()
         await until(lambda: election._candidate.watched)
-        assert stage.leases.held is not None
-        spec = {**stage.leases.held["spec"], "holderIdentity": "b"}
-        stage.leases.store({**stage.leases.held, "spec": spec})
+        assert stage.leases.lease is not None
+        spec = {**stage.leases.lease["spec"], "holderIdentity": "b"}
+        stage.leases.store({**stage.leases.lease, "spec": spec})
         await election.lost.wait()
         return election.leading, election.leader
 
     assert staged(play) == (False, "b")
 
 
-def test_without_leave_to_watch_the_lease_is_looked_at() -> None:
+def test_a_lease_that_may_not_be_watched_is_read_periodically() -> None:
     async def play(stage: Stage) -> list[str]:
         stage.leases.watchable = False
         first = stage.candidate("a", FAST)
@@ -244,7 +247,7 @@ FORBIDDEN = failure(
 )
 
 
-def test_what_is_forbidden_is_said_and_tried_again() -> None:
+def test_forbidden_requests_are_reported_and_repeated() -> None:
     async def play(stage: Stage) -> tuple[list[str], list[str]]:
         stage.leases.refuse = lambda asked: FORBIDDEN
         election = stage.candidate("a", FAST)
@@ -260,15 +263,15 @@ def test_what_is_forbidden_is_said_and_tried_again() -> None:
         '; add the rule {apiGroups: ["coordination.k8s.io"], resources: ["leases"], verbs: ["get"]}'
         " to the scheduler's role"
     )
-    assert sorted(each.split(":")[0] for each in during) == [
+    assert sorted(sentence.split(":")[0] for sentence in during) == [
         "may not get lease kube-system/s",
         "may not watch lease kube-system/s",
     ]
-    assert all(each.endswith(rule) for each in during)
+    assert all(sentence.endswith(rule) for sentence in during)
     assert afterwards == []
 
 
-def test_a_release_that_is_not_answered_ends_all_the_same() -> None:
+def test_a_release_without_an_answer_ends_too() -> None:
     async def play(stage: Stage) -> tuple[bool, str]:
         election = stage.candidate("a", FAST)
         await election.won()
@@ -279,8 +282,8 @@ def test_a_release_that_is_not_answered_ends_all_the_same() -> None:
     assert staged(play) == (False, "a")
 
 
-def test_whenever_it_ends_while_it_begins_the_lease_is_nobodys() -> None:
-    """Before it has looked, while it asks, while it writes, and just after."""
+def test_a_candidate_that_ends_while_it_starts_holds_no_lease() -> None:
+    """Before it reads the Lease, while it reads or writes it, and just after."""
 
     async def play(stage: Stage) -> list[str]:
         holders = []
@@ -296,35 +299,37 @@ def test_whenever_it_ends_while_it_begins_the_lease_is_nobodys() -> None:
     assert staged(play) == [""] * 60
 
 
-def test_who_never_looked_writes_nothing() -> None:
+def test_a_candidate_that_has_not_read_the_lease_writes_nothing() -> None:
     async def play(stage: Stage) -> object:
         await stage.candidate("a").release()
-        return stage.leases.held
+        return stage.leases.lease
 
     assert staged(play) is None
 
 
-def test_a_standby_says_for_whom_once() -> None:
+def test_a_standby_logs_each_leader_once() -> None:
     async def play(stage: Stage) -> list[Any]:
         first = stage.candidate("a")
         await first.won()
         second = stage.candidate("b")
         await until(lambda: second.leader == "a" and second._candidate.watched)
-        stage.leases.store(stage.leases.held or {})  # renewed
+        stage.leases.store(stage.leases.lease or {})  # renewed
         await first.release()
         await second.won()
         third = stage.candidate("c")
         await until(lambda: third.leader == "b")
         await third.release()
-        return [(each["event"], each.get("leader")) for each in told]
+        return [(line["event"], line.get("leader")) for line in lines]
 
-    with capture_logs() as told:
-        found = staged(play)
-    competes = [each for each in found if each[0] == "standing by"]
-    assert competes == [("standing by", "a"), ("standing by", "b")]
+    with capture_logs() as lines:
+        logged = staged(play)
+    assert [line for line in logged if line[0] == "standing by"] == [
+        ("standing by", "a"),
+        ("standing by", "b"),
+    ]
 
 
-def test_an_election_that_is_over_is_not_won() -> None:
+def test_waiting_to_win_an_election_that_is_over_raises() -> None:
     async def play(stage: Stage) -> None:
         stage.leases.refuse = lambda asked: FORBIDDEN
         election = stage.candidate("a")
