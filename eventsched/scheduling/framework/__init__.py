@@ -3,8 +3,8 @@
 Start with ``plugin``, then ``extension_points``, the methods' signatures. ``cycle_context`` has
 what a plugin may read and do in an attempt, ``cluster_events`` what its hint sees. ``profile``
 calls the plugins of a profile through ``plugin_calls``; ``wait_results`` has the answers of Permit
-and PreBind that make a bind wait; ``extender`` is an extender as decisions see it. The lowest room
-of ``eventsched.scheduling``: it imports only ``eventsched.domain``.
+and PreBind that make a bind wait; ``extender`` is an extender as decisions see it. The lowest
+package of ``eventsched.scheduling``: it imports only ``eventsched.domain``.
 """
 
 from eventsched.domain.nodes.node_views import NodeView as NodeView

@@ -21,19 +21,42 @@ returns an answer. Extension points, in the order in which they run:
     bind(cycle, pod, node) -> Status | None                 Skip leaves it to the next plugin
     post_bind(cycle, pod, node) -> None
 
-Optional methods and attributes:
+Arguments and what a plugin may read:
+
+- ``Args`` is the msgspec struct of the plugin's arguments (``pluginConfig``). A plugin with it is
+  made with one value, the decoded arguments; a plugin without it is made with none.
+- ``cycle`` (cycle_context.py) has the time, ``data`` and ``scratch`` of the attempt, the plugin's
+  ``memory`` (changed by ``remember``), and ``registry``: the objects that are neither nodes nor
+  pods, as ``cycle.registry.get(type, name, namespace)``.
+- ``reads_objects`` are types of the registry that are watched only for plugins that list them.
+- ``annotations`` are those of pods and nodes that the plugin reads, each a name or a prefix that
+  ends with ``/`` or ``*``. Others are not stored, so the plugin does not see them.
+- ``samples`` is a ``Sampling`` (sampling.py): a query whose results, one number per node, are
+  logged at intervals. ``nodes.sampled(source)`` reads the newest ones.
+
+What lets results be shared between pods and kept between attempts:
 
 - ``sign(pod)`` (upstream's SignPlugin) returns what filter and score depend on of a pod, as a
   hashable value. Pods with equal signatures share their columns; without it, or for None, the
   columns are computed for every pod.
-- ``hint_sign(pod)`` does the same for the hint; without it ``sign`` is used.
-- ``depends_on`` says what filter and score depend on of a node.
+- ``depends_on`` says what filter and score depend on of a node (``DependsOn``); the node and its
+  usage if there is none.
+
+What wakes a pod that the plugin has refused:
+
+- ``wakes_on`` are the events (``ClusterEvent``) that may let such a pod pass; without it all of
+  them except GROUP_CHANGE. ``wakes_on_objects`` lists the types for OBJECT_CHANGE.
+- ``hint(cycle, pod, change) -> bool`` says whether this ``Change`` may let the pod pass. Without it
+  each of these events wakes the pod.
+- ``hint_sign(pod)`` is what the hint depends on of a pod; without it ``sign`` is used.
+
+Less common:
+
 - ``names_node`` is a node that the arguments name: a missing node is reported.
-- ``reads_objects`` are types of objects that are watched only for plugins that list them.
 - ``replaces`` is a plugin that should not run before this one at PostFilter.
-- ``annotations`` are those of pods and nodes that the plugin reads, each a name or a prefix that
-  ends with ``/`` or ``*``. Others are not stored, so the plugin does not see them.
 - ``overdue`` is the message for a preparation that takes too long.
+- ``as_of(flags)`` is for in-tree plugins whose decisions have changed: it is called once, with the
+  behaviours (domain/behaviours.py) of the stream, and restores the decisions of that time.
 
 A ``Preparation`` of PreBind lists changes that the cluster has to make before the bind. They are
 sent once they are in the log. ``prepared`` is called when they are made, and again when an object

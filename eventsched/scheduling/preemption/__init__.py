@@ -2,5 +2,5 @@
 
 Start with ``evaluator``. ``nomination_step`` carries out the PostFilter result, and
 ``preemption_recording`` turns it into a record. The rules follow upstream's
-pkg/scheduler/framework/preemption. Imports every room below it; only the engine imports it.
+pkg/scheduler/framework/preemption. Imports every package below it; only the engine imports it.
 """

@@ -1,14 +1,14 @@
-"""The house: sizes of rooms, their docstrings, and names that mean one thing."""
+"""Layout of the product: sizes of packages, their docstrings, and names that mean one thing."""
 
 import ast
 from collections import defaultdict
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3] / "eventsched"
-ROOM = 13
+MOST_FILES = 13
 """Files in one package at most."""
 
-LARGE_ROOMS = {
+LARGE_PACKAGES = {
     "plugins": "one file a plugin",
     "plugins/gallery": "one file a plugin",
     "cli": "one file a command",
@@ -21,12 +21,13 @@ def modules() -> list[Path]:
     return sorted(ROOT.rglob("*.py"))
 
 
-def test_rooms_are_small() -> None:
-    rooms: dict[str, int] = defaultdict(int)
+def test_packages_are_small() -> None:
+    files: dict[str, int] = defaultdict(int)
     for path in modules():
         if path.name != "__init__.py":
-            rooms[path.parent.relative_to(ROOT).as_posix()] += 1
-    assert {room for room, files in rooms.items() if files > ROOM} == set(LARGE_ROOMS)
+            files[path.parent.relative_to(ROOT).as_posix()] += 1
+    large = {package for package, count in files.items() if count > MOST_FILES}
+    assert large == set(LARGE_PACKAGES)
 
 
 def test_packages_say_what_they_are_for() -> None:
