@@ -72,7 +72,7 @@ smoke: demo     ## make demo and a few tests: does it work here? (.ci/settings)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check pytest pytest-timeout pytest-xdist
 	$(BIN)/python -m pytest -n $(WORKERS) $(SMOKE)
 
-unit: $(READY)  ## the quick tests, under a minute: no Postgres, no processes, no long simulations
+unit: $(READY)  ## the quick tests: no Postgres, no processes, no long simulations
 	$(BIN)/pytest -n $(WORKERS) -m unit $(PYTEST_OPTIONS)
 
 test: $(READY)  ## all tests but those that need a control plane
@@ -80,7 +80,7 @@ test: $(READY)  ## all tests but those that need a control plane
 
 # Processes that tests start are measured, too; what they wrote is put together in the end.
 COVERAGE_OF ?=
-coverage: $(READY) ## coverage of all tests; COVERAGE_OF='-m unit' for one circle
+coverage: $(READY) ## coverage of all tests; COVERAGE_OF='-m unit' for one group
 	@$(BIN)/coverage erase
 	$(BIN)/coverage run -m pytest -n $(WORKERS) $(COVERAGE_OF) $(PYTEST_OPTIONS)
 	@$(BIN)/coverage combine --quiet

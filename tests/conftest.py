@@ -1,4 +1,4 @@
-"""What holds for all tests: bytecode for the processes they start, and the circle of each test."""
+"""What holds for all tests: bytecode for the processes they start, and the group of each test."""
 
 import os
 import sys
@@ -28,13 +28,13 @@ SLOWER = {
     "postgres": "postgres",
     "properties": "properties",
 }
-"""Folder of tests → the marker of its circle. All other tests are of the circle ``unit``, unless
+"""Folder of tests → the marker of its group. All other tests are of the group ``unit``, unless
 they carry the marker of a slower one or use a fixture of a Postgres server."""
 _SERVERS = {"one_server", "each_server"}
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """``-m unit`` does not even import the folders of slower circles."""
+    """``-m unit`` does not even import the folders of slower groups."""
     if config.option.markexpr == "unit" and collection_path.parent == _TESTS:
         return True if collection_path.name in SLOWER else None
     return None
@@ -47,7 +47,7 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Marks a test with its circle."""
+    """Marks a test with its group."""
     folder = item.path.relative_to(_TESTS).parts[0] if item.path.is_relative_to(_TESTS) else ""
     if _SERVERS & set(getattr(item, "fixturenames", ())):
         item.add_marker("postgres")

@@ -1,4 +1,4 @@
-"""CONTRIBUTING.md names files, make targets and circles that there are."""
+"""CONTRIBUTING.md names files, make targets and groups of tests that there are."""
 
 import re
 import tomllib
@@ -25,9 +25,9 @@ def test_make_targets_are_there() -> None:
     assert [name for name in wanted if not re.search(rf"^{name}:", makefile, re.MULTILINE)] == []
 
 
-def test_circles_are_the_markers() -> None:
+def test_groups_are_the_markers() -> None:
     options = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]
     known = {line.partition(":")[0] for line in options["markers"]}
-    section = TEXT.partition("## Circles of tests")[2].partition("\n## ")[0]
-    circles = set(re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE))
-    assert circles == known - {"row(number)", "trace"}
+    section = TEXT.partition("## Groups of tests")[2].partition("\n## ")[0]
+    groups = set(re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE))
+    assert groups == known - {"row(number)", "trace"}

@@ -1,4 +1,4 @@
-"""Which tests are quick: circles by folder, by fixture and by mark."""
+"""Which tests are quick: groups by folder, by fixture and by mark."""
 
 import subprocess
 import sys
@@ -20,7 +20,7 @@ def test_this_one_is_quick(request: pytest.FixtureRequest) -> None:
 
 
 @pytest.mark.process
-def test_a_test_has_the_circle_of_its_folder_of_its_fixtures_and_of_its_mark() -> None:
+def test_a_test_has_the_group_of_its_folder_of_its_fixtures_and_of_its_mark() -> None:
     """``-m unit`` leaves out what has another one."""
     files = ["tests/contract/test_eventlog.py", "tests/faults/test_storage.py", __file__]
     command = [sys.executable, "-m", "pytest", "-m", "unit", "--collect-only", "-qq", *files]
@@ -28,4 +28,4 @@ def test_a_test_has_the_circle_of_its_folder_of_its_fixtures_and_of_its_mark() -
         command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=120
     )
     quick = {line.partition(":")[0] for line in done.stdout.splitlines() if line}
-    assert quick == {"tests/contract/test_eventlog.py", "tests/unit/project/test_circles.py"}
+    assert quick == {"tests/contract/test_eventlog.py", "tests/unit/project/test_test_groups.py"}
