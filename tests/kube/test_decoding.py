@@ -80,6 +80,7 @@ def assert_same(decoder: Decoder, obj: Object) -> None:
         assert decoded.version == int(obj["metadata"]["resourceVersion"])
 
 
+@pytest.mark.properties
 @deterministic(500)
 @given(st.lists(objects.spoiled(objects.pods), min_size=1, max_size=2))
 def test_pods_are_what_translate_makes_of_them(found: list[Object]) -> None:
@@ -88,12 +89,14 @@ def test_pods_are_what_translate_makes_of_them(found: list[Object]) -> None:
         assert_same(decoder, obj)
 
 
+@pytest.mark.properties
 @deterministic(150)
 @given(objects.spoiled(objects.nodes))
 def test_nodes_are_what_translate_makes_of_them(obj: Object) -> None:
     assert_same(Decoder(BY_TYPE[NODE]), obj)
 
 
+@pytest.mark.properties
 @deterministic(30)
 @given(objects.spoiled(objects.others))
 def test_other_objects_are_what_translate_makes_of_them(obj: Object) -> None:
@@ -240,6 +243,7 @@ def test_pods_of_one_template_share_what_they_are_made_of() -> None:
     assert one.owner is two.owner
 
 
+@pytest.mark.properties
 @deterministic(100)
 @given(
     st.lists(objects.spoiled(objects.pods), min_size=2, max_size=3),

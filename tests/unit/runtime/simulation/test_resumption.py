@@ -334,7 +334,7 @@ def test_a_run_resumed_at_any_point_ends_the_same(name: str, batch_size: int) ->
     same steps, after a choice of them."""
     expected = whole(name, batch_size).outcome
     assert expected["records"] == whole(name, 256).outcome["records"]
-    for number in cuts(name, batch_size, 200 if batch_size == 1 else 14):
+    for number in cuts(name, batch_size, 100 if batch_size == 1 else 6):
         found, _ = resumed(name, batch_size, number)
         assert found.outcome == expected, f"cut after batch {number}"
 
@@ -346,7 +346,7 @@ def test_a_run_can_be_resumed_from_every_snapshot(name: str, batch_size: int) ->
     run = whole(name, batch_size)
     expected, chance = run.outcome, random.Random(name)
     assert run.snapshots
-    for number in cuts(name, batch_size, 40 if batch_size == 1 else 14):
+    for number in cuts(name, batch_size, 40 if batch_size == 1 else 6):
         last = run.log.batches[number - 1]
         before = [s for s in run.snapshots if s.position <= last.first + len(last.records)]
         for snapshot in {*before[-1:], *before[: chance.randint(0, len(before))][-1:]}:
