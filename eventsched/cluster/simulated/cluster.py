@@ -1,9 +1,9 @@
 """A simulated cluster in virtual time: pods arrive, are bound after a fixed delay, run and end.
 
-It never reads a clock: it is a function of its inputs and of the effects that it executes.
-Within an instant things happen in the order (kind, order of origin): other objects, nodes, pods on
-them, outcomes, ends of pods, ends of evicted pods, arrivals. Claims are bound and volumes made by a
-controller of its own (volume_controller.py).
+It never reads a clock: it is a function of its inputs and of the effects that it executes. Events
+of one instant are ordered by kind, then by the order in which they were created. The kinds are, in
+order: other objects, nodes, pods on them, outcomes, ends of pods, ends of evicted pods, arrivals.
+volume_controller.py binds claims and provisions volumes.
 """
 
 from collections.abc import Iterable
@@ -27,9 +27,9 @@ from eventsched.domain.records import (
 )
 
 BIND_DELAY = 1_000
-"""Microseconds from a decision to the outcome of its bind, or of an eviction."""
+"""Microseconds from a decision to the outcome of its bind or eviction."""
 TERMINATION = 1_000_000
-"""Microseconds from there to the end of a pod that is evicted."""
+"""Microseconds from the outcome of an eviction to the end of the pod."""
 
 _OBJECT, _NODE, _BOUND_POD, _OUTCOME, _END, _GONE, _ARRIVAL = range(-1, 6)
 
@@ -47,42 +47,44 @@ class SimulatedCluster:
         samples: Iterable[SamplesTaken] = (),
         bind_delay: int = BIND_DELAY,
     ) -> None:
-        """``bound`` pods are on their nodes from the start, and ``objects`` and
-        ``samples`` there. Arrivals without a time come at 0; all times are µs."""
+        """``bound`` pods are on their nodes from the start. ``objects`` and ``samples`` also exist
+        from the start. Pods without a time arrive at 0. All times are in µs."""
         self._bind_delay = bind_delay
         self._order = 0
         self._events: list[tuple[int, int, int, Stimulus]] = []
         self._runs_for: dict[str, int] = {}
         self._cut_short: set[str] = set()
-        """Evicted pods: their scheduled end no longer counts."""
+        """Uids of evicted pods: their regular ends, still in ``_events``, are dropped."""
         nodes, objects = list(nodes), list(objects)
         self._volumes = VolumeController(objects, nodes)
-        begun = self._volumes.begin()
-        changed = {each.title: each for each in begun.now}
-        for other in objects:
-            shown = changed.get(other.title, other)
-            self._push(0, _OBJECT, records.ObjectChanged(object=shown))
-        self._react(begun._replace(now=()), 0)
+        initial = self._volumes.begin()
+        changed = {obj.title: obj for obj in initial.now}
+        for obj in objects:
+            current = changed.get(obj.title, obj)
+            self._push(0, _OBJECT, records.ObjectChanged(object=current))
+        self._react(initial._replace(now=()), 0)
         for node in nodes:
             self._push(0, _NODE, records.NodeAdded(node=node))
-        for taken in samples:
-            self._push(0, _NODE, taken)
+        for sample in samples:
+            self._push(0, _NODE, sample)
         for pod in bound:
             self._push(0, _BOUND_POD, records.PodAdded(pod=pod))
-        arriving = [(each.arrives_at or 0, order, each) for order, each in enumerate(arrivals)]
-        arriving.sort(key=lambda each: each[:2], reverse=True)
-        self._arrivals = arriving
-        for _, _, each in arriving:
-            if each.runs_for is not None:
-                self._runs_for[each.pod.uid] = each.runs_for
-        self._claims = {each.pod.uid: each.claims for _, _, each in arriving if each.claims}
-        for at, _, each in reversed(arriving):
-            for claim in each.claims:
+        arriving = [
+            (arrival.arrives_at or 0, order, arrival) for order, arrival in enumerate(arrivals)
+        ]
+        arriving.sort(key=lambda entry: entry[:2], reverse=True)
+        self._arrivals = arriving  # the next one is last
+        for _, _, arrival in arriving:
+            if arrival.runs_for is not None:
+                self._runs_for[arrival.pod.uid] = arrival.runs_for
+        self._claims = {a.pod.uid: a.claims for _, _, a in arriving if a.claims}
+        for at, _, arrival in reversed(arriving):
+            for claim in arrival.claims:
                 self._react(self._volumes.add(claim), at + bind_delay)
 
     @property
     def next_at(self) -> int | None:
-        """When something happens next, whatever the scheduler does."""
+        """The time of the next event if the scheduler does nothing; None if there is none."""
         while self._events and self._is_cut_short(self._events[0]):
             self._cut_short.discard(heappop(self._events)[3].uid)  # type: ignore[attr-defined]
         events = self._events[0][0] if self._events else None
@@ -92,60 +94,69 @@ class SimulatedCluster:
         return min(events, arrival)
 
     def take(self, now: int) -> list[Stimulus]:
-        """What happens up to ``now``."""
-        return [each[3] for each in self._due(now)]
+        """The events up to ``now``, in order. They are removed."""
+        return [event[3] for event in self._due(now)]
 
     def _due(self, now: int) -> list[tuple[int, int, int, Stimulus]]:
-        taken: list[tuple[int, int, int, Stimulus]] = []
+        due: list[tuple[int, int, int, Stimulus]] = []
         while self._events and self._events[0][0] <= now:
             event = heappop(self._events)
             if self._is_cut_short(event):
                 self._cut_short.discard(event[3].uid)  # type: ignore[attr-defined]
             else:
-                taken.append(event)
+                due.append(event)
         while self._arrivals and self._arrivals[-1][0] <= now:
-            at, order, each = self._arrivals.pop()
-            taken.append((at, _ARRIVAL, order, records.PodAdded(pod=each.pod)))
-        taken.sort(key=lambda each: each[:3])
-        return taken
+            at, order, arrival = self._arrivals.pop()
+            due.append((at, _ARRIVAL, order, records.PodAdded(pod=arrival.pod)))
+        due.sort(key=lambda event: event[:3])
+        return due
 
     def forget(self, number: int) -> None:
-        """Drops the first ``number`` things that happen: they are in the log already. Effects that
-        were executed before must have been executed again."""
+        """Drops the next ``number`` events, because they are in the log already. First execute the
+        effects of the log again. Raises ValueError if there are fewer events."""
         while number > 0:
             now = self.next_at
             if now is None:
-                raise ValueError("the log says that more was observed than these inputs hold")
-            taken = self._due(now)
-            for late in taken[number:]:
-                heappush(self._events, late)
-            number -= len(taken)
+                raise ValueError("the log has more events than these inputs produce")
+            due = self._due(now)
+            for event in due[number:]:
+                heappush(self._events, event)
+            number -= len(due)
 
     def snapshot(self) -> list[Any]:
-        """What is to come, as JSON values, for ``restore``."""
-        events = [[at, kind, n, encode(what).decode()] for at, kind, n, what in self._events]
+        """The future events and the changed volumes, as JSON values, for ``restore``."""
+        events = [
+            [at, kind, order, encode(stimulus).decode()]
+            for at, kind, order, stimulus in self._events
+        ]
         volumes = [
-            encode(records.ObjectChanged(object=each)).decode() for each in self._volumes.snapshot()
+            encode(records.ObjectChanged(object=obj)).decode() for obj in self._volumes.snapshot()
         ]
         return [len(self._arrivals), self._order, events, sorted(self._cut_short), volumes]
 
-    def restore(self, kept: list[Any]) -> None:
+    def restore(self, snapshot: list[Any]) -> None:
         """Continues from a snapshot of a cluster with the same inputs."""
-        arrivals, self._order, events, cut_short, volumes = kept
+        arrivals, self._order, events, cut_short, volumes = snapshot
         self._cut_short = set(cut_short)
-        changes = [decode(each.encode()) for each in volumes]
+        changes = [decode(text.encode()) for text in volumes]
         self._volumes.restore([c.object for c in changes if isinstance(c, records.ObjectChanged)])
         del self._arrivals[arrivals:]
         self._events = []
-        for at, kind, number, what in events:
-            stimulus = decode(what.encode())
+        for at, kind, order, text in events:
+            stimulus = decode(text.encode())
             assert isinstance(stimulus, Stimulus)
-            self._events.append((at, kind, number, stimulus))
+            self._events.append((at, kind, order, stimulus))
         heapify(self._events)
 
     def execute(self, effect: Effect, at: int) -> None:
-        """Binds a pod: it runs from the outcome on, and ends when its time is over. Or evicts one:
-        it ends a while after the outcome. Or makes a change that a bind waits for."""
+        """Executes an effect that was decided at ``at``. The outcome follows after the bind delay.
+
+        - ``Bind``: the pod runs from the outcome on, and ends when its running time is over.
+        - ``Evict``: the pod ends ``TERMINATION`` after the outcome.
+        - ``Prepare``: the change is visible together with the outcome.
+
+        Raises ValueError for ``Consult``: there are no extenders.
+        """
         bound_at = at + self._bind_delay
         if isinstance(effect, Prepare):
             self._write(effect, bound_at)
@@ -178,32 +189,32 @@ class SimulatedCluster:
         self._push(at, _OUTCOME, outcome)
 
     def _react(self, reaction: Reaction, at: int) -> None:
-        for each in reaction.now:
-            self._push(at, _OBJECT, records.ObjectChanged(object=each))
-        for each in reaction.later:
-            self._push(at + reaction.delay, _OBJECT, records.ObjectChanged(object=each))
+        for obj in reaction.now:
+            self._push(at, _OBJECT, records.ObjectChanged(object=obj))
+        for obj in reaction.later:
+            self._push(at + reaction.delay, _OBJECT, records.ObjectChanged(object=obj))
 
     def _release(self, uid: str, at: int) -> None:
-        """The claims of a pod's ephemeral volumes go a while after it."""
-        gone: AnyObject
+        """Deletes the claims of a pod's ephemeral volumes; ``at`` is the end of the pod."""
+        deleted: AnyObject
         for claim in self._claims.get(uid, ()):
-            volume, goes = self._volumes.release(claim)
-            if volume is not None and not goes:
+            volume, deletes_volume = self._volumes.release(claim)
+            if volume is not None and not deletes_volume:
                 self._push(at + BINDING, _OBJECT, records.ObjectChanged(object=volume))
-            for gone in [claim] + ([volume] if volume is not None and goes else []):
+            for deleted in [claim] + ([volume] if volume is not None and deletes_volume else []):
                 self._push(
                     at + BINDING,
                     _OBJECT,
                     records.ObjectDeleted(
-                        type=type(gone).__name__, name=gone.name, namespace=gone.namespace
+                        type=type(deleted).__name__, name=deleted.name, namespace=deleted.namespace
                     ),
                 )
 
     def _is_cut_short(self, event: tuple[int, int, int, Stimulus]) -> bool:
-        what = event[3]
+        stimulus = event[3]
         return (
-            event[1] == _END and isinstance(what, records.PodDeleted)
-            and what.uid in self._cut_short
+            event[1] == _END and isinstance(stimulus, records.PodDeleted)
+            and stimulus.uid in self._cut_short
         )  # fmt: skip
 
     def _push(self, at: int, kind: int, stimulus: Stimulus) -> None:

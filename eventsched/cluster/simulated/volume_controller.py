@@ -1,8 +1,8 @@
-"""Volumes in a simulated cluster: what the API server says to a write, and what the volume
-controller and the provisioners then do. Pure.
+"""Volumes in a simulated cluster: how the API server answers a write, and how the volume controller
+and the provisioners react to it. Pure.
 
-Upstream: pkg/controller/volume/persistentvolume, and external provisioners. Every volume can be
-made; it takes a while.
+Upstream: pkg/controller/volume/persistentvolume, and external provisioners. Provisioning takes time
+but never fails.
 """
 
 from collections.abc import Iterable, Sequence
@@ -27,16 +27,16 @@ from eventsched.scheduling.rules.volumes.provisioning import NO_PROVISIONER
 BINDING = 100_000
 """Microseconds that the volume controller takes to bind a claim to a volume."""
 PROVISIONING = 2_000_000
-"""Microseconds that a volume takes to be made."""
+"""Microseconds that it takes to provision a volume."""
 
-_SELECTED_NODE = {"volume.kubernetes.io/selected-node": ""}
+_SELECTED_NODE = "volume.kubernetes.io/selected-node"
 _BY_CONTROLLER = {"pv.kubernetes.io/bound-by-controller": "yes"}
 _COMPLETED = {"pv.kubernetes.io/bind-completed": "yes"}
 
 
 class Reaction(NamedTuple):
-    """What follows from a write: objects as they are at once, ``problem`` (why the write was
-    refused, "" if it was not), and objects as they are ``delay`` microseconds later."""
+    """What follows from a write. ``now`` are the objects that change at once, ``later`` those that
+    change ``delay`` microseconds later. ``problem`` is why the write was refused, or ""."""
 
     now: Sequence[AnyObject] = ()
     problem: str = ""
@@ -45,55 +45,58 @@ class Reaction(NamedTuple):
 
 
 class VolumeController:
-    """Claims and volumes as the cluster has them, with the later results of a write already in
-    them."""
+    """The claims and volumes of the cluster. The later changes of a ``Reaction`` are included at
+    once."""
 
     def __init__(self, objects: Iterable[AnyObject], nodes: Iterable[Node]) -> None:
         self._registry = Registry()
         self._labels = {node.name: node.labels for node in nodes}
         self._changed: dict[str, AnyObject] = {}
-        for each in objects:
-            self._registry.put(each)
+        for obj in objects:
+            self._registry.put(obj)
 
     def begin(self) -> Reaction:
-        """What the controller does of itself: new volumes become available, and claims that do not
-        wait for pods are bound, or get a volume made."""
+        """What the controller does at the start: new volumes become available, and claims that do
+        not wait for a pod are bound to an existing or a provisioned volume."""
         now = [
-            self._keep(msgspec.structs.replace(volume, phase="Available"))
+            self._update(msgspec.structs.replace(volume, phase="Available"))
             for volume in list(self._registry.all(PersistentVolume).values())
             if not volume.phase and volume.claim is None
         ]
         later: list[AnyObject] = []
         for claim in list(self._registry.all(PersistentVolumeClaim).values()):
             if not is_bound(claim) and not claim.deleting and claim.phase != "Lost":
-                later += self._bound_at_once(claim)
+                later += self._bind_at_once(claim)
         return Reaction(now, "", PROVISIONING, later)
 
     def add(self, claim: PersistentVolumeClaim) -> Reaction:
-        """A claim is made, for a pod."""
-        self._keep(claim)
-        return Reaction([claim], "", PROVISIONING, self._bound_at_once(claim))
+        """Creates a claim, for a pod."""
+        self._update(claim)
+        return Reaction([claim], "", PROVISIONING, self._bind_at_once(claim))
 
     def write(self, write: Write) -> Reaction:
-        """Carries out a write. What an object shows already changes nothing."""
+        """Executes a write. The reaction is empty if the object has the written value already."""
         return self._bind(write) if isinstance(write, BindVolume) else self._select(write)
 
     def release(self, claim: PersistentVolumeClaim) -> tuple[PersistentVolume | None, bool]:
-        """The volume that a claim had when it goes, as it is then; whether it goes as well."""
-        found = self._claim(claim.namespace, claim.name, claim.uid)
-        volume = found and self._registry.get(PersistentVolume, found.volume)
+        """The released volume of a claim that is deleted (None if it had none), and whether the
+        volume is deleted too."""
+        current = self._claim(claim.namespace, claim.name, claim.uid)
+        volume = current and self._registry.get(PersistentVolume, current.volume)
         if not volume:
             return None, False
-        return msgspec.structs.replace(volume, phase="Released"), volume.name == _made_for(claim)
+        return msgspec.structs.replace(volume, phase="Released"), volume.name == _provisioned_name(
+            claim
+        )
 
     def snapshot(self) -> list[AnyObject]:
-        """The objects that are no longer as they were, for ``restore``."""
+        """The objects that changed since the start, for ``restore``."""
         return list(self._changed.values())
 
-    def restore(self, kept: Iterable[AnyObject]) -> None:
+    def restore(self, snapshot: Iterable[AnyObject]) -> None:
         """Continues from a snapshot."""
-        for each in kept:
-            self._keep(each)
+        for obj in snapshot:
+            self._update(obj)
 
     # --- writes ---------------------------------------------------------------------------
 
@@ -101,17 +104,17 @@ class VolumeController:
         volume = self._registry.get(PersistentVolume, write.volume)
         if volume is None:
             return Reaction(problem=f'persistentvolumes "{write.volume}" not found')
-        wanted = (write.namespace, write.claim, write.claim_uid)
-        if volume.claim == wanted:
+        claim_ref = (write.namespace, write.claim, write.claim_uid)
+        if volume.claim == claim_ref:
             return Reaction()
         if volume.claim not in (None, (write.namespace, write.claim, "")):
             return Reaction(problem=_conflict("persistentvolumes", write.volume))
-        notes = {**volume.annotations, **(_BY_CONTROLLER if volume.claim is None else {})}
-        promised = msgspec.structs.replace(volume, claim=wanted, annotations=notes)
-        self._keep(promised)
-        claim = self._claim(*wanted)
-        later = self._together(claim, promised) if claim is not None else []
-        return Reaction([promised], "", BINDING, later)
+        annotations = {**volume.annotations, **(_BY_CONTROLLER if volume.claim is None else {})}
+        prebound = msgspec.structs.replace(volume, claim=claim_ref, annotations=annotations)
+        self._update(prebound)
+        claim = self._claim(*claim_ref)
+        later = self._bind_pair(claim, prebound) if claim is not None else []
+        return Reaction([prebound], "", BINDING, later)
 
     def _select(self, write: SelectNode) -> Reaction:
         claim = self._claim(write.namespace, write.claim, write.claim_uid)
@@ -121,69 +124,72 @@ class VolumeController:
             return Reaction()
         if claim.selected_node:
             return Reaction(problem=_conflict("persistentvolumeclaims", write.claim))
-        notes = {**claim.annotations, **dict.fromkeys(_SELECTED_NODE, write.node)}
-        selected = msgspec.structs.replace(claim, selected_node=write.node, annotations=notes)
-        self._keep(selected)
-        later = [] if selected.volume else self._made(selected)
+        annotations = {**claim.annotations, _SELECTED_NODE: write.node}
+        selected = msgspec.structs.replace(claim, selected_node=write.node, annotations=annotations)
+        self._update(selected)
+        later = [] if selected.volume else self._provision(selected)
         return Reaction([selected], "", PROVISIONING, later)
 
-    # --- the controller's own -------------------------------------------------------------
+    # --- the controllers ------------------------------------------------------------------
 
-    def _bound_at_once(self, claim: PersistentVolumeClaim) -> list[AnyObject]:
-        """What happens to a claim that needs no pod: it names a volume, a volume is promised to it,
-        or its class does not wait."""
+    def _bind_at_once(self, claim: PersistentVolumeClaim) -> list[AnyObject]:
+        """Binds a claim that does not wait for a pod: it names a volume, a volume is pre-bound to
+        it, or its class binds immediately. The changed objects; none if the claim waits."""
         volumes = self._registry.all(PersistentVolume).values()
         own = [v for v in volumes if v.name == claim.volume or belongs_to(v, claim)]
         if own:
-            return self._together(claim, own[0])
-        found = self._registry.get(StorageClass, class_of(claim))
-        if claim.volume or (found is not None and found.binding_mode == WAITS):
+            return self._bind_pair(claim, own[0])
+        storage_class = self._registry.get(StorageClass, class_of(claim))
+        if claim.volume or (storage_class is not None and storage_class.binding_mode == WAITS):
             return []
         fitting = [volume for volume in volumes if _fits(volume, claim)]
         if fitting:
             smallest = min(fitting, key=lambda volume: (volume.capacity, volume.name))
-            return self._together(claim, smallest)
-        return self._made(claim)
+            return self._bind_pair(claim, smallest)
+        return self._provision(claim)
 
-    def _made(self, claim: PersistentVolumeClaim) -> list[AnyObject]:
-        """A new volume, bound to its claim; nothing where the class makes none."""
-        found = self._registry.get(StorageClass, class_of(claim))
-        if found is None or found.provisioner in ("", NO_PROVISIONER):
+    def _provision(self, claim: PersistentVolumeClaim) -> list[AnyObject]:
+        """A new volume, bound to its claim; nothing if the class has no provisioner."""
+        storage_class = self._registry.get(StorageClass, class_of(claim))
+        if storage_class is None or storage_class.provisioner in ("", NO_PROVISIONER):
             return []
-        name = _made_for(claim)
-        return self._together(
+        name = _provisioned_name(claim)
+        return self._bind_pair(
             claim,
             PersistentVolume(
                 name=name,
-                storage_class=found.name,
+                storage_class=storage_class.name,
                 capacity=claim.requested,
                 access_modes=claim.access_modes,
                 volume_mode=claim.volume_mode,
-                node_terms=self._reach(found, claim.selected_node),
-                driver=found.provisioner,
+                node_terms=self._node_terms(storage_class, claim.selected_node),
+                driver=storage_class.provisioner,
                 handle=name,
                 attributes_class=claim.attributes_class,
             ),
         )
 
-    def _reach(self, found: StorageClass, node: str) -> tuple[NodeSelectorTerm, ...] | None:
-        """From where a new volume can be reached: the selected node's own part of the driver's
-        topology, or else wherever the class allows."""
-        kept = self._registry.get(CSINode, node)
-        drivers = {each.name: each for each in kept.drivers} if kept is not None else {}
-        labels, driver = self._labels.get(node, {}), drivers.get(found.provisioner)
+    def _node_terms(
+        self, storage_class: StorageClass, node: str
+    ) -> tuple[NodeSelectorTerm, ...] | None:
+        """The nodes that can use a new volume: the selected node's segment of the driver's
+        topology, else the topologies of the class. None means every node."""
+        csi_node = self._registry.get(CSINode, node)
+        drivers = {driver.name: driver for driver in csi_node.drivers} if csi_node else {}
+        labels, driver = self._labels.get(node, {}), drivers.get(storage_class.provisioner)
         keys = [key for key in driver.topology_keys if key in labels] if driver else []
         if keys:
-            here = (Requirement(key=key, operator="In", values=(labels[key],)) for key in keys)
-            return (NodeSelectorTerm(expressions=tuple(here)),)
-        return tuple(NodeSelectorTerm(expressions=each) for each in found.topologies) or None
+            segment = (Requirement(key=key, operator="In", values=(labels[key],)) for key in keys)
+            return (NodeSelectorTerm(expressions=tuple(segment)),)
+        topologies = storage_class.topologies
+        return tuple(NodeSelectorTerm(expressions=topology) for topology in topologies) or None
 
-    def _together(self, claim: PersistentVolumeClaim, volume: PersistentVolume) -> list[AnyObject]:
-        """Both ends of a binding, completed."""
-        ours = (claim.namespace, claim.name, claim.uid)
+    def _bind_pair(self, claim: PersistentVolumeClaim, volume: PersistentVolume) -> list[AnyObject]:
+        """Completes a binding; the changed volume and the changed claim."""
+        claim_ref = (claim.namespace, claim.name, claim.uid)
         return [
-            self._keep(msgspec.structs.replace(volume, phase="Bound", claim=ours)),
-            self._keep(
+            self._update(msgspec.structs.replace(volume, phase="Bound", claim=claim_ref)),
+            self._update(
                 msgspec.structs.replace(
                     claim,
                     volume=volume.name,
@@ -195,17 +201,17 @@ class VolumeController:
         ]
 
     def _claim(self, namespace: str, name: str, uid: str) -> PersistentVolumeClaim | None:
-        found = self._registry.get(PersistentVolumeClaim, name, namespace)
-        return found if found is not None and found.uid == uid else None
+        claim = self._registry.get(PersistentVolumeClaim, name, namespace)
+        return claim if claim is not None and claim.uid == uid else None
 
-    def _keep(self, kept: AnyObject) -> AnyObject:
-        self._registry.put(kept)
-        self._changed[kept.title] = kept
-        return kept
+    def _update(self, obj: AnyObject) -> AnyObject:
+        self._registry.put(obj)
+        self._changed[obj.title] = obj
+        return obj
 
 
 def _fits(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
-    """Whether a volume that is free will do (upstream: FindMatchingVolume)."""
+    """Whether a volume is free and satisfies the claim (upstream: FindMatchingVolume)."""
     return (
         volume.phase == "Available"
         and volume.claim is None
@@ -219,12 +225,12 @@ def _fits(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
     )
 
 
-def _made_for(claim: PersistentVolumeClaim) -> str:
+def _provisioned_name(claim: PersistentVolumeClaim) -> str:
     return f"pvc-{claim.uid}"
 
 
 def _conflict(resource: str, name: str) -> str:
-    """The API server's words."""
+    """The API server's message."""
     return (
         f'Operation cannot be fulfilled on {resource} "{name}": the object has been modified; '
         "please apply your changes to the latest version and try again"

@@ -1,4 +1,4 @@
-"""Where nodes, pods and other objects come from, if not from an API server.
+"""Sources of nodes, pods and other objects that are not an API server.
 
-Start with ``load``: manifests, openb lists or a generator, as one simulated load.
+Start with ``load``, which reads manifests, openb lists or a generated load as one ``Source``.
 """

@@ -1,4 +1,4 @@
-"""What a load is made of: pods with the time they arrive and the time they run."""
+"""The pods of a load, with their times of arrival and running."""
 
 from dataclasses import dataclass
 
@@ -10,9 +10,9 @@ from eventsched.domain.objects.registry import PersistentVolumeClaim
 class TracePod:
     """A pod of a trace or of a generated load.
 
-    ``arrives_at`` is in microseconds since the trace's second 0, None where the source names no
-    times (such pods arrive together). ``runs_for`` is in microseconds from the moment the pod is
-    placed, None for a pod that never ends. ``claims`` are those that a controller makes for its
+    ``arrives_at`` is in microseconds since the trace's second 0; None if the source has no times
+    (such pods arrive together). ``runs_for`` is in microseconds from the moment the pod is placed;
+    None for a pod that does not end. ``claims`` are those that a controller makes for its
     ephemeral volumes.
     """
 

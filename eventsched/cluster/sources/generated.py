@@ -1,14 +1,15 @@
-"""Generated loads: defined once, for ``--generate``, the demo and the benchmarks.
+"""Generated loads, for ``--generate``, the demo and the benchmarks.
 
 A load is a function of its text (``nodes=1000,pods=5000,shape=mixed,seed=1``): its numbers are
 keyed hashes, so it is the same on every machine and Python version. The shapes:
 
-- ``plain``: all nodes are alike (32 cpu, 128 GiB, 110 pods) and all pods too (100m, 256 MiB), so
-  that up to 110 pods a node find room;
-- ``mixed``: 150 kinds of pods that use every constraint there is here, on nodes of three sizes in
-  three zones, with GPUs, taints and images (from three nodes on every pod has a node to go to);
-- ``tight``: about twice as much demand as room, and pods that end, so that pods wait, back off and
-  are placed as others end (from about four pods a node).
+- ``plain``: all nodes are alike (32 cpu, 128 GiB, 110 pods), and so are all pods (100m, 256 MiB):
+  up to 110 pods fit on a node.
+- ``mixed``: 150 kinds of pods with node selectors, node affinity, tolerations, host ports and GPU
+  requests, on nodes of three sizes in three zones, with GPUs, taints and images. With three nodes
+  or more, every pod has a node that satisfies its constraints.
+- ``tight``: the pods request about twice what the nodes have, and they end: with about four pods a
+  node or more, pods wait, back off and are placed when others end.
 """
 
 from collections.abc import Callable
@@ -44,7 +45,7 @@ DISK = "example.com/disk"
 MIXED_SHAPES = 150
 TIGHT_RUNTIME_SECONDS = 120
 TIGHT_ARRIVAL_SECONDS = 60
-"""All pods of a tight load arrive within this time if no rate is given: sooner than most end."""
+"""All pods of a tight load without a rate arrive within this time, before most of them end."""
 
 _WHERE = "--generate"
 _REMEDY = (
@@ -64,7 +65,8 @@ _TIGHT_MEAN_CPU = sum(_TIGHT_CPU) // len(_TIGHT_CPU)
 @dataclass(frozen=True)
 class Load:
     """A load to generate. ``rate`` is in pods per second (None: all arrive at 0), ``runtime`` in
-    seconds (None: pods stay); outside shape plain, pods run for half to one and a half of it."""
+    seconds (None: pods do not end). In shape plain all pods run for ``runtime``, in the others for
+    0.5 to 1.5 times as long."""
 
     node_count: int
     pod_count: int
@@ -74,7 +76,7 @@ class Load:
     runtime: Decimal | None = None
 
     def __str__(self) -> str:
-        """The text that ``parse`` reads, in canonical form: what identifies the load."""
+        """The text that ``parse`` reads, in canonical form. It identifies the load."""
         text = f"nodes={self.node_count},pods={self.pod_count},shape={self.shape},seed={self.seed}"
         for name, value in (("rate", self.rate), ("runtime", self.runtime)):
             if value is not None:
@@ -123,37 +125,38 @@ class Load:
 def parse(text: str) -> Load:
     """The load that a text such as ``nodes=1000,pods=5000,shape=plain,seed=1`` names.
 
-    nodes and pods are needed; shape is plain and seed 1 by default; tight loads have
-    a rate and a runtime of their own. Raises InputError for anything else.
+    ``nodes`` and ``pods`` are required. The default shape is plain, the default seed 1. Tight loads
+    have default rates and runtimes. Raises InputError for any other text.
     """
-    given: dict[str, str] = {}
+    settings: dict[str, str] = {}
     for part in text.split(","):
         name, equals, value = (piece.strip() for piece in part.partition("="))
         if not equals:
             raise InputError(_WHERE, f"{part.strip()!r} is not of the form name=value", _REMEDY)
         if name not in ("nodes", "pods", "shape", "seed", "rate", "runtime"):
             raise InputError(_WHERE, f"{name!r} is not known", _REMEDY)
-        if name in given:
+        if name in settings:
             raise InputError(_WHERE, f"{name} is given twice", _REMEDY)
-        given[name] = value
+        settings[name] = value
     for name in ("nodes", "pods"):
-        if name not in given:
+        if name not in settings:
             raise InputError(_WHERE, f"{name} is missing", _REMEDY)
-    shape = given.get("shape", "plain")
+    shape = settings.get("shape", "plain")
     if shape not in _SPECS:
         raise InputError(_WHERE, f"shape={shape} is not known", f"use one of {', '.join(_SPECS)}")
-    pods = _count("pods", given["pods"], lowest=0)
+    pods = _count("pods", settings["pods"], lowest=0)
     rate, runtime = (
-        _positive(name, given[name]) if name in given else None for name in ("rate", "runtime")
+        _positive(name, settings[name]) if name in settings else None
+        for name in ("rate", "runtime")
     )
     if shape == "tight":
         rate = rate or Decimal(max(1, pods)) / TIGHT_ARRIVAL_SECONDS
         runtime = runtime or Decimal(TIGHT_RUNTIME_SECONDS)
     return Load(
-        node_count=_count("nodes", given["nodes"], lowest=1),
+        node_count=_count("nodes", settings["nodes"], lowest=1),
         pod_count=pods,
         shape=shape,
-        seed=_count("seed", given.get("seed", "1"), lowest=0, highest=2**63 - 1),
+        seed=_count("seed", settings.get("seed", "1"), lowest=0, highest=2**63 - 1),
         rate=rate,
         runtime=runtime,
     )
@@ -200,7 +203,7 @@ def _mixed_specs(load: Load) -> list[PodSpec]:
 
 
 def _mixed_spec(load: Load, shape: int) -> PodSpec:
-    # Constraints go by the shape's number, so that every seed has them all; sizes are drawn.
+    # Constraints depend on the shape's number, so every seed has all of them; sizes are random.
     cpu = _MIXED_CPU[load.number("cpu", shape) % len(_MIXED_CPU)]
     memory = _MIXED_MEMORY_MIB[load.number("memory", shape) % len(_MIXED_MEMORY_MIB)] * _MIB
     zone = _ZONES[load.number("zone", shape) % len(_ZONES)]
@@ -212,7 +215,7 @@ def _mixed_spec(load: Load, shape: int) -> PodSpec:
     ports = (HostPort(port=8000 + shape),) if shape % 50 == 7 else ()
     required = None
     if shape % 10 == 6:
-        others = tuple(each for each in _ZONES if each != zone)
+        others = tuple(other for other in _ZONES if other != zone)
         required = (_expecting(ZONE, others),)
     preferred: tuple[PreferredTerm, ...] = ()
     if shape % 6 == 1:
@@ -237,7 +240,7 @@ def _expecting(label: str, values: tuple[str, ...]) -> NodeSelectorTerm:
 
 
 def _tight_specs(load: Load) -> list[PodSpec]:
-    # Each size free to go anywhere and bound to each zone that has a node.
+    # Each size without a zone, and with each zone that has a node.
     return [
         PodSpec(
             containers=(Container(requests={CPU: cpu, MEMORY: cpu * 2 * _MIB}),),
@@ -276,13 +279,13 @@ def _mixed_nodes(load: Load) -> Callable[[int], Node]:
         room[EPHEMERAL_STORAGE] = 200 * _GIB
         if index % 4 == 1:
             room[GPU] = 8
-        held = {load.number(f"held-{index}", slot) % MIXED_SHAPES for slot in range(10)}
+        shapes = {load.number(f"held-{index}", slot) % MIXED_SHAPES for slot in range(10)}
         return Node(
             name=labels["kubernetes.io/hostname"],
             labels=labels,
             taints=_mixed_taints(index),
             allocatable=room,
-            images=tuple(images[shape] for shape in sorted(held)),
+            images=tuple(images[shape] for shape in sorted(shapes)),
         )
 
     return make
@@ -297,7 +300,7 @@ def _mixed_taints(index: int) -> tuple[Taint, ...]:
 
 
 def _tight_nodes(load: Load) -> Callable[[int], Node]:
-    # Half of what all pods ask for together, but room for the largest pod.
+    # All nodes have half of what all pods request, and each has room for the largest pod.
     demand = load.pod_count * _TIGHT_MEAN_CPU
     cpu = max(max(_TIGHT_CPU), demand // (2 * load.node_count) // 500 * 500)
     room = {CPU: cpu, MEMORY: cpu * 4 * _MIB, PODS: 110}

@@ -1,4 +1,4 @@
-"""Where a simulated cluster comes from: openb lists, manifests, or a generator."""
+"""Reads the source of a simulated cluster: openb lists, manifests, or a generated load."""
 
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
@@ -32,13 +32,13 @@ class Source:
     samples: Sequence[SamplesTaken] = ()
 
     def together(self) -> "Source":
-        """All pods arrive at 0 in their order, and stay."""
+        """A variant in which all pods arrive at 0, in their order, and do not end."""
         return self._variant(
             "together", [TracePod(arrival.pod, claims=arrival.claims) for arrival in self.arrivals]
         )
 
     def limited(self, number: int) -> "Source":
-        """The first ``number`` pods only."""
+        """A variant with the first ``number`` pods only."""
         return self._variant(f"limit {number}", self.arrivals[:number])
 
     def of_profiles(self, profiles: Container[str]) -> "Source":
@@ -66,7 +66,7 @@ class Source:
         return replace(self, arrivals=ours, warnings=(*self.warnings, warning))
 
     def keeping(self, annotations: KeptAnnotations) -> "Source":
-        """With these annotations of all objects, and no others."""
+        """A variant in which all objects have only these annotations."""
         return replace(
             self,
             nodes=[annotations.stripped(node) for node in self.nodes],
@@ -112,11 +112,11 @@ def read(
     generate: str | None,
 ) -> Source:
     """The source that the options name. Raises InputError if they name none or several."""
-    given = [bool(nodes or pods), bool(objects), generate is not None]
-    if sum(given) != 1:
+    options = [bool(nodes or pods), bool(objects), generate is not None]
+    if sum(options) != 1:
         raise InputError(
             "options",
-            "no cluster is named" if not any(given) else "more than one cluster is named",
+            "no cluster is named" if not any(options) else "more than one cluster is named",
             "give --nodes and --pods, or --manifests, or --generate",
         )
     if generate is not None:
@@ -171,7 +171,7 @@ def _from_manifests(paths: Sequence[Path]) -> Source:
 
 
 def _warnings(nodes: Sequence[Node], pods: Sequence[Pod]) -> list[str]:
-    """What is left out of a simulation of these nodes and pods."""
+    """Warnings about pods that a simulation leaves out."""
     warnings = []
     known = {node.name for node in nodes}
     lost = [pod for pod in pods if pod.node_name and pod.node_name not in known]

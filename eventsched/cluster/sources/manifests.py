@@ -1,7 +1,7 @@
 """Objects from Kubernetes manifests: YAML or JSON, plain or .gz, single or as a List.
 
-Reads what people write and what ``kubectl get nodes,pods,pvc,pv,sc -A -o yaml`` prints. An API
-server's defaulting and admission are applied to the objects; printed ones do not change by that.
+Reads hand-written manifests and the output of ``kubectl get nodes,pods,pvc,pv,sc -A -o yaml``. The
+defaulting and admission of an API server are applied; they do not change objects from kubectl.
 """
 
 import json
@@ -119,7 +119,7 @@ class _FileReading:
         self._places: dict[str, str] = {}
 
     def add(self, obj: _Object) -> None:
-        """Raises InputError for an object that is malformed or comes a second time."""
+        """Adds an object. Raises InputError if it is malformed or occurs twice."""
         if obj.kind == "Node":
             node = manifest.node(obj.fields, obj.where)
             self._refuse_second(f"node {node.name}", obj, "metadata.name")
@@ -230,7 +230,7 @@ def _checked_mapping(value: Any, file: str, place: str) -> dict[str, Any]:
 
 
 class _Loader(_SafeLoader):
-    """Safe YAML as Kubernetes reads it: what looks like a time stays a string."""
+    """Safe YAML as Kubernetes reads it: timestamps stay strings."""
 
 
 _Loader.yaml_implicit_resolvers = {

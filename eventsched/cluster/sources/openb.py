@@ -1,8 +1,8 @@
 """The openb lists of Alibaba's cluster trace gpu-v2023: nodes and pods as CSV, plain or .gz.
 
 GPUs are counted in thousandths and per node, not per device: a node's gpu × 1000, a pod's num_gpu ×
-gpu_milli. In the files memory is in MiB and times are in seconds. Lists without
-the time columns exist: their pods arrive together and never end.
+gpu_milli. In the files memory is in MiB and times are in seconds. In lists
+without the time columns, pods arrive together and do not end.
 """
 
 import csv
@@ -40,7 +40,7 @@ _NODE_COLUMNS = ("sn", "cpu_milli", "memory_mib", "gpu", "model")
 _POD_COLUMNS = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "gpu_spec", "qos")
 _MIB = 1024 * 1024
 _NUMBER = re.compile(r"[+-]?[0-9]+(?:\.[0-9]+)?", re.ASCII)
-# Far above any real node or pod, and such that no product leaves int64.
+# Far above any real node or pod; no product exceeds int64.
 _LARGEST_COUNT = 10**9
 _LARGEST_SECONDS = 10**12
 
@@ -70,8 +70,8 @@ def read_nodes(path: Path) -> list[Node]:
 def read_pods(path: Path) -> list[TracePod]:
     """The pods of a pod list, in its order (which need not be that of their arrival).
 
-    A pod arrives at its creation and runs for the time between scheduling and deletion; where it
-    was never scheduled, for the time between creation and deletion. Raises InputError naming file,
+    A pod arrives at its creation and runs for the time between scheduling and deletion; if it was
+    never scheduled, for the time between creation and deletion. Raises InputError naming file,
     line and column for anything that is not such a list.
     """
     specs: dict[tuple[int, int, int, str], PodSpec] = {}
@@ -100,14 +100,14 @@ def read_pods(path: Path) -> list[TracePod]:
 
 
 def _spec(cpu: int, memory: int, gpu: int, models: str) -> PodSpec:
-    wanted = {CPU: cpu, MEMORY: memory}
+    requests = {CPU: cpu, MEMORY: memory}
     if gpu:
-        wanted[GPU_MILLI] = gpu
+        requests[GPU_MILLI] = gpu
     required = None
     if models:
         one_of = Requirement(key=GPU_MODEL, operator="In", values=tuple(models.split("|")))
         required = (NodeSelectorTerm(expressions=(one_of,)),)
-    return PodSpec(containers=(Container(requests=wanted),), required_node_terms=required)
+    return PodSpec(containers=(Container(requests=requests),), required_node_terms=required)
 
 
 class _Row:
@@ -122,7 +122,7 @@ class _Row:
         return InputError(f"{self._path}: line {self._line}: {column}", problem, remedy)
 
     def text(self, column: str) -> str:
-        """The cell, empty where the list lacks the column."""
+        """The cell; "" if the list lacks the column."""
         return self._cells.get(column, "").strip()
 
     def count(self, column: str) -> int:

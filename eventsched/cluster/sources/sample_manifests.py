@@ -1,4 +1,4 @@
-"""Samples in manifests: measurements that plugins score by, for a simulation."""
+"""Samples in manifests: measurements for plugins that score by them, in simulations."""
 
 from collections.abc import Mapping
 from math import isfinite
@@ -12,8 +12,8 @@ _EXAMPLE = "write the number of each node by its name, such as node-1: 4711"
 
 
 def read(obj: Mapping[str, Any], where: str) -> SamplesTaken:
-    """The samples of the source ``metadata.name``: ``values`` by node name. They hold from the
-    start to the end. Raises InputError."""
+    """The samples of the source ``metadata.name``: ``values`` by node name. They are valid
+    for the whole run. Raises InputError."""
     metadata = obj.get("metadata")
     source = metadata.get("name") if isinstance(metadata, dict) else None
     if not isinstance(source, str) or not source:

@@ -1,5 +1,5 @@
-"""Volumes of a simulated cluster: what the API server says to a write, what the controllers do
-then, and a run with all of it."""
+"""Volumes of a simulated cluster: answers to writes, reactions of the controllers, and a run with
+both."""
 
 from pathlib import Path
 from typing import Any
@@ -40,21 +40,21 @@ CONFLICT = (
 
 
 def controller(*objects: Any) -> VolumeController:
-    made = VolumeController([LOCAL, WAIT, NOW, *objects], [node("n1"), node("n2")])
-    made.begin()
-    return made
+    volume_controller = VolumeController([LOCAL, WAIT, NOW, *objects], [node("n1"), node("n2")])
+    volume_controller.begin()
+    return volume_controller
 
 
 def made_volume(**fields: Any) -> PersistentVolume:
-    """The volume that is made for claim c."""
-    filled = {
+    """The volume that is provisioned for claim c."""
+    values = {
         "storage_class": "wait", "capacity": 5, "phase": "Bound", "claim": OURS,
         "driver": "csi.example.com", "handle": "pvc-uid-c", **fields,
     }  # fmt: skip
-    return PersistentVolume(name="pvc-uid-c", **filled)
+    return PersistentVolume(name="pvc-uid-c", **values)
 
 
-def test_a_volume_is_promised_and_then_bound() -> None:
+def test_a_volume_is_pre_bound_and_then_bound() -> None:
     it = controller(claim(), volume())
     assert it.write(promise()) == Reaction(
         [volume(claim=OURS, annotations=NOTES)],
@@ -68,7 +68,7 @@ def test_a_volume_is_promised_and_then_bound() -> None:
     assert it.write(promise()) == Reaction()
 
 
-def test_a_volume_that_was_promised_by_name_needs_its_uid_only() -> None:
+def test_a_volume_that_was_pre_bound_by_name_only_gets_the_uid() -> None:
     it = controller(claim(), volume(claim=("default", "c", ""), phase="Available"))
     assert it.write(promise()) == Reaction()  # the controller had done so by itself
     late = VolumeController([volume(claim=("default", "c", ""))], [])
@@ -97,7 +97,7 @@ def test_writes_that_are_refused(things: list[Any], write: Any, problem: str) ->
     assert controller(*things).write(write) == Reaction(problem=problem)
 
 
-def test_a_volume_is_made_for_the_selected_node() -> None:
+def test_a_volume_is_provisioned_for_the_selected_node() -> None:
     it = controller(claim(storage_class="wait", requested=5))
     selected: dict[str, Any] = {"storage_class": "wait", "requested": 5, "selected_node": "n1"}
     bound: dict[str, Any] = {"volume": "pvc-uid-c", "bound": True, "phase": "Bound"}
@@ -110,8 +110,7 @@ def test_a_volume_is_made_for_the_selected_node() -> None:
     assert it.write(selection()) == Reaction()
 
 
-def test_a_new_volume_is_reached_where_its_driver_says() -> None:
-    """Or else where its class says."""
+def test_a_new_volume_has_the_topology_of_its_driver_or_else_of_its_class() -> None:
     drivers = (NodeDriver(name="csi.example.com", topology_keys=("host", "zone")),)
     it = controller(claim(storage_class="wait", requested=5), CSINode(name="n1", drivers=drivers))
     assert it.write(selection()).later[0] == made_volume(node_terms=on("n1"))
@@ -125,9 +124,9 @@ def test_a_new_volume_is_reached_where_its_driver_says() -> None:
     assert other.write(selection()).later[0] == made_volume(node_terms=terms)
 
 
-def test_what_needs_no_pod_is_done_by_itself() -> None:
-    """New volumes become available; claims of classes that do not wait get the smallest volume
-    that fits, or one is made; so do those that name a volume, or that one is promised to."""
+def test_claims_that_do_not_wait_for_a_pod_are_bound_at_the_start() -> None:
+    """New volumes become available. Claims of classes that bind immediately get the smallest volume
+    that fits, or one is provisioned. Claims that name a volume or are named by one are bound."""
     free = volume("free", storage_class="now", phase="", capacity=9)
     large = volume("large", storage_class="now", capacity=20)
     promised = volume("p", claim=("default", "b", ""), phase="")
@@ -140,14 +139,14 @@ def test_what_needs_no_pod_is_done_by_itself() -> None:
         ],
         [],
     )  # fmt: skip
-    begun = it.begin()
-    assert [each.name for each in begun.now] == ["free"]
-    assert begun.now[0].phase == "Available"
-    bound = {each.name: each.volume for each in begun.later if hasattr(each, "volume")}
+    reaction = it.begin()
+    assert [obj.name for obj in reaction.now] == ["free"]
+    assert reaction.now[0].phase == "Available"
+    bound = {obj.name: obj.volume for obj in reaction.later if hasattr(obj, "volume")}
     assert bound == {"a": "free", "b": "p", "d": "pvc-uid-d", "e": "large"}
 
 
-def test_a_write_s_outcome_follows_the_object_that_shows_it() -> None:
+def test_the_outcome_of_a_write_follows_the_changed_object() -> None:
     it = SimulatedCluster([], [], objects=[LOCAL, claim(), volume()])
     it.take(0)
     effect = Prepare(uid="p1", attempt=2, decision=9, write=promise())
@@ -157,14 +156,14 @@ def test_a_write_s_outcome_follows_the_object_that_shows_it() -> None:
         shown(volume(claim=OURS, annotations=NOTES)),
         records.WriteSucceeded(uid="p1", attempt=2, write=promise()),
     ]
-    kept = it.snapshot()
-    again = SimulatedCluster([], [], objects=[LOCAL, claim(), volume()])
-    again.restore(kept)
-    for each in (it, again):
-        assert len(each.take(SECOND)) == 2
+    snapshot = it.snapshot()
+    restored = SimulatedCluster([], [], objects=[LOCAL, claim(), volume()])
+    restored.restore(snapshot)
+    for cluster in (it, restored):
+        assert len(cluster.take(SECOND)) == 2
         other = Prepare(uid="p2", attempt=1, decision=19, write=promise("v", "d"))
-        each.execute(other, SECOND)
-        assert each.take(2 * SECOND) == [
+        cluster.execute(other, SECOND)
+        assert cluster.take(2 * SECOND) == [
             records.WriteFailed(
                 uid="p2", attempt=1, write=promise("v", "d"),
                 message=CONFLICT.format('persistentvolumes "v"'),
@@ -173,21 +172,23 @@ def test_a_write_s_outcome_follows_the_object_that_shows_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kept", "gone"),
+    ("existing", "deleted"),
     [
         (False, [("PersistentVolumeClaim", "c"), ("PersistentVolume", "pvc-uid-c")]),
         (True, [("PersistentVolumeClaim", "c")]),
     ],
 )
-def test_a_pod_s_own_claims_come_and_go_with_it(kept: bool, gone: list[tuple[str, str]]) -> None:
-    """A volume that was there before stays, for nobody."""
-    own = claim(storage_class="local" if kept else "wait", owner_uid="p1")
+def test_the_claims_of_ephemeral_volumes_are_deleted_with_the_pod(
+    existing: bool, deleted: list[tuple[str, str]]
+) -> None:
+    """A provisioned volume is deleted too; a volume that existed before stays, released."""
+    own = claim(storage_class="local" if existing else "wait", owner_uid="p1")
     brief = TracePod(make_pod(volumes=(PodVolume(name="c", claim="c", ephemeral=True),)), 0,
                      10 * SECOND, (own,))  # fmt: skip
-    it = SimulatedCluster([node("n1")], [brief], objects=[LOCAL, WAIT, *[volume()] * kept])
-    assert [type(each) for each in it.take(0)][-1] is records.PodAdded
+    it = SimulatedCluster([node("n1")], [brief], objects=[LOCAL, WAIT, *[volume()] * existing])
+    assert [type(stimulus) for stimulus in it.take(0)][-1] is records.PodAdded
     assert it.take(BIND_DELAY) == [shown(own)]
-    write = promise() if kept else selection()
+    write = promise() if existing else selection()
     it.execute(Prepare(uid="p1", attempt=1, decision=5, write=write), SECOND)
     it.take(5 * SECOND)
     bind = records.Bind(uid="p1", namespace="default", name="p1", node="n1", attempt=1, decision=9)
@@ -195,21 +196,21 @@ def test_a_pod_s_own_claims_come_and_go_with_it(kept: bool, gone: list[tuple[str
     *_, end = it.take(15 * SECOND + BIND_DELAY)
     assert end == records.PodDeleted(uid="p1")
     last = it.take(60 * SECOND)
-    deleted = [each for each in last if isinstance(each, records.ObjectDeleted)]
-    assert [(each.type, each.name) for each in deleted] == gone
-    left = [each.object for each in last if isinstance(each, records.ObjectChanged)]
-    assert [each.phase for each in left] == ["Released"] * kept
+    deletions = [e for e in last if isinstance(e, records.ObjectDeleted)]
+    assert [(deletion.type, deletion.name) for deletion in deletions] == deleted
+    changed = [e.object for e in last if isinstance(e, records.ObjectChanged)]
+    assert [obj.phase for obj in changed] == ["Released"] * existing
 
 
-def test_a_run_with_volumes_is_decided_again_as_it_is_written() -> None:
-    """All pods for which there are volumes are placed, on nodes that reach them."""
+def test_a_run_with_volumes_replays() -> None:
+    """All pods whose volumes exist or can be provisioned are placed."""
     assembly = assembled(configuration.default(), "default", IN_TREE)
     source, log = volumes.load(), MemoryEventLog()
     cluster = SimulatedCluster(source.nodes, source.arrivals, objects=source.objects)
     run = Simulation(assembly, cluster, log)
     counters = run.run()
     assert (counters.placed, counters.arrived) == (13, 15)
-    waited = [each.record for each in log.read() if each.kind == "PreparationIntended"]
+    waited = [entry.record for entry in log.read() if entry.kind == "PreparationIntended"]
     assert len(waited) == 12
     assert not run.engine.state.reservations
     checked = stream_replay.verify(assembly.engine, log)
@@ -239,8 +240,8 @@ volumeBindingMode: WaitForFirstConsumer
 """
 
 
-def test_claims_for_ephemeral_volumes_are_made_of_their_templates(tmp_path: Path) -> None:
-    """As an API server's admission completes them."""
+def test_claims_of_ephemeral_volumes_are_made_from_their_templates(tmp_path: Path) -> None:
+    """With the defaults of an API server's admission."""
     path = tmp_path / "pods.yaml"
     path.write_text("kind: Node\nmetadata: {name: n1}\n---\n" + CLASS + "---" + POD)
     source = load.read(nodes=None, pods=None, objects=[path], generate=None)
