@@ -171,7 +171,7 @@ def test_values_that_mean_nothing_are_named(tmp_path: Path) -> None:
         "scheduler.command",
     ]  # fmt: skip
     assert [each.splitlines()[0] for each in told[1:]] == [
-        "there is no controller. Nobody writes the status of ElasticQuotas and PodGroups, and no",
+        "there is no controller. The status of ElasticQuotas and PodGroups is not written, and no",
         "DefaultPreemption goes before CapacityScheduling and evicts pods without a look at "
         "quotas;",
     ]
