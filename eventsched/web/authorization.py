@@ -157,7 +157,7 @@ class Reviews:
         raise RequestRefusedError(HTTPStatus.INTERNAL_SERVER_ERROR, "InternalError", message)
 
     def _complain(self, kind: str, problem: str) -> None:
-        """Logs, at most once in _QUIET seconds, why a review failed: the client is not told."""
+        """Logs, at most once in _QUIET seconds, why a review failed; the response omits it."""
         if self._clock() >= self._quiet_until:
             self._quiet_until = self._clock() + _QUIET
             remedy = "bind the ClusterRole system:auth-delegator to eventsched's ServiceAccount"

@@ -35,7 +35,7 @@ PLAIN = {
     r"\b(?:is|are|was|were|been|being|stays?) away\b(?! from)": "unreachable, down",
     r"\b(?:leaves?|left|leaving) (?:\w+ )?away\b": "omit",
     START + r"Where (?:the|an?|no|there|it|they|this|that|nothing|none|neither|one)\b"
-    r"[^.:;?|\n]*?, (?!and\b|or\b|why\b|when\b|how\b|in\b)": "If",
+    r"[^.:;?|\n]*?, (?!and\b|or\b|why\b|when\b|how\b|in\b|as\b)": "If",
     r"\bwhere (?:there (?:is|are|was|were)|nothing|none|no|neither)\b": "if there is none",
     r"\bwhere (?:it|they|that|this) (?:is|are|has|have|ends?|does|do|cannot)\b"
     r"(?! ?[.,;:?]| from| to| for\b|,? or\b|$)": "if it is",
