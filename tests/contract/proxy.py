@@ -14,19 +14,19 @@ from tests.waiting import joined
 _READY = 6
 """Bytes of ReadyForQuery, which ends every answer."""
 _GOODBYE = b"X"
-"""Of a reader that has gone; it may come late."""
+"""First byte of Terminate. A reader that has closed its connection may send it late."""
 
 
 class Loss(Enum):
-    """What is lost, with the connection, when the client next speaks."""
+    """What is lost, together with the connection, at the client's next message."""
 
-    REQUEST = "what the client says"
+    REQUEST = "the client's message"
     ANSWER = "all of the server's answer"
     READY = "the end of the answer: the server's message that it is ready again"
 
 
 class Proxy:
-    """Passes bytes on, each connection in threads of its own."""
+    """Forwards bytes. Each connection has two threads."""
 
     def __init__(self, url: str) -> None:
         parts = conninfo_to_dict(url)
@@ -36,10 +36,10 @@ class Proxy:
         port = self._listener.getsockname()[1]
         made = made.set(host="127.0.0.1", port=port).update_query_dict({"sslmode": "disable"})
         self.url = made.render_as_string(hide_password=False)
-        self.away = False
-        """Whether no client gets an answer."""
+        self.unreachable = False
+        """Whether new connections are closed at once."""
         self.connections = 0
-        """How many there have been."""
+        """Number of connections so far."""
         self.lost = threading.Event()
         """Set when the loss has happened."""
         self._loss: Loss | None = None
@@ -48,12 +48,12 @@ class Proxy:
         self._start(self._accept)
 
     def lose(self, loss: Loss) -> None:
-        """Loses something the next time."""
+        """Loses a message and its connection at the next one."""
         self.lost.clear()
         self._loss = loss
 
     def cut(self) -> None:
-        """Ends all connections that there are."""
+        """Ends all open connections."""
         for pair in self._pairs:
             _end(*pair)
 
@@ -65,8 +65,8 @@ class Proxy:
         for thread in self._threads:
             joined(thread)
         for pair in self._pairs:
-            for each in pair:
-                each.close()
+            for connection in pair:
+                connection.close()
 
     def _start(self, target: object, *arguments: object) -> None:
         thread = threading.Thread(target=target, args=arguments)  # type: ignore[arg-type]
@@ -78,7 +78,7 @@ class Proxy:
             while True:
                 client, _ = self._listener.accept()
                 self.connections += 1
-                if self.away:
+                if self.unreachable:
                     client.close()
                     continue
                 server = self._connect()
@@ -95,22 +95,22 @@ class Proxy:
 
     def _requests(self, client: socket.socket, server: socket.socket) -> None:
         with suppress(OSError):
-            while said := client.recv(65_536):
-                if self._loss is Loss.REQUEST and not said.startswith(_GOODBYE):
+            while message := client.recv(65_536):
+                if self._loss is Loss.REQUEST and not message.startswith(_GOODBYE):
                     self._lose()
                     break
-                server.sendall(said)
+                server.sendall(message)
         _end(client, server)
 
     def _answers(self, client: socket.socket, server: socket.socket) -> None:
         with suppress(OSError):
-            while said := server.recv(65_536):
+            while message := server.recv(65_536):
                 if self._loss in (Loss.ANSWER, Loss.READY):
                     if self._loss is Loss.READY:
-                        client.sendall(said[:-_READY])
+                        client.sendall(message[:-_READY])
                     self._lose()
                     break
-                client.sendall(said)
+                client.sendall(message)
         _end(client, server)
 
     def _lose(self) -> None:
@@ -119,9 +119,9 @@ class Proxy:
 
 
 def _end(*sockets: socket.socket) -> None:
-    for each in sockets:
+    for connection in sockets:
         with suppress(OSError):
-            each.shutdown(socket.SHUT_RDWR)
+            connection.shutdown(socket.SHUT_RDWR)
 
 
 @contextmanager

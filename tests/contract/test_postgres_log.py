@@ -232,11 +232,11 @@ def test_lost_after_the_commit(url: str, admin: psycopg.Connection, log: Postgre
 
 
 @pytest.mark.parametrize("loss", Loss)
-def test_lost_on_the_way(
+def test_a_lost_request_or_answer(
     admin: psycopg.Connection, proxy: Proxy, distant: PostgresEventLog, loss: Loss
 ) -> None:
-    """The request, its answer, or the end of the answer only: a batch is there once, with its
-    vectors, and the next one follows."""
+    """The request, its answer, or only the end of the answer is lost: the batch is stored once,
+    with its vectors, and the next one can be appended."""
     append(distant, batch(0))
     before = proxy.connections
     proxy.lose(loss)
@@ -283,7 +283,7 @@ def test_the_same_batch_is_passed_over_for_ever(
 def test_patience_runs_out(proxy: Proxy, name: str) -> None:
     """One line says what to do; when the database is back, the same batch can be finished."""
     log = PostgresEventLog(proxy.url, name, patience=0)
-    proxy.away = True
+    proxy.unreachable = True
     proxy.cut()
     log.begin(batch(0, 2))
     with pytest.raises(UnavailableError) as told:
@@ -293,7 +293,7 @@ def test_patience_runs_out(proxy: Proxy, name: str) -> None:
     assert "\n" not in str(told.value)
     with pytest.raises(UnavailableError):
         log.finish()
-    proxy.away = False
+    proxy.unreachable = False
     with pytest.raises(UnavailableError):  # no patience: the first answer decides
         log.finish()
     log._patience = 60
@@ -314,23 +314,23 @@ def test_an_answer_that_never_comes(url: str, log: PostgresEventLog) -> None:
     assert list(log.read()) == stored(0)
 
 
-@pytest.mark.parametrize("away", ["away", "another port", "no such database"])
-def test_no_database(url: str, proxy: Proxy, away: str) -> None:
+@pytest.mark.parametrize("case", ["unreachable", "another port", "no such database"])
+def test_no_database(url: str, proxy: Proxy, case: str) -> None:
     """Neither for a writer nor for a reader."""
     addresses = {
-        "away": proxy.url,
+        "unreachable": proxy.url,
         "another port": "postgresql://u:secret@127.0.0.1:1/x",
         "no such database": url.replace("/eventsched_test", "/eventsched_none"),
     }
-    proxy.away = True
+    proxy.unreachable = True
     with pytest.raises(UnavailableError) as told:
-        PostgresEventLog(addresses[away], "s")
-    is_there = away == "no such database"
+        PostgresEventLog(addresses[case], "s")
+    is_there = case == "no such database"
     remedy = "correct the address" if is_there else "start the database, or correct its address"
     assert told.value.remedy == remedy
     assert "secret" not in str(told.value)
     assert "\n" not in str(told.value)
-    with pytest.raises(UnavailableError), database.reader_address(addresses[away], None):
+    with pytest.raises(UnavailableError), database.reader_address(addresses[case], None):
         pass
 
 
@@ -473,8 +473,8 @@ def test_a_count_that_the_body_does_not_have(
 
 
 @pytest.mark.parametrize("table", TABLES)
-def test_nobody_changes_the_log(admin: psycopg.Connection, url: str, table: str) -> None:
-    """Not even who may do everything, nor while triggers are off for replication."""
+def test_no_role_changes_the_log(admin: psycopg.Connection, url: str, table: str) -> None:
+    """Not even a superuser, nor while triggers are off for replication."""
     log = PostgresEventLog(url, f"{table} stays", "h")
     append(log, batch(0))
     log.close()

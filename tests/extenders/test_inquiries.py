@@ -250,11 +250,11 @@ def test_a_question_does_not_wait_forever(monkeypatch: pytest.MonkeyPatch) -> No
 def test_without_a_database_there_is_no_answer() -> None:
     async def story() -> None:
         async with served(patience=0.2) as server:
-            server.database.away = True
+            server.database.unreachable = True
             status, text = await server.ask("/filter", args("p1", "n0"))
             assert status == 503
             assert text == "the answer: is not committed after 0.2 s; ask again"
-            server.database.away = False
+            server.database.unreachable = False
             await until(lambda: of(server.logged, *ASKED))
 
     asyncio.run(story())

@@ -32,7 +32,7 @@ class Guarded:
         self._folder = folder
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
-        """Answers whoever is known."""
+        """Answers a client with a known certificate or token; others get 401."""
         assert request.transport is not None
         peer = request.transport.get_extra_info("peercert")
         names = dict(part[0] for part in peer["subject"]) if peer else {}

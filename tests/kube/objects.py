@@ -30,8 +30,8 @@ ODD: tuple[Any, ...] = (
 
 
 def fields(needed: str = "", /, **known: st.SearchStrategy[Any]) -> st.SearchStrategy[Object]:
-    """A mapping with any of these fields (those that are needed always), and one that nobody
-    knows."""
+    """A mapping with any of these fields (always with those that are needed), and at times an
+    unknown one."""
     there = {name: known.pop(name) for name in needed.split()}
     return st.fixed_dictionaries(there, optional={**known, "futureField": st.sampled_from(ODD)})
 

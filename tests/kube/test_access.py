@@ -115,7 +115,7 @@ def test_a_context_that_is_not_there_is_named_with_those_that_are(
     for environ in places:
         with pytest.raises(InputError, match=r"has no context y; choose one of: x$"):
             require_files(None if environ else path, environ, "y")
-    path.write_text("[")  # whoever loads it tells of that
+    path.write_text("[")  # loading the file reports that
     require_files(path, {}, "y")
 
 
@@ -164,7 +164,7 @@ def test_an_exec_plugin_that_fails(server: Guarded, tmp_path: Path) -> None:
     run(server.run(body))
 
 
-def test_nobody_is_known_by_a_wrong_token(server: Guarded, tmp_path: Path) -> None:
+def test_a_wrong_token_is_refused(server: Guarded, tmp_path: Path) -> None:
     async def body() -> None:
         server.tokens = set()
         error = await refused(server.kubeconfig({"token": SECRET}))
@@ -205,7 +205,7 @@ def test_a_server_that_is_not_trusted(server: Guarded, tmp_path: Path) -> None:
     run(server.run(body))
 
 
-def test_a_server_that_is_away(server: Guarded) -> None:
+def test_a_server_that_does_not_answer(server: Guarded) -> None:
     async def body() -> None:
         with socket.socket() as unused:
             unused.bind(("127.0.0.1", 0))

@@ -117,7 +117,7 @@ def test_a_note_is_cut_between_characters() -> None:
     assert asked[0].body["note"] == "ä" * 510 + " ..."
 
 
-def test_a_pod_that_fails_all_day_is_told_of_every_five_minutes() -> None:
+def test_a_pod_that_fails_all_day_is_reported_every_five_minutes() -> None:
     requests = [failed(10.0 * i) for i in range(1000)]
     asked, answers = carried_out(obliging, *requests)
     assert answers == [Reported(each) for each in requests]
@@ -168,7 +168,7 @@ def test_what_may_not_have_been_written_is_written_when_it_comes_again() -> None
     assert [count for _, count, _ in written_events(asked)] == [1, 1, 2, 2]
 
 
-def test_an_event_that_has_expired_begins_anew_with_its_count() -> None:
+def test_an_expired_event_is_created_again_with_its_count() -> None:
     asked, answers = carried_out([CREATED, NOT_FOUND, CREATED], failed(0), failed(1))
     assert answers == [Reported(failed(0)), Reported(failed(1))]
     assert asked[2].body["metadata"]["name"] == event_name(failed(1))

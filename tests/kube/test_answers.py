@@ -41,7 +41,7 @@ BIND = WriteObject(
 
 
 @pytest.mark.parametrize("request_", [GetPod(UID, "b", "a"), REPORT], ids=["look", "report"])
-def test_annotations_that_nobody_reads_do_not_come_with_answers(request_: Any) -> None:
+def test_pods_in_answers_have_only_the_annotations_that_are_kept(request_: Any) -> None:
     async def run() -> Any:
         said = [Said(200, pod_object(version)) for version in (1, 2)]
         async with serving(said) as (_, api):

@@ -119,7 +119,7 @@ def test_what_is_sent() -> None:
 
 
 @pytest.mark.parametrize("said", [CUT, SILENCE])
-def test_no_answer_is_told_from_an_answer(said: Said) -> None:
+def test_a_request_without_an_answer_raises(said: Said) -> None:
     async def scenario() -> None:
         async with scripted([said, said], timeout=0.2) as (_, api):
             with pytest.raises(UnansweredError) as caught:
@@ -129,7 +129,7 @@ def test_no_answer_is_told_from_an_answer(said: Said) -> None:
     run(scenario())
 
 
-def test_without_a_connection_nothing_was_asked() -> None:
+def test_without_a_connection_nothing_was_sent() -> None:
     async def scenario() -> None:
         with socket.socket() as unused:
             unused.bind(("127.0.0.1", 0))
@@ -143,20 +143,23 @@ def test_without_a_connection_nothing_was_asked() -> None:
 
 
 def kept_alive(port: int) -> list[dict[str, int]]:
-    """How this process's connections to a port find out that nobody is there any more."""
+    """The keepalive options of this process's connections to a port."""
     options = ("TCP_KEEPIDLE", "TCP_KEEPINTVL", "TCP_KEEPCNT", "TCP_USER_TIMEOUT")
-    found = []
+    connections = []
     for descriptor in map(int, os.listdir("/dev/fd")):
-        with suppress(OSError):  # the listing's own is closed again
+        with suppress(OSError):  # the descriptor of the listing itself is closed already
             if not stat.S_ISSOCK(os.fstat(descriptor).st_mode):
                 continue
-            with socket.socket(fileno=os.dup(descriptor)) as each:
-                if each.family != socket.AF_INET or each.getpeername()[1] != port:
+            with socket.socket(fileno=os.dup(descriptor)) as duplicate:
+                if duplicate.family != socket.AF_INET or duplicate.getpeername()[1] != port:
                     continue
-                told = {n: each.getsockopt(socket.IPPROTO_TCP, getattr(socket, n)) for n in options}
-                asks = each.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
-                found.append({"SO_KEEPALIVE": asks, **told})
-    return found
+                values = {
+                    name: duplicate.getsockopt(socket.IPPROTO_TCP, getattr(socket, name))
+                    for name in options
+                }
+                keepalive = duplicate.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+                connections.append({"SO_KEEPALIVE": keepalive, **values})
+    return connections
 
 
 @pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="not on this platform")
@@ -238,7 +241,7 @@ def guarded(*allowed: str) -> tuple[list[str | None], Handler]:
     return shown, handler
 
 
-def test_after_401_credentials_are_read_anew_and_shown_once() -> None:
+def test_after_401_credentials_are_read_again_and_sent_once() -> None:
     shown, handler = guarded("two")
 
     async def body(url: str) -> None:
@@ -255,7 +258,9 @@ def test_after_401_credentials_are_read_anew_and_shown_once() -> None:
 
 
 @pytest.mark.parametrize(("tokens", "asked"), [(("two", "three"), 2), ((), 1)])
-def test_401_is_an_answer_where_that_does_not_help(tokens: tuple[str, ...], asked: int) -> None:
+def test_401_is_returned_if_reading_credentials_again_does_not_help(
+    tokens: tuple[str, ...], asked: int
+) -> None:
     shown, handler = guarded()
 
     async def body(url: str) -> None:

@@ -16,34 +16,35 @@ STEPS = 30
 
 def open_to(url: str) -> int:
     """How many sockets of this process are connected to a server."""
-    port, found = urlsplit(url).port, 0
-    for each in gc.get_objects():
-        if isinstance(each, socket.socket) and each.family == socket.AF_INET:
-            with suppress(OSError):  # closed, or nobody's yet
-                found += each.getpeername()[1] == port
-    return found
+    port, count = urlsplit(url).port, 0
+    for obj in gc.get_objects():
+        if isinstance(obj, socket.socket) and obj.family == socket.AF_INET:
+            with suppress(OSError):  # closed, or not connected yet
+                count += obj.getpeername()[1] == port
+    return count
 
 
-async def given_up(path: Path, steps: int) -> bool:
-    """Whether a request was under way still after so many steps of the loop, and given up."""
+async def is_cancelled_after(path: Path, steps: int) -> bool:
+    """Starts a request and cancels it after some steps of the loop. Returns whether it was still
+    running then."""
     api = await opened(path, Clock())
     request = asyncio.create_task(api.call("GET", "/version"))
     for _ in range(steps):
         await asyncio.sleep(0)
-    under_way = request.cancel()
+    cancelled = request.cancel()
     with suppress(asyncio.CancelledError):
         await request
     await api.close()
-    return under_way
+    return cancelled
 
 
-def test_requests_are_given_up_at_every_step(tmp_path: Path) -> None:
+def test_a_request_cancelled_at_any_step_leaves_no_connection(tmp_path: Path) -> None:
     server = Guarded(tmp_path)
 
     async def body() -> None:
         outcomes = []
         for steps in range(STEPS):
-            outcomes.append(await given_up(server.kubeconfig({"token": SECRET}), steps))
+            outcomes.append(await is_cancelled_after(server.kubeconfig({"token": SECRET}), steps))
             assert open_to(server.url) == 0, steps
         assert set(outcomes) == {True, False}
 

@@ -90,14 +90,14 @@ def test_there_is_room_for_one_report_at_least() -> None:
     assert played(1, play) == ["a", "B"]
 
 
-def test_whoever_gives_up_takes_no_room() -> None:
+def test_a_cancelled_request_takes_no_slot() -> None:
     async def play(crowd: Crowd) -> None:
         await crowd.come("A", "B", "C", "d", "e")
         await crowd.give_up("B")
         await crowd.give_up("d")
         assert crowd.gate.waiting == 2
         crowd.tasks["C"].cancel()
-        await crowd.go("A")  # its room was about to be C's
+        await crowd.go("A")  # C was next for its slot
         assert crowd.entered == ["A", "e"]
         await crowd.come("F")
         await crowd.go("e")
@@ -106,7 +106,7 @@ def test_whoever_gives_up_takes_no_room() -> None:
     assert played(1, play) == ["A", "e", "F"]
 
 
-def test_room_that_was_just_given_to_one_that_gives_up_goes_to_the_next() -> None:
+def test_a_slot_assigned_to_a_cancelled_request_goes_to_the_next() -> None:
     async def play(crowd: Crowd) -> None:
         await crowd.come("A", "B", "C")
         crowd._leave["A"].set()

@@ -29,10 +29,10 @@ ODD: list[Any] = [
 
 @pytest.fixture
 def port() -> Iterator[int]:
-    """One that nobody listens on."""
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        yield held.getsockname()[1]
+    """A port without a listener."""
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        yield unused.getsockname()[1]
 
 
 def whole(port: int) -> dict[str, Any]:
@@ -102,7 +102,7 @@ async def outcome(file: Path) -> Exception | None:
 
 
 @pytest.mark.properties
-def test_values_that_nobody_expects(tmp_path: Path, port: int) -> None:
+def test_unexpected_values(tmp_path: Path, port: int) -> None:
     file = tmp_path / "kubeconfig"
     kinds = set()
     for number in range(NUMBER):
@@ -158,7 +158,7 @@ async def _read(file: Path) -> str:
         ("server", "https://127.0.0.1:9 ", "is not a URL"),
         ("server", 5, "malformed"),
         ("tls-server-name", 5, "clusters.cluster.tls-server-name: is not a single line of text"),
-        ("proxy-url", "nobody", "clusters.cluster.proxy-url: is not the URL of a server"),
+        ("proxy-url", "proxy", "clusters.cluster.proxy-url: is not the URL of a server"),
         (
             "insecure-skip-tls-verify",
             "false",
@@ -181,7 +181,7 @@ def test_the_field_is_named(
     assert SECRET not in str(found)
 
 
-def test_a_server_that_is_not_there_is_told_without_python_objects(
+def test_the_message_about_an_unreachable_server_shows_no_python_objects(
     tmp_path: Path, port: int
 ) -> None:
     config = whole(port)

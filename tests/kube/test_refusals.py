@@ -78,8 +78,8 @@ def test_no_answer_is_another_matter() -> None:
     assert refusals.present == [f"no answer to {BIND}: connection broken"]
 
 
-def test_a_right_that_is_taken_away_is_named_with_its_rule() -> None:
-    """Where the watch is told of, in the log and by readiness."""
+def test_a_revoked_right_is_reported_with_its_rule() -> None:
+    """In the report of the broken watch, which the log and readiness show."""
     message = 'pods is forbidden: User "x" cannot watch resource "pods" in API group "" at the …'
 
     async def scenario() -> None:

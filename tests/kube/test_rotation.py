@@ -94,10 +94,10 @@ def test_an_exec_plugin_runs_again_when_its_token_is_refused(
     run(server.run(body))
 
 
-def test_an_exec_plugin_that_hangs_holds_nobody_up(
+def test_an_exec_plugin_that_hangs_delays_no_request(
     server: Guarded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Requests go on with what is known; what it says in the end counts."""
+    """Requests are sent with the old credentials; the late result is used once it comes."""
     monkeypatch.setattr(access, "LIMIT", 0.05)
 
     async def body() -> None:
@@ -128,10 +128,10 @@ def test_an_exec_plugin_that_hangs_holds_nobody_up(
     run(server.run(body))
 
 
-def test_a_service_account_that_goes_away_is_kept_as_it_was(
+def test_a_deleted_token_file_leaves_the_old_token_in_use(
     server: Guarded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Though it goes between two looks."""
+    """Also if the file is deleted between two reads of it."""
 
     async def body() -> None:
         token = tmp_path / "token"

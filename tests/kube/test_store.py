@@ -168,17 +168,17 @@ def test_all_resources_are_listed_and_watched() -> None:
 # --- the barrier --------------------------------------------------------------------------
 
 
-def test_the_barrier_reads_small_resources_anew() -> None:
+def test_the_barrier_lists_small_resources_again() -> None:
     async def scenario() -> None:
         async with serving(PODS) as (server, watched):
             server.put(PODS, pod(1))
             await watched.follow()
-            behind = server.watches["Pod"].pop()  # this watch hears of nothing any more
+            behind = server.watches["Pod"].pop()  # this watch gets no more events
             server.put(PODS, pod(2))
             server.remove(PODS, "default/p1")
             again = await watched.store.list_cluster()
             server.watches["Pod"].append(behind)
-            # What the watch tells late is old.
+            # The late events of the watch are older than the list.
             for _, _, event in server.log[1:]:
                 behind.put_nowait(json.dumps(event).encode() + b"\n")
             server.put(PODS, pod(3))

@@ -79,8 +79,8 @@ def carried_out(request: WriteObject, *said: Said) -> tuple[list[Asked], Any]:
     return asyncio.run(run())
 
 
-def test_a_volume_is_promised_as_it_was_seen() -> None:
-    """A volume that was nobody's is marked, so that it is given back with its claim."""
+def test_a_volume_is_bound_at_the_version_that_was_read() -> None:
+    """A volume without a claim gets an annotation, so that it is released with its claim."""
     asked, answer = carried_out(BIND, volume(8), volume(9, claimRef=REFERENCE))
     patch = {
         "metadata": {
@@ -94,7 +94,7 @@ def test_a_volume_is_promised_as_it_was_seen() -> None:
     assert answer == Written(BIND, volume_seen(9, ("shop", "c", "u-c")))
 
 
-def test_a_volume_that_its_maker_promised_by_name_gets_the_uid() -> None:
+def test_a_volume_that_was_reserved_by_name_gets_the_uid() -> None:
     reference = {"namespace": "shop", "name": "c"}
     asked, _ = carried_out(BIND, volume(8, claimRef=reference), volume(9, claimRef=REFERENCE))
     assert asked[1].body == {
@@ -177,7 +177,7 @@ def test_a_volume_that_cannot_be_read() -> None:
     assert "storage" in answer.message
 
 
-def test_who_may_not_is_told_what_is_missing() -> None:
+def test_a_forbidden_write_is_reported_with_the_missing_rule() -> None:
     async def run() -> tuple[Any, list[str]]:
         async with serving([FORBIDDEN], timeout=0.2) as (_, api):
             calls = RequestDispatcher(api, host="h")

@@ -51,7 +51,7 @@ def test_a_watch_that_ends_is_resumed_where_it_was() -> None:
 
 
 @pytest.mark.parametrize(
-    "fault", [cut, refusal(500, "etcd is away"), ending(("ERROR", {"code": 500}))]
+    "fault", [cut, refusal(500, "etcd is unreachable"), ending(("ERROR", {"code": 500}))]
 )
 def test_a_watch_that_breaks_is_resumed_after_a_pause(fault: Any) -> None:
     async def scenario() -> None:
@@ -154,7 +154,7 @@ def expired_event(server: FakeApi) -> None:
 
 
 @pytest.mark.parametrize("how", [expired_answer, expired_event])
-def test_what_was_missed_is_listed_anew(how: Callable[[FakeApi], None]) -> None:
+def test_missed_changes_are_found_by_a_new_list(how: Callable[[FakeApi], None]) -> None:
     async def scenario() -> None:
         async with serving(PODS, page=1) as (server, watched):
             for number in (1, 2, 3):
@@ -232,8 +232,8 @@ def put_back(server: FakeApi) -> None:
 
 @pytest.mark.row(30)
 @pytest.mark.parametrize("few", [0, 2000])
-def test_a_barrier_finds_that_a_cluster_went_back(few: int) -> None:
-    """Large resources are listed then too, and the watch that began later is opened anew."""
+def test_a_barrier_notices_a_restored_cluster(few: int) -> None:
+    """Large resources are listed too then, and a watch from a later version is opened again."""
 
     async def scenario() -> None:
         async with serving(PODS, few=few) as (server, watched):
@@ -251,9 +251,9 @@ def test_a_barrier_finds_that_a_cluster_went_back(few: int) -> None:
 
 
 @pytest.mark.row(30)
-def test_a_watch_that_says_nothing_is_not_trusted() -> None:
-    """It began at a version that the restored server has not reached: it sends nothing and no
-    error."""
+def test_a_silent_watch_leads_to_a_check_for_a_restore() -> None:
+    """The watch began at a version that the restored server has not reached: it gets no event and
+    no error."""
 
     async def scenario() -> None:
         async with serving(PODS, stall=0.2) as (server, watched):
@@ -371,7 +371,7 @@ def test_a_first_list_that_is_refused_ends_the_start(status: int, remedy: str) -
     run(scenario())
 
 
-def test_a_server_that_is_away_at_first_is_waited_for() -> None:
+def test_the_first_list_waits_for_an_unreachable_server() -> None:
     async def scenario() -> None:
         async with serving(PODS) as (server, watched):
             server.put(PODS, pod(1))
@@ -383,7 +383,7 @@ def test_a_server_that_is_away_at_first_is_waited_for() -> None:
     run(scenario())
 
 
-def test_a_refusal_later_is_only_said() -> None:
+def test_a_refusal_after_the_first_list_is_only_reported() -> None:
     async def scenario() -> None:
         async with serving(PODS) as (server, watched):
             await watched.follow()

@@ -99,7 +99,7 @@ class LiveCluster:
         self.lists += 1
         if self.unlisted:
             self.unlisted -= 1
-            return "the server is away"
+            return "the server is unreachable"
         self.tell()
         self._subscriber = subscriber
         subscriber(Listed([self.server.list(resource) for resource in RESOURCES]))
@@ -141,18 +141,18 @@ class LiveCluster:
 
 
 class LiveDatabase:
-    """A leader's database. While it is ``away`` every call fails with an unknown outcome."""
+    """A leader's database. While it is ``unreachable`` every call fails with an unknown outcome."""
 
     def __init__(self) -> None:
         self.stored = Database(Random(1))
-        self.away = False
+        self.unreachable = False
         self.asked = 0
 
     async def answer(self, request: DatabaseRequest) -> DatabaseAnswer | Unknown | None:
         """See the driver's port."""
         self.asked += 1
         await asyncio.sleep(0)
-        if self.away:
+        if self.unreachable:
             return Unknown(request)
         match request:
             case Acquire(known=known):

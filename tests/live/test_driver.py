@@ -61,13 +61,13 @@ def test_nothing_is_bound_while_the_database_is_unreachable() -> None:
 
     async def story(stage: Stage, _: "asyncio.Task[str]") -> None:
         await until(lambda: stage.leader.settled)
-        stage.database.away = True
+        stage.database.unreachable = True
         stage.cluster.put(*pods(100))
         asked = stage.database.asked
         await until(lambda: stage.database.asked > asked + 3)
         assert stage.cluster.binds == []
         assert len(stage.leader.engine.state.pods) == 100
-        stage.database.away = False
+        stage.database.unreachable = False
         await until(lambda: len(stage.bound) == 100)
 
     play(story)
@@ -79,7 +79,7 @@ def test_events_stay_in_the_store_while_the_log_is_too_slow() -> None:
     async def story(stage: Stage, _: "asyncio.Task[str]") -> None:
         stage.cluster.put(*nodes(20))
         await until(lambda: stage.leader.settled)
-        stage.database.away = True
+        stage.database.unreachable = True
         for number in range(20):
             stage.cluster.put(*pods(20, f"{number}-"))
             await asyncio.sleep(0)
@@ -87,7 +87,7 @@ def test_events_stay_in_the_store_while_the_log_is_too_slow() -> None:
         stage.cluster.server.delete_pod("0-0")
         stage.cluster.put(*pods(5, "late-"))
         assert stage.driver.waiting + stage.leader.backlog < 200
-        stage.database.away = False
+        stage.database.unreachable = False
         await until(lambda: len(stage.bound) == 20 * 20 - 1 + 5)
         assert stage.driver.subscribed
 
@@ -101,11 +101,11 @@ def test_the_list_that_replaces_events_is_retried() -> None:
 
     async def story(stage: Stage, _: "asyncio.Task[str]") -> None:
         await until(lambda: stage.leader.settled)
-        stage.database.away = True
+        stage.database.unreachable = True
         stage.cluster.put(*pods(100))
         await until(lambda: not stage.driver.subscribed)
         stage.cluster.unlisted = 3
-        stage.database.away = False
+        stage.database.unreachable = False
         await until(lambda: len(stage.bound) == 100)
 
     assert play(story, backlog=50).cluster.lists >= 5

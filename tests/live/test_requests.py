@@ -16,18 +16,18 @@ def asked(number: int, key: str = "default/a") -> MemoryForgotten:
 
 
 class FakeRequestQueue:
-    """Open requests; unreachable while ``away`` is set."""
+    """Open requests; unreachable while ``unreachable`` is set."""
 
     def __init__(self, *found: MemoryForgotten) -> None:
         self.open = list(found)
-        self.away = False
+        self.unreachable = False
         self.looks = 0
 
     def requests(self) -> list[MemoryForgotten]:
         """See the port."""
         self.looks += 1
-        if self.away:
-            raise UnavailableError("there", "is away", "wait")
+        if self.unreachable:
+            raise UnavailableError("the database", "is unreachable", "wait")
         return list(self.open)
 
 
@@ -101,12 +101,12 @@ def test_requests_wait_until_the_term_leads() -> None:
 def test_an_unreachable_database_is_polled_again() -> None:
     """Until it is back."""
     queue = FakeRequestQueue(asked(1))
-    queue.away = True
+    queue.unreachable = True
 
     async def story(listener: Listener) -> None:
         await until(lambda: queue.looks > 2)
         assert listener.heard == []
-        queue.away = False
+        queue.unreachable = False
         await until(lambda: listener.heard)
 
     assert play(queue, story).heard == [asked(1)]

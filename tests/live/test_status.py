@@ -81,11 +81,11 @@ def numbers(status: LiveStatus) -> dict[str, Any]:
 
 
 def test_a_process_that_has_just_started() -> None:
-    """Nothing is there, and nothing is counted."""
+    """It shows no objects and no numbers."""
     status = LiveStatus("eventsched")
-    away = "the API server is not reached yet"
+    reason = "the API server is not reached yet"
     assert status.liveness == {}
-    assert status.readiness == {**WELL, "start": "it has just started", "watches": away}
+    assert status.readiness == {**WELL, "start": "it has just started", "watches": reason}
     assert (numbers(status), status.watches, list(status.undecodable)) == ({}, {}, [])
     assert status.pod_name("uid") == ""
 
@@ -216,7 +216,7 @@ def test_a_leader_reports_its_pods() -> None:
             "queues": {"active": 0, "backoff": 0, "unschedulable": 1, "gated": 0},
         }  # fmt: skip
         assert status.pod_name("held-0") == "default/held-0"
-        stage.driver.in_thread = True  # its state is somebody else's business for a while
+        stage.driver.in_thread = True  # another thread uses its state for a while
         assert (status.nodes, status.pods, status.queues, status.pod_name("p0")) == (0, 0, {}, "")
         stage.driver.in_thread = False
         stage.cluster.held = False

@@ -158,13 +158,13 @@ def odd(address: str) -> None:
         world.see(records.PodAdded(pod=make_pod(name, cpu=9000 if name == "huge" else 1000)), 1)
     placed = world.attempt()
     world.see(records.BindSucceeded(uid="a", node=placed["a"]), 1.5)
-    world.see(records.BindFailed(uid="b", node=placed["b"], message="the node is away"), 2)
+    world.see(records.BindFailed(uid="b", node=placed["b"], message="the node is unreachable"), 2)
     world.see(_moved(make_pod("c"), placed["c"]), 2.5)  # seen before the outcome came
     world.see(records.BindSucceeded(uid="c", node=placed["c"]), 2.6)
     world.see(records.TimePassed(), 4)
     placed = world.attempt()
     other = "n4" if placed["b"] != "n4" else "n5"
-    world.see(_moved(make_pod("b"), other), 5)  # somebody else was faster
+    world.see(_moved(make_pod("b"), other), 5)  # another scheduler was faster
     world.see(records.NodeAdded(node=make_node("n6", cpu=16_000)), 6)
     placed = world.attempt()  # huge
     world.see(records.PodDeleted(uid="huge"), 7)  # while it is reserved

@@ -100,7 +100,7 @@ def reaches(
                             return True
                         time.sleep(0.004)
         except psycopg.Error:
-            pass  # not there yet, or going away
+            pass  # the database does not exist yet, or is being removed
         time.sleep(0.005)
     return False
 

@@ -113,7 +113,7 @@ def test_a_server_that_another_process_stops_leaves_no_zombie(
     until(lambda: not Path(f"/proc/{server}").exists(), "the server's process has gone")
 
 
-def test_one_process_writes_and_the_next_is_told_who(
+def test_a_second_writer_is_refused_with_the_pid_of_the_first(
     postgres: Callable[[], EmbeddedPostgres],
 ) -> None:
     with child(postgres(), "writer") as other:

@@ -182,8 +182,8 @@ def test_permit_and_bind(text: Any) -> None:
     assert "allowed by Gang at Permit on behalf of default/gang-2" in said
     assert "is to be bound to n5 (attempt 1)" in said
     said = text("b")
-    assert "bind to n5 failed: the node is away" in said
-    assert "gives up n5: the node is away" in said
+    assert "bind to n5 failed: the node is unreachable" in said
+    assert "gives up n5: the node is unreachable" in said
     assert "changed: it is on n4" in said
 
 

@@ -41,7 +41,7 @@ def history() -> list[Logged]:
     given = answer(failed={"busy": "0"}, unresolvable={"": "2"}, name="http://extender/0")
     logged += made.observe(given, 5)
     logged += made.schedule_next()
-    failed = answer(index=1, problem="away", duration=1500, name="http://extender/1")
+    failed = answer(index=1, problem="unreachable", duration=1500, name="http://extender/1")
     logged += made.observe(failed, 9)
     logged += made.schedule_next()
     return logged + made.schedule_next()
@@ -67,13 +67,13 @@ def test_every_question_has_a_row(address: str) -> None:
     names = ("pod", "attempt", "extender", "verb", "nodes", "refused", "reasons", "problem")
     assert [tuple(row[name] for name in names) for row in found] == [
         ("p1", 1, "http://extender/0", "filter", 3, 2, ["", "busy"], None),
-        ("p1", 1, "http://extender/1", "filter", 1, 0, [], "away"),
+        ("p1", 1, "http://extender/1", "filter", 1, 0, [], "unreachable"),
         ("p2", 1, "http://extender/0", "filter", 3, None, None, None),
     ]
     assert [row["milliseconds"] for row in found] == [0, 1.5, None]
 
 
-def test_the_log_is_what_it_says_and_needs_nobody_to_be_decided_again(address: str) -> None:
+def test_a_log_with_extender_answers_replays_without_extenders(address: str) -> None:
     reader = Reader(address, STREAM)
     replayed = stream_replay.verify(engine, reader)
     assert replayed.divergence is None
@@ -91,5 +91,5 @@ def test_the_story_names_extenders(address: str) -> None:
         "attempt 1: extender http://extender/0 is asked to filter 3 nodes",
         "extender http://extender/0 refused 2 nodes: 1 busy, 1 without a reason",
         "attempt 1: extender http://extender/1 is asked to filter 1 node",
-        "extender http://extender/1 failed to filter: away",
+        "extender http://extender/1 failed to filter: unreachable",
     ]

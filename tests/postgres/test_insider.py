@@ -90,7 +90,7 @@ def test_a_log_that_went_on(anchored: Anchored, capsys: Capture) -> None:
 
 def rewritten(log: TamperedLog) -> str:
     seq = log.decision("outcome = 'scheduled'", 30)
-    edit_decision(log, seq, lambda record: record.update(message="it was somebody else"))
+    edit_decision(log, seq, lambda record: record.update(message="a forged message"))
     log.run("DELETE FROM snapshot")
     return "rewritten after the checkpoint"
 
@@ -369,7 +369,7 @@ def test_a_token_that_was_read_is_of_no_use(writers: Writers) -> None:
     log.close()
 
 
-def test_a_grant_for_nobody(database: str, capsys: Capture) -> None:
+def test_a_grant_without_a_valid_role(database: str, capsys: Capture) -> None:
     """Bad input is named."""
     for arguments, said in (
         (["--role", "no_such_role", "--stream", "s"], "there is no role no_such_role"),

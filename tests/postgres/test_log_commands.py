@@ -115,7 +115,7 @@ def test_in_words(address: str, capsys: pytest.CaptureFixture[str]) -> None:
         "TaintToleration UnschedulableAndUnresolvable: node(s) had untolerated taint(s)",
         "attempt 1: unschedulable: 0/5 nodes are available",
         'FirstScheduledNode remembers default/a = {"at":',
-        "bind to n5 failed: the node is away",
+        "bind to n5 failed: the node is unreachable",
         "allowed by Gang at Permit on behalf of default/gang-2",
         "n2 left",
         "n1 changed",

@@ -122,7 +122,7 @@ def test_pods_that_cannot_be_placed_now(database: str) -> None:
         book.saw(PodSeen(mine("gated"), 11))
         assert book.waiting == [mine("gated")]
         with pytest.raises(KeyError):
-            book.decide(mine("nobody"), N1)
+            book.decide(mine("unknown"), N1)
 
 
 def test_the_cluster_refuses(database: str) -> None:

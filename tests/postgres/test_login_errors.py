@@ -56,7 +56,7 @@ def is_permanent(address: str) -> list[bool]:
 def test_permanent_login_errors(server: Guarded) -> None:
     addresses = {
         "wrong password": server.url("scheduler", "wr0ng"),
-        "no such user": server.url("nobody"),
+        "no such user": server.url("unknown"),
         "not in pg_hba.conf": server.url("outcast"),
         "may not log in": server.url("nologin"),
         "no such database": server.url("scheduler", database="none"),
@@ -71,7 +71,7 @@ def test_temporary_login_errors(server: Guarded) -> None:
     """The server refuses for now, or does not answer."""
     addresses = {
         "too many": server.url("crowd"),
-        "nobody listens": "postgresql://scheduler@127.0.0.1:1/eventsched",
+        "no listener": "postgresql://scheduler@127.0.0.1:1/eventsched",
     }
     results = {case: is_permanent(address) for case, address in addresses.items()}
     assert results == dict.fromkeys(addresses, [False] * 3)

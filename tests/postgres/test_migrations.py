@@ -125,7 +125,7 @@ def test_alembic_finds_nothing_to_do(each_database: str) -> None:
     assert _alembic(each_database, "current").stdout.strip() == f"{NEWEST} (head)"
 
 
-def test_alembic_finds_what_somebody_changed(database: str) -> None:
+def test_alembic_finds_a_manual_change(database: str) -> None:
     """A column that schema.py does not know of."""
     with psycopg.connect(database) as connection:
         connection.execute("ALTER TABLE eventsched_log.head ADD extra integer")

@@ -37,7 +37,7 @@ def connection(one_server: Server) -> Iterator[psycopg.Connection]:
 
 
 def test_each_plugin_has_a_page_an_example_and_a_line() -> None:
-    """And nobody else."""
+    """And no other name has one."""
     names = {plugin.name for plugin in GALLERY} - OTHER_NAMES
     assert PAGES.keys() == names
     assert set(re.findall(r"\[([^]]+)\]\(\1\.md\)", INDEX)) == names

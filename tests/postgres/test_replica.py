@@ -77,7 +77,7 @@ def test_who_is_asked_to_end_before_it_begins_stands_for_no_election(database: s
     play(database, story)
 
 
-def test_whenever_it_is_asked_to_end_the_lease_is_given_back(database: str) -> None:
+def test_a_replica_that_ends_at_any_moment_releases_the_lease(database: str) -> None:
     """While it reads the log, is elected, and takes over."""
     for moment in range(12):
 
@@ -153,8 +153,8 @@ def test_a_deposed_leader_drops_its_state_and_starts_again(database: str) -> Non
     assert scene.ears.positions == list(range(len(kinds(database))))
 
 
-def test_two_that_depose_each_other_are_told_apart_by_their_word(database: str) -> None:
-    """A replica does not do that for ever."""
+def test_a_replica_that_is_deposed_repeatedly_gives_up(database: str) -> None:
+    """Two replicas do not depose each other forever."""
 
     async def story(scene: Scene, running: "asyncio.Task[None]") -> None:
         with closing(Session(database)) as other:
@@ -313,11 +313,11 @@ def test_what_leaders_have_counted_outlives_their_terms(database: str) -> None:
 
 
 def test_an_end_does_not_wait_for_ever(proxy: Proxy) -> None:
-    """The database is unreachable: after the grace period the replica ends all the same."""
+    """The database is unreachable: after the grace period the replica ends anyway."""
 
     async def story(scene: Scene, running: "asyncio.Task[None]") -> None:
         await until(lambda: scene.settled)
-        proxy.away = True
+        proxy.unreachable = True
         proxy.cut()
         scene.cluster.put(*pods(5))
         await until(

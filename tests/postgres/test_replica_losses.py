@@ -14,7 +14,7 @@ from tests.live.stage import nodes, pods, until
 from tests.postgres.replicas import Scene, kinds, play
 
 
-def test_a_database_that_is_away_is_waited_for(proxy: Proxy) -> None:
+def test_a_replica_waits_for_an_unreachable_database(proxy: Proxy) -> None:
     """At the start, and in a term."""
 
     async def story(scene: Scene, _: "asyncio.Task[None]") -> None:
@@ -22,21 +22,21 @@ def test_a_database_that_is_away_is_waited_for(proxy: Proxy) -> None:
             lambda: scene.replica.follower is not None and scene.replica.follower.health.trouble
         )
         assert not scene.booth.stood
-        proxy.away = False
+        proxy.unreachable = False
         await until(lambda: scene.settled)
-        proxy.away = True
+        proxy.unreachable = True
         proxy.cut()
         scene.cluster.put(*pods(5))
         await until(
             lambda: scene.replica.database is not None and scene.replica.database.health.trouble
         )
         assert scene.bound == 0
-        proxy.away = False
+        proxy.unreachable = False
         await until(lambda: scene.bound == 5 and scene.settled)
         assert scene.replica.database is not None
         assert scene.replica.database.health.trouble == ""
 
-    proxy.away = True
+    proxy.unreachable = True
     scene = play(proxy.url, story, wins=True)
     assert scene.replica.terms >= 1
 
@@ -52,7 +52,7 @@ def test_a_database_that_this_replica_alone_does_not_reach(proxy: Proxy, databas
         other.cluster = other.replica._cluster = scene.cluster
         beside = asyncio.create_task(other.replica.run())
         await until(lambda: other.booth.stood)
-        proxy.away = True
+        proxy.unreachable = True
         proxy.cut()
         scene.cluster.put(*pods(5))
         await until(lambda: scene.booth.released)
@@ -61,7 +61,7 @@ def test_a_database_that_this_replica_alone_does_not_reach(proxy: Proxy, databas
         assert (scene.replica.terms, scene.booth.stood) == (1, 1)
         other.replica.end()
         await beside
-        proxy.away = False
+        proxy.unreachable = False
         await until(lambda: scene.settled)
         assert scene.booth.stood > 1
 

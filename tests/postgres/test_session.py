@@ -155,11 +155,11 @@ def test_an_answer_that_does_not_come_in_time(database: str) -> None:
     assert positions(database) == [0]
 
 
-def test_a_database_that_is_away_and_comes_back(proxy: Proxy) -> None:
-    """Nothing else is needed than to try again."""
+def test_a_database_that_is_unreachable_for_a_while(proxy: Proxy) -> None:
+    """Repeating the request is all that is needed."""
     with closing(Session(proxy.url)) as session:
         term, head, _ = session.acquire("s", "me")
-        proxy.away = True
+        proxy.unreachable = True
         proxy.cut()
         with pytest.raises(UnknownOutcomeError):
             session.append(sealed(term, head))
@@ -167,7 +167,7 @@ def test_a_database_that_is_away_and_comes_back(proxy: Proxy) -> None:
             session.renew(term)
         assert not isinstance(told.value, DatabaseRefusedError)
         session.keep(term, StoredSnapshot(0, head.hash, "d", "v", b"b"))
-        proxy.away = False
+        proxy.unreachable = False
         session.renew(term)
         session.append(sealed(term, head))
     assert positions(proxy.url) == [0]
@@ -195,7 +195,7 @@ def test_permanent_connection_errors(database: str, address: str) -> None:
     """The error differs from that of an unreachable database."""
     made = {
         "no such database": database.replace("/eventsched_test", "/eventsched_none"),
-        "no such role": "postgresql://nobody-of-that-name@" + database.split("@")[1],
+        "no such role": "postgresql://no-such-role@" + database.split("@")[1],
         "no schema": database,
     }[address]
     if address == "no schema":

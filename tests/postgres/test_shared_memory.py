@@ -28,16 +28,18 @@ def _used(place: Path) -> tuple[str, bool]:
         return kind, any((place / "data/postgres/pg_dynshmem").iterdir())
 
 
-def test_without_it_files_do(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_shared_memory_files_are_used(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared_memory, "PLACE", place / "none")
     assert _used(place) == ("mmap", True)
 
 
-def test_with_little_of_it_files_do(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_little_shared_memory_files_are_used(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(shared_memory, "ENOUGH", 2**60)
     assert _used(place) == ("mmap", True)
 
 
 @pytest.mark.skipif(bool(shared_memory.settings()), reason="there is little of it here")
-def test_with_enough_of_it_postgres_has_its_way(place: Path) -> None:
+def test_with_enough_shared_memory_postgres_uses_it(place: Path) -> None:
     assert _used(place) == ("posix", False)

@@ -53,7 +53,7 @@ def test_the_base_of_a_remaining_delta_is_not_deleted(database: str) -> None:
         assert thin(database, "s", 1 * HOUR, NOW) == 4
         assert remaining(database) == [("t", 0)]
         assert len(list(log.read())) == 6
-        assert thin(database, "nobody", 0, NOW) == 0
+        assert thin(database, "unknown", 0, NOW) == 0
 
 
 def test_a_reader_may_not_delete(database: str) -> None:

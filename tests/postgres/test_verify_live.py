@@ -109,7 +109,7 @@ def test_thinning_during_verification_is_counted_and_no_problem(
     assert result.details > 0
 
 
-def test_what_was_missing_before_is_told_although_the_log_is_thinned_meanwhile(
+def test_details_missing_before_a_thinning_are_reported(
     log: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with psycopg.connect(log, autocommit=True) as connection:

@@ -146,7 +146,7 @@ def test_what_cannot_be_settled_is_refused(status: int | None, body: bytes) -> N
         assert outcome(Reviews(ask), "") == (500, words)
 
 
-def test_an_answer_without_a_verdict_lets_nobody_in() -> None:
+def test_an_answer_without_a_verdict_admits_no_client() -> None:
     async def ask(path: str, _: bytes) -> tuple[int, bytes]:
         return 201, b"{}"
 
@@ -177,16 +177,16 @@ def test_answers_hold_for_a_while() -> None:
 
 def test_failures_are_not_remembered() -> None:
     server = ApiServer(good=PROMETHEUS)
-    away = [True]
+    fails = [True]
 
     async def ask(path: str, body: bytes) -> tuple[int, bytes]:
-        if away[0]:
+        if fails[0]:
             raise TimeoutError
         return await server.ask(path, body)
 
     reviews = Reviews(ask)
     assert outcome(reviews, "Bearer good")[0] == HTTPStatus.INTERNAL_SERVER_ERROR
-    away[0] = False
+    fails[0] = False
     assert outcome(reviews, "Bearer good") == "prometheus"
 
 

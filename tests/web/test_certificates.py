@@ -94,7 +94,7 @@ def test_what_does_not_fit_together_leaves_the_old_one(tmp_path: Path) -> None:
     assert shown(held) == ["three.example"]
 
 
-def test_bad_files_at_the_start_are_told(tmp_path: Path) -> None:
+def test_bad_files_at_the_start_are_reported(tmp_path: Path) -> None:
     absent = tmp_path / "absent.crt"
     with pytest.raises(InputError, match=f"{absent}: cannot be read"):
         Certificates(Files(absent, absent))
@@ -104,7 +104,7 @@ def test_bad_files_at_the_start_are_told(tmp_path: Path) -> None:
         Certificates(Files(nonsense, nonsense))
 
 
-def test_a_key_with_a_passphrase_is_refused_and_nobody_is_asked_for_it(tmp_path: Path) -> None:
+def test_a_key_with_a_passphrase_is_refused_without_a_prompt(tmp_path: Path) -> None:
     files = write(tmp_path, "one.example")
     key = serialization.load_pem_private_key((tmp_path / "tls.key").read_bytes(), None)
     locked = key.private_bytes(
@@ -117,14 +117,14 @@ def test_a_key_with_a_passphrase_is_refused_and_nobody_is_asked_for_it(tmp_path:
         Certificates(files)
 
 
-def test_one_of_our_own_bears_our_names() -> None:
+def test_a_self_signed_certificate_has_the_host_names() -> None:
     names = certificates.own_names("0.0.0.0")
     assert {"localhost", "127.0.0.1", "::1"} < set(names)
     assert "0.0.0.0" not in names
     assert shown(Certificates(SelfMade(names))) == names
 
 
-def test_one_of_our_own_can_be_verified_by_whoever_has_it() -> None:
+def test_a_self_signed_certificate_can_be_verified_with_itself() -> None:
     held = Certificates(SelfMade(["localhost", "127.0.0.1"]))
     client, _ = _shake(held, trusting())
     found = client.getpeercert(binary_form=True)
@@ -134,7 +134,7 @@ def test_one_of_our_own_can_be_verified_by_whoever_has_it() -> None:
     _shake(held, trusted, "127.0.0.1")
 
 
-def test_one_of_our_own_is_made_anew_in_time() -> None:
+def test_a_self_signed_certificate_is_replaced_before_it_expires() -> None:
     now = [NOW.timestamp()]
     held = Certificates(SelfMade(["a"], lambda: now[0]))
 
@@ -149,7 +149,7 @@ def test_one_of_our_own_is_made_anew_in_time() -> None:
     assert number() != first
 
 
-def test_how_long_one_of_our_own_holds() -> None:
+def test_the_lifetime_of_a_self_signed_certificate() -> None:
     made = x509.load_pem_x509_certificate(certificates.self_signed(["a"], NOW)[0])
     assert made.not_valid_before_utc <= NOW - timedelta(minutes=5)
     assert made.not_valid_after_utc == NOW + certificates.LIFETIME

@@ -1,4 +1,4 @@
-"""A port that wants to see certificates answers nobody else."""
+"""A port that requires client certificates answers no other clients."""
 
 import asyncio
 import ssl
@@ -47,7 +47,7 @@ def written(folder: Path, name: str) -> tuple[Path, Path]:
 
 
 async def answer(options: Options, shown: tuple[Path, Path] | None) -> int:
-    """The status that who shows this certificate gets."""
+    """The status that a client with this certificate gets."""
 
     async def ask(verb: str, body: bytes) -> tuple[int, bytes]:
         return 200, b"{}"
@@ -65,7 +65,7 @@ async def answer(options: Options, shown: tuple[Path, Path] | None) -> int:
         return response.status
 
 
-def test_only_who_shows_one_of_ours_is_answered(tmp_path: Path) -> None:
+def test_only_clients_with_a_certificate_of_the_authority_are_answered(tmp_path: Path) -> None:
     ours, others = written(tmp_path, "ours"), written(tmp_path, "others")
     options = Options(port=0, client_ca_file=ours[0])
     assert asyncio.run(answer(options, ours)) == 200
@@ -76,7 +76,7 @@ def test_only_who_shows_one_of_ours_is_answered(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [None, "no certificate"])
-def test_a_file_of_authorities_that_is_none(tmp_path: Path, content: str | None) -> None:
+def test_a_missing_or_malformed_file_of_authorities(tmp_path: Path, content: str | None) -> None:
     file = tmp_path / "ca.crt"
     if content is not None:
         file.write_text(content)

@@ -41,8 +41,8 @@ async def ended(streams: Streams) -> bytes:
         return b""
 
 
-def test_idle_connections_keep_no_probe_out() -> None:
-    """The oldest of them makes way."""
+def test_idle_connections_do_not_keep_probes_out() -> None:
+    """The oldest of them is dropped."""
 
     async def story() -> tuple[list[int], bytes]:
         async with running(most=4) as at, held(at, 4) as idle:

@@ -7,7 +7,7 @@ from eventsched.web.health import HealthAnswer
 from tests.web.facts import Facts
 
 WELL = {"ping": "", "database": ""}
-AWAY = {"ping": "", "database": "away for 3 s", "watches": "Pod: not listed yet"}
+UNREACHABLE = {"ping": "", "database": "unreachable for 3 s", "watches": "Pod: not listed yet"}
 
 
 @pytest.mark.parametrize(
@@ -16,16 +16,16 @@ AWAY = {"ping": "", "database": "away for 3 s", "watches": "Pod: not listed yet"
         (WELL, False, [], HealthAnswer(200, "ok")),
         (WELL, True, [], HealthAnswer(200, "[+]ping ok\n[+]database ok\nreadyz check passed\n")),
         (
-            AWAY,
+            UNREACHABLE,
             False,
             [],
             HealthAnswer(
                 500,
-                "[+]ping ok\n[-]database failed: away for 3 s\n"
+                "[+]ping ok\n[-]database failed: unreachable for 3 s\n"
                 "[-]watches failed: Pod: not listed yet\nreadyz check failed\n",
             ),
         ),
-        (AWAY, False, ["database", "watches"], HealthAnswer(200, "ok")),
+        (UNREACHABLE, False, ["database", "watches"], HealthAnswer(200, "ok")),
         (
             WELL,
             True,
@@ -48,12 +48,12 @@ def test_all_checks_together(
     ("check", "expected"),
     [
         ("ping", HealthAnswer(200, "ok")),
-        ("database", HealthAnswer(500, "internal server error: away for 3 s\n")),
+        ("database", HealthAnswer(500, "internal server error: unreachable for 3 s\n")),
         ("other", HealthAnswer(404, "the checks are ping, database, watches\n")),
     ],
 )
 def test_one_check_alone(check: str, expected: HealthAnswer) -> None:
-    assert health.single(AWAY, check) == expected
+    assert health.single(UNREACHABLE, check) == expected
 
 
 def test_reasons_tell_no_secret() -> None:
@@ -63,10 +63,10 @@ def test_reasons_tell_no_secret() -> None:
 
 
 def test_readiness_and_liveness_are_apart() -> None:
-    facts = Facts(liveness={"loop": ""}, readiness={"database": "away"})
+    facts = Facts(liveness={"loop": ""}, readiness={"database": "unreachable"})
     checks = {name: read() for name, read in health.checks_of(facts).items()}
     assert checks == {
         "healthz": {"ping": "", "loop": ""},
         "livez": {"ping": "", "loop": ""},
-        "readyz": {"ping": "", "database": "away"},
+        "readyz": {"ping": "", "database": "unreachable"},
     }

@@ -201,7 +201,7 @@ def test_the_soft_limit_is_raised_as_far_as_is_of_use(limits: list[tuple[int, in
 
 @pytest.mark.parametrize(("limit", "ports"), [(1024, 1), (1024, 3), (256, 3), (64, 2), (2, 3)])
 def test_clients_share_what_is_left(limit: int, ports: int, limits: list[tuple[int, int]]) -> None:
-    """With little, half of it is nobody's but the scheduler's."""
+    """Of a low limit half is reserved for the scheduler."""
     limits.append((limit, limit))
     found = descriptors.shared(ports, 128)
     assert found.limit == limit

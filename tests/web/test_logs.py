@@ -1,4 +1,4 @@
-"""Lines about the running process: their form, their level, what is masked and what is told."""
+"""Log lines: their format and level, what is masked, and which records are logged."""
 
 import io
 import json
@@ -125,7 +125,7 @@ def test_no_such_form() -> None:
         ("text", io.StringIO(), False),
     ],
 )
-def test_json_where_nobody_reads_along(form: str, out: io.StringIO, is_json: bool) -> None:
+def test_json_unless_the_output_is_a_terminal(form: str, out: io.StringIO, is_json: bool) -> None:
     output.configure(form, "info", out)
     structlog.stdlib.get_logger("eventsched").info("hello")
     assert out.getvalue().startswith("{") is is_json
@@ -228,7 +228,7 @@ def narrator(most: int = 100) -> Narrator:
     return Narrator("s", {"u1": "default/p1", "u2": "default/p2"}.get, most)
 
 
-def test_what_is_told_of_records() -> None:
+def test_records_that_are_logged() -> None:
     told = logged(
         records.StreamStarted(format=1, engine="0.1.0", seed="x", configuration="profiles: …"),
         records.TermBegan(epoch=2, token="0123abcd"),
@@ -297,7 +297,7 @@ def test_what_is_told_of_records() -> None:
     ]  # fmt: skip
 
 
-def test_all_else_is_told_at_debug() -> None:
+def test_all_other_records_are_logged_at_debug() -> None:
     told = logged(
         records.NodeAdded(node=make_node("n1")),
         records.PodAdded(pod=make_pod("p3", uid="u1")),
@@ -318,7 +318,7 @@ def test_all_else_is_told_at_debug() -> None:
     assert list(narrator().lines(told, with_debug=False)) == []
 
 
-def test_of_many_only_the_first_are_told_in_a_second() -> None:
+def test_of_many_lines_in_a_second_only_the_first_are_logged() -> None:
     bound = [records.PodBound(uid=f"p{n}", node="n", attempt=1) for n in range(5)]
     refused = records.BindFailed(uid="u1", node="n", message="no")
     teller = narrator(most=2)

@@ -112,7 +112,7 @@ def test_a_pod_that_is_placed_at_once() -> None:
     }
 
 
-def test_a_pod_that_is_refused_and_finds_nobody_to_preempt() -> None:
+def test_a_pod_that_is_refused_and_finds_no_victim() -> None:
     story = Story(
         [
             (1.0, queued("p", Queue.ACTIVE, "PodAdd")),

@@ -100,13 +100,13 @@ def test_a_request_without_a_body() -> None:
 def test_what_is_taken_and_what_is_not(
     sent: bytes, status: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is compressed stays as it is: nobody sends it, and it may be longer than it looks."""
+    """A compressed body is not decompressed: no client sends one, and it could be huge."""
     monkeypatch.setattr(posts, "LONGEST", 8)
     assert said(sent).split()[1] == status
 
 
-def test_a_defect_is_told_of() -> None:
-    """Also to whoever asked."""
+def test_a_defect_is_reported() -> None:
+    """Also to the client, with status 500."""
     answer = said(POST.replace(b"/a", b"/defect") + b"Connection: close\r\n\r\nhi")
     assert answer.startswith(b"HTTP/1.1 500 Internal Server Error")
 

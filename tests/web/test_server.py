@@ -88,7 +88,7 @@ def test_a_probe_gets_ok_over_https() -> None:
 
 
 def test_readiness_says_why() -> None:
-    facts = Facts(readiness={"database": "away for 3 s"})
+    facts = Facts(readiness={"database": "unreachable for 3 s"})
     found = answers(
         ("GET", "/readyz"),
         ("GET", "/readyz?exclude=database&verbose"),
@@ -97,9 +97,9 @@ def test_readiness_says_why() -> None:
         facts=facts,
     )
     assert [(answer.status, answer.text) for answer in found] == [
-        (500, "[+]ping ok\n[-]database failed: away for 3 s\nreadyz check failed\n"),
+        (500, "[+]ping ok\n[-]database failed: unreachable for 3 s\nreadyz check failed\n"),
         (200, "[+]ping ok\n[+]database excluded: ok\nreadyz check passed\n"),
-        (500, "internal server error: away for 3 s\n"),
+        (500, "internal server error: unreachable for 3 s\n"),
         (200, "[+]ping ok\nlivez check passed\n"),
     ]
 
@@ -143,8 +143,8 @@ def test_the_configuration_without_its_secrets() -> None:
     }
 
 
-def test_objects_that_are_passed_over_are_named() -> None:
-    """To whoever may ask."""
+def test_undecodable_objects_are_listed() -> None:
+    """To clients that are authorized."""
     objects = [
         Unread("Pod", "shop/web", "effect 'Sometimes', which is not known", False),
         Unread("Node", "n1", "password=hunter2", True),
@@ -285,7 +285,7 @@ def test_each_port_can_be_left_out() -> None:
     assert (only.secure, only.plain.startswith("http://127.0.0.1:")) == ("", True)
 
 
-def test_a_port_that_is_taken_is_told() -> None:
+def test_a_port_that_is_in_use_is_reported() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(UnavailableError, match=f"serving.port {port} on 127.0.0.1: is taken"):
@@ -307,7 +307,7 @@ def test_a_port_that_is_taken_is_told() -> None:
         ({"cert_file": Path("tls.crt")}, "names only one of certFile and keyFile"),
     ],
 )
-def test_options_that_cannot_be_used_are_told(options: dict[str, Any], words: str) -> None:
+def test_invalid_options_are_reported(options: dict[str, Any], words: str) -> None:
     with pytest.raises(InputError, match=words):
         answers(("GET", "/healthz"), **options)
 
@@ -344,7 +344,7 @@ def test_a_request_under_way_is_finished_at_the_end() -> None:
 
 
 async def _when_closed(at: Addresses, leave: asyncio.Event) -> None:
-    """Lets the request end once nobody can connect any more."""
+    """Lets the request end once the port accepts no more connections."""
     port = int(at.secure.rsplit(":", 1)[1])
     async with asyncio.timeout(20):
         while True:
