@@ -18,6 +18,16 @@ def test_paths_are_there() -> None:
     assert [each for each in found if not any(ROOT.glob(each))] == []
 
 
+def test_names_are_there() -> None:
+    """Of functions, classes, attributes, tests, options: each is a word of some source file."""
+    folders = ("eventsched", "tests", "migrations")
+    files = (path for folder in folders for path in (ROOT / folder).rglob("*.py"))
+    words = {word for path in files for word in re.findall(r"\w+", path.read_text("utf-8"))}
+    wanted = {name for text in CODE for name in re.findall(r"^(\w+)(?:\(.*\))?$", text)}
+    assert len(wanted) > 100
+    assert sorted(wanted - words - {"COMMENT", "GROUP", "NAME", "PYTHON", "WAKES"}) == []
+
+
 def test_make_targets_are_there() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     wanted = {found[1] for each in CODE if (found := re.match(r"make ([a-z-]+)", each))}
