@@ -64,7 +64,7 @@ class PurityMonitor:
 
     def install(self) -> None:
         """Starts watching, for the rest of the process."""
-        for names, what in (
+        for names, source in (
             (_CLOCK, "the clock"),
             (_RANDOMNESS, "randomness"),
             (_PROCESS, "the process"),
@@ -72,27 +72,27 @@ class PurityMonitor:
             for module, functions in names.items():
                 for name in functions:
                     if hasattr(module, name):
-                        self._watch(module, name, what)
+                        self._watch(module, name, source)
         self._watch_numpy()
         self._watch_dates()
         self._watch_environment()
         sys.addaudithook(self._audited)
 
-    def hit(self, what: str) -> None:
+    def hit(self, use: str) -> None:
         """Counts a use if a method of the plugin is running."""
         if not self.armed:
             return
-        place = (self.armed, what, self._line())
+        place = (self.armed, use, self._line())
         self.hits[place] = self.hits.get(place, 0) + 1
 
-    def _watch(self, module: Any, name: str, what: str) -> None:
+    def _watch(self, module: Any, name: str, source: str) -> None:
         function = getattr(module, name)
-        setattr(module, name, self._watched(function, f"uses {what}: {module.__name__}.{name}()"))
+        setattr(module, name, self._watched(function, f"uses {source}: {module.__name__}.{name}()"))
 
-    def _watched(self, function: Callable[..., Any], what: str) -> Callable[..., Any]:
+    def _watched(self, function: Callable[..., Any], use: str) -> Callable[..., Any]:
         @wraps(function)
         def watched(*arguments: Any, **named: Any) -> Any:
-            self.hit(what)
+            self.hit(use)
             return function(*arguments, **named)
 
         return watched
@@ -140,9 +140,11 @@ class PurityMonitor:
     def _audited(self, event: str, arguments: tuple[Any, ...]) -> None:
         if not self.armed:
             return
-        what = next((what for prefix, what in _AUDITED.items() if event.startswith(prefix)), "")
-        if what and not _is_importing():
-            self.hit(f"accesses {what}: {event}")
+        resource = next(
+            (resource for prefix, resource in _AUDITED.items() if event.startswith(prefix)), ""
+        )
+        if resource and not _is_importing():
+            self.hit(f"accesses {resource}: {event}")
 
     def _line(self) -> str:
         """The innermost line of the plugin's own code."""

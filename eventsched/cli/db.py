@@ -90,10 +90,10 @@ def _url(options: argparse.Namespace) -> int:
 def _upgrade(options: argparse.Namespace) -> int:
     address, folder = database_of(options)
     if folder is None or address is not None:
-        with database.writer_address(address, folder) as given:
-            before = _revision(given)
-            migrations.upgrade(given, one_user=options.one_user)
-            _print_upgrade(shown(given), before, _revision(given))
+        with database.writer_address(address, folder) as url:
+            before = _revision(url)
+            migrations.upgrade(url, one_user=options.one_user)
+            _print_upgrade(shown(url), before, _revision(url))
         return 0
     if options.one_user:
         raise InputError("--one-user", "an embedded database has its roles", "leave the option out")
@@ -109,8 +109,8 @@ def _grant(options: argparse.Namespace) -> int:
         raise InputError("options", "a grant has a role and a stream", "give --role and --stream")
     address, folder = database_of(options)
     if folder is None or address is not None:
-        with database.writer_address(address, folder) as given:
-            return _granted(given, options)
+        with database.writer_address(address, folder) as url:
+            return _granted(url, options)
     with EmbeddedPostgres(folder).open(create=False) as postgres:
         return _granted(postgres.superuser_url, options)
 
@@ -156,8 +156,8 @@ def _revision(address: str) -> str | None:
         with engine.connect() as connection:
             if connection.scalar(text("SELECT to_regclass('eventsched_log.migration')")) is None:
                 return None
-            found = connection.scalar(text("SELECT version_num FROM eventsched_log.migration"))
-            return None if found is None else str(found)
+            revision = connection.scalar(text("SELECT version_num FROM eventsched_log.migration"))
+            return None if revision is None else str(revision)
     except DBAPIError as problem:
         raise migrations.connection_error(address, problem) from problem
     finally:

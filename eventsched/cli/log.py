@@ -246,10 +246,10 @@ def follow(
         wait()
 
 
-def _show(output: str, reader: Reader, found: Iterable[Stored], *, header: bool = False) -> None:
+def _show(output: str, reader: Reader, listing: Iterable[Stored], *, header: bool = False) -> None:
     if header and output == "table":
         print(_LINE.format("POSITION", "TIME", "KIND", "POD", "WHAT"))
-    rest = iter(found)
+    rest = iter(listing)
     pods: dict[str, Pod] = {}
     while chunk := list(islice(rest, _CHUNK)):
         decoded = [(stored, stored.record) for stored in chunk]
@@ -270,8 +270,8 @@ def _changed(pods: dict[str, Pod], record: AnyRecord) -> str:
         del pods[next(iter(pods))]
     if before is None or isinstance(record, records.PodAdded):
         return ""
-    found = in_words([(0, records.PodAdded(pod=before)), (1, record)])
-    return found.get(1, "changed in nothing that is logged")
+    changes = in_words([(0, records.PodAdded(pod=before)), (1, record)])
+    return changes.get(1, "changed nothing that is logged")
 
 
 def _row(

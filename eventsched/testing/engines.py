@@ -56,7 +56,7 @@ def engine_of(*plugins: Any, weights: Mapping[str, int] | None = None,
     made = [PrioritySort(), *map(adapted, plugins)]
     if not any(hasattr(plugin, "bind") for plugin in made):
         made.append(DefaultBinder())
-    points = {point: [each for each in made if point in points_of(each)] for point in POINTS}
+    points = {point: [plugin for plugin in made if point in points_of(plugin)] for point in POINTS}
     return Engine({PROFILE: Profile(PROFILE, points, weights or {})}, backoff)
 
 

@@ -103,9 +103,9 @@ def _requested(container: Container, assumed: Resources) -> Resources:
     return {**assumed, **container.requests} if assumed else container.requests
 
 
-def _plus(one: Resources, other: Resources) -> Resources:
-    total = dict(one)
-    _add(total, other)
+def _plus(first: Resources, second: Resources) -> Resources:
+    total = dict(first)
+    _add(total, second)
     return total
 
 

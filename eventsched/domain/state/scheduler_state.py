@@ -238,10 +238,10 @@ class SchedulerState(PodPlaces):
 
     # --- events ---------------------------------------------------------------------------
 
-    def _extender_asked(self, asked: records.ExtenderAsked) -> None:
+    def _extender_asked(self, question: records.ExtenderAsked) -> None:
         if self.consultation is None:
             self.consultation = Consultation([])
-        self.consultation.asked.append(asked)
+        self.consultation.asked.append(question)
 
     def _extender_replied(self, replied: records.ExtenderReplied) -> None:
         if replied.attempt:

@@ -229,9 +229,9 @@ def _pod_decided(decided: PodDecided, _: Namer) -> str:
     return f"{text}: {decided.message}" if decided.message else text
 
 
-def _extender_asked(asked: records.ExtenderAsked, _: Namer) -> str:
-    question = _about(asked.verb, asked.number)
-    return f"attempt {asked.attempt}: extender {asked.name} is asked to {question}"
+def _extender_asked(question: records.ExtenderAsked, _: Namer) -> str:
+    action = _about(question.verb, question.number)
+    return f"attempt {question.attempt}: extender {question.name} is asked to {action}"
 
 
 def _extender_answered(answered: records.ExtenderAnswered, _: Namer) -> str:
@@ -260,8 +260,8 @@ def _extender_replied(replied: records.ExtenderReplied, _: Namer) -> str:
 
 def _about(verb: str, number: int) -> str:
     """``filter 1 node``, ``preempt 2 candidates``."""
-    what = "candidate" if verb == PREEMPT else "node"
-    return f"{verb} {number} {what}{'' if number == 1 else 's'}"
+    noun = "candidate" if verb == PREEMPT else "node"
+    return f"{verb} {number} {noun}{'' if number == 1 else 's'}"
 
 
 def _answer(answered: records.ExtenderAnswered | records.ExtenderReplied) -> str:

@@ -36,8 +36,8 @@ def remedy(plugin: str, reasons: Sequence[str]) -> str:
     """What would help against a refusal for these reasons; "" if that is not known."""
     lacking = [text.removeprefix(_INSUFFICIENT) for text in reasons if _INSUFFICIENT in text]
     if plugin == "NodeResourcesFit" and lacking:
-        what = " and ".join(dict.fromkeys(lacking))
-        return f"{what} that pods on those nodes give back, another node, or smaller requests"
+        resources = " and ".join(dict.fromkeys(lacking))
+        return f"{resources} that pods on those nodes give back, another node, or smaller requests"
     if plugin == "NodeResourcesFit" and "Too many pods" in reasons:
         return "the end of pods on those nodes, or another node: they hold as many as they may"
     missing = next(filter(None, map(_MISSING_CLAIM.search, reasons)), None)

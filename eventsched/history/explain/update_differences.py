@@ -47,14 +47,14 @@ def _differs(old: object, new: object, field: str) -> bool:
     return bool(getattr(old, field) != getattr(new, field))
 
 
-def _keys(what: str, old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[str]:
+def _keys(kind: str, old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[str]:
     for key in sorted({*old, *new}):
         if key not in new:
-            yield f"{what} {key} removed"
+            yield f"{kind} {key} removed"
         elif key not in old:
-            yield f"{what} {key}: {_short(new[key])}"
+            yield f"{kind} {key}: {_short(new[key])}"
         elif old[key] != new[key]:
-            yield f"{what} {key}: {_short(old[key])} → {_short(new[key])}"
+            yield f"{kind} {key}: {_short(old[key])} → {_short(new[key])}"
 
 
 def _short(value: str) -> str:

@@ -108,7 +108,7 @@ def _text_of(verdict: Verdict | int) -> str:
 def _in_scores(
     logged: Detail, replayed: Detail, columns: list[str], names: list[str]
 ) -> Difference | None:
-    for what, logged_scores, replayed_scores in (
+    for score, logged_scores, replayed_scores in (
         ("raw score", logged.scores, replayed.scores),
         ("normalised score", logged.normalized, replayed.normalized),
     ):
@@ -117,5 +117,5 @@ def _in_scores(
                 continue
             for row, (before, now) in enumerate(zip(old.tolist(), new.tolist(), strict=False)):
                 if before != now:
-                    return f"plugin {plugin}, {what} of node {names[row]}", str(before), str(now)
+                    return f"plugin {plugin}, {score} of node {names[row]}", str(before), str(now)
     return None

@@ -119,8 +119,8 @@ def facts(connection: psycopg.Connection[Any]) -> Facts:
             digests[f"{kind} {name}{suffix}"] = _digest(_with_standard_owner(str(text), owner))
         grants: dict[str, list[str]] = {}
         if owner is not None and owner[0] == _ROLES[0]:
-            for what, role, privilege in connection.execute(_GRANTS).fetchall():
-                grants.setdefault(f"grants on {what} to {role}", []).append(privilege)
+            for name, role, privilege in connection.execute(_GRANTS).fetchall():
+                grants.setdefault(f"grants on {name} to {role}", []).append(privilege)
             for role, attributes in connection.execute(_ATTRIBUTES).fetchall():
                 digests[f"attributes of role {role}"] = _digest(attributes)
         for name, privileges in grants.items():
@@ -145,18 +145,18 @@ def expected() -> dict[str, Any]:
     return content
 
 
-def _compared(found: Facts, wanted: Facts, version: str) -> Iterator[str]:
-    has_version = any(name.endswith(f" on {version}") for name in wanted)
-    has_roles = any(name.startswith("attributes of") for name in found)
-    for name, digest in sorted(wanted.items()):
+def _compared(actual: Facts, expected_facts: Facts, version: str) -> Iterator[str]:
+    has_version = any(name.endswith(f" on {version}") for name in expected_facts)
+    has_roles = any(name.startswith("attributes of") for name in actual)
+    for name, digest in sorted(expected_facts.items()):
         bare, _, place = name.rpartition(" on ") if _is_deparsed(name) else (name, "", version)
         if place != version or (not has_roles and name.startswith(("grants", "attributes"))):
             continue
-        if name not in found:
+        if name not in actual:
             yield f"{bare} is missing"
-        elif found[name] != digest:
+        elif actual[name] != digest:
             yield f"{bare} was changed"
-    for name in sorted(found.keys() - wanted.keys()):
+    for name in sorted(actual.keys() - expected_facts.keys()):
         if _is_deparsed(name) and not has_version:
             continue
         bare = name.rpartition(" on ")[0] if _is_deparsed(name) else name

@@ -241,15 +241,15 @@ def unpack(packed: Packed, most: int) -> Unpacked:
     detail has another layout."""
     seq, base, body = packed
     if base is not None and not 0 <= base < seq:
-        raise VectorError(f"its base {base} is not an earlier position")
+        raise VectorError(f"base {base} is not an earlier position")
     if len(body) < _HEAD.size:
-        raise VectorError(f"{len(body)} bytes, fewer than a header has")
+        raise VectorError(f"{len(body)} bytes, less than a header")
     version, width, size, columns, scores = _HEAD.unpack_from(body)
     if version != 1:
         raise VectorError(f"format {version}, expected 1")
     if width not in ((0,) if base is None else (2, 4)):
-        what = "a whole record" if base is None else "a delta"
-        raise VectorError(f"row numbers of {width} bytes in {what}")
+        form = "a whole record" if base is None else "a delta"
+        raise VectorError(f"row numbers of {width} bytes in {form}")
     if size > most:
         raise VectorError(f"{size} rows, but only {most} exist")
     if columns != 1 + scores and (width or columns != 1 + 2 * scores):

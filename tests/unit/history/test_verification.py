@@ -210,7 +210,7 @@ def test_bodies_that_are_none(tmp_path: Path, body: str, said: str) -> None:
     [
         (Detail(2, None, CODES[:2], ()), "2 rows, expected 3"),
         (Detail(3, 5, DeltaPart(ROW, CODES[:1]), ()), "a delta to the vectors of position 5"),
-        (Detail(3, 6, DeltaPart(ROW, CODES[:1]), ()), "its base 6 is not an earlier position"),
+        (Detail(3, 6, DeltaPart(ROW, CODES[:1]), ()), "base 6 is not an earlier position"),
         (Detail(3, None, None, ()), "column 0 is missing in a whole record"),
         (Detail(4, None, np.zeros(4, np.uint16), ()), "4 rows, but only 3 exist"),
     ],

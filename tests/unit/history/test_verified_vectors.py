@@ -87,7 +87,7 @@ def drawn(data: st.DataObject, narrow: list[bool], base: Detail | None, at: int 
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        ("", "fewer than a header"),
+        ("", "less than a header"),
         ("02 00 01000000 01 00 01 00", "format 2"),
         ("01 02 01000000 01 00 01 01000000 0000 00", "row numbers of 2 bytes in a whole record"),
         ("01 00 ffffffff 01 00 11 00", "only 2 exist"),
