@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from alembic import op
 from sqlalchemy import text
 
+from eventsched.eventlog.schema.migrations import folder
 from eventsched.eventlog.schema.revisions import (
     READER,
     WRITER,
     as_owner,
     execute_script,
-    folder,
     run_script,
 )
 

@@ -10,6 +10,7 @@ from itertools import count
 
 import psycopg
 import pytest
+from alembic.script import ScriptDirectory
 from psycopg import sql
 
 from eventsched.domain import records
@@ -26,8 +27,8 @@ from tests.builders import added, make_node, make_pod
 from tests.databases import ROOT, Server
 
 _numbers = count()
-NEWEST = migrations._script().get_current_head()
-REVISIONS = sorted(migrations._known() - {NEWEST})
+NEWEST = migrations.newest()
+REVISIONS = migrations._revisions()[:-1]
 
 LEFT = """
 SELECT c.relkind::text, c.relname FROM pg_class c WHERE c.relnamespace = ANY (%(schemas)s::oid[])
@@ -237,11 +238,32 @@ def test_a_newer_schema(database: str) -> None:
     assert ours(database) == before
 
 
+def test_the_revisions_are_those_that_alembic_finds() -> None:
+    scripts = ScriptDirectory.from_config(migrations._config())
+    found = [script.revision for script in scripts.walk_revisions()]
+    assert migrations._revisions() == found[::-1]
+    assert migrations.newest() == scripts.get_current_head()
+
+
+def test_only_migrating_imports_alembic(database: str) -> None:
+    """Importing it takes longer than most commands."""
+    program = (
+        "import sys; from eventsched.cli.main import main; main(sys.argv[1:]);"
+        "print('alembic' in sys.modules)"
+    )
+    for command, expected in (("streams", "False"), ("upgrade", "True")):
+        arguments = ("log", "streams") if command == "streams" else ("db", command)
+        done = subprocess.run(
+            [sys.executable, "-c", program, *arguments, "--database", database],
+            capture_output=True, text=True, check=True, timeout=60,
+        )  # fmt: skip
+        assert done.stdout.splitlines()[-1] == expected
+
+
 def test_an_older_schema(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As a later version will find it."""
-    known = migrations._script()
-    monkeypatch.setattr(migrations, "_script", lambda: known)
-    monkeypatch.setattr(known, "get_current_head", lambda: "9998")
+    later = [*migrations._revisions(), "9998"]
+    monkeypatch.setattr(migrations, "_revisions", lambda: later)
     told = problem(database)
     assert told.problem == f"has schema {NEWEST}, not 9998"
     assert told.remedy == "run `eventsched db upgrade`"

@@ -19,7 +19,7 @@ from eventsched.eventlog.schema import migrations
 from tests.databases import Server, migrate
 from tests.postgres.histories import ODD, TIGHT, odd, simulated
 
-NEWEST = migrations._script().get_current_head()
+NEWEST = migrations.newest()
 EVERY_TYPE = """
 SELECT timestamptz '1970-01-01 00:00:01.5+00' AS at, 1.50 AS cents, 18446744073709551615 AS draw,
        NULL AS nothing, '\\x01ff'::bytea AS hash, '{"b": 1,  "a": [2.0]}'::json AS record,

@@ -1,25 +1,28 @@
-"""Upgrades and downgrades the schema, and checks its version before anything is read or written."""
+"""Upgrades and downgrades the schema, and checks its version before anything is read or written.
+
+Every command checks the version, and few migrate. So Alembic is imported by the functions that need
+it: importing it takes longer than most commands.
+"""
 
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import psycopg
-from alembic import command
-from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, create_engine
+from sqlalchemy import Connection, create_engine, text
 from sqlalchemy.exc import DBAPIError, OperationalError, ProgrammingError
 from sqlalchemy.pool import NullPool
 
 from eventsched.eventlog import login_errors
 from eventsched.eventlog.addresses import NOTICES, shown, sqlalchemy_url
 from eventsched.eventlog.log_errors import DatabaseRefusedError, UnavailableError
-from eventsched.eventlog.schema import revisions
 from eventsched.eventlog.schema.log_tables import SCHEMA
+
+if TYPE_CHECKING:
+    from alembic.config import Config
 
 _DENIED, _LOCKED = "42501", "55P03"
 _NO_ENTRY = re.compile(
@@ -36,9 +39,11 @@ def upgrade(address: str, revision: str = "head", *, one_user: bool = False) -> 
     same. With ``one_user`` no roles are created and everything belongs to the connected user.
     Raises UnavailableError, also if another session holds a table's lock for too long; nothing is
     changed then."""
+    from alembic import command
+
     with _connected(address) as connection, _exclusively(address, connection):
         current = _current(connection)
-        if current is not None and current not in _known():
+        if current is not None and current not in _revisions():
             raise _newer(address, current)
         try:
             command.upgrade(_config(connection, one_user=one_user), revision)
@@ -50,6 +55,8 @@ def upgrade(address: str, revision: str = "head", *, one_user: bool = False) -> 
 
 def downgrade(address: str, revision: str = "base") -> None:
     """Downgrades the schema to a revision; "base" removes everything except the roles."""
+    from alembic import command
+
     with _connected(address) as connection, _exclusively(address, connection):
         command.downgrade(_config(connection), revision)
 
@@ -57,12 +64,13 @@ def downgrade(address: str, revision: str = "base") -> None:
 def check(connection: Connection, address: str) -> None:
     """Raises DatabaseRefusedError if the schema is missing, or older or newer than this version."""
     current = _current(connection)
-    newest = _script().get_current_head()
-    if current == newest:
+    if current == newest():
         return
-    if current is not None and current not in _known():
+    if current is not None and current not in _revisions():
         raise _newer(address, current)
-    state = "has no eventsched schema" if current is None else f"has schema {current}, not {newest}"
+    state = "has no eventsched schema"
+    if current is not None:
+        state = f"has schema {current}, not {newest()}"
     raise DatabaseRefusedError(shown(address), state, "run `eventsched db upgrade`")
 
 
@@ -75,12 +83,13 @@ def require(address: str) -> None:
 
 def newest() -> str:
     """The newest revision of this version's migrations."""
-    return _script().get_current_head() or ""
+    return _revisions()[-1]
 
 
 def drift(address: str) -> list[Any]:
     """The differences between the database and log_tables.py, as ``alembic check`` reports them."""
     from alembic.autogenerate import compare_metadata
+    from alembic.runtime.migration import MigrationContext
 
     from eventsched.eventlog.schema.log_tables import metadata
 
@@ -101,6 +110,8 @@ def drift(address: str) -> list[Any]:
 def _exclusively(address: str, connection: Connection) -> Iterator[None]:
     """Runs the block while no other process migrates the database. Raises UnavailableError for a
     lock timeout."""
+    from eventsched.eventlog.schema import revisions
+
     try:
         revisions.lock_migrations(connection)
         yield
@@ -138,8 +149,20 @@ def _newer(address: str, revision: str) -> DatabaseRefusedError:
     )
 
 
-def _known() -> set[str]:
-    return {script.revision for script in _script().walk_revisions()}
+@cache
+def _revisions() -> list[str]:
+    """This version's revisions, oldest first. A migration's file is named m, its revision, _ and a
+    title."""
+    files = (folder() / "versions").glob("m[0-9]*_*.py")
+    return sorted(path.name.partition("_")[0].removeprefix("m") for path in files)
+
+
+def folder() -> Path:
+    """The folder of the migrations: inside the package if it was installed from a wheel, beside it
+    in a checkout (also one installed in editable mode)."""
+    package = Path(__file__).resolve().parents[2]
+    inside = package / "migrations"
+    return inside if inside.is_dir() else package.parent / "migrations"
 
 
 def _current(connection: Connection) -> str | None:
@@ -147,10 +170,7 @@ def _current(connection: Connection) -> str | None:
     revision."""
     revision = None
     if connection.dialect.has_table(connection, "migration", schema=SCHEMA):
-        context = MigrationContext.configure(
-            connection, opts={"version_table": "migration", "version_table_schema": SCHEMA}
-        )
-        revision = context.get_current_revision()
+        revision = connection.scalar(text(f"SELECT version_num FROM {SCHEMA}.migration"))
     if revision is None and connection.dialect.has_table(connection, "batch", schema=SCHEMA):
         raise UnavailableError(
             shown(connection.engine.url),
@@ -160,15 +180,11 @@ def _current(connection: Connection) -> str | None:
     return revision
 
 
-@cache
-def _script() -> ScriptDirectory:
-    """All revisions; reading them takes a tenth of a second."""
-    return ScriptDirectory.from_config(_config())
+def _config(connection: Connection | None = None, *, one_user: bool = False) -> "Config":
+    from alembic.config import Config
 
-
-def _config(connection: Connection | None = None, *, one_user: bool = False) -> Config:
     config = Config()
-    config.set_main_option("script_location", str(revisions.folder()).replace("%", "%%"))
+    config.set_main_option("script_location", str(folder()).replace("%", "%%"))
     config.attributes.update(connection=connection, one_user=one_user)
     return config
 

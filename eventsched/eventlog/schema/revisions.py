@@ -1,13 +1,14 @@
-"""Functions that the revisions in ``migrations/versions`` share: the folder, the SQL scripts, roles
+"""Functions that the revisions in ``migrations/versions`` share: the SQL scripts, roles
 and locks. Alembic loads revisions by path, so they cannot import each other but can import this.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from alembic import op
 from sqlalchemy import Connection, text
+
+from eventsched.eventlog.schema import migrations
 
 _MIGRATING = 0x6576656E7473
 """The key of the advisory lock that a migration of the database holds."""
@@ -27,17 +28,9 @@ def lock_migrations(connection: Connection) -> None:
     connection.execute(text(f"SET LOCAL lock_timeout = '{TABLE_LOCK_LIMIT}s'"))
 
 
-def folder() -> Path:
-    """The folder of the migrations: inside the package if it was installed from a wheel, beside it
-    in a checkout (also one installed in editable mode)."""
-    package = Path(__file__).resolve().parents[2]
-    inside = package / "migrations"
-    return inside if inside.is_dir() else package.parent / "migrations"
-
-
 def run_script(name: str) -> None:
     """Runs a file of ``migrations/sql``."""
-    script = (folder() / "sql" / name).read_text(encoding="utf-8")
+    script = (migrations.folder() / "sql" / name).read_text(encoding="utf-8")
     execute_script(script)
 
 
