@@ -1,8 +1,8 @@
 """``python -m tests.web.crowded PORT``: a process of 1,024 descriptors that serves three ports.
 
-It prints their numbers; for a line on its standard input it opens connections to PORT, as to the
-API server and the database, asks each port itself, and prints what came of it. It ends with its
-input.
+It prints their numbers. When it reads a line from standard input, it opens connections to PORT (as
+to the API server and the database), sends a request to each of its own ports, and prints the
+outcome. It ends when its input ends.
 """
 
 import asyncio
@@ -19,16 +19,16 @@ PORTS = ("pages over https", "pages over http", "extender over http")
 
 
 async def main() -> None:
-    """Serves, and tries."""
+    """Serves, and tries its own connections."""
     output.configure("text", "error")
     resource.setrlimit(resource.RLIMIT_NOFILE, (LIMIT, LIMIT))
     most = descriptors.shared(len(PORTS), 128).connections
     async with AsyncExitStack() as running:
-        ports = [await running.enter_async_context(listening(each, most)) for each in PORTS]
-        print(*(each.number for each in ports), flush=True)
+        ports = [await running.enter_async_context(listening(kind, most)) for kind in PORTS]
+        print(*(port.number for port in ports), flush=True)
         await asyncio.to_thread(sys.stdin.readline)
-        theirs = int(sys.argv[1])
-        own = [await asyncio.open_connection("127.0.0.1", theirs) for _ in range(OWN)]
+        other_port = int(sys.argv[1])
+        own = [await asyncio.open_connection("127.0.0.1", other_port) for _ in range(OWN)]
         statuses = []
         for port in ports:
             streams = await port.connect()

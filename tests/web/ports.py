@@ -1,4 +1,4 @@
-"""Each kind of port that eventsched listens on, alone, and clients that speak to it by bytes."""
+"""One port of each kind that eventsched listens on, and clients that send it raw bytes."""
 
 import asyncio
 import ssl
@@ -21,8 +21,8 @@ KINDS = ("pages over https", "pages over http", "extender over http", "extender 
 
 @dataclass(frozen=True)
 class Port:
-    """One that is listened on. ``whole`` is a request that is answered 200, its connection kept;
-    ``half_body`` is one whose body is not all there."""
+    """A listening port. ``whole`` is a request that is answered 200 and keeps its connection open.
+    ``half_body`` is a request whose body is incomplete."""
 
     number: int
     tls: ssl.SSLContext | None
@@ -30,11 +30,11 @@ class Port:
     half_body: bytes
 
     async def connect(self) -> Streams:
-        """A connection, its handshake done."""
+        """A connection after its handshake."""
         return await asyncio.open_connection("127.0.0.1", self.number, ssl=self.tls)
 
     async def knock(self) -> Streams:
-        """A connection without a handshake."""
+        """A connection that has not begun its handshake."""
         return await asyncio.open_connection("127.0.0.1", self.number)
 
 
@@ -55,17 +55,17 @@ async def listening(
     ask: extender_paths.Ask = _agree,
 ) -> AsyncIterator[Port]:
     """A port of this kind. ``review`` decides who may read pages; ``ask`` answers schedulers."""
-    what, _, scheme = kind.partition(" over ")
+    service, _, scheme = kind.partition(" over ")
     secure = scheme == "https"
     options = Options(
         port=0 if secure else None, plain_health_port=None if secure else 0, most=most
     )
     tls = trusting() if secure else None
-    if what == "pages":
+    if service == "pages":
         facts = Facts()
         app = pages.application(facts, Metrics(), {}, Reviews(review) if review else None)
-        async with serving(options, app, pages.public(facts)) as at:
-            yield Port(urlsplit(at.secure or at.plain).port or 0, tls, PROBE, LEVEL)
+        async with serving(options, app, pages.public(facts)) as addresses:
+            yield Port(urlsplit(addresses.secure or addresses.plain).port or 0, tls, PROBE, LEVEL)
     else:
         async with answering(
             options, extender_paths.application({"filter": "/filter"}, ask)
@@ -74,7 +74,7 @@ async def listening(
 
 
 async def answer(streams: Streams, request: bytes) -> bytes:
-    """The status of a request over a connection that stays open; b"" where it has ended."""
+    """The status of a request over a connection that stays open; b"" if the connection ended."""
     reader, writer = streams
     try:
         writer.write(request)
@@ -89,18 +89,18 @@ async def answer(streams: Streams, request: bytes) -> bytes:
 
 
 async def ended(streams: Streams) -> bytes:
-    """What comes until the server ends a connection."""
-    came = b""
+    """The bytes received until the server ends a connection."""
+    received = b""
     try:
         async with asyncio.timeout(20):
             while part := await streams[0].read(65536):
-                came += part
+                received += part
     except (ConnectionError, ssl.SSLError):
         pass
-    return came
+    return received
 
 
 def leave(*connections: Streams) -> None:
-    """Ends connections from the client's side, at once."""
+    """Closes connections at once, from the client's side."""
     for _, writer in connections:
         writer.transport.abort()

@@ -1,5 +1,5 @@
-"""What every port does with clients that hold connections: deadlines at each stage, a limit from
-the moment of acceptance on, and who is dropped first."""
+"""Every port limits clients that hold connections. Each stage has a deadline, connections count
+from their acceptance on, and a fixed order decides which one is dropped first."""
 
 import asyncio
 import gc
@@ -18,50 +18,52 @@ from eventsched.web.http.descriptors import MOST, RESERVE
 from tests.web.ports import KINDS, Streams, answer, ended, leave, listening
 
 HALF_HEAD = b"POST /filter HTTP/1.1\r\nHost: x\r\nX-Slow: "
-SECURE = [each for each in KINDS if each.endswith("https")]
+SECURE = [kind for kind in KINDS if kind.endswith("https")]
 every_port = pytest.mark.parametrize("kind", KINDS)
 
 
 @every_port
-def test_who_asks_keeps_the_connection_while_others_only_hold_theirs(kind: str) -> None:
+def test_a_client_that_sends_requests_keeps_its_connection_while_others_only_hold_theirs(
+    kind: str,
+) -> None:
     """On a plain port half-sent headers pushed kube-scheduler's kept connection out."""
 
     async def story() -> list[bytes]:
         async with listening(kind, most=8) as port:
             asking = await port.connect()
-            found = [await answer(asking, port.whole)]
+            statuses = [await answer(asking, port.whole)]
             others: list[Streams] = []
             for number in range(40):
                 others.append(await port.connect())
                 others[-1][1].write((b"", HALF_HEAD, port.half_body)[number % 3])
-            found.append(await answer(asking, port.whole))
+            statuses.append(await answer(asking, port.whole))
             fresh = await port.connect()
-            found.append(await answer(fresh, port.whole))
+            statuses.append(await answer(fresh, port.whole))
             dropped = await asyncio.gather(*map(ended, others[:30]))
             leave(asking, fresh, *others)
-            return [*found, *dropped]
+            return [*statuses, *dropped]
 
-    found = asyncio.run(story())
-    assert found[:3] == [b"200"] * 3
+    received = asyncio.run(story())
+    assert received[:3] == [b"200"] * 3
     # Some pages are refused before their body has come.
-    assert {each[9:12] for each in found[3:]} <= {b"", b"404"}
+    assert {data[9:12] for data in received[3:]} <= {b"", b"404"}
 
 
 @pytest.mark.parametrize("kind", SECURE)
 def test_connections_before_their_handshake_count(kind: str) -> None:
-    """They are dropped, oldest first, and a client that asks is none of them."""
+    """They are dropped, oldest first, and a client that sends requests is not."""
 
     async def story() -> tuple[list[bytes], list[bytes]]:
         async with listening(kind, most=8) as port:
             asking = await port.connect()
-            found = [await answer(asking, port.whole)]
-            held = [await port.knock() for _ in range(60)]
-            dropped = await asyncio.gather(*map(ended, held[:50]))
-            found.append(await answer(asking, port.whole))
+            statuses = [await answer(asking, port.whole)]
+            silent = [await port.knock() for _ in range(60)]
+            dropped = await asyncio.gather(*map(ended, silent[:50]))
+            statuses.append(await answer(asking, port.whole))
             fresh = await port.connect()
-            found.append(await answer(fresh, port.whole))
-            leave(asking, fresh, *held)
-            return found, dropped
+            statuses.append(await answer(fresh, port.whole))
+            leave(asking, fresh, *silent)
+            return statuses, dropped
 
     assert asyncio.run(story()) == ([b"200"] * 3, [b""] * 50)
 
@@ -99,29 +101,29 @@ async def _dribble(writer: asyncio.StreamWriter, goes_on: bool) -> None:
         writer.write(b"x")
 
 
-@pytest.mark.parametrize("kind", [each for each in KINDS if each not in SECURE])
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in SECURE])
 def test_a_client_that_does_not_read_is_dropped(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It asks again and again, and takes no answer."""
+    """It sends many requests and reads no answer."""
     monkeypatch.setattr(listener, "PATIENCE", 0.3)
     before = _descriptors()
 
     async def story() -> None:
         loop = asyncio.get_running_loop()
         async with listening(kind) as port:
-            with socket.socket() as made:
-                made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
-                made.setblocking(False)
-                await loop.sock_connect(made, ("127.0.0.1", port.number))
+            with socket.socket() as client:
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+                client.setblocking(False)
+                await loop.sock_connect(client, ("127.0.0.1", port.number))
                 with pytest.raises(ConnectionError):
-                    await asyncio.wait_for(_ask_on(made, port.whole * 50), 60)
+                    await asyncio.wait_for(_send_repeatedly(client, port.whole * 50), 60)
 
     asyncio.run(story())
     assert _descriptors() == before
 
 
-async def _ask_on(made: socket.socket, requests: bytes) -> None:
+async def _send_repeatedly(client: socket.socket, requests: bytes) -> None:
     while True:
-        await asyncio.get_running_loop().sock_sendall(made, requests)
+        await asyncio.get_running_loop().sock_sendall(client, requests)
 
 
 def _descriptors() -> int:
@@ -131,17 +133,17 @@ def _descriptors() -> int:
 
 @every_port
 def test_no_connection_outlives_the_server(kind: str) -> None:
-    """At whatever stage it is."""
+    """Whatever its stage."""
     before = _descriptors()
 
     async def story() -> list[bytes]:
         async with listening(kind) as port:
-            held = [await port.knock(), await port.connect(), await port.connect()]
-            held[1][1].write(HALF_HEAD)
-            assert await answer(held[2], port.whole) == b"200"
-        found = await asyncio.gather(*map(ended, held))
-        leave(*held)
-        return found
+            connections = [await port.knock(), await port.connect(), await port.connect()]
+            connections[1][1].write(HALF_HEAD)
+            assert await answer(connections[2], port.whole) == b"200"
+        received = await asyncio.gather(*map(ended, connections))
+        leave(*connections)
+        return received
 
     assert asyncio.run(story()) == [b""] * 3
     assert _descriptors() == before
@@ -150,7 +152,7 @@ def test_no_connection_outlives_the_server(kind: str) -> None:
 def test_a_process_without_descriptors_accepts_again_when_there_are_some(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Others need them more: a connection that never asked makes room meanwhile."""
+    """A connection that never sent a request is dropped, so that other requests are answered."""
     monkeypatch.setattr(listener, "_PAUSE", 0.01)
     real = socket.socket.accept
     failures = iter([OSError(24, "Too many open files")] * 3)
@@ -163,13 +165,13 @@ def test_a_process_without_descriptors_accepts_again_when_there_are_some(
     async def story() -> list[bytes]:
         async with listening("extender over http") as port:
             idle, asking = await port.connect(), await port.connect()
-            found = [await answer(asking, port.whole)]
+            statuses = [await answer(asking, port.whole)]
             monkeypatch.setattr(socket.socket, "accept", accept)
             fresh = await port.connect()
-            found += [await answer(fresh, port.whole), await ended(idle)]
-            found.append(await answer(asking, port.whole))
+            statuses += [await answer(fresh, port.whole), await ended(idle)]
+            statuses.append(await answer(asking, port.whole))
             leave(idle, asking, fresh)
-            return found
+            return statuses
 
     assert asyncio.run(story()) == [b"200", b"200", b"", b"200"]
 
@@ -179,23 +181,23 @@ def test_a_process_without_descriptors_accepts_again_when_there_are_some(
 
 @pytest.fixture
 def limits(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
-    """Soft and hard limit of a process that is made up; the last ones hold."""
-    held = [(1024, 4096)]
+    """Pairs of soft and hard limit of an invented process; the last pair is in force."""
+    pairs = [(1024, 4096)]
 
     def change(_: int, to: tuple[int, int]) -> None:
-        held.append(to)
+        pairs.append(to)
 
-    monkeypatch.setattr(resource, "getrlimit", lambda _: held[-1])
+    monkeypatch.setattr(resource, "getrlimit", lambda _: pairs[-1])
     monkeypatch.setattr(resource, "setrlimit", change)
-    return held
+    return pairs
 
 
-def test_the_soft_limit_is_raised_as_far_as_is_of_use(limits: list[tuple[int, int]]) -> None:
-    found = descriptors.shared(ports=2, requests=128)
-    assert found == (RESERVE + 128 + 2 * MOST, RESERVE + 128, MOST)
-    assert limits[-1] == (found.limit, 4096)
+def test_the_soft_limit_is_raised_as_far_as_needed(limits: list[tuple[int, int]]) -> None:
+    shares = descriptors.shared(ports=2, requests=128)
+    assert shares == (RESERVE + 128 + 2 * MOST, RESERVE + 128, MOST)
+    assert limits[-1] == (shares.limit, 4096)
     limits.append((10**6, 10**6))
-    assert descriptors.shared(2, 128)[1:] == found[1:]
+    assert descriptors.shared(2, 128)[1:] == shares[1:]
     assert limits[-1] == (10**6, 10**6)
 
 
@@ -203,11 +205,11 @@ def test_the_soft_limit_is_raised_as_far_as_is_of_use(limits: list[tuple[int, in
 def test_clients_share_what_is_left(limit: int, ports: int, limits: list[tuple[int, int]]) -> None:
     """Of a low limit half is reserved for the scheduler."""
     limits.append((limit, limit))
-    found = descriptors.shared(ports, 128)
-    assert found.limit == limit
-    assert found.reserved >= min(RESERVE + 128, limit // 2)
-    assert found.connections == max(1, min(MOST, (limit - found.reserved) // ports))
-    assert found.are_few == (limit < 2 * RESERVE)
+    shares = descriptors.shared(ports, 128)
+    assert shares.limit == limit
+    assert shares.reserved >= min(RESERVE + 128, limit // 2)
+    assert shares.connections == max(1, min(MOST, (limit - shares.reserved) // ports))
+    assert shares.are_few == (limit < 2 * RESERVE)
 
 
 def test_a_limit_that_may_not_be_raised_holds(
@@ -231,8 +233,8 @@ def test_so_many_clients_leave_descriptors_for_the_api_server_and_the_database(
     """A process of 1,024 descriptors serves three ports, which have 1,200 clients. It goes on to
     open connections of its own, and answers on every port."""
     _room_for(NUMBER)
-    with socket.create_server(("127.0.0.1", 0), backlog=256) as theirs:
-        command = [sys.executable, "-m", "tests.web.crowded", str(theirs.getsockname()[1])]
+    with socket.create_server(("127.0.0.1", 0), backlog=256) as server:
+        command = [sys.executable, "-m", "tests.web.crowded", str(server.getsockname()[1])]
         with subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
             cwd=Path(__file__).parents[2],
@@ -242,12 +244,12 @@ def test_so_many_clients_leave_descriptors_for_the_api_server_and_the_database(
             ports = [int(word) for word in process.stdout.readline().split()]
             assert len(ports) == 3
             sent = b"" if stage == "before the handshake" else HALF_HEAD
-            held = [_held(number, sent) for number in ports for _ in range(NUMBER // len(ports))]
+            clients = [_client(port, sent) for port in ports for _ in range(NUMBER // len(ports))]
             process.stdin.write("\n")
             process.stdin.flush()
             outcome = process.stdout.readline().strip()
-            for each in held:
-                each.close()
+            for client in clients:
+                client.close()
             process.stdin.close()
             assert (outcome, process.wait(60)) == ("150 connections, answers 200 200 200", 0)
 
@@ -260,9 +262,9 @@ def _room_for(number: int) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (number + 100, hard))
 
 
-def _held(port: int, sent: bytes) -> socket.socket:
-    made = socket.create_connection(("127.0.0.1", port), timeout=20)
+def _client(port: int, sent: bytes) -> socket.socket:
+    client = socket.create_connection(("127.0.0.1", port), timeout=20)
     if sent:
         with suppress(ConnectionError):  # it was dropped already
-            made.send(sent)
-    return made
+            client.send(sent)
+    return client

@@ -1,4 +1,4 @@
-"""Log lines: their format and level, what is masked, and which records are logged."""
+"""Log lines of the process: their form and level, what is masked, and the lines of records."""
 
 import io
 import json
@@ -22,7 +22,7 @@ JWT = "eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiJrdWJlIn0.c2lnbmF0dXJl"
 
 
 class Terminal(io.StringIO):
-    """A stream that says it is one."""
+    """A stream that claims to be a terminal."""
 
     def isatty(self) -> bool:
         return True
@@ -49,10 +49,10 @@ def configured(form: str = "json", level: str = "info") -> io.StringIO:
 
 def lines(out: io.StringIO) -> list[dict[str, Any]]:
     """JSON lines without their times, which must be there."""
-    found = [json.loads(line) for line in out.getvalue().splitlines()]
-    for each in found:
-        assert each.pop("ts").endswith("Z")
-    return found
+    parsed: list[dict[str, Any]] = [json.loads(line) for line in out.getvalue().splitlines()]
+    for line in parsed:
+        assert line.pop("ts").endswith("Z")
+    return parsed
 
 
 def test_a_line_says_where_it_belongs() -> None:
@@ -73,45 +73,45 @@ def test_a_line_says_where_it_belongs() -> None:
     ]
 
 
-def test_levels_hold_for_us_and_libraries_are_heard_from_warnings_on() -> None:
+def test_the_level_applies_to_our_lines_and_libraries_are_logged_from_warnings_on() -> None:
     out = configured()
     ours = structlog.stdlib.get_logger("eventsched.x")
     theirs = [logging.getLogger(name) for name in ("uvicorn.error", "aiohttp.client", "sqlalchemy")]
 
-    def say() -> list[str]:
+    def logged_events() -> list[str]:
         out.truncate(0)
         out.seek(0)
         ours.debug("detail")
         ours.info("fact")
-        for each in theirs:
-            each.info("chatter")
+        for logger in theirs:
+            logger.info("chatter")
         theirs[0].warning("trouble at %s", "8:15")
         return [line["event"] for line in lines(out)]
 
-    assert say() == ["fact", "trouble at 8:15"]
+    assert logged_events() == ["fact", "trouble at 8:15"]
     output.set_level("debug")
-    assert say() == ["detail", "fact", "trouble at 8:15"]
+    assert logged_events() == ["detail", "fact", "trouble at 8:15"]
     output.set_level("error")
-    assert say() == ["trouble at 8:15"]
+    assert logged_events() == ["trouble at 8:15"]
 
 
 @pytest.mark.parametrize(
-    ("said", "level"),
+    ("text", "level"),
     [("debug", "debug"), (" INFO\n", "info"), ("0", "info"), ("3", "info"), ("4", "debug"),
      ("10", "debug"), ("warning", "warning"), ("error", "error")],
 )  # fmt: skip
-def test_levels_by_name_and_by_verbosity(said: str, level: str) -> None:
-    assert output.set_level(said) == level
+def test_levels_by_name_and_by_verbosity(text: str, level: str) -> None:
+    assert output.set_level(text) == level
     assert output.level() == level
 
 
-@pytest.mark.parametrize("said", ["", "loud", "-1", "4.5"])
-def test_no_such_level(said: str) -> None:
+@pytest.mark.parametrize("text", ["", "loud", "-1", "4.5"])
+def test_an_unknown_level_is_refused(text: str) -> None:
     with pytest.raises(InputError, match="write one of debug, info, warning, error"):
-        output.set_level(said)
+        output.set_level(text)
 
 
-def test_no_such_form() -> None:
+def test_an_unknown_format_is_refused() -> None:
     with pytest.raises(InputError, match="write one of auto, json, text"):
         output.configure("xml", "info", io.StringIO())
 
@@ -132,7 +132,7 @@ def test_json_unless_the_output_is_a_terminal(form: str, out: io.StringIO, is_js
     assert "hello" in out.getvalue()
 
 
-def test_configuring_again_does_not_say_everything_twice() -> None:
+def test_configuring_again_does_not_log_each_line_twice() -> None:
     configured()
     out = configured()
     structlog.stdlib.get_logger("eventsched").info("hello")
@@ -149,13 +149,13 @@ def test_warnings_and_errors_are_lines_too() -> None:
     except ValueError:
         structlog.stdlib.get_logger("eventsched").exception("broken")
         logging.getLogger("asyncio").exception("broken too")
-    found = lines(out)
-    assert [line["event"] for line in found if line["logger"] != "py.warnings"] == [
+    parsed = lines(out)
+    assert [line["event"] for line in parsed if line["logger"] != "py.warnings"] == [
         "broken",
         "broken too",
     ]
-    assert all(line["exception"].endswith("ValueError: Bearer ***") for line in found[-2:])
-    assert "DeprecationWarning: old" in found[0]["event"]
+    assert all(line["exception"].endswith("ValueError: Bearer ***") for line in parsed[-2:])
+    assert "DeprecationWarning: old" in parsed[0]["event"]
 
 
 @pytest.mark.parametrize(
@@ -206,7 +206,7 @@ def test_secrets_are_masked_at_any_depth() -> None:
 
 
 @pytest.mark.parametrize("form", ["json", "text"])
-def test_no_line_tells_a_secret(form: str) -> None:
+def test_no_line_contains_a_secret(form: str) -> None:
     out = configured(form)
     logger = structlog.stdlib.get_logger("eventsched")
     logger.info(
@@ -220,16 +220,16 @@ def test_no_line_tells_a_secret(form: str) -> None:
 # --- records ------------------------------------------------------------------------------
 
 
-def logged(*told: Record, at: float = 1.0) -> list[Logged]:
-    return [Logged(n, round(at * SECOND), n, record) for n, record in enumerate(told)]
+def logged(*events: Record, at: float = 1.0) -> list[Logged]:
+    return [Logged(n, round(at * SECOND), n, record) for n, record in enumerate(events)]
 
 
 def narrator(most: int = 100) -> Narrator:
     return Narrator("s", {"u1": "default/p1", "u2": "default/p2"}.get, most)
 
 
-def test_records_that_are_logged() -> None:
-    told = logged(
+def test_lines_of_records() -> None:
+    entries = logged(
         records.StreamStarted(format=1, engine="0.1.0", seed="x", configuration="profiles: …"),
         records.TermBegan(epoch=2, token="0123abcd"),
         records.NodeAdded(node=make_node("n1")),
@@ -250,7 +250,7 @@ def test_records_that_are_logged() -> None:
     )
     s = {"stream": "s"}
     attempt = {"outcome": "unschedulable", "profile": "default-scheduler"}
-    assert list(narrator().lines(told, with_debug=False)) == [
+    assert list(narrator().lines(entries, with_debug=False)) == [
         LogLine("info", "StreamStarted", {**s, "seq": 0, "engine": "0.1.0", "format": 1,
                                           "seed": "x"}),
         LogLine("info", "TermBegan", {**s, "seq": 1, "epoch": 2}),
@@ -297,15 +297,15 @@ def test_records_that_are_logged() -> None:
     ]  # fmt: skip
 
 
-def test_all_other_records_are_logged_at_debug() -> None:
-    told = logged(
+def test_other_records_are_logged_at_debug() -> None:
+    entries = logged(
         records.NodeAdded(node=make_node("n1")),
         records.PodAdded(pod=make_pod("p3", uid="u1")),
         records.PodQueued(uid="u1", queue=Queue.ACTIVE, cause="PodAdd"),
         records.TimePassed(),
     )
     s = {"stream": "s"}
-    assert list(narrator().lines(told, with_debug=True)) == [
+    assert list(narrator().lines(entries, with_debug=True)) == [
         LogLine("debug", "NodeAdded", {**s, "seq": 0, "node": "n1"}),
         LogLine("debug", "PodAdded", {**s, "seq": 1, "pod": "default/p1"}),
         LogLine(
@@ -315,24 +315,24 @@ def test_all_other_records_are_logged_at_debug() -> None:
         ),
         LogLine("debug", "TimePassed", {**s, "seq": 3}),
     ]
-    assert list(narrator().lines(told, with_debug=False)) == []
+    assert list(narrator().lines(entries, with_debug=False)) == []
 
 
-def test_of_many_lines_in_a_second_only_the_first_are_logged() -> None:
+def test_only_the_first_lines_of_a_kind_are_logged_in_a_second() -> None:
     bound = [records.PodBound(uid=f"p{n}", node="n", attempt=1) for n in range(5)]
     refused = records.BindFailed(uid="u1", node="n", message="no")
-    teller = narrator(most=2)
-    found = [*teller.lines(logged(*bound, refused, at=1.0), with_debug=False)]
-    found += teller.lines(logged(bound[0], at=1.9), with_debug=False)
-    found += teller.lines(logged(bound[0], at=2.0), with_debug=False)
-    assert [(line.event, line.fields.get("count", 1)) for line in found] == [
+    limited = narrator(most=2)
+    narrated = [*limited.lines(logged(*bound, refused, at=1.0), with_debug=False)]
+    narrated += limited.lines(logged(bound[0], at=1.9), with_debug=False)
+    narrated += limited.lines(logged(bound[0], at=2.0), with_debug=False)
+    assert [(line.event, line.fields.get("count", 1)) for line in narrated] == [
         ("Scheduled", 1),
         ("Scheduled", 1),
         ("BindFailed", 1),
         ("LeftOut", 4),
         ("Scheduled", 1),
     ]
-    assert found[3].fields == {"stream": "s", "lines": "Scheduled", "count": 4}
+    assert narrated[3].fields == {"stream": "s", "lines": "Scheduled", "count": 4}
 
 
 def test_records_become_lines_of_the_log() -> None:
