@@ -1,6 +1,6 @@
 """Any number of seeds, on all cores: ``python -m tests.faults --seeds 5000 --lossy``.
 
-Exits with 1 where an invariant was violated; with ``--mutant`` that is what is to be expected.
+Exits with 1 if an invariant was violated; with ``--mutant`` that is expected.
 """
 
 import argparse

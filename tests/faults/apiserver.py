@@ -33,7 +33,7 @@ from eventsched.domain.objects import CPU, Node, Pod
 from eventsched.domain.objects.registry import Namespace
 
 RESOURCES = ("Namespace", "Node", "Pod")
-"""What is watched, each on its own."""
+"""Each has a watch of its own."""
 
 
 @dataclass
@@ -58,16 +58,16 @@ class ApiServer:
         self.namespaces: dict[str, ObjectSeen] = {}
         self.placed: dict[str, Placed] = {}
         self.conditions: dict[str, tuple[str, str]] = {}
-        """Why a pod is on no node: reason and message of its condition."""
+        """Reason and message of a pod's condition PodScheduled, while it is False."""
         self.events: dict[tuple[str, str], Announce] = {}
-        """By name and key."""
+        """Events by name and key."""
         self.histories: dict[str, list[WatchEvent]] = {kind: [] for kind in self.resources}
-        """What watches tell."""
+        """All watch events, by resource."""
 
     # --- requests of leaders --------------------------------------------------------------
 
     def bind(self, request: BindPod) -> PodAnswer:
-        """Creates a Binding; 409 and 404 as the real one (registry/core/pod/storage)."""
+        """Creates a Binding; 409 and 404 as upstream (registry/core/pod/storage)."""
         seen = self.pods.get(request.uid)
         if seen is None:
             return PodAbsent(request)
@@ -100,7 +100,7 @@ class ApiServer:
         return PodShown(request, self.pods[request.uid])
 
     def report(self, request: ReportPod) -> PodShown | PodAbsent | Reported:
-        """Writes a status; one that is there already changes nothing."""
+        """Writes a status. Writing the present one changes nothing."""
         seen = self.pods.get(request.uid)
         if seen is None:
             return PodAbsent(request)
@@ -116,18 +116,18 @@ class ApiServer:
         return Reported(request, self.pods[request.uid])
 
     def announce(self, request: Announce) -> Reported:
-        """Creates an event; one that is there already stays as it is."""
+        """Creates an event; an existing one stays unchanged."""
         self.events.setdefault((request.name, request.key), request)
         return Reported(request)
 
     def list(self, resource: str) -> Listing:
         """All objects of a resource."""
-        kept: dict[str, dict[str, Any]] = {
+        objects: dict[str, dict[str, Any]] = {
             "Namespace": self.namespaces, "Node": self.nodes, "Pod": self.pods,
         }  # fmt: skip
-        return Listing(resource, self.version, tuple(kept[resource].values()))
+        return Listing(resource, self.version, tuple(objects[resource].values()))
 
-    # --- what others do -------------------------------------------------------------------
+    # --- changes by others ----------------------------------------------------------------
 
     def put_pod(self, pod: Pod) -> None:
         """Creates or changes a pod."""
@@ -144,7 +144,7 @@ class ApiServer:
         self.conditions.pop(uid, None)
 
     def delete_pod(self, uid: str) -> None:
-        """Ends a pod."""
+        """Deletes a pod."""
         del self.pods[uid]
         self.version += 1
         self.histories["Pod"].append(PodGone(uid, self.version))
@@ -168,34 +168,34 @@ class ApiServer:
         self.histories["Namespace"].append(self.namespaces[namespace.name])
 
     def delete_namespace(self, name: str) -> None:
-        """Ends a namespace (its pods are another matter here)."""
+        """Deletes a namespace, without its pods."""
         del self.namespaces[name]
         self.version += 1
         self.histories["Namespace"].append(ObjectGone("Namespace", "", name, self.version))
 
-    # --- questions ------------------------------------------------------------------------
+    # --- queries --------------------------------------------------------------------------
 
     def objects(self) -> Sequence[ObjectSeen]:
         """All objects but nodes and pods."""
         return tuple(self.namespaces.values())
 
     def was_placed(self, uid: str, node: str) -> bool:
-        """Whether a pod came to a node."""
+        """Whether a pod was placed on a node."""
         placed = self.placed.get(uid)
         return placed is not None and placed.node == node
 
     def is_open(self, pod: Pod) -> bool:
-        """Whether the pod's namespace lets it in (see cluster.Openings)."""
+        """Whether the pod's namespace is open (see cluster.Openings)."""
         seen = self.namespaces.get(pod.namespace)
         return seen is not None and "closed" not in seen.object.labels
 
     def cpu_of(self, uid: str) -> int:
-        """What a pod requests (millicores)."""
-        return sum(each.requests[CPU] for each in self.pods[uid].pod.spec.containers)
+        """The cpu requests of a pod, in millicores."""
+        return sum(container.requests[CPU] for container in self.pods[uid].pod.spec.containers)
 
     def cpu_used(self, node: str, foreign_upto: int) -> int:
-        """What runs on a node (millicores): all that we have bound, and what somebody else has
-        bound up to a resourceVersion."""
+        """The cpu requests on a node, in millicores: of all pods that we bound, and of foreign pods
+        that were bound up to a resourceVersion."""
         return sum(
             self.cpu_of(uid)
             for uid, placed in self.placed.items()

@@ -1,4 +1,4 @@
-"""Runs many seeds, each in its own world and one in twenty twice; counts the cases reached."""
+"""Runs many seeds, each in a world of its own, every 20th twice; counts the cases reached."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ TWICE_EVERY = 20
 
 
 class Outcome(NamedTuple):
-    """What came of some seeds: counts by name, and a line for each that failed."""
+    """The result of some seeds: counts by name, and a message for each seed that failed."""
 
     counts: Counter[str]
     violations: list[str]
@@ -26,13 +26,13 @@ def command(seed: int, *, lossy: bool = False, mutant: str = "") -> str:
 
 def world_of(seed: int, *, lossy: bool = False, mutant: str = "") -> World:
     """A seed's world, before it is run."""
-    made = MUTANTS[mutant] if mutant else NONE
+    classes = MUTANTS[mutant] if mutant else NONE
     return World(
         seed,
         lossy=lossy,
-        make_leader=made.make_leader,
-        make_followed_stream=made.make_followed_stream,
-        database=made.database,
+        make_leader=classes.make_leader,
+        make_followed_stream=classes.make_followed_stream,
+        database=classes.database,
     )
 
 
@@ -54,7 +54,7 @@ def run(seeds: Iterable[int], *, lossy: bool = False, mutant: str = "") -> Outco
 
 
 def _compare(one: World, other: World) -> None:
-    """Two runs of a seed are equal, event by event."""
+    """Raises ViolationError unless two runs of a seed are equal, event by event."""
     for number, (left, right) in enumerate(zip(one.trace, other.trace, strict=False)):
         if left != right:
             raise ViolationError(

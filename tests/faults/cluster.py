@@ -1,4 +1,4 @@
-"""The small cluster that is simulated: its nodes, its pods, and the scheduler that they get."""
+"""The small simulated cluster: its nodes, its pods and the engine of its scheduler."""
 
 from functools import cache
 from random import Random
@@ -32,21 +32,21 @@ LIMITS = Limits(records=24, size=12_000, touches=3, reports=3, snapshot_every=80
 
 
 class Openings:
-    """Pods go to no node while their namespace is closed, or not there."""
+    """Pods fit on no node while their namespace is closed or does not exist."""
 
     name = "Openings"
     wakes_on = ()
     wakes_on_objects = (Namespace,)
 
     def pre_filter(self, cycle: Cycle, pod: Pod, nodes: Any) -> PreFilterResult | Status | None:
-        found = cycle.registry.get(Namespace, pod.namespace)
-        if found is None or "closed" in found.labels:
+        namespace = cycle.registry.get(Namespace, pod.namespace)
+        if namespace is None or "closed" in namespace.labels:
             return Status.unresolvable(f"{pod.namespace} is closed")
         return Status.skip()
 
 
 class Pairs:
-    """Pods of one pair (pair-1-a, pair-1-b) go together: the first waits at Permit."""
+    """Pods of one pair (pair-1-a, pair-1-b) are bound together: the first waits at Permit."""
 
     name = "Pairs"
     wakes_on = ()
@@ -66,7 +66,9 @@ def _profiles() -> dict[str, Profile]:
         PrioritySort(), SchedulingGates(), Openings(), NodeResourcesFit(), DefaultPreemption(),
         Pairs(), DefaultBinder(),
     ]  # fmt: skip
-    points = {point: [each for each in plugins if point in points_of(each)] for point in POINTS}
+    points = {
+        point: [plugin for plugin in plugins if point in points_of(plugin)] for point in POINTS
+    }
     return {PROFILE: Profile(PROFILE, points, {})}
 
 
@@ -76,7 +78,7 @@ def engine() -> Engine:
 
 
 def followed_stream() -> FollowedStream:
-    """One who has not followed anything yet."""
+    """A FollowedStream that has read nothing yet."""
     return FollowedStream(engine, STREAM)
 
 
@@ -111,12 +113,12 @@ def foreign_pod(rng: Random, number: int) -> Pod:
     return make_pod(f"foreign-{number}", cpu=cpu, memory=0, scheduler_name=FOREIGN)
 
 
-def is_to_be_bound(found: Pod) -> bool:
-    """Whether a pod is bound as soon as it fits. (A half of a pair has to wait for the other.)"""
+def is_to_be_bound(pod: Pod) -> bool:
+    """Whether a pod is bound as soon as it fits. (Half of a pair waits for the other.)"""
     return (
-        not found.node_name
-        and not found.gates
-        and not found.deleting
-        and found.scheduler_name == PROFILE
-        and "pair" not in found.labels
+        not pod.node_name
+        and not pod.gates
+        and not pod.deleting
+        and pod.scheduler_name == PROFILE
+        and "pair" not in pod.labels
     )

@@ -31,34 +31,37 @@ def engine() -> Engine:
 
 
 def followed_stream() -> FollowedStream:
-    """One who has not followed anything yet."""
+    """A FollowedStream that has read nothing yet."""
     return FollowedStream(engine, cluster.STREAM)
 
 
 class Server:
-    """Answers for both extenders; well, once ``kind``."""
+    """Answers for both extenders. Once ``reliable`` is set, all answers are good."""
 
     def __init__(self, rng: Random) -> None:
         self.rng = rng
-        self.kind = False
+        self.reliable = False
 
     def answer(self, request: CallExtender) -> ExtenderReply:
-        """What it says, true or not."""
-        if not self.kind and self.rng.random() < 0.15:
+        """An answer: good, bad or none."""
+        if not self.reliable and self.rng.random() < 0.15:
             return ExtenderReply(request, problem="connection refused")
-        lies = not self.kind and self.rng.random() < 0.1
+        lies = not self.reliable and self.rng.random() < 0.1
         answers: dict[str, Callable[[CallExtender, bool], ExtenderReply]] = {
             FILTER: self._filter, PRIORITIZE: self._prioritize, PREEMPT: self._preempt,
         }  # fmt: skip
         return answers[request.verb](request, lies)
 
     def _filter(self, request: CallExtender, lies: bool) -> ExtenderReply:
-        said = {name: self.rng.random() if not self.kind else 1.0 for name in request.nodes}
+        draws = {name: self.rng.random() if not self.reliable else 1.0 for name in request.nodes}
         return ExtenderReply(
             request,
-            passed=(*[n for n, at in said.items() if at > 0.3], *(["nowhere"] if lies else [])),
-            failed={n: "busy" for n, at in said.items() if 0.1 < at < 0.35},
-            unresolvable={n: "broken" for n, at in said.items() if 0.05 < at < 0.15},
+            passed=(
+                *[n for n, draw in draws.items() if draw > 0.3],
+                *(["nowhere"] if lies else []),
+            ),
+            failed={n: "busy" for n, draw in draws.items() if 0.1 < draw < 0.35},
+            unresolvable={n: "broken" for n, draw in draws.items() if 0.05 < draw < 0.15},
         )
 
     def _prioritize(self, request: CallExtender, lies: bool) -> ExtenderReply:
@@ -67,36 +70,38 @@ class Server:
         return ExtenderReply(request, scores=scores)
 
     def _preempt(self, request: CallExtender, lies: bool) -> ExtenderReply:
-        kept = {n: v for n, v in request.candidates.items() if self.kind or self.rng.random() < 0.8}
+        victims = {
+            n: v for n, v in request.candidates.items() if self.reliable or self.rng.random() < 0.8
+        }
         if lies:
-            kept = {n: type(v)(uids=("nobody",)) for n, v in kept.items()}
-        return ExtenderReply(request, victims=kept)
+            victims = {n: type(v)(uids=("missing",)) for n, v in victims.items()}
+        return ExtenderReply(request, victims=victims)
 
 
 class ConsultingAuditor(Auditor):
-    """Looks at questions as well."""
+    """Also checks the questions to extenders."""
 
     make_engine = staticmethod(engine)
 
     def _begin(self) -> None:
         super()._begin()
         self._asked: set[tuple[str, int, int, str]] = getattr(self, "_asked", set())
-        """Whatever was asked in some log."""
+        """All questions that were ever committed."""
 
     def _take(self, logged: Logged) -> None:
         record = logged.record
         if isinstance(record, records.ExtenderAsked):
-            open_one = self.engine.state.consultation
-            alone = open_one is None or (open_one.uid == record.uid and not open_one.question)
-            ensure(alone, f"two attempts ask at {logged.position}")
+            current = self.engine.state.consultation
+            is_only = current is None or (current.uid == record.uid and not current.question)
+            ensure(is_only, f"two attempts ask at {logged.position}")
             self._asked.add((record.uid, record.attempt, record.extender, record.verb))
         if isinstance(record, records.PodDecided) and record.node:
             self._check_that_it_passed(record)
         super()._take(logged)
 
     def _check_that_it_passed(self, decided: records.PodDecided) -> None:
-        given = self.engine.state.consultation
-        for asked, answered in zip(given.asked, given.answered, strict=True) if given else ():
+        answers = self.engine.state.consultation
+        for asked, answered in zip(answers.asked, answers.answered, strict=True) if answers else ():
             if asked.verb != FILTER or answered.problem:
                 continue
             ensure(decided.row in rows_of(asked.nodes), f"{decided.node} was not asked about")
@@ -104,7 +109,7 @@ class ConsultingAuditor(Auditor):
                 ensure(decided.row not in rows_of(rows), f"{decided.node} was refused")
 
     def consulted(self, request: CallExtender) -> None:
-        """A question has arrived: some log has it."""
+        """A question has arrived: it must have been committed."""
         known = (request.uid, request.attempt, request.extender, request.verb) in self._asked
         ensure(known, f"{request.verb} is asked for {request.uid}, but no record was committed")
 
@@ -129,17 +134,17 @@ class ConsultingWorld(World):
             return super()._carry_out(flight)
         self.auditor.consulted(request)
         answer = self.extenders.answer(request)
-        said = "problem" if answer.problem else "answer"
-        self.counts[f"{request.verb} {said}"] += 1
-        if self.faults and self.rng.random() < 0.1:  # the answer takes its time
+        outcome = "problem" if answer.problem else "answer"
+        self.counts[f"{request.verb} {outcome}"] += 1
+        if self.faults and self.rng.random() < 0.1:  # the answer is delayed
             flight.held_until = self.now + self.rng.randint(0, 4 * SECOND)
         return answer
 
     def _calm_down(self) -> None:
         super()._calm_down()
-        self.extenders.kind = True
+        self.extenders.reliable = True
 
     def _is_done(self, process: Process) -> bool:
         pods = process.leader.engine.state.pods.values()
-        refused = any(each.queue and EXTENDER in each.rejectors for each in pods)
+        refused = any(pod.queue and EXTENDER in pod.rejectors for pod in pods)
         return super()._is_done(process) and not refused

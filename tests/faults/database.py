@@ -1,7 +1,7 @@
 """A simulated database: one stream's head row and batches, with a linear history.
 
-It does what the SQL in migrations does (epochs, tokens, conditional appends, idempotent by hash),
-and it can fail over to a replica that has not got the last batches.
+It does the same as the SQL in migrations (epochs, tokens, conditional appends, idempotent by hash),
+and it can fail over to a replica without the last batches.
 """
 
 from random import Random
@@ -21,12 +21,12 @@ _rows = msgspec.json.Decoder(list[tuple[int, int, int, msgspec.Raw]])
 
 def stored_of(batch: SealedBatch) -> list[Stored]:
     """A batch's records, read back from its bytes."""
-    found = []
+    stored = []
     for position, (at, cause, version, raw) in enumerate(_rows.decode(batch.body), batch.first):
         body = bytes(raw)
         kind = type(records.decode(body)).__name__
-        found.append(Stored(position, at, cause, kind, version, body))
-    return found
+        stored.append(Stored(position, at, cause, kind, version, body))
+    return stored
 
 
 class Database:
@@ -40,7 +40,7 @@ class Database:
         self.is_hidden = False
         self.batches: list[SealedBatch] = []
         self.records: list[Stored] = []
-        self.kept: list[StoredSnapshot] = []
+        self.stored_snapshots: list[StoredSnapshot] = []
 
     @property
     def head(self) -> Head:
@@ -48,7 +48,7 @@ class Database:
         return self.batches[-1].head if self.batches else Head(0, chain.genesis(STREAM))
 
     def acquire(self, known: Head) -> Acquired:
-        """Begins an epoch, and reads what follows a place; the whole log where it is not there."""
+        """Begins an epoch, and reads the records after ``known``, or all if the log lacks it."""
         self.epoch += 1
         self.token = self._rng.randbytes(16)
         since = known if known in self.heads else self.heads[0]
@@ -63,26 +63,26 @@ class Database:
 
     @property
     def history(self) -> str:
-        """What the database says of the history that it is on."""
+        """The timeline that the database reports; "" if it hides it."""
         return "" if self.is_hidden else f"timeline {self.timeline}"
 
     @property
     def heads(self) -> list[Head]:
-        """All places where a batch ends, and the beginning."""
+        """The heads after each batch, and that of an empty log."""
         return [Head(0, chain.genesis(STREAM)), *(batch.head for batch in self.batches)]
 
     def keep(self, term: Term, snapshot: StoredSnapshot) -> None:
         """Stores a snapshot."""
         if self.is_current(term):
-            self.kept.append(snapshot)
+            self.stored_snapshots.append(snapshot)
 
     def snapshots(self) -> list[StoredSnapshot]:
-        """Those of places that the log has."""
-        return [each for each in self.kept if Head(each.position, each.hash) in self.heads]
+        """The snapshots whose position and hash are in the log."""
+        return [s for s in self.stored_snapshots if Head(s.position, s.hash) in self.heads]
 
     def append(self, batch: SealedBatch) -> Committed | Deposed:
-        """The conditional append; a batch that is there already is committed."""
-        if any(each.hash == batch.hash for each in self.batches):
+        """The conditional append. An existing batch counts as committed."""
+        if any(stored.hash == batch.hash for stored in self.batches):
             return Committed()
         if not self.is_current(batch.term):
             return Deposed("fenced")
@@ -92,7 +92,7 @@ class Database:
         return Committed()
 
     def store(self, batch: SealedBatch) -> None:
-        """Puts a batch at the end."""
+        """Appends a batch unconditionally."""
         self.batches.append(batch)
         self.records += stored_of(batch)
 
@@ -106,9 +106,8 @@ class Database:
 
     def fail_over(self, count: int) -> None:
         """Fails over to a replica without the last batches. Terms of the old history are void, and
-        its epoch numbers are given out again. The first batch is never lost."""
-        kept = max(1, len(self.batches) - count)
-        del self.batches[kept:]
+        its epoch numbers are reused. The first batch is never lost."""
+        del self.batches[max(1, len(self.batches) - count) :]
         del self.records[self.head.next :]
         self.epoch = self.batches[-1].term.epoch
         self.token = b""

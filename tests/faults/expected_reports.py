@@ -1,6 +1,6 @@
-"""The Events and pod conditions that must exist in the end, according to a log.
+"""The Events and pod conditions that must exist at the end, according to a log.
 
-Made of the records alone, and not by the product's code (runtime/effects/event_drafts.py).
+Computed from the records alone, without the product's code (runtime/effects/event_drafts.py).
 """
 
 from eventsched.cluster.messages import Announce
@@ -14,8 +14,8 @@ from .cluster import STREAM
 
 
 class ExpectedReports:
-    """Reads a log, record by record; ``named`` are the ids of all decisions, also of logs before
-    this one."""
+    """Reads a log, record by record. ``named`` are the ids of all decisions, including those of
+    lost history."""
 
     def __init__(self, named: set[str]) -> None:
         self.named = named
@@ -23,13 +23,13 @@ class ExpectedReports:
         self._intents: dict[str, str] = {}
         self._victims: dict[str, tuple[str, str]] = {}
         self._events: dict[tuple[str, str], tuple[str, str]] = {}
-        """Pod's name and decision → reason, and the beginning of the note."""
+        """Name of the pod and decision id → reason and prefix of the note."""
         self._failures: dict[str, str] = {}
-        """Uid → the words of the last attempt, "" where they are of another form."""
+        """Uid → the message of the last attempt; "" if its text is not checked."""
         self._notes: set[tuple[str, str]] = set()
 
     def read(self, logged: Logged, state: SchedulerState) -> None:
-        """Takes in the next record, before it is applied."""
+        """Reads the next record, before it is applied."""
         record = logged.record
         decision = f"{STREAM}/{logged.position}@{self._token}"
         match record:
@@ -64,19 +64,19 @@ class ExpectedReports:
                 self._failures.pop(uid, None)
 
     def allows(self, event: Announce) -> str:
-        """Why an event must not be sent, "" if it may."""
+        """Why an event must not be sent; "" if it may."""
         return "" if event.key in self.named else f"{event.note!r}: no decision was committed"
 
     def missing(self, state: SchedulerState, api: ApiServer) -> str:
-        """What has not been told in the end, "" where all has."""
+        """The first missing report; "" if there is none."""
         for key, (reason, note) in self._events.items():
-            found = api.events.get(key)
-            if found is None or found.reason != reason or not found.note.startswith(note):
-                return f"no event tells {reason} of {key}, but {found}"
-        told = {(event.name, event.note) for event in api.events.values()}
+            event = api.events.get(key)
+            if event is None or event.reason != reason or not event.note.startswith(note):
+                return f"no event reports {reason} of {key}, but {event}"
+        reported = {(event.name, event.note) for event in api.events.values()}
         for name, note in self._notes:
-            if note and (name, note) not in told:
-                return f"no event tells {note!r} of {name}"
+            if note and (name, note) not in reported:
+                return f"no event reports {note!r} of {name}"
         for uid, seen in api.pods.items():
             if seen.pod.node_name:
                 continue
@@ -85,5 +85,5 @@ class ExpectedReports:
                 return f"the condition of {uid} is {condition}, not {failure!r}"
             nominated = state.preemptions.node(uid)
             if seen.pod.nominated_node != nominated:
-                return f"{uid} is nominated to {nominated!r}, and says {seen.pod.nominated_node!r}"
+                return f"{uid} is nominated to {nominated!r}, not {seen.pod.nominated_node!r}"
         return ""

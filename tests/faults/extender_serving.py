@@ -1,5 +1,5 @@
-"""A world in which another scheduler asks us: it filters, prioritizes and has its pods bound, gives
-up waiting, and asks again, while leaders come and go."""
+"""A world in which another scheduler uses eventsched as its extender: it filters, prioritizes and
+binds its pods, times out and asks again, while leaders change."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -30,25 +30,25 @@ MILLISECOND, SECOND = 1_000, 1_000_000
 OPENING = msgspec.structs.replace(cluster.OPENING, inputs={SERVES: PROFILE})
 LIMITS = cluster.LIMITS._replace(linger=20 * MILLISECOND)
 MOST = 3
-"""Questions at a time: binds are asked for while the next pod is filtered."""
+"""Open questions at a time: a pod is bound while the next one is filtered."""
 PATIENCE = 4 * SECOND
 
 
 class Answering(Leader):
-    """A leader, and the replies that have left it."""
+    """A leader. ``sent`` are the replies that it has sent."""
 
     def __init__(self, followed_stream: FollowedStream) -> None:
-        self.told: list[ExtenderReplied] = []
+        self.sent: list[ExtenderReplied] = []
         self._replies = Replies()
-        super().__init__(followed_stream, OPENING, LIMITS, self._tell)
+        super().__init__(followed_stream, OPENING, LIMITS, self._send_replies)
 
-    def _tell(self, committed: Sequence[Logged]) -> None:
-        self.told += self._replies.follow(committed)
+    def _send_replies(self, committed: Sequence[Logged]) -> None:
+        self.sent += self._replies.follow(committed)
 
 
 class Question(msgspec.Struct):
-    """A question under way; ``process`` is whom it was asked of, and ``version`` the cluster's, as
-    far as the process has seen all of it (else -1)."""
+    """An open question to ``process``. ``version`` is the API server's resourceVersion if the
+    process had seen all events up to it, else -1."""
 
     process: Process
     asked: ExtenderInquired
@@ -61,24 +61,24 @@ class Silent(ExpectedReports):
 
     def missing(self, state: SchedulerState, api: ApiServer) -> str:
         """See the class."""
-        return f"it tells {api.events} {api.conditions}" if api.events or api.conditions else ""
+        return f"it reports {api.events} {api.conditions}" if api.events or api.conditions else ""
 
 
 class ServingAuditor(Auditor):
-    """Looks at answers as well. Whether a node has room is the asking scheduler's business: what it
-    knew when it chose, we cannot know."""
+    """Also checks answers. It does not check the room on nodes, because it cannot know what the
+    calling scheduler knew when it chose."""
 
     expected_reports = Silent
 
     def _begin(self) -> None:
         super()._begin()
-        self._said: set[tuple[int, str, str]] = getattr(self, "_said", set())
-        """Whatever was answered in some log."""
+        self._replied: set[tuple[int, str, str]] = getattr(self, "_replied", set())
+        """All replies that were ever committed."""
 
     def _take(self, logged: Logged) -> None:
         record = logged.record
         if isinstance(record, ExtenderReplied):
-            self._said.add((record.number, record.uid, record.verb))
+            self._replied.add((record.number, record.uid, record.verb))
             ensure(logged.cause == logged.position - 1, "a reply is not in its question's step")
         super()._take(logged)
 
@@ -86,9 +86,9 @@ class ServingAuditor(Auditor):
         pass
 
     def answered(self, reply: ExtenderReplied) -> None:
-        """An answer has left: it is in the log, and of a bind that is said to be done the pod is on
+        """A reply was sent: it must have been committed. If it confirms a bind, the pod must be on
         the node."""
-        known = (reply.number, reply.uid, reply.verb) in self._said
+        known = (reply.number, reply.uid, reply.verb) in self._replied
         ensure(known, f"{reply.verb} of {reply.uid} is answered, but nothing was committed")
         if reply.verb == BIND and not reply.problem:
             there = self._api.was_placed(reply.uid, reply.node)
@@ -96,7 +96,7 @@ class ServingAuditor(Auditor):
 
 
 class ServingWorld(World):
-    """A world with a scheduler that asks."""
+    """A world with a scheduler that calls us."""
 
     audited_by = ServingAuditor
     auditor: ServingAuditor
@@ -111,14 +111,14 @@ class ServingWorld(World):
         super().__init__(seed, lossy=lossy, make_leader=make_leader)
         self.questions: dict[str, Question] = {}
         self.refused: dict[str, int] = {}
-        """Pods that fitted nowhere, and the API server's resourceVersion at that time."""
+        """Pods that fitted on no node, with the API server's resourceVersion at that time."""
         self._numbers: Counter[int] = Counter()
         self._names = Names()
 
     # --- asking ---------------------------------------------------------------------------
 
     def step(self) -> None:
-        """Lets one thing happen; answers that have left are heard, or lost."""
+        """Executes one event; replies that were sent are received or lost."""
         super().step()
         for uid, question in list(self.questions.items()):
             self._hear(uid, question)
@@ -132,7 +132,7 @@ class ServingWorld(World):
             self._ask(uid, ExtenderRequest(FILTER, uid, nodes=sorted(self.api.nodes)))
 
     def _candidates(self) -> list[str]:
-        """Pods that should be asked about."""
+        """Pods to schedule."""
         return [
             uid
             for uid, seen in self.api.pods.items()
@@ -140,31 +140,31 @@ class ServingWorld(World):
         ]
 
     def _ask(self, uid: str, asked: ExtenderRequest) -> None:
-        """Of any process there is; one that does not lead says so."""
+        """Asks a random process; one that does not lead refuses."""
         self.questions.pop(uid, None)
-        alive = [each for each in self.processes.values() if each.paused_until <= self.now]
+        alive = [process for process in self.processes.values() if process.paused_until <= self.now]
         process = alive[self.rng.randrange(len(alive))] if alive else None
         if process is None or not process.leader.leading:
-            self.counts["nobody leads"] += 1
+            self.counts["no leader"] += 1
             return
         if not process.leader.engine.state.pods.get(uid):
-            self.counts["not seen yet"] += 1  # the whole pod would be sent: another test's business
+            self.counts["not seen yet"] += 1  # the whole pod would be sent; other tests cover that
             return
         self._numbers[process.number] += 1
         number = self._numbers[process.number]
         question = inquiry(asked, number, process.leader.engine.state, self._names)
         self.counts[f"asked {asked.verb}"] += 1
-        seen = {name: len(told) for name, told in self.api.histories.items()}
+        seen = {name: len(history) for name, history in self.api.histories.items()}
         version = self.api.version if process.cursors == seen and not process.gaps else -1
         self.questions[uid] = Question(process, question, self.now + PATIENCE, version)
-        self.tell(process, question)
+        self.deliver(process, question)
 
     # --- answers --------------------------------------------------------------------------
 
     def _hear(self, uid: str, question: Question) -> None:
         asked, leader = question.asked, question.process.leader
         assert isinstance(leader, Answering)
-        reply = next((each for each in leader.told if each.number == asked.number), None)
+        reply = next((reply for reply in leader.sent if reply.number == asked.number), None)
         if reply is None:
             if not question.process.alive or self.now > question.until:
                 self.counts[f"unanswered {asked.verb}"] += 1
@@ -181,8 +181,8 @@ class ServingWorld(World):
     def _go_on(self, question: Question, reply: ExtenderReplied, names: list[str]) -> None:
         asked, uid = question.asked, question.asked.uid
         if asked.verb == FILTER:
-            gone = {*reply.failed.values(), *reply.unresolvable.values()}
-            refused = {row for text in gone for row in rows_of(text).tolist()}
+            refusals = {*reply.failed.values(), *reply.unresolvable.values()}
+            refused = {row for text in refusals for row in rows_of(text).tolist()}
             left = [names[row] for row in rows_of(asked.nodes).tolist() if row not in refused]
             if left:
                 self._ask(uid, ExtenderRequest(PRIORITIZE, uid, nodes=left))

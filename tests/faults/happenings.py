@@ -1,4 +1,4 @@
-"""What happens in a world that is not the scheduler's doing; each returns whether it could."""
+"""Events that the scheduler does not cause. Functions return whether it was possible."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -28,7 +28,7 @@ def crash_one(world: "World") -> bool:
 
 
 def start_one(world: "World") -> bool:
-    """A process starts, if need be beside another one."""
+    """A process starts, maybe while another one runs."""
     name = world.rng.choice("AB")
     if name in world.processes:
         return False
@@ -45,7 +45,7 @@ def pause_one(world: "World") -> bool:
 
 
 def break_watch(world: "World") -> bool:
-    """One of a process' watches cannot be resumed."""
+    """A watch of a process cannot be resumed."""
     process = _one(world, [p for p in world.processes.values() if p.watching])
     if process is not None:
         resource = world.rng.choice(world.api.resources)
@@ -54,7 +54,7 @@ def break_watch(world: "World") -> bool:
 
 
 def change_namespace(world: "World") -> bool:
-    """A namespace comes, goes, is opened or closed."""
+    """A namespace is created, deleted, opened or closed."""
     name = world.rng.choice(cluster.NAMESPACES)
     if name in world.api.namespaces and world.rng.random() < 0.3:
         world.api.delete_namespace(name)
@@ -64,7 +64,7 @@ def change_namespace(world: "World") -> bool:
 
 
 def create_pods(world: "World") -> bool:
-    """A pod comes, or two that go together."""
+    """A pod is created, or a pair."""
     if len(world.api.pods) >= MOST_PODS:
         return False
     world.born += 1
@@ -74,16 +74,16 @@ def create_pods(world: "World") -> bool:
 
 
 def delete_pod(world: "World") -> bool:
-    """A pod is gone."""
+    """A pod is deleted."""
     uid = _one(world, list(world.api.pods))
     if uid is not None:
         world.api.delete_pod(uid)
     return uid is not None
 
 
-def change_pod(world: "World", want: Callable[[Any], bool], **fields: Any) -> bool:
-    """A pod that has something gets other values in some fields."""
-    pod = _one(world, [seen.pod for seen in world.api.pods.values() if want(seen.pod)])
+def change_pod(world: "World", matches: Callable[[Any], bool], **fields: Any) -> bool:
+    """A pod that matches gets other values in some fields."""
+    pod = _one(world, [seen.pod for seen in world.api.pods.values() if matches(seen.pod)])
     if pod is not None:
         world.api.put_pod(msgspec.structs.replace(pod, **fields))
     return pod is not None
@@ -119,7 +119,7 @@ def foreign_pod(world: "World") -> bool:
 
 
 def delete_node(world: "World") -> bool:
-    """A node is lost; its pods stay for now."""
+    """A node is deleted; its pods stay for now."""
     if len(world.api.nodes) < 2:
         return False
     world.api.delete_node(world.rng.choice(sorted(world.api.nodes)))
@@ -127,7 +127,7 @@ def delete_node(world: "World") -> bool:
 
 
 def add_node(world: "World") -> bool:
-    """A node that was lost comes back."""
+    """A deleted node is created again."""
     name = _one(world, [name for name in world.node_names if name not in world.api.nodes])
     if name is not None:
         world.api.put_node(cluster.node(name))
@@ -135,7 +135,7 @@ def add_node(world: "World") -> bool:
 
 
 def label_node(world: "World") -> bool:
-    """A node changes in a way that does not matter here."""
+    """A node changes in a way that does not matter to any pod."""
     seen = _one(world, list(world.api.nodes.values()))
     if seen is not None:
         labels = {"zone": world.rng.choice("ab")}
@@ -144,7 +144,7 @@ def label_node(world: "World") -> bool:
 
 
 def fail_over(world: "World") -> bool:
-    """The database fails over to a replica that lacks up to three batches."""
+    """The database fails over to a replica without the last one to three batches."""
     if len(world.database.batches) < 4:
         return False
     world.database.fail_over(world.rng.randint(1, 3))

@@ -1,7 +1,7 @@
-"""What must hold after every step, and what must be so in the end.
+"""Invariants that must hold after every step, and at the end.
 
-The auditor reads each batch as it is committed and folds it on its own; it knows the decision ids
-that were ever committed, whatever history was lost since.
+The auditor reads each batch when it is committed and folds it independently. It knows all decision
+ids that were ever committed, even if the history was lost since.
 """
 
 from collections import Counter
@@ -24,11 +24,11 @@ from .expected_reports import ExpectedReports
 
 
 class ViolationError(AssertionError):
-    """Something that must never happen has happened."""
+    """An invariant was violated."""
 
 
 def ensure(holds: bool, message: str) -> None:
-    """Raises ViolationError where something does not hold."""
+    """Raises ViolationError if a condition does not hold."""
     if not holds:
         raise ViolationError(message)
 
@@ -65,12 +65,12 @@ class Auditor:
     # --- after each step ------------------------------------------------------------------
 
     def history_changed(self) -> None:
-        """The database has failed over: what is left of the log is read again."""
+        """The database has failed over: reads the remaining log again."""
         self._begin()
         self.read()
 
     def read(self) -> None:
-        """Takes in the batches that are new: the chain, the epochs, and every record."""
+        """Reads the new batches and checks the chain, the epochs and every record."""
         for batch in self._database.batches[self._batches :]:
             self._check_chain(batch)
             for stored in stored_of(batch):
@@ -130,14 +130,15 @@ class Auditor:
             ensure(not state.pods[uid].pod.deleting, f"{uid} is being deleted already")
 
     def evicted(self, request: EvictPod) -> None:
-        """An eviction has arrived: some log has said so."""
+        """An eviction has arrived: its decision must have been committed."""
         known = (request.uid, request.decision) in self._evictions
         ensure(known, f"{request.uid} is evicted, but no decision was committed")
 
     def announced(self, request: Announce) -> None:
-        """An event has arrived: some log has decided that."""
+        """An event has arrived: its decision must have been committed."""
         ensure(
-            request.key in self._named, f"{request.note!r} is told, but no decision was committed"
+            request.key in self._named,
+            f"{request.note!r} is reported, but no decision was committed",
         )
 
     def _check_room(self, decided: records.PodDecided) -> None:
@@ -147,8 +148,8 @@ class Auditor:
         ensure(room, f"{decided.uid} was decided onto {decided.node}, which was full")
 
     def bound(self, request: BindPod, barrier: int) -> None:
-        """A bind has landed. ``barrier`` is the API server's resourceVersion when the sender's term
-        began: what others had bound by then, the sender knew."""
+        """A bind has succeeded. ``barrier`` is the API server's resourceVersion when the sender's
+        term began: the sender knew all foreign binds up to it."""
         uid, node, decision = request.uid, request.node, request.decision
         committed = self._committed.get(decision)
         ensure(committed is not None, f"{uid} is bound to {node}, but no intent was committed")
@@ -163,7 +164,7 @@ class Auditor:
             ensure(used <= room, f"{node} is over-committed by {uid}: {used} m of {room} m")
 
     def compare(self, leader: Leader) -> None:
-        """A leader with nothing on its way has the state that the log folds to."""
+        """A leader without requests in flight must have the state that the log folds to."""
         live, folded = leader.engine, self.engine
         if not leader.settled or live.position != folded.position:
             return
@@ -172,26 +173,26 @@ class Auditor:
             same = live.state.digest() == folded.state.digest()
             ensure(same, f"the live state is not the folded one at {live.position}")
 
-    # --- in the end -----------------------------------------------------------------------
+    # --- at the end -----------------------------------------------------------------------
 
     def converged(self, leader: Leader) -> None:
         """Nothing is open, the log agrees with the cluster, and pods that fit are bound."""
         self.compare(leader)
         self._check_replay()
         state = self.engine.state
-        ensure(not state.reservations, f"open in the end: {sorted(state.reservations)}")
+        ensure(not state.reservations, f"open at the end: {sorted(state.reservations)}")
         evicting = state.preemptions.evicting
-        ensure(not evicting, f"evictions open in the end: {sorted(evicting)}")
+        ensure(not evicting, f"evictions open at the end: {sorted(evicting)}")
         ensure(set(state.nodes.rows) == set(self._api.nodes), "other nodes in the log")
         ensure(set(state.pods) == set(self._api.pods), "other pods in the log")
-        told = [each.object for each in self._api.objects()]
-        known = {each.title: each for each in state.registry.everything()}
-        ensure(known == {each.title: each for each in told}, "other objects in the log")
+        in_cluster = {seen.object.title: seen.object for seen in self._api.objects()}
+        in_log = {obj.title: obj for obj in state.registry.everything()}
+        ensure(in_log == in_cluster, "other objects in the log")
         missing = self._expected_reports.missing(state, self._api)
         ensure(not missing, missing)
         on_nodes = [uid for uid, seen in self._api.pods.items() if seen.pod.node_name]
         wrong = [uid for uid in on_nodes if uid in self._api.conditions]
-        ensure(not wrong, f"{wrong} are on nodes, and say that they are not")
+        ensure(not wrong, f"{wrong} are on nodes, but their conditions say that they are not")
         for uid, seen in self._api.pods.items():
             logged_pod = state.pods[uid].pod
             ensure(logged_pod == seen.pod, f"{uid} is {seen.pod} but the log says {logged_pod}")
@@ -199,8 +200,8 @@ class Auditor:
                 self._check_that_it_fits_nowhere(uid)
 
     def _check_replay(self) -> None:
-        """A fresh engine that gets only the stimuli makes the same decisions."""
-        engine, expected = self.make_engine(), [each.logged for each in self._database.records]
+        """A fresh engine that gets only the stimuli must produce the same records."""
+        engine, expected = self.make_engine(), [stored.logged for stored in self._database.records]
         while engine.position < len(expected):
             at = engine.position
             stimulus = expected[at].record
@@ -208,7 +209,7 @@ class Auditor:
                 made = engine.observe(stimulus, expected[at].at)
             else:
                 made = engine.schedule_next()
-            same = [each._replace(detail=None) for each in made] == expected[at : at + len(made)]
+            same = [entry._replace(detail=None) for entry in made] == expected[at : at + len(made)]
             ensure(bool(made) and same, f"replayed, the records from {at} on are others")
 
     def _check_that_it_fits_nowhere(self, uid: str) -> None:

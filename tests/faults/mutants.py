@@ -1,4 +1,4 @@
-"""The protocol with one rule removed: defects that the simulation has to catch.
+"""Mutants: the protocol with one rule removed. The simulation has to catch each of them.
 
 Each mutant is a subclass that overrides the one place where the rule lives; the product has no
 switch for any of them.
@@ -40,7 +40,7 @@ from .database import Database
 
 
 class Mutant(NamedTuple):
-    """What takes the product's place."""
+    """The classes that replace those of the product."""
 
     term: type[LeaderTerm] = LeaderTerm
     leader: type[Leader] = Leader
@@ -48,18 +48,18 @@ class Mutant(NamedTuple):
     followed_stream: type[FollowedStream] = FollowedStream
 
     def make_leader(self, followed_stream: FollowedStream) -> Leader:
-        """Makes its leaders."""
+        """A leader with these classes."""
         leader = self.leader(followed_stream, cluster.OPENING, cluster.LIMITS)
         leader.leader_term_type = self.term
         return leader
 
     def make_followed_stream(self) -> FollowedStream:
-        """Makes those who follow the log."""
+        """A FollowedStream of the mutant's class."""
         return self.followed_stream(cluster.engine, cluster.STREAM)
 
 
 class Hasty(LeaderTerm):
-    """Some effects leave with their batch, not after it."""
+    """Effects of one kind are sent together with their batch, not after its commit."""
 
     kind: type[Effect]
 
@@ -71,19 +71,19 @@ class Hasty(LeaderTerm):
 
 
 class BindFirst(Hasty):
-    """Binds leave with their batch, not after it."""
+    """Binds are sent together with their batch, not after its commit."""
 
     kind = Bind
 
 
 class EvictFirst(Hasty):
-    """Evictions leave with their batch, not after it."""
+    """Evictions are sent together with their batch, not after its commit."""
 
     kind = Evict
 
 
 class ForgetsEvictions(LeaderTerm):
-    """A new leader leaves the evictions that its predecessor promised alone."""
+    """A new leader ignores the evictions that its predecessor committed."""
 
     def _resume(self) -> None:
         self.trackers._trackers[Evict].resume = tuple  # type: ignore[method-assign]
@@ -94,7 +94,7 @@ class AnyWriter(Database):
     """Accepts batches from any writer."""
 
     def append(self, batch: SealedBatch) -> Committed | Deposed:
-        if all(each.hash != batch.hash for each in self.batches):
+        if all(stored.hash != batch.hash for stored in self.batches):
             self.store(batch)
         return Committed()
 
@@ -103,7 +103,7 @@ class AnyWriter(Database):
 
 
 class KeepsTerms(Database):
-    """After a failover the term that the replica knows is valid again."""
+    """After a failover, the last term in the remaining log is valid again."""
 
     def fail_over(self, count: int) -> None:
         super().fail_over(count)
@@ -111,7 +111,7 @@ class KeepsTerms(Database):
 
 
 class UnfencedIntents(Intents):
-    """Gives an intent up after a look at the pod; it is not touched."""
+    """Gives up an intent after reading the pod, without touching it."""
 
     def give_up(self, uid: str, intent: Intent, reason: str) -> PodRequest:
         touch = super().give_up(uid, intent, reason)
@@ -125,7 +125,7 @@ class UnfencedIntents(Intents):
 
 
 class OtherIntents(LeaderTerm):
-    """With another tracker of binds."""
+    """A term with another tracker of binds."""
 
     intents: type[Intents]
 
@@ -137,7 +137,7 @@ class OtherIntents(LeaderTerm):
 
 
 class NoFence(OtherIntents):
-    """With intents that are given up without a touch."""
+    """Intents are given up without touching the pod."""
 
     intents = UnfencedIntents
 
@@ -151,7 +151,7 @@ class Redecide(LeaderTerm):
 
 
 class HastyIntents(Intents):
-    """Takes a newer resourceVersion without a record of it."""
+    """Retries with a newer resourceVersion without a record."""
 
     def retry(self, uid: str, intent: Intent, version: int) -> PodRequest | Stimulus:
         intent.resource_version = version
@@ -159,38 +159,38 @@ class HastyIntents(Intents):
 
 
 class RetryNoLog(OtherIntents):
-    """Continues intents without recording it."""
+    """Intents are retried without a record."""
 
     intents = HastyIntents
 
 
 class NoQuarantine(LeaderTerm):
-    """Touches no pods after lost history."""
+    """Touches no pods after history was lost."""
 
     def fence(self, listed: Listed) -> takeover.Fence:
         return super().fence(Listed([]))
 
 
 class RedoAfterLoss(LeaderTerm):
-    """Keeps the promises of a log that may have lost their ends."""
+    """Executes the open intents of a log that may have lost their outcomes."""
 
     def _void_all(self) -> None:
         intents = self.trackers._trackers[Bind]
         assert isinstance(intents, Intents)
-        for uid, held in self._state.reservations.items():
-            intent = intents._add(uid, held.node, held.attempt, 0)
+        for uid, reservation in self._state.reservations.items():
+            intent = intents._add(uid, reservation.node, reservation.attempt, 0)
             self._do([intents.retry(uid, intent, self._seen.of(POD).version(uid))])
 
 
 class NoHeartbeat(LeaderTerm):
-    """Never asks whether it still is the leader."""
+    """Never checks whether it is still the leader."""
 
     def _heartbeat(self) -> None:
         self._renew_at = self._clock.now + 10**15
 
 
 class NoBarrier(Leader):
-    """Begins with what the log knows; the list comes when it comes."""
+    """Starts with the objects in the log, without waiting for the list."""
 
     def _take_over(self, acquired: Acquired) -> None:
         super()._take_over(acquired)
@@ -200,8 +200,8 @@ class NoBarrier(Leader):
             objects: Iterable[Any] = state.registry.everything()
             known: dict[str, list[Any]] = {
                 "Node": [NodeSeen(node, 0) for node in state.nodes.nodes if node is not None],
-                "Pod": [PodSeen(each.pod, 0) for each in state.pods.values()],
-                "Namespace": [ObjectSeen(each, 0) for each in objects],
+                "Pod": [PodSeen(pod_state.pod, 0) for pod_state in state.pods.values()],
+                "Namespace": [ObjectSeen(obj, 0) for obj in objects],
             }
             listed = Listed([Listing(name, 0, seen) for name, seen in known.items()])
             self._lead(self._phase.leader_term, listed)
@@ -215,7 +215,7 @@ class HalfStepBuilder(BatchBuilder):
 
 
 class HalfSteps(LeaderTerm):
-    """With batches that end anywhere."""
+    """Batches may end in the middle of a step."""
 
     def _new_batch_builder(self) -> BatchBuilder:
         return HalfStepBuilder(self._state, batch_size=self._limits.records)
@@ -229,7 +229,7 @@ class IgnoresGaps(LeaderTerm):
 
 
 class TrustingStream(FollowedStream):
-    """Begins again where what it knew is not in the log, and thinks nothing of it."""
+    """Starts over if the log lacks what it has read, and does not report that history was lost."""
 
     def start_over(self) -> None:
         super().start_over()
@@ -237,17 +237,17 @@ class TrustingStream(FollowedStream):
 
 
 class NamelessStream(FollowedStream):
-    """Knows the intents of a snapshot, not what they are called."""
+    """Forgets the decision ids of a snapshot's intents."""
 
     def restore(self, snapshot: StoredSnapshot) -> bool:
-        helped = super().restore(snapshot)
+        restored = super().restore(snapshot)
         names = self.fold.decisions.intents
         names.update(dict.fromkeys(names, "no name"))
-        return helped
+        return restored
 
 
 class OtherReports(LeaderTerm):
-    """With another outbox."""
+    """A term with another outbox."""
 
     outbox: type[EventOutbox]
 
@@ -256,20 +256,20 @@ class OtherReports(LeaderTerm):
 
 
 class OneTimeReports(EventOutbox):
-    """Says that everything is reported, even while requests are under way."""
+    """Claims that everything is reported while requests are in flight."""
 
     def done_before(self, end: int) -> int:
         return end
 
 
 class ForgetsReports(OtherReports):
-    """Leaves nothing for the next leader to tell."""
+    """Leaves no reports to the next leader."""
 
     outbox = OneTimeReports
 
 
 class HastyReports(EventOutbox):
-    """Does not wait for the commit."""
+    """Does not wait for the commit of decisions."""
 
     def follow(self, logged: Iterable[Logged], drafts: Iterable[Draft]) -> None:
         super().follow(logged, drafts)
@@ -277,13 +277,13 @@ class HastyReports(EventOutbox):
 
 
 class ReportFirst(OtherReports):
-    """Tells what is not committed."""
+    """Reports decisions that are not committed."""
 
     outbox = HastyReports
 
 
 class LateReports(EventOutbox):
-    """Writes a status, however the pod has changed."""
+    """Writes a status even if the pod has changed since."""
 
     def _request(self, status: DraftedStatus) -> ReportPod | None:
         request = super()._request(status)
@@ -291,7 +291,7 @@ class LateReports(EventOutbox):
 
 
 class ReportsLate(OtherReports):
-    """Tells of a pod what was so once."""
+    """Reports outdated states of pods."""
 
     outbox = LateReports
 

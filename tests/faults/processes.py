@@ -1,4 +1,4 @@
-"""A process of the simulation, how it comes to know the log, and its requests on their way."""
+"""A process of the simulation, how it reads the log, and its requests in flight."""
 
 from collections.abc import Callable
 from random import Random
@@ -23,24 +23,26 @@ def ordinary_leader(followed_stream: FollowedStream) -> Leader:
 def standing_by(
     rng: Random, database: Database, make: Callable[[], FollowedStream]
 ) -> tuple[FollowedStream, str]:
-    """One who knows nothing of the log yet, has followed it up to somewhere, or begins with a
-    snapshot; and which of these."""
+    """A FollowedStream that has read nothing ("cold"), a part of the log ("warm"), or started from
+    a snapshot ("restored"); and which of these."""
     followed_stream, kind = make(), rng.choice(["cold", "warm", "restored"])
     snapshots = database.snapshots()
     if kind == "restored" and snapshots:
-        assert followed_stream.restore(rng.choice(snapshots)), "a snapshot is not what it says"
+        assert followed_stream.restore(rng.choice(snapshots)), (
+            "a snapshot does not match its position"
+        )
     elif kind != "warm":
         return followed_stream, "cold"
-    ahead = [each for each in database.batches if each.first >= followed_stream.head.next]
+    ahead = [batch for batch in database.batches if batch.first >= followed_stream.head.next]
     for batch in ahead[: rng.randint(0, len(ahead))]:
         followed_stream.follow(stored_of(batch), batch.head, batch.mark)
     return followed_stream, kind if followed_stream.head.next else "cold"
 
 
 class Process:
-    """A leader, its clock, and how far its watches have come (by resource; in the API server's
-    history). A watch with a gap is listed again: first the list is made, then the leader is told.
-    ``barrier`` is the API server's resourceVersion when its term began."""
+    """A leader, its clock skew, and the positions of its watches in the API server's histories
+    (``cursors``, by resource). After a gap, a resource is listed again: first the list is made,
+    later it is delivered. ``barrier`` is the API server's resourceVersion when its term began."""
 
     def __init__(self, name: str, number: int, leader: Leader, skew: int) -> None:
         self.name = name
@@ -56,8 +58,8 @@ class Process:
 
 
 class Flight:
-    """A request on its way to a server, or its answer on the way back. ``abandoned`` means that
-    the process has stopped to wait; the server may get it all the same."""
+    """A request in flight to a server, or its answer in flight back. ``abandoned`` means that the
+    process no longer waits for it; it may still arrive."""
 
     def __init__(self, process: Process, request: Request, held_until: int) -> None:
         self.process = process

@@ -1,4 +1,4 @@
-"""How often things happen and fail in a world: drawn for each run."""
+"""Rates of events and failures in a world, drawn for each run."""
 
 from random import Random
 
@@ -12,28 +12,28 @@ HAPPENINGS = {
     "delete node": 0.005, "add node": 0.02, "label node": 0.006, "fail over": 0.004,
     "change namespace": 0.012,
 }  # fmt: skip
-"""How likely each is in a step."""
+"""Probability of each in a step."""
 ALWAYS = {"create pods", "start", "fail over"}
 FAILURES = {
     "lose request": 0.04, "lose answer": 0.05, "give up waiting": 0.06, "lose bind": 0.12,
     "hold bind": 0.15, "hold report": 0.1, "repeat watch": 0.05, "fail over after commit": 0.01,
     "crash in step": 0.008, "crash when delicate": 0.04,
 }  # fmt: skip
-"""How likely each is where it can happen."""
+"""Probability of each at every occasion."""
 HELD: dict[type, str] = {
     Acquire: "hold bind", BindPod: "hold bind", ReportPod: "hold report", Announce: "hold report",
 }  # fmt: skip
-"""Requests that may be long on their way."""
+"""Requests that may be in flight for long, with the rate that applies."""
 
 
 def drawn(rng: Random, lossy: bool) -> dict[str, float]:
-    """By name: some not at all in this run, others much (swarm)."""
-    found = {
+    """Rates by name: in one run some are 0 and others high (swarm testing)."""
+    drawn_rates = {
         name: rate * (1 if name in ALWAYS else rng.choice([0, 0.5, 1, 3]))
         for name, rate in HAPPENINGS.items()
     }
     for name, rate in FAILURES.items():
-        found[name] = rate * rng.choice([0, 0.5, 1, 5])
+        drawn_rates[name] = rate * rng.choice([0, 0.5, 1, 5])
     if not lossy:
-        found["fail over"] = found["fail over after commit"] = 0
-    return found
+        drawn_rates["fail over"] = drawn_rates["fail over after commit"] = 0
+    return drawn_rates

@@ -1,7 +1,7 @@
-"""A world whose API server is put back to earlier states, as from backups of etcd.
+"""A world whose API server is restored to earlier states, as from backups of etcd.
 
-That stops the API server: requests that are on their way are lost, and watches start again. What
-leaders have in mind is of a cluster that is no more.
+A restore stops the API server: requests in flight are lost, and watches start again. The state of
+leaders is that of a cluster that no longer exists.
 """
 
 from dataclasses import dataclass, replace
@@ -14,12 +14,12 @@ from .world import World
 
 _DATABASE = (Acquire, Append, Keep, Renew)
 _RAISED = 1000
-"""By so much versions are raised after a restore."""
+"""How much resourceVersions are raised by a restore with ``raised``."""
 
 
 @dataclass(frozen=True)
 class Backup:
-    """A server's objects at a version."""
+    """A server's objects at a resourceVersion."""
 
     version: int
     pods: dict[str, PodSeen]
@@ -30,7 +30,7 @@ class Backup:
 
 
 class RestorableServer(ApiServer):
-    """An API server whose storage can be put back."""
+    """An API server whose storage can be restored."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -42,31 +42,33 @@ class RestorableServer(ApiServer):
         self._ever.add((uid, node))
 
     def was_placed(self, uid: str, node: str) -> bool:
-        """Whether a pod ever came to a node."""
+        """Whether a pod was ever placed on a node, including before restores."""
         return (uid, node) in self._ever
 
     def backup(self) -> Backup:
-        """All objects as they are."""
+        """All objects at present."""
         return Backup(
             self.version, {**self.pods}, {**self.nodes}, {**self.namespaces}, {**self.placed},
             {**self.conditions},
         )  # fmt: skip
 
     def restore(self, backup: Backup, *, raised: bool) -> None:
-        """Puts all objects back. With ``raised`` versions go on above the present ones (etcdctl's
-        ``--bump-revision``), else they begin again at the backup's. Pods that had ended since count
-        as placed by somebody else: nobody could know of them. Of what people were told nothing is
-        taken back: nobody tells it again."""
-        back = {uid for uid in backup.pods if uid not in self.pods}
+        """Restores all objects. With ``raised``, versions continue above the present ones
+        (etcdctl's ``--bump-revision``), else they continue from the backup's. Pods that were
+        deleted since the backup count as placed by others, because no leader could know of them.
+        Conditions written since are kept, because leaders do not write them again."""
+        revived = {uid for uid in backup.pods if uid not in self.pods}
         self.version = self.version + _RAISED if raised else backup.version
         self.pods, self.nodes = {**backup.pods}, {**backup.nodes}
         self.namespaces = {**backup.namespaces}
         self.placed = {
-            uid: replace(placed, decision="", version=self.version) if uid in back else placed
+            uid: replace(placed, decision="", version=self.version) if uid in revived else placed
             for uid, placed in backup.placed.items()
         }
-        told = {**backup.conditions, **self.conditions}
-        self.conditions = {uid: why for uid, why in told.items() if uid not in self.placed}
+        conditions = {**backup.conditions, **self.conditions}
+        self.conditions = {
+            uid: condition for uid, condition in conditions.items() if uid not in self.placed
+        }
 
 
 class RestoredWorld(World):
@@ -88,7 +90,7 @@ class RestoredWorld(World):
         return True
 
     def restore(self, backup: Backup, *, raised: bool) -> None:
-        """Puts the API server back to a backup."""
+        """Restores the API server from a backup."""
         self.api.restore(backup, raised=raised)
         for process in self.processes.values():
             process.gaps = dict.fromkeys(self.api.resources)

@@ -1,7 +1,7 @@
-"""Hand-written stories, one for each rule of fencing and recovery; each ends badly without it.
+"""Scripted scenarios, one for each rule of fencing and recovery. Each fails without its rule.
 
-Seeds meet some of these once in many thousand runs; here they happen every time. n0 has room for
-one of the pods.
+Random seeds reach some of them only once in many thousand runs; here they happen every time. n0 has
+room for one of the pods.
 """
 
 from collections.abc import Callable
@@ -17,27 +17,27 @@ Scenario = Callable[[Stage], None]
 
 
 def bind_before_commit(stage: Stage) -> None:
-    """The database is slow: no bind may leave meanwhile."""
+    """The database is slow: no bind may be sent before the commit."""
     leader = stage.lead("A")
     stage.hold(leader, Append)
     stage.pod("p1")
     stage.settle()
-    ensure("p1" not in stage.api.placed, "p1 is bound, and the log knows nothing of it")
+    ensure("p1" not in stage.api.placed, "p1 is bound, but the log has no record of it")
 
 
 def eviction_before_commit(stage: Stage) -> None:
-    """The database is slow: no pod may be evicted meanwhile."""
+    """The database is slow: no pod may be evicted before the commit."""
     leader = stage.lead("A")
     stage.pod("p1")
     stage.settle()
     stage.hold(leader, Append)
     stage.pod("p2", priority=1)
     stage.settle()
-    ensure(not stage.api.pods["p1"].pod.deleting, "p1 is deleted, and the log knows nothing of it")
+    ensure(not stage.api.pods["p1"].pod.deleting, "p1 is deleted, but the log has no record of it")
 
 
 def eviction_of_a_dead_leader(stage: Stage) -> None:
-    """A leader dies before its eviction arrives: the next one keeps the promise."""
+    """A leader dies before its eviction arrives: the next leader evicts the pod."""
     first = stage.lead("A")
     stage.pod("p1")
     stage.settle()
@@ -49,8 +49,8 @@ def eviction_of_a_dead_leader(stage: Stage) -> None:
     stage.settle(5)
     ensure("p1" not in stage.api.pods, "p1 is still there")
     ensure(stage.api.placed["p2"].node == "n0", "p2 is not bound")
-    made = [each for each in stage.database.records if each.kind == "PreemptionDecided"]
-    ensure(len(made) == 1, f"{len(made)} preemptions")
+    preemptions = [e for e in stage.database.records if e.kind == "PreemptionDecided"]
+    ensure(len(preemptions) == 1, f"{len(preemptions)} preemptions")
     ensure(not second.leader.engine.state.preemptions.evicting, "an eviction is open")
 
 
@@ -70,12 +70,12 @@ def idle_leader_is_replaced(stage: Stage) -> None:
     stage.lead("A")
     stage.lead("B")
     stage.settle(5)
-    ensure("A" not in stage.processes, "the replaced leader does not know of it")
+    ensure("A" not in stage.processes, "the replaced leader did not notice")
 
 
 def late_bind_of_an_intent_given_up(stage: Stage) -> None:
-    """A bind is on its way when its leader dies; the next one finds the node full, and gives the
-    intent up; others take the room; then the bind arrives."""
+    """A bind is in flight when its leader dies. The next leader finds the node full and gives the
+    intent up, another pod gets the room, and then the bind arrives."""
     stage.lose_reports()
     first = stage.lead("A")
     stage.hold(first, BindPod)
@@ -93,8 +93,8 @@ def late_bind_of_an_intent_given_up(stage: Stage) -> None:
 
 
 def late_bind_after_takeover(stage: Stage) -> None:
-    """A bind is on its way when its leader dies; the next one intends the same, and either of
-    them binds the pod."""
+    """A bind is in flight when its leader dies. The next leader has the same intent; either bind
+    may bind the pod."""
     first = stage.lead("A")
     stage.hold(first, BindPod)
     stage.pod("p1")
@@ -110,8 +110,8 @@ def late_bind_after_takeover(stage: Stage) -> None:
 
 
 def refused_bind_of_a_replaced_leader(stage: Stage) -> None:
-    """A leader is replaced while its bind is on its way; its successor touches the pod and gives
-    the intent up. The bind is refused: the replaced one must not try the new resourceVersion."""
+    """A leader is replaced while its bind is in flight. Its successor touches the pod and gives the
+    intent up. The bind is refused: the old leader must not retry with the new resourceVersion."""
     first = stage.lead("A")
     stage.hold(first, BindPod)
     stage.pod("p1")
@@ -131,7 +131,7 @@ def refused_bind_of_a_replaced_leader(stage: Stage) -> None:
 
 
 def late_bind_of_a_lost_intent(stage: Stage) -> None:
-    """A failover loses an intent whose bind is on its way; the room is given to another pod."""
+    """A failover loses an intent whose bind is in flight; another pod gets the room."""
     stage.lose_reports()
     first = stage.lead("A")
     stage.hold(first, BindPod)
@@ -147,8 +147,8 @@ def late_bind_of_a_lost_intent(stage: Stage) -> None:
 
 
 def lost_end_of_an_intent(stage: Stage) -> None:
-    """An intent was given up and its room given to another pod; a failover loses all of that, and
-    the log shows the intent as open."""
+    """An intent was given up and another pod got its room. A failover loses these records: in the
+    log the intent is still open."""
     stage.lose_reports()
     first = stage.lead("A")
     stage.lose(first, BindPod)
@@ -168,8 +168,8 @@ def lost_end_of_an_intent(stage: Stage) -> None:
 
 
 def failover_to_the_time_of_an_older_leader(stage: Stage) -> None:
-    """A failover loses all that a leader wrote; its predecessor, paused since, finds the log as it
-    left it. It must not continue: a bind that the lost log intended is still on its way."""
+    """A failover loses everything that a leader wrote. Its predecessor, paused meanwhile, finds the
+    log as it left it. It must not continue: a bind of the lost records is still in flight."""
     stage.lose_reports()
     stage.foreign("f1")
     first = stage.lead("A")
@@ -209,8 +209,8 @@ def foreign_bind_before_a_takeover(stage: Stage) -> None:
 
 
 def crash_after_a_batch(stage: Stage) -> None:
-    """A node wakes more pods than a batch has records; its leader dies when one batch of that is
-    committed. All of them are tried all the same."""
+    """A new node wakes more pods than a batch has records, and the leader dies after one batch of
+    that step is committed. All pods are still tried."""
     stage.foreign("f1")
     first = stage.lead("A")
     for number in range(30):
@@ -228,7 +228,7 @@ def crash_after_a_batch(stage: Stage) -> None:
 
 
 def pod_that_comes_in_a_gap(stage: Stage) -> None:
-    """The watch of pods has a gap, in which one ends and another one comes."""
+    """The watch of pods has a gap, in which one pod is deleted and another one created."""
     leader = stage.lead("A")
     stage.pod("p1")
     stage.settle()
@@ -240,8 +240,8 @@ def pod_that_comes_in_a_gap(stage: Stage) -> None:
 
 
 def lost_history_that_only_a_standby_knows(stage: Stage) -> None:
-    """A failover loses an intent whose bind is on its way, and the database does not say so; but a
-    standby has followed the log beyond."""
+    """A failover loses an intent whose bind is in flight, and the database does not report it. Only
+    a standby that has read the lost records notices."""
     stage.lose_reports()
     stage.database.is_hidden = True
     first = stage.lead("A")
@@ -259,7 +259,7 @@ def lost_history_that_only_a_standby_knows(stage: Stage) -> None:
 
 
 def intent_in_a_snapshot(stage: Stage) -> None:
-    """A leader dies before its bind arrives; the next one begins with a snapshot."""
+    """A leader dies before its bind arrives; the next leader starts from a snapshot."""
     first = stage.lead("A")
     stage.lose(first, BindPod)
     stage.pod("p1")
@@ -272,7 +272,7 @@ def intent_in_a_snapshot(stage: Stage) -> None:
 
 
 def event_of_a_dead_leader(stage: Stage) -> None:
-    """A leader dies before its events arrive: the next one tells them."""
+    """A leader dies before its events arrive: the next leader sends them."""
     first = stage.lead("A")
     stage.lose(first, Announce)
     stage.pod("p1")
@@ -283,12 +283,12 @@ def event_of_a_dead_leader(stage: Stage) -> None:
     stage.release()
     stage.lead("B")
     stage.settle(1)
-    told = sorted((event.name, event.reason) for event in stage.api.events.values())
-    ensure(told == [("p1", "Scheduled"), ("p2", "FailedScheduling")], f"told is {told}")
+    events = sorted((event.name, event.reason) for event in stage.api.events.values())
+    ensure(events == [("p1", "Scheduled"), ("p2", "FailedScheduling")], f"events: {events}")
 
 
 def event_before_commit(stage: Stage) -> None:
-    """The database is slow: nothing is reported meanwhile."""
+    """The database is slow: nothing is reported before the commit."""
     leader = stage.lead("A")
     stage.hold(leader, Append)
     stage.pod("p1", cpu=3000)
@@ -296,7 +296,7 @@ def event_before_commit(stage: Stage) -> None:
 
 
 def late_report(stage: Stage) -> None:
-    """A pod fails, then finds a node; what was to be said of its failure arrives last."""
+    """A pod is unschedulable, then bound; the report of its failure arrives last."""
     stage.foreign("f1")
     leader = stage.lead("A")
     stage.hold(leader, ReportPod)
@@ -307,7 +307,9 @@ def late_report(stage: Stage) -> None:
     ensure("p1" in stage.api.placed, "p1 is not bound")
     stage.release()
     stage.settle(1)
-    ensure("p1" not in stage.api.conditions, "p1 is on a node, and says that it is not")
+    ensure(
+        "p1" not in stage.api.conditions, "p1 is on a node, but its condition says that it is not"
+    )
 
 
 SCENARIOS: dict[str, tuple[Scenario, ...]] = {
@@ -331,4 +333,4 @@ SCENARIOS: dict[str, tuple[Scenario, ...]] = {
     "reportfirst": (event_before_commit,),
     "reportslate": (late_report,),
 }
-"""By the mutant that they catch."""
+"""Scenarios by the mutant that they catch."""

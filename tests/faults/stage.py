@@ -1,4 +1,4 @@
-"""A world without chance, for scenarios written by hand: faults happen where the script says."""
+"""A world without randomness, for scripted scenarios: faults happen when the script says so."""
 
 from eventsched.cluster.messages import ReportPod, Unknown
 from eventsched.domain.units import SECOND
@@ -15,7 +15,7 @@ NEVER = 10**18
 
 
 class Stage(World):
-    """A world in which nothing fails by itself. It has one node, n0, of 2 cpu."""
+    """A world in which nothing fails by itself. It has one node, n0, with 2 cpu."""
 
     def __init__(self, mutant: Mutant, seed: int = 0) -> None:
         """``seed`` decides the order of simultaneous events."""
@@ -45,15 +45,15 @@ class Stage(World):
         return process
 
     def stand_by(self, name: str, *, snapshot: bool = False) -> None:
-        """The process of a name, when it starts, knows the log as it is now: it has followed it, or
-        it begins with a snapshot of it."""
+        """When the process ``name`` starts, it will know the log as it is now: it has followed it,
+        or it starts from a snapshot of it."""
         followed_stream = self._make_followed_stream()
         for batch in self.database.batches:
             followed_stream.follow(stored_of(batch), batch.head, batch.mark)
         if snapshot:
-            made = followed_stream.snapshot()
+            stored = followed_stream.snapshot()
             followed_stream = self._make_followed_stream()
-            assert followed_stream.restore(made)
+            assert followed_stream.restore(stored)
         self._followed_streams[name] = followed_stream
 
     def gap(self, process: Process, resource: str) -> None:
@@ -61,8 +61,8 @@ class Stage(World):
         process.gaps[resource] = None
 
     def settle(self, seconds: float = 0) -> None:
-        """Lets everything happen that can, for some time; also the held back things that were let
-        go meanwhile."""
+        """Executes all possible events for ``seconds`` of simulated time, including requests that
+        are released meanwhile."""
         end = self.now + round(seconds * SECOND)
         while True:
             while self._able():
@@ -74,56 +74,56 @@ class Stage(World):
             self.now = min(self.now, end) if self.now > before else end
 
     def hold(self, process: Process, kind: type[Request]) -> None:
-        """From now on a process' requests of a kind stay on their way."""
+        """From now on, requests of a kind by a process stay in flight."""
         self._held.add((process.name, kind))
 
     def lose(self, process: Process, kind: type[Request]) -> None:
-        """From now on a process' requests of a kind get lost."""
+        """From now on, requests of a kind by a process are lost."""
         self._lost.add((process.name, kind))
 
     def lose_reports(self) -> None:
-        """From now on nobody's reports of a pod arrive: they would change it, and so stop a bind
-        that is on its way."""
+        """From now on, the pod reports of all processes are lost. Otherwise they would change the
+        pod, and a bind in flight would be refused."""
         self._lost.add(("", ReportPod))
 
     def release(self) -> None:
-        """What is held back arrives, in the order in which it was sent; what is lost no more."""
+        """Delivers the requests held back, in order, and stops losing requests (except reports)."""
         self._held.clear()
         self._lost &= {("", ReportPod)}
         for flight in self.flights:
             flight.held_until = 0
 
     def let_go(self, process: Process, kind: type[Request]) -> None:
-        """A process' requests of a kind arrive; the other ones stay held back."""
+        """Delivers the requests of a kind by a process; others stay held back."""
         self._held.discard((process.name, kind))
         for flight in self.flights:
             if flight.process is process and isinstance(flight.request, kind):
                 flight.held_until = 0
 
     def lose_batches(self, count: int) -> None:
-        """The database fails over and lacks its last batches."""
+        """The database fails over and loses its last batches."""
         self.database.fail_over(count)
         self.auditor.history_changed()
 
     def pod(self, name: str, cpu: int = 2000, priority: int = 0) -> None:
-        """A pod of ours comes."""
+        """Creates a pod for our scheduler."""
         self.api.put_pod(make_pod(name, cpu=cpu, memory=0, priority=priority))
 
     def foreign(self, name: str, cpu: int = 2000) -> None:
-        """A foreign pod is on n0; its priority is too high for it to be evicted."""
+        """Places a foreign pod on n0, with a priority too high for it to be evicted."""
         self.api.put_pod(
             make_pod(name, cpu=cpu, memory=0, scheduler_name="somebody-else", priority=9)
         )
         self.api.place(name, "n0")
 
     def finish(self) -> None:
-        """The end: whatever is held back arrives, and one leader finishes the work."""
+        """Ends the scenario: all requests arrive, and one leader finishes the work."""
         self.release()
         self._lost.clear()
         self._calm_down()
         self._until_converged()
 
-    # --- how ------------------------------------------------------------------------------
+    # --- the parts of World that are scripted ---------------------------------------------
 
     def _followed_stream(self, name: str) -> FollowedStream:
         return self._followed_streams.pop(name, None) or self._make_followed_stream()
@@ -132,7 +132,7 @@ class Stage(World):
         for request in requests:
             key = (process.name, type(request))
             if key in self._lost or ("", type(request)) in self._lost:
-                self.tell(process, Unknown(request))
+                self.deliver(process, Unknown(request))
             else:
                 held_until = NEVER if key in self._held else 0
                 self.flights.append(Flight(process, request, held_until))

@@ -1,7 +1,7 @@
-"""A world with volumes: pods whose binds wait until their claims are bound, or volumes made.
+"""A world with volumes: binds of pods wait until their claims are bound or volumes provisioned.
 
-Volumes and claims are watched beside the rest, each on its own. The volume controller and a
-provisioner act when they like; the provisioner may refuse, and somebody else may take a volume.
+Volumes and claims have watches of their own. The volume controller and a provisioner act at random
+times; the provisioner may refuse, and another user may take a volume.
 """
 
 from collections.abc import Callable, Sequence
@@ -52,7 +52,7 @@ from .world import World
 KINDS = ("StorageClass", "PersistentVolume", "PersistentVolumeClaim")
 VOLUMES = ("v0", "v1", "v2")
 OFTEN = 0.1
-"""How likely something of volumes happens in a step in which faults may."""
+"""Probability that something happens to volumes in a step, while faults are on."""
 
 
 @cache
@@ -61,7 +61,9 @@ def _profiles() -> dict[str, Profile]:
         PrioritySort(), SchedulingGates(), Openings(), NodeResourcesFit(), DefaultPreemption(),
         Pairs(), VolumeBinding(VolumeBindingArgs(bind_timeout_seconds=20)), DefaultBinder(),
     ]  # fmt: skip
-    points = {point: [each for each in plugins if point in points_of(each)] for point in POINTS}
+    points = {
+        point: [plugin for plugin in plugins if point in points_of(plugin)] for point in POINTS
+    }
     return {PROFILE: Profile(PROFILE, points, {})}
 
 
@@ -71,7 +73,7 @@ def engine() -> Engine:
 
 
 def followed_stream() -> FollowedStream:
-    """One who has not followed anything yet."""
+    """A FollowedStream that has read nothing yet."""
     return FollowedStream(engine, cluster.STREAM)
 
 
@@ -82,9 +84,9 @@ class StorageServer(ApiServer):
 
     def __init__(self) -> None:
         super().__init__()
-        self.kept: dict[tuple[str, str], ObjectSeen] = {}
-        for each in (LOCAL, WAIT):
-            self.put(each)
+        self.stored: dict[tuple[str, str], ObjectSeen] = {}
+        for storage_class in (LOCAL, WAIT):
+            self.put(storage_class)
         for name in VOLUMES:
             self.put(volume(name, node_terms=None))
 
@@ -92,41 +94,41 @@ class StorageServer(ApiServer):
         """All objects of a resource."""
         if resource not in KINDS:
             return super().list(resource)
-        found = [seen for (kind, _), seen in self.kept.items() if kind == resource]
-        return Listing(resource, self.version, tuple(found))
+        objects = [seen for (kind, _), seen in self.stored.items() if kind == resource]
+        return Listing(resource, self.version, tuple(objects))
 
     def objects(self) -> Sequence[ObjectSeen]:
         """All objects but nodes and pods."""
-        return (*super().objects(), *self.kept.values())
+        return (*super().objects(), *self.stored.values())
 
-    def put(self, each: AnyObject) -> ObjectSeen:
+    def put(self, obj: AnyObject) -> ObjectSeen:
         """Creates or changes an object."""
-        kind = type(each).__name__
+        kind = type(obj).__name__
         self.version += 1
-        seen = self.kept[kind, each.name] = ObjectSeen(each, self.version)
+        seen = self.stored[kind, obj.name] = ObjectSeen(obj, self.version)
         self.histories[kind].append(seen)
         return seen
 
-    def remove(self, each: AnyObject) -> None:
-        """Ends an object."""
-        kind = type(each).__name__
-        del self.kept[kind, each.name]
+    def remove(self, obj: AnyObject) -> None:
+        """Deletes an object."""
+        kind = type(obj).__name__
+        del self.stored[kind, obj.name]
         self.version += 1
-        self.histories[kind].append(ObjectGone(kind, each.namespace, each.name, self.version))
+        self.histories[kind].append(ObjectGone(kind, obj.namespace, obj.name, self.version))
 
     def all(self, kind: type[Any]) -> Sequence[Any]:
         """All objects of a type."""
-        return [seen.object for (name, _), seen in self.kept.items() if name == kind.__name__]
+        return [seen.object for (name, _), seen in self.stored.items() if name == kind.__name__]
 
     def write(self, request: WriteObject) -> Written | WriteRefused:
-        """Makes a change, as cluster/kube/calls/volume_calls.py does with a look and a patch."""
+        """Executes a write, as cluster/kube/calls/volume_calls.py does with a GET and a PATCH."""
         write = request.write
         key = (
             ("PersistentVolume", write.volume)
             if isinstance(write, BindVolume)
             else ("PersistentVolumeClaim", write.claim)
         )
-        seen = self.kept.get(key)
+        seen = self.stored.get(key)
         if seen is None:
             return WriteRefused(request, "not found")
         reaction = VolumeController([seen.object], []).write(write)
@@ -137,50 +139,49 @@ class StorageServer(ApiServer):
     # --- controllers ----------------------------------------------------------------------
 
     def due(self) -> dict[str, Callable[[], None]]:
-        """What controllers have to do, by claim."""
-        found: dict[str, Callable[[], None]] = {}
+        """The next actions of the controllers, by claim."""
+        actions: dict[str, Callable[[], None]] = {}
         volumes = self.all(PersistentVolume)
-        for each in self.all(PersistentVolumeClaim):
-            ours = (each.namespace, each.name, each.uid)
-            mine = [one for one in volumes if one.claim == ours]
-            if not each.bound and mine:
-                found[each.name] = partial(self.together, each, mine[0])
-            elif not each.bound and each.selected_node:
-                found[each.name] = partial(self.provision, each)
-        return found
+        for pvc in self.all(PersistentVolumeClaim):
+            claim_ref = (pvc.namespace, pvc.name, pvc.uid)
+            prebound = [pv for pv in volumes if pv.claim == claim_ref]
+            if not pvc.bound and prebound:
+                actions[pvc.name] = partial(self.bind_claim, pvc, prebound[0])
+            elif not pvc.bound and pvc.selected_node:
+                actions[pvc.name] = partial(self.provision, pvc)
+        return actions
 
-    def together(self, each: PersistentVolumeClaim, one: PersistentVolume) -> None:
-        """Completes a binding."""
-        if not each.volume:
-            self.put(msgspec.structs.replace(one, phase="Bound"))
-            self.put(msgspec.structs.replace(each, volume=one.name))
+    def bind_claim(self, pvc: PersistentVolumeClaim, pv: PersistentVolume) -> None:
+        """Does the next step of a binding: first the volume's name, then the phase."""
+        if not pvc.volume:
+            self.put(msgspec.structs.replace(pv, phase="Bound"))
+            self.put(msgspec.structs.replace(pvc, volume=pv.name))
         else:
-            self.put(msgspec.structs.replace(each, bound=True, phase="Bound"))
+            self.put(msgspec.structs.replace(pvc, bound=True, phase="Bound"))
 
-    def provision(self, each: PersistentVolumeClaim) -> None:
-        """Makes a volume."""
-        ours = (each.namespace, each.name, each.uid)
-        made = volume(f"pvc-{each.name}", storage_class="wait", node_terms=None, claim=ours)
-        self.put(made)
+    def provision(self, pvc: PersistentVolumeClaim) -> None:
+        """Creates a volume for a claim."""
+        claim_ref = (pvc.namespace, pvc.name, pvc.uid)
+        self.put(volume(f"pvc-{pvc.name}", storage_class="wait", node_terms=None, claim=claim_ref))
 
-    def refuse(self, each: PersistentVolumeClaim) -> None:
-        """A volume cannot be made there."""
-        self.put(msgspec.structs.replace(each, selected_node="", annotations={"note": "x"}))
+    def refuse(self, pvc: PersistentVolumeClaim) -> None:
+        """No volume can be provisioned for the selected node."""
+        self.put(msgspec.structs.replace(pvc, selected_node="", annotations={"note": "x"}))
 
     def delete_pod(self, uid: str) -> None:
-        """Ends a pod; its claim and volume go as well, or are free again."""
+        """Deletes a pod and its claim. A provisioned volume is deleted too; others become free."""
         super().delete_pod(uid)
-        for each in [one for one in self.all(PersistentVolumeClaim) if one.owner_uid == uid]:
-            self.remove(each)
-            for one in self.all(PersistentVolume):
-                if one.claim is not None and one.claim[2] == each.uid:
-                    self.remove(one)
-                    if one.name in VOLUMES:
-                        self.put(msgspec.structs.replace(one, claim=None, phase="Available"))
+        for pvc in [pvc for pvc in self.all(PersistentVolumeClaim) if pvc.owner_uid == uid]:
+            self.remove(pvc)
+            for pv in self.all(PersistentVolume):
+                if pv.claim is not None and pv.claim[2] == pvc.uid:
+                    self.remove(pv)
+                    if pv.name in VOLUMES:
+                        self.put(msgspec.structs.replace(pv, claim=None, phase="Available"))
 
 
 class StorageAuditor(Auditor):
-    """Looks at writes as well, and at what pods are bound with."""
+    """Also checks writes, and the claims of bound pods."""
 
     make_engine = staticmethod(engine)
     _api: StorageServer
@@ -188,41 +189,41 @@ class StorageAuditor(Auditor):
     def _begin(self) -> None:
         super()._begin()
         self._writes: set[tuple[str, int, Write]] = getattr(self, "_writes", set())
-        """Whatever was asked for in some log."""
+        """All writes that were ever committed: uid, attempt and write."""
 
     def _take(self, logged: Logged) -> None:
         match logged.record:
             case records.PreparationIntended(uid=uid, attempt=attempt, writes=writes):
                 self._writes |= {
-                    (uid, attempt, each) for asked in writes.values() for each in asked
+                    (uid, attempt, write) for group in writes.values() for write in group
                 }
         super()._take(logged)
 
     def written(self, request: WriteObject) -> None:
-        """A write has arrived: some log has said so."""
+        """A write has arrived: it must have been committed."""
         known = (request.uid, request.attempt, request.write) in self._writes
         ensure(known, f"{request.write} is made, but no record of it was committed")
 
     def bound(self, request: BindPod, barrier: int) -> None:
-        """A pod whose claim is not bound is not bound either."""
+        """A pod may be bound only if its claims are bound."""
         super().bound(request, barrier)
         pod = self._api.pods[request.uid].pod
-        for each in pod.volumes:
-            seen = self._api.kept.get(("PersistentVolumeClaim", each.claim))
-            found = None if seen is None else seen.object
-            done = isinstance(found, PersistentVolumeClaim) and found.bound
-            ensure(done, f"{request.uid} is bound, and its claim is not")
+        for pod_volume in pod.volumes:
+            seen = self._api.stored.get(("PersistentVolumeClaim", pod_volume.claim))
+            pvc = None if seen is None else seen.object
+            is_bound = isinstance(pvc, PersistentVolumeClaim) and pvc.bound
+            ensure(is_bound, f"{request.uid} is bound, but its claim is not")
 
     def _check_that_it_fits_nowhere(self, uid: str) -> None:
-        """But for pods that have to wait for a volume, or can go to one node only."""
-        for each in self._api.pods[uid].pod.volumes:
-            seen = self._api.kept[("PersistentVolumeClaim", each.claim)].object
-            assert isinstance(seen, PersistentVolumeClaim)
-            free = [one for one in self._api.all(PersistentVolume) if one.claim is None]
-            if seen.selected_node or (seen.storage_class == "local" and not free):
+        """Skips pods that have to wait for a volume or can run on one node only."""
+        for pod_volume in self._api.pods[uid].pod.volumes:
+            pvc = self._api.stored[("PersistentVolumeClaim", pod_volume.claim)].object
+            assert isinstance(pvc, PersistentVolumeClaim)
+            volumes = self._api.all(PersistentVolume)
+            free = [pv for pv in volumes if pv.claim is None]
+            if pvc.selected_node or (pvc.storage_class == "local" and not free):
                 return
-            if any(one.claim and one.claim[2] == seen.uid for one in
-                   self._api.all(PersistentVolume)):  # fmt: skip
+            if any(pv.claim and pv.claim[2] == pvc.uid for pv in volumes):
                 return
         super()._check_that_it_fits_nowhere(uid)
 
@@ -244,9 +245,7 @@ class StorageWorld(World):
         self._often = OFTEN * self.rng.choice([0.5, 1, 2])
 
     def _able(self) -> list[Callable[[], None]]:
-        found = super()._able()
-        due = self.api.due().values()
-        return found + list(due)
+        return super()._able() + list(self.api.due().values())
 
     def _carry_out(self, flight: Flight) -> Message | None:
         request = flight.request
@@ -265,7 +264,7 @@ class StorageWorld(World):
         return True
 
     def _new_pod(self) -> None:
-        """A pod with a claim of its own; or half of a pair, which has to wait at Permit first."""
+        """A pod with a claim, or a pair of such pods, which first have to wait at Permit."""
         if len(self.api.pods) >= MOST_PODS:
             return
         self.born += 1
@@ -283,21 +282,21 @@ class StorageWorld(World):
         )  # fmt: skip
 
     def _refusal(self) -> None:
-        """A volume that was asked for cannot be made."""
-        asked = [
-            each for each in self.api.all(PersistentVolumeClaim)
-            if each.selected_node and not each.volume
+        """The provisioner refuses to create a volume."""
+        unprovisioned = [
+            pvc for pvc in self.api.all(PersistentVolumeClaim)
+            if pvc.selected_node and not pvc.volume
         ]  # fmt: skip
-        if asked:
+        if unprovisioned:
             self.counts["refusal"] += 1
-            self.api.refuse(self.rng.choice(asked))
+            self.api.refuse(self.rng.choice(unprovisioned))
 
     def _theft(self) -> None:
         """Another user takes a volume, or releases it."""
-        found = self.api.kept["PersistentVolume", self.rng.choice(VOLUMES)].object
-        assert isinstance(found, PersistentVolume)
+        pv = self.api.stored["PersistentVolume", self.rng.choice(VOLUMES)].object
+        assert isinstance(pv, PersistentVolume)
         theirs = ("default", "theirs", "uid-theirs")
-        if found.claim in (None, theirs):
+        if pv.claim in (None, theirs):
             self.counts["theft"] += 1
-            after = theirs if found.claim is None else None
-            self.api.put(msgspec.structs.replace(found, claim=after))
+            claim_ref = theirs if pv.claim is None else None
+            self.api.put(msgspec.structs.replace(pv, claim=claim_ref))

@@ -1,4 +1,4 @@
-"""A budget of work, while everything fails: pods over it are never placed by us, all others are."""
+"""A work budget under random faults: pods above it are never placed, all others are."""
 
 from collections import Counter
 from random import Random
@@ -19,7 +19,7 @@ from .world import World
 
 SEEDS = 60
 HEAVY = {f"label-{number}": "" for number in range(65)}
-"""With these a pod asks two questions."""
+"""With these labels a pod is above the budget."""
 OPENING = msgspec.structs.replace(cluster.OPENING, inputs={WORK_BUDGET: str(FIXED + 100)})
 
 ordinary, is_to_be_bound = cluster.pod, cluster.is_to_be_bound
@@ -34,11 +34,11 @@ def is_heavy(pod: Pod) -> bool:
 
 
 def pods(rng: Random, number: int) -> list[Pod]:
-    """Every third pod is heavy, pairs apart."""
-    made = ordinary(rng, number)
-    if number % 3 or len(made) > 1:
-        return made
-    return [msgspec.structs.replace(each, labels={**each.labels, **HEAVY}) for each in made]
+    """Every third pod is heavy, except pairs."""
+    created = ordinary(rng, number)
+    if number % 3 or len(created) > 1:
+        return created
+    return [msgspec.structs.replace(pod, labels={**pod.labels, **HEAVY}) for pod in created]
 
 
 @pytest.mark.parametrize("lossy", [False, True], ids=["clean", "lossy"])

@@ -1,4 +1,4 @@
-"""Attempts that ask extenders, while everything fails: see consulting.py."""
+"""Attempts that call extenders, under random faults: see consulting.py."""
 
 from collections import Counter
 
@@ -26,7 +26,7 @@ record ExtenderAsked; record ExtenderAnswered; record PodBound; record Preemptio
 
 
 class AskFirst(Hasty):
-    """Questions leave with their batch, not after it."""
+    """Questions are sent together with their batch, not after its commit."""
 
     kind = Consult
 
@@ -46,7 +46,7 @@ def test_a_seed_runs_twice_alike() -> None:
     assert one.database.head == other.database.head
 
 
-def test_seeds_catch_what_is_asked_before_its_record_is_committed() -> None:
+def test_seeds_catch_questions_that_are_sent_before_their_commit() -> None:
     def violated(seed: int) -> str:
         try:
             ConsultingWorld(seed, make_leader=Mutant(AskFirst).make_leader).run()

@@ -1,4 +1,4 @@
-"""Another scheduler's questions, while everything fails: see extender_serving.py."""
+"""Requests of another scheduler under random faults: see extender_serving.py."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from .test_faults import names
 SEEDS = 80
 REACHED = """
 asked filter; asked prioritize; asked bind; answered filter; answered prioritize; answered bind;
-answered bind: no; unanswered filter; unanswered bind; swallowed; nobody leads; crash;
+answered bind: no; unanswered filter; unanswered bind; swallowed; no leader; crash;
 crash after ExtenderInquired; crash after Committed; ghost BindPod;
 late BindPod; lost BindPod; unanswered BindPod; deposed: fenced; start warm; start restored;
 record ExtenderInquired; record ExtenderReplied; record BindIntended; record PodBound;
@@ -26,8 +26,8 @@ record BindRetried; record BindVoided; record PodUnreserved
 
 @pytest.mark.parametrize("lossy", [False, True], ids=["clean", "lossy"])
 def test_nothing_wrong_happens_to_inquiries(lossy: bool) -> None:
-    """Each answer that leaves is committed, a bind that is said to be done is done, and the stimuli
-    alone give the same log again; in the end what fits is bound."""
+    """Every reply is committed before it is sent, confirmed binds are done, and the log replays. At
+    the end all pods that fit are bound."""
     counts: Counter[str] = Counter()
     for seed in range(SEEDS):
         counts += ServingWorld(seed, lossy=lossy).run().counts
@@ -43,7 +43,7 @@ def test_a_seed_runs_twice_alike() -> None:
 
 
 class HastyTerm(LeaderTerm):
-    """Tells the observer of records with their batch, not after it."""
+    """Notifies the observer of records together with their batch, not after its commit."""
 
     def _append(self) -> None:
         super()._append()
@@ -52,30 +52,32 @@ class HastyTerm(LeaderTerm):
 
 
 class Hasty(Answering):
-    """Answers leave with their batch, not after it."""
+    """Replies are sent together with their batch, not after its commit."""
 
     leader_term_type = HastyTerm
 
 
 class Hopeful(Answering):
-    """A bind is answered when its intent is committed."""
+    """A bind is confirmed when its intent is committed, before the bind is done."""
 
-    def _tell(self, committed: Sequence[Logged]) -> None:
-        super()._tell([each for each in committed if not getattr(each.record, "waits", False)])
-        replies = [each.record for each in committed if isinstance(each.record, ExtenderReplied)]
-        self.told += [reply for reply in replies if reply.waits]
+    def _send_replies(self, committed: Sequence[Logged]) -> None:
+        super()._send_replies([e for e in committed if not getattr(e.record, "waits", False)])
+        replies = [e.record for e in committed if isinstance(e.record, ExtenderReplied)]
+        self.sent += [reply for reply in replies if reply.waits]
 
 
 @pytest.mark.parametrize(
-    ("mutant", "said"),
+    ("mutant", "violation"),
     [(Hasty, "but nothing was committed"), (Hopeful, "is said to be on")],
 )
-def test_seeds_catch_what_is_answered_too_early(mutant: type[Answering], said: str) -> None:
+def test_seeds_catch_replies_that_are_sent_too_early(
+    mutant: type[Answering], violation: str
+) -> None:
     def violated(seed: int) -> str:
         try:
             ServingWorld(seed, make_leader=mutant).run()
-        except ViolationError as violation:
-            return str(violation)
+        except ViolationError as error:
+            return str(error)
         return ""
 
-    assert any(said in violated(seed) for seed in range(10))
+    assert any(violation in violated(seed) for seed in range(10))

@@ -1,5 +1,5 @@
-"""A thousand seeds, half of them with failovers that lose history: nothing wrong may happen, and
-whatever can go wrong has to have been tried. ``make soak SEEDS=…`` runs any number."""
+"""A thousand seeds, half of them with failovers that lose history: no invariant may be violated,
+and every fault has to be reached. ``make soak SEEDS=…`` runs any number."""
 
 import subprocess
 import sys
@@ -35,7 +35,7 @@ record ObjectChanged; record ObjectDeleted; record WatchRelisted; record NodeOve
 unanswered ListCluster; unanswered Renew;
 record BindIntended; record BindRetried; record BindVoided; record PodUnreserved; record TimePassed
 """
-"""What happens in every chunk of seeds: each crash, each way for each request to go wrong."""
+"""Reached in every chunk of seeds: each crash, and each fault of each request."""
 REACHED_IF_LOSSY = """
 fail over; acknowledged and lost; start over; record HistoryLost; crash before TouchPod;
 ghost TouchPod; late TouchPod; lost TouchPod; unanswered TouchPod
@@ -55,7 +55,7 @@ def test_every_fault_has_a_rate_and_must_be_reached() -> None:
 @pytest.mark.parametrize("lossy", [False, True], ids=["clean", "lossy"])
 @pytest.mark.parametrize("first", [0, CHUNK])
 def test_nothing_wrong_happens(first: int, lossy: bool) -> None:
-    """Whatever fails, and in whatever order."""
+    """In any order of faults."""
     counts, violations = campaign.run(range(first, first + CHUNK), lossy=lossy)
     assert not violations, "\n".join(violations)
     wanted = names(REACHED) | (names(REACHED_IF_LOSSY) if lossy else set())
@@ -63,24 +63,24 @@ def test_nothing_wrong_happens(first: int, lossy: bool) -> None:
 
 
 @pytest.mark.parametrize("mutant", ["bindfirst", "noepoch"])
-def test_seeds_catch_what_is_badly_wrong(mutant: str) -> None:
+def test_seeds_catch_gross_defects(mutant: str) -> None:
     """The others are caught by test_scenarios.py."""
     assert campaign.run(range(5), mutant=mutant).violations
 
 
 def test_a_violation_names_the_command_that_repeats_it() -> None:
-    """With its seed and step."""
+    """And its seed and step."""
     [violation, *_] = campaign.run(range(5), mutant="noepoch").violations
-    said, command = violation.split("\n")
-    assert said.startswith("seed ")
-    assert " step " in said
+    message, command = violation.split("\n")
+    assert message.startswith("seed ")
+    assert " step " in message
     assert command.split()[:4] == ["python", "-m", "tests.faults", "--from"]
     assert set(MUTANTS) >= {command.split()[-1]}
 
 
 @pytest.mark.parametrize(("options", "code"), [([], 0), (["--mutant", "noepoch"], 1)])
 def test_the_command(options: list[str], code: int) -> None:
-    """It counts, and says by its exit code whether something was violated."""
+    """It prints counts, and its exit code is 1 if an invariant was violated."""
     command = [sys.executable, "-m", "tests.faults", "--seeds", "3", "--from", "7", *options]
     done = subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=180

@@ -22,15 +22,15 @@ def run(seeds: int) -> Counter[str]:
 
 @pytest.mark.row(30)
 def test_nothing_wrong_happens_when_a_cluster_is_restored() -> None:
-    """Whatever was bound, deleted or changed since the backup: in the end all that fits is bound,
-    and log and cluster agree."""
+    """Regardless of the changes since the backup: at the end all pods that fit are bound, and the
+    log agrees with the cluster."""
     counts = run(SEEDS)
     assert counts["restore"] > SEEDS
     assert counts["deposed: the cluster's storage was restored to an earlier state"] > SEEDS // 10
 
 
-def test_a_pod_that_lost_its_node_would_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    """If the beginning of a term did not take it as a new pod."""
+def test_pods_that_a_restore_unbinds_must_become_pending(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without that rule at the start of a term, they would never be scheduled again."""
     monkeypatch.setattr(leader_term, "unbound", lambda *_: [])
     with pytest.raises(ViolationError, match="the log says"):
         run(20)

@@ -1,4 +1,4 @@
-"""Each rule of fencing and recovery in a story that ends well with it and badly without it."""
+"""Scenarios for each rule of fencing and recovery: they pass with the rule and fail without it."""
 
 import pytest
 
@@ -20,21 +20,21 @@ ROWS = {
     "ignoresgaps": pytest.mark.row(20),
 }
 """Rows of docs/failure-matrix.md."""
-TOLD = [
+CASES = [
     pytest.param(scenario, name, id=f"{scenario.__name__}-{name}", marks=ROWS.get(name, ()))
     for name, scenarios in SCENARIOS.items()
     for scenario in scenarios
 ]
 
 
-def test_there_is_a_story_for_every_mutant() -> None:
-    """Seeds may not meet the rare ones."""
+def test_there_is_a_scenario_for_every_mutant() -> None:
+    """Random seeds may not reach the rare ones."""
     assert set(SCENARIOS) == set(MUTANTS)
 
 
-@pytest.mark.parametrize(("scenario", "mutant"), TOLD)
-def test_the_story_ends_well(scenario: Scenario, mutant: str) -> None:
-    """And the cluster comes to rest, with the log in agreement."""
+@pytest.mark.parametrize(("scenario", "mutant"), CASES)
+def test_the_scenario_passes(scenario: Scenario, mutant: str) -> None:
+    """The cluster converges, and agrees with the log."""
     for seed in range(5):
         stage = Stage(NONE, seed)
         scenario(stage)
@@ -42,9 +42,8 @@ def test_the_story_ends_well(scenario: Scenario, mutant: str) -> None:
         assert not stage.flights
 
 
-@pytest.mark.parametrize(("scenario", "mutant"), TOLD)
-def test_the_story_ends_badly_without_the_rule(scenario: Scenario, mutant: str) -> None:
-    """The simulation sees it."""
+@pytest.mark.parametrize(("scenario", "mutant"), CASES)
+def test_the_scenario_fails_without_the_rule(scenario: Scenario, mutant: str) -> None:
     for seed in range(5):
         stage = Stage(MUTANTS[mutant], seed)
         with pytest.raises(ViolationError):

@@ -1,4 +1,4 @@
-"""Binds that wait for volumes, while everything fails: see storage.py."""
+"""Binds that wait for volumes, under random faults: see storage.py."""
 
 from collections import Counter
 
@@ -21,7 +21,7 @@ record PodUnreserved; record PreemptionDecided
 
 
 class PrepareFirst(Hasty):
-    """Changes that a bind waits for leave with their batch, not after it."""
+    """Writes that a bind waits for are sent together with their batch, not after its commit."""
 
     kind = Prepare
 
@@ -41,7 +41,7 @@ def test_a_seed_runs_twice_alike() -> None:
     assert one.database.head == other.database.head
 
 
-def test_seeds_catch_what_leaves_before_its_record_is_committed() -> None:
+def test_seeds_catch_writes_that_are_sent_before_their_commit() -> None:
     def violated(seed: int) -> str:
         try:
             StorageWorld(seed, make_leader=Mutant(PrepareFirst).make_leader).run()

@@ -1,9 +1,9 @@
-"""A world for leaders to fail in: one seed decides everything that happens.
+"""A simulated world in which leaders fail. One seed determines everything that happens.
 
 Processes (at most two at a time) run the real leader and engine. Each of their requests is a
-``Flight``: it is lost, delayed, carried out late, carried out without an answer, or works. Two
-phases, as TigerBeetle's VOPR has them: first anything may fail, and nothing wrong may come of it;
-then nothing fails any more, and one leader has to finish.
+``Flight``: it is lost, delayed, executed late, executed without an answer, or works. There are two
+phases, as in TigerBeetle's VOPR: first anything may fail, and no invariant may be violated; then
+nothing fails, and one leader has to finish.
 """
 
 from collections import Counter
@@ -60,7 +60,7 @@ DELICATE = (
     Acquired, Listed, Bound, PodShown, PodAbsent, PodGone, NodeSeen, NodeGone, ObjectSeen,
     ObjectGone, Relisted, Reported,
 )  # fmt: skip
-"""Rare messages after which a crash is worth more."""
+"""Rare messages after which a crash is most interesting."""
 
 
 class World:
@@ -111,7 +111,7 @@ class World:
             self._until_converged()
         except ViolationError as violation:
             raise ViolationError(f"seed {self.seed} step {self.steps}: {violation}") from None
-        except Exception as error:  # whatever the leader or the engine raises is a finding
+        except Exception as error:  # any exception of the leader or the engine is a finding
             message = f"seed {self.seed} step {self.steps}: {type(error).__name__}: {error}"
             raise ViolationError(message) from error
         self.counts["runs"] += 1
@@ -120,7 +120,7 @@ class World:
         return self
 
     def step(self) -> None:
-        """Lets one thing happen."""
+        """Executes one event."""
         self.steps += 1
         self.now += self.rng.randint(1, self._pace)
         if self.faults and self._fault():
@@ -132,26 +132,26 @@ class World:
         able[self.rng.randrange(len(able))]()
 
     def _able(self) -> list[Callable[[], None]]:
-        """What can happen now, faults apart."""
-        found: list[Callable[[], None]] = []
+        """The possible next events, without faults."""
+        events: list[Callable[[], None]] = []
         for flight in self.flights:
             waits = flight.answer is not None and flight.process.paused_until > self.now
             if flight.held_until <= self.now and not waits:
-                found.append(partial(self._move, flight))
+                events.append(partial(self._move, flight))
         for process in self.processes.values():
             if process.paused_until > self.now:
                 continue
             for resource in self.api.resources if process.watching else ():
                 ahead = process.cursors[resource] < len(self.api.histories[resource])
                 if ahead or resource in process.gaps:
-                    found.append(partial(self._watch, process, resource))
+                    events.append(partial(self._watch, process, resource))
             wake_at = process.leader.wake_at
             if wake_at is not None and wake_at <= self.now + process.skew:
-                found.append(partial(self.tell, process, Tick()))
+                events.append(partial(self.deliver, process, Tick()))
         for uid, seen in self.api.pods.items():
             if seen.pod.deleting and (seen.pod.displaced or not self.faults):
-                found.append(partial(self.api.delete_pod, uid))
-        return found
+                events.append(partial(self.api.delete_pod, uid))
+        return events
 
     def _skip_ahead(self) -> None:
         times = [flight.held_until for flight in self.flights]
@@ -162,7 +162,7 @@ class World:
         self.now = min((time for time in times if time > self.now), default=self.now)
 
     def _calm_down(self) -> None:
-        """The second phase: nothing fails, and one process is left."""
+        """Begins the second phase: no faults, and at most one process is left."""
         self.faults = False
         for name in list(self.processes):
             self.processes[name].paused_until = 0
@@ -189,7 +189,7 @@ class World:
             and leader.settled
             and self.database.is_current(leader.term)
             and not process.gaps
-            and process.cursors == {r: len(told) for r, told in self.api.histories.items()}
+            and process.cursors == {r: len(history) for r, history in self.api.histories.items()}
             and not leader.reports
             and leader.engine.due is None
             and not leader.engine.state.reservations
@@ -213,16 +213,16 @@ class World:
         return followed_stream
 
     def crash(self, process: Process) -> None:
-        """A process is no more; what it sent stays on its way."""
+        """Ends a process; its requests stay in flight."""
         process.alive = False
         if self.processes.get(process.name) is process:
             del self.processes[process.name]
 
-    def tell(self, process: Process, message: Message) -> None:
-        """Gives a process a message, and sends what it asks for. It may die in between."""
+    def deliver(self, process: Process, message: Message) -> None:
+        """Delivers a message to a process, and sends its requests. It may crash in between."""
         requests = process.leader.handle(message, self.now + process.skew)
-        said = type(message).__name__
-        self.trace.append((self.steps, self.now, process.number, said, len(requests)))
+        kind = type(message).__name__
+        self.trace.append((self.steps, self.now, process.number, kind, len(requests)))
         if process.leader.stopped:
             self.counts[f"deposed: {process.leader.stopped}"] += 1
             self.crash(process)
@@ -232,10 +232,10 @@ class World:
         delicate = isinstance(message, DELICATE)
         if self._happens("crash when delicate" if delicate else "crash in step"):
             self.counts["crash"] += 1
-            self.counts[f"crash after {said}"] += 1
+            self.counts[f"crash after {kind}"] += 1
             sent = self.rng.randint(0, len(requests))
-            for each in requests[sent:]:
-                self.counts[f"crash before {type(each).__name__}"] += 1
+            for request in requests[sent:]:
+                self.counts[f"crash before {type(request).__name__}"] += 1
             self._send(process, requests[:sent])
             self.crash(process)
             return
@@ -246,8 +246,8 @@ class World:
             self.auditor.compare(process.leader)
 
     def _watch(self, process: Process, resource: str) -> None:
-        """The next event of one of a process' watches; now and then the last ones come again. After
-        a gap it is a list."""
+        """Delivers the next event of one of a process's watches; sometimes the last ones are
+        repeated. After a gap it is a list."""
         history, at = self.api.histories[resource], process.cursors[resource]
         if resource in process.gaps:
             relisted = process.gaps.pop(resource)
@@ -256,20 +256,20 @@ class World:
                 process.gaps[resource] = Relisted(self.api.list(resource), since)
                 process.cursors[resource] = len(history)
             else:
-                self.tell(process, relisted)
+                self.deliver(process, relisted)
             return
         if self._happens("repeat watch"):
             at = max(0, at - self.rng.randint(1, 3))
         process.cursors[resource] = at + 1
-        self.tell(process, history[at])
+        self.deliver(process, history[at])
 
     # --- the network ----------------------------------------------------------------------
 
     def _send(self, process: Process, requests: list[Request]) -> None:
         for request in requests:
             held_until = 0
-            held = rates.HELD.get(type(request))
-            if held is not None and self._happens(held):
+            failure = rates.HELD.get(type(request))
+            if failure is not None and self._happens(failure):
                 held_until = self.now + self.rng.randint(0, 4 * SECOND)
             self.flights.append(Flight(process, request, held_until))
 
@@ -280,7 +280,7 @@ class World:
             self._answer(flight)
 
     def _arrive(self, flight: Flight) -> None:
-        """A request is carried out, unless it is lost; who sent it may give up waiting before."""
+        """Executes a request, unless it is lost. The sender may time out before."""
         kind = type(flight.request).__name__
         is_bind = isinstance(flight.request, BindPod)
         if self._happens("lose bind" if is_bind else "lose request"):
@@ -325,7 +325,7 @@ class World:
             case Acquired(since=since):
                 process.barrier = flight.barrier
                 self.counts["start over"] += since != flight.request.known
-        self.tell(process, answer)
+        self.deliver(process, answer)
         if isinstance(answer, Committed) and self._happens("fail over after commit"):
             self.counts["acknowledged and lost"] += ACTIONS["fail over"](self)
 
@@ -366,7 +366,7 @@ class World:
         raise AssertionError(request)
 
     def _list(self, flight: Flight) -> Message | None:
-        """One resource after the other: so many requests in one."""
+        """Lists one resource per call; answers after the last one."""
         resources = self.api.resources
         resource = resources[len(flight.listings)]
         flight.listings.append(self.api.list(resource))
@@ -379,7 +379,7 @@ class World:
         return self.faults and self.rng.random() < self._rates[name]
 
     def _fault(self) -> bool:
-        """Perhaps something happens that is not the scheduler's doing."""
+        """Perhaps an event happens that the scheduler did not cause; whether one did."""
         drawn = self.rng.random()
         for name, action in ACTIONS.items():
             drawn -= self._rates[name]
