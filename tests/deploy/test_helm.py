@@ -172,7 +172,7 @@ def test_values_that_mean_nothing_are_named(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert [each.splitlines()[0] for each in told[1:]] == [
         "there is no controller. The status of ElasticQuotas and PodGroups is not written, and no",
-        "DefaultPreemption goes before CapacityScheduling and evicts pods without a look at "
+        "DefaultPreemption runs before CapacityScheduling and evicts pods without regard to "
         "quotas;",
     ]
     assert "WARNING" not in notes(tmp_path / "own", plugins={"enabled": ["Priority"]})
