@@ -71,7 +71,7 @@ def woken(cause: str, plugin: str, queue: Queue = Queue.ACTIVE, **fields: Any) -
 
 
 def backing_off(uid: str = "p1", until: int = SECOND, **fields: Any) -> PodQueued:
-    """A move to the backoff queue, after a first error at time 0 where nothing else is said."""
+    """A move to the backoff queue, after a first error at time 0 by default."""
     filled = {"cause": "AttemptFailed", "errors": 1, **fields}
     return PodQueued(uid=uid, queue=Queue.BACKOFF, until=until, **filled)
 

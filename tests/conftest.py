@@ -14,7 +14,7 @@ _TESTS = Path(__file__).parent
 os.environ.pop("COLUMNS", None)
 
 # Tests start hundreds of processes. Without bytecode each of them compiles all that it imports,
-# which takes longer than most tests. Where the environment forbids bytecode beside the sources, it
+# which takes longer than most tests. If the environment forbids bytecode beside the sources, it
 # is kept with the virtual environment.
 if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
     sys.dont_write_bytecode = False

@@ -6,7 +6,7 @@ All workers of a run share an embedded server, in a folder of the run. A guard, 
 own, stops it and removes the folder when the last of them has ended, however that was.
 
 Use the fixtures at the end of this file: ``database`` for a fresh database on one server,
-``each_database`` for a test that has to pass on every one.
+``each_database`` for a test that has to pass on all of them.
 """
 
 import fcntl
@@ -95,7 +95,7 @@ def lacks_engine() -> str:
 
 def open_place() -> Path:
     """Where to put data folders: open to the account that runs Postgres for root, as pytest's own
-    folder is not, and in memory where there is plenty of it."""
+    folder is not, and in memory if there is plenty of it."""
     with suppress(OSError):
         memory = os.statvfs("/dev/shm")
         if memory.f_bavail * memory.f_frsize > 4 * 2**30 and os.access("/dev/shm", os.W_OK):
@@ -121,7 +121,7 @@ class Server:
     @contextmanager
     def fresh(self, prepare: Callable[[str], None]) -> Iterator[str]:
         """The URL of a new database that ``prepare`` has been run on: a copy of one where it was,
-        once a worker and server. It is dropped afterwards, whoever is still connected."""
+        once a worker and server. It is dropped afterwards, even if clients are still connected."""
         name = self._name()
         self._execute("create database {} template {}", name, self._template(prepare))
         try:
@@ -261,7 +261,7 @@ def _start_guard(folder: Path) -> None:
 
 
 def _guard(folder: Path) -> None:
-    """Waits until nobody uses the folder, then stops its server and removes it."""
+    """Waits until no process uses the folder, then stops its server and removes it."""
     with suppress(FileNotFoundError):
         lock = os.open(folder / "users", os.O_RDWR)
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -14,7 +14,8 @@ APPS = "abc"
 
 
 class Hesitant:
-    """Every third pod waits at Permit, in vain: it may be sent back before that is over."""
+    """Every third pod waits at Permit for an answer that never comes: it may be sent back before
+    that is over."""
 
     name = "Hesitant"
     wakes_on = ()
@@ -32,7 +33,7 @@ def budget(app: str, allowed: int = 1, *, disrupted: tuple[str, ...] = ()) -> Po
 
 
 def crowded(seed: int, *, nodes: int = 3, pods: int = 30) -> Source:
-    """Pods of four priorities that come one after the other, run for a while or for ever, and ask
+    """Pods of four priorities that come one after the other, run for a while or forever, and ask
     for more than there is; some want a host port, some must not displace others."""
     chance = random.Random(seed)
     arrivals = []

@@ -58,13 +58,13 @@ class Room:
 
 
 def member(name: str, minimum: object = 3, group: str = "g", **fields: Any) -> Pod:
-    """A pod of a group; without a minimum where that is None."""
+    """A pod of a group; without a minimum if that is None."""
     said = {} if minimum is None else {MINIMUM: str(minimum)}
     return make_pod(name, labels={NAMES[0]: group, **said, **fields.pop("more", {})}, **fields)
 
 
 def engine(*pods: Pod, room: int = 110, others: tuple[object, ...] = (), **args: Any) -> Engine:
-    """One node with room for so many pods, and these."""
+    """One node with room for ``room`` pods, and these."""
     made = engine_of(typed(Coscheduling, **args), Room(), *others)
     observed(made, *added(make_node(pods=room), *pods))
     return made
@@ -105,7 +105,7 @@ def sent_back(uid: str, why: str, until: int = SECOND) -> list[Record]:
 
 
 def placed(made: Engine) -> set[str]:
-    """The pods that have a node and wait for nobody."""
+    """The pods that have a node and wait for no other pod."""
     state = made.state
     waiting = {uid for uid, held in state.reservations.items() if held.waits}
     return {uid for uid, each in state.pods.items() if each.booked_node} - waiting

@@ -1,7 +1,7 @@
 """A real Prometheus for a test, and exporters that say what the test wants.
 
-The programs are the Debian packages prometheus and prometheus-node-exporter; where they are not on
-the path tests are skipped (``needs_prometheus``)."""
+The programs are the Debian packages prometheus and prometheus-node-exporter; if they are not on
+the path, tests are skipped (``needs_prometheus``)."""
 
 import shutil
 import threading
@@ -42,7 +42,7 @@ class Exporters:
         )
 
     def jobs(self) -> list[dict[str, Any]]:
-        """What Prometheus' configuration says of them."""
+        """What Prometheus' configuration says about them."""
         target = f"127.0.0.1:{self._server.server_port}"
         return [
             {

@@ -1,9 +1,9 @@
 """The logs of older versions in tests/histories: what a replay of each tolerates, and what
-``explain`` says of some of their pods, as golden texts.
+``explain`` says about some of their pods, as golden texts.
 
-    python -m tests.old_logs      # writes tests/histories/*.explained.txt anew
+    python -m tests.old_logs      # rewrites tests/histories/*.explained.txt
 
-A change of the words is fine: write them anew and read what has changed. What they say of an old
+A change of the words is fine: rewrite them and read what has changed. What they say about an old
 log has to stay true.
 """
 

@@ -142,8 +142,8 @@ def written(write: Write, uid: str = "p1", attempt: int = 1) -> WriteSucceeded:
 
 def load() -> Source:
     """A stateful set's pods, one after the other, with claims that wait for them; pods with local
-    volumes, of which there are too few; two pods with one claim; one with a claim that waits for
-    nobody; and short ones with volumes of their own."""
+    volumes, of which there are too few; two pods with one claim; one with a claim that is bound
+    immediately; and short ones with volumes of their own."""
     drivers = (NodeDriver(name="csi.example.com", topology_keys=("host",)),)
     objects: list[Any] = [LOCAL, WAIT, NOW, *(CSINode(name=f"n{i}", drivers=drivers) for i in "12")]
     objects += [volume("v1", "n1", phase=""), volume("v2", "n2", phase="")]

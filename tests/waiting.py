@@ -46,8 +46,8 @@ def joined(thread: threading.Thread, within: float = LIMIT) -> None:
 
 
 def next_line(process: "subprocess.Popen[str]", within: float = LIMIT) -> str:
-    """The next line that a process prints, empty at its end. A process that says nothing for so
-    long is killed; then it raises TimeoutError."""
+    """The next line that a process prints, empty at its end. A process without output for this long
+    is killed; then it raises TimeoutError."""
     assert process.stdout is not None
     late = threading.Event()
 

@@ -52,7 +52,7 @@ def of(logged: list[Logged]) -> Batch:
 
 
 def nodes(engine: Engine, number: int) -> list[Logged]:
-    """The records of so many nodes that come."""
+    """The records of ``number`` new nodes."""
     made = added(*(make_node(f"n{index}", cpu=8000 + 100 * index) for index in range(number)))
     return [each for node in made for each in engine.observe(node, 0)]
 

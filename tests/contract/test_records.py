@@ -1,4 +1,4 @@
-"""The bytes of records: what is written once can be read for ever.
+"""The bytes of records: what is written once can be read forever.
 
 records-golden.jsonl holds the canonical bytes of one example of each kind. They change only with
 the kind's version (and then the old line stays readable through an upcaster): a test that fails
@@ -402,7 +402,8 @@ def test_there_is_an_example_of_every_kind() -> None:
 
 
 def test_the_examples_leave_out_no_field() -> None:
-    """A field at its default would not show in the bytes. (Two objects stand in full once.)"""
+    """A field at its default would not show in the bytes. (Two objects are written in full
+    once.)"""
     bare = (records.NodeUpdated, records.PodUpdated)
     for each in EXAMPLES:
         if not isinstance(each, bare):

@@ -27,7 +27,7 @@ SCORES = st.one_of(st.sampled_from(EDGES), st.integers(0, 100), st.integers(-(2*
 
 @st.composite
 def columns(draw: st.DrawFn, number: int, dtype: Any, values: st.SearchStrategy[int]) -> Any:
-    """A column of so many values: often the same for all, often narrow."""
+    """A column of ``number`` values: often the same for all, often narrow."""
     if draw(st.booleans()):
         return np.full(number, draw(values), dtype=dtype)
     return np.array(draw(st.lists(values, min_size=number, max_size=number)), dtype=dtype)

@@ -33,7 +33,7 @@ def chart_of_0_1(folder: Path) -> Path:
 
 
 def helm(program: Path, *arguments: str, given: object) -> str:
-    """What it prints, with more values as its input, and without anybody's own settings of it.
+    """What it prints, with more values as its input, and without the user's own settings of it.
     Raises AssertionError where it complains."""
     with tempfile.TemporaryDirectory() as home:
         homes = {f"HELM_{name}_HOME": home for name in ("CACHE", "CONFIG", "DATA")}

@@ -49,7 +49,7 @@ def _towards(target: Path, folder: Path) -> str:
 
 
 def built(folder: Path) -> list[Object]:
-    """What ``kubectl kustomize`` makes of a folder. Skips the test where there is no kubectl, and
+    """What ``kubectl kustomize`` makes of a folder. Skips the test without kubectl, and
     fails it in CI (the variable that GitHub, GitLab and others set): it would be green for nothing.
     """
     if shutil.which("kubectl") is None:

@@ -34,7 +34,7 @@ OF_HELM = ("app.kubernetes.io/instance", "app.kubernetes.io/managed-by", "helm.s
 
 
 def run(*arguments: str, given: object) -> str:
-    """What helm prints. Skips the test where there is no helm."""
+    """What helm prints. Skips the test without helm."""
     try:
         program = binaries.helm(build=False)
     except binaries.MissingProgramError as missing:
@@ -43,7 +43,7 @@ def run(*arguments: str, given: object) -> str:
 
 
 def templated(release: str = "eventsched", **given: object) -> list[Object]:
-    """What helm makes of the chart with more values. Skips the test where there is no helm."""
+    """What helm makes of the chart with more values. Skips the test without helm."""
     return _templated(CHART, release, given)
 
 
@@ -119,7 +119,7 @@ def test_plugins_by_values() -> None:
 
 
 def test_values_of_scheduler_plugins_install_unchanged() -> None:
-    """What they say of the scheduler and its plugins holds."""
+    """What they say about the scheduler and its plugins holds."""
     objects = templated(**DOCUMENT)
     found = check(configuration(objects), "eventsched.yaml", IN_TREE)
     assert found.problems == ()
@@ -223,7 +223,7 @@ def test_the_linter_takes_the_document() -> None:
 
 
 def test_values_of_0_1_render_as_before(tmp_path: Path) -> None:
-    """Those that are new since have an effect of their own only where somebody gives them."""
+    """Those that are new since have an effect of their own only if the user sets them."""
     chart = chart_of_0_1(tmp_path)
     assert _templated(chart, "eventsched", {}) == templated()
     spec = the(templated(scheduler={"priorityClassName": ""}), "Deployment")["spec"]

@@ -54,7 +54,7 @@ class Sample:
         return web.json_response([{"Host": n, "Score": i} for i, n in enumerate(sorted(names))])
 
     async def preempt(self, request: web.Request) -> web.StreamResponse:
-        """Accepts all nodes but the first."""
+        """Accepts all nodes except the first."""
         args = await self._read(request)
         candidates = args["NodeNameToMetaVictims"] or {
             name: {"Pods": [{"UID": p["metadata"]["uid"]} for p in victims["Pods"]],

@@ -18,7 +18,7 @@ SECRET = "s3cr3t-t0k3n"
 
 
 class Guarded:
-    """An API server with TLS that knows some tokens, and everybody with a certificate. ``users``
+    """An API server with TLS that knows some tokens, and every client with a certificate. ``users``
     lists who asked, by token or by name."""
 
     def __init__(self, folder: Path) -> None:

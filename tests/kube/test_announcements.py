@@ -1,4 +1,4 @@
-"""Which Events are written, and that a pod which fails for ever does not fill the server."""
+"""Which Events are written, and that a pod which always fails does not fill the server."""
 
 import asyncio
 from dataclasses import replace

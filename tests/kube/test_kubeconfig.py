@@ -135,7 +135,7 @@ def test_bytes_that_are_no_kubeconfig(tmp_path: Path, port: int) -> None:
 
 
 async def _read(file: Path) -> str:
-    """What reading says, "" where nothing is wrong."""
+    """What reading says, "" if nothing is wrong."""
     try:
         await KubeAccess(from_kubeconfig(str(file))).open()
     except InputError as problem:

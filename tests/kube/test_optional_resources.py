@@ -34,7 +34,7 @@ def test_only_what_plugins_read_is_watched() -> None:
 
 
 def test_quotas_are_read() -> None:
-    """Amounts in millicores and bytes; what is written of the status is no news."""
+    """Amounts in millicores and bytes; a write to the status is not news."""
 
     async def scenario() -> None:
         async with serving(QUOTAS) as (server, kept):

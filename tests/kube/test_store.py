@@ -1,4 +1,4 @@
-"""What a store tells of a cluster, and the barrier of a new leader."""
+"""What a store reports about a cluster, and the barrier of a new leader."""
 
 import asyncio
 import json
@@ -206,7 +206,7 @@ def test_the_barrier_waits_for_the_watches_of_large_ones() -> None:
             again = await watched.store.list_cluster()
 
             assert [listed(each) for each in again.listings] == [("Pod", 12, ["p1@11", "p2@12"])]
-            # The second watch tells the news as the first one would have.
+            # The second watch reports the changes as the first one would have.
             assert [short(each) for each in watched.events[1:]] == ["p2@12"]
             assert [query["limit"] for query in asked(server, "list", "Pod")] == ["500", "1", "1"]
             seconds = [query["timeoutSeconds"] for query in asked(server, "watch", "Pod")]

@@ -72,7 +72,7 @@ class LiveCluster:
         return [(each.uid, each.node) for each in asked]
 
     def put(self, *objects: Node | Pod) -> None:
-        """Creates or changes objects; the watch tells."""
+        """Creates or changes objects; the watch reports them."""
         for each in objects:
             if isinstance(each, Node):
                 self.server.put_node(each)
@@ -111,7 +111,7 @@ class LiveCluster:
 
     @property
     def watched(self) -> bool:
-        """Whether anybody listens."""
+        """Whether a server listens."""
         return self._subscriber is not None
 
     async def carry_out(self, request: Any) -> ClusterAnswer:

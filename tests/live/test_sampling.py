@@ -1,5 +1,5 @@
-"""Samples are asked for while a leader leads, and told; what Prometheus answers, and what else may
-be at its address."""
+"""Samples are asked for while a leader leads, and explained; what Prometheus answers, and what else
+may be at its address."""
 
 import asyncio
 import socket
@@ -75,7 +75,7 @@ def play(
 
 
 def test_each_source_is_queried_at_its_interval() -> None:
-    """And its answers told with their time and age."""
+    """And its answers are shown with their time and age."""
 
     async def story(leader: Leader, asked: list[str]) -> None:
         await until(lambda: asked.count("a") > 2 and asked.count("b") > 2 and len(leader.heard) > 5)

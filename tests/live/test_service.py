@@ -178,7 +178,7 @@ def test_a_term_without_settings() -> None:
 
 
 def test_the_configuration_that_is_shown_is_the_one_in_effect(file: Path) -> None:
-    """With its defaults, also where there is no file."""
+    """With its defaults, also without a file."""
     shown = service_plan.shown_configuration(
         job("--data-dir=/o", "--kubeconfig=/given", config=file)
     )

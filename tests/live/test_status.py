@@ -1,4 +1,4 @@
-"""What a replica tells probes and metrics of itself, part by part."""
+"""What a replica reports to probes and metrics about itself, part by part."""
 
 import asyncio
 from collections import Counter
@@ -41,7 +41,7 @@ def kube(**watches: WatchProgress) -> Any:
 
 
 def live(silence: float = 1.0) -> WatchProgress:
-    """A watch that said something so many seconds ago."""
+    """A watch with its last message ``silence`` seconds ago."""
     return WatchProgress(lines=12, relists=2, reconnects=3, last_line=NOW - silence, problem="")
 
 

@@ -73,7 +73,7 @@ MADE = ("--manifests cluster.yaml", "--plugin fast_disk.py")
 def test_every_command_of_the_readme_is_run_somewhere(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Those that need nothing but the checkout here."""
+    """Those that need only the checkout."""
     monkeypatch.chdir(Path(__file__).parent.parent.parent)
     ran = 0
     for command in COMMANDS:

@@ -1,4 +1,4 @@
-"""Who is let in: answers of an API server, made up, and what comes of them."""
+"""Which clients are let in, for given answers of an API server."""
 
 import asyncio
 import json

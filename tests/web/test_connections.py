@@ -1,4 +1,4 @@
-"""Clients that hold connections: they keep no probe out, and do not stay for ever."""
+"""Clients that hold connections: they keep no probe out, and do not stay forever."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -153,7 +153,7 @@ def _descriptors() -> int:
     "request_line", [b"GET metrics", b"OPTIONS *", b"CONNECT x:1", b"GET ?", b"GET http://[/"]
 )
 def test_a_target_that_is_no_path(kind: str, request_line: bytes) -> None:
-    """Who is not known gets an answer to it, too."""
+    """An unknown client gets an answer, too."""
 
     async def story() -> bytes:
         async with listening(kind, review=anybody) as port:

@@ -61,7 +61,7 @@ def decided(uid: str, outcome: Outcome, attempt: int = 1, message: str = "") -> 
 
 
 def series(metrics: Metrics) -> dict[str, float]:
-    """All samples by name and labels, without buckets, zeros and what tells of the process."""
+    """All samples by name and labels, without buckets, zeros and metrics of the process."""
     text = metrics.exposition()[0].decode()
     found = {}
     for line in text.splitlines():

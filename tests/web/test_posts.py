@@ -126,7 +126,7 @@ def test_what_is_under_way_is_answered_when_the_server_ends() -> None:
 
 
 def test_who_says_too_little_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And the oldest connection where there are too many."""
+    """And the oldest connection if there are too many."""
     monkeypatch.setattr(listener, "PATIENCE", 0.05)
 
     async def story() -> list[bytes]:

@@ -1,4 +1,4 @@
-"""Half of a surrogate pair is no text that can be stored: every input says so, and where it is."""
+"""Half of a surrogate pair cannot be stored as text: every input says so, and where it is."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Only annotations that somebody has said are read get into a log."""
+"""Only annotations that a plugin or a setting declares are logged."""
 
 import json
 from pathlib import Path

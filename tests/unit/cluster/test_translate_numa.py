@@ -82,7 +82,7 @@ def test_deprecated_policies(policies: list[str], expected: tuple[str, str]) -> 
     ("value", "expected"), [("4", 4), ("1", 8), ("0", 8), ("-4", 8), ("many", 8), ("1024", 1024)]
 )
 def test_how_many_zones_are_combined(value: str, expected: int) -> None:
-    """At least 2; what is no such number is passed over."""
+    """At least 2; any other value is ignored."""
     found = read(attributes=[{"name": "topologyManagerMaxNUMANodes", "value": value}])
     assert found.most_zones == expected
 

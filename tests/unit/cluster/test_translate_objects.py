@@ -176,7 +176,7 @@ def test_the_beta_annotation_names_the_class_first(
 
 @pytest.mark.parametrize("uid", ["u1", "11111111-2222-4333-8444-55555555555A"])
 def test_a_claim_belongs_to_the_pod_under_the_uid_that_the_pod_has_here(uid: str) -> None:
-    """Also where that is not what the API object says: the log's pods have UUIDs."""
+    """Also if that is not what the API object says: the log's pods have UUIDs."""
     pod = manifest.pod({"metadata": {"name": "web", "uid": uid}}, WHERE, defaults=False)
     owner = {"kind": "Pod", "name": "web", "uid": uid, "controller": True}
     claim = made("PersistentVolumeClaim", meta={"ownerReferences": [owner]})

@@ -1,4 +1,5 @@
-"""What a pod says of other pods and of its volumes: affinity, spread, selectors, disks, status."""
+"""What a pod says about other pods and about its volumes: affinity, spread, selectors, disks,
+status."""
 
 from typing import Any
 

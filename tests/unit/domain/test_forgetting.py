@@ -1,4 +1,4 @@
-"""Pods and nodes that are gone leave nothing behind but their rows."""
+"""Pods and nodes that are gone leave only their rows behind."""
 
 import gc
 from collections.abc import Iterator

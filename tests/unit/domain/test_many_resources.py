@@ -21,7 +21,7 @@ CYCLE = Cycle(now=0, seed="")
 
 
 def invented(number: int = MANY, amount: int = 1, start: int = 0) -> dict[str, int]:
-    """Resources that nobody has."""
+    """Resources that no node has."""
     return {f"example.com/r{n:05}": amount for n in range(start, start + number)}
 
 
@@ -37,7 +37,7 @@ def with_gpus(number: int, name: str = "n1", **fields: Any) -> Node:
 
 
 class Watched(NodeView):
-    """A view that tells how many resources it was asked for at a time."""
+    """A view that counts how many resources it was asked for at a time."""
 
     asked: tuple[int, ...] = ()
 
@@ -151,14 +151,14 @@ def verdicts(engine: Engine) -> list[tuple[str, ...]]:
 
 
 def messages(engine: Engine, pods: list[Pod]) -> list[str]:
-    """What each of the pods is told."""
+    """The message for each of the pods."""
     observed(engine, *added(*pods))
     made = [record for _ in pods for record in attempted(engine)]
     return [each.message for each in made if isinstance(each, records.PodDecided)]
 
 
 def test_pods_cannot_use_up_the_dictionary(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beyond a bound verdicts share an entry; what pods are told is theirs all the same, and what
+    """Beyond a bound verdicts share an entry; each pod still gets its own message, and what
     has an entry keeps it."""
     monkeypatch.setattr(judgement_recording, "MOST_VERDICTS", 3)
     engine = engine_of(NodeResourcesFit())

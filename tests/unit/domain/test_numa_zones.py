@@ -1,6 +1,7 @@
-"""What is known of NUMA zones between two reports of a node: over-reserving, fingerprints, pods of
-other schedulers. Cases of scheduler-plugins, pkg/noderesourcetopology/cache (overreserve_test.go,
-foreign_pods_test.go, store_test.go) and podfingerprint v0.2.2 (tracing_test.go)."""
+"""What is known about NUMA zones between two reports of a node: over-reserving, fingerprints, pods
+of other schedulers. Cases of scheduler-plugins, pkg/noderesourcetopology/cache
+(overreserve_test.go, foreign_pods_test.go, store_test.go) and podfingerprint v0.2.2
+(tracing_test.go)."""
 
 from typing import Any
 
@@ -29,7 +30,7 @@ STALE = "invalid node topology data"
 
 
 def report(free: str, *pods: str, method: str = "", **more: str) -> records.ObjectChanged:
-    """n1's object: two zones with so many free processors each, for these pods."""
+    """n1's object: two zones with ``free`` processors each, for these pods."""
     attributes = {"nodeTopologyPodsFingerprint": fingerprint(("default", pod) for pod in pods)}
     if method:
         attributes["nodeTopologyPodsFingerprintMethod"] = method

@@ -55,7 +55,7 @@ def held(engine: Engine) -> list[SamplesTaken]:
 
 
 def test_newer_samples_wake_a_pod_that_was_refused_for_the_old_ones() -> None:
-    """Of its plugin's source only; the columns of its class are computed anew."""
+    """Of its plugin's source only; the columns of its class are computed again."""
     engine = quiet("n1")
     observed(engine, noise(n1=9.0), *added(make_pod()))
     assert attempted(engine)[-1].rejectors == ("Quiet",)
@@ -68,7 +68,7 @@ def test_newer_samples_wake_a_pod_that_was_refused_for_the_old_ones() -> None:
 
 
 def test_the_log_gets_numbers_of_nodes_in_the_cluster() -> None:
-    """All else is left out; where nothing is left it says so."""
+    """All else is left out; if nothing is left, the record says so."""
     engine = quiet("n1", "n2")
     assert observed(engine, noise(n1=1.0, n2=nan, gone=3.0)) == [noise(n1=1.0)]
     problem = "there are no numbers for nodes of the cluster, but for a, b, c"

@@ -106,7 +106,8 @@ def books(engine: Engine) -> dict[str, Any]:
 
 
 def kept(engine: Engine) -> dict[str, Any]:
-    """All of the state; the order of pods and resources does not matter, but for pods that wait."""
+    """All of the state; the order of pods and resources does not matter, except for pods that
+    wait."""
     found = msgspec.json.decode(engine.snapshot(), type=snapshot.StateSnapshot)
     waiting = [uid for uid, held in found.reservations.items() if held.waits]
     pods = {each.pod.uid: each for each in found.pods}

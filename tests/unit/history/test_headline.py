@@ -41,7 +41,7 @@ def told(*happened: tuple[int, Any], refusals: tuple[NodeRefusals, ...] = ()) ->
 
 
 def first(*happened: tuple[int, Record], now: int = 0, **more: Any) -> list[str]:
-    """The first lines, so many seconds after BEGIN."""
+    """The first lines, ``now`` seconds after BEGIN."""
     return headline_text(told(*happened, **more), BEGIN + now * SECOND)
 
 
@@ -148,7 +148,7 @@ def rounds(*messages: str) -> list[Step]:
 
 
 def test_attempts_that_ended_alike_are_one_line() -> None:
-    """The first stands in full, and what led to the attempt that ended otherwise."""
+    """The first is shown in full, and what led to the attempt that ended otherwise."""
     steps = rounds("full", "full", "full", "full", "other")
     found = fold_rounds(steps)
     [line] = [each for each in found if isinstance(each, FoldedRounds)]

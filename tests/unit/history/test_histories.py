@@ -1,4 +1,5 @@
-"""What 0.1 wrote can be explained by the present code, and is enough to tell if that breaks."""
+"""What 0.1 wrote can be explained by the present code, and covers enough to notice if that
+breaks."""
 
 import json
 from functools import cache

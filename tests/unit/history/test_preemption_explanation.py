@@ -1,4 +1,5 @@
-"""What is told and checked of preemptions afterwards: explanations, and verification of lies."""
+"""What is explained and verified about preemptions afterwards: explanations, and verification of
+lies."""
 
 import copy
 import json

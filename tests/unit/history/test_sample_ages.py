@@ -1,4 +1,4 @@
-"""How old the samples were that a pod's nodes were scored by, as ``explain`` tells it."""
+"""How old the samples were that a pod's nodes were scored by, as ``explain`` shows it."""
 
 import pytest
 

@@ -38,8 +38,8 @@ def test_what_is_another(old: dict[str, Any], new: dict[str, Any], said: str) ->
 
 
 def test_each_is_compared_with_the_one_before() -> None:
-    """The first one with nothing: a log may begin with it. Of one that changes nothing that is
-    known of a pod nothing is said."""
+    """The first one with nothing: a log may begin with it. Nothing is said about an update without
+    a known change."""
     pods = [make_pod("p", priority=each) for each in (1, 2, 2, 1)]
     found = in_words(enumerate(records.PodUpdated(pod=pod) for pod in pods))
     assert found == {1: "changed: priority: 1 → 2", 3: "changed: priority: 2 → 1"}

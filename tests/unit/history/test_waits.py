@@ -1,4 +1,4 @@
-"""What people are told of a bind that waited: for what, and how long."""
+"""What explain says about a bind that waited: for what, and how long."""
 
 from typing import Any
 

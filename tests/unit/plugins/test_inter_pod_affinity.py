@@ -115,7 +115,7 @@ def test_near_to_all_at_once() -> None:
 
 
 def test_away_in_both_directions() -> None:
-    """The pod's own anti-affinity is told before that of those who are there."""
+    """The pod's own anti-affinity is reported before that of existing pods."""
     hater = pod("hater", "b", "n1", required_anti_affinity=(term("a"),))
     engine = engine_on(hater, pod("other", "c", "n3"), pod(required_anti_affinity=(term("c"),)))
     assert attempted(engine) == [

@@ -45,7 +45,7 @@ VIEW = NodeView(NodeTable(), np.zeros(0, dtype=np.intp))
 
 
 def pod(*volumes: PodVolume, **fields: Any) -> Pod:
-    """The pod that waits, where nothing else is said."""
+    """The pod that waits, by default."""
     return make_pod(volumes=volumes, **fields)
 
 

@@ -51,7 +51,7 @@ class Broken:
 
 
 class Selfish:
-    """PreFilter refuses everybody."""
+    """PreFilter refuses every pod."""
 
     name = "Selfish"
 

@@ -1,4 +1,5 @@
-"""The second document of a configuration file: what may stand there, what is said of the rest."""
+"""The second document of a configuration file: what it may contain, and the messages about the
+rest."""
 
 import re
 from collections.abc import Iterator
@@ -18,7 +19,7 @@ HEAD = f"{FIRST}---\napiVersion: eventsched.io/v1alpha1\nkind: EventschedConfigu
 
 
 def problems(text: str) -> list[str]:
-    """All that is said of a file."""
+    """All messages about a file."""
     found: list[InputError] = []
     try:
         settings.load(text, "f.yaml", found.append)

@@ -1,4 +1,4 @@
-"""No test waits for ever: what can be seen of it in the tests' code.
+"""No test waits forever: what can be seen of it in the tests' code.
 
 pytest-timeout (pyproject.toml) ends the rest, with all stacks.
 """
@@ -22,10 +22,10 @@ WAITING = re.compile(r"sleep\(|\.join\(\)|\.result\(\)|\.communicate\(|subproces
 """Files without any of this hold nothing that is looked for; they need no parsing."""
 BOUNDED = re.compile(r"monotonic|\.timeout\(|\.wait\(")
 ALLOWED = {
-    "tests/cluster/harness/chaos.py": "until it is told to end",
+    "tests/cluster/harness/chaos.py": "until its owner ends it",
     "tests/cluster/harness/faults.py": "a held request ends with its proxy",
-    "tests/cluster/harness/load.py": "until it is told to end",
-    "tests/cluster/harness/observer.py": "until it is told to end",
+    "tests/cluster/harness/load.py": "until its owner ends it",
+    "tests/cluster/harness/observer.py": "until its owner ends it",
     "tests/cluster/test_gangs.py": "a held request ends with its server",
     "tests/live/test_driver.py": "a task that is cancelled",
     "tests/web/test_listener.py": "a task that is cancelled",

@@ -50,7 +50,7 @@ def marks(function: Any) -> Iterator[pytest.Mark]:
 
 
 def rows(path: Path, function: str) -> set[int] | None:
-    """The rows whose numbers a test carries; None where there is no such test."""
+    """The rows whose numbers a test carries; None if there is no such test."""
     found = getattr(module(path), function, None)
     if found is None:
         return None

@@ -9,9 +9,9 @@ MOST_FILES = 13
 """Files in one package at most."""
 
 LARGE_PACKAGES = {
-    "plugins": "one file a plugin",
-    "plugins/gallery": "one file a plugin",
-    "cli": "one file a command",
+    "plugins": "one file per plugin",
+    "plugins/gallery": "one file per plugin",
+    "cli": "one file per command",
     "authoring": "a package and its check, which nothing else imports",
 }
 NOT_NAMED_BY_US = {"__init__", "__main__"}

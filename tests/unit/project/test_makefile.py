@@ -14,7 +14,7 @@ FILE = r"[\w.-]+\.(?:yaml|json|jsonl|py|gz)"
 
 
 def _asked(*command: str) -> str:
-    """What a program says of the checkout."""
+    """What a program says about the checkout."""
     if shutil.which(command[0]) is None:
         pytest.skip(f"there is no program {command[0]}")
     done = subprocess.run(

@@ -1,4 +1,5 @@
-"""What the files around the code say of the project: its version, its Pythons, the parts of CI."""
+"""What the files around the code say about the project: its version, its Pythons, the parts of
+CI."""
 
 import re
 import tomllib

@@ -1,4 +1,4 @@
-"""From the reservation to its end: what the cluster says of the bind, and giving up."""
+"""From the reservation to its end: what the cluster says about the bind, and giving up."""
 
 import pytest
 
@@ -120,7 +120,7 @@ def test_a_bind_whose_node_is_deleted_meanwhile() -> None:
 
 
 class Traced:
-    """Reserves, and tells of it."""
+    """Reserves, and notes it."""
 
     name = "Traced"
 
@@ -166,7 +166,7 @@ def test_a_pod_shown_on_our_node_before_the_outcome_is_bound() -> None:
 
 
 def test_a_pod_that_is_being_deleted_is_not_placed() -> None:
-    """It leaves the queue for good, with a record that says so, and that is no attempt."""
+    """It leaves the queue for good, with a record that says so, and that is not an attempt."""
     engine = engine_of()
     observed(engine, records.StreamStarted(format=1, engine="2", seed="s", flags=CURRENT))
     observed(engine, *added(make_node(), make_pod("p1", deleting=True)))

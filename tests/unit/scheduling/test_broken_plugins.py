@@ -220,7 +220,7 @@ def test_post_bind_that_raises_changes_nothing() -> None:
 
 
 def test_a_sign_that_raises_means_unsigned() -> None:
-    """The plugin is asked anew for every pod."""
+    """The plugin is asked again for every pod."""
     made = plugin(filter=array([0]))
     made.sign = boom
     engine = engine_of(made)

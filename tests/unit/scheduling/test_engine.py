@@ -142,7 +142,7 @@ def test_a_pod_that_was_placed_counts_for_the_next(engine: Engine) -> None:
 
 
 def test_nothing_to_do(engine: Engine) -> None:
-    """An attempt without a pod in the active queue is no record."""
+    """An attempt without a pod in the active queue adds no record."""
     assert engine.idle
     assert engine.schedule_next() == []
 
@@ -197,7 +197,7 @@ def test_a_pod_of_another_scheduler_is_not_ours(engine: Engine) -> None:
 
 
 def test_a_bound_pod_of_anybody_is_booked(engine: Engine) -> None:
-    """A pod that somebody else placed takes room."""
+    """A pod that another scheduler placed takes room."""
     foreign = make_pod("foreign", cpu=3500, node_name="n1", scheduler_name="other")
     assert observed(engine, *added(make_node(), foreign)) == added(make_node(), foreign)
     observed(engine, *added(make_pod()))
@@ -283,7 +283,7 @@ def test_the_seed_decides_between_equals() -> None:
 
 
 def test_judge_changes_nothing(engine: Engine) -> None:
-    """It tells every node's verdict and total without a record."""
+    """It gives every node's verdict and total without a record."""
     observed(engine, *added(make_node("a"), make_node("b", cpu=100)))
     before = engine.position, engine.state.digest()
     judged = engine.judge(make_pod())

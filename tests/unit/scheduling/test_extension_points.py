@@ -292,7 +292,7 @@ def test_normalizations(
 def test_spread_leaves_out_ignored_nodes(
     raw: dict[str, int], parameters: tuple[int, ...], score: int, node: str
 ) -> None:
-    """They get 0 and say nothing of the smallest and largest raw score."""
+    """They get 0 and do not count for the smallest and largest raw score."""
     plugin = Scripted("Scores", score=on(**raw))
     plugin.normalization = Normalization.SPREAD
     decided = decision(waiting(plugin))
@@ -390,7 +390,7 @@ def test_a_refusal_after_the_choice(point: str, status: Status, pending: tuple[s
 
 @pytest.mark.parametrize("point", ["pre_bind", "bind"])
 def test_a_refusal_while_binding(point: str) -> None:
-    """The pod backs off, as upstream: what it failed on is no property of the nodes."""
+    """The pod backs off, as upstream: what it failed on is not a property of the nodes."""
     engine = waiting(answering("No", point, Status.unschedulable("no")), nodes=[make_node()])
     placed: dict[str, Any] = {"node": "n1", "row": 0, "ties": 1, "feasible": 1}
     assert attempted(engine) == [

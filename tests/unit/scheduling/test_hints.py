@@ -136,7 +136,7 @@ def test_what_people_have_a_plugin_forget_is_a_change_of_its_memory(event: Clust
     """Whichever of the two it listens to, and only to its own."""
 
     class Closed:
-        """Lets nobody in who is on its list."""
+        """Refuses each pod on its list."""
 
         name = "Closed"
         wakes_on = (event,)

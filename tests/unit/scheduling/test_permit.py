@@ -123,7 +123,7 @@ def test_two_plugins_wait_and_the_earlier_deadline_counts() -> None:
 
 
 def test_a_pod_deleted_while_it_waits_at_permit() -> None:
-    """There is no deadline any more, and nobody to allow."""
+    """There is no deadline any more, and no plugin to allow."""
     engine = gang()
     attempted(engine)
     observed(engine, records.PodDeleted(uid="p1"), at=1)

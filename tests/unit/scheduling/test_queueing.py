@@ -115,7 +115,7 @@ def test_a_deleted_pod_makes_room() -> None:
 
 
 def test_a_pod_deleted_elsewhere_does_not_make_room() -> None:
-    """A node too small for the pod gets emptier: nobody wakes."""
+    """A node too small for the pod gets emptier: no pod wakes."""
     engine = engine_with()
     elsewhere = make_pod("elsewhere", cpu=100, node_name="n2")
     observed(engine, *added(make_node(), BOUND, make_node("n2", cpu=900), elsewhere, make_pod()))
@@ -242,7 +242,7 @@ def test_backoff_is_configurable() -> None:
 
 
 def test_attempts_rise_and_errors_are_counted_apart_from_failures() -> None:
-    """The backoff goes by the errors where there are any (upstream: ConsecutiveErrorsCount)."""
+    """The backoff goes by the errors if there are any (upstream: ConsecutiveErrorsCount)."""
     engine = waiting(FULL)
     observed(engine, *added(ROOMY), at=SECOND)
     decided = attempted(engine)[-1]

@@ -137,7 +137,7 @@ def test_pre_filter_goes_on_after_unschedulable(later: Code) -> None:
 
 
 def test_bind_skipped_by_all_is_an_error() -> None:
-    """There is nobody left to bind the pod."""
+    """No plugin is left to bind the pod."""
     outcome, _ = outcome_of(Answering("bind", Status.skip()), Answering("bind", Status.skip(), "B"))
     assert outcome is BROKEN
 

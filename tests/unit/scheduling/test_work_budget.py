@@ -1,4 +1,4 @@
-"""A pod that asks for more work than an attempt may take is parked; nobody else waits for it."""
+"""A pod that asks for more work than an attempt may take is parked; no other pod waits for it."""
 
 from typing import Any
 

@@ -133,7 +133,7 @@ def test_nominated_pods_count() -> None:
         # Without quotas the least important goes, and among equals the one that came last.
         ((), (MID, MID, MID), ["t1-p3"]),
         ((), (HIGH, MID, HIGH), ["t1-p2"]),
-        # A pod without a quota displaces nobody that has one.
+        # A pod without a quota displaces no pod that has one.
         ((("ns2", 50, 200),), (MID, MID, MID), ["t1-p1"]),
         ((("ns2", 50, 200),), (HIGH, MID, MID), None),
     ],

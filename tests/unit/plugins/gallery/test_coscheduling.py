@@ -117,7 +117,7 @@ def test_nobody_says_how_many() -> None:
 
 @pytest.mark.parametrize("text", ["abc", "1e9", "", "0", "-1", "2.0"])
 def test_a_minimum_that_is_no_number(text: str) -> None:
-    """Holds that pod, which counts as nobody."""
+    """Holds that pod, which does not count as a member."""
     made = engine(member("p1", text), member("p2", 2))
     said = f"{MINIMUM} is {text!r}, a whole number above 0 is needed"
     assert attempted(made) == held("p1", f"pod group default/g: {said}")
@@ -253,7 +253,7 @@ def test_the_first_one_in_the_way_is_named() -> None:
 
 
 def test_the_last_one_to_come_is_in_the_way() -> None:
-    """Those that were refused when there were too few are told what it is now."""
+    """Those that were refused when there were too few get the present number."""
     made = engine(member("p1", 2), others=(adapted(Picky("p2")),))
     few = "pod group default/g has 1 of the 2 pods that it needs"
     assert attempted(made) == held("p1", few)
@@ -364,7 +364,7 @@ def test_groups_that_come_interleaved_do_not_hold_each_other_up() -> None:
 
 
 def test_groups_that_do_not_fit_leave_each_other_in_peace() -> None:
-    """They do not wake each other for ever, and a small pod has the room."""
+    """They do not wake each other forever, and a small pod has the room."""
     pods = [member(f"{group}{n}", 5, group) for n in range(5) for group in "ab"]
     made = engine(*pods, make_pod("small"), room=4)
     settle(made)

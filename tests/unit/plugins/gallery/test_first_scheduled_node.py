@@ -131,7 +131,7 @@ def test_preferred_scores_the_first_node() -> None:
 
 
 def test_preferred_takes_another_node_and_remembers_the_first() -> None:
-    """Binding elsewhere is no new memory."""
+    """Binding elsewhere adds no memory."""
     made = home(mode="preferred")
     observed(made, records.NodeDeleted(name="n1"))
     assert bound(made, AGAIN) == ("n2", [])
@@ -154,7 +154,7 @@ def test_a_node_that_is_gone_is_forgotten_where_that_is_wanted(mode: str) -> Non
 
 
 def test_a_pod_that_waits_for_its_node_wakes_when_it_goes() -> None:
-    """Where it is forgotten then; not for another node, nor where it is waited for."""
+    """Where it is forgotten then; not for another node, nor if the pod waits for it."""
     full = make_pod("guest", cpu=2000, node_name="n1")
     for when_gone, wakes in (("forget", True), ("wait", False)):
         made = home(when_gone=when_gone)
@@ -270,7 +270,7 @@ def test_a_pod_of_another_namespace_has_another_memory() -> None:
 
 
 def test_what_people_have_it_forget_wakes_who_waits_for_it() -> None:
-    """And nobody else."""
+    """And no other pod."""
     made = home()
     observed(made, records.NodeDeleted(name="n1"), *added(make_pod()))
     attempted(made)

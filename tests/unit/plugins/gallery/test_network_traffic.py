@@ -1,4 +1,4 @@
-"""NetworkTraffic: the less a node has received, the better; also where that is unknown."""
+"""NetworkTraffic: the less a node has received, the better; also if that is unknown."""
 
 from typing import Any
 
@@ -107,7 +107,7 @@ def test_without_samples_all_nodes_are_alike() -> None:
 
 
 def test_samples_follow_each_other() -> None:
-    """Newer ones count, a problem changes nothing, and after their time they count no more."""
+    """Newer ones count, a problem changes nothing, and after their time they no longer count."""
     engine = traffic()
     found = []
     for at, told in (

@@ -104,7 +104,7 @@ def test_a_pod_waits_for_a_node_with_all_of_it() -> None:
     ],
 )
 def test_an_annotation_that_cannot_be_read(needs: str, told: str) -> None:
-    """Only that pod waits, until it is mended; others go on."""
+    """Only that pod waits, until it is fixed; others go on."""
     made = engine(pod(needs), make_pod("p2"))
     decided, queued = attempted(made)
     message = f"0/3 nodes are available: annotation {KEY}: {told}."

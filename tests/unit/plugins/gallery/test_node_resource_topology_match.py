@@ -307,7 +307,7 @@ def test_weights_whole_processors_and_the_mean_of_containers() -> None:
 
 
 def test_pods_that_are_not_guaranteed_like_all_nodes() -> None:
-    """And Guaranteed ones not those that nothing is known of."""
+    """And Guaranteed ones not those without data."""
     it = engine(defaults(POD)[0])
     observed(it, *added(node_of(topology("unknown", zone(0, cpu="8", memory="8Gi")))))
     judged = it.judge(burstable(cpu="1", memory="1Mi"))

@@ -17,7 +17,7 @@ CPU = (WeightedResource("cpu", GIB), WeightedResource("memory", 1))
 
 
 def node(number: int, cpu: int, memory: int) -> Node:
-    """One that offers so many millicores and bytes."""
+    """A node with this much allocatable CPU (millicores) and memory (bytes)."""
     return make_node(f"machine{number}", cpu=cpu, memory=memory)
 
 

@@ -75,7 +75,7 @@ def test_one_that_says_something_else_wakes_the_others() -> None:
 
 
 def test_those_in_backoff_are_called_too() -> None:
-    """One that somebody else has placed wakes them; the next one does not wait until their time
+    """One that another scheduler has placed wakes them; the next one does not wait until their time
     has come."""
     made = engine(member("p1"), member("p2"))
     attempted(made)

@@ -32,7 +32,7 @@ KEY = "priority.lixueduan.com"
 
 
 def node(name: str, priority: str | None = None) -> Node:
-    """One with the label, where it has a value."""
+    """One with the label, if it has a value."""
     return make_node(name, labels={} if priority is None else {KEY: priority})
 
 
@@ -50,7 +50,7 @@ def column(plugin: str, largest: int) -> ScoreColumn:
 
 def test_the_story_of_the_label() -> None:
     """Two nodes without it; one with 10; the other with 20; the first with 30. Under the name
-    Priority and with the default plugins, the words are the original's; but for the part about
+    Priority and with the default plugins, the words are the original's; except for the part about
     claims, which DynamicResources says since v1.34."""
     engine = engine_with(Priority())
     observed(engine, *added(node("scheduler-1"), node("scheduler-2"), make_pod()))

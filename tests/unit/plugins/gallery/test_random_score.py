@@ -1,4 +1,4 @@
-"""RandomScore: 1 to 10 for each node, by a draw that anybody can repeat."""
+"""RandomScore: 1 to 10 for each node, by a draw that can be repeated."""
 
 from collections import Counter
 

@@ -1,6 +1,6 @@
 """KubeSchedulerConfiguration: what is refused and where, and which plugins a profile ends up with.
 
-What kube-scheduler itself says of many documents is in tests/conformance/test_configs.py.
+What kube-scheduler itself says about many documents is in tests/conformance/test_configs.py.
 """
 
 from typing import Any, Literal

@@ -29,7 +29,7 @@ USUAL = check(
 
 def added(name: str) -> dict[str, dict[str, list[str]]]:
     """Profile → point → the plugins that run there beside the usual ones (all, where those do not
-    run), but for points with none."""
+    run), except for points with none."""
     found: dict[str, dict[str, list[str]]] = {}
     for profile in checked(FOLDER / f"{name}.yaml").profiles:
         points = {

@@ -124,7 +124,7 @@ def test_a_pod_displaces_another_one_and_lands_there() -> None:
 
 
 def test_it_waits_while_its_victims_leave() -> None:
-    """Another change wakes it too early: it keeps its nomination and displaces nobody else."""
+    """Another change wakes it too early: it keeps its nomination and displaces no further pod."""
     it = engine()
     low_2 = low("other", "n2")
     observed(it, *added(make_node(), make_node("n2"), low(), low_2, high()))
@@ -351,7 +351,7 @@ def test_a_pod_that_waits_at_permit_is_sent_back() -> None:
 
 
 class Says:
-    """A PostFilter that answers as it is told."""
+    """A PostFilter with the given answers."""
 
     def __init__(self, name: str, answer: Any) -> None:
         self.name, self._answer = name, answer
