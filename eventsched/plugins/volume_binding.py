@@ -33,7 +33,12 @@ from eventsched.scheduling.framework import (
 )
 from eventsched.scheduling.rules.volumes.assumptions import Assumptions, assume, give_up, sweep
 from eventsched.scheduling.rules.volumes.claims import claims_of, is_missing, not_owned, uses
-from eventsched.scheduling.rules.volumes.commitments import BrokenError, Check, Commitment, chosen
+from eventsched.scheduling.rules.volumes.commitments import (
+    BrokenError,
+    Commitment,
+    CommitmentCheck,
+    chosen,
+)
 from eventsched.scheduling.rules.volumes.provisioning import limit_of
 from eventsched.scheduling.rules.volumes.volume_plan import (
     BROKEN,
@@ -173,7 +178,7 @@ class VolumeBinding:
                 f'binding volumes: failed to get node "{node}": node "{node}" not found'
             )
         stock, _ = self._cached_rules(nodes.table, cycle.registry)
-        check = Check(stock, pod.namespace, node, int(nodes.rows[0]))
+        check = CommitmentCheck(stock, pod.namespace, node, int(nodes.rows[0]))
         try:
             check.all(self._commitments(cycle))
         except BrokenError as broken:

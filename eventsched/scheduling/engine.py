@@ -25,7 +25,7 @@ from eventsched.scheduling.framework.call_guard import OverrunError
 from eventsched.scheduling.framework.extender import Extender, binder
 from eventsched.scheduling.framework.profile import Profile
 from eventsched.scheduling.framework.wait_results import NODE, key_of
-from eventsched.scheduling.overcommitment import excess, overcommitted
+from eventsched.scheduling.overcommitment import overcommitted, overcommitted_resources
 from eventsched.scheduling.preemption.nomination_step import is_awaited
 from eventsched.scheduling.queueing.engine_step import EngineStep
 from eventsched.scheduling.queueing.node_events import node_events
@@ -264,7 +264,7 @@ class Engine:
             self._requeueing.nomination_ended(old, nominated)
 
     def _excess(self, node: str) -> frozenset[str]:
-        return excess(self.state.nodes, node) if node else frozenset()
+        return overcommitted_resources(self.state.nodes, node) if node else frozenset()
 
     def _compare_room(self, node: str, before: frozenset[str], by: str) -> None:
         """Emits NodeOvercommitted if the node has become overcommitted."""

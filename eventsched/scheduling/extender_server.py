@@ -26,7 +26,7 @@ from eventsched.domain.records.verdicts import Code
 from eventsched.scheduling.cycle.cycle_keys import KEY_EXCLUDED, KEY_NO_NODE, KEY_PASSES, CycleKey
 from eventsched.scheduling.cycle.equivalence import ClassCache
 from eventsched.scheduling.cycle.judgement import Judgement, judge
-from eventsched.scheduling.cycle.work_budget import excess
+from eventsched.scheduling.cycle.work_budget import over_budget_message
 from eventsched.scheduling.framework import PluginError
 from eventsched.scheduling.framework.profile import Profile
 from eventsched.scheduling.queueing.engine_step import EngineStep
@@ -74,7 +74,7 @@ class ExtenderServer:
             return {"problem": "no profile is served"}
         if pod is None:
             return {"problem": "the pod is gone"}
-        if problem := excess(pod, state.nodes.live, state.work_budget):
+        if problem := over_budget_message(pod, state.nodes.live, state.work_budget):
             return {"problem": problem}
         cycle = self._step.cycle(1)
         self._remembered = cycle.remembered

@@ -8,7 +8,7 @@ from eventsched.domain.nodes.node_table import ALLOCATABLE, REQUESTED, NodeTable
 from eventsched.domain.records import NodeOvercommitted
 
 
-def excess(nodes: NodeTable, name: str) -> frozenset[str]:
+def overcommitted_resources(nodes: NodeTable, name: str) -> frozenset[str]:
     """The resources of which a node's pods request more than it has; none for an unknown node."""
     row = nodes.rows.get(name)
     if row is None:
@@ -27,7 +27,7 @@ def overcommitted(
 ) -> NodeOvercommitted | None:
     """The event for resources that were not overcommitted ``before``; None if there are none.
     ``by`` is the uid of the pod that caused it, "" for the node itself."""
-    new = excess(nodes, name) - before
+    new = overcommitted_resources(nodes, name) - before
     if not new:
         return None
     row = nodes.rows[name]

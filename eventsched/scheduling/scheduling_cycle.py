@@ -20,7 +20,7 @@ from eventsched.scheduling.cycle.equivalence import ClassCache
 from eventsched.scheduling.cycle.extender_chain import ExtenderChain
 from eventsched.scheduling.cycle.judgement import Judgement, fit_error, judge
 from eventsched.scheduling.cycle.judgement_recording import RecordedJudgement
-from eventsched.scheduling.cycle.work_budget import OVER_BUDGET, excess
+from eventsched.scheduling.cycle.work_budget import OVER_BUDGET, over_budget_message
 from eventsched.scheduling.framework import Cycle, PluginError, PostFilterResult, plain
 from eventsched.scheduling.framework.extender import EXTENDER, binder
 from eventsched.scheduling.framework.profile import Profile
@@ -127,9 +127,11 @@ class SchedulingCycle:
             self._skip(state, cycle.attempt, is_ours=profile is not None)
             return
         attempt = Attempt(state, profile, cycle)
-        scheduler = self._step.state
-        budget = scheduler.work_budget
-        if budget and (message := excess(state.pod, scheduler.nodes.live, budget)):
+        scheduler_state = self._step.state
+        budget = scheduler_state.work_budget
+        if budget and (
+            message := over_budget_message(state.pod, scheduler_state.nodes.live, budget)
+        ):
             self._over_budget(attempt, message)
             return
         try:

@@ -4,7 +4,7 @@ and the others go on; what is left of it can be placed."""
 from functools import partial
 
 from eventsched.domain.records import PodDecided, PodQueued
-from eventsched.runtime.effects.event_drafts import OVER_BUDGET as REASON
+from eventsched.runtime.effects.event_drafts import WORK_BUDGET_EXCEEDED as REASON
 from eventsched.scheduling.cycle.work_budget import OVER_BUDGET
 from tests.cluster.harness.client import Object, wait_for
 from tests.cluster.harness.manifests import node, pod

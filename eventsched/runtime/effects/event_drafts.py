@@ -22,12 +22,12 @@ from eventsched.scheduling.cycle import work_budget
 UNSCHEDULABLE, ERROR = "Unschedulable", "SchedulerError"
 """Reasons of the condition PodScheduled (upstream: api/core/v1 PodReasonUnschedulable,
 PodReasonSchedulerError)."""
-OVER_BUDGET = "WorkBudgetExceeded"
+WORK_BUDGET_EXCEEDED = "WorkBudgetExceeded"
 """A reason of eventsched: the pod was not tried because it needs too much work (ADR 15)."""
 LONGEST_NOTE = 1024
 """The longest note of an Event, in bytes (upstream: apis/events/validation NoteLengthLimit)."""
 CUT = " ..."
-_REASONS = {work_budget.OVER_BUDGET: OVER_BUDGET}
+_REASONS = {work_budget.OVER_BUDGET: WORK_BUDGET_EXCEEDED}
 """Cause of a move between queues → the condition's reason, if it is not SchedulerError."""
 
 

@@ -47,7 +47,7 @@ def work(pod: Pod, nodes: int) -> int:
     return questions(pod) * (nodes + FIXED)
 
 
-def excess(pod: Pod, nodes: int, budget: int) -> str:
+def over_budget_message(pod: Pod, nodes: int, budget: int) -> str:
     """The message about a pod that is over the budget (units; 0: no budget); "" if it is not."""
     wanted = work(pod, nodes) if budget else 0
     if wanted <= budget:

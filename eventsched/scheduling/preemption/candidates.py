@@ -16,7 +16,7 @@ from eventsched.scheduling.cycle.dry_run import DryRun
 from eventsched.scheduling.framework import PluginError
 from eventsched.scheduling.preemption.disruption_budgets import Budgets
 from eventsched.scheduling.preemption.victim_rules import BY_PRIORITY, VictimRule
-from eventsched.scheduling.preemption.victims import NOBODY_LESS, NOW, Candidate, try_rows
+from eventsched.scheduling.preemption.victims import NONE_LESS_IMPORTANT, NOW, Candidate, try_rows
 
 STALE = -4
 """Outcome of a row that was not tried yet, or has changed since."""
@@ -166,7 +166,7 @@ class CandidateTable:
         self.criteria[rows] = 0
         inside = self.rule.narrowed(rows)
         if inside is not None:
-            self.outcomes[rows[~inside]] = NOBODY_LESS
+            self.outcomes[rows[~inside]] = NONE_LESS_IMPORTANT
             rows = rows[inside]
         candidates = try_rows(dry_run, rows, budgets, self.rule)
         for row, candidate in zip(rows.tolist(), candidates, strict=True):

@@ -28,7 +28,7 @@ from eventsched.scheduling.framework.extender import ExtenderError
 from eventsched.scheduling.preemption.candidates import CandidateTable, Window, candidate_table_of
 from eventsched.scheduling.preemption.extender_candidates import NONE_LEFT, ask_extenders
 from eventsched.scheduling.preemption.victim_rules import BY_PRIORITY, VictimRule
-from eventsched.scheduling.preemption.victims import NO_VICTIM, NOBODY_LESS, OVER_QUOTA
+from eventsched.scheduling.preemption.victims import NO_VICTIM, NONE_LESS_IMPORTANT, OVER_QUOTA
 
 NEVER = "not eligible due to preemptionPolicy=Never."
 NOT_HELPFUL = "Preemption is not helpful for scheduling"
@@ -200,7 +200,7 @@ def _without_candidate(
         return PostFilterResult(
             Status.error(_no_victims_message(judged.dry_run, tried[outcomes == NO_VICTIM]))
         )
-    reasons_by_outcome = {NOBODY_LESS: (NO_VICTIMS,), OVER_QUOTA: (QUOTA,)}
+    reasons_by_outcome = {NONE_LESS_IMPORTANT: (NO_VICTIMS,), OVER_QUOTA: (QUOTA,)}
     for outcome, number in counted.items():
         for reason in reasons_by_outcome.get(outcome) or judged.verdict(CycleKey(outcome)).reasons:
             reasons[reason] = reasons.get(reason, 0) + number

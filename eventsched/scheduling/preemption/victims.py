@@ -21,7 +21,7 @@ from eventsched.scheduling.cycle.dry_run import DryRun, NominatedPods
 from eventsched.scheduling.preemption.disruption_budgets import Budgets
 from eventsched.scheduling.preemption.victim_rules import BY_PRIORITY, QuotaCheck, VictimRule
 
-NOBODY_LESS = -2
+NONE_LESS_IMPORTANT = -2
 """Outcome: no pod on the node is less important."""
 NO_VICTIM = -3
 """Outcome: the pod fits without any eviction."""
@@ -35,8 +35,8 @@ util.GetPodStartTime)."""
 class Candidate(NamedTuple):
     """The result of a node's dry run. If evictions help, ``outcome`` is KEY_PASSES, ``victims`` has
     the most important pod first, and ``violations`` is how many of them break a budget. Otherwise
-    ``outcome`` is NOBODY_LESS, NO_VICTIM, OVER_QUOTA, or the CycleKey of the filter that refuses
-    the pod in spite of the evictions."""
+    ``outcome`` is NONE_LESS_IMPORTANT, NO_VICTIM, OVER_QUOTA, or the CycleKey of the filter that
+    refuses the pod in spite of the evictions."""
 
     outcome: int
     victims: tuple[Pod, ...] = ()
@@ -83,7 +83,7 @@ def try_rows(
     for place, row in enumerate(rows.tolist()):
         removable, check = rule.removable(dry_run, row)
         if not removable:
-            candidates[place] = Candidate(NOBODY_LESS)
+            candidates[place] = Candidate(NONE_LESS_IMPORTANT)
             continue
         removable.sort(key=importance)
         first, others = budgets.split(removable)

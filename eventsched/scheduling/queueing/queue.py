@@ -1,4 +1,4 @@
-"""The queue's order, timers and wake-ups: heaps and groups derived from the state.
+"""The queue's order, timers and wake-ups: heaps and wake classes derived from the state.
 
     PodAdd ─▶ active ─▶ (attempt) ─▶ placed            gated: held by PreEnqueue until an update
                 ▲   ╲ refused ─▶ unschedulable ─┐      flush: after 5 minutes in unschedulable
@@ -28,7 +28,9 @@ FLUSH_AFTER = 300 * SECOND
 _NONE: Mapping[str, int] = {}
 _WAKEABLE = (Queue.UNSCHEDULABLE, Queue.GATED)
 
-Group = tuple[tuple[str, ...], tuple[Any, ...]]
+WakeClass = tuple[tuple[str, ...], tuple[Any, ...]]
+"""The plugins that refused a pod, and what their hints read of it (``EngineStep.signatures``). A
+change of the cluster wakes all pods of a class or none, so only one of them is asked about."""
 
 
 class Backoff:
@@ -57,13 +59,13 @@ class QueueIndex:
     ) -> None:
         self._state = state
         self._sort_key = sort_key
-        self._grouped = PodGroups(state) if groups is None else groups
+        self._pod_groups = PodGroups(state) if groups is None else groups
         self._active: list[tuple[Any, int, str]] = []
         self._keys: dict[str, Any] = {}
         self._due: list[tuple[int, int, str]] = []
         self._flush: list[tuple[int, int, str]] = []
-        self._groups: dict[Group, dict[str, int]] = {}
-        self._group_of: dict[str, Group] = {}
+        self._wake_classes: dict[WakeClass, dict[str, int]] = {}
+        self._wake_class_of: dict[str, WakeClass] = {}
         self.lengths: dict[Queue, int] = dict.fromkeys(Queue, 0)
         self._counted: dict[str, Queue] = {}
         self._deadlines: list[tuple[int, str, str]] = []
@@ -88,8 +90,8 @@ class QueueIndex:
         before = self._counted.pop(uid, None)
         if before is not None:
             self.lengths[before] -= 1
-        if (old_group := self._group_of.pop(uid, None)) is not None:
-            self._groups.get(old_group, {}).pop(uid, None)
+        if (old_class := self._wake_class_of.pop(uid, None)) is not None:
+            self._wake_classes.get(old_class, {}).pop(uid, None)
         self._keys.pop(uid, None)
         if state is None or queue is None:
             return
@@ -103,9 +105,9 @@ class QueueIndex:
         else:
             if queue is Queue.UNSCHEDULABLE:
                 heappush(self._flush, (state.entered + FLUSH_AFTER, state.order, uid))
-            group = (state.rejectors, signatures(state))
-            self._groups.setdefault(group, {})[uid] = state.order
-            self._group_of[uid] = group
+            wake_class = (state.rejectors, signatures(state))
+            self._wake_classes.setdefault(wake_class, {})[uid] = state.order
+            self._wake_class_of[uid] = wake_class
 
     def _note_waits(self, uid: str, among: dict[str, None], waits: Mapping[str, int]) -> None:
         if waits and uid not in among:
@@ -137,7 +139,7 @@ class QueueIndex:
 
     def _key(self, state: PodState) -> tuple[int, Any]:
         uid = state.pod.uid
-        queued = QueuedPod(state.pod, state.since, state.attempts, self._grouped.of(uid))
+        queued = QueuedPod(state.pod, state.since, state.attempts, self._pod_groups.of(uid))
         try:
             return 0, self._sort_key(queued)
         except Exception:  # noqa: BLE001 - third-party QueueSort: such a pod goes last, by age
@@ -188,22 +190,21 @@ class QueueIndex:
         while (due := self.next_flush()) is not None and due <= now:
             yield heappop(self._flush)[2]
 
-    def groups(self) -> Iterator[tuple[Group, str]]:
-        """The groups of unschedulable and gated pods, each with one of its pods. A group shares its
-        rejectors and what their hints read, so a change means the same for all its pods."""
-        for group, members in list(self._groups.items()):
+    def wake_classes(self) -> Iterator[tuple[WakeClass, str]]:
+        """The wake classes of the unschedulable and gated pods, each with one of its pods."""
+        for wake_class, members in list(self._wake_classes.items()):
             while members:
                 uid, order = next(iter(members.items()))
                 if self._is(uid, order, *_WAKEABLE):
-                    yield group, uid
+                    yield wake_class, uid
                     break
                 del members[uid]
             else:
-                del self._groups[group]
+                del self._wake_classes[wake_class]
 
-    def members(self, group: Group) -> list[str]:
-        """All pods of a group, in the order of their arrival."""
-        members = self._groups.get(group, {})
+    def members(self, wake_class: WakeClass) -> list[str]:
+        """All pods of a wake class, in the order of their arrival."""
+        members = self._wake_classes.get(wake_class, {})
         return [uid for uid, order in members.items() if self._is(uid, order, *_WAKEABLE)]
 
     def _next(self, heap: list[tuple[int, int, str]], queue: Queue) -> int | None:

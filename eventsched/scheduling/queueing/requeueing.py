@@ -27,7 +27,7 @@ and the flush requeue it."""
 PARKED_AFTER = 5
 """Consecutive attempts that ended in errors after which a pod is no longer retried by backoff."""
 
-RETREATS = 5
+RETREATS_IGNORED_AFTER = 5
 """Failures after which room given back by a group no longer requeues a pod of a group: two groups
 that do not fit would wake each other forever. Every other change still does, and the flush."""
 
@@ -270,22 +270,22 @@ class Requeueing:
         *,
         retreat: bool = False,
     ) -> None:
-        """Moves pods in the order of their arrival, so that the order of groups does not matter."""
+        """Moves pods in the order of their arrival, whatever the order of the wake classes."""
         queue = self._step.queue
         woken: list[tuple[int, str, ClusterEvent, str]] = []
-        for group, representative in queue.groups():
+        for wake_class, representative in queue.wake_classes():
             state = self._step.state.pods[representative]
             for change in changes:
                 plugin = self._waking_plugin(state, change, only)
                 if plugin is not None:
                     woken += [
                         (self._step.state.pods[uid].order, uid, change.event, plugin)
-                        for uid in queue.members(group)
+                        for uid in queue.members(wake_class)
                     ]
                     break
         for order, uid, event, plugin in sorted(woken):
             state = self._step.state.pods[uid]
-            is_tired = retreat and state.failures > RETREATS and self._is_grouped(uid)
+            is_tired = retreat and state.failures > RETREATS_IGNORED_AFTER and self._is_grouped(uid)
             if state.order == order and not is_tired:
                 self._move_to_active_or_backoff(state, event, plugin)
 

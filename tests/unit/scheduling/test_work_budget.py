@@ -31,7 +31,7 @@ from eventsched.domain.records.extender_questions import FILTER
 from eventsched.domain.records.extender_replies import ExtenderInquired, ExtenderReplied
 from eventsched.domain.records.stimuli import SERVES, WORK_BUDGET
 from eventsched.runtime.effects.decision_names import OpenDecisions
-from eventsched.runtime.effects.event_drafts import OVER_BUDGET as REASON
+from eventsched.runtime.effects.event_drafts import WORK_BUDGET_EXCEEDED as REASON
 from eventsched.runtime.effects.event_drafts import DraftedStatus, EventDrafter
 from eventsched.scheduling.cycle import work_budget
 from eventsched.scheduling.cycle.work_budget import FIXED, OVER_BUDGET
@@ -224,7 +224,7 @@ def test_no_usual_pod_is_over_the_default_budget() -> None:
     )
     volumes, labels = (PodVolume(claim="c"),) * 10, {f"l{n}": "v" for n in range(20)}
     pod = Pod(uid="p1", name="p1", spec=spec, volumes=volumes, labels=labels)
-    assert not work_budget.excess(pod, 15_000, work_budget.DEFAULT_BUDGET)
+    assert not work_budget.over_budget_message(pod, 15_000, work_budget.DEFAULT_BUDGET)
     assert work_budget.work(pod, 15_000) * 2 < work_budget.DEFAULT_BUDGET
 
 

@@ -61,7 +61,7 @@ class BrokenError(Exception):
     """A commitment can no longer come true; the message is upstream's."""
 
 
-class Check:
+class CommitmentCheck:
     """Whether a pod's commitments have come true, on the row of its node."""
 
     def __init__(self, stock: VolumeStock, namespace: str, node: str, row: int) -> None:
