@@ -1,5 +1,5 @@
-"""An API server on loopback: a few resources with lists in pages, watches and bookmarks, and
-whatever goes wrong when a test says so."""
+"""An API server on loopback: a few resources with lists in pages, watches, bookmarks, and faults
+that a test injects."""
 
 import asyncio
 import json
@@ -19,8 +19,8 @@ NODES, PODS, SERVICES = (
 
 
 class FakeApi:
-    """``requests`` are those for lists and watches, as (``list`` or ``watch``, type, parameters);
-    ``faults`` stand in for the next answers to those of one kind and type."""
+    """``requests`` has the requests so far, as (``list`` or ``watch``, type, parameters).
+    ``faults`` replace the next answers to requests of a kind and type."""
 
     def __init__(self) -> None:
         self.version = 10
@@ -39,7 +39,7 @@ class FakeApi:
     # --- what happens in the cluster ------------------------------------------------------
 
     def put(self, resource: Resource, obj: Object) -> int:
-        """Creates or changes an object; its resourceVersion."""
+        """Creates or changes an object. Returns its resourceVersion."""
         self.version += 1
         name = _key(obj)
         kind = "MODIFIED" if name in self.objects[resource.type] else "ADDED"
@@ -50,7 +50,7 @@ class FakeApi:
         return self.version
 
     def remove(self, resource: Resource, name: str) -> int:
-        """Deletes an object by name or namespace/name; the resourceVersion of that."""
+        """Deletes an object by name or namespace/name. Returns the resourceVersion."""
         self.version += 1
         obj = self.objects[resource.type].pop(name)
         obj["metadata"]["resourceVersion"] = str(self.version)
@@ -58,16 +58,16 @@ class FakeApi:
         return self.version
 
     def bookmark(self, resource: Resource) -> None:
-        """Tells all watches of a resource how far they are."""
+        """Sends a bookmark to all watches of a resource."""
         self.say(resource, _line("BOOKMARK", _at(self.version)))
 
     def say(self, resource: Resource, line: bytes | None) -> None:
-        """Any line; None ends the watches."""
+        """Sends a line to all watches of a resource; None ends them."""
         for each in self.watches.get(resource.type, []):
             each.put_nowait(line)
 
     def fail(self, kind: str, resource: Resource, *faults: Fault) -> None:
-        """What comes next, once each."""
+        """Replaces the next answers, one fault each."""
         self.faults.setdefault((kind, resource.type), []).extend(faults)
 
     def _tell(self, resource: Resource, kind: str, obj: Object) -> None:
@@ -91,7 +91,7 @@ class FakeApi:
         return self._list(request, resource)
 
     def _list(self, request: web.Request, resource: Resource) -> web.Response:
-        """``continue`` is the version of the first page and the number of objects before."""
+        """``continue`` has the version of the first page and the number of objects already sent."""
         version, _, first = request.query.get("continue", f"{self.version}/0").partition("/")
         begin, limit = int(first), int(request.query["limit"])
         found = list(self.objects[resource.type].values())
@@ -137,7 +137,7 @@ def _line(kind: str, obj: Object) -> bytes:
 
 
 def refusal(status: int, message: str, **headers: str) -> Callable[[Any], web.Response]:
-    """A Status that says no."""
+    """A Status of failure."""
     body = {"kind": "Status", "status": "Failure", "code": status, "message": message}
     return lambda _: web.json_response(body, status=status, headers=headers)
 
@@ -161,8 +161,8 @@ def expired(message: str = "too old") -> Fault:
 
 
 async def cut(request: web.Request) -> web.StreamResponse:
-    """Begins to answer, and resets the connection. (Where nothing has come yet aiohttp asks a
-    second time by itself.)"""
+    """Starts an answer and resets the connection. (Without the first byte aiohttp would repeat the
+    request by itself.)"""
     response = web.StreamResponse()
     await response.prepare(request)
     await response.write(b"{")
@@ -172,7 +172,7 @@ async def cut(request: web.Request) -> web.StreamResponse:
 
 
 async def silence(request: web.Request) -> web.StreamResponse:
-    """Headers, and nothing more."""
+    """Sends only headers."""
     response = web.StreamResponse()
     await response.prepare(request)
     with suppress(asyncio.CancelledError):

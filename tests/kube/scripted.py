@@ -1,4 +1,4 @@
-"""An API server on loopback that answers by a script, and remembers what it was asked."""
+"""An API server on loopback that answers by a script and records its requests."""
 
 import asyncio
 import json
@@ -14,7 +14,7 @@ Object = dict[str, Any]
 
 
 class Asked(NamedTuple):
-    """A request as it came; ``what`` is method and path with query."""
+    """A request. ``what`` is its method and its path with the query."""
 
     what: str
     body: Any
@@ -22,8 +22,8 @@ class Asked(NamedTuple):
 
 
 class Said(NamedTuple):
-    """An answer. A status of 0 cuts the connection, -1 never answers. A queue as its body is a
-    watch: what is put into it are the lines, and None ends it."""
+    """An answer. Status 0 resets the connection; for -1 no answer comes. With a queue as its body
+    it is a watch: the queue has its lines, and None ends it."""
 
     status: int
     body: Any = None
@@ -36,7 +36,7 @@ SILENCE = Said(-1)
 
 
 def failure(status: int, reason: str, message: str = "no") -> Said:
-    """A Status that says no."""
+    """A Status of failure."""
     said = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": status}
     return Said(status, {**said, "reason": reason, "message": message})
 
@@ -47,7 +47,7 @@ DONE = Said(201, {"kind": "Status", "apiVersion": "v1", "status": "Success"})
 
 
 class Server:
-    """``asked`` lists the requests. A script is a list of answers in their order, or a function."""
+    """``asked`` has the requests so far. A script is a list of answers in order, or a function."""
 
     def __init__(self, script: Script) -> None:
         self.asked: list[Asked] = []
@@ -73,7 +73,7 @@ class Server:
         body = json.loads(content) if content else None
         asked = Asked(f"{request.method} {request.path_qs}", body, request.content_type)
         if self._cut and asked == self.asked[-1] and request.method == "GET":
-            self._cut, said = False, CUT  # aiohttp asks once more when a kept connection is cut
+            self._cut, said = False, CUT  # aiohttp repeats a GET on a reused connection
         else:
             self.asked.append(asked)
             said = self._say(asked)
@@ -107,7 +107,7 @@ async def _stream(
 
 @asynccontextmanager
 async def serving(script: Script, **options: Any) -> AsyncIterator[tuple[Server, ApiClient]]:
-    """A server with that script, and a client of it."""
+    """A server with this script, and a client of it."""
     server = Server(script)
     app = web.Application()
     app.router.add_route("*", "/{tail:.*}", server.handle)

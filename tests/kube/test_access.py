@@ -225,7 +225,7 @@ def test_a_server_that_does_not_answer(server: Guarded) -> None:
         (500, "", UnavailableError, "is not ready: HTTP 500"),
     ],
 )
-def test_what_is_no_api_server(
+def test_answers_that_are_not_of_a_ready_api_server(
     server: Guarded, status: int, text: str, kind: type[Exception], problem: str
 ) -> None:
     async def body() -> None:
@@ -236,7 +236,7 @@ def test_what_is_no_api_server(
     run(server.run(body))
 
 
-def test_who_may_not_read_the_version_is_no_stranger(server: Guarded) -> None:
+def test_connecting_succeeds_without_the_right_to_read_the_version(server: Guarded) -> None:
     async def body() -> None:
         server.answer = lambda: web.Response(status=403)
         api = await connect(server.kubeconfig({"token": SECRET}), environ={})

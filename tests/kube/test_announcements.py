@@ -160,7 +160,7 @@ def test_a_request_that_comes_again_is_not_counted_again() -> None:
     assert answers == [Reported(failed(t)) for t in (0, 0, 1, 1, 0)]
 
 
-def test_what_may_not_have_been_written_is_written_when_it_comes_again() -> None:
+def test_an_event_of_unknown_outcome_is_written_when_the_request_is_repeated() -> None:
     said = [CUT, failure(409, "AlreadyExists"), failure(500, "InternalError"), PATCHED]
     asked, answers = carried_out(said, failed(0), failed(0), failed(1), failed(1))
     unknown, reported = Unknown(failed(0)), Reported(failed(0))

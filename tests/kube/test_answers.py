@@ -88,8 +88,8 @@ def test_an_answer_that_shows_the_pod_of_the_watch_is_not_translated_again() -> 
     assert pod_of(answer.seen) is pod_of(store.seen[UID])
 
 
-def test_an_answer_ahead_of_the_watch_is_not_taken_for_what_the_watch_has_shown() -> None:
-    """The store still has the pod as it was when its newer version comes by the watch, too."""
+def test_an_answer_ahead_of_the_watch_does_not_hide_the_update() -> None:
+    """The store still has the old pod when the watch sends the version of the answer."""
     store, decoder = watched()
     store.take(decoder.line(line(pod_object(1))))
     ahead = pod_object(2, priority=7)
@@ -100,8 +100,8 @@ def test_an_answer_ahead_of_the_watch_is_not_taken_for_what_the_watch_has_shown(
     assert pod_of(decoded.seen).priority == 7
 
 
-def test_a_print_belongs_to_one_version() -> None:
-    """A second watch may be ahead: then the store has a newer pod than the one last read."""
+def test_a_fingerprint_is_used_only_for_its_version() -> None:
+    """A second watch may be ahead: then the store has a newer pod than the last one decoded."""
     store, decoder = watched()
     first, second = decoder.line(line(pod_object(1))), decoder.line(line(pod_object(2, priority=7)))
     store.take(second)

@@ -94,7 +94,7 @@ def test_any_status_is_an_answer(status: int) -> None:
     run(scenario())
 
 
-def test_what_is_sent() -> None:
+def test_method_path_headers_and_body_of_requests() -> None:
     seen: list[tuple[str, dict[str, str], bytes]] = []
 
     async def handler(request: web.Request) -> web.Response:
@@ -198,7 +198,7 @@ def put_off(status: int, after: str | None) -> Callable[[web.Request], Awaitable
 
 
 @pytest.mark.parametrize("status", [429, 503])
-def test_what_the_server_puts_off_is_asked_again_for_a_time(status: int) -> None:
+def test_a_request_is_repeated_after_retry_after_until_patience_ends(status: int) -> None:
     clock = Clock()
 
     async def body(url: str) -> None:

@@ -164,7 +164,7 @@ def test_a_bind_that_the_server_puts_off_is_sent_again_when_it_says() -> None:
     assert paused == [3.0, 3.0]
 
 
-def test_a_read_is_a_consistent_one() -> None:
+def test_a_pod_is_read_without_a_resource_version() -> None:
     asked, answer = carried_out(GET, Said(200, pod_object()))
     assert answer == PodShown(GET, seen())
     assert asked == [Asked(f"GET {POD}", None, "application/octet-stream")]
@@ -181,7 +181,7 @@ def test_a_read_is_a_consistent_one() -> None:
         (FORBIDDEN, Unknown(GET)),
     ],
 )
-def test_what_a_read_shows(said: Said, answer: Any) -> None:
+def test_outcomes_of_reading_a_pod(said: Said, answer: Any) -> None:
     assert carried_out(GET, said)[1] == answer
 
 
@@ -275,7 +275,7 @@ def test_an_eviction_step_by_step(said: list[Said], methods: str, answer: Any) -
     assert [each.what.split()[0] for each in asked] == methods.split()
 
 
-def test_what_is_not_answered_is_said_once_until_it_is() -> None:
+def test_unanswered_requests_are_logged_once_until_one_is_answered() -> None:
     async def run() -> tuple[list[str], list[str]]:
         async with serving([CUT, CUT, DONE]) as (_, api):
             calls = RequestDispatcher(api, host="h", clock=lambda: 0.0)
@@ -295,7 +295,7 @@ def test_what_is_not_answered_is_said_once_until_it_is() -> None:
     ]
 
 
-def test_what_is_forbidden_is_known_by_the_rule_that_is_missing_until_it_is_there() -> None:
+def test_a_forbidden_bind_is_reported_with_the_missing_rule_until_it_is_allowed() -> None:
     async def run() -> tuple[list[str], list[str], Any]:
         async with serving([FORBIDDEN, THERE, DONE]) as (_, api):
             calls = RequestDispatcher(api, host="h")

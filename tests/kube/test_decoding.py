@@ -83,7 +83,7 @@ def assert_same(decoder: Decoder, obj: Object) -> None:
 @pytest.mark.properties
 @deterministic(500)
 @given(st.lists(objects.spoiled(objects.pods), min_size=1, max_size=2))
-def test_pods_are_what_translate_makes_of_them(found: list[Object]) -> None:
+def test_pods_are_decoded_as_by_translate(found: list[Object]) -> None:
     decoder = Decoder(BY_TYPE[POD])
     for obj in [*found, *found]:
         assert_same(decoder, obj)
@@ -92,14 +92,14 @@ def test_pods_are_what_translate_makes_of_them(found: list[Object]) -> None:
 @pytest.mark.properties
 @deterministic(150)
 @given(objects.spoiled(objects.nodes))
-def test_nodes_are_what_translate_makes_of_them(obj: Object) -> None:
+def test_nodes_are_decoded_as_by_translate(obj: Object) -> None:
     assert_same(Decoder(BY_TYPE[NODE]), obj)
 
 
 @pytest.mark.properties
 @deterministic(30)
 @given(objects.spoiled(objects.others))
-def test_other_objects_are_what_translate_makes_of_them(obj: Object) -> None:
+def test_other_objects_are_decoded_as_by_translate(obj: Object) -> None:
     """Each object is decoded as every resource: drawing it costs much more than decoding it."""
     for resource in OTHERS:
         assert_same(OTHER_DECODERS[resource.type], obj)
@@ -229,7 +229,7 @@ def pod_of(decoded: Decoded) -> Pod:
     return decoded.seen.pod
 
 
-def test_pods_of_one_template_share_what_they_are_made_of() -> None:
+def test_pods_of_one_template_share_their_parts() -> None:
     decoder = Decoder(BY_TYPE[POD])
     one, two = (
         pod_of(decoder.object(encoded(api_pod(name, uid))))
@@ -249,11 +249,9 @@ def test_pods_of_one_template_share_what_they_are_made_of() -> None:
     st.lists(objects.spoiled(objects.pods), min_size=2, max_size=3),
     st.lists(st.integers(0, 2), min_size=2, max_size=12),
 )
-def test_a_pod_that_changes_is_what_it_would_be_if_it_were_new(
-    shapes: list[Object], turns: list[int]
-) -> None:
-    """What is known of a pod's last shape is never taken for another one: ready, unreadable,
-    finished, deleted."""
+def test_a_changed_pod_is_decoded_as_if_it_were_new(shapes: list[Object], turns: list[int]) -> None:
+    """No cached part of an earlier version is used for a later one, whether the pod is valid,
+    undecodable, finished or deleted."""
     events: list[Any] = []
     store = ResourceStore(BY_TYPE[POD], events.append, lambda *_, **__: None)
     decoder = Decoder(BY_TYPE[POD], known=store.known)
@@ -308,7 +306,7 @@ def test_a_page_has_a_version_objects_and_whether_there_is_more() -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{}", b'{"metadata":{}}', b"<html>"])
-def test_what_is_no_list_is_refused(body: bytes) -> None:
+def test_a_body_that_is_not_a_list_is_refused(body: bytes) -> None:
     with pytest.raises(ValueError):
         Decoder(BY_TYPE[NODE]).page(body)
 

@@ -7,7 +7,8 @@ from eventsched.cluster.kube.http.request_limiter import RequestLimiter
 
 
 class Crowd:
-    """Requests that stay inside until they are let go; ``entered`` lists them."""
+    """Requests that hold their slots until they are told to leave. ``entered`` lists those that got
+    one."""
 
     def __init__(self, limit: int) -> None:
         self.gate = RequestLimiter(limit)
@@ -42,7 +43,7 @@ class Crowd:
 
 
 def played(limit: int, play: Callable[[Crowd], Awaitable[None]]) -> list[str]:
-    """Who entered, in order."""
+    """The requests that got a slot, in order."""
 
     async def run() -> list[str]:
         crowd = Crowd(limit)
@@ -54,7 +55,7 @@ def played(limit: int, play: Callable[[Crowd], Awaitable[None]]) -> list[str]:
     return asyncio.run(run())
 
 
-def test_urgent_requests_go_before_reports_that_came_earlier() -> None:
+def test_urgent_requests_are_sent_before_waiting_reports() -> None:
     async def play(crowd: Crowd) -> None:
         await crowd.come("A", "B", "c", "D", "E")
         assert (crowd.entered, crowd.gate.waiting) == (["A", "B"], 3)
@@ -67,7 +68,7 @@ def test_urgent_requests_go_before_reports_that_came_earlier() -> None:
     assert played(2, play) == ["A", "B", "D", "E", "c"]
 
 
-def test_reports_have_half_of_the_room() -> None:
+def test_reports_have_half_of_the_slots() -> None:
     async def play(crowd: Crowd) -> None:
         await crowd.come("a", "b", "c", "D", "E", "F")
         assert (crowd.entered, crowd.gate.waiting) == (["a", "b", "D", "E"], 2)
@@ -81,7 +82,7 @@ def test_reports_have_half_of_the_room() -> None:
     assert played(4, play) == ["a", "b", "D", "E", "F", "c"]
 
 
-def test_there_is_room_for_one_report_at_least() -> None:
+def test_reports_have_at_least_one_slot() -> None:
     async def play(crowd: Crowd) -> None:
         await crowd.come("a", "B")
         assert crowd.entered == ["a"]

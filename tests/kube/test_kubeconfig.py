@@ -62,7 +62,7 @@ def whole(port: int) -> dict[str, Any]:
 
 
 def changed(config: Any, draw: random.Random) -> Any:
-    """With one or more values left out or replaced by odd ones."""
+    """The same with one or more values removed or replaced by odd ones."""
     made = copy.deepcopy(config)
     # Certificates that are none hide what else is wrong.
     for entry in ("certificate-authority-data",):
@@ -92,7 +92,7 @@ def changed(config: Any, draw: random.Random) -> Any:
 
 
 async def outcome(file: Path) -> Exception | None:
-    """What connecting raises."""
+    """The error that connecting raises."""
     try:
         api = await connect(file, timeout=5.0)
     except (InputError, UnavailableError) as problem:
@@ -120,7 +120,7 @@ def test_unexpected_values(tmp_path: Path, port: int) -> None:
 
 
 def test_bytes_that_are_no_kubeconfig(tmp_path: Path, port: int) -> None:
-    """Only reading: what is left of a server's name is not looked up."""
+    """The files are only loaded: a server name that is left in one is not looked up."""
     file = tmp_path / "kubeconfig"
     text = yaml.safe_dump(whole(port)).encode()
     for number in range(NUMBER):
@@ -135,7 +135,7 @@ def test_bytes_that_are_no_kubeconfig(tmp_path: Path, port: int) -> None:
 
 
 async def _read(file: Path) -> str:
-    """What reading says, "" if nothing is wrong."""
+    """The error of loading the file; "" for none."""
     try:
         await KubeAccess(from_kubeconfig(str(file))).open()
     except InputError as problem:

@@ -22,7 +22,7 @@ def quota(name: str = "team", cpu: str = "4") -> dict[str, Any]:
 
 
 def test_only_what_plugins_read_is_watched() -> None:
-    """By the configuration."""
+    """The configuration decides which plugins run."""
     head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
     text = (
         f"{head}profiles:\n- plugins: {{multiPoint: {{enabled: [{{name: CapacityScheduling}}]}}}}\n"
@@ -34,7 +34,7 @@ def test_only_what_plugins_read_is_watched() -> None:
 
 
 def test_quotas_are_read() -> None:
-    """Amounts in millicores and bytes; a write to the status is not news."""
+    """Amounts are in millicores and bytes. Updates of the status are not published."""
 
     async def scenario() -> None:
         async with serving(QUOTAS) as (server, kept):
@@ -54,7 +54,7 @@ def test_quotas_are_read() -> None:
     run(scenario())
 
 
-def test_a_definition_that_is_missing_stops_nothing() -> None:
+def test_a_missing_definition_does_not_stop_the_start() -> None:
     """Everything is listed; a warning and the watch's problem say what to do; one report for all
     the times that it is asked for; and it is read once it is installed, and gone when it is not."""
 

@@ -31,7 +31,7 @@ def said(status: int, message: str) -> HttpAnswer:
     return HttpAnswer(status, json.dumps({"kind": "Status", "message": message}).encode())
 
 
-def test_what_is_forbidden_is_named_with_the_rule_until_it_is_granted() -> None:
+def test_a_forbidden_request_is_listed_with_its_rule_until_it_succeeds() -> None:
     refusals = Refusals(Clock())
     refusals.saw(BIND, said(403, TEXT))
     assert refusals.forbidden == [
@@ -41,8 +41,8 @@ def test_what_is_forbidden_is_named_with_the_rule_until_it_is_granted() -> None:
     assert refusals.forbidden == []
 
 
-def test_what_is_not_asked_for_again_is_not_held_against_anybody() -> None:
-    """Such as a bind, by a replica that does not lead any more."""
+def test_a_forbidden_request_that_is_not_repeated_is_dropped_after_a_while() -> None:
+    """For example a bind, by a replica that no longer leads."""
     clock = Clock()
     refusals = Refusals(clock)
     refusals.saw(BIND, said(403, TEXT))
@@ -69,8 +69,8 @@ def test_what_counts(answer: HttpAnswer, expected: list[str]) -> None:
     assert refusals.forbidden == expected
 
 
-def test_no_answer_is_another_matter() -> None:
-    """Also where a refusal came before: it is not known any more."""
+def test_an_unanswered_request_does_not_count_as_forbidden() -> None:
+    """Also if it was forbidden before: that may have changed."""
     refusals = Refusals(Clock())
     refusals.saw(BIND, said(403, TEXT))
     refusals.unanswered(BIND, "connection broken")

@@ -60,7 +60,7 @@ def seen(version: int = 8, **fields: Any) -> PodSeen:
 
 
 def carried_out(said: list[Said], *requests: ReportPod) -> tuple[list[Asked], list[Any]]:
-    """What is asked of a server that answers so, and what the requests come to."""
+    """The requests that a server with these answers gets, and the outcomes."""
 
     async def run() -> tuple[list[Asked], list[Any]]:
         async with serving(said) as (server, api):
@@ -71,7 +71,7 @@ def carried_out(said: list[Said], *requests: ReportPod) -> tuple[list[Asked], li
 
 
 def patches(asked: list[Asked]) -> list[Object]:
-    """The bodies of the patches, without their uid, which all have."""
+    """The bodies of the patches, without the uid that each of them contains."""
     found = [each.body for each in asked if each.what == f"PATCH {POD}/status"]
     for body in found:
         assert body["metadata"].pop("uid") == UID
@@ -96,7 +96,7 @@ def test_the_first_report_of_a_pod_reads_it_and_writes_the_condition() -> None:
     ]
 
 
-def test_what_the_status_says_already_is_not_written_again() -> None:
+def test_a_report_equal_to_the_status_is_not_written() -> None:
     there = condition(reason="Unschedulable", message="no room")
     asked, answers = carried_out(
         [pod_object(8), pod_object(9, there)], report(8), report(9, at=6), report(9, at=7)
@@ -109,7 +109,7 @@ def test_what_the_status_says_already_is_not_written_again() -> None:
     assert len(asked) == 2
 
 
-def test_other_words_are_written_and_the_time_of_transition_stays() -> None:
+def test_a_new_message_is_written_and_the_transition_time_stays() -> None:
     old, new = condition(message="no room"), condition(message="no port")
     asked, answers = carried_out([pod_object(8, old), pod_object(9, new)], report(8, "no port"))
     assert answers == [Reported(report(8, "no port"), seen(9))]
@@ -117,13 +117,13 @@ def test_other_words_are_written_and_the_time_of_transition_stays() -> None:
     assert patch["status"]["conditions"][0]["lastTransitionTime"] == BEFORE
 
 
-def test_a_condition_that_turns_moves_its_time() -> None:
+def test_a_condition_that_changes_gets_a_new_transition_time() -> None:
     asked, _ = carried_out([pod_object(8, condition(status="True")), pod_object(9)], report(8))
     (patch,) = patches(asked)
     assert patch["status"]["conditions"][0]["lastTransitionTime"] == "1970-01-01T00:00:05Z"
 
 
-def test_a_pod_that_has_moved_on_since_it_was_remembered_is_read_again() -> None:
+def test_a_pod_that_changed_since_it_was_cached_is_read_again() -> None:
     there = condition(reason="Unschedulable", message="no room")
     asked, answers = carried_out(
         [pod_object(8), pod_object(9, there), pod_object(11, there)], report(8), report(11)

@@ -28,7 +28,7 @@ from tests.kube.watched import asked, listed, run, serving, short, until
 # --- lists and news -----------------------------------------------------------------------
 
 
-def test_a_list_comes_in_pages_and_the_watch_goes_on_from_it() -> None:
+def test_a_list_is_read_in_pages_and_the_watch_continues_from_it() -> None:
     async def scenario() -> None:
         async with serving(page=2) as (server, watched):
             for number in range(5):
@@ -72,7 +72,7 @@ def test_a_list_comes_in_pages_and_the_watch_goes_on_from_it() -> None:
     run(scenario())
 
 
-def test_finished_pods_are_gone_and_never_come() -> None:
+def test_finished_pods_are_reported_as_deleted_or_not_at_all() -> None:
     async def scenario() -> None:
         async with serving(PODS) as (server, watched):
             server.put(PODS, pod(1))
@@ -91,7 +91,7 @@ def test_finished_pods_are_gone_and_never_come() -> None:
     run(scenario())
 
 
-def test_changes_that_scheduling_does_not_read_are_no_news() -> None:
+def test_changes_that_scheduling_does_not_read_are_not_published() -> None:
     async def scenario() -> None:
         async with serving(NODES, PODS, SERVICES) as (server, watched):
             service = {"metadata": {"name": "web", "namespace": "a"}, "spec": {}}
@@ -135,7 +135,7 @@ def test_other_objects_come_and_go() -> None:
     run(scenario())
 
 
-def test_a_pod_in_anothers_place_is_another_pod() -> None:
+def test_a_recreated_pod_of_the_same_name_is_another_pod() -> None:
     async def scenario() -> None:
         async with serving(PODS) as (server, watched):
             server.put(PODS, pod(1))
@@ -196,7 +196,7 @@ def test_the_barrier_lists_small_resources_again() -> None:
     run(scenario())
 
 
-def test_the_barrier_waits_for_the_watches_of_large_ones() -> None:
+def test_the_barrier_waits_for_the_watches_of_large_resources() -> None:
     async def scenario() -> None:
         async with serving(PODS, few=0) as (server, watched):
             server.put(PODS, pod(1))
@@ -215,7 +215,7 @@ def test_the_barrier_waits_for_the_watches_of_large_ones() -> None:
     run(scenario())
 
 
-def test_large_resources_are_looked_at_while_a_barrier_may_come() -> None:
+def test_large_resources_are_probed_while_a_barrier_may_come() -> None:
     rounds = 0
 
     async def sleep(seconds: float) -> None:
@@ -243,7 +243,7 @@ def test_large_resources_are_looked_at_while_a_barrier_may_come() -> None:
     run(scenario())
 
 
-def test_the_barrier_lists_where_no_watch_helps() -> None:
+def test_the_barrier_lists_a_large_resource_if_probes_do_not_help() -> None:
     async def scenario() -> None:
         async with serving(PODS, few=0) as (server, watched):
             server.put(PODS, pod(1))

@@ -61,7 +61,7 @@ def api_pod(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def outcome(read: Callable[[], Pod]) -> Pod | str:
-    """A pod, or the place of what is wrong with it."""
+    """The pod, or the field that the InputError names."""
     try:
         return read()
     except InputError as error:
@@ -115,7 +115,7 @@ def test_lists_of_the_usual_shape_are_not_left_to_translate(
         {"volumes": [{**LISTS["volumes"][0], "csi": {"driver": "d"}}]},
     ],
 )  # fmt: skip
-def test_what_does_not_fit_is_what_translate_makes_of_it(odd: dict[str, Any]) -> None:
+def test_lists_of_an_unusual_shape_are_decoded_as_by_translate(odd: dict[str, Any]) -> None:
     made = api_pod({**LISTS, **odd})
     body = json.dumps(made).encode()
 
@@ -124,8 +124,8 @@ def test_what_does_not_fit_is_what_translate_makes_of_it(odd: dict[str, Any]) ->
     )
 
 
-def test_of_large_templates_only_a_few_are_kept() -> None:
-    """Pods of more than a MiB that come and go must not stay in memory."""
+def test_only_a_few_large_templates_are_cached() -> None:
+    """Deleted pods of more than a MiB must not stay in memory."""
     decoder = Decoder(next(each for each in RESOURCES if each.type == POD))
     for number in range(40):
         selector = {"a": "x" * 100_000, "number": str(number)}

@@ -69,7 +69,7 @@ def claim_seen(
 
 
 def carried_out(request: WriteObject, *said: Said) -> tuple[list[Asked], Any]:
-    """What is asked of a server that answers so, and what the request comes to."""
+    """The requests that a server with these answers gets, and the outcome."""
 
     async def run() -> tuple[list[Asked], Any]:
         async with serving(said, timeout=0.2) as (server, api):
@@ -118,7 +118,9 @@ def test_a_node_is_selected_for_a_claim() -> None:
         (SELECT, claim(notes=SELECTED), claim_seen(notes=SELECTED)),
     ],
 )
-def test_what_is_there_already_is_not_written(request_: Any, shown: Said, seen: Any) -> None:
+def test_a_change_that_the_object_has_already_is_not_written(
+    request_: Any, shown: Said, seen: Any
+) -> None:
     asked, answer = carried_out(request_, shown)
     assert (len(asked), answer) == (1, Written(request_, seen))
 
@@ -166,8 +168,8 @@ FORBIDDEN = failure(
         (BIND, [failure(401, "Unauthorized")], Unknown(BIND)),
     ],
 )
-def test_what_other_answers_come_to(request_: Any, said: list[Said], answer: Any) -> None:
-    """Refused for good, or not known; then it is asked for again."""
+def test_outcomes_of_other_answers(request_: Any, said: list[Said], answer: Any) -> None:
+    """The write is refused, or its outcome is unknown and the request is repeated."""
     assert carried_out(request_, *said)[1] == answer
 
 

@@ -24,7 +24,7 @@ from tests.kube.watched import asked, listed, run, serving, short, until
 # --- what breaks --------------------------------------------------------------------------
 
 
-def test_a_watch_that_ends_is_resumed_where_it_was() -> None:
+def test_a_watch_that_ends_is_resumed_at_its_version() -> None:
     async def scenario() -> None:
         async with serving(PODS) as (server, watched):
             await watched.follow()
@@ -86,7 +86,7 @@ def test_a_watch_that_lasted_is_resumed_at_once() -> None:
     run(scenario())
 
 
-def test_watches_that_end_at_once_are_not_opened_without_end() -> None:
+def test_watches_that_end_at_once_are_opened_with_pauses() -> None:
     async def scenario() -> None:
         async with serving(PODS) as (server, watched):
             server.fail("watch", PODS, *[ending()] * 8)
@@ -96,7 +96,7 @@ def test_watches_that_end_at_once_are_not_opened_without_end() -> None:
     run(scenario())
 
 
-def test_a_silent_watch_is_given_up() -> None:
+def test_a_silent_watch_is_closed() -> None:
     async def scenario() -> None:
         async with serving(PODS, stall=0.2) as (server, watched):
             server.fail("watch", PODS, silence)
@@ -111,7 +111,7 @@ def test_a_silent_watch_is_given_up() -> None:
     run(scenario())
 
 
-def test_the_first_that_finds_the_server_again_wakes_the_others() -> None:
+def test_the_first_reflector_that_reaches_the_server_wakes_the_others() -> None:
     """Otherwise a watch could sleep for most of a minute after the server is back."""
     sleeping: list[asyncio.Event] = []
 
@@ -133,7 +133,7 @@ def test_the_first_that_finds_the_server_again_wakes_the_others() -> None:
     run(scenario())
 
 
-def test_the_server_names_the_pause() -> None:
+def test_the_pause_is_that_of_retry_after() -> None:
     async def scenario() -> None:
         async with serving(PODS) as (server, watched):
             put_off = refusal(429, "too many requests", **{"Retry-After": "7"})
@@ -182,7 +182,7 @@ def test_missed_changes_are_found_by_a_new_list(how: Callable[[FakeApi], None]) 
     run(scenario())
 
 
-def test_a_list_whose_pages_expire_begins_again() -> None:
+def test_a_list_whose_pages_expire_is_restarted() -> None:
     async def scenario() -> None:
         async with serving(PODS, page=1) as (server, watched):
             for number in (1, 2):
@@ -200,7 +200,7 @@ def test_a_list_whose_pages_expire_begins_again() -> None:
     run(scenario())
 
 
-def test_a_cluster_that_went_back_is_said_so() -> None:
+def test_a_restored_cluster_is_reported() -> None:
     async def scenario() -> None:
         async with serving(PODS) as (server, watched):
             server.put(PODS, pod(1))
@@ -310,7 +310,7 @@ def test_objects_that_cannot_be_read_are_skipped_and_remembered() -> None:
     run(scenario())
 
 
-def test_what_cannot_be_read_any_more_outlives_a_list() -> None:
+def test_an_object_that_became_undecodable_survives_a_list() -> None:
     async def scenario() -> None:
         async with serving(PODS) as (server, watched):
             server.put(PODS, pod(1))
@@ -360,7 +360,7 @@ def test_lines_of_nonsense_do_not_stop_a_watch() -> None:
         (404, "its Kubernetes is 1.26 or later"),
     ],
 )
-def test_a_first_list_that_is_refused_ends_the_start(status: int, remedy: str) -> None:
+def test_a_refusal_of_the_first_list_ends_the_start(status: int, remedy: str) -> None:
     async def scenario() -> None:
         async with serving() as (server, watched):
             server.fail("list", PODS, refusal(status, "pods: no"))
@@ -400,7 +400,7 @@ def test_a_refusal_after_the_first_list_is_only_reported() -> None:
     run(scenario())
 
 
-def test_a_defect_in_a_reflector_does_not_stay_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_exception_in_a_reflector_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario() -> None:
         async with serving(PODS) as (server, watched):
             await watched.follow()
@@ -412,7 +412,7 @@ def test_a_defect_in_a_reflector_does_not_stay_hidden(monkeypatch: pytest.Monkey
     run(scenario())
 
 
-def test_progress_tells_how_a_watch_gets_on() -> None:
+def test_progress_shows_the_state_of_a_watch() -> None:
     async def scenario() -> None:
         async with serving(PODS) as (server, watched):
             assert watched.store.progress["Pod"].problem == "not listed yet"

@@ -81,7 +81,7 @@ class Watched:
 async def serving(
     *resources: Resource, timeout: float = 5.0, **pace: Any
 ) -> AsyncIterator[tuple[FakeApi, Watched]]:
-    """A fake server and a store that is not started yet."""
+    """A fake server and a store that has not been started."""
     server = FakeApi()
     app = web.Application()
     app.router.add_get("/{tail:.*}", server.handle)

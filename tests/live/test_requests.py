@@ -84,7 +84,7 @@ def test_each_request_is_passed_on_once() -> None:
     assert play(queue, story).heard == [asked(1), asked(2, "default/b"), asked(3)]
 
 
-def test_requests_wait_until_the_term_leads() -> None:
+def test_operator_requests_wait_until_the_term_leads() -> None:
     """It would be passed over."""
     queue = FakeRequestQueue(asked(1))
 

@@ -104,7 +104,7 @@ def test_sources_are_not_queried_before_the_term_leads(monkeypatch: pytest.Monke
     assert len(play(story, sampling())) >= 1
 
 
-def test_a_leader_takes_samples_in() -> None:
+def test_a_leader_applies_samples() -> None:
     """They are committed."""
 
     async def run() -> list[str]:

@@ -87,12 +87,14 @@ def outcome(reviews: Reviews, header: str, verb: str = "get", path: str = "/metr
         ),
     ],
 )
-def test_who_may_do_what(header: str, verb: str, path: str, expected: Any) -> None:
+def test_users_groups_and_paths_that_are_allowed(
+    header: str, verb: str, path: str, expected: Any
+) -> None:
     server = ApiServer(good=PROMETHEUS, admin={"username": "root", "groups": ["system:masters"]})
     assert outcome(Reviews(server.ask), header, verb, path) == expected
 
 
-def test_the_reviews_say_who_wants_what() -> None:
+def test_the_reviews_contain_user_verb_and_path() -> None:
     server = ApiServer(good=PROMETHEUS)
     outcome(Reviews(server.ask), "Bearer good")
     assert server.bodies == [
@@ -115,7 +117,7 @@ def test_the_reviews_say_who_wants_what() -> None:
     ]
 
 
-def test_the_user_is_who_the_token_review_says() -> None:
+def test_the_user_is_that_of_the_token_review() -> None:
     server = ApiServer(good=PROMETHEUS)
     reviews = Reviews(server.ask)
     expected = User("prometheus", "7", ("scrapers",), {"a": ["b"]})
@@ -133,7 +135,7 @@ def test_the_user_is_who_the_token_review_says() -> None:
         (None, b""),
     ],
 )
-def test_what_cannot_be_settled_is_refused(status: int | None, body: bytes) -> None:
+def test_a_request_whose_reviews_fail_is_refused(status: int | None, body: bytes) -> None:
     async def ask(path: str, _: bytes) -> tuple[int, bytes]:
         if status is None:
             raise OSError("connection refused")
@@ -163,7 +165,7 @@ def test_a_denial_counts_more_than_a_permission() -> None:
     assert outcome(Reviews(ask), "") == (403, words)
 
 
-def test_answers_hold_for_a_while() -> None:
+def test_reviews_are_cached_for_a_while() -> None:
     server = ApiServer(good=PROMETHEUS)
     now = [0.0]
     reviews = Reviews(server.ask, lambda: now[0])
@@ -175,7 +177,7 @@ def test_answers_hold_for_a_while() -> None:
     assert outcome(reviews, "Bearer good")[0] == 401
 
 
-def test_failures_are_not_remembered() -> None:
+def test_failed_reviews_are_not_cached() -> None:
     server = ApiServer(good=PROMETHEUS)
     fails = [True]
 
@@ -190,7 +192,7 @@ def test_failures_are_not_remembered() -> None:
     assert outcome(reviews, "Bearer good") == "prometheus"
 
 
-def test_strangers_cannot_fill_the_memory_nor_the_api_client() -> None:
+def test_unknown_clients_fill_neither_the_cache_nor_the_api_client() -> None:
     under_way, most = [0], [0]
 
     async def ask(path: str, _: bytes) -> tuple[int, bytes]:

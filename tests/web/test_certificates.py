@@ -78,7 +78,7 @@ def test_files_behind_a_link_are_followed(tmp_path: Path) -> None:
     assert shown(held) == ["2.example"]
 
 
-def test_what_does_not_fit_together_leaves_the_old_one(tmp_path: Path) -> None:
+def test_a_certificate_and_key_that_do_not_match_leave_the_old_ones_in_use(tmp_path: Path) -> None:
     held = Certificates(write(tmp_path, "one.example"))
     key = (tmp_path / "tls.key").read_bytes()
     write(tmp_path, "two.example")

@@ -52,17 +52,17 @@ def test_all_checks_together(
         ("other", HealthAnswer(404, "the checks are ping, database, watches\n")),
     ],
 )
-def test_one_check_alone(check: str, expected: HealthAnswer) -> None:
+def test_a_single_check(check: str, expected: HealthAnswer) -> None:
     assert health.single(UNREACHABLE, check) == expected
 
 
-def test_reasons_tell_no_secret() -> None:
+def test_reasons_contain_no_secret() -> None:
     checks = {"database": "cannot reach postgresql://eventsched:hunter2@db/events"}
     assert "hunter2" not in health.answer("readyz", checks, verbose=False, exclude=[]).text
     assert "hunter2" not in health.single(checks, "database").text
 
 
-def test_readiness_and_liveness_are_apart() -> None:
+def test_readiness_and_liveness_have_their_own_checks() -> None:
     facts = Facts(liveness={"loop": ""}, readiness={"database": "unreachable"})
     checks = {name: read() for name, read in health.checks_of(facts).items()}
     assert checks == {

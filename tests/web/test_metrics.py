@@ -193,7 +193,7 @@ def test_a_pod_from_before_the_term_counts_but_has_no_durations() -> None:
     }
 
 
-def test_nothing_is_remembered_of_pods_that_are_gone() -> None:
+def test_nothing_is_stored_about_deleted_pods() -> None:
     metrics = Metrics()
     steps: list[tuple[float, Record]] = [
         (1.0, queued("bound", Queue.ACTIVE, "PodAdd")),
@@ -213,7 +213,7 @@ def test_every_kind_of_record_is_there_from_the_beginning() -> None:
     assert {"PodBound", "BindVoided", "HistoryLost"} < {s.labels["kind"] for s in kinds.samples}
 
 
-def test_what_the_scheduler_measures() -> None:
+def test_measurements_that_are_not_in_records() -> None:
     metrics = Metrics()
     metrics.batch_committed(0.5, 256, 100_000)
     metrics.fenced()

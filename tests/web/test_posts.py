@@ -97,7 +97,7 @@ def test_a_request_without_a_body() -> None:
         (POST.replace(b" 2", b" 9") + b"Connection: close\r\n\r\n123456789", b"413"),
     ],
 )
-def test_what_is_taken_and_what_is_not(
+def test_requests_that_are_accepted_and_refused(
     sent: bytes, status: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A compressed body is not decompressed: no client sends one, and it could be huge."""
@@ -111,7 +111,7 @@ def test_a_defect_is_reported() -> None:
     assert answer.startswith(b"HTTP/1.1 500 Internal Server Error")
 
 
-def test_what_is_under_way_is_answered_when_the_server_ends() -> None:
+def test_open_requests_are_answered_when_the_server_ends() -> None:
     async def story() -> bytes:
         async with served() as server:
             server.held.clear()
@@ -125,8 +125,8 @@ def test_what_is_under_way_is_answered_when_the_server_ends() -> None:
     assert asyncio.run(asyncio.wait_for(story(), 20)).endswith(b"\r\n\r\nhi")
 
 
-def test_who_says_too_little_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And the oldest connection if there are too many."""
+def test_slow_connections_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And of too many connections the oldest."""
     monkeypatch.setattr(listener, "PATIENCE", 0.05)
 
     async def story() -> list[bytes]:

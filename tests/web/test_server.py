@@ -104,7 +104,7 @@ def test_readiness_says_why() -> None:
     ]
 
 
-def test_a_standby_says_who_leads() -> None:
+def test_readiness_of_a_standby_names_the_leader() -> None:
     facts = Facts(readiness={"term": "", "log": ""}, remarks={"term": "standing by, b leads"})
     found = answers(("GET", "/readyz?verbose"), ("GET", "/readyz"), facts=facts)
     assert [(each.status, each.text) for each in found] == [
@@ -218,9 +218,7 @@ def test_metrics_in_the_format_that_is_asked_for() -> None:
         ("/healthz/../metrics", "good", 404),
     ],
 )
-def test_authorization_stands_before_everything_but_health(
-    path: str, token: str, status: int
-) -> None:
+def test_all_pages_but_health_require_authorization(path: str, token: str, status: int) -> None:
     async def one() -> Answer:
         async with running(reviews=anybody) as at:
             headers: dict[str, Any] = {"Authorization": f"Bearer {token}"} if token else {}
@@ -251,7 +249,7 @@ def test_the_plain_port_has_health_and_nothing_else() -> None:
     assert asyncio.run(both()) == [200, 200, 200, 404, 404]
 
 
-def test_given_certificates_are_shown_and_rotated(tmp_path: Path) -> None:
+def test_configured_certificates_are_used_and_rotated(tmp_path: Path) -> None:
     cert, key = tmp_path / "tls.crt", tmp_path / "tls.key"
 
     def write() -> str:
@@ -312,7 +310,7 @@ def test_invalid_options_are_reported(options: dict[str, Any], words: str) -> No
         answers(("GET", "/healthz"), **options)
 
 
-def test_signals_stay_the_schedulers() -> None:
+def test_the_server_installs_no_signal_handlers() -> None:
     async def handlers() -> list[Any]:
         async with running():
             return [signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGINT)]
@@ -323,7 +321,7 @@ def test_signals_stay_the_schedulers() -> None:
     assert [signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGINT)] == expected
 
 
-def test_a_request_under_way_is_finished_at_the_end() -> None:
+def test_an_open_request_is_finished_when_the_server_ends() -> None:
     begun, leave = asyncio.Event(), asyncio.Event()
 
     async def slow(scope: Scope, receive: Receive, send: Send) -> None:
