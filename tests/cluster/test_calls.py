@@ -341,7 +341,7 @@ def test_a_namespace_that_is_being_deleted_refuses_binds_and_events(
     made = world.pod()
     namespace = made["metadata"]["namespace"]
     with closing(plane.client("admin")) as client:
-        client.delete("Namespace", namespace)  # stays, as nobody empties it
+        client.delete("Namespace", namespace)  # stays, as no controller empties it
     bound, told, touched = world.carry_out(
         bind(made), announcement(made, 1, "no"), TouchPod(*of(made))
     )

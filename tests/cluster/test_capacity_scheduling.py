@@ -1,5 +1,5 @@
 """CapacityScheduling on a real API server: its objects are read once their definition is installed,
-and a namespace takes back what it lent."""
+and a namespace reclaims what it lent."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -101,7 +101,7 @@ def test_the_fixed_node(plane: ControlPlane, schedulers: Schedulers, namespace: 
 
 
 def absent(scheduler: Scheduler) -> list[tuple[str, str]]:
-    """What it has said of nodes that plugins name and that are not there."""
+    """What it has said about nodes that plugins name and that are not there."""
     said = "a plugin names a node that is not there"
     lines = [each for each in scheduler.lines() if each["event"] == said]
     return [(each["plugin"], each["node"]) for each in lines]
@@ -155,7 +155,7 @@ def test_hardware(plane: ControlPlane, schedulers: Schedulers, namespace: str) -
 
 
 def test_random_scores(plane: ControlPlane, schedulers: Schedulers, namespace: str) -> None:
-    """Those that anybody gets who follows the page; ``replay --verify`` does afterwards."""
+    """Those that a reader gets who follows the page; ``replay --verify`` does afterwards."""
     demo = Demo(plane, schedulers, namespace, "RandomScore")
     demo.create("nodes")
     scheduler = demo.start()

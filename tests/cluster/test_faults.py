@@ -66,7 +66,7 @@ def test_an_api_server_that_wants_us_to_wait(stage: Stage, status: int) -> None:
 @pytest.mark.row(19)
 @pytest.mark.parametrize("fault", [Lose(), Swallow(), Hang()], ids=["lost", "cut", "no answer"])
 def test_a_bind_without_an_answer(stage: Stage, fault: Fault) -> None:
-    """It is looked up, and repeated where it has not arrived."""
+    """It is looked up, and repeated if it has not arrived."""
     rule = stage.kube.on("POST", "/binding$", fault, times=1)
     stage.placed("p1", "p2")
     log = stage.settled()

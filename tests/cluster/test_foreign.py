@@ -149,7 +149,7 @@ def test_two_schedulers_share_a_tight_cluster(
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(pods.create, wanted))
     pods.wait(lambda found: all(condition(each, "PodScheduled") for each in found), "fates")
-    wait_for(lambda: settled(pods, scheduler), "it knows of all that is bound")
+    wait_for(lambda: settled(pods, scheduler), "it has seen all that is bound")
 
     used = Counter(pods.nodes().values())
     del used[""]
@@ -165,7 +165,7 @@ def test_two_schedulers_share_a_tight_cluster(
 
 
 def settled(pods: Pods, scheduler: Scheduler) -> bool:
-    """Whether the scheduler knows of all that is bound, and waits for room."""
+    """Whether the scheduler has seen all that is bound, and waits for room."""
     bound = sum(bool(each) for each in pods.nodes().values())
     known = scheduler.metric("scheduler_cache_size", type="pods")
     idle = scheduler.metric("scheduler_pending_pods", queue="active")

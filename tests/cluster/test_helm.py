@@ -49,7 +49,7 @@ def on_plane(plane: ControlPlane, namespace: str) -> Helm:
 
 @contextmanager
 def released(on_plane: Helm, given: Object, chart: Path = CHART) -> Iterator[str]:
-    """The release, for as long as the block runs; what people are told of it."""
+    """The release, for as long as the block runs; what its users are shown."""
     said = on_plane("install", NAME, str(chart), "--values=-", given=given)
     try:
         yield said

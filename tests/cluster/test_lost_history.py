@@ -1,5 +1,5 @@
 """The database loses what it had committed, while a bind is on its way: whatever the log does not
-know any more can land no more, and nothing that it still promises counts."""
+know any more can no longer land, and nothing that it still promises counts."""
 
 from collections.abc import Iterator
 
@@ -38,7 +38,7 @@ def stage(plane: ControlPlane, postgres: OwnPostgres, namespace: str) -> Iterato
 
 
 def until(stage: Stage, kind: type[TermBegan | BindVoided | PodDecided], count: int) -> None:
-    """Waits for so many records of a kind."""
+    """Waits for a number of records of a kind."""
     what = f"{count} {kind.__name__}"
     wait_for(lambda: len(stage.scheduler.log().of(kind)) >= count, what, 60.0)
 

@@ -1,4 +1,4 @@
-"""The scheduler of examples/minimal, as it stands there: bound pods, and a log that tells of them,
+"""The scheduler of examples/minimal, unchanged: bound pods, and a log that explains them,
 over kill -9."""
 
 import sys

@@ -33,7 +33,7 @@ def defined(client: Client) -> Iterator[None]:
 
 
 def topology(name: str, free: str, namespace: str, *pods: str) -> Object:
-    """A node's object: two zones with so many free processors each, written for these pods."""
+    """A node's object: two zones with a number of free processors each, written for these pods."""
     amounts = {"cpu": free, "memory": "4Gi"}
     resources = [
         {"name": each, "capacity": "1Ti", "allocatable": "1Ti", "available": amount}

@@ -1,4 +1,4 @@
-"""A leader whose database answers it no more, and another replica whom it answers."""
+"""A leader whose database no longer answers it, and another replica that it does answer."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack

@@ -147,7 +147,7 @@ def test_a_budget_is_kept_where_another_node_will_do(
 def test_a_budget_is_broken_where_nothing_else_will_do(
     controllers: ControlPlane, pods: Pods, schedulers: Schedulers
 ) -> None:
-    """As upstream does it: budgets are kept where that is possible."""
+    """As upstream does it: budgets are kept if possible."""
     pods.create(budget("guard", {"app": "db"}, available=2))
     for name in "ab":
         resident(pods, f"guarded-{name}", name, 1, labels={"app": "db"})

@@ -247,7 +247,7 @@ def test_a_connection_stalls_and_is_cut(table: str) -> None:
 
 @pytest.mark.parametrize("seconds", [0.0, 0.003, 0.006, 0.012, 0.025])
 def test_a_proxy_that_ends_leaves_no_connection_open(plane: ControlPlane, seconds: float) -> None:
-    """Whatever becomes of those who were about to ask. (A ResourceWarning is an error here.)"""
+    """Whatever happens to those who were about to ask. (A ResourceWarning is an error here.)"""
 
     def ask(ending: KubeProxy) -> None:
         with suppress(OSError, HTTPException), closing(ending.client(timeout=2.0)) as client:

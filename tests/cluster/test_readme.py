@@ -1,4 +1,4 @@
-"""The README's way to a scheduler on a cluster, run as it stands there."""
+"""The README's way to a scheduler on a cluster, run as it is written."""
 
 import os
 import re

@@ -119,7 +119,7 @@ def _said(scheduler: Scheduler, event: str) -> list[Object]:
 
 
 def _caught_up(scheduler: Scheduler) -> Object:
-    """What a replica says of its second start."""
+    """What a replica says about its second start."""
 
     def lines() -> list[Object]:
         return _said(scheduler, "caught up with the log")[1:]

@@ -61,7 +61,7 @@ def images(found: list[Object]) -> set[str]:
 
 
 def rolled_out(pods: Pods, name: str, image: str, replicas: int) -> list[Object]:
-    """The pods, once the deployment has nothing but ready ones of an image."""
+    """The pods, once the deployment has only ready ones of an image."""
 
     def done() -> bool:
         found = pods.client.get("Deployment", name, pods.namespace)
@@ -138,7 +138,7 @@ def test_sets_roll_out_and_roll_back(
 
 
 def all_run(pods: Pods, image: str, count: int) -> list[Object]:
-    """The pods, once so many run, all of an image."""
+    """The pods, once the number runs, all of an image."""
 
     def run(found: list[Object]) -> bool:
         running = [each for each in found if phase(each) == "Running"]

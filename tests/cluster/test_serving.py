@@ -111,7 +111,7 @@ def _asked(scheduler: Scheduler, path: str, *given: Any) -> Answer:
 def test_a_scheduler_shows_its_configuration_with_the_certificate_it_was_given(
     plane: ControlPlane, schedulers: Schedulers
 ) -> None:
-    """What options have chosen stands in the place of the file's fields; passwords are masked."""
+    """Values of options replace the file's fields; passwords are masked."""
     certificate, key = plane.authority.serving("scheduler")
     scheduler = schedulers.start(
         config={"podMaxBackoffSeconds": 7},

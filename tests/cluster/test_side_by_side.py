@@ -16,7 +16,7 @@ from tests.cluster.harness.scheduler import Scheduler, Schedulers
 from tests.cluster.harness.servers import Server
 
 NODES, PODS, SEED = 100, 500, 6
-"""With so many nodes kube-scheduler looks at all of them."""
+"""With this number of nodes kube-scheduler looks at all of them."""
 PATIENCE = 30
 """Seconds for one pod."""
 
@@ -55,7 +55,7 @@ class Judge:
         return uid, fate
 
     def _until(self, wanted: Callable[[str, Object], object], uid: str) -> Object:
-        """The pod, once the watch says of it what is wanted."""
+        """The pod, once the watch shows what is expected."""
         for _ in range(2):
             for event in self._events:
                 found: Object = event["object"]

@@ -90,7 +90,7 @@ def test_each_binds_its_own_and_counts_the_others(
     ours += create(pods, SCHEDULER, "ours-late")
     waits(pods, "ours-late")
 
-    # kube-scheduler has seen ours once it tells of a pod that came after their binds.
+    # kube-scheduler has seen ours once it reports a pod that came after their binds.
     pods.create(pod("nowhere", scheduler=DEFAULT, nodeSelector={"no": "such"}))
     pods.wait_event("nowhere", "FailedScheduling")
     create(pods, DEFAULT, "theirs-late")

@@ -23,7 +23,7 @@ def near(app: str) -> Object:
 
 
 def far(app: str) -> Object:
-    """Only where no pod of an app is."""
+    """Only on nodes without a pod of an app."""
     found = {"topologyKey": HOST, "labelSelector": {"matchLabels": {"app": app}}}
     return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [found]}}
 

@@ -280,7 +280,7 @@ def test_a_server_that_starts_again_is_watched_from_where_it_was(own_plane: Cont
         async with following(own_plane.kubeconfig) as world:
             await world.follow()
             # The last that is written: where the server has written something of its own since, the
-            # next one has no watch for who does not know of it.
+            # next one has no watch for a client that does not know it.
             await asyncio.to_thread(client.create, pod("one"), "default")
             await world.until(lambda: world.pods("default") == {"one"})
             await asyncio.to_thread(own_plane.apiserver.kill)

@@ -123,7 +123,7 @@ class Words:
         return text
 
     def event(self, event: Object) -> Object:
-        """An Event's fields, but for times and metadata. That it happened again is left out, and
+        """An Event's fields, except for times and metadata. That it happened again is left out, and
         the resourceVersion of the pod, which only upstream gives."""
         found = {key: value for key, value in event.items() if key not in _PASSING}
         found["regarding"].pop("resourceVersion", None)
@@ -131,7 +131,8 @@ class Words:
         return dict(json.loads(self.common(json.dumps(found))))
 
     def description(self, text: str) -> list[str]:
-        """What kubectl says, but for ages, the annotation with the decision, and later Events."""
+        """What kubectl says, except for ages, the annotation with the decision, and later
+        Events."""
         text = re.sub(r"\d+s( \(x\d+ over \d+s\))?", "AGE", self.common(text))
         lines = re.sub("[ -]+", " ", text).splitlines()
         with suppress(ValueError):

@@ -56,7 +56,7 @@ def test_addresses_that_are_wrong(
         assert pods.node("plain") == "a"
         said = {name: pods.wait_event(name, "FailedScheduling")["note"] for name in places}
         wait_for(lambda: len(problems(scheduler)) == len(places), "each is a line of the log")
-        found = problems(scheduler)  # before nobody answers at all
+        found = problems(scheduler)  # before the server is stopped
 
     expected = {
         "page": f"POST {url}/page/filter: the answer is no JSON but text/html, and begins with "
@@ -72,7 +72,7 @@ def test_addresses_that_are_wrong(
 
 
 def problems(scheduler: Scheduler) -> set[str]:
-    """What its lines say of extenders."""
+    """What its lines say about extenders."""
     lines = scheduler.lines()
     return {each["problem"] for each in lines if each["event"] == "ExtenderFailed"}
 

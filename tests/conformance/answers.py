@@ -3,7 +3,7 @@
 An answer is what ``eventsched evaluate`` prints of a scenario, a golden what the oracle prints.
 Every field of a pod that one of them has is compared; one that is empty is as good as missing.
 
-Where a score out of range ends upstream's attempt in an error, we refuse the nodes that have one:
+If a score out of range ends upstream's attempt in an error, we refuse the nodes that have one:
 the golden names them as ``unscored``, and gives the scores of the others.
 """
 
@@ -28,12 +28,12 @@ SUITES = (
 )
 
 ANY = "*"
-"""What upstream says nothing of."""
+"""Fields without an answer of upstream."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """One scenario: its line as it is stored, and what the oracle says of its pods."""
+    """One scenario: its line as it is stored, and what the oracle says about its pods."""
 
     id: str
     kind: str
@@ -101,7 +101,7 @@ def _is_score(verdict: dict[str, Any]) -> bool:
 
 
 def differences(case: Case) -> Iterator[tuple[str, list[Difference]]]:
-    """Each pod of the golden with what differs in our answer: nothing where they are equal."""
+    """Each pod of the golden with what differs in our answer: nothing if they are equal."""
     answer = judged(case)
     ours = {pod["pod"]: pod for pod in answer.get("pods", [])}
     for theirs in case.golden.get("pods", []):

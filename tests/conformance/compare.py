@@ -13,7 +13,7 @@ from tests.conformance.answers import Case, Difference, cases, differences, stor
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the comparison; 1 where a pod differs, 2 where no scenario was found."""
+    """Print the comparison; 1 if a pod differs, 2 if no scenario was found."""
     options = _options(arguments)
     if options.scenarios:
         found = cases(options.scenarios, options.golden)

@@ -1,4 +1,5 @@
-"""Every field of every answer against what upstream's own plugin code says of the same scenarios.
+"""Every field of every answer against what upstream's own plugin code says about the same
+scenarios.
 
 The golden answers come from tests/conformance/oracle; one test a scenario, with the differences of
 its pods spelled out. ``python -m tests.conformance.compare KIND`` shows them for a whole kind.

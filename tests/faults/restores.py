@@ -55,7 +55,7 @@ class RestorableServer(ApiServer):
     def restore(self, backup: Backup, *, raised: bool) -> None:
         """Restores all objects. With ``raised``, versions continue above the present ones
         (etcdctl's ``--bump-revision``), else they continue from the backup's. Pods that were
-        deleted since the backup count as placed by others, because no leader could know of them.
+        deleted since the backup count as placed by others, because no leader could know them.
         Conditions written since are kept, because leaders do not write them again."""
         revived = {uid for uid in backup.pods if uid not in self.pods}
         self.version = self.version + _RAISED if raised else backup.version

@@ -7,7 +7,7 @@ from eventsched.cluster.kube.http.request_limiter import RequestLimiter
 
 
 class Crowd:
-    """Requests that hold their slots until they are told to leave. ``entered`` lists those that got
+    """Requests that hold their slots until the test releases them. ``entered`` lists those that got
     one."""
 
     def __init__(self, limit: int) -> None:

@@ -44,7 +44,7 @@ def programs(request: pytest.FixtureRequest) -> Path:
 
 @pytest.fixture
 def place() -> Iterator[Path]:
-    """An empty folder that everybody may enter; servers below it are stopped in the end."""
+    """An empty folder that all accounts may enter; servers below it are stopped in the end."""
     folder = Path(tempfile.mkdtemp(prefix="evs-", dir=open_place()))
     folder.chmod(0o755)
     yield folder

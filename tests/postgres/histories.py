@@ -75,7 +75,7 @@ class Even(OfWeb):
 
 
 class Relative(OfWeb):
-    """Distances between the worst and the best node, where floating point tells from integers."""
+    """Distances between the worst and the best node, where floating point differs from integers."""
 
     name = "Relative"
     normalization = Normalization.RATIO

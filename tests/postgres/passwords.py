@@ -31,7 +31,7 @@ class Guarded:
 
 @contextmanager
 def guarded(place: Path) -> Iterator[Guarded]:
-    """A server below a folder that everybody may enter."""
+    """A server below a folder that all accounts may enter."""
     rules = place / "pg_hba.conf"
     rules.write_text(_RULES)
     rules.chmod(0o644)

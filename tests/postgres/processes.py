@@ -51,6 +51,6 @@ def child(of: EmbeddedPostgres, role: str, then: str = "pass") -> Iterator["subp
 
 
 def pid(postgres: EmbeddedPostgres) -> int | None:
-    """The pid of the folder's server, None where none runs."""
+    """The pid of the folder's server, None if none runs."""
     running = Postmaster(postgres.data_dir).running()
     return None if running is None else running.pid

@@ -58,8 +58,8 @@ def started(*arguments: object, changes: str = "") -> "subprocess.Popen[str]":
 
 
 def ended(*arguments: object, changes: str = "") -> tuple[int, str, list[str]]:
-    """Runs it to its end: exit code, output, and the lines on standard error but for warnings and
-    progress."""
+    """Runs it to its end: exit code, output, and the lines on standard error except for warnings
+    and progress."""
     with started(*arguments, changes=changes) as process:
         output, errors = process.communicate(timeout=180)
     return process.returncode, output, complaints(errors)
@@ -71,7 +71,7 @@ def complaints(errors: str) -> list[str]:
 
 
 def folder_url(folder: Path, role: str) -> str | None:
-    """The address of a folder's server for a role, without becoming its user; None where none is
+    """The address of a folder's server for a role, without becoming its user; None if none is
     ready."""
     running = Postmaster(folder).running()
     if running is None or running.status != "ready":

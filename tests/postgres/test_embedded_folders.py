@@ -1,4 +1,5 @@
-"""Folders, accounts and programs that an embedded Postgres meets, and what it says of the wrong."""
+"""Folders, accounts and programs that an embedded Postgres meets, and its messages about unsuitable
+ones."""
 
 import os
 import pwd

@@ -1,4 +1,4 @@
-"""``eventsched explain``: what it tells is what the records say, from Postgres as from memory."""
+"""``eventsched explain``: what it shows is what the records say, from Postgres as from memory."""
 
 import json
 from collections.abc import Iterator
@@ -193,7 +193,7 @@ def test_of_several_pods_of_one_name_the_newest(explained: Any, text: Any) -> No
     assert [each["uid"] for each in found["older"]] == [f"{WEB}0", f"{WEB}1"]
     assert "the newest of 3 of that name" in text("prod/web")
     assert explained(f"{WEB}1")["uid"] == f"{WEB}1"
-    assert explained("web-of-test")["namespace"] == "test"  # a uid that is no UUID
+    assert explained("web-of-test")["namespace"] == "test"  # a uid that is not a UUID
 
 
 def test_the_attempt_that_was_asked_for(text: Any) -> None:

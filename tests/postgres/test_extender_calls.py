@@ -1,4 +1,4 @@
-"""What SQL says of extenders, and that their answers are read again from a database."""
+"""What SQL says about extenders, and that their answers are read again from a database."""
 
 from collections.abc import Iterator
 from contextlib import closing

@@ -1,4 +1,4 @@
-"""What SQL and the story of a pod say of schedulers that asked us as their extender."""
+"""What SQL and the story of a pod say about schedulers that asked us as their extender."""
 
 from collections.abc import Iterator
 from contextlib import closing

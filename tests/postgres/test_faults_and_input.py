@@ -158,7 +158,7 @@ def test_a_half_migrated_schema(
 
 @pytest.mark.parametrize("version", ["9999", None])
 def test_a_folder_of_another_schema(version: str | None, place: Path, says: Says) -> None:
-    """The embedded database is brought up by itself, but neither taken back nor guessed at."""
+    """The embedded database is brought up by itself, but neither undone nor guessed at."""
     assert main([*SIMULATE, "--data-dir", str(place / "data")]) == 0
     with EmbeddedPostgres(place / "data").open() as postgres:
         address = postgres.superuser_url
@@ -354,7 +354,7 @@ def test_a_second_writer_fences_the_first(database: str) -> None:
 
 
 def failing(table: str, code: str, after: int = 0) -> str:
-    """A server-side failure of inserts into a table, once it holds so many rows."""
+    """A server-side failure of inserts into a table, once it holds a number of rows."""
     return f"""
         CREATE FUNCTION public.fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
             IF (SELECT count(*) FROM eventsched_log.{table}) >= {after} THEN

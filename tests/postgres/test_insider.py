@@ -362,7 +362,7 @@ def test_a_token_that_was_read_is_of_no_use(writers: Writers) -> None:
         thin(of(two), "theirs", 0.0, 0)
     log.renew()
     assert grant(url, one, "theirs", revoke=True)
-    with closing(Session(of(two))) as session:  # everybody may again
+    with closing(Session(of(two))) as session:  # every writer may again
         session.acquire("theirs", "two")
     with pytest.raises(FencedError):
         log.renew()

@@ -84,8 +84,8 @@ def promise_fields(promise: BindPod) -> tuple[str, str, str, str, int, str]:
 
 
 def test_from_a_list_to_a_bound_pod(database: str) -> None:
-    """Nodes and its own pods are written down; a decision before its bind; what is no news, and
-    what is others', is not."""
+    """Nodes and its own pods are written down; a decision before its bind; what is not new, and
+    pods of other schedulers, are not."""
     told = Told(database)
     with Logbook(database, NAME) as book:
         assert told.kinds() == ["StreamStarted", "TermBegan"]

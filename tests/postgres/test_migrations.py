@@ -85,7 +85,7 @@ def use(address: str, reader: str | None = None) -> None:
 
 
 def problem(url: str) -> UnavailableError:
-    """What is said of a database that is not ready; a reader and a writer say the same."""
+    """The messages about a database that is not ready; a reader and a writer say the same."""
     said = []
     for use_it in (lambda: PostgresEventLog(url, "s"), lambda: reading.Reader(url, "s")):
         with pytest.raises(UnavailableError) as told:
@@ -100,7 +100,7 @@ def problem(url: str) -> UnavailableError:
 
 
 def test_up_down_and_up_again(each_server: Server) -> None:
-    """Down to nothing but the table that says so; the same comes up again."""
+    """Down to only the table that says so; the same comes up again."""
     with each_server.fresh(nothing) as url:
         assert ours(url) == []
         migrations.upgrade(url)
@@ -127,7 +127,7 @@ def test_alembic_finds_nothing_to_do(each_database: str) -> None:
 
 
 def test_alembic_finds_a_manual_change(database: str) -> None:
-    """A column that schema.py does not know of."""
+    """A column that schema.py does not have."""
     with psycopg.connect(database) as connection:
         connection.execute("ALTER TABLE eventsched_log.head ADD extra integer")
     done = _alembic(database, "check")

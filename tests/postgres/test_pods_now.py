@@ -35,7 +35,7 @@ FROM eventsched.pods_now WHERE stream = %s
 
 
 class Found(NamedTuple):
-    """What a row says, and what the state says of a pod."""
+    """What a row says, and what the state says about a pod."""
 
     state: str
     attempts: int

@@ -1,4 +1,4 @@
-"""Preemptions in a database: what SQL says of them, against the records read by Python; and runs
+"""Preemptions in a database: what SQL says about them, against the records read by Python; and runs
 that are killed in the middle of them."""
 
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""The README's commands on a database, as they stand there but for the place."""
+"""The README's commands on a database, as written there except for the place."""
 
 import re
 import shlex

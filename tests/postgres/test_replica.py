@@ -233,7 +233,7 @@ def test_old_vectors_are_deleted_in_a_term(database: str) -> None:
 
 
 def test_what_was_read_when_the_turn_came_is_taken_in(database: str) -> None:
-    """The standby stops to follow in the midst of reading; nothing of that is lost."""
+    """The standby stops following while it reads; nothing of that is lost."""
 
     async def first(scene: Scene, _: "asyncio.Task[None]") -> None:
         scene.cluster.put(*pods(60))

@@ -34,7 +34,7 @@ from tests.databases import migrate
 
 
 def sealed(term: Term, head: Head, count: int = 1) -> SealedBatch:
-    """A batch of so many records at a head."""
+    """A batch of a number of records at a head."""
     records = [
         Stored.of(Logged(at, 0, at, PodDeleted(uid=f"p{at}")))
         for at in range(head.next, head.next + count)

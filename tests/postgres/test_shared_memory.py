@@ -1,4 +1,4 @@
-"""An embedded Postgres where there is little shared memory, or none."""
+"""An embedded Postgres with little shared memory, or none."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Stored states in the database: the newest three; what becomes of those of earlier releases."""
+"""Stored states in the database: the newest three; what happens to those of earlier releases."""
 
 import asyncio
 import zlib

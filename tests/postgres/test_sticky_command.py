@@ -60,7 +60,7 @@ def printed(capsys: pytest.CaptureFixture[str]) -> list[str]:
 
 
 def bound(count: int) -> Callable[[Scene], Awaitable[None]]:
-    """Has so many pods bound, and all of it committed."""
+    """Binds a number of pods, and commits everything."""
 
     async def story(scene: Scene) -> None:
         scene.cluster.put(*pods(count))

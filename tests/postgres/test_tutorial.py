@@ -37,7 +37,7 @@ def test_the_tutorial_works_as_it_stands(place: Path, tmp_path: Path) -> None:
         assert language == "console"
         for command, expected in _commands(text):
             if command.startswith("export EVENTSCHED_DATA_DIR="):
-                environment["EVENTSCHED_DATA_DIR"] = str(place / "log")  # not anybody's
+                environment["EVENTSCHED_DATA_DIR"] = str(place / "log")  # not the user's own
                 continue
             ended = subprocess.run(
                 command, shell=True, cwd=folder, env=environment, timeout=300, check=False,

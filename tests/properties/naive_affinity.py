@@ -2,7 +2,7 @@
 
 Written from the Go sources (kubernetes v1.36 interpodaffinity/{plugin,filtering,scoring}.go,
 kube-scheduler framework/types.go), with no code of eventsched but its data classes. Everything is
-counted anew from the pods on the nodes.
+counted again from the pods on the nodes.
 """
 
 from collections import Counter

@@ -2,7 +2,7 @@
 
 Written from the Go sources (kubernetes v1.36 podtopologyspread/{common,filtering,scoring}.go,
 plugins/helper/spread.go), with no code of eventsched but its data classes, and with naive.py's
-rules of node affinity and taints. Everything is counted anew from the pods on the nodes.
+rules of node affinity and taints. Everything is counted again from the pods on the nodes.
 """
 
 import math

@@ -1,5 +1,5 @@
 """An engine in which pods come, go and change beside each other, and a plugin that counts them: it
-is held against a naive model that counts anew, also of rows with pods more or less."""
+is held against a naive model that counts again, also of rows with pods more or less."""
 
 import random
 from abc import ABC, abstractmethod
@@ -19,7 +19,7 @@ from tests.builders import engine_of
 
 NODES = [f"n{number}" for number in range(9)]
 PODS = 30
-"""Where there are more, some go first."""
+"""If there are more, some go first."""
 KINDS = [
     "node", "node", "node gone", "bound pod", "bound pod", "bound pod", "pod", "pod", "pod",
     "labels", "deleting", "spec", "gone", "outcome", "outcome", "object", "time",
@@ -160,8 +160,8 @@ class Neighbourhood(ABC):
     # --- comparisons ----------------------------------------------------------------------
 
     def check_refusals(self, cycle: Cycle, pod: Pod, theirs: Refusal) -> None:
-        """The plugin says of all nodes what the model says; also of some of them, and of some with
-        pods more or less."""
+        """The plugin says about all nodes what the model says; also of some of them, and of some
+        with pods more or less."""
         r, table, live = self.random, self.state.nodes, self.live()
         some = sorted(r.sample(live, len(live) // 2))
         whole = self.plugin.filter(cycle, pod, NodeView(table))

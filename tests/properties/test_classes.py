@@ -134,7 +134,7 @@ def in_tree() -> Profile:
 
 
 def with_plugins(*plugins: Any, images: bool = False) -> Profile:
-    """The in-tree ones and these. Where no plugin reads images, a node more or less is taken in
+    """The in-tree ones and these. If no plugin reads images, a node more or less is taken in
     row by row; otherwise it means to compute all columns again."""
     base = in_tree()
     points = {

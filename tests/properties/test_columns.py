@@ -1,4 +1,5 @@
-"""Each in-tree plugin over columns says of every node what upstream's rule says of that node alone.
+"""Each in-tree plugin over columns says about every node what upstream's rule says about that node
+alone.
 
 The rules are in naive.py. Tables have dead rows and rewritten ones, and a plugin is asked about all
 rows or about some, as the class columns do.

@@ -1,5 +1,5 @@
 """InterPodAffinity over columns and counts that follow each placement says what upstream's rules
-say of the pods that are there, counted anew; also of rows with pods more or less.
+say about the pods that are there, counted again; also of rows with pods more or less.
 
 An engine is driven through seeded random steps; after each some pod is judged. AFFINITY_STEPS sets
 how many steps are made in all.

@@ -195,7 +195,7 @@ class LogMachine(RuleBasedStateMachine):
         assert found in (snapshot, self.model.snapshot)
         self.model.snapshot = found
 
-    # Draws do not depend on what became of a batch: what Hypothesis repeats is the same then.
+    # Draws do not depend on what happened to a batch: what Hypothesis repeats is the same then.
     @rule(where=st.integers(0, 99))
     def read(self, where: int) -> None:
         """From any position on; vectors are those that were written."""

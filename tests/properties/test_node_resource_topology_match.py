@@ -95,7 +95,7 @@ def engine(strategy: str, period: int) -> tuple[Engine, NodeResourceTopologyMatc
 
 
 def answers(it: Engine, plugin: NodeResourceTopologyMatch, spec: PodSpec) -> list[tuple[str, int]]:
-    """What the plugin says of each node: why not ("" if it passes), and its score if it does."""
+    """What the plugin says about each node: why not ("" if it passes), and its score if it does."""
     pod = Pod(uid="probe", name="probe", spec=spec)
     judged = it.judge(pod)
     found = []

@@ -57,7 +57,7 @@ class Naive:
         return engine.judge(self.pod)
 
     def verdict(self, node: str, away: Sequence[Pod] = ()) -> Any:
-        """The first refusal, with nominated pods or without; None where there is none."""
+        """The first refusal, with nominated pods or without; None if there is none."""
         nominated = self.state.preemptions.on(node).values()
         crowd = [p for p in nominated if p.priority >= self.pod.priority and p.uid != self.pod.uid]
         for here in (crowd, ()) if crowd else ((),):

@@ -2,7 +2,7 @@
 they wait exactly as long as upstream's rules say, and it does not matter who leads.
 
 Two engines take turns: each step is made by one that has read from the log what the other did, as
-a leader has after a takeover, and knows of no earlier answer of a plugin. VOLUME_STEPS sets how
+a leader has after a takeover, and has no earlier answer of a plugin. VOLUME_STEPS sets how
 many steps are made in all.
 """
 

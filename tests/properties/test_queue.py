@@ -1,7 +1,8 @@
 """The queue against a naive model: lists and dictionaries, looked through from end to end.
 
-Pods ask for cpu only, so the model can tell what fits; a pod's ``errors`` label makes its first
-attempts fail in Reserve. After every step all pods stand in the engine where the model has them.
+Pods ask for cpu only, so the model can compute what fits; a pod's ``errors`` label makes its first
+attempts fail in Reserve. After every step all pods are in the same queues in the engine and in the
+model.
 """
 
 from dataclasses import dataclass

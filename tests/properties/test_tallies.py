@@ -1,5 +1,5 @@
 """Counts of pods by node, and their sums by domain, follow every change of a table: they are what
-counting the pods anew gives."""
+counting the pods again gives."""
 
 import random
 from typing import Any

@@ -1,5 +1,5 @@
 """The volume plugins over columns and counts that follow every change say what upstream's rules say
-of the cluster as it is, read anew; also of rows with pods more or less, and after a restart.
+about the cluster as it is, read again; also of rows with pods more or less, and after a restart.
 
 An engine is driven through seeded random steps; after each some pod is judged. VOLUME_STEPS sets
 how many steps are made in all.
@@ -36,7 +36,7 @@ class Checked(World):
         super().__init__(seed)
 
     def attempt(self) -> None:
-        """An attempt; what it reserves is what the node was chosen with, and nobody else's."""
+        """An attempt; what it reserves is what the node was chosen with, and no other's."""
         before = self.cluster()
         before.memory = dict(before.memory)
         logged = self.engine.schedule_next()

@@ -45,7 +45,7 @@ KINDS = [
     "controller", "written", "written", "bound", "bound", "time",
 ]  # fmt: skip
 PODS = 25
-"""Where there are more, some go first."""
+"""If there are more, some go first."""
 
 
 class World:

@@ -60,7 +60,8 @@ def section(url: str, **fields: Any) -> dict[str, Any]:
 
 @contextmanager
 def asking(plane: ControlPlane, entry: Mapping[str, Any]) -> Iterator[None]:
-    """kube-scheduler, for pods of the scheduler ``upstream``; skips the test where it is not."""
+    """kube-scheduler, for pods of the scheduler ``upstream``; skips the test if it is not
+    running."""
     config = {"profiles": [{"schedulerName": UPSTREAM}], "extenders": [entry]}
     try:
         server = plane.start_kube_scheduler(config)

@@ -1,4 +1,4 @@
-"""Where the programs of a control plane, and Helm, come from, the first of these that there is:
+"""Sources of the programs of a control plane, and of Helm, the first of these that there is:
 
 - EVENTSCHED_CONTROLPLANE: a folder with ready programs;
 - KUBEBUILDER_ASSETS: envtest's folder (etcd, kube-apiserver, kubectl; no kwok, no controllers);
@@ -7,7 +7,7 @@
   ``controlplane/`` names. That takes some six minutes on two cores, once; Helm, which is built and
   cached by itself, three.
 
-``python -m tests.cluster.harness.binaries`` builds a control plane where it is missing, and prints
+``python -m tests.cluster.harness.binaries`` builds a control plane if it is missing, and prints
 its folder; with ``helm`` behind it, the same of Helm.
 """
 
@@ -110,7 +110,7 @@ def helm(build: bool = True) -> Path:
 
 
 def _built(what: str, builds: _Builds, go: str, build: bool) -> Path | None:
-    """The folder in the cache; None where it is not there and not to be built."""
+    """The folder in the cache; None if it does not exist and must not be built."""
     folder = _cache() / _digest(go, builds)
     if not folder.exists():
         if not build:

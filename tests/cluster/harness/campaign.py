@@ -28,7 +28,7 @@ PATIENCE = 15.0
 
 
 class Boundary(NamedTuple):
-    """A request that the scheduler is killed at, and what becomes of it."""
+    """A request that the scheduler is killed at, and what happens to it."""
 
     method: str
     path: str
@@ -46,9 +46,10 @@ BOUNDARIES = {
     "after a volume is promised": Boundary("PATCH", "/persistentvolumes/", (Swallow,)),
 }
 MOMENTS = ("any moment", "any moment", "any moment", "while it starts")
-"""Kills without a boundary: in each round as often as these stand here."""
+"""Kills without a boundary: in each round as often as they are listed here."""
 ROUND = len(BOUNDARIES) + len(MOMENTS)
-"""After so many kills each boundary has had its turn; one that was not met has another soon."""
+"""After this number of kills each boundary has had its turn; one that was not met has another
+soon."""
 
 
 class Outcome(NamedTuple):

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 _LONG = 86_400
-"""Seconds; no run of the tests takes so long."""
+"""Seconds; no run of the tests takes longer."""
 
 
 class Authority:

@@ -76,7 +76,7 @@ def _has_ended(idle: socket.socket) -> bool:
 class Client:
     """Speaks to one API server as one user; every thread has a connection of its own.
 
-    A kind is its bare name where that is clear (``Pod``, ``Deployment``), else with its group and
+    A kind is its bare name if that is clear (``Pod``, ``Deployment``), else with its group and
     version before it: ``events.k8s.io/v1/Event``. Methods raise ApiError if the server refuses,
     OSError if it is unreachable."""
 
@@ -200,7 +200,7 @@ class Client:
         uid: str | None = None,
         resource_version: str | None = None,
     ) -> Object:
-        """Deletes an object, under preconditions where they are given."""
+        """Deletes an object, under preconditions if they are given."""
         wanted = {"uid": uid, "resourceVersion": resource_version}
         preconditions = {key: value for key, value in wanted.items() if value is not None}
         options: Object = {"apiVersion": "v1", "kind": "DeleteOptions"}

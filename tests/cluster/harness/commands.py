@@ -46,7 +46,7 @@ def etcd(programs: Programs, files: Files, url: str, peer: int) -> Command:
 
 
 def apiserver(programs: Programs, files: Files, etcd_url: str, port: int) -> Command:
-    """With RBAC, tokens, client certificates and service accounts; nothing compacts but tests."""
+    """With RBAC, tokens, client certificates and service accounts; only tests compact."""
     return [
         programs.path("kube-apiserver"),
         f"--etcd-servers={etcd_url}",

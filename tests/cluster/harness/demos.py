@@ -29,7 +29,7 @@ def example(name: str, **renamed: str) -> Object:
 
 
 def unplaceable(nodes: int, reasons: str, preemption: str) -> str:
-    """What an Event says of a pod that no node takes, none of them for want of pods to evict."""
+    """What an Event says about a pod that no node takes, none of them for want of pods to evict."""
     found = f"0/{nodes} nodes are available"
     return f"{found}: {reasons}. no new claims to deallocate, preemption: {found}: {preemption}"
 
@@ -99,7 +99,7 @@ class Demo:
         wait_for(is_there, f"{name} is told: {note}")
 
     def explained(self, name: str) -> str:
-        """What ``eventsched explain`` says of a pod."""
+        """What ``eventsched explain`` says about a pod."""
         where = (f"--database={self.scheduler.database}", f"--stream={self.scheduler.stream}")
         return run("explain", f"{self.pods.namespace}/{name}", *where)
 

@@ -87,7 +87,7 @@ class Rule:
                 raise TimeoutError(f"{self.fault} applied {self.hits} times in {within} s")
 
     def release(self) -> None:
-        """Lets everything go that it holds, and holds no more."""
+        """Lets everything go that it holds, and stops holding."""
         with self._changed:
             self._released = True
             self._left = 0

@@ -1,5 +1,5 @@
 """A process that outlives the test: it ends the servers and removes their folder when the test has
-gone, however that was. Run by path, so that it needs nothing but the standard library.
+gone, however that was. Run by path, so that it needs only the standard library.
 
 It reads lines from the test: ``+PID`` a server was started, ``-PID`` it has ended. The end of its
 input is the end of the test.

@@ -118,12 +118,12 @@ class KubeProxy:
     # Watches
 
     def stall_watches(self) -> None:
-        """Watches stay open and tell nothing."""
+        """Watches stay open and send nothing."""
         self._watches.is_open = False
 
     @property
     def stalled(self) -> int:
-        """How many watches have something to tell and may not."""
+        """How many watches have an event to send and may not."""
         return self._watches.waiting
 
     def resume_watches(self) -> None:
@@ -210,7 +210,7 @@ class KubeProxy:
         if request.query.get("watch") in ("true", "1"):
             await _wait(rule)
             return await self._pass_watch(request)
-        # What is under way gets there, whatever becomes of its sender.
+        # What is under way gets there, whatever happens to its sender.
         answer = await asyncio.shield(self._carry_out(request, body, rule))
         match rule and rule.fault:
             case Swallow():
@@ -279,7 +279,7 @@ async def _wait(rule: Rule | None) -> None:
 
 
 def twice(line: bytes) -> Sequence[bytes]:
-    """Tells a line a second time."""
+    """Sends a line a second time."""
     return [line, line]
 
 

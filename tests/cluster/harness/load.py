@@ -112,7 +112,7 @@ class Load:
             raise self._failure
 
     def leave_room(self) -> None:
-        """After ``stop``: deletes pods until every one that is left fits somewhere."""
+        """After ``stop``: deletes pods until all that are left fit somewhere."""
         self._look()
         while sum(self._pods.values()) > self._room * 0.4:
             self._delete()

@@ -160,7 +160,7 @@ def priority_class(name: str, value: int, **more: Any) -> Object:
 
 
 def budget(name: str, labels: dict[str, str], available: int) -> Object:
-    """A PodDisruptionBudget that keeps so many pods available."""
+    """A PodDisruptionBudget that keeps a number of pods available."""
     return {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",

@@ -1,6 +1,6 @@
 """Watches all pods with eyes of its own, from before the first one, and holds what it sees against
 what must never be: a pod on two nodes, a node with more on it than it has, an Event too many or one
-that is missing, a bind that no committed decision stands behind.
+that is missing, a bind without a committed decision.
 
     with Observer(plane, pods.namespace) as observer:
         …
@@ -213,7 +213,7 @@ class Observer:
 
 
 def position_of(named: str) -> int:
-    """The position in the log of a decision by its name, -1 where it has none."""
+    """The position in the log of a decision by its name, -1 if it has none."""
     position = named.partition("/")[2].partition("@")[0]
     return int(position) if position else -1
 

@@ -324,7 +324,7 @@ class ControlPlane:
     # Logs
 
     def mark_logs(self) -> None:
-        """From here on ``logs`` tells."""
+        """Makes ``logs`` return only lines from here on."""
         self._marks = {log: log.stat().st_size for log in self.folder.glob("*.log")}
 
     def logs(self, lines: int = 40) -> dict[str, str]:

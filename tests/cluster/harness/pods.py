@@ -55,7 +55,7 @@ class Pods:
         return wait_for(found, what, within)
 
     def wait_running(self, count: int, within: float = 60.0) -> list[Object]:
-        """The pods, once there are so many, and all run. Raises TimeoutError."""
+        """The pods, once the number is reached and all run. Raises TimeoutError."""
 
         def run(pods: list[Object]) -> bool:
             return len(pods) == count and all(phase(each) == "Running" for each in pods)

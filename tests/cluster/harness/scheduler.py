@@ -1,4 +1,4 @@
-"""``eventsched run`` as a process beside a control plane, and what stands in its log.
+"""``eventsched run`` as a process beside a control plane, and what its log contains.
 
     def test_something(plane, schedulers):
         scheduler = schedulers.start()
@@ -7,7 +7,7 @@
         scheduler.start()
 
 After the test every process still running has to end cleanly on request; then every log has to pass
-``eventsched verify`` and ``eventsched replay --verify``, and ``eventsched explain`` has to tell of
+``eventsched verify`` and ``eventsched replay --verify``, and ``eventsched explain`` has to explain
 its pods.
 """
 
@@ -202,7 +202,7 @@ class Schedulers:
 
 def check(database: str, stream: str, plugins: Sequence[str] = ()) -> None:
     """A log is whole, each of its decisions comes out again (with the same plugin files), and each
-    can be explained. Raises AssertionError. Nothing where there is no log."""
+    can be explained. Raises AssertionError. Nothing without a log."""
     try:
         log = Log(Reader(database, stream))
     except InputError:
@@ -216,7 +216,7 @@ def check(database: str, stream: str, plugins: Sequence[str] = ()) -> None:
 
 
 def run(*arguments: str) -> str:
-    """What a command prints. Raises AssertionError where it does not end with 0."""
+    """What a command prints. Raises AssertionError if it does not end with 0."""
     out, err = StringIO(), StringIO()
     with redirect_stdout(out), redirect_stderr(err):
         code = main(arguments)

@@ -11,7 +11,7 @@ from tests.databases import migrate, servers, serving
 
 def main() -> int:
     """Kills the scheduler so often, in campaigns of their own namespace and log each; says what
-    each was like, and in the end what was hit how often. 1 where there were kills enough, and yet
+    each was like, and in the end what was hit how often. 1 if there were enough kills, and yet
     a boundary was never met."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=200)

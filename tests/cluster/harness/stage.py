@@ -92,6 +92,6 @@ class Stage:
         return counts[-1]
 
     def unready(self) -> str:
-        """What readiness complains of, "" where it does not."""
+        """What readiness complains of, "" if it does not."""
         status, text = self.scheduler.ask("/readyz")
         return "" if status == 200 else text

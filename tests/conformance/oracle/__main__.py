@@ -1,7 +1,7 @@
 """python -m tests.conformance.oracle [--scenarios] — ``make conformance-golden``
 
 Builds the Go program in this folder, lets it answer every stored question, writes the goldens that
-changed, and says what changed. With --scenarios the stored questions are made anew first.
+changed, and says what changed. With --scenarios the stored questions are regenerated first.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from tests.conformance.oracle.generate import STORED, line, scenarios
 HERE = Path(__file__).parent
 FOLDER = HERE.parent
 GO = "1.26"
-# Questions, answers, and what the program is told besides.
+# Questions, answers, and other input of the program.
 QUESTIONS = (
     ("scenarios.jsonl.gz", "golden.jsonl.gz", ()),
     ("scenarios-more.jsonl.gz", "golden-more.jsonl.gz", ()),
@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Regenerate; 1 where the oracle cannot be had."""
     parser = argparse.ArgumentParser(prog="python -m tests.conformance.oracle")
     parser.add_argument(
-        "--scenarios", action="store_true", help="make the stored scenarios anew first"
+        "--scenarios", action="store_true", help="regenerate the stored scenarios first"
     )
     options = parser.parse_args(arguments)
     try:
@@ -91,7 +91,7 @@ def ask(program: Path, questions: list[bytes], told: Sequence[str] = ()) -> list
 
 def steady(program: Path, questions: list[bytes], told: Sequence[str]) -> list[bytes]:
     """Answers that are the same twice. Raises OracleError: upstream decides some things by chance,
-    and a question that such a thing answers is no question for a golden."""
+    and a question that such a thing answers does not belong in a golden."""
     first, second = ask(program, questions, told), ask(program, questions, told)
     changing = [_id(one) for one, other in zip(first, second, strict=True) if one != other]
     if changing:

@@ -1,4 +1,4 @@
-"""Plugins that take too long: what the log says of it, and that a replay says the same."""
+"""Plugins that take too long: what the log says about it, and that a replay says the same."""
 
 import threading
 import time
@@ -226,7 +226,7 @@ def test_a_snapshot_holds_the_skipped_calls() -> None:
     assert other.state.overruns == [overran("hint")]
 
 
-# --- what cannot be taken back ------------------------------------------------------------
+# --- what cannot be undone ------------------------------------------------------------
 
 
 def test_after_a_hint_overruns_the_next_engine_works_without_it() -> None:

@@ -122,7 +122,7 @@ def test_who_waits_at_permit_for_a_plugin_that_is_gone_is_given_up() -> None:
 
 
 def test_an_intent_to_bind_outlives_its_profile() -> None:
-    """It was promised; where it fails, nobody tries again."""
+    """It was promised; if it fails, there is no retry."""
     engine = engine_with()
     observed(engine, *added(make_node(), make_pod("p1"), make_pod("p2")))
     attempted(engine)

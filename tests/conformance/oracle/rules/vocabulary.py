@@ -20,7 +20,7 @@ class Kind:
     """A kind of scenario whose pods are the rules that are to be reached, each under its name.
 
     Scenario after scenario takes the next rules of the list, the next configuration, and the next
-    cluster where there are several.
+    cluster if there are several.
     """
 
     name: str

@@ -20,7 +20,7 @@ Left = list[tuple[int, Effect, int]]
 
 
 class SlowLog(MemoryEventLog):
-    """A memory log that commits when it is asked for the outcome, and fails so many times."""
+    """A memory log that commits when it is asked for the outcome, and fails a number of times."""
 
     def __init__(self, failures: int = 0) -> None:
         super().__init__()

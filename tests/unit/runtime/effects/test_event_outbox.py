@@ -31,7 +31,7 @@ def event(pod: str, reason: Any = "Scheduled", note: str = "", at: int = 0, key:
 
 
 def status(pod: str, message: str = "", nominated: str | None = None, at: int = 0) -> Draft:
-    """A status of a pod, without a reason where there is no message."""
+    """A status of a pod, without a reason if there is no message."""
     reason = "Unschedulable" if message else ""
     return Draft(at, status=DraftedStatus(pod, reason, message, nominated, at))
 
@@ -65,7 +65,7 @@ class OutboxHarness:
 
 
 def test_nothing_is_told_before_the_commit() -> None:
-    """The mark says up to where all is told."""
+    """The mark says up to where all is reported."""
     harness = OutboxHarness()
     first, second = event("p1", at=3), event("p2", at=7)
     harness.reports.follow((), [first, second])
@@ -117,7 +117,7 @@ def test_statuses_of_a_pod_wait_for_each_other() -> None:
 
 
 def test_a_nomination_is_written_where_it_is_another_one() -> None:
-    """Than the pod shows, or was told last."""
+    """Than the pod shows, or was reported last."""
     harness = OutboxHarness()
     assert harness.add(status("p1", nominated="")) == []
     [request] = harness.add(status("p1", nominated="n1"))
@@ -126,7 +126,7 @@ def test_a_nomination_is_written_where_it_is_another_one() -> None:
 
 
 def test_a_pod_that_is_placed_or_gone_has_no_status() -> None:
-    """What waited is dropped, and counts as told."""
+    """What waited is dropped, and counts as reported."""
     harness = OutboxHarness()
     harness.state.apply(records.PodUpdated(pod=make_pod("p1", node_name="n1")), 0)
     harness.state.apply(records.PodDeleted(uid="p2"), 0)

@@ -40,7 +40,7 @@ def test_a_standby_that_has_followed_reads_only_the_rest() -> None:
 
 
 def test_a_standby_that_knows_more_than_the_log_starts_over() -> None:
-    """History was lost, also where the database says nothing of it."""
+    """History was lost, also if the database does not say so."""
     before = leading()
     followed_stream = new_followed_stream()
     for batch in before.batches:

@@ -86,7 +86,7 @@ def test_the_next_batch_is_computed_while_one_commits() -> None:
 
 
 def test_a_bind_that_succeeds() -> None:
-    """Its echo in the watch is no news."""
+    """Its echo in the watch is not news."""
     harness = leading()
     requests = harness.send(Bound(BIND))
     assert kinds(requests) == ["BindSucceeded", "PodBound"]
@@ -125,7 +125,7 @@ def test_a_changed_pod_is_bound_with_its_new_version_once_that_is_committed() ->
 
 
 def test_an_intent_whose_node_is_gone_is_given_up_after_a_touch() -> None:
-    """And the pod is decided anew after its backoff."""
+    """And the pod is decided again after its backoff."""
     harness = leading()
     harness.commit(harness.send(NodeGone("n1", 21)))
     assert harness.send(Unknown(BIND)) == []
@@ -152,7 +152,7 @@ def test_an_intent_is_given_up_after_too_many_binds() -> None:
 
 
 def test_a_pod_that_is_gone_needs_no_fence() -> None:
-    """Nothing can be bound to it; the watch then tells nothing new."""
+    """Nothing can be bound to it; the watch then reports nothing new."""
     harness = leading()
     assert kinds(harness.send(PodAbsent(BIND))) == ["PodDeleted"]
     assert harness.send(PodGone("p1", 21)) == []
@@ -209,7 +209,7 @@ def test_lost_history_voids_what_the_log_promises() -> None:
 
 
 def test_a_deposed_leader_is_silent() -> None:
-    """Whatever it is told."""
+    """Whatever it receives."""
     harness = leading()
     assert harness.send(Deposed("fenced")) == []
     assert harness.leader.stopped == "fenced"

@@ -55,7 +55,7 @@ def test_no_attempts_while_the_database_does_not_answer() -> None:
 
 
 def test_a_step_makes_at_most_the_given_number_of_attempts() -> None:
-    """As many as whoever drives it asks for; batches leave meanwhile."""
+    """As many as the driver asks for; batches leave meanwhile."""
     harness = LeaderHarness()
     harness.commit(harness.lead(make_node(pods=200, cpu=400_000, memory=10**15)))
     seen = [PodSeen(make_pod(f"p{number}"), 30 + number) for number in range(5)]

@@ -1,4 +1,4 @@
-"""A leader tells of its decisions, and its binds are not disturbed by that."""
+"""A leader reports its decisions, and its binds are not disturbed by that."""
 
 from dataclasses import replace
 from typing import Any
@@ -43,7 +43,7 @@ def test_reports_wait_for_the_commit_and_change_nothing() -> None:
 
 
 def test_a_bind_uses_the_resource_version_after_our_own_report() -> None:
-    """It is in the answer, before the watch tells it."""
+    """It is in the answer, before the watch reports it."""
     harness, report = failing()
     harness.send(Reported(report, PodSeen(make_pod(), 30)))
     harness.commit(harness.send(NodeSeen(make_node(), 31)))
@@ -53,7 +53,7 @@ def test_a_bind_uses_the_resource_version_after_our_own_report() -> None:
 
 
 def test_a_bind_during_a_report_is_retried_once() -> None:
-    """Where it arrives first, the bind is refused, and goes on with the new number."""
+    """If it arrives first, the bind is refused, and goes on with the new number."""
     harness, report = failing()
     harness.commit(harness.send(NodeSeen(make_node(), 31)))
     bind: Any

@@ -1,4 +1,4 @@
-"""The clock of a live scheduler when somebody sets the wall clock."""
+"""The clock of a live scheduler when the wall clock is set."""
 
 import pytest
 
@@ -26,7 +26,7 @@ class Machine:
 
 
 def test_the_clock_follows_the_wall_clock() -> None:
-    """As long as nobody sets that."""
+    """As long as that is not set."""
     machine = Machine()
     assert machine.clock.now() == 1_700_000_000 * SECOND
     assert machine.passes(100) == 100
@@ -55,7 +55,7 @@ def test_a_wall_clock_set_an_hour_back() -> None:
 
 
 def test_the_clock_never_goes_back() -> None:
-    """Also where nothing has passed at all."""
+    """Also if no time has passed at all."""
     machine = Machine()
     machine.wall -= HOUR
     assert machine.clock.now() == machine.clock.now() == 1_700_000_000 * SECOND

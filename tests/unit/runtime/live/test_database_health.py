@@ -1,4 +1,4 @@
-"""What is said of a database that does not answer."""
+"""The messages about a database that does not answer."""
 
 from eventsched.runtime.live.database_health import DatabaseHealth
 

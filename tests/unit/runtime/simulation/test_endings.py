@@ -60,7 +60,7 @@ def test_a_run_with_a_pod_that_always_fails_after_it_had_a_node(
 
 
 class Absent:
-    """Waits at PreBind for what nobody will do, a minute at most."""
+    """Waits at PreBind for what never happens, a minute at most."""
 
     name = "Absent"
 

@@ -37,7 +37,7 @@ from tests.displacing import Hesitant, crowded
 
 REAL = {"seconds", "pods_per_second"}
 FORMS = {"log_head", "bytes_per_pod"}
-"""What depends on where batches end, and on where vectors begin anew."""
+"""What depends on where batches end, and on where vectors begin again."""
 
 
 class Kept(MemoryEventLog):
@@ -54,7 +54,7 @@ class Kept(MemoryEventLog):
         self.hashes.append(self.head_hash)
 
     def cut(self, number: int) -> "Kept":
-        """A log of the first so many batches."""
+        """A log of the first ``number`` batches."""
         log = Kept()
         for batch in self.batches[:number]:
             log.begin(batch)
@@ -90,8 +90,8 @@ class Reader:
 
 
 class Gang:
-    """Pods wait for each other in threes; every fifth waits in vain, every seventh is let go late.
-    Who goes first depends on the order in which they wait."""
+    """Pods wait for each other in threes; every fifth waits without success, every seventh is let
+    go late. Who goes first depends on the order in which they wait."""
 
     name = "Gang"
 
@@ -196,7 +196,7 @@ def odd() -> Source:
 
 
 class Absent:
-    """Waits before the bind for what nobody does."""
+    """Waits before the bind for what never happens."""
 
     name = "Absent"
 
@@ -313,7 +313,7 @@ def resumed(
 
 
 def cuts(name: str, batch_size: int, at_most: int) -> Sequence[int]:
-    """Numbers of batches to cut after: all, or a random choice where there are too many, always
+    """Numbers of batches to cut after: all, or a random choice if there are too many, always
     with those at the ends."""
     count = len(whole(name, batch_size).log.batches)
     numbers = range(1, count + 1)
