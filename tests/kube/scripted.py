@@ -13,7 +13,7 @@ from eventsched.cluster.kube.http.api import AnonymousAccess, ApiClient
 Object = dict[str, Any]
 
 
-class Asked(NamedTuple):
+class RecordedRequest(NamedTuple):
     """A request. ``what`` is its method and its path with the query."""
 
     what: str
@@ -21,7 +21,7 @@ class Asked(NamedTuple):
     content_type: str
 
 
-class Said(NamedTuple):
+class ScriptedAnswer(NamedTuple):
     """An answer. Status 0 resets the connection; for -1 no answer comes. With a queue as its body
     it is a watch: the queue has its lines, and None ends it."""
 
@@ -30,27 +30,27 @@ class Said(NamedTuple):
     retry_after: str | None = None
 
 
-Script = Callable[[Asked], Said] | Sequence[Said]
-CUT = Said(0)
-SILENCE = Said(-1)
+Script = Callable[[RecordedRequest], ScriptedAnswer] | Sequence[ScriptedAnswer]
+CUT = ScriptedAnswer(0)
+SILENCE = ScriptedAnswer(-1)
 
 
-def failure(status: int, reason: str, message: str = "no") -> Said:
+def failure(status: int, reason: str, message: str = "no") -> ScriptedAnswer:
     """A Status of failure."""
     said = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": status}
-    return Said(status, {**said, "reason": reason, "message": message})
+    return ScriptedAnswer(status, {**said, "reason": reason, "message": message})
 
 
 NOT_FOUND = failure(404, "NotFound", 'pods "a" not found')
 CONFLICT = failure(409, "Conflict", "Precondition failed")
-DONE = Said(201, {"kind": "Status", "apiVersion": "v1", "status": "Success"})
+DONE = ScriptedAnswer(201, {"kind": "Status", "apiVersion": "v1", "status": "Success"})
 
 
 class Server:
     """``asked`` has the requests so far. A script is a list of answers in order, or a function."""
 
     def __init__(self, script: Script) -> None:
-        self.asked: list[Asked] = []
+        self.asked: list[RecordedRequest] = []
         self.url = ""
         self._script = script
         self._next = 0
@@ -61,7 +61,7 @@ class Server:
         """The requests without their bodies."""
         return [each.what for each in self.asked]
 
-    def _say(self, asked: Asked) -> Said:
+    def _say(self, asked: RecordedRequest) -> ScriptedAnswer:
         if callable(self._script):
             return self._script(asked)
         self._next += 1
@@ -71,7 +71,7 @@ class Server:
         """Answers a request."""
         content = await request.read()
         body = json.loads(content) if content else None
-        asked = Asked(f"{request.method} {request.path_qs}", body, request.content_type)
+        asked = RecordedRequest(f"{request.method} {request.path_qs}", body, request.content_type)
         if self._cut and asked == self.asked[-1] and request.method == "GET":
             self._cut, said = False, CUT  # aiohttp repeats a GET on a reused connection
         else:

@@ -10,7 +10,15 @@ from eventsched.cluster.kube.calls.dispatch import RequestDispatcher
 from eventsched.cluster.kube.calls.request_bodies import event_name
 from eventsched.cluster.messages import Announce, Reported, Unknown
 from eventsched.domain.units import SECOND
-from tests.kube.scripted import CUT, NOT_FOUND, Asked, Object, Said, failure, serving
+from tests.kube.scripted import (
+    CUT,
+    NOT_FOUND,
+    Object,
+    RecordedRequest,
+    ScriptedAnswer,
+    failure,
+    serving,
+)
 
 UID = "11111111-1111-1111-1111-111111111111"
 EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
@@ -20,7 +28,7 @@ SCHEDULED = Announce(
     action="Binding", type="Normal", note="Successfully assigned default/a to n1", related=None,
     at=5 * SECOND, controller="default-scheduler",
 )  # fmt: skip
-CREATED, PATCHED = Said(201, {}), Said(200, {})
+CREATED, PATCHED = ScriptedAnswer(201, {}), ScriptedAnswer(200, {})
 
 
 def failed(at: float, note: str = NODES) -> Announce:
@@ -30,10 +38,10 @@ def failed(at: float, note: str = NODES) -> Announce:
                    action="Scheduling", type="Warning", note=note, at=micros)  # fmt: skip
 
 
-def carried_out(said: Any, *requests: Announce) -> tuple[list[Asked], list[Any]]:
+def carried_out(said: Any, *requests: Announce) -> tuple[list[RecordedRequest], list[Any]]:
     """What is asked of a server that answers so, and what the requests come to."""
 
-    async def run() -> tuple[list[Asked], list[Any]]:
+    async def run() -> tuple[list[RecordedRequest], list[Any]]:
         async with serving(said) as (server, api):
             calls = RequestDispatcher(api, host="h")
             return server.asked, [await calls.carry_out(each) for each in requests]
@@ -41,12 +49,12 @@ def carried_out(said: Any, *requests: Announce) -> tuple[list[Asked], list[Any]]
     return asyncio.run(run())
 
 
-def obliging(asked: Asked) -> Said:
+def obliging(asked: RecordedRequest) -> ScriptedAnswer:
     """Answers every request with success."""
     return CREATED if asked.what.startswith("POST") else PATCHED
 
 
-def written_events(asked: list[Asked]) -> list[Any]:
+def written_events(asked: list[RecordedRequest]) -> list[Any]:
     """The writes of Events, each as (note, count, decision)."""
     notes: dict[str, str] = {}
     events = []
@@ -81,7 +89,7 @@ def test_an_event_reads_as_upstreams() -> None:
         "note": "Successfully assigned default/a to n1",
         "type": "Normal",
     }
-    assert asked == [Asked(f"POST {EVENTS}", event, "application/json")]
+    assert asked == [RecordedRequest(f"POST {EVENTS}", event, "application/json")]
 
 
 def pod_reference(name: str, uid: str) -> Object:
@@ -191,5 +199,5 @@ def test_an_expired_event_is_created_again_with_its_count() -> None:
         (CUT, Unknown(SCHEDULED)),
     ],
 )
-def test_an_event_that_is_not_written(said: Said, answer: Any) -> None:
+def test_an_event_that_is_not_written(said: ScriptedAnswer, answer: Any) -> None:
     assert carried_out([said], SCHEDULED)[1] == [answer]

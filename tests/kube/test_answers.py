@@ -14,7 +14,7 @@ from eventsched.cluster.translate.kept_annotations import KeptAnnotations
 from eventsched.domain.objects import Pod
 from eventsched.domain.records.object_writes import BindVolume
 from eventsched.process.kubernetes import Kube
-from tests.kube.scripted import Object, Said, serving
+from tests.kube.scripted import Object, ScriptedAnswer, serving
 
 UID = "4f0e5c0e-5c8b-4a0c-8b8e-000000000001"
 OF_PODS = next(each for each in RESOURCES if each.type == POD)
@@ -43,7 +43,7 @@ BIND = WriteObject(
 @pytest.mark.parametrize("request_", [GetPod(UID, "b", "a"), REPORT], ids=["look", "report"])
 def test_pods_in_answers_have_only_the_annotations_that_are_kept(request_: Any) -> None:
     async def run() -> Any:
-        said = [Said(200, pod_object(version)) for version in (1, 2)]
+        said = [ScriptedAnswer(200, pod_object(version)) for version in (1, 2)]
         async with serving(said) as (_, api):
             kept = KeptAnnotations(["importance"])
             kube = Kube(api, host="h", concurrency=1, annotations=kept)
@@ -60,7 +60,7 @@ def test_nor_do_those_of_volumes() -> None:
     volume = {"metadata": metadata, "spec": {"claimRef": bound}, "status": {}}
 
     async def run() -> Any:
-        async with serving([Said(200, volume)]) as (_, api):
+        async with serving([ScriptedAnswer(200, volume)]) as (_, api):
             kube = Kube(api, host="h", concurrency=1, annotations=KeptAnnotations())
             return await kube.carry_out(BIND)
 

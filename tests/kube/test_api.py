@@ -21,7 +21,7 @@ from eventsched.cluster.kube.http.api import (
     UnansweredError,
     WatchRefusedError,
 )
-from tests.kube.scripted import CUT, SILENCE, Said, Script
+from tests.kube.scripted import CUT, SILENCE, Script, ScriptedAnswer
 from tests.kube.scripted import serving as scripted
 from tests.kube.watched import run
 
@@ -85,7 +85,7 @@ def test_segments_of_a_path_are_quoted() -> None:
 @pytest.mark.parametrize("status", [200, 201, 404, 409, 500, 503])
 def test_any_status_is_an_answer(status: int) -> None:
     async def scenario() -> None:
-        async with scripted([Said(status, {"a": 1})]) as (server, api):
+        async with scripted([ScriptedAnswer(status, {"a": 1})]) as (server, api):
             assert await api.call("GET", "/x", params={"limit": 1}) == HttpAnswer(
                 status, b'{"a": 1}'
             )
@@ -119,7 +119,7 @@ def test_method_path_headers_and_body_of_requests() -> None:
 
 
 @pytest.mark.parametrize("said", [CUT, SILENCE])
-def test_a_request_without_an_answer_raises(said: Said) -> None:
+def test_a_request_without_an_answer_raises(said: ScriptedAnswer) -> None:
     async def scenario() -> None:
         async with scripted([said, said], timeout=0.2) as (_, api):
             with pytest.raises(UnansweredError) as caught:
@@ -339,7 +339,7 @@ def test_a_watch_that_breaks_or_stalls_says_so(end: str) -> None:
 
 
 def test_a_watch_that_is_refused_has_an_answer() -> None:
-    script: Script = [Said(410, {"message": "too old"})]
+    script: Script = [ScriptedAnswer(410, {"message": "too old"})]
 
     async def scenario() -> None:
         async with scripted(script) as (_, api):

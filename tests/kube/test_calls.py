@@ -26,9 +26,9 @@ from tests.kube.scripted import (
     DONE,
     NOT_FOUND,
     SILENCE,
-    Asked,
     Object,
-    Said,
+    RecordedRequest,
+    ScriptedAnswer,
     failure,
     serving,
 )
@@ -68,10 +68,10 @@ def seen(version: int = 8, **fields: Any) -> PodSeen:
     return PodSeen(Pod(uid=UID, name="a", spec=spec, **fields), version)
 
 
-def carried_out(request: Any, *said: Said) -> tuple[list[Asked], Any]:
+def carried_out(request: Any, *said: ScriptedAnswer) -> tuple[list[RecordedRequest], Any]:
     """What is asked of a server that answers so, and what the request comes to."""
 
-    async def run() -> tuple[list[Asked], Any]:
+    async def run() -> tuple[list[RecordedRequest], Any]:
         async with serving(said, timeout=0.2 if SILENCE in said else 20.0) as (server, api):
             calls = RequestDispatcher(api, host="h", now=lambda: 5 * SECOND, nonce=lambda: "N")
             answer = await calls.carry_out(request)
@@ -95,7 +95,7 @@ def test_a_bind_has_preconditions_and_names_its_decision() -> None:
         },
         "target": {"apiVersion": "v1", "kind": "Node", "name": "n1"},
     }
-    assert asked == [Asked(f"POST {POD}/binding", binding, "application/json")]
+    assert asked == [RecordedRequest(f"POST {POD}/binding", binding, "application/json")]
 
 
 @pytest.mark.parametrize(
@@ -105,19 +105,21 @@ def test_a_bind_has_preconditions_and_names_its_decision() -> None:
 @pytest.mark.parametrize(
     ("shown", "answer"),
     [
-        (Said(200, pod_object(9)), PodShown(BIND, seen(9))),
-        (Said(200, pod_object(9, node="n2")), PodShown(BIND, seen(9, node_name="n2"))),
-        (Said(200, pod_object(9, deleting=True)), PodShown(BIND, seen(9, deleting=True))),
-        (Said(200, pod_object(9, uid=OTHER)), PodAbsent(BIND)),
-        (Said(200, pod_object(9, phase="Failed")), PodAbsent(BIND)),
+        (ScriptedAnswer(200, pod_object(9)), PodShown(BIND, seen(9))),
+        (ScriptedAnswer(200, pod_object(9, node="n2")), PodShown(BIND, seen(9, node_name="n2"))),
+        (ScriptedAnswer(200, pod_object(9, deleting=True)), PodShown(BIND, seen(9, deleting=True))),
+        (ScriptedAnswer(200, pod_object(9, uid=OTHER)), PodAbsent(BIND)),
+        (ScriptedAnswer(200, pod_object(9, phase="Failed")), PodAbsent(BIND)),
         (NOT_FOUND, PodAbsent(BIND)),
-        (Said(404, "<html>"), Unknown(BIND)),
+        (ScriptedAnswer(404, "<html>"), Unknown(BIND)),
         (failure(500, "InternalError"), Unknown(BIND)),
         (FORBIDDEN, Unknown(BIND)),
         (CUT, Unknown(BIND)),
     ],
 )
-def test_after_a_refused_bind_the_pod_is_read(refusal: Said, shown: Said, answer: Any) -> None:
+def test_after_a_refused_bind_the_pod_is_read(
+    refusal: ScriptedAnswer, shown: ScriptedAnswer, answer: Any
+) -> None:
     asked, found = carried_out(BIND, refusal, shown)
     assert found == answer
     assert [each.what for each in asked] == [f"POST {POD}/binding", f"GET {POD}"]
@@ -133,12 +135,12 @@ def test_after_a_refused_bind_the_pod_is_read(refusal: Said, shown: Said, answer
         failure(500, "InternalError"),
         failure(503, "ServiceUnavailable"),
         failure(504, "Timeout"),
-        Said(502, "<html>"),
-        Said(302, ""),
+        ScriptedAnswer(502, "<html>"),
+        ScriptedAnswer(302, ""),
     ],
 )
 @pytest.mark.parametrize("request_", [BIND, GET, TOUCH, EVICT])
-def test_without_a_clear_answer_the_outcome_is_unknown(request_: Any, said: Said) -> None:
+def test_without_a_clear_answer_the_outcome_is_unknown(request_: Any, said: ScriptedAnswer) -> None:
     asked, answer = carried_out(request_, said)
     assert answer == Unknown(request_)
     assert len(asked) == 1
@@ -165,28 +167,28 @@ def test_a_bind_that_the_server_puts_off_is_sent_again_when_it_says() -> None:
 
 
 def test_a_pod_is_read_without_a_resource_version() -> None:
-    asked, answer = carried_out(GET, Said(200, pod_object()))
+    asked, answer = carried_out(GET, ScriptedAnswer(200, pod_object()))
     assert answer == PodShown(GET, seen())
-    assert asked == [Asked(f"GET {POD}", None, "application/octet-stream")]
+    assert asked == [RecordedRequest(f"GET {POD}", None, "application/octet-stream")]
 
 
 @pytest.mark.parametrize(
     ("said", "answer"),
     [
         (NOT_FOUND, PodAbsent(GET)),
-        (Said(200, pod_object(uid=OTHER)), PodAbsent(GET)),
-        (Said(200, pod_object(phase="Succeeded")), PodAbsent(GET)),
-        (Said(200, {"metadata": {"name": "a", "uid": UID}, "spec": 5}), Unknown(GET)),
-        (Said(200, "{"), Unknown(GET)),
+        (ScriptedAnswer(200, pod_object(uid=OTHER)), PodAbsent(GET)),
+        (ScriptedAnswer(200, pod_object(phase="Succeeded")), PodAbsent(GET)),
+        (ScriptedAnswer(200, {"metadata": {"name": "a", "uid": UID}, "spec": 5}), Unknown(GET)),
+        (ScriptedAnswer(200, "{"), Unknown(GET)),
         (FORBIDDEN, Unknown(GET)),
     ],
 )
-def test_outcomes_of_reading_a_pod(said: Said, answer: Any) -> None:
+def test_outcomes_of_reading_a_pod(said: ScriptedAnswer, answer: Any) -> None:
     assert carried_out(GET, said)[1] == answer
 
 
 def test_a_touch_writes_a_nonce_into_a_condition() -> None:
-    asked, answer = carried_out(TOUCH, Said(200, pod_object(9)))
+    asked, answer = carried_out(TOUCH, ScriptedAnswer(200, pod_object(9)))
     assert answer == PodShown(TOUCH, seen(9))
     condition = {
         "type": "eventsched.io/Touched",
@@ -195,27 +197,29 @@ def test_a_touch_writes_a_nonce_into_a_condition() -> None:
         "message": "older binds fail from here on (N)",
     }
     body = {"metadata": {"uid": UID}, "status": {"conditions": [condition]}}
-    assert asked == [Asked(f"PATCH {POD}/status", body, "application/strategic-merge-patch+json")]
+    assert asked == [
+        RecordedRequest(f"PATCH {POD}/status", body, "application/strategic-merge-patch+json")
+    ]
 
 
 @pytest.mark.parametrize(
     ("said", "answer"),
     [
         ([NOT_FOUND, NOT_FOUND], PodAbsent(TOUCH)),
-        ([CONFLICT, Said(200, pod_object(uid=OTHER))], PodAbsent(TOUCH)),
-        ([CONFLICT, Said(200, pod_object(9))], Unknown(TOUCH)),
-        ([FORBIDDEN, Said(200, pod_object(9))], Unknown(TOUCH)),
-        ([Said(200, pod_object(9, phase="Failed"))], PodAbsent(TOUCH)),
+        ([CONFLICT, ScriptedAnswer(200, pod_object(uid=OTHER))], PodAbsent(TOUCH)),
+        ([CONFLICT, ScriptedAnswer(200, pod_object(9))], Unknown(TOUCH)),
+        ([FORBIDDEN, ScriptedAnswer(200, pod_object(9))], Unknown(TOUCH)),
+        ([ScriptedAnswer(200, pod_object(9, phase="Failed"))], PodAbsent(TOUCH)),
     ],
 )
-def test_a_pod_that_was_not_touched_is_never_shown(said: list[Said], answer: Any) -> None:
+def test_a_pod_that_was_not_touched_is_never_shown(said: list[ScriptedAnswer], answer: Any) -> None:
     assert carried_out(TOUCH, *said)[1] == answer
 
 
 def test_a_victim_gets_the_condition_and_is_deleted_with_its_own_grace() -> None:
-    deleting = Said(200, pod_object(10, deleting=True, node="n1"))
-    asked, answer = carried_out(EVICT, Said(200, pod_object()), Said(200, pod_object(9)), deleting,
-                                deleting)  # fmt: skip
+    deleting = ScriptedAnswer(200, pod_object(10, deleting=True, node="n1"))
+    pods = ScriptedAnswer(200, pod_object()), ScriptedAnswer(200, pod_object(9))
+    asked, answer = carried_out(EVICT, *pods, deleting, deleting)
     assert answer == PodShown(EVICT, seen(10, deleting=True, node_name="n1"))
     condition = {
         "type": "DisruptionTarget",
@@ -229,17 +233,17 @@ def test_a_victim_gets_the_condition_and_is_deleted_with_its_own_grace() -> None
     patch = {"metadata": {"uid": UID}, "status": {"conditions": [condition]}}
     options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": UID}}
     assert asked == [
-        Asked(f"GET {POD}", None, "application/octet-stream"),
-        Asked(f"PATCH {POD}/status", patch, "application/strategic-merge-patch+json"),
-        Asked(f"DELETE {POD}", options, "application/json"),
-        Asked(f"GET {POD}", None, "application/octet-stream"),
+        RecordedRequest(f"GET {POD}", None, "application/octet-stream"),
+        RecordedRequest(f"PATCH {POD}/status", patch, "application/strategic-merge-patch+json"),
+        RecordedRequest(f"DELETE {POD}", options, "application/json"),
+        RecordedRequest(f"GET {POD}", None, "application/octet-stream"),
     ]
 
 
 DISPLACED = [
     {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"},
 ]
-THERE = Said(200, pod_object())
+THERE = ScriptedAnswer(200, pod_object())
 
 
 @pytest.mark.parametrize(
@@ -247,12 +251,12 @@ THERE = Said(200, pod_object())
     [
         ([NOT_FOUND], "GET", PodAbsent(EVICT)),
         (
-            [Said(200, pod_object(deleting=True))],
+            [ScriptedAnswer(200, pod_object(deleting=True))],
             "GET",
             PodShown(EVICT, seen(deleting=True)),
         ),
         (
-            [Said(200, pod_object(conditions=DISPLACED)), THERE, NOT_FOUND],
+            [ScriptedAnswer(200, pod_object(conditions=DISPLACED)), THERE, NOT_FOUND],
             "GET DELETE GET",
             PodAbsent(EVICT),
         ),
@@ -261,7 +265,7 @@ THERE = Said(200, pod_object())
         ([THERE, CUT], "GET PATCH", Unknown(EVICT)),
         ([THERE, THERE, FORBIDDEN, THERE], "GET PATCH DELETE GET", PodShown(EVICT, seen())),
         (
-            [THERE, THERE, CONFLICT, Said(200, pod_object(uid=OTHER))],
+            [THERE, THERE, CONFLICT, ScriptedAnswer(200, pod_object(uid=OTHER))],
             "GET PATCH DELETE GET",
             PodAbsent(EVICT),
         ),
@@ -269,7 +273,7 @@ THERE = Said(200, pod_object())
         ([THERE, THERE, THERE, CUT], "GET PATCH DELETE GET", Unknown(EVICT)),
     ],
 )
-def test_an_eviction_step_by_step(said: list[Said], methods: str, answer: Any) -> None:
+def test_an_eviction_step_by_step(said: list[ScriptedAnswer], methods: str, answer: Any) -> None:
     asked, found = carried_out(EVICT, *said)
     assert found == answer
     assert [each.what.split()[0] for each in asked] == methods.split()

@@ -14,7 +14,15 @@ from eventsched.cluster.kube.http.refusals import Refusals
 from eventsched.cluster.kube.lease.candidate import Timing
 from eventsched.cluster.kube.lease.election import LeaseParticipant, own_identity
 from tests.kube import skipping_time
-from tests.kube.scripted import CUT, SILENCE, Asked, Object, Said, failure, serving
+from tests.kube.scripted import (
+    CUT,
+    SILENCE,
+    Object,
+    RecordedRequest,
+    ScriptedAnswer,
+    failure,
+    serving,
+)
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
 FAST = Timing(lease_duration=3.0, renew_deadline=1.0, retry_period=0.1)
@@ -32,9 +40,9 @@ class Leases:
         self.version = 0
         self.watches: list[asyncio.Queue[Object | None]] = []
         self.watchable = True
-        self.refuse: Callable[[Asked], Said | None] = lambda asked: None
+        self.refuse: Callable[[RecordedRequest], ScriptedAnswer | None] = lambda asked: None
 
-    def answer(self, asked: Asked) -> Said:
+    def answer(self, asked: RecordedRequest) -> ScriptedAnswer:
         refused = self.refuse(asked)
         if refused is not None:
             return refused
@@ -42,16 +50,18 @@ class Leases:
         if method == "GET" and "watch=true" in asked.what:
             return self._watch(asked)
         if method == "GET":
-            return failure(404, "NotFound") if self.lease is None else Said(200, self.lease)
+            return (
+                failure(404, "NotFound") if self.lease is None else ScriptedAnswer(200, self.lease)
+            )
         if method == "POST" and self.lease is not None:
             return failure(409, "AlreadyExists")
         if method == "PUT":
             expected = asked.body["metadata"]["resourceVersion"]
             if self.lease is None or expected != self.lease["metadata"]["resourceVersion"]:
                 return failure(409, "Conflict")
-        return Said(201 if method == "POST" else 200, self.store(asked.body))
+        return ScriptedAnswer(201 if method == "POST" else 200, self.store(asked.body))
 
-    def _watch(self, asked: Asked) -> Said:
+    def _watch(self, asked: RecordedRequest) -> ScriptedAnswer:
         assert "fieldSelector=metadata.name%3Ds" in asked.what
         if not self.watchable:
             return failure(403, "Forbidden", "no watching")
@@ -59,7 +69,7 @@ class Leases:
         if self.lease is not None:
             queue.put_nowait({"type": "ADDED", "object": self.lease})
         self.watches.append(queue)
-        return Said(200, queue)
+        return ScriptedAnswer(200, queue)
 
     def store(self, made: Object) -> Object:
         kind = "ADDED" if self.lease is None else "MODIFIED"
@@ -197,7 +207,9 @@ def test_a_lease_that_is_not_renewed_is_taken_when_it_expires() -> None:
 
 
 @pytest.mark.parametrize("answer", [SILENCE, CUT, failure(500, "InternalError")])
-def test_a_leader_that_cannot_renew_loses_at_its_deadline_and_may_win_again(answer: Said) -> None:
+def test_a_leader_that_cannot_renew_loses_at_its_deadline_and_may_win_again(
+    answer: ScriptedAnswer,
+) -> None:
     async def play(stage: Stage) -> tuple[bool, str]:
         election = stage.candidate("a", FAST)
         await election.won()

@@ -20,9 +20,9 @@ from tests.kube.scripted import (
     CONFLICT,
     CUT,
     NOT_FOUND,
-    Asked,
     Object,
-    Said,
+    RecordedRequest,
+    ScriptedAnswer,
     failure,
     serving,
 )
@@ -44,13 +44,13 @@ def condition(**fields: Any) -> Object:
             "lastTransitionTime": BEFORE, **fields}  # fmt: skip
 
 
-def pod_object(version: int = 8, *conditions: Object, **status: Any) -> Said:
+def pod_object(version: int = 8, *conditions: Object, **status: Any) -> ScriptedAnswer:
     """A pod as an API server shows it."""
     metadata = {"name": "a", "namespace": "default", "uid": UID, "generation": 3,
                 "resourceVersion": str(version)}  # fmt: skip
     spec = {"containers": [{"name": "app", "image": "app:1"}]}
     shown = {"phase": "Pending", "conditions": list(conditions), **status}
-    return Said(200, {"kind": "Pod", "metadata": metadata, "spec": spec, "status": shown})
+    return ScriptedAnswer(200, {"kind": "Pod", "metadata": metadata, "spec": spec, "status": shown})
 
 
 def seen(version: int = 8, **fields: Any) -> PodSeen:
@@ -59,10 +59,12 @@ def seen(version: int = 8, **fields: Any) -> PodSeen:
     return PodSeen(Pod(uid=UID, name="a", spec=spec, **fields), version)
 
 
-def carried_out(said: list[Said], *requests: ReportPod) -> tuple[list[Asked], list[Any]]:
+def carried_out(
+    said: list[ScriptedAnswer], *requests: ReportPod
+) -> tuple[list[RecordedRequest], list[Any]]:
     """The requests that a server with these answers gets, and the outcomes."""
 
-    async def run() -> tuple[list[Asked], list[Any]]:
+    async def run() -> tuple[list[RecordedRequest], list[Any]]:
         async with serving(said) as (server, api):
             calls = RequestDispatcher(api, host="h")
             return server.asked, [await calls.carry_out(each) for each in requests]
@@ -70,7 +72,7 @@ def carried_out(said: list[Said], *requests: ReportPod) -> tuple[list[Asked], li
     return asyncio.run(run())
 
 
-def patches(asked: list[Asked]) -> list[Object]:
+def patches(asked: list[RecordedRequest]) -> list[Object]:
     """The bodies of the patches, without the uid that each of them contains."""
     found = [each.body for each in asked if each.what == f"PATCH {POD}/status"]
     for body in found:
@@ -91,8 +93,8 @@ def test_the_first_report_of_a_pod_reads_it_and_writes_the_condition() -> None:
     }
     body = {"metadata": {"uid": UID, "resourceVersion": "8"}, "status": {"conditions": [written]}}
     assert asked == [
-        Asked(f"GET {POD}", None, "application/octet-stream"),
-        Asked(f"PATCH {POD}/status", body, "application/strategic-merge-patch+json"),
+        RecordedRequest(f"GET {POD}", None, "application/octet-stream"),
+        RecordedRequest(f"PATCH {POD}/status", body, "application/strategic-merge-patch+json"),
     ]
 
 
@@ -166,7 +168,7 @@ def test_a_nomination_alone(held: str, wanted: str | None, status: Object | None
         ([pod_object(8), BAD, CUT], Unknown(report())),
         ([failure(403, "Forbidden", "no")], Reported(report(), refused="no")),
         (
-            [Said(200, {"metadata": {"name": "a", "uid": UID}, "spec": 5})],
+            [ScriptedAnswer(200, {"metadata": {"name": "a", "uid": UID}, "spec": 5})],
             Reported(report(), refused="HTTP 200"),
         ),
         ([failure(500, "InternalError")], Unknown(report())),
@@ -175,5 +177,5 @@ def test_a_nomination_alone(held: str, wanted: str | None, status: Object | None
         ([CUT], Unknown(report())),
     ],
 )
-def test_a_report_that_is_not_written(said: list[Said], answer: Any) -> None:
+def test_a_report_that_is_not_written(said: list[ScriptedAnswer], answer: Any) -> None:
     assert carried_out(said, report())[1] == [answer]

@@ -10,7 +10,15 @@ from eventsched.cluster.kube.calls.dispatch import RequestDispatcher
 from eventsched.cluster.messages import ObjectSeen, Unknown, WriteObject, WriteRefused, Written
 from eventsched.domain.objects.registry import PersistentVolume, PersistentVolumeClaim
 from eventsched.domain.records.object_writes import BindVolume, SelectNode
-from tests.kube.scripted import CUT, SILENCE, Asked, Object, Said, failure, serving
+from tests.kube.scripted import (
+    CUT,
+    SILENCE,
+    Object,
+    RecordedRequest,
+    ScriptedAnswer,
+    failure,
+    serving,
+)
 
 BIND = WriteObject(
     "p1", "shop", "web", 1, BindVolume(volume="v", namespace="shop", claim="c", claim_uid="u-c")
@@ -33,11 +41,11 @@ CONFLICTS = {
 }
 
 
-def volume(version: int = 8, **spec: Any) -> Said:
+def volume(version: int = 8, **spec: Any) -> ScriptedAnswer:
     """The volume as an API server shows it."""
     metadata = {"name": "v", "uid": "u-v", "resourceVersion": str(version)}
     made: Object = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": metadata}
-    return Said(200, {**made, "spec": spec, "status": {"phase": "Available"}})
+    return ScriptedAnswer(200, {**made, "spec": spec, "status": {"phase": "Available"}})
 
 
 def volume_seen(version: int = 8, claim: tuple[str, str, str] | None = None) -> ObjectSeen:
@@ -46,14 +54,14 @@ def volume_seen(version: int = 8, claim: tuple[str, str, str] | None = None) -> 
     return ObjectSeen(kept, version)
 
 
-def claim(version: int = 8, uid: str = "u-c", notes: Object | None = None) -> Said:
+def claim(version: int = 8, uid: str = "u-c", notes: Object | None = None) -> ScriptedAnswer:
     """The claim as an API server shows it."""
     metadata: Object = {"name": "c", "namespace": "shop", "uid": uid,
                         "resourceVersion": str(version)}  # fmt: skip
     if notes:
         metadata["annotations"] = notes
     made = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata}
-    return Said(200, {**made, "spec": {}, "status": {"phase": "Pending"}})
+    return ScriptedAnswer(200, {**made, "spec": {}, "status": {"phase": "Pending"}})
 
 
 def claim_seen(
@@ -68,10 +76,10 @@ def claim_seen(
     return ObjectSeen(kept, version)
 
 
-def carried_out(request: WriteObject, *said: Said) -> tuple[list[Asked], Any]:
+def carried_out(request: WriteObject, *said: ScriptedAnswer) -> tuple[list[RecordedRequest], Any]:
     """The requests that a server with these answers gets, and the outcome."""
 
-    async def run() -> tuple[list[Asked], Any]:
+    async def run() -> tuple[list[RecordedRequest], Any]:
         async with serving(said, timeout=0.2) as (server, api):
             answer = await RequestDispatcher(api, host="h").carry_out(request)
             return server.asked, answer
@@ -90,7 +98,7 @@ def test_a_volume_is_bound_at_the_version_that_was_read() -> None:
         "spec": {"claimRef": REFERENCE},
     }  # fmt: skip
     assert [each.what for each in asked] == [f"GET {VOLUME}", f"PATCH {VOLUME}"]
-    assert asked[1] == Asked(f"PATCH {VOLUME}", patch, MERGE)
+    assert asked[1] == RecordedRequest(f"PATCH {VOLUME}", patch, MERGE)
     assert answer == Written(BIND, volume_seen(9, ("shop", "c", "u-c")))
 
 
@@ -107,7 +115,7 @@ def test_a_node_is_selected_for_a_claim() -> None:
     asked, answer = carried_out(SELECT, claim(8), claim(9, notes=SELECTED))
     patch = {"metadata": {"uid": "u-c", "resourceVersion": "8", "annotations": SELECTED}}
     assert [each.what for each in asked] == [f"GET {CLAIM}", f"PATCH {CLAIM}"]
-    assert asked[1] == Asked(f"PATCH {CLAIM}", patch, MERGE)
+    assert asked[1] == RecordedRequest(f"PATCH {CLAIM}", patch, MERGE)
     assert answer == Written(SELECT, claim_seen(9, notes=SELECTED))
 
 
@@ -119,7 +127,7 @@ def test_a_node_is_selected_for_a_claim() -> None:
     ],
 )
 def test_a_change_that_the_object_has_already_is_not_written(
-    request_: Any, shown: Said, seen: Any
+    request_: Any, shown: ScriptedAnswer, seen: Any
 ) -> None:
     asked, answer = carried_out(request_, shown)
     assert (len(asked), answer) == (1, Written(request_, seen))
@@ -168,7 +176,7 @@ FORBIDDEN = failure(
         (BIND, [failure(401, "Unauthorized")], Unknown(BIND)),
     ],
 )
-def test_outcomes_of_other_answers(request_: Any, said: list[Said], answer: Any) -> None:
+def test_outcomes_of_other_answers(request_: Any, said: list[ScriptedAnswer], answer: Any) -> None:
     """The write is refused, or its outcome is unknown and the request is repeated."""
     assert carried_out(request_, *said)[1] == answer
 
