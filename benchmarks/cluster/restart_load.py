@@ -112,7 +112,7 @@ class Load:
 
 
 def give_images(plane: ControlPlane, nodes: int, updates: int) -> None:
-    """So many nodes report images; more ``updates`` follow."""
+    """``nodes`` nodes report images; more ``updates`` follow."""
 
     async def given(client: Client) -> None:
         await _update(client, nodes, nodes + updates)

@@ -28,7 +28,7 @@ def add_to(commands: Any) -> None:
     parser: argparse.ArgumentParser = commands.add_parser(
         "explain",
         help="show why a pod is where it is, or why it is nowhere",
-        description="Tells a pod's history from the log: where it waited and what moved it, each "
+        description="Shows a pod's history from the log: where it waited and what moved it, each "
         "attempt, why that node, and why not the others. Of a workload (deploy/NAME, rs/, sts/, "
         "ds/, job/) it counts the pods that there are by the reason why they wait. A Deployment's "
         "pods are those of its ReplicaSets: a ReplicaSet is called DEPLOYMENT-HASH, and HASH is "

@@ -82,7 +82,7 @@ class Stage:
 
 @pytest.fixture
 def stage(plane: ControlPlane, database: str, namespace: str) -> Iterator[Stage]:
-    """Nobody has started yet."""
+    """No replica has started yet."""
     with ExitStack() as running:
         yield Stage(plane, database, namespace, running)
 

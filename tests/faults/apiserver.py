@@ -176,7 +176,7 @@ class ApiServer:
     # --- queries --------------------------------------------------------------------------
 
     def objects(self) -> Sequence[ObjectSeen]:
-        """All objects but nodes and pods."""
+        """All objects except nodes and pods."""
         return tuple(self.namespaces.values())
 
     def was_placed(self, uid: str, node: str) -> bool:

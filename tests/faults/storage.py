@@ -98,7 +98,7 @@ class StorageServer(ApiServer):
         return Listing(resource, self.version, tuple(objects))
 
     def objects(self) -> Sequence[ObjectSeen]:
-        """All objects but nodes and pods."""
+        """All objects except nodes and pods."""
         return (*super().objects(), *self.stored.values())
 
     def put(self, obj: AnyObject) -> ObjectSeen:

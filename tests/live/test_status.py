@@ -176,7 +176,7 @@ def test_the_oldest_of_each_queue() -> None:
 
 
 def play(story: Callable[[Stage, LiveStatus], Awaitable[None]]) -> None:
-    """Tells a story of a leader of three nodes of 4 cpu."""
+    """Runs ``story`` with a leader of three nodes of 4 cpu."""
 
     async def run() -> None:
         stage = Stage()

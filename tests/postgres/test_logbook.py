@@ -77,7 +77,7 @@ def named(promise: BindPod | None) -> BindPod | None:
 
 
 def promise_fields(promise: BindPod) -> tuple[str, str, str, str, int, str]:
-    """All but the decision's name."""
+    """All fields except the decision's name."""
     return (
         promise.uid, promise.namespace, promise.name, promise.node, promise.resource_version, "",
     )  # fmt: skip

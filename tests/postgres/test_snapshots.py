@@ -26,7 +26,7 @@ from tests.postgres.test_session import sealed
 
 
 def positions(database: str) -> list[int]:
-    """Where there are snapshots."""
+    """The positions of the snapshots."""
     with psycopg.connect(database) as connection:
         rows = connection.execute("SELECT seq FROM eventsched_log.snapshot ORDER BY 1").fetchall()
     return [seq for (seq,) in rows]

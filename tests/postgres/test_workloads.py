@@ -132,7 +132,7 @@ def test_the_text_ends_with_a_command_that_explains_one(
 
 
 def test_the_log_is_not_read(address: str, monkeypatch: pytest.MonkeyPatch, explained: Any) -> None:
-    """But for the first pod of each ReplicaSet whose name fits: those, by their positions."""
+    """Except for the first pod of each ReplicaSet whose name fits: those, by their positions."""
     looked: list[int] = []
     records_at = StoredEvidence.records_at
 

@@ -80,7 +80,7 @@ class LogMachine(RuleBasedStateMachine):
         return PostgresEventLog(self.url, self.stream, self.stream, patience=60)
 
     def batch(self, number: int, decisions: set[int]) -> Batch:
-        """So many records that no other batch holds, some of them with vectors."""
+        """``number`` records that no other batch holds, some of them with vectors."""
         made: list[Stored] = []
         details = {}
         first = self.log.head

@@ -84,7 +84,7 @@ class Session:
             raise UnknownOutcomeError(str(problem).split("\n")[0]) from problem
 
     def renew(self, term: Term) -> None:
-        """Tells the database that the term's holder is alive. Raises what ``append`` raises."""
+        """Renews the term in the database: its holder is alive. Raises what ``append`` raises."""
         try:
             self._require_connection().renew(
                 self._number, term, time.monotonic() + self._answer_limit

@@ -144,7 +144,7 @@ class WriterConnection:
         return str(row[0])
 
     def renew(self, number: int, term: Term, deadline: float) -> None:
-        """Tells the database that the term's holder is alive, and waits for the answer as
+        """Renews the term in the database: its holder is alive. Waits for the answer as
         ``answer`` does. Raises FencedError, UnknownOutcomeError and UnavailableError."""
         values = [b"%d" % number, b"%d" % term.epoch, str(UUID(bytes=term.token)).encode()]
         try:

@@ -1,4 +1,4 @@
 """Listening: connections, TLS, deadlines and limits of every port.
 
-Start with ``listener``. Knows nothing of a scheduler; the pages of ``eventsched.web`` stand on it.
+Start with ``listener``. Independent of the scheduler; the pages of ``eventsched.web`` use it.
 """

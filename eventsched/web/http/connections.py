@@ -68,6 +68,6 @@ class Pages(H11Protocol):
             self.transport.close()
 
     def _report_complete_request(self) -> None:
-        """Tells the listener once the request is complete."""
+        """Notifies the listener once the request is complete."""
         if self.conn.their_state not in (h11.IDLE, h11.SEND_BODY):
             self._connection.answering()

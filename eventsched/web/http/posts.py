@@ -81,7 +81,7 @@ class _Protocol(web.RequestHandler):
         self.connection.made(transport)
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """Tells the listener."""
+        """Notifies the listener."""
         self.connection.lost()
         super().connection_lost(exc)
 

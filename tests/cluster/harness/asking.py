@@ -35,7 +35,7 @@ class Extender:
 
     @property
     def url(self) -> str:
-        """Where it is asked."""
+        """Its address."""
         return f"http://127.0.0.1:{self.port}"
 
     def ask(self, path: str, body: Mapping[str, Any]) -> tuple[int, Any]:

@@ -284,7 +284,7 @@ def twice(line: bytes) -> Sequence[bytes]:
 
 
 def echoing(count: int) -> Edit:
-    """Tells each line twice, and with it the ``count`` lines that came before it once more."""
+    """Sends each line twice, and with it the ``count`` lines that came before it once more."""
     before: deque[bytes] = deque(maxlen=count)
 
     def echoed(line: bytes) -> Sequence[bytes]:

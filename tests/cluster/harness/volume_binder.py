@@ -26,7 +26,7 @@ class VolumeBinder:
         self._thread.start()
 
     def close(self) -> None:
-        """No more."""
+        """Stops it."""
         self._over.set()
         if self._thread.is_alive():
             joined(self._thread)

@@ -79,7 +79,7 @@ def test_sums() -> None:
 
 
 def test_what_is_placed_counts_against_every_zone() -> None:
-    """Nobody knows which zone the kubelet chooses. Without the cache it does not count at all."""
+    """It is unknown which zone the kubelet chooses. Without the cache it does not count at all."""
     it = engine(report("4"))
     place(it, pod("a"))
     assert (fits(it, "2"), fits(it, "3")) == (True, False)

@@ -95,7 +95,7 @@ def again(engine: Engine) -> None:
 
 
 def test_pods_are_the_others() -> None:
-    """Whoever's profile has their name."""
+    """Even if a profile has their schedulerName."""
     engine = serving()
     came = observed(engine, *added(make_pod()))
     assert came == added(make_pod())

@@ -25,7 +25,8 @@ PLAIN = {
     r"\bmend(?:s|ed|ing)?\b": "fix",
     r"\banew\b": "again",
     r"\bwho(?:m|so)?ever\b": "the replica that, the user who",
-    START + r"Who (?:is|has|does|can|may|reads|writes|leads|wants)\b[^?]*?\.": "a replica that",
+    START
+    + r"(?-i:Who) (?:is|has|does|can|may|reads|writes|leads|wants)\b[^?]*?\.": "a replica that",
     r"\btold\b": "logged, reported, given, distinguished",
     r"\btells?\b": "says, shows, explains, distinguishes",
     r"\b(?:makes?|made) way\b": "is dropped",
@@ -34,7 +35,7 @@ PLAIN = {
     ),
     r"\b(?:is|are|was|were|been|being|stays?) away\b(?! from)": "unreachable, down",
     r"\b(?:leaves?|left|leaving) (?:\w+ )?away\b": "omit",
-    START + r"Where (?:the|an?|no|there|it|they|this|that|nothing|none|neither|one)\b"
+    START + r"(?-i:Where) (?:the|an?|no|there|it|they|this|that|nothing|none|neither|one)\b"
     r"[^.:;?|\n]*?, (?!and\b|or\b|why\b|when\b|how\b|in\b|as\b)": "If",
     r"\bwhere (?:there (?:is|are|was|were)|nothing|none|no|neither)\b": "if there is none",
     r"\bwhere (?:it|they|that|this) (?:is|are|has|have|ends?|does|do|cannot)\b"
@@ -74,6 +75,7 @@ ALLOWED = {
     ("eventsched/scheduling/rules/selection.py", "the key is no label key"): _STORED,
     ("eventsched/scheduling/rules/selection.py", "is no label value"): _STORED,
     ("eventsched/eventlog/schema/log_tables.py", "one row an attempt"): "a comment in the schema",
+    ("eventsched/eventlog/schema/log_tables.py", "One row a stream"): "a comment in the schema",
     ("migrations/versions/m0006_reading.py", "somebody else has made"): "migrations never change",
     ("eventsched/eventlog/embedded/programs.py", "nor 'nobody'"): "an account's name",
 }
@@ -89,8 +91,8 @@ FENCE = re.compile(r"^( *)(```|~~~).*?^\1\2\s*$", re.DOTALL | re.MULTILINE)
 CODE = re.compile(r"``[^`]*``|`[^`\n]*`|(?<=\])\([^)\s]*\)")
 SPACE = re.compile(r"\s+")
 NEW_PARAGRAPH = re.compile(r"[-*|] |\||#+ |\d+\. ")
-ANY = re.compile("|".join(f"(?:{pattern})" for pattern in PLAIN))
-FORMS = [(re.compile(pattern), form) for pattern, form in PLAIN.items()]
+ANY = re.compile("|".join(f"(?:{pattern})" for pattern in PLAIN), re.IGNORECASE)
+FORMS = [(re.compile(pattern, re.IGNORECASE), form) for pattern, form in PLAIN.items()]
 NEAR = 40
 """Characters before and after a wording in which ALLOWED is looked for."""
 
@@ -251,6 +253,7 @@ BAD = (
     "the call is made again",
     "the step is taken back",
     "likewise",
+    "Nobody knows",
     "what the log says of it",
     "evicted in vain",
     "waits for so many seconds",

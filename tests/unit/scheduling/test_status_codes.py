@@ -97,7 +97,7 @@ def test_status_of_one_plugin(point: str, code: Code) -> None:
 
 @pytest.mark.parametrize("code", list(Code))
 def test_status_of_pre_enqueue(code: Code) -> None:
-    """Anything but Success holds the pod at the gate."""
+    """Any code except Success holds the pod at the gate."""
     engine = engine_of(Answering("pre_enqueue", Status(code, ("because",))))
     queued = [
         record

@@ -154,7 +154,7 @@ def test_a_node_that_is_gone_is_forgotten_where_that_is_wanted(mode: str) -> Non
 
 
 def test_a_pod_that_waits_for_its_node_wakes_when_it_goes() -> None:
-    """Where it is forgotten then; not for another node, nor if the pod waits for it."""
+    """If it is forgotten then; not for another node, nor if the pod waits for it."""
     full = make_pod("guest", cpu=2000, node_name="n1")
     for when_gone, wakes in (("forget", True), ("wait", False)):
         made = home(when_gone=when_gone)

@@ -34,7 +34,7 @@ NODES = [make_node("n1"), make_node("piworknode001"), make_node("n3")]
     ("name", "node", "score", "ties"), [("n3", "n3", 100, 1), ("x", "n1", 0, 3)]
 )
 def test_the_fixed_node_wins(name: str, node: str, score: int, ties: int) -> None:
-    """Where it does not exist all score 0, and the others decide."""
+    """If it does not exist, all score 0, and the others decide."""
     engine = engine_of(FixedNode(FixedNodeArgs(node_name=name)))
     observed(engine, *added(*NODES, make_pod()))
     definition, decided = attempted(engine)

@@ -62,7 +62,7 @@ def test_one_leaves_the_group() -> None:
 
 
 def test_a_node_goes_on_which_they_wait() -> None:
-    """Nobody is bound to it; they are tried again, and go elsewhere."""
+    """No pod is bound to it; they are tried again, and go elsewhere."""
     made = engine_of(typed(Coscheduling), Room())
     pods = [member(name) for name in ("p1", "p2", "p3")]
     observed(made, *added(make_node("n1", pods=2), make_node("n2", pods=2), *pods))

@@ -46,7 +46,7 @@ def test_the_reply_to_a_bind_waits_for_its_outcome(end: records.Record, problem:
 
 
 def test_a_new_term_drops_replies_to_older_binds() -> None:
-    """Whoever asked it has no answer, and asks again."""
+    """Their client gets no answer, and asks again."""
     replies = Replies()
     bound = records.PodBound(uid="p1", node="n0", attempt=1)
     assert observed(replies, waiting(1), records.TermBegan(epoch=2, token="t"), bound) == []

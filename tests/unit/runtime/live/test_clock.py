@@ -16,7 +16,7 @@ class Machine:
         self.clock = Clock(lambda: round(self.wall * 1e9), lambda: round(self.steady * 1e9))
 
     def passes(self, seconds: float, step: float = 1.0) -> float:
-        """So many seconds pass; by how many the clock went on."""
+        """Lets ``seconds`` pass. Returns the seconds by which the clock advanced."""
         before = self.clock.now()
         for _ in range(round(seconds / step)):
             self.wall += step
