@@ -112,7 +112,7 @@ def test_a_verb_that_is_forbidden_is_named_until_it_is_granted(
 # --- what is deleted meanwhile --------------------------------------------------------------------
 
 
-def test_a_namespace_goes_away_under_a_pending_pod(
+def test_the_namespace_of_a_pending_pod_is_deleted(
     controllers: ControlPlane, pods: Pods, schedulers: Schedulers
 ) -> None:
     """The pods are forgotten; others are scheduled."""

@@ -341,12 +341,12 @@ def test_a_namespace_that_is_being_deleted_refuses_binds_and_events(
     made = world.pod()
     namespace = made["metadata"]["namespace"]
     with closing(plane.client("admin")) as client:
-        client.delete("Namespace", namespace)  # stays, as no controller empties it
-    bound, told, touched = world.carry_out(
+        client.delete("Namespace", namespace)  # stays: no controller deletes its objects
+    bound, announced, touched = world.carry_out(
         bind(made), announcement(made, 1, "no"), TouchPod(*of(made))
     )
     assert isinstance(bound, PodShown)
     assert bound.seen.pod.node_name == ""
-    assert isinstance(told, Reported)
-    assert "is being terminated" in told.refused
+    assert isinstance(announced, Reported)
+    assert "is being terminated" in announced.refused
     assert isinstance(touched, PodShown)

@@ -29,15 +29,15 @@ class Standby:
         self._probing = threading.Thread(target=self._probe, daemon=True)
 
     def wanted(self) -> None:
-        """From now on commits wait for it: when the server has read its configuration again is its
-        own affair, so one is tried."""
-        self._postgres.execute("ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
+        """From now on commits wait for it. The server reloads its configuration at a time of its
+        own, so a commit is tried until one waits."""
+        self._postgres.execute("ALTER SYSTEM SET synchronous_standby_names = 'missing'")
         self._postgres.execute("SELECT pg_reload_conf()")
         self._probing.start()
         wait_for(lambda: self._waiting("emit_message"), "commits wait")
 
     def forgotten(self) -> None:
-        """Commits that wait for it are done."""
+        """Commits no longer wait for it."""
         self._over.set()
         self._postgres.execute("ALTER SYSTEM RESET synchronous_standby_names")
         self._postgres.execute("SELECT pg_reload_conf()")

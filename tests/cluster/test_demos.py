@@ -42,7 +42,7 @@ def test_node_groups(
         assert list(demo.pods.nodes(nodeGroup=group).values()) == [home] * 5
 
     reasons = "1 node does not have required label, 2 nodeGroup of pod and node don't match"
-    demo.told("hello-minikube-3-aaaaa", unplaceable(3, reasons, f"3 {NOT_HELPFUL}"))
+    demo.wait_failed("hello-minikube-3-aaaaa", unplaceable(3, reasons, f"3 {NOT_HELPFUL}"))
     demo.label("custom-scheduler-demo", "nodeGroup", "3")
     assert demo.pods.node("hello-minikube-3-aaaaa") == "custom-scheduler-demo"
     for name in "xyz":
@@ -147,9 +147,11 @@ def test_hardware(plane: ControlPlane, schedulers: Schedulers, namespace: str) -
     assert demo.pods.node("trains-on-a100") == "a100"
     assert demo.pods.node("needs-four") == "h100"
     lacks = unplaceable(3, "3 node(s) didn't have the hardware gpu-model=V100", f"3 {NOT_HELPFUL}")
-    demo.told("needs-v100", lacks)
-    odd = "annotation hardware.eventsched.io/needs: 'gpu=many' asks for no number of nvidia.com/gpu"
-    demo.told("misspelt", f"0/3 nodes are available: {odd}. not found")
+    demo.wait_failed("needs-v100", lacks)
+    problem = (
+        "annotation hardware.eventsched.io/needs: 'gpu=many' asks for no number of nvidia.com/gpu"
+    )
+    demo.wait_failed("misspelt", f"0/3 nodes are available: {problem}. not found")
     demo.label("plain", "nvidia.com/gpu.product", "V100")
     assert demo.pods.node("needs-v100") == "plain"
 

@@ -1,4 +1,4 @@
-"""Faults between the scheduler and what it talks to: nothing is lost, nothing is done twice, and it
+"""Faults between the scheduler and its servers: nothing is lost, nothing is done twice, and it
 recovers by itself."""
 
 import os
@@ -31,15 +31,15 @@ from tests.cluster.harness.stage import Stage
 
 OUTAGE = float(os.environ.get("EVENTSCHED_OUTAGE", "10"))
 """Seconds for which Postgres is stopped under load."""
-AWAY = "[-]database failed"
-"""What readiness says then."""
+DATABASE_FAILED = "[-]database failed"
+"""The text of readiness during the outage."""
 CHAOS = float(os.environ.get("EVENTSCHED_CHAOS", "20"))
 """Seconds of random faults, for each seed."""
 
 
 @pytest.fixture
 def stage(plane: ControlPlane, database: str, namespace: str) -> Iterator[Stage]:
-    """A scheduler that leads; three nodes."""
+    """A leading scheduler, and three nodes."""
     for name in "abc":
         plane.admin.create(node(name))
     made = Stage(plane, database, namespace)
@@ -53,8 +53,8 @@ def stage(plane: ControlPlane, database: str, namespace: str) -> Iterator[Stage]
 
 @pytest.mark.row(18)
 @pytest.mark.parametrize("status", [429, 503])
-def test_an_api_server_that_wants_us_to_wait(stage: Stage, status: int) -> None:
-    """The intent stays open, and is kept."""
+def test_an_api_server_that_asks_to_retry_later(stage: Stage, status: int) -> None:
+    """The intent stays open, and the pod is bound."""
     rule = stage.kube.on("POST", "/binding$", Refuse(status, 1), times=3)
     stage.placed("p1", "p2")
     log = stage.settled()
@@ -91,7 +91,7 @@ def test_an_append_without_an_answer(stage: Stage, fault: Fault) -> None:
 def test_history_that_the_api_server_has_forgotten(stage: Stage) -> None:
     """A gap in all watches: what came and went meanwhile is found by listing, and said so."""
     stage.placed("stays", "goes")
-    stage.kube.go_away()
+    stage.kube.go_down()
     gone = stage.pods.get("goes")["metadata"]["uid"]
     stage.pods.delete("goes")
     # Whatever is listed first: it has a node when both pods and nodes have been.
@@ -231,10 +231,10 @@ def test_faults_on_both_ways_under_load(crowded: Stage, seed: int) -> None:
 @pytest.mark.row(3)
 @pytest.mark.row(6)
 @pytest.mark.parametrize("how", ["stopped", "stopped at once", "killed"])
-def test_postgres_goes_away_under_load(
+def test_postgres_goes_down_under_load(
     plane: ControlPlane, namespace: str, postgres: OwnPostgres, how: str
 ) -> None:
-    """No bind is sent that is not in the log; readiness says why; afterwards work resumes."""
+    """Only binds that are in the log are sent; readiness says why; afterwards work resumes."""
     outage = OUTAGE if how == "stopped" else 3.0
     load.begin(plane)
     made = Stage(plane, postgres.url, namespace)
@@ -242,8 +242,8 @@ def test_postgres_goes_away_under_load(
         made.scheduler.start()
         wait_for(lambda: len(made.observer.placed) > 10, "pods are placed")
         postgres.stop(how)
-        wait_for(lambda: AWAY in made.unready(), "readiness says why")
-        # Committed binds are sent within a moment; then there are no more.
+        wait_for(lambda: DATABASE_FAILED in made.unready(), "readiness says why")
+        # Committed binds are sent at once; then there are no more.
         settled = made.no_more_bindings()
         time.sleep(outage)  # the length of the outage; no condition to wait for
         assert len(made.bindings()) == settled
@@ -255,17 +255,17 @@ def test_postgres_goes_away_under_load(
 
 
 @pytest.mark.row(6)
-def test_postgres_is_away_at_the_start(
+def test_postgres_is_down_at_the_start(
     plane: ControlPlane, namespace: str, postgres: OwnPostgres
 ) -> None:
-    """It is waited for; nothing is bound before."""
+    """The scheduler waits for it; nothing is bound before."""
     plane.admin.create(node("a"))
     made = Stage(plane, postgres.url, namespace)
     with made.running:
         postgres.stop()
         made.pods.create(pod("p1"))
         made.scheduler.server.start()
-        wait_for(lambda: AWAY in made.unready(), "readiness says why", 60.0)
+        wait_for(lambda: DATABASE_FAILED in made.unready(), "readiness says why", 60.0)
         # It knows the pod by now, and keeps trying.
         tried = made.postgres.connections
         wait_for(lambda: made.postgres.connections > tried + 1, "it tries again")

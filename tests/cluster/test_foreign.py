@@ -46,9 +46,7 @@ def test_pods_that_others_bound_are_counted(pods: Pods, schedulers: Schedulers) 
     assert pods.node("second") == "a"
 
 
-def test_a_pod_that_somebody_else_binds_is_taken_as_it_is(
-    pods: Pods, schedulers: Schedulers
-) -> None:
+def test_a_pod_bound_by_another_scheduler_is_accepted(pods: Pods, schedulers: Schedulers) -> None:
     pods.client.create(node("a"))
     pods.client.create(node("b", labels={"disk": "ssd"}))
     scheduler = schedulers.start()
@@ -66,10 +64,10 @@ def test_a_pod_that_somebody_else_binds_is_taken_as_it_is(
     assert (pods.node("waits"), decision(pods.get("waits"))) == ("b", "")
 
 
-def test_a_pod_that_somebody_else_binds_first_is_theirs(
+def test_another_scheduler_binds_a_pod_first(
     plane: ControlPlane, pods: Pods, schedulers: Schedulers
 ) -> None:
-    """Our own bind is on its way."""
+    """Our own bind is in flight."""
     pods.client.create(node("a"))
     with KubeProxy(plane) as proxy:
         scheduler = schedulers.start(kubeconfig=proxy.kubeconfig())

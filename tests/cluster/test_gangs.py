@@ -69,12 +69,12 @@ def test_four_where_three_fit(plane: ControlPlane, schedulers: Schedulers, names
     unreserved = wait_for(lambda: scheduler.log().of(PodUnreserved)[2:], "three have gone back")
     assert gone(scheduler.log()) == []
     assert demo.pods.nodes() == dict.fromkeys(GANG, "")
-    said = rf"pod group {namespace}/train goes together, {namespace}/(train-\d) found no node"
-    found = re.fullmatch(said, unreserved[0].message)
+    pattern = rf"pod group {namespace}/train goes together, {namespace}/(train-\d) found no node"
+    found = re.fullmatch(pattern, unreserved[0].message)
     assert found is not None
     others = [name for name in GANG if name != found[1]]
     assert all(found[0] in demo.explained(name) for name in others)
-    wait_for(lambda: any(blames(demo, name) for name in GANG), "people are told of it")
+    wait_for(lambda: any(blames(demo, name) for name in GANG), "an Event reports it")
 
     plane.admin.create(node("d"))
     all_go(demo)
@@ -94,11 +94,11 @@ class Hesitant:
 
     @property
     def handlers(self) -> Mapping[str, Handler]:
-        """All of its paths."""
+        """The handlers by path."""
         return {"/filter": self.filter}
 
     async def filter(self, request: web.Request) -> web.StreamResponse:
-        """All nodes will do."""
+        """All nodes pass."""
         asked = await request.json()
         while not self.may_answer.is_set():
             await asyncio.sleep(0.02)
@@ -106,7 +106,7 @@ class Hesitant:
 
 
 def configuration(url: str, seconds: int) -> Object:
-    """The example, with another wait, and an extender that is asked about one kind of pod."""
+    """The example, with another wait, and an extender for one kind of pod."""
     config = example("Coscheduling")
     (section,) = config["profiles"][0]["pluginConfig"]
     section["args"]["permitWaitingTimeSeconds"] = seconds
@@ -123,9 +123,9 @@ def configuration(url: str, seconds: int) -> Object:
 def test_killed_while_three_wait(
     plane: ControlPlane, schedulers: Schedulers, namespace: str
 ) -> None:
-    """The fourth one's attempt does not end. The others' time goes on while the scheduler is dead:
-    then they give their nodes back, though by now they might wait for longer; and all go when the
-    fourth one can."""
+    """The attempt of the fourth pod does not end. The timeouts of the others continue while the
+    scheduler is dead, so they release their nodes after the restart, although the new configuration
+    has a longer timeout. All are bound once the fourth pod can be."""
     extender = Hesitant()
     demo = Demo(plane, schedulers, namespace, "Coscheduling")
     for name in "abcd":

@@ -1,5 +1,6 @@
-"""The chart, installed by Helm into a real API server: as a second scheduler with plugins of the
-values, run by hand with what the release has made; upgraded, and taken away."""
+"""The chart, installed by Helm into a real API server as a second scheduler with plugins of the
+values. The scheduler is started by the test with the release's objects. Also upgrades and
+uninstalls."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -49,21 +50,21 @@ def on_plane(plane: ControlPlane, namespace: str) -> Helm:
 
 @contextmanager
 def released(on_plane: Helm, given: Object, chart: Path = CHART) -> Iterator[str]:
-    """The release, for as long as the block runs; what its users are shown."""
-    said = on_plane("install", NAME, str(chart), "--values=-", given=given)
+    """Installs the release for the duration of the block; yields the notes that Helm prints."""
+    notes = on_plane("install", NAME, str(chart), "--values=-", given=given)
     try:
-        yield said
+        yield notes
     finally:
         on_plane("uninstall", NAME)
 
 
 def of_release(client: Client) -> dict[str, list[str]]:
-    """The names of its objects of each kind that it has."""
-    chosen = f"app.kubernetes.io/instance={NAME}"
-    found = {kind: client.list(kind, labelSelector=chosen) for kind in KINDS}
+    """The names of the release's objects by kind."""
+    selector = f"app.kubernetes.io/instance={NAME}"
+    by_kind = {kind: client.list(kind, labelSelector=selector) for kind in KINDS}
     return {
-        kind.rpartition("/")[2]: sorted(each["metadata"]["name"] for each in objects)
-        for kind, objects in found.items() if objects
+        kind.rpartition("/")[2]: sorted(obj["metadata"]["name"] for obj in objects)
+        for kind, objects in by_kind.items() if objects
     }  # fmt: skip
 
 

@@ -73,10 +73,10 @@ class Stage:
         """The log, once it says that these pods are bound; everything else fits together, too."""
         wanted = {self.uid(name) for name in bound}
 
-        def is_told() -> bool:
+        def is_logged() -> bool:
             return wanted <= {each.uid for each in self.scheduler.log().of(PodBound)}
 
-        wait_for(is_told, f"{bound} are bound", 60.0)
+        wait_for(is_logged, f"{bound} are bound", 60.0)
         log = self.scheduler.log()
         self.observer.check(log)
         return log

@@ -76,11 +76,11 @@ class Received:
         return self.total
 
 
-def test_pods_steer_away_from_the_busy_node(
+def test_pods_avoid_the_busy_node(
     plane: ControlPlane, schedulers: Schedulers, namespace: str
 ) -> None:
-    """They still do so when another one is busy, when Prometheus is gone, and when the scheduler
-    was killed then. Before there is any sample, all nodes are alike."""
+    """They still do when another node gets busy, when Prometheus is down, and after the scheduler
+    is killed meanwhile. Before the first sample all nodes are alike."""
     pods = Pods(plane.admin, namespace)
     for name in "ab":
         pods.client.create(node(name))
@@ -89,7 +89,11 @@ def test_pods_steer_away_from_the_busy_node(
     with Exporters(a=a, b=b) as exporters:
         server = prometheus(plane, exporters, port, "200ms")
         scheduler = schedulers.start(config=config(port, timeRange=10))
-        first = sampled(scheduler, lambda taken: bool(taken.problem), "it says that nobody answers")
+        first = sampled(
+            scheduler,
+            lambda taken: bool(taken.problem),
+            "it reports that Prometheus does not answer",
+        )
         assert (first.values, first.problem) == (
             {}, "Prometheus cannot be reached: Connection refused",
         )  # fmt: skip

@@ -59,7 +59,7 @@ def test_too_many_writes_are_refused_for_now(
     assert {each.status for each in answers.values()} <= {201, 429}
     answer = refused.result(60)
     assert (answer.status, answer.headers["retry-after"]) == (429, "1")
-    # In words, not as a Status object.
+    # As text, not as a Status object.
     assert answer.body == "Too many requests, please try again later.\n"
     nodes = {name: _decided(busy_plane, name)[0] for name in answers}
     assert nodes == {name: "a" if each.status == 201 else None for name, each in answers.items()}
@@ -67,7 +67,7 @@ def test_too_many_writes_are_refused_for_now(
 
 
 @pytest.mark.row(19)
-def test_a_binding_that_was_not_answered_is_told_by_the_pod(
+def test_the_pod_shows_the_outcome_of_an_unanswered_binding(
     busy_plane: ControlPlane, schedulers: list[Client]
 ) -> None:
     made = busy_plane.admin.create(pod("three"), "default")
@@ -78,10 +78,10 @@ def test_a_binding_that_was_not_answered_is_told_by_the_pod(
     busy_plane.etcd.go_on()
 
     before = _decided(busy_plane, "three")
-    # Until the server has noticed that the first one has gone.
+    # Until the server has noticed that the first request was cancelled.
     again = wait_for(lambda: answer if (answer := bind()).status != 429 else None, "its turn")
 
-    # What was not answered may be carried out before, or even after, the look at the pod.
+    # An unanswered request may be executed before, or even after, the pod is read.
     assert before in [(None, None), ("a", _DECISION)]
     assert again.status in ({201, 409} if before == (None, None) else {409})
     assert _decided(busy_plane, "three") == ("a", _DECISION)

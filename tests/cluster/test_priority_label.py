@@ -36,7 +36,7 @@ def test_the_whole_story(
     demo.pods.create(deployment("test", 1, scheduler=DEFAULT))
     (waits,) = demo.pods.wait(lambda found: len(found) == 1, "there is a pod")
     first = waits["metadata"]["name"]
-    demo.told(first, unplaceable(2, reasons, f"2 {NO_VICTIMS}"))
+    demo.wait_failed(first, unplaceable(2, reasons, f"2 {NO_VICTIMS}"))
     assert demo.pods.get(first)["status"]["phase"] == "Pending"
 
     # Node 1 gets 10: the pod is placed there without a change to the pod.
@@ -81,7 +81,7 @@ def test_labels_that_are_no_numbers(
         plane.admin.create(node(name, labels={LABEL: value}))
     demo.start(example("PriorityLabel", PriorityLabel=plugin))
     demo.pod("waits")
-    demo.told("waits", unplaceable(3, reasons, f"3 {NO_VICTIMS}"))
+    demo.wait_failed("waits", unplaceable(3, reasons, f"3 {NO_VICTIMS}"))
     demo.label("exponent", LABEL, "1000000000")
     demo.label("abc", LABEL, "7")
     assert demo.pods.node("waits") == "exponent"

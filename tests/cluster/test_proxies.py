@@ -35,7 +35,7 @@ def through(proxy: KubeProxy) -> Iterator[Client]:
         yield client
 
 
-def test_what_nobody_minds_passes(through: Client, proxy: KubeProxy, namespace: str) -> None:
+def test_requests_without_a_fault_pass(through: Client, proxy: KubeProxy, namespace: str) -> None:
     through.create(pod("web"), namespace)
     with closing(through.watch("Pod", namespace)) as events:
         first = next(events)
@@ -137,9 +137,9 @@ def test_a_watch_is_stalled_edited_and_cut(
     assert ended.is_set()
 
 
-def test_a_proxy_goes_away_and_comes_back(through: Client, proxy: KubeProxy) -> None:
+def test_a_proxy_goes_down_and_comes_back(through: Client, proxy: KubeProxy) -> None:
     through.list("Node")
-    proxy.go_away()
+    proxy.go_down()
     with pytest.raises(ConnectionRefusedError):
         through.list("Node")
     proxy.come_back()
@@ -147,7 +147,7 @@ def test_a_proxy_goes_away_and_comes_back(through: Client, proxy: KubeProxy) -> 
     assert through.list("Node") == []
 
 
-def test_an_api_server_that_is_away_is_a_cut_connection(own_plane: ControlPlane) -> None:
+def test_connections_are_cut_while_the_api_server_is_down(own_plane: ControlPlane) -> None:
     with KubeProxy(own_plane) as proxy, closing(proxy.client()) as through:
         through.list("Node")
         own_plane.apiserver.kill()
@@ -156,8 +156,8 @@ def test_an_api_server_that_is_away_is_a_cut_connection(own_plane: ControlPlane)
 
 
 def test_a_token_gets_through(proxy: KubeProxy) -> None:
-    with closing(proxy.client("nobody")) as nobody, pytest.raises(ApiError) as refused:
-        nobody.list("Secret", "kube-system")
+    with closing(proxy.client("nobody")) as client, pytest.raises(ApiError) as refused:
+        client.list("Secret", "kube-system")
 
     assert refused.value.status == 403
 
@@ -234,7 +234,7 @@ def test_a_connection_stalls_and_is_cut(table: str) -> None:
         proxy.cut()
         with pytest.raises(psycopg.OperationalError):
             connection.execute("select 1")
-        proxy.go_away()
+        proxy.go_down()
         with pytest.raises(psycopg.OperationalError):
             psycopg.connect(proxy.url)
         proxy.come_back()

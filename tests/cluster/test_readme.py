@@ -101,7 +101,7 @@ def test_the_readme_leads_to_a_scheduled_pod(plane: ControlPlane, terminal: Term
         pods = Pods(plane.admin, "default")
         server.until(lambda: pods.nodes() == {"web": "a"}, "it schedules")
         explain, query = questions
-        wait_for(lambda: "bound to a" in terminal.run(explain), "it is told why")
+        wait_for(lambda: "bound to a" in terminal.run(explain), "explain says why")
         assert re.search(r"\bweb\b.*\bscheduled\b.*\ba\b", terminal.run(query))
         server.kill()
         server.start()

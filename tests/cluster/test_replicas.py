@@ -82,13 +82,13 @@ class Stage:
 
 @pytest.fixture
 def stage(plane: ControlPlane, database: str, namespace: str) -> Iterator[Stage]:
-    """No replica has started yet."""
+    """A stage without a running scheduler."""
     with ExitStack() as running:
         yield Stage(plane, database, namespace, running)
 
 
 def stands_by(scheduler: Scheduler) -> bool:
-    """Whether it could lead, and does not."""
+    """Whether it is ready but does not lead."""
     is_ready = scheduler.ask("/readyz")[0] == 200
     return is_ready and scheduler.metric("leader_election_master_status") == 0
 
@@ -183,7 +183,7 @@ def test_a_leader_that_ends_lets_another_lead_at_once(stage: Stage) -> None:
 
 @pytest.mark.row(7)
 def test_a_slow_database_costs_no_leader_its_term(stage: Stage) -> None:
-    """Every answer of it takes five seconds, which is longer than a renewal of the lease may."""
+    """Every answer takes five seconds, which is longer than a renewal of the Lease may take."""
     first, second = stage.first(**SHORTER), stage.second(**SHORTER)
     second.server.start()
     stage.placed("p1")
@@ -193,7 +193,7 @@ def test_a_slow_database_costs_no_leader_its_term(stage: Stage) -> None:
         stage.placed(*(f"p{turn}-{number}" for number in range(10)))
     stage.postgres.delay = 0.0
     assert stands_by(second)
-    wait_for(lambda: first.metric("eventsched_open_binds") == 0, "all is told")
+    wait_for(lambda: first.metric("eventsched_open_binds") == 0, "all binds are done")
     log = first.log()
     assert [each.epoch for each in log.of(TermBegan)] == [1]
     stage.observer.check(log)

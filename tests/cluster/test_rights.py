@@ -316,7 +316,7 @@ def test_the_scheduler_runs_with_nothing_else(
                 and {each["reason"] for each in events} == {"Scheduled", "FailedScheduling"}
             )
 
-        wait_for(is_done, "one pod is bound, the other one is told why not", 60.0)
+        wait_for(is_done, "one pod is bound, the other one has an Event that says why not", 60.0)
         lease = plane.admin.get("Lease", ROLES[overlay], NAMESPACES[overlay])
         assert lease["spec"]["holderIdentity"]
         readers = {"": 403, "nonsense": 401, plane.token("nobody"): 403, plane.token(ADMIN): 200}

@@ -34,8 +34,8 @@ def places(found: list[Object]) -> set[str]:
 
 
 def assert_ours(scheduler: Scheduler, pods: Pods, found: list[Object]) -> None:
-    """Each pod is where one decision in the log says, and names that one; so does one Event."""
-    wait_for(lambda: not scheduler.metric("eventsched_reports_waiting"), "everything is told")
+    """Each pod is on the node of one decision in the log, and names it; so does one Event."""
+    wait_for(lambda: not scheduler.metric("eventsched_reports_waiting"), "everything is reported")
     events = sorted(
         (each["regarding"]["uid"], decision(each))
         for each in pods.client.list(EVENT, pods.namespace)

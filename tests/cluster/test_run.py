@@ -207,16 +207,16 @@ def test_a_stream_goes_on_with_another_configuration(pods: Pods, schedulers: Sch
 
 
 @pytest.mark.row(6)
-def test_a_database_that_is_away_at_the_start_is_waited_for(
+def test_run_waits_for_a_database_that_is_down_at_the_start(
     pods: Pods, plane: ControlPlane, database: str, schedulers: Schedulers
 ) -> None:
     """Readiness says so, health does not: a restart would not help."""
     with PostgresProxy(database) as proxy:
-        proxy.go_away()
+        proxy.go_down()
         schedulers.database = proxy.url
         scheduler = schedulers.make()
         scheduler.server.start()
-        wait_for(lambda: "[-]database failed" in ready(scheduler), "it says that it waits")
+        wait_for(lambda: "[-]database failed" in ready(scheduler), "readiness says so")
         assert scheduler.ask("/healthz") == (200, "ok")
         proxy.come_back()
         scheduler.leads()
@@ -227,7 +227,7 @@ def test_a_database_that_is_away_at_the_start_is_waited_for(
 
 
 @pytest.mark.row(6)
-def test_a_database_that_goes_away_under_load(
+def test_the_database_goes_down_under_load(
     pods: Pods, database: str, schedulers: Schedulers
 ) -> None:
     """Nothing is bound meanwhile; afterwards work resumes without intervention."""
@@ -235,10 +235,10 @@ def test_a_database_that_goes_away_under_load(
         schedulers.database = proxy.url
         scheduler = schedulers.start()
         placed(pods, "p1")
-        proxy.go_away()
+        proxy.go_down()
         for number in range(20):
             pods.create(pod(f"q{number}"))
-        wait_for(lambda: "[-]database failed" in ready(scheduler), "it says that it is away")
+        wait_for(lambda: "[-]database failed" in ready(scheduler), "readiness says so")
         assert set(pods.nodes()) - {name for name, on in pods.nodes().items() if on} == {
             f"q{number}" for number in range(20)
         }
@@ -250,21 +250,21 @@ def test_a_database_that_goes_away_under_load(
     scheduler.database = schedulers.database = database
 
 
-def test_an_api_server_that_is_away_at_the_start_is_waited_for(
+def test_run_waits_for_an_api_server_that_is_down_at_the_start(
     own_plane: ControlPlane, database: str
 ) -> None:
-    """And one that is restarted later is found again."""
+    """It also recovers from a later restart of the API server."""
     own_plane.admin.create(node("a"))
     own_plane.apiserver.kill()
     with Schedulers(own_plane, database) as schedulers:
         scheduler = schedulers.make()
         scheduler.server.start()
-        wait_for(lambda: "API server is not reached" in ready(scheduler), "it says that it waits")
+        wait_for(lambda: "API server is not reached" in ready(scheduler), "readiness says so")
         own_plane.apiserver.start()
         own_plane.wait_ready()
         scheduler.leads()
         own_plane.apiserver.kill()
-        wait_for(lambda: "[-]watches failed" in ready(scheduler), "it says that it is away")
+        wait_for(lambda: "[-]watches failed" in ready(scheduler), "readiness says so")
         own_plane.apiserver.start()
         own_plane.wait_ready()
         placed(Pods(own_plane.admin, "default"), "p1")
@@ -275,7 +275,7 @@ def test_an_api_server_that_is_away_at_the_start_is_waited_for(
 
 
 def ended(plane: ControlPlane, *arguments: str) -> tuple[int, str]:
-    """The exit code of a run that ends by itself, and its last words."""
+    """The exit code of a run that ends by itself, and its last line."""
     command = [sys.executable, "-m", "eventsched", "run", "--secure-port=0", *arguments]
     server: Server = plane.server("ended", command, {"PYTHONPATH": str(ROOT), "KUBECONFIG": ""})
     server.start()
@@ -287,22 +287,22 @@ def ended(plane: ControlPlane, *arguments: str) -> tuple[int, str]:
         server.log.unlink()
 
 
-def test_mistakes_end_it_with_a_word(plane: ControlPlane, database: str) -> None:
-    """Exit code 2 for what was given, 3 for what is not there; never a traceback, nor a secret."""
+def test_mistakes_end_it_with_a_message(plane: ControlPlane, database: str) -> None:
+    """Exit code 2 for wrong options, 3 for missing things; never a traceback or a secret."""
     unknown = plane.write_kubeconfig("unknown", {"token": "s3cr3t-token"})
-    nobody = plane.write_kubeconfig("nobody", {"token": plane.token("nobody")})
+    forbidden = plane.write_kubeconfig("nobody", {"token": plane.token("nobody")})
     good = f"--kubeconfig={plane.kubeconfig}"
     log = f"--database={database}"
-    away = database.replace("/eventsched_test", "/eventsched_none")
+    missing = database.replace("/eventsched_test", "/eventsched_none")
     (port,) = free_ports(1)
     refused: dict[str, tuple[Any, ...]] = {
         "wrong token": (2, "does not know who we are", f"--kubeconfig={unknown}", log),
-        "forbidden": (2, "list", f"--kubeconfig={nobody}", log),
+        "forbidden": (2, "list", f"--kubeconfig={forbidden}", log),
         "no kubeconfig": (2, "does not exist", "--kubeconfig=/none", log),
         "no context": (2, "has no context none; choose one of: ", good, "--context=none", log),
         "no database named": (2, "no database is named", good),
         "no URL": (2, "is not a URL", good, "--database=:"),
-        "no such database": (3, "does not exist", good, f"--database={away}"),
+        "no such database": (3, "does not exist", good, f"--database={missing}"),
         "no config": (2, "No such file", good, log, "--config=/none"),
         "wrong stream": (2, "cannot be a stream's name", good, log, "--stream=a/b"),
         "wrong port": (2, "is not a port", good, log, f"--secure-port={port + 100_000}"),

@@ -131,7 +131,7 @@ def test_a_scheduler_shows_its_configuration_with_the_certificate_it_was_given(
     assert second["logging"] == {"format": "json", "level": "warning"}
 
 
-def test_the_log_level_is_that_of_the_option_until_somebody_changes_it(
+def test_the_log_level_is_that_of_the_option_until_it_is_changed(
     plane: ControlPlane, schedulers: Schedulers, namespace: str
 ) -> None:
     plane.admin.create(node("a"))
@@ -148,5 +148,5 @@ def test_the_log_level_is_that_of_the_option_until_somebody_changes_it(
     changed = _asked(scheduler, "/debug/flags/v", "PUT", "4")
     assert (changed.status, changed.text) == (200, "the log level is debug now\n")
     pods.create(pod("loud"))
-    wait_for(lambda: {"PodDecided", "Scheduled"} <= events(), "it tells of everything")
+    wait_for(lambda: {"PodDecided", "Scheduled"} <= events(), "everything is logged")
     assert _asked(scheduler, "/debug/flags/v", "PUT", "loud").status == 400

@@ -61,7 +61,7 @@ def test_a_pod_returns_to_its_first_node(
     first = before["spec"]["nodeName"]
     wait_bound(scheduler, before, returns)
     if snapshot < 10:
-        wait_for(lambda: scheduler.reader().snapshot(), "a snapshot is kept")
+        wait_for(lambda: scheduler.reader().snapshot(), "a snapshot is stored")
 
     scheduler.kill()
     better = min({"a", "b", "c"} - {first})
@@ -71,7 +71,7 @@ def test_a_pod_returns_to_its_first_node(
         assert pods.client.bind(filler, first).status == 201
     uid = before["metadata"]["uid"]
     pods.client.delete("Pod", "db-0", namespace, uid=uid)
-    pods.wait(lambda found: any(is_another(each, uid) for each in found), "db-0 is made anew")
+    pods.wait(lambda found: any(is_another(each, uid) for each in found), "db-0 is created again")
     scheduler.start()
     pods.wait_running(4)
 
@@ -85,12 +85,12 @@ def test_a_pod_returns_to_its_first_node(
 def wait_bound(scheduler: Scheduler, found: Object, remembers: bool) -> None:
     """Waits until the log has it that a pod is bound, and where it was first."""
 
-    def is_told() -> bool:
+    def is_logged() -> bool:
         log = scheduler.log()
         bound = [each.uid for each in log.of(PodBound)] == [found["metadata"]["uid"]]
         return bound and len(log.of(MemoryChanged)) == remembers
 
-    wait_for(is_told, "the log says where the pod is")
+    wait_for(is_logged, "the pod's node is in the log")
 
 
 def is_another(found: Object, uid: str) -> bool:

@@ -16,12 +16,12 @@ from tests.cluster.harness.pods import Pods
 from tests.cluster.harness.scheduler import Scheduler, Schedulers
 
 NODES = ("a", "b", "c")
-NAMES = ("likes-a", "likes-b", "of-nobody")
+NAMES = ("likes-a", "likes-b", "without-scheduler")
 
 
 @pytest.fixture
 def theirs(plane: ControlPlane) -> Iterator[None]:
-    """kube-scheduler as clusters have it."""
+    """kube-scheduler with the default profile."""
     try:
         server = plane.start_kube_scheduler({"profiles": [{"schedulerName": DEFAULT}]})
     except MissingProgramError as missing:
@@ -101,28 +101,28 @@ def test_each_binds_its_own_and_counts_the_others(
     freed = pods.node("theirs-1")
     pods.delete("theirs-1")
     assert pods.node("ours-late") == freed
-    told = {DEFAULT: {f"theirs-{n}" for n in (1, 2, 3)}, SCHEDULER: {"ours-late"}}
-    told[SCHEDULER] |= {f"ours-{n}" for n in (1, 2, 3)}
-    wait_for(lambda: by_scheduler(pods) == told, "each tells of its own binds")
+    expected = {DEFAULT: {f"theirs-{n}" for n in (1, 2, 3)}, SCHEDULER: {"ours-late"}}
+    expected[SCHEDULER] |= {f"ours-{n}" for n in (1, 2, 3)}
+    wait_for(lambda: by_scheduler(pods) == expected, "each reports its own binds")
     assert {each.uid for each in scheduler.log().of(PodDecided)} == set(ours)
     wait_for(lambda: len(scheduler.log().of(PodBound)) == 4, "four binds are in the log")
 
 
 def test_two_names_in_one_process(pods: Pods, schedulers: Schedulers) -> None:
-    """Each with plugins of its own; a pod of a third name is left alone."""
+    """Each has plugins of its own; pods of a third name are ignored."""
     profiles = [profile("likes-a", "a"), profile("likes-b", "b")]
     scheduler = schedulers.start(config={"profiles": profiles})
     made = {name: pods.create(pod(f"pod-{name}", scheduler=name)) for name in NAMES}
     assert [pods.node(f"pod-likes-{node}") for node in "ab"] == ["a", "b"]
-    found = {each.uid: each.profile for each in scheduler.log().of(PodDecided)}
-    assert found == {made[name]["metadata"]["uid"]: name for name in NAMES[:2]}
-    notes = {each: pods.wait_event(f"pod-{each}", "Scheduled") for each in NAMES[:2]}
-    assert {each["reportingController"] for each in notes.values()} == set(NAMES[:2])
-    assert pods.nodes()["pod-of-nobody"] == ""
+    profiles_by_uid = {d.uid: d.profile for d in scheduler.log().of(PodDecided)}
+    assert profiles_by_uid == {made[name]["metadata"]["uid"]: name for name in NAMES[:2]}
+    events = {name: pods.wait_event(f"pod-{name}", "Scheduled") for name in NAMES[:2]}
+    assert {event["reportingController"] for event in events.values()} == set(NAMES[:2])
+    assert pods.nodes()["pod-without-scheduler"] == ""
 
 
 def profile(name: str, node: str) -> Object:
-    """One that prefers a node."""
+    """A profile that prefers a node."""
     return {
         "schedulerName": name,
         "plugins": {"score": {"enabled": [{"name": "FixedNode", "weight": 100}]}},

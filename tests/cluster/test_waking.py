@@ -72,7 +72,7 @@ def patch_pod(name: str, *operations: Object) -> Callable[[Pods], object]:
     )
 
 
-NOBODY = {"key": "reserved", "operator": "Exists"}
+TOLERATES_RESERVED = {"key": "reserved", "operator": "Exists"}
 WAITS = {
     "for a label of a node": Wait(
         {"nodeSelector": {"disk": "ssd"}},
@@ -105,7 +105,7 @@ WAITS = {
         on("reserved"),
         patch_pod(
             "waits-for-a-toleration-of-its-own",
-            {"op": "add", "path": "/spec/tolerations/-", "value": NOBODY},
+            {"op": "add", "path": "/spec/tolerations/-", "value": TOLERATES_RESERVED},
         ),
     ),
     "for a claim": Wait({"volumes": mounted("data")}, bound_claim),

@@ -138,7 +138,7 @@ def test_pages_show_one_moment(plane: ControlPlane, namespace: str) -> None:
 
 
 @pytest.mark.row(20)
-def test_what_was_compacted_away_is_gone(own_plane: ControlPlane) -> None:
+def test_compacted_versions_are_expired(own_plane: ControlPlane) -> None:
     client = own_plane.admin
     for name in ("one", "two"):
         client.create(pod(name), "default")

@@ -34,17 +34,17 @@ from tests.cluster.harness.tcp_proxy import TcpProxy
 
 
 class World:
-    """A store of a control plane: ``told`` is its news, ``said`` what it reports. Requests of the
-    test run beside it."""
+    """A store of a control plane. ``messages`` are what it delivers, ``reports`` what it logs. The
+    requests of the test run beside it."""
 
-    def __init__(self, store: ClusterStore, said: list[tuple[str, dict[str, object]]]) -> None:
+    def __init__(self, store: ClusterStore, reports: list[tuple[str, dict[str, object]]]) -> None:
         self.store = store
-        self.said = said
-        self.told: list[WatchEvent | Listed] = []
+        self.reports = reports
+        self.messages: list[WatchEvent | Listed] = []
 
     async def follow(self) -> Listed:
-        """Everything there is, and the news from then on."""
-        return await self.store.list_cluster(self.told.append)
+        """The present objects; later changes go to ``messages``."""
+        return await self.store.list_cluster(self.messages.append)
 
     async def until(self, condition: Callable[[], bool], within: float = 60.0) -> None:
         """Waits for a condition. Raises TimeoutError."""
@@ -53,21 +53,21 @@ class World:
                 await asyncio.sleep(0.01)
 
     def news(self, namespace: str) -> list[str]:
-        """The news of pods of a namespace, in few words, without the first list."""
+        """Short descriptions of the changes of a namespace's pods after the first list."""
         known = {
             seen.pod.uid: seen.pod
-            for event in self.told
+            for event in self.messages
             for seen in _pods(event)
             if seen.pod.namespace == namespace
         }
-        found = []
-        for event in self.told[1:]:
+        news = []
+        for event in self.messages[1:]:
             match event:
                 case PodSeen(pod=seen) if seen.uid in known:
-                    found.append(f"{seen.name} {seen.node_name}".strip())
+                    news.append(f"{seen.name} {seen.node_name}".strip())
                 case PodGone(uid=uid) if uid in known:
-                    found.append(f"gone {known[uid].name}")
-        return found
+                    news.append(f"gone {known[uid].name}")
+        return news
 
     def pods(self, namespace: str) -> set[str]:
         """The names of a namespace's pods."""
@@ -98,14 +98,14 @@ def _pods(event: WatchEvent | Listed) -> list[PodSeen]:
 @asynccontextmanager
 async def following(kubeconfig: Path, **pace: Any) -> AsyncIterator[World]:
     """A store that has been started."""
-    said: list[tuple[str, dict[str, object]]] = []
+    reports: list[tuple[str, dict[str, object]]] = []
     api = await connect(kubeconfig, environ={})
     store = ClusterStore(
-        api, lambda level, event, **more: said.append((event, more)), pace=Pace(**pace)
+        api, lambda level, event, **more: reports.append((event, more)), pace=Pace(**pace)
     )
     try:
         await store.start()
-        yield World(store, said)
+        yield World(store, reports)
     finally:
         await store.close()
         await api.close()
@@ -310,7 +310,7 @@ def test_lost_history_is_listed_again(own_plane: ControlPlane) -> None:
     kubeconfig = own_plane.write_kubeconfig("proxied", user, f"https://127.0.0.1:{proxy.port}")
 
     def meanwhile() -> None:
-        proxy.go_away()
+        proxy.go_down()
         client.delete("Pod", "one", "default")
         client.create(pod("three"), "default")
         client.bind(client.get("Pod", "two", "default"), "a")
@@ -324,7 +324,7 @@ def test_lost_history_is_listed_again(own_plane: ControlPlane) -> None:
             await world.until(lambda: world.pods("default") == {"two", "three"})
             (again,) = (
                 each
-                for each in world.told
+                for each in world.messages
                 if isinstance(each, Relisted) and each.listing.resource == "Pod"
             )
             versions = {each.resource: each.version for each in first.listings}
@@ -384,7 +384,7 @@ def test_an_object_that_cannot_be_read_is_shown_and_skipped(own_plane: ControlPl
             (found,) = world.store.undecodable
             assert (found.resource, found.name, found.kept) == ("Pod", "default/bad", False)
             assert found.reason == ("spec.tolerations[0].effect is 'Sometimes', which is not known")
-            assert [event for event, _ in world.said] == ["object_not_readable"]
+            assert [event for event, _ in world.reports] == ["object_not_readable"]
 
             await asyncio.to_thread(client.delete, "Pod", "bad", "default")
             await world.until(lambda: not list(world.store.undecodable))

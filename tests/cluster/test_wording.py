@@ -93,14 +93,14 @@ def test_both_schedulers_report_the_same(
     plane: ControlPlane, upstream: Server, pods: Pods, schedulers: Schedulers
 ) -> None:
     schedulers.start()
-    told = {}
+    reports = {}
     for scheduler in (UPSTREAM, SCHEDULER):
         for fate in FATES:
             name = f"{scheduler}-{fate.replace(' ', '-')}"
             pods.create(pod(name, scheduler=scheduler, **FATES[fate]))
-        told[scheduler] = {fate: told_of(plane, pods, scheduler, fate) for fate in FATES}
+        reports[scheduler] = {fate: reports_of(plane, pods, scheduler, fate) for fate in FATES}
 
-    ours, theirs = told[SCHEDULER], told[UPSTREAM]
+    ours, theirs = reports[SCHEDULER], reports[UPSTREAM]
     assert {fate: (ours[fate], theirs[fate]) for fate in FATES if ours[fate] != theirs[fate]} == {}
     notes = {fate: [each["note"] for each in events] for fate, (events, *_) in ours.items()}
     assert notes.pop("gated") == []
@@ -109,7 +109,7 @@ def test_both_schedulers_report_the_same(
 
 
 class Words:
-    """Takes out of texts what is a pod's own."""
+    """Replaces names of one pod in texts by common words."""
 
     def __init__(self, found: Object, scheduler: str) -> None:
         metadata = found["metadata"]
@@ -117,7 +117,7 @@ class Words:
         self._own = {**own, scheduler: "SCHEDULER"}
 
     def common(self, text: str) -> str:
-        """The text without them."""
+        """The text with the common words."""
         for mine, name in self._own.items():
             text = text.replace(mine, name)
         return text
@@ -143,10 +143,10 @@ class Words:
 _PASSING = ("metadata", "eventTime", "series", "deprecatedLastTimestamp", "deprecatedCount")
 
 
-def told_of(
+def reports_of(
     plane: ControlPlane, pods: Pods, scheduler: str, fate: str
 ) -> tuple[list[Object], list[Object], list[str]]:
-    """The first Event about a pod, its conditions, and its description, once its fate is known."""
+    """The first Event of a pod, its conditions and its description, once its outcome is known."""
     name = f"{scheduler}-{fate.replace(' ', '-')}"
     if fate == "placed":
         pods.node(name)

@@ -1,4 +1,4 @@
-"""An extender's address that is wrong: the pods that need it wait and report why; others are
+"""Wrong addresses of extenders: the pods that need them wait and report why; others are
 scheduled."""
 
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ async def offering(request: web.Request) -> web.StreamResponse:
 
 
 class Wrong:
-    """What may be at an address."""
+    """Servers at wrong addresses."""
 
     handlers: Mapping[str, Handler] = {"/page/filter": PAGE, "/other/filter": offering}
 
@@ -39,14 +39,14 @@ def test_addresses_that_are_wrong(
 ) -> None:
     pods = Pods(plane.admin, namespace)
     pods.client.create(node("a"))
-    (nobody,) = free_ports(1)
+    (unused_port,) = free_ports(1)
     with running(Wrong()) as url:
         places = {
             "page": f"{url}/page",
             "other": f"{url}/other",
-            "nobody": f"http://127.0.0.1:{nobody}",
+            "refused": f"http://127.0.0.1:{unused_port}",
         }
-        extenders = [asked_for(f"example.com/{name}", each) for name, each in places.items()]
+        extenders = [asked_for(f"example.com/{name}", place) for name, place in places.items()]
         scheduler = schedulers.start(
             config={"profiles": [{"schedulerName": "eventsched"}], "extenders": extenders}
         )
@@ -54,9 +54,9 @@ def test_addresses_that_are_wrong(
             pods.create(pod(name, **wanting(f"example.com/{name}")))
         pods.create(pod("plain"))
         assert pods.node("plain") == "a"
-        said = {name: pods.wait_event(name, "FailedScheduling")["note"] for name in places}
-        wait_for(lambda: len(problems(scheduler)) == len(places), "each is a line of the log")
-        found = problems(scheduler)  # before the server is stopped
+        notes = {name: pods.wait_event(name, "FailedScheduling")["note"] for name in places}
+        wait_for(lambda: len(problems(scheduler)) == len(places), "each problem is logged")
+        logged = problems(scheduler)  # before the extenders stop
 
     expected = {
         "page": f"POST {url}/page/filter: the answer is no JSON but text/html, and begins with "
@@ -64,17 +64,18 @@ def test_addresses_that_are_wrong(
         "other": f"failed filter with extender at URL {url}/other/filter, code 404: the server "
         "does not offer this path; compare filterVerb with its own; it says: 'there are POST "
         "/scheduler/priority (prioritize)'",
-        "nobody": f"POST http://127.0.0.1:{nobody}/filter: cannot connect: Connection refused",
+        "refused": f"POST http://127.0.0.1:{unused_port}/filter: cannot connect: "
+        "Connection refused",
     }
-    assert found == set(expected.values())
-    assert [name for name, note in said.items() if expected[name] not in note] == []
+    assert logged == set(expected.values())
+    assert [name for name, note in notes.items() if expected[name] not in note] == []
     assert {name: pods.nodes()[name] for name in places} == dict.fromkeys(places, "")
 
 
 def problems(scheduler: Scheduler) -> set[str]:
-    """What its lines say about extenders."""
+    """The problems with extenders in its log."""
     lines = scheduler.lines()
-    return {each["problem"] for each in lines if each["event"] == "ExtenderFailed"}
+    return {line["problem"] for line in lines if line["event"] == "ExtenderFailed"}
 
 
 def wanting(resource: str) -> dict[str, Any]:

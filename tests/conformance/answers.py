@@ -1,10 +1,10 @@
 """Scenarios beside their golden answers, and the differences between an answer and its golden.
 
-An answer is what ``eventsched evaluate`` prints of a scenario, a golden what the oracle prints.
-Every field of a pod that one of them has is compared; one that is empty is as good as missing.
+An answer is the output of ``eventsched evaluate`` for a scenario, a golden that of the oracle.
+Every field of a pod that one of them has is compared; an empty field equals a missing one.
 
-If a score out of range ends upstream's attempt in an error, we refuse the nodes that have one:
-the golden names them as ``unscored``, and gives the scores of the others.
+If a score is out of range, upstream's attempt ends with an error, but we refuse the nodes with such
+a score: the golden names them as ``unscored``, and has the scores of the others.
 """
 
 import gzip

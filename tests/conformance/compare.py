@@ -1,6 +1,6 @@
 """python -m tests.conformance.compare [KIND …] [--scenarios FILE --golden FILE] [--show N]
 
-Per kind: how many pods are answered as upstream answers them, and the first differences.
+Prints per kind how many answers are those of upstream, and the first differences.
 """
 
 import argparse
@@ -13,7 +13,7 @@ from tests.conformance.answers import Case, Difference, cases, differences, stor
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the comparison; 1 if a pod differs, 2 if no scenario was found."""
+    """Prints the comparison; 1 if a pod differs, 2 if there is no scenario."""
     options = _options(arguments)
     if options.scenarios:
         found = cases(options.scenarios, options.golden)

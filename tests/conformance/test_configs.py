@@ -1,8 +1,8 @@
-"""Configurations against what kube-scheduler itself makes of them: taken or refused, and the
-plugins of each profile at each point, in order, score with weight.
+"""Configurations, compared with kube-scheduler's own reading: accepted or refused, and the plugins
+of each profile at each point, in order, score with weight.
 
-``configs.jsonl`` has what people write, ``configs-more.jsonl`` the edges: types, nulls, YAML's
-oddities, every field's bounds, orders of multiPoint, every plugin's arguments.
+``configs.jsonl`` has typical configurations, ``configs-more.jsonl`` edge cases: types, nulls,
+quirks of YAML, the bounds of every field, orders of multiPoint, every plugin's arguments.
 """
 
 import gzip

@@ -1,5 +1,4 @@
-"""Every field of every answer against what upstream's own plugin code says about the same
-scenarios.
+"""Every field of every answer, compared with that of upstream's plugin code for the same scenario.
 
 The golden answers come from tests/conformance/oracle; one test a scenario, with the differences of
 its pods spelled out. ``python -m tests.conformance.compare KIND`` shows them for a whole kind.
@@ -55,17 +54,17 @@ EQUAL = (
     "edges-images",
     "edges-weights",
 )
-# Some pods of these are answered otherwise, and that is to stay.
-DIFFERENT = {"malformed": "what the API server refuses: what is wrong is told in our own words"}
+# Some pods of these kinds have other answers on purpose.
+DIFFERENT = {"malformed": "the API server refuses these pods; the messages are our own"}
 
 
 @pytest.mark.parametrize("scenario", [case.id for case in stored().values() if case.kind in EQUAL])
-def test_every_pod_is_answered_as_upstream_answers_it(scenario: str) -> None:
+def test_every_answer_is_that_of_upstream(scenario: str) -> None:
     case = stored()[scenario]
 
-    found = [str(each) for _, pod in differences(case) for each in pod]
+    lines = [str(difference) for _, pod in differences(case) for difference in pod]
 
-    assert not found, "\n".join([scenario, *found])
+    assert not lines, "\n".join([scenario, *lines])
 
 
 def test_no_scenario_is_left_out() -> None:

@@ -151,7 +151,7 @@ class Campaign:
         self.load.leave_room()
         wait_for(self._all_placed, "the pods have nodes", 180.0, 1.0)
         self.observer.wait_placed()
-        wait_for(self._is_told, "the log says where the pods are", 60.0, 1.0)
+        wait_for(self._is_logged, "the nodes of the pods are in the log", 60.0, 1.0)
         log = self.scheduler.log()
         self.observer.check(log)
         assert strayed(log) == {}
@@ -175,7 +175,7 @@ class Campaign:
             return False
         return True
 
-    def _is_told(self) -> bool:
+    def _is_logged(self) -> bool:
         bound = {each.uid for each in self.scheduler.log().of(PodBound)}
         return set(self.observer.pods) <= bound
 

@@ -82,12 +82,12 @@ class Chaos:
         return "watches have stalled"
 
     def _leave_the_api(self) -> str:
-        self._away(self._kube)
-        return "the API server was away"
+        self._interrupt(self._kube)
+        return "the API server was down"
 
     def _leave_the_database(self) -> str:
-        self._away(self._postgres)
-        return "the database was away"
+        self._interrupt(self._postgres)
+        return "the database was down"
 
     def _stall_the_database(self) -> str:
         self._postgres.stall()
@@ -99,8 +99,8 @@ class Chaos:
         self._postgres.cut()
         return "the connection to the database was cut"
 
-    def _away(self, proxy: KubeProxy | TcpProxy) -> None:
-        proxy.go_away()
+    def _interrupt(self, proxy: KubeProxy | TcpProxy) -> None:
+        proxy.go_down()
         self._wait(2.0)
         proxy.come_back()
 

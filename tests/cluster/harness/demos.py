@@ -90,13 +90,13 @@ class Demo:
         """The attempts to place a pod that is there."""
         return self.scheduler.log().decisions(self.pods.get(name)["metadata"]["uid"])
 
-    def told(self, name: str, note: str) -> None:
+    def wait_failed(self, name: str, note: str) -> None:
         """Waits for an Event FailedScheduling with that note. Raises TimeoutError."""
 
         def is_there() -> bool:
             return note in [each["note"] for each in self.pods.events(name, "FailedScheduling")]
 
-        wait_for(is_there, f"{name} is told: {note}")
+        wait_for(is_there, f"the Event of {name} says: {note}")
 
     def explained(self, name: str) -> str:
         """What ``eventsched explain`` says about a pod."""

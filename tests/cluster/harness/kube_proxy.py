@@ -101,7 +101,7 @@ class KubeProxy:
         many."""
         return self._loop.run(self._cut(re.compile(path)))
 
-    def go_away(self) -> None:
+    def go_down(self) -> None:
         """Stops listening and cuts all connections."""
         self._loop.run(self._stop_listening())
 

@@ -138,15 +138,15 @@ def _spread(random: Random, app: str) -> dict[str, Any]:
 
 
 def _hard(random: Random, app: str) -> dict[str, Any]:
-    """Demands that hardly any node can meet."""
-    when, nobody = f"requiredDuringScheduling{IGNORED}", _term(ZONE, "nobody")
+    """Constraints that hardly any node satisfies."""
+    when, missing = f"requiredDuringScheduling{IGNORED}", _term(ZONE, "nobody")
     hard: list[dict[str, Any]] = [
         {"nodeSelector": {"disk": random.choice(("tape", "drum"))}},
         {"nodeSelector": {"disk": "ssd", "generation": "1", ZONE: "z2"}},
         {"nodeSelector": {HOST: f"n{random.randrange(100):03}"}},
         {"volumes": mounted(f"lost-{app}")},
         _affinity("podAntiAffinity", when, [_term(ZONE, app)]),
-        _affinity("podAffinity", when, [nobody]),
+        _affinity("podAffinity", when, [missing]),
         _affinity("podAffinity", when, [_term("rack", app)]),
         {**_spread(random, app), "nodeSelector": {"disk": "ssd", "generation": "2"}},
     ]

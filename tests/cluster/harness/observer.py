@@ -86,14 +86,14 @@ class Observer:
 
     def check(self, log: Log, within: float = 60.0) -> None:
         """All that has to be so once everything is at rest. Raises AssertionError."""
-        self._wait_told(log, within)
+        self._wait_reported(log, within)
         assert self.wrong == []
         assert list(self._unbacked(log)) == []
         assert list(self._wrong_events(log)) == []
         twice = Counter(each.uid for each in log.of(PodBound))
         assert [uid for uid, times in twice.items() if times > 1] == []
 
-    # --- what is held against it ----------------------------------------------------------
+    # --- violations -----------------------------------------------------------------------
 
     def _unbacked(self, log: Log) -> Iterator[str]:
         """Pods on nodes that no committed decision of theirs names."""
@@ -107,23 +107,23 @@ class Observer:
             if intended.get((position_of(placed.decision), uid)) != placed.node:
                 yield f"{placed} is of no decision in the log"
 
-    def _told(self) -> dict[Event, list[str]]:
+    def _reported(self) -> dict[Event, list[str]]:
         """Reason and uid → the decisions that Events name."""
-        found: dict[Event, list[str]] = {}
-        for each in self._client.list(EVENT, self._namespace):
-            about = str(each["reason"]), str(each["regarding"]["uid"])
-            found.setdefault(about, []).append(decision(each))
-        return found
+        decisions: dict[Event, list[str]] = {}
+        for event in self._client.list(EVENT, self._namespace):
+            key = str(event["reason"]), str(event["regarding"]["uid"])
+            decisions.setdefault(key, []).append(decision(event))
+        return decisions
 
-    def _wait_told(self, log: Log, within: float) -> None:
-        """Waits until there are all Events that there have to be, for pods that have gone too."""
+    def _wait_reported(self, log: Log, within: float) -> None:
+        """Waits until all expected Events exist, including those of deleted pods."""
         names = log.names
         here = f"{self._namespace}/"
         owed = {each for each in grounds(log).owed if names[each[1]].startswith(here)}
         owed |= {("Scheduled", uid) for uid in self.pods if uid in self.placed}
 
         def lacking() -> list[str]:
-            missing = owed - set(self._told())
+            missing = owed - set(self._reported())
             return sorted(f"{reason} of {names.get(uid)}" for reason, uid in missing)
 
         try:
@@ -132,21 +132,21 @@ class Observer:
             raise TimeoutError(f"{late}; there is no {lacking()}") from None
 
     def _wrong_events(self, log: Log) -> Iterator[str]:
-        """Events of no decision, or more than one of a decision."""
+        """Events without a decision, and more than one of a decision."""
         named = grounds(log).named
-        for (reason, uid), decisions in self._told().items():
+        for (reason, uid), decisions in self._reported().items():
             if reason == "Scheduled":
                 placed = self.placed.get(uid)
                 is_unseen = placed is None and self._had_gap
                 if not is_unseen and (placed is None or decisions != [placed.decision]):
-                    yield f"Scheduled of {uid} ({placed}) was told of {decisions}"
+                    yield f"Scheduled of {uid} ({placed}) is reported for {decisions}"
                 continue
             positions = {position_of(each) for each in decisions}
             unknown = {each for each in positions - named[reason, uid] if each < len(log.records)}
-            # Failures may name the same one: a new Event goes on where an older one stood.
+            # Failures may name the same one: a new Event may continue an older one.
             is_repeated = reason == "Preempted" and len(positions) < len(decisions)
             if unknown or is_repeated:
-                yield f"{reason} of {uid} was told of {decisions}"
+                yield f"{reason} of {uid} is reported for {decisions}"
 
     # --- watching -------------------------------------------------------------------------
 

@@ -48,11 +48,11 @@ class Stage:
         """The log, once every pod has a node and every outcome is reported; the log is checked."""
         self.observer.wait_placed()
 
-        def is_told() -> bool:
+        def is_logged() -> bool:
             bound = {each.uid for each in self.scheduler.log().of(PodBound)}
             return set(self.observer.pods) <= bound
 
-        wait_for(is_told, "all binds are in the log", 60.0, 0.5)
+        wait_for(is_logged, "all binds are in the log", 60.0, 0.5)
         log = self.scheduler.log()
         self.observer.check(log)
         assert strayed(log) == {}

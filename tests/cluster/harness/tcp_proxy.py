@@ -54,7 +54,7 @@ class TcpProxy:
         """Cuts all connections that there are."""
         self._loop.run(self._cut())
 
-    def go_away(self) -> None:
+    def go_down(self) -> None:
         """Stops listening and cuts all connections."""
         self._loop.run(self._stop())
 

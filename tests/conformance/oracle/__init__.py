@@ -1,1 +1,1 @@
-"""What kube-scheduler itself says: generators of questions, and a Go program that answers them."""
+"""The oracle: generators of questions, and a Go program that answers them with upstream's code."""

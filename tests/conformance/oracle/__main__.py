@@ -1,7 +1,7 @@
 """python -m tests.conformance.oracle [--scenarios] — ``make conformance-golden``
 
 Builds the Go program in this folder, lets it answer every stored question, writes the goldens that
-changed, and says what changed. With --scenarios the stored questions are regenerated first.
+changed, and prints what changed. With --scenarios the stored questions are generated again first.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from tests.conformance.oracle.generate import STORED, line, scenarios
 HERE = Path(__file__).parent
 FOLDER = HERE.parent
 GO = "1.26"
-# Questions, answers, and other input of the program.
+# Questions, answers, and arguments of the program.
 QUESTIONS = (
     ("scenarios.jsonl.gz", "golden.jsonl.gz", ()),
     ("scenarios-more.jsonl.gz", "golden-more.jsonl.gz", ()),
@@ -34,10 +34,10 @@ class OracleError(Exception):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Regenerate; 1 where the oracle cannot be had."""
+    """Regenerates the goldens; 1 if the oracle cannot be built or run."""
     parser = argparse.ArgumentParser(prog="python -m tests.conformance.oracle")
     parser.add_argument(
-        "--scenarios", action="store_true", help="regenerate the stored scenarios first"
+        "--scenarios", action="store_true", help="generate the stored scenarios again first"
     )
     options = parser.parse_args(arguments)
     try:
@@ -45,9 +45,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.scenarios:
             for name, (seed, count, kinds) in STORED.items():
                 made = [line(each).encode() for each in scenarios(seed, count, kinds)]
-                _keep(FOLDER / name, made)
+                _update(FOLDER / name, made)
         for questions, answers, told in QUESTIONS:
-            _keep(FOLDER / answers, steady(program, _read(FOLDER / questions), told))
+            _update(FOLDER / answers, steady(program, _read(FOLDER / questions), told))
     except OracleError as problem:
         print(f"conformance-golden: {problem}", file=sys.stderr)
         return 1
@@ -73,10 +73,10 @@ def build() -> Path:
     return program
 
 
-def ask(program: Path, questions: list[bytes], told: Sequence[str] = ()) -> list[bytes]:
+def ask(program: Path, questions: list[bytes], arguments: Sequence[str] = ()) -> list[bytes]:
     """The program's answers, one to each question. Raises OracleError."""
     ran = subprocess.run(
-        [str(program), *told],
+        [str(program), *arguments],
         input=b"\n".join(questions) + b"\n",
         capture_output=True,
         check=False,
@@ -84,15 +84,15 @@ def ask(program: Path, questions: list[bytes], told: Sequence[str] = ()) -> list
     )
     answers = ran.stdout.splitlines()
     if ran.returncode or len(answers) != len(questions):
-        said = ran.stderr.decode(errors="replace")[-2000:]
-        raise OracleError(f"{len(questions)} questions, {len(answers)} answers: {said}")
+        errors = ran.stderr.decode(errors="replace")[-2000:]
+        raise OracleError(f"{len(questions)} questions, {len(answers)} answers: {errors}")
     return answers
 
 
-def steady(program: Path, questions: list[bytes], told: Sequence[str]) -> list[bytes]:
-    """Answers that are the same twice. Raises OracleError: upstream decides some things by chance,
-    and a question that such a thing answers does not belong in a golden."""
-    first, second = ask(program, questions, told), ask(program, questions, told)
+def steady(program: Path, questions: list[bytes], arguments: Sequence[str]) -> list[bytes]:
+    """The answers, if asking twice gives the same. Raises OracleError otherwise: upstream decides
+    some things at random, and goldens must not depend on them."""
+    first, second = ask(program, questions, arguments), ask(program, questions, arguments)
     changing = [_id(one) for one, other in zip(first, second, strict=True) if one != other]
     if changing:
         raise OracleError(
@@ -101,10 +101,10 @@ def steady(program: Path, questions: list[bytes], told: Sequence[str]) -> list[b
     return first
 
 
-def _keep(path: Path, found: list[bytes]) -> None:
-    """Write what was found unless the file has it, and say which ids differ."""
-    before = {_id(each): each for each in _read(path)} if path.exists() else {}
-    after = {_id(each): each for each in found}
+def _update(path: Path, answers: list[bytes]) -> None:
+    """Writes the answers if they differ from the file's, and prints which ids differ."""
+    before = {_id(answer): answer for answer in _read(path)} if path.exists() else {}
+    after = {_id(answer): answer for answer in answers}
     changed = [id_ for id_ in {**before, **after} if before.get(id_) != after.get(id_)]
     if not changed and list(before) == list(after):
         print(f"{path.name}: {len(after)}, as they were")
@@ -114,13 +114,13 @@ def _keep(path: Path, found: list[bytes]) -> None:
         print(f"  {id_}")
     if len(changed) > 20:
         print(f"  and {len(changed) - 20} more")
-    content = b"\n".join(found) + b"\n"
+    content = b"\n".join(answers) + b"\n"
     path.write_bytes(gzip.compress(content, 9, mtime=0) if path.suffix == ".gz" else content)
 
 
 def _id(text: bytes) -> str:
-    found: str = json.loads(text)["id"]
-    return found
+    id_: str = json.loads(text)["id"]
+    return id_
 
 
 def _read(path: Path) -> list[bytes]:

@@ -1,9 +1,9 @@
 """python -m tests.conformance.oracle.generate SEED COUNT [KIND …] > scenarios.jsonl
 
-Scenarios SEED, SEED + 1, … of each kind, one JSON object a line. Without a kind, the fourteen that
-are drawn by chance; ``rules`` stands for all those that are named rules, ``edges`` for those with
-numbers at the edges of int64. A seed's output never changes: other sets than the stored ones are
-made of the same generator.
+Scenarios SEED, SEED + 1, … of each kind, one JSON object a line. Without a kind, the fourteen
+random ones; ``rules`` stands for all kinds of named rules, ``edges`` for those with numbers at the
+edges of int64. The output of a seed never changes, so other sets than the stored ones can be
+generated too.
 """
 
 import json
@@ -22,7 +22,7 @@ _RULES = {**rules.KINDS, **rules.EDGES}
 
 
 def scenarios(seed: int, count: int, names: Sequence[str]) -> Iterator[Obj]:
-    """The scenarios of some kinds, seed by seed. Raises KeyError for a kind that is not there."""
+    """The scenarios of some kinds, seed by seed. Raises KeyError for an unknown kind."""
     for number in range(seed, seed + count):
         for name in names:
             if name in _RULES:

@@ -1,4 +1,4 @@
-"""The fourteen kinds of scenario whose clusters and pods are drawn by chance."""
+"""The fourteen kinds of scenario with random clusters and pods."""
 
 import os
 import random

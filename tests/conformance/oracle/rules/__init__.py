@@ -1,4 +1,4 @@
-"""Kinds of scenario whose pods are rules by name, so that every branch of a plugin is reached."""
+"""Kinds of scenario whose pods are named rules, so that every branch of a plugin is reached."""
 
 from tests.conformance.oracle.rules import (
     affinity,
