@@ -213,7 +213,9 @@ class Logbook:
         elif pod_state is not None and pod_state.pod != pod:
             self._step(records.PodUpdated(pod=pod))
         elif pod_state is None and pod.scheduler_name == self.name:
-            queued = records.PodQueued(uid=pod.uid, queue=Queue.ACTIVE, cause="PodAdd")
+            queued = records.PodQueued(
+                uid=pod.uid, queue=Queue.ACTIVE, cause=records.MoveCause.POD_ADD
+            )
             self._step(records.PodAdded(pod=pod), *(() if pod.node_name else (queued,)))
 
     def _refused(self, seen: PodSeen) -> None:
@@ -227,7 +229,7 @@ class Logbook:
             self._step(
                 records.BindFailed(uid=uid, node=node, message=message),
                 records.PodUnreserved(uid=uid, node=node, message=message),
-                records.PodQueued(uid=uid, queue=Queue.ACTIVE, cause="BindFailed"),
+                records.PodQueued(uid=uid, queue=Queue.ACTIVE, cause=records.MoveCause.BIND_FAILED),
             )
 
     def _step(self, *step: Record) -> None:

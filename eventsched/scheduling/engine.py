@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from eventsched.domain import records
 from eventsched.domain.objects import Pod
 from eventsched.domain.objects.registry import TYPES, ClusterObject
-from eventsched.domain.records import Queue
+from eventsched.domain.records import MoveCause, Queue
 from eventsched.domain.records.logged import Logged
 from eventsched.domain.state import snapshot
 from eventsched.domain.state.reservations import Reservation
@@ -243,7 +243,7 @@ class Engine:
         if state.bound:
             self._assigned_pod_changed(ClusterEvent.ASSIGNED_POD_ADD, added.pod)
         elif self._step.profile(state) is not None:
-            self._requeueing.add(state, "PodAdd")
+            self._requeueing.add(state, MoveCause.POD_ADD)
 
     def _pod_updated(self, updated: records.PodUpdated, at: int) -> None:
         state = self.state.pods[updated.pod.uid]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from eventsched.domain.behaviours import Behaviour
-from eventsched.domain.records import Outcome, PodDecided, PodSkipped
+from eventsched.domain.records import MoveCause, Outcome, PodDecided, PodSkipped
 from eventsched.domain.records.verdicts import Code
 from eventsched.domain.state.scheduler_state import PodState
 from eventsched.domain.units import SECOND
@@ -20,7 +20,7 @@ from eventsched.scheduling.cycle.equivalence import ClassCache
 from eventsched.scheduling.cycle.extender_chain import ExtenderChain
 from eventsched.scheduling.cycle.judgement import Judgement, fit_error, judge
 from eventsched.scheduling.cycle.judgement_recording import RecordedJudgement
-from eventsched.scheduling.cycle.work_budget import OVER_BUDGET, over_budget_message
+from eventsched.scheduling.cycle.work_budget import over_budget_message
 from eventsched.scheduling.framework import Cycle, PluginError, PostFilterResult, plain
 from eventsched.scheduling.framework.extender import EXTENDER, binder
 from eventsched.scheduling.framework.profile import Profile
@@ -260,7 +260,7 @@ class SchedulingCycle:
         makes the pod active again."""
         self._log(attempt, attempt.decided(Outcome.ERROR, message=message))
         self._nominations.settle(attempt.state, GIVEN_UP)
-        self._requeueing.park(attempt.state, OVER_BUDGET, "")
+        self._requeueing.park(attempt.state, MoveCause.OVER_BUDGET, "")
 
     def _log(self, attempt: Attempt, decided: PodDecided) -> None:
         """Logs and applies the attempt. Before this, no plugin's call has any effect."""
@@ -283,7 +283,7 @@ class SchedulingCycle:
         self._log(attempt, decided)
         self._nominations.settle(attempt.state, result)
         self._requeueing.add_unschedulable(
-            attempt.state, "AttemptFailed", plugin, rejectors, pending
+            attempt.state, MoveCause.ATTEMPT_FAILED, plugin, rejectors, pending
         )
         self._nominations.send_back(result)
         if result.nominated:  # preemption makes room: no waiting pod has to give up its node
@@ -299,7 +299,7 @@ class SchedulingCycle:
         if outcome is Outcome.ERROR and plugin != EXTENDER:  # an extender may recover at any time
             self._requeueing.back_off_or_park(attempt.state, plugin)
         else:
-            self._requeueing.back_off(attempt.state, "AttemptFailed", plugin)
+            self._requeueing.back_off(attempt.state, MoveCause.ATTEMPT_FAILED, plugin)
         self._binding.apply_side_effects(attempt.state.pod.uid, attempt.cycle)
 
 

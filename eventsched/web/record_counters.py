@@ -13,19 +13,18 @@ from typing import Any, NamedTuple
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from eventsched.domain import records
-from eventsched.domain.records import Outcome, Queue
+from eventsched.domain.records import MoveCause, Outcome, Queue
 from eventsched.domain.records.logged import Logged
 from eventsched.domain.records.record_catalogue import CATALOGUE
 from eventsched.domain.units import SECOND
-from eventsched.scheduling.cycle.work_budget import OVER_BUDGET
 from eventsched.scheduling.framework import ClusterEvent
 
 _EVENTS = {
-    "PodAdd": "UnschedulablePodAdd",
-    "AttemptFailed": "ScheduleAttemptFailure",
-    "Parked": "ScheduleAttemptFailure",
-    OVER_BUDGET: "ScheduleAttemptFailure",
-    "Flush": "UnschedulableTimeout",
+    MoveCause.POD_ADD: "UnschedulablePodAdd",
+    MoveCause.ATTEMPT_FAILED: "ScheduleAttemptFailure",
+    MoveCause.PARKED: "ScheduleAttemptFailure",
+    MoveCause.OVER_BUDGET: "ScheduleAttemptFailure",
+    MoveCause.FLUSH: "UnschedulableTimeout",
     ClusterEvent.POD_UPDATE: "UnschedulablePodUpdate",
     ClusterEvent.NODE_UPDATE_ALLOCATABLE: "NodeUpdateNodeAllocatable",
     ClusterEvent.NODE_UPDATE_LABEL: "NodeUpdateNodeLabel",
@@ -33,7 +32,15 @@ _EVENTS = {
     ClusterEvent.NODE_UPDATE_DECLARED_FEATURE: "NodeUpdateNodeDeclaredFeature",
 }
 """Cause of a move → upstream's name for it (pkg/scheduler/framework/events.go), if it differs."""
-_LOST = frozenset({"PermitDenied", "BindFailed", "BindingFailed", "BindVoided", "Preempted"})
+_LOST = frozenset(
+    {
+        MoveCause.PERMIT_DENIED,
+        MoveCause.BIND_FAILED,
+        MoveCause.BINDING_FAILED,
+        MoveCause.BIND_VOIDED,
+        MoveCause.PREEMPTED,
+    }
+)
 """Causes of moves of pods whose reservation was released: their attempt has failed."""
 _PREEMPTION = "preemption: "
 """How DefaultPreemption's message begins if it found no victims (upstream: default_preemption.go
@@ -84,7 +91,7 @@ class RecordCounters:
         queue = "unschedulable" if queued.queue is Queue.GATED else queued.queue.value
         event = "ScheduleAttemptFailure" if queued.cause in _LOST else queued.cause
         self._series.incoming(queue, _EVENTS.get(event, event)).inc()
-        if queued.cause == OVER_BUDGET:
+        if queued.cause == MoveCause.OVER_BUDGET:
             self._series.over_budget.inc()
         if queued.queue is Queue.ACTIVE:
             self._waiting.setdefault(queued.uid, at)

@@ -3,9 +3,8 @@ and the others go on; what is left of it can be placed."""
 
 from functools import partial
 
-from eventsched.domain.records import PodDecided, PodQueued
+from eventsched.domain.records import MoveCause, PodDecided, PodQueued
 from eventsched.runtime.effects.event_drafts import WORK_BUDGET_EXCEEDED as REASON
-from eventsched.scheduling.cycle.work_budget import OVER_BUDGET
 from tests.cluster.harness.client import Object, wait_for
 from tests.cluster.harness.manifests import node, pod
 from tests.cluster.harness.plane import ControlPlane
@@ -50,7 +49,7 @@ def test_a_pod_over_its_budget_is_parked_and_the_others_go_on(
         (1, "")
     ]
     causes = [each.cause for each in log.of(PodQueued) if each.uid == uid]
-    assert causes == ["PodAdd", OVER_BUDGET]
+    assert causes == ["PodAdd", MoveCause.OVER_BUDGET]
     # Its owner makes it smaller: another pod of the same name.
     pods.delete("hostile")
     pods.create(pod("hostile", topologySpreadConstraints=spread(20)))

@@ -7,11 +7,11 @@ import msgspec
 import pytest
 
 from eventsched.domain.objects import Pod
-from eventsched.domain.records import Outcome, PodAdded, PodDecided, PodQueued
+from eventsched.domain.records import MoveCause, Outcome, PodAdded, PodDecided, PodQueued
 from eventsched.domain.records.stimuli import WORK_BUDGET
 from eventsched.runtime.leader.catch_up import FollowedStream
 from eventsched.runtime.leader.leader import Leader
-from eventsched.scheduling.cycle.work_budget import FIXED, OVER_BUDGET
+from eventsched.scheduling.cycle.work_budget import FIXED
 
 from . import cluster
 from .database import stored_of
@@ -55,7 +55,7 @@ def test_nothing_wrong_happens_with_a_budget(monkeypatch: pytest.MonkeyPatch, lo
         for batch in world.database.batches:
             for stored in stored_of(batch):
                 record = stored.record
-                if isinstance(record, PodQueued) and record.cause == OVER_BUDGET:
+                if isinstance(record, PodQueued) and record.cause == MoveCause.OVER_BUDGET:
                     counts["parked"] += 1
                 if isinstance(record, PodAdded) and is_heavy(record.pod):
                     heavy.add(record.pod.uid)

@@ -17,13 +17,13 @@ from hypothesis import strategies as st
 from eventsched.cluster.simulated.cluster import SimulatedCluster
 from eventsched.cluster.sources import generated
 from eventsched.domain import records
+from eventsched.domain.records import MoveCause
 from eventsched.domain.records.stimuli import WORK_BUDGET
 from eventsched.eventlog.memory import MemoryEventLog
 from eventsched.plugins import IN_TREE
 from eventsched.runtime.assembly import assembled
 from eventsched.runtime.simulation.simulation import Simulation
 from eventsched.scheduling.config import configuration
-from eventsched.scheduling.cycle import work_budget
 from eventsched.scheduling.cycle.equivalence import ClassCache
 from eventsched.scheduling.cycle.work_budget import FIXED
 from eventsched.scheduling.engine import Engine
@@ -182,7 +182,7 @@ def test_a_budget_is_the_same_without_caches_and_in_a_replay(
         elif isinstance(each.record, records.PodDecided):
             again += replayed.schedule_next()
     assert [each[:4] for each in again] == [each[:4] for each in logged]
-    if any(getattr(each.record, "cause", "") == work_budget.OVER_BUDGET for each in logged):
+    if any(getattr(each.record, "cause", "") == MoveCause.OVER_BUDGET for each in logged):
         event("a pod is over the budget")
     digests = {each.state.digest() for each in (live.engine, cold.engine, folded, replayed)}
     assert len(digests) == 1

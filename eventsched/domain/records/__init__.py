@@ -11,6 +11,7 @@ from eventsched.domain.records.events import BindIntended as BindIntended
 from eventsched.domain.records.events import Effect as Effect
 from eventsched.domain.records.events import Evict as Evict
 from eventsched.domain.records.events import MemoryChanged as MemoryChanged
+from eventsched.domain.records.events import MoveCause as MoveCause
 from eventsched.domain.records.events import NodeOvercommitted as NodeOvercommitted
 from eventsched.domain.records.events import NominationCleared as NominationCleared
 from eventsched.domain.records.events import Outcome as Outcome

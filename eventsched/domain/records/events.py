@@ -27,6 +27,39 @@ class Queue(StrEnum):
     GATED = "gated"
 
 
+class MoveCause(StrEnum):
+    """Why a pod moved to a queue or lost its nomination. The values are stored. A move can have a
+    cluster event (framework/cluster_events.py) as its cause instead."""
+
+    POD_ADD = "PodAdd"
+    """The pod came into the scheduler's responsibility."""
+    RECONFIGURED = "Reconfigured"
+    """The configuration changed."""
+    ATTEMPT_FAILED = "AttemptFailed"
+    """The attempt found no node or ended in an error."""
+    OVER_BUDGET = "OverBudget"
+    """The pod was not tried: it would take more work than the budget allows."""
+    PARKED = "Parked"
+    """Too many attempts in a row ended in errors."""
+    PERMIT_DENIED = "PermitDenied"
+    """A Permit plugin refused the node."""
+    BINDING_FAILED = "BindingFailed"
+    """Another step of the binding cycle failed before the bind."""
+    BIND_FAILED = "BindFailed"
+    """The bind itself failed."""
+    BIND_VOIDED = "BindVoided"
+    """An open bind was given up."""
+    PREEMPTED = "Preempted"
+    """A more important pod took the node."""
+    NO_CANDIDATE = "NoCandidate"
+    """Preemption no longer finds a node; only of a nomination."""
+    BACKOFF_COMPLETE = "BackoffComplete"
+    FLUSH = "Flush"
+    """The pod was unschedulable for too long without an event."""
+    FORCE_ACTIVATE = "ForceActivate"
+    """A plugin asked for the pod to be retried."""
+
+
 class Outcome(StrEnum):
     """How an attempt ended."""
 
@@ -54,8 +87,7 @@ class ScoringDefined(Event, frozen=True, tag=True):
 class PodQueued(Event, frozen=True, tag=True):
     """A pod moved to a queue.
 
-    - ``cause``: what moved it: a cluster event (``NodeAdd``), ``PodAdd``, ``AttemptFailed``,
-      ``BackoffComplete``, ``Flush``, ``BindFailed``…
+    - ``cause``: what moved it: a ``MoveCause`` or a cluster event (``NodeAdd``).
     - ``plugin``: the plugin whose hint or refusal moved it.
     - ``rejectors``: the plugins that refused the pod in its last attempt; ``pending``: those of
       them that answered Pending and wake it without backoff.

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from eventsched.domain import records
 from eventsched.domain.errors import InputError
-from eventsched.domain.records import AnyRecord, PodDecided, PodQueued
+from eventsched.domain.records import AnyRecord, MoveCause, PodDecided, PodQueued
 from eventsched.domain.records.verdicts import (
     STORED_EXCLUDED,
     STORED_NO_NODE,
@@ -38,7 +38,9 @@ from eventsched.history.explain.sample_ages import SampleAge, sample_ages_at
 EXAMPLES = 3
 """Nodes named for each refusal; the others are only counted."""
 _SUGGESTED = 3
-_OWN_CAUSES = frozenset({"PodAdd", "AttemptFailed", "BackoffComplete", "Flush"})
+_OWN_CAUSES = frozenset(
+    {MoveCause.POD_ADD, MoveCause.ATTEMPT_FAILED, MoveCause.BACKOFF_COMPLETE, MoveCause.FLUSH}
+)
 """Causes of moves between queues that are due to the pod itself or to the clock."""
 _FIXED: dict[int, tuple[str, str]] = {
     STORED_EXCLUDED: ("Excluded", "PreFilter left the node out"),

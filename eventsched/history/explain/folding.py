@@ -9,10 +9,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from eventsched.domain import records
-from eventsched.domain.records import PodDecided, PodQueued
+from eventsched.domain.records import MoveCause, PodDecided, PodQueued
 from eventsched.history.explain.explanation import Step
 
-_OWN = frozenset({"AttemptFailed", "BindingFailed", "PermitDenied", "Parked", "BackoffComplete"})
+_OWN = frozenset(
+    {
+        MoveCause.ATTEMPT_FAILED,
+        MoveCause.BINDING_FAILED,
+        MoveCause.PERMIT_DENIED,
+        MoveCause.PARKED,
+        MoveCause.BACKOFF_COMPLETE,
+    }
+)
 """Causes of moves after a failure that are due to the pod itself or to its backoff."""
 ALIKE = 3
 """The number of equal consecutive rounds from which on they are folded; fewer are shown in full."""

@@ -7,7 +7,7 @@ from typing import Any
 from eventsched.domain import records
 from eventsched.domain.objects import canonical
 from eventsched.domain.objects.registry import title
-from eventsched.domain.records import AnyRecord, Outcome, PodDecided, PodQueued, Record
+from eventsched.domain.records import AnyRecord, MoveCause, Outcome, PodDecided, PodQueued, Record
 from eventsched.domain.records.extender_questions import BIND, PREEMPT, PRIORITIZE, rows_of
 from eventsched.domain.records.record_catalogue import CATALOGUE
 
@@ -205,7 +205,7 @@ def _pod_queued(queued: PodQueued, _: Namer) -> str:
     text = f"queue {queued.queue.value}: {queued.cause}"
     if queued.plugin:
         text += f" ({queued.plugin})"
-    if queued.cause == "AttemptFailed" and queued.rejectors:
+    if queued.cause == MoveCause.ATTEMPT_FAILED and queued.rejectors:
         text += f", refused by {', '.join(queued.rejectors)}"
     return f"{text}: {queued.message}" if queued.message else text
 

@@ -13,11 +13,10 @@ import msgspec
 from eventsched.cluster.messages import Announce
 from eventsched.domain import records
 from eventsched.domain.objects import Pod
-from eventsched.domain.records import Outcome, Queue
+from eventsched.domain.records import MoveCause, Outcome, Queue
 from eventsched.domain.records.logged import Logged
 from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.runtime.effects.decision_names import OpenDecisions
-from eventsched.scheduling.cycle import work_budget
 
 UNSCHEDULABLE, ERROR = "Unschedulable", "SchedulerError"
 """Reasons of the condition PodScheduled (upstream: api/core/v1 PodReasonUnschedulable,
@@ -27,7 +26,7 @@ WORK_BUDGET_EXCEEDED = "WorkBudgetExceeded"
 LONGEST_NOTE = 1024
 """The longest note of an Event, in bytes (upstream: apis/events/validation NoteLengthLimit)."""
 CUT = " ..."
-_REASONS = {work_budget.OVER_BUDGET: WORK_BUDGET_EXCEEDED}
+_REASONS = {MoveCause.OVER_BUDGET: WORK_BUDGET_EXCEEDED}
 """Cause of a move between queues → the condition's reason, if it is not SchedulerError."""
 
 

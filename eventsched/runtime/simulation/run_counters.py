@@ -5,10 +5,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from eventsched.domain import records
-from eventsched.domain.records import Outcome, PodBound, PodDecided, PodQueued, Queue, Record
+from eventsched.domain.records import (
+    MoveCause,
+    Outcome,
+    PodBound,
+    PodDecided,
+    PodQueued,
+    Queue,
+    Record,
+)
 from eventsched.runtime.simulation.repetition import Rounds, follow
 
-_OWN_FAILURES = frozenset({"AttemptFailed", "BindingFailed", "Parked", "PermitDenied"})
+_OWN_FAILURES = frozenset(
+    {MoveCause.ATTEMPT_FAILED, MoveCause.BINDING_FAILED, MoveCause.PARKED, MoveCause.PERMIT_DENIED}
+)
 """Causes that move a pod after an error that is not the cluster's answer."""
 
 _COUNTED = frozenset(

@@ -11,6 +11,7 @@ import numpy as np
 
 from eventsched.domain import records
 from eventsched.domain.nodes.node_views import NodeView
+from eventsched.domain.records import MoveCause
 from eventsched.domain.state.reservations import Reservation
 from eventsched.domain.state.scheduler_state import PodState
 from eventsched.domain.units import SECOND
@@ -94,7 +95,7 @@ class Binding:
         try:
             answer = plugin.permit(cycle, self._step.state.pods[uid].pod, reservation.node)
         except PluginError as problem:
-            self._give_up(uid, plugin.name, Status.error(str(problem)), "BindingFailed")
+            self._give_up(uid, plugin.name, Status.error(str(problem)), MoveCause.BINDING_FAILED)
             return
         cycle.activated.clear()  # the other pods were activated when this one began to wait
         if isinstance(answer, Status):
@@ -121,7 +122,7 @@ class Binding:
                 self._give_up(uid, plugin, Status.unschedulable(reason))
             else:
                 status = reserve_permit_bind.overdue(self._step.profile_of(pod).calls(plugin))
-                self._give_up(uid, plugin, status, "BindingFailed")
+                self._give_up(uid, plugin, status, MoveCause.BINDING_FAILED)
 
     def prepare(self, uid: str, preparations: Sequence[tuple[str, Preparation]]) -> None:
         """Makes a pod wait for what its PreBind plugins need."""
@@ -161,7 +162,9 @@ class Binding:
             return
         plugin = reservation.asked_by(failed.write)
         if plugin:
-            self._give_up(failed.uid, plugin, Status.error(failed.message), "BindingFailed")
+            self._give_up(
+                failed.uid, plugin, Status.error(failed.message), MoveCause.BINDING_FAILED
+            )
 
     def object_changed(self, key: ObjectKey) -> None:
         """An object was added, changed or deleted: continues or gives up the binds that wait for
@@ -179,7 +182,7 @@ class Binding:
         if reservation is None or reservation.node != outcome.node or not reservation.intended:
             return
         if isinstance(outcome, records.BindFailed):
-            self._give_up(outcome.uid, "", Status.error(outcome.message), "BindFailed")
+            self._give_up(outcome.uid, "", Status.error(outcome.message), MoveCause.BIND_FAILED)
             return
         state = self._step.state.pods[outcome.uid]
         cycle = self._step.cycle(reservation.attempt, reservation.carry)
@@ -206,12 +209,12 @@ class Binding:
             voided.node,
             voided.attempt,
         ):
-            self._give_up(voided.uid, "", Status.error(voided.reason), "BindVoided")
+            self._give_up(voided.uid, "", Status.error(voided.reason), MoveCause.BIND_VOIDED)
 
     def preempt(self, uid: str, plugin: str) -> None:
         """Preempts a pod that waits at Permit or in PreBind: it gives up its node and is tried
         again (upstream: waitingPod.Preempt, CancelPod)."""
-        self._give_up(uid, plugin, Status.error("preempted"), "Preempted")
+        self._give_up(uid, plugin, Status.error("preempted"), MoveCause.PREEMPTED)
 
     def reconfigured(self) -> None:
         """The configuration changed: gives up pods that wait for a plugin that no longer runs. An
@@ -224,7 +227,7 @@ class Binding:
             ]
             if missing and not reservation.intended:
                 self._give_up(
-                    uid, missing[0], Status.error("does not run any more"), "BindingFailed"
+                    uid, missing[0], Status.error("does not run any more"), MoveCause.BINDING_FAILED
                 )
 
     def pod_gone(self, state: PodState, reservation: Reservation) -> None:
@@ -246,7 +249,7 @@ class Binding:
         cycle = self._step.cycle(reservation.attempt, reservation.carry)
         placement = reserve_permit_bind.prepare(profile, state.pod, reservation.node, cycle)
         if placement.refusal is not None:
-            self._end_reservation(state, *placement.refusal, "BindingFailed")
+            self._end_reservation(state, *placement.refusal, MoveCause.BINDING_FAILED)
         elif not placement.preparations:
             self._bind(state, reservation, cycle)
         self.apply_side_effects(uid, cycle)
@@ -272,7 +275,7 @@ class Binding:
             if isinstance(answer, Awaiting):
                 objects |= {*answer.objects, (NODE, "", reservation.node)}
             elif answer is not None:
-                self._give_up(uid, name, answer[1], "BindingFailed")
+                self._give_up(uid, name, answer[1], MoveCause.BINDING_FAILED)
                 return
         if objects:
             self._step.queue.prebind_waits.set_objects(uid, objects)
@@ -291,10 +294,15 @@ class Binding:
             )
             self._step.emit(intent)
         else:
-            self._end_reservation(state, *placement.refusal, "BindingFailed")
+            self._end_reservation(state, *placement.refusal, MoveCause.BINDING_FAILED)
 
     def _give_up(
-        self, uid: str, plugin: str, status: Status, cause: str = "PermitDenied", sender: str = ""
+        self,
+        uid: str,
+        plugin: str,
+        status: Status,
+        cause: MoveCause = MoveCause.PERMIT_DENIED,
+        sender: str = "",
     ) -> None:
         reservation = self._step.state.reservations[uid]
         state = self._step.state.pods[uid]
@@ -305,7 +313,9 @@ class Binding:
         self._end_reservation(state, plugin, Status(status.code, status.reasons + problems), cause)
         self.apply_side_effects(uid, cycle)
 
-    def _end_reservation(self, state: PodState, plugin: str, status: Status, cause: str) -> None:
+    def _end_reservation(
+        self, state: PodState, plugin: str, status: Status, cause: MoveCause
+    ) -> None:
         """Ends the reservation, puts the pod back into a queue, and lets others use the room."""
         message = ", ".join(status.reasons)
         row = state.row
@@ -322,7 +332,7 @@ class Binding:
         )  # fmt: skip
         if self._step.state.serves:
             return  # the scheduler that asked for the bind tries again
-        if status.rejected and cause == "PermitDenied":
+        if status.rejected and cause == MoveCause.PERMIT_DENIED:
             self._requeueing.add_unschedulable(state, cause, plugin, (plugin,))
         else:
             self._requeueing.back_off(state, cause, plugin, message)

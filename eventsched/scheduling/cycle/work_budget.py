@@ -25,9 +25,6 @@ FIXED = 5_000
 DEFAULT_BUDGET = 4_000_000
 """Units: 784 questions about 100 nodes, or 200 about 15,000."""
 
-OVER_BUDGET = "OverBudget"
-"""Cause of a move to the unschedulable queue (PodQueued)."""
-
 _QUESTION = 256
 """The costs below are integers, in parts of a question."""
 _PART = _QUESTION // 4

@@ -5,7 +5,7 @@ handleSchedulingFailure.
 """
 
 from eventsched.domain.objects import Pod
-from eventsched.domain.records import NominationCleared
+from eventsched.domain.records import MoveCause, NominationCleared
 from eventsched.domain.records.verdicts import Code
 from eventsched.domain.state.scheduler_state import PodState, SchedulerState
 from eventsched.scheduling.binding.binding_cycle import Binding
@@ -42,7 +42,7 @@ class NominationStep:
         uid = state.pod.uid
         before = self._step.state.preemptions.node(uid)
         if before and result.nominated == "":
-            cause = "AttemptFailed" if result is GIVEN_UP else "NoCandidate"
+            cause = MoveCause.ATTEMPT_FAILED if result is GIVEN_UP else MoveCause.NO_CANDIDATE
             self._clear(state.pod, before, cause)
 
     def _nominate(self, preemption: Preemption) -> None:
@@ -60,9 +60,9 @@ class NominationStep:
         nominated = step.state.preemptions.on(decided.node)
         less_important = [other for other in nominated.values() if other.priority < pod.priority]
         for other in sorted(less_important, key=lambda other: other.uid):
-            self._clear(other, decided.node, "Preempted", pod.uid)
+            self._clear(other, decided.node, MoveCause.PREEMPTED, pod.uid)
 
-    def _clear(self, pod: Pod, node: str, cause: str, by: str = "") -> None:
+    def _clear(self, pod: Pod, node: str, cause: MoveCause, by: str = "") -> None:
         self._step.emit(NominationCleared(uid=pod.uid, node=node, cause=cause, by=by))
         self._requeueing.nomination_ended(pod, node)
 

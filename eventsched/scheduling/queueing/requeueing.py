@@ -12,7 +12,7 @@ from eventsched.domain.journal import Rows
 from eventsched.domain.nodes.node_views import NodeView
 from eventsched.domain.objects import Node, Pod
 from eventsched.domain.objects.registry import ClusterObject
-from eventsched.domain.records import PodQueued, Queue
+from eventsched.domain.records import MoveCause, PodQueued, Queue
 from eventsched.domain.state.scheduler_state import PodState
 from eventsched.scheduling.framework import Change, ClusterEvent, Code, PluginError, Status
 from eventsched.scheduling.framework.extender import EXTENDER
@@ -50,11 +50,11 @@ class Requeueing:
 
     # --- adding, and requeueing after a failure -------------------------------------------
 
-    def add(self, state: PodState, cause: str) -> None:
+    def add(self, state: PodState, cause: MoveCause) -> None:
         """Adds a pod to the active queue, or to the gated ones if PreEnqueue holds it."""
         self._activate(state, cause, "")
 
-    def back_off(self, state: PodState, cause: str, plugin: str, message: str = "") -> None:
+    def back_off(self, state: PodState, cause: MoveCause, plugin: str, message: str = "") -> None:
         """Backs a pod off after an error. It is retried without waiting for a change."""
         errors = state.errors + 1
         self._emit(
@@ -76,11 +76,11 @@ class Requeueing:
         occurs that the plugin listens to, or by the flush."""
         errors = state.errors + 1
         if errors < PARKED_AFTER:
-            self.back_off(state, "AttemptFailed", plugin)
+            self.back_off(state, MoveCause.ATTEMPT_FAILED, plugin)
         else:
-            self.park(state, "Parked", plugin)
+            self.park(state, MoveCause.PARKED, plugin)
 
-    def park(self, state: PodState, cause: str, plugin: str) -> None:
+    def park(self, state: PodState, cause: MoveCause, plugin: str) -> None:
         """Parks a pod until it changes, an event occurs that ``plugin`` listens to, or the flush.
         Without a plugin ("") only its own change and the flush requeue it."""
         errors = state.errors + 1
@@ -100,7 +100,7 @@ class Requeueing:
     def add_unschedulable(
         self,
         state: PodState,
-        cause: str,
+        cause: MoveCause,
         plugin: str,
         rejectors: tuple[str, ...],
         pending: tuple[str, ...] = (),
@@ -127,9 +127,9 @@ class Requeueing:
         now = self._step.state.now
         # One by one: a pod that was updated meanwhile has two entries, and moves with the first.
         for uid in self._step.queue.backed_off(now):
-            self._activate(self._step.state.pods[uid], "BackoffComplete", "")
+            self._activate(self._step.state.pods[uid], MoveCause.BACKOFF_COMPLETE, "")
         for uid in self._step.queue.stale(now):
-            self._move_to_active_or_backoff(self._step.state.pods[uid], "Flush", "")
+            self._move_to_active_or_backoff(self._step.state.pods[uid], MoveCause.FLUSH, "")
 
     def reconfigured(self) -> None:
         """The configuration changed: retries every waiting pod, and adds pods that now have a
@@ -140,7 +140,7 @@ class Requeueing:
             ours = self._step.profile(state) is not None
             is_new = ours and state.queue is None and not state.bound and uid not in reservations
             if is_new or state.queue in waiting:
-                self._activate(state, "Reconfigured", "")
+                self._activate(state, MoveCause.RECONFIGURED, "")
 
     def nomination_ended(self, pod: Pod, node: str) -> None:
         """A pod's nomination ended: other pods are woken as if it had left the node (upstream:
@@ -153,7 +153,7 @@ class Requeueing:
         """Moves a waiting pod to active, or to backoff if that is not over; asks no hints."""
         self._move_to_active_or_backoff(state, event, "")
 
-    def requeue_after_failure(self, state: PodState, cause: str) -> None:
+    def requeue_after_failure(self, state: PodState, cause: MoveCause) -> None:
         """Requeues an unschedulable pod; it is retried as soon as its backoff is over."""
         if state.queue is Queue.UNSCHEDULABLE:
             self._move_to_active_or_backoff(state, cause, "")
@@ -163,7 +163,7 @@ class Requeueing:
         scheduling_queue.go Activate)."""
         state = self._step.state.pods.get(uid)
         if state is not None and state.queue in (Queue.UNSCHEDULABLE, Queue.BACKOFF):
-            self._activate(state, "ForceActivate", plugin)
+            self._activate(state, MoveCause.FORCE_ACTIVATE, plugin)
 
     def groups_changed(self, changed: Sequence[Group]) -> None:
         """Asks the plugins that refused members of the changed groups whether the change
@@ -331,7 +331,9 @@ class Requeueing:
                 return name
         return None
 
-    def _move_to_active_or_backoff(self, state: PodState, cause: str, plugin: str) -> None:
+    def _move_to_active_or_backoff(
+        self, state: PodState, cause: MoveCause | ClusterEvent, plugin: str
+    ) -> None:
         """Moves a pod to active, or to backoff if that is not over yet. A plugin that answered
         Pending moves its pod to active at once."""
         backs_off = state.until > self._step.state.now and plugin not in state.pending
@@ -340,7 +342,7 @@ class Requeueing:
         else:
             self._activate(state, cause, plugin)
 
-    def _activate(self, state: PodState, cause: str, plugin: str) -> None:
+    def _activate(self, state: PodState, cause: MoveCause | ClusterEvent, plugin: str) -> None:
         profile = self._step.profile(state)
         # A pod without a profile leaves the queue by an attempt.
         gate = self.gate(profile, state.pod) if profile is not None else None
@@ -371,7 +373,7 @@ class Requeueing:
 def _moved_record(
     state: PodState,
     queue: Queue,
-    cause: str,
+    cause: MoveCause | ClusterEvent,
     plugin: str,
     rejectors: tuple[str, ...] | None = None,
     message: str = "",

@@ -34,7 +34,7 @@ from eventsched.runtime.effects.decision_names import OpenDecisions
 from eventsched.runtime.effects.event_drafts import WORK_BUDGET_EXCEEDED as REASON
 from eventsched.runtime.effects.event_drafts import DraftedStatus, EventDrafter
 from eventsched.scheduling.cycle import work_budget
-from eventsched.scheduling.cycle.work_budget import FIXED, OVER_BUDGET
+from eventsched.scheduling.cycle.work_budget import FIXED
 from eventsched.scheduling.engine import Engine
 from tests.builders import (
     PROFILE,
@@ -96,7 +96,7 @@ def over(attempt: int = 1, **fields: Any) -> list[Any]:
             uid="p1", attempt=attempt, profile=PROFILE, outcome=Outcome.ERROR, message=message()
         ),
         PodQueued(
-            uid="p1", queue=Queue.UNSCHEDULABLE, cause=OVER_BUDGET, rejectors=("eventsched",),
+            uid="p1", queue=Queue.UNSCHEDULABLE, cause="OverBudget", rejectors=("eventsched",),
             **filled,
         ),
     ]  # fmt: skip
