@@ -1,4 +1,5 @@
-"""InterPodAffinity: pods near or away from other pods, by the domains of a node label.
+"""InterPodAffinity: required and preferred affinity and anti-affinity to other pods,
+by the domains of a node label.
 
 Upstream: plugins/interpodaffinity/{plugin,filtering,scoring}.go.
 """
@@ -73,7 +74,11 @@ class InterPodAffinity:
             state = self._state(cycle, pod, nodes.table)
         except MalformedTermError as problem:
             return Status.unresolvable(f"parsing pod: {problem}")
-        if state.near or state.away or any(s.touched for s in state.existing_anti.values()):
+        if (
+            state.affinity
+            or state.anti_affinity
+            or any(s.touched for s in state.existing_anti.values())
+        ):
             return None
         return Status.skip()
 
@@ -151,16 +156,16 @@ class InterPodAffinity:
         and a malformed term wakes the pod."""
         if change.event is ClusterEvent.POD_UPDATE:
             return change.old_pod is None or change.old_pod.labels != pod.labels
-        near = self._rules.terms(pod, Role.REQUIRED)
-        away = self._rules.terms(pod, Role.REQUIRED_ANTI)
-        if near is None or away is None:
+        affinity = self._rules.terms(pod, Role.REQUIRED)
+        anti_affinity = self._rules.terms(pod, Role.REQUIRED_ANTI)
+        if affinity is None or anti_affinity is None:
             return True
         if change.event in (ClusterEvent.NODE_ADD, ClusterEvent.NODE_UPDATE_LABEL):
-            return _node_change_helps(near, away, change.node, change.old)
+            return _node_change_helps(affinity, anti_affinity, change.node, change.old)
         if change.event is not ClusterEvent.ASSIGNED_POD_DELETE or change.pod is None:
-            return _pod_change_helps(near, away, change)
+            return _pod_change_helps(affinity, anti_affinity, change)
         theirs = self._rules.terms(change.pod, Role.REQUIRED_ANTI)
-        return theirs is None or _all_select(away, change.pod) or _all_select(theirs, pod)
+        return theirs is None or _all_select(anti_affinity, change.pod) or _all_select(theirs, pod)
 
 
 def _is_concerned(cycle: Cycle, pod: Pod, table: NodeTable) -> bool:
@@ -183,20 +188,20 @@ class _AffinityState:
         self.pod, self.table, self.version = pod, table, version
         self._rules, self._labels, self._hard = rules, labels, hard
         self._about = table.tallies.about(pod, labels)
-        self.near: dict[str, DomainSum] = {}
+        self.affinity: dict[str, DomainSum] = {}
         if rules.required is not None:
             counts = WeightedCounts(rules.required, table.count(rules.required))
-            self.near = {
+            self.affinity = {
                 label: domain_sum(table, label, (counts,)) for label in rules.required_keys
             }
-        self._away: dict[str, list[PodQuery]] = {}
+        self._anti_queries: dict[str, list[PodQuery]] = {}
         for label, query in rules.required_anti:
-            self._away.setdefault(label, []).append(query)
-        self.away = {
+            self._anti_queries.setdefault(label, []).append(query)
+        self.anti_affinity = {
             label: domain_sum(
                 table, label, (WeightedCounts(query, table.count(query)) for query in queries)
             )
-            for label, queries in self._away.items()
+            for label, queries in self._anti_queries.items()
         }
         existing_anti = [
             (term.topology_key, WeightedCounts(term, tally))
@@ -214,11 +219,11 @@ class _AffinityState:
         codes: dict[str, Codes] = {}
         for label, pods in self.existing_anti.items():
             _merge_code(codes, label, pods.sums > 0, _EXISTING)
-        for label, pods in self.away.items():
+        for label, pods in self.anti_affinity.items():
             _merge_code(codes, label, pods.sums > 0, _ANTI_AFFINITY)
         # The first pod of a group that selects itself may go to any node with the label.
-        is_first = self._matches_itself and not any(pods.touched for pods in self.near.values())
-        for label, pods in self.near.items():
+        is_first = self._matches_itself and not any(pods.touched for pods in self.affinity.values())
+        for label, pods in self.affinity.items():
             unmet = np.zeros(len(pods.sums), dtype=bool) if is_first else pods.sums == 0
             if pods.missing >= 0:
                 unmet[pods.missing] = True
@@ -235,10 +240,10 @@ class _AffinityState:
             pods = self.existing_anti.get(label) or domain_sum(self.table, label, ())
             step = nodes.step(partial(self._anti_count, label))
             codes[pods.of(nodes, step) > 0] = _EXISTING
-        for label, pods in self.away.items():
-            step = nodes.step(_count_matches(self._away[label]))
+        for label, pods in self.anti_affinity.items():
+            step = nodes.step(_count_matches(self._anti_queries[label]))
             codes[pods.of(nodes, step) > 0] = _ANTI_AFFINITY
-        if self.near:
+        if self.affinity:
             codes[~self._affinity_met_in_trial(nodes)] = _AFFINITY
         return codes
 
@@ -250,7 +255,7 @@ class _AffinityState:
         step = nodes.step(self._rules.required.counts)
         labelled, met = np.ones((2, len(nodes)), dtype=bool)
         met_anywhere = np.zeros(len(nodes), dtype=bool)
-        for pods in self.near.values():
+        for pods in self.affinity.values():
             here, has = pods.of(nodes, step), pods.has(nodes)
             labelled &= has
             met &= here > 0
@@ -334,35 +339,40 @@ def _all_select(terms: tuple[OwnedTerm, ...], other: Pod) -> bool:
 
 
 def _pod_change_helps(
-    near: tuple[OwnedTerm, ...], away: tuple[OwnedTerm, ...], change: Change
+    affinity: tuple[OwnedTerm, ...], anti_affinity: tuple[OwnedTerm, ...], change: Change
 ) -> bool:
     """Whether a new or changed pod may help (upstream: isSchedulableAfterPodChange)."""
     new, old = change.pod, change.old_pod
     if new is None:
         return True
     if change.event is ClusterEvent.ASSIGNED_POD_ADD:
-        return _all_select(near, new)
+        return _all_select(affinity, new)
     if old is None:
         return True
-    begins = not _all_select(near, old) and _all_select(near, new)
-    return begins or (_all_select(away, old) and not _all_select(away, new))
+    begins = not _all_select(affinity, old) and _all_select(affinity, new)
+    return begins or (_all_select(anti_affinity, old) and not _all_select(anti_affinity, new))
 
 
 def _node_change_helps(
-    near: tuple[OwnedTerm, ...], away: tuple[OwnedTerm, ...], node: Node | None, old: Node | None
+    affinity: tuple[OwnedTerm, ...],
+    anti_affinity: tuple[OwnedTerm, ...],
+    node: Node | None,
+    old: Node | None,
 ) -> bool:
     """Whether a new node, or one with changed labels, may help (upstream:
     isSchedulableAfterNodeChange)."""
     if node is None:
         return True
-    keys = {term.topology_key for term in near}
+    keys = {term.topology_key for term in affinity}
     if old is None:
-        return bool(away) or any(key in node.labels for key in keys)
+        return bool(anti_affinity) or any(key in node.labels for key in keys)
     changed_keys = {
         term.topology_key
-        for term in near + away
+        for term in affinity + anti_affinity
         if node.labels.get(term.topology_key) != old.labels.get(term.topology_key)
     }
     return any(key in node.labels for key in changed_keys & keys) or any(
-        term.topology_key in old.labels for term in away if term.topology_key in changed_keys
+        term.topology_key in old.labels
+        for term in anti_affinity
+        if term.topology_key in changed_keys
     )
