@@ -63,13 +63,13 @@ class DryRun:
 
     def memory(self) -> "DryRunCache":
         """The cache for pods of this class and priority."""
-        kept = self.columns.dry_run_caches
-        found: DryRunCache | None = kept.get(self.pod.priority)
-        if found is None:
-            if len(kept) >= MOST_PRIORITIES:
-                del kept[next(iter(kept))]
-            found = kept[self.pod.priority] = DryRunCache()
-        return found
+        caches = self.columns.dry_run_caches
+        cache: DryRunCache | None = caches.get(self.pod.priority)
+        if cache is None:
+            if len(caches) >= MOST_PRIORITIES:
+                del caches[next(iter(caches))]
+            cache = caches[self.pod.priority] = DryRunCache()
+        return cache
 
     @property
     def repeatable(self) -> bool:
@@ -85,17 +85,17 @@ class DryRun:
             self.columns.refresh(self.table, self.cycle, self.pod)
             self._refreshed = True
         keys = self.columns.unchanging(view.rows)
-        for each in (*self.columns.changing, *self.late):
-            codes = each(self.cycle, self.pod, view)
+        for plugin in (*self.columns.changing, *self.late):
+            codes = plugin(self.cycle, self.pod, view)
             if codes is None:
                 continue
             if len(codes) == 1:
                 if codes[0]:
-                    keys[0] = min(int(keys[0]), int(codes[0]) + each.position * CODES_A_FILTER)
+                    keys[0] = min(int(keys[0]), int(codes[0]) + plugin.position * CODES_A_FILTER)
             elif np.count_nonzero(codes):
                 refused = codes > 0
-                found = (codes[refused] + each.position * CODES_A_FILTER).astype(np.int32)
-                keys[refused] = np.minimum(keys[refused], found)
+                refusals = (codes[refused] + plugin.position * CODES_A_FILTER).astype(np.int32)
+                keys[refused] = np.minimum(keys[refused], refusals)
         return keys
 
     def nominated_pods(self, row: int, *, with_pod: bool = False) -> NominatedPods:
@@ -106,20 +106,20 @@ class DryRun:
             return ()
         pod = self.pod
         return tuple(
-            each
-            for uid, each in nominated.items()
-            if each.priority >= pod.priority and (with_pod or uid != pod.uid)
+            nominee
+            for uid, nominee in nominated.items()
+            if nominee.priority >= pod.priority and (with_pod or uid != pod.uid)
         )
 
     def nominated_by_position(self, rows: Rows) -> dict[int, NominatedPods]:
         """Position in ``rows`` → the pods nominated to that row's node, if there are any."""
         if not len(self.preemptions):
             return {}
-        found = {}
+        by_position = {}
         for position, row in enumerate(rows.tolist()):
             if self.table.alive[row] and (nominated_pods := self.nominated_pods(row)):
-                found[position] = nominated_pods
-        return found
+                by_position[position] = nominated_pods
+        return by_position
 
     def keys_with_nominated(
         self, view: TrialView, nominated_by_position: dict[int, NominatedPods]
@@ -156,12 +156,12 @@ def _joined(
 
     def steps() -> list[PodStep]:
         place_of = {position: place for place, position in enumerate(positions.tolist())}
-        kept = [
-            PodStep(place_of[each.position], each.pod, each.sign)
-            for each in view.steps
-            if each.position in place_of
+        of_these_rows = [
+            PodStep(place_of[step.position], step.pod, step.sign)
+            for step in view.steps
+            if step.position in place_of
         ]
-        return kept + joined
+        return of_these_rows + joined
 
     books = with_steps(table, view.books_at(positions), joined)
     return TrialView(table, view.rows[positions], steps, books)

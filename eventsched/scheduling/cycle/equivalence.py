@@ -62,9 +62,9 @@ class EquivalenceClass:
         self._dynamic_filters = [f for f in self.filters if f.dynamic]
         self._static_filters = [f for f in self.filters if not f.dynamic]
         self._dynamic_caches = [cache for cache in self.caches if cache.score.dynamic]
-        asked: list[Filter | Score] = [*self.filters, *(cache.score for cache in self.caches)]
-        self._reads_images = any(each.reads_images for each in asked)
-        self._reads_samples = any(each.reads_samples for each in asked)
+        cached: list[Filter | Score] = [*self.filters, *(cache.score for cache in self.caches)]
+        self._reads_images = any(plugin.reads_images for plugin in cached)
+        self._reads_samples = any(plugin.reads_samples for plugin in cached)
         self._rescorable = all(
             cache.score.normalization is Normalization.IDENTITY for cache in self._dynamic_caches
         )
@@ -145,7 +145,7 @@ class EquivalenceClass:
     def bytes(self) -> int:
         """Memory held by the columns, and by the spec that they are kept under."""
         raws = sum(cache.raw.nbytes for cache in self.caches)
-        dry_runs: int = sum(each.bytes for each in self.dry_run_caches.values())
+        dry_runs: int = sum(cache.bytes for cache in self.dry_run_caches.values())
         return (
             _OVERHEAD + self._signed + self.keys.nbytes * 2 + self.totals.nbytes + raws + dry_runs
         )
@@ -211,14 +211,14 @@ class EquivalenceClass:
             self._count(keys[differs], 1)
         differs |= rescored
         if changed_nodes is rows:
-            # Keys and scores may be newer than the totals, where a plugin failed half-way.
+            # If a plugin failed half-way before, keys and scores may be newer than the totals.
             differs[:] = True
         self._total(rows, differs)
 
     def _rescore(self, table: NodeTable, cycle: Cycle, pod: Pod, rows: Rows) -> bool:
-        """The common case, after pods were placed or ended: only what depends on usage can have
-        changed on these rows. False, with nothing done, where a row passes that did not or a
-        normalisation might change."""
+        """The common case, after pods were placed or ended: on these rows only results that depend
+        on usage can have changed. Returns False if all must be computed again instead: a row passes
+        that did not before, a normalisation may change, or a score is out of range."""
         if not self._rescorable:
             return False
         if not len(rows):
@@ -226,7 +226,7 @@ class EquivalenceClass:
         view = NodeView(table, rows)
         keys = self._static[rows]
         lowered = _lower(keys, self._dynamic_filters, cycle, pod, view)
-        # Where every node passes and still does, there is nothing to compare.
+        # If all nodes passed before and still do, no key can differ.
         if lowered or len(self.counts) > 1 or KEY_PASSES not in self.counts:
             if not self._refuse(rows, keys):
                 return False
@@ -248,8 +248,9 @@ class EquivalenceClass:
         return True
 
     def _refuse(self, rows: Rows, keys: Keys) -> bool:
-        """Takes in refusals; whether that was all that differs among these keys. If it was not,
-        nothing is done."""
+        """Stores ``keys`` if the rows whose key changes are all refused now. Returns False, and
+        changes nothing, if a row passes now, or if a refused row has a normalised score: the
+        largest score may then change."""
         before = self.keys[rows]
         differs = keys != before
         if not np.count_nonzero(differs):
@@ -277,8 +278,8 @@ class EquivalenceClass:
         self, table: NodeTable, cycle: Cycle, pod: Pod, changed_nodes: Rows, rows: Rows,
         keys: Keys, before: Keys,
     ) -> NDArray[np.bool_]:  # fmt: skip
-        """Raw scores of the rows that are feasible, 0 for the others; bool[n]: which differ. Rows
-        with a score out of range are refused in ``keys``."""
+        """Stores the raw scores of the feasible rows, 0 for the others. Returns bool[n]: the rows
+        whose score changed. Rows with a score out of range are refused in ``keys``."""
         feasible = keys == KEY_PASSES
         stale = feasible & (before != KEY_PASSES)
         if len(changed_nodes):
@@ -321,11 +322,11 @@ class EquivalenceClass:
 
     def _count(self, keys: Keys, sign: int) -> None:
         if len(keys) == 1:
-            found: list[tuple[CycleKey, int]] = [(keys[0].item(), 1)]
+            rows_by_key: list[tuple[CycleKey, int]] = [(keys[0].item(), 1)]
         else:
             values, numbers = np.unique(keys, return_counts=True)
-            found = list(zip(values.tolist(), numbers.tolist(), strict=True))
-        for key, number in found:
+            rows_by_key = list(zip(values.tolist(), numbers.tolist(), strict=True))
+        for key, number in rows_by_key:
             left = self.counts.get(key, 0) + sign * number
             if left:
                 self.counts[key] = left
@@ -347,21 +348,21 @@ class ClassCache:
         """The pod's class, not yet refreshed. Raises PluginError."""
         signatures = profile.signatures(pod)
         key = (profile.name, signatures)
-        found = self._classes.get(key)
-        if found is None:
-            found = EquivalenceClass(profile, pod, profile.unsigned(signatures), cycle)
-            if found.broken:
-                return found  # not cached: the next pod runs the plugins again
+        columns = self._classes.get(key)
+        if columns is None:
+            columns = EquivalenceClass(profile, pod, profile.unsigned(signatures), cycle)
+            if columns.broken:
+                return columns  # not cached: the next pod runs the plugins again
             if self._newest in self._classes:
                 self._measure(self._newest, self._classes[self._newest])
-            self._classes[key], self._newest = found, key
+            self._classes[key], self._newest = columns, key
             while self._held > self._limit and len(self._classes) > 1:
                 oldest, _ = self._classes.popitem(last=False)
                 self._held -= self._sizes.pop(oldest, 0)
         else:
             self._classes.move_to_end(key)
-            self._measure(key, found)
-        return found
+            self._measure(key, columns)
+        return columns
 
     def forget(self) -> None:
         """Drops everything."""
@@ -378,14 +379,14 @@ class ClassCache:
 
 
 def _lower(keys: Keys, filters: Iterable[Filter], cycle: Cycle, pod: Pod, nodes: NodeView) -> bool:
-    """Lowers the keys of rows that a filter refuses earlier than what they have; whether any filter
-    refused any."""
+    """Lowers the key of each row that a filter refuses, if that filter comes before the row's first
+    refusal so far. Returns whether a filter refused any row."""
     lowered = False
-    for each in filters:
-        codes = each(cycle, pod, nodes)
+    for plugin in filters:
+        codes = plugin(cycle, pod, nodes)
         if codes is not None and np.count_nonzero(codes):
             refused = codes > 0
-            found = (codes[refused] + each.position * CODES_A_FILTER).astype(np.int32)
-            keys[refused] = np.minimum(keys[refused], found)
+            refusals = (codes[refused] + plugin.position * CODES_A_FILTER).astype(np.int32)
+            keys[refused] = np.minimum(keys[refused], refusals)
             lowered = True
     return lowered

@@ -96,17 +96,17 @@ class ExtenderChain:
     def filter(self, more: PodSpecificVerdicts, position: int) -> None:
         """Refuses the rows that extenders refuse; their keys begin at a filter position. Raises
         ExtenderError."""
-        for each in self.interested:
-            if not each.filters:
+        for extender in self.interested:
+            if not extender.filters:
                 continue
             rows = more.feasible
             if not len(rows):
                 return
-            answer = self.answer(each, FILTER, rows)
+            answer = self.answer(extender, FILTER, rows)
             if self.question is not None:
                 return
             if answer is not None:
-                self._refuse(more, each, position, rows, *answer)
+                self._refuse(more, extender, position, rows, *answer)
 
     def _refuse(
         self, more: PodSpecificVerdicts, extender: Extender, position: int, rows: Rows,
@@ -136,19 +136,19 @@ class ExtenderChain:
         """The same as an entry of the stream's dictionary, which has no room for every reason: it
         names the extender, whose answer is in the log."""
         status, _ = self._words[index][code - 1]
-        name = next(each.name for each in self.interested if each.index == index)
+        name = next(extender.name for extender in self.interested if extender.index == index)
         return Verdict(plugin=EXTENDER, code=status, reasons=(f"refused by extender {name}",))
 
     # --- prioritize -----------------------------------------------------------------------
 
     def scores(self, more: PodSpecificVerdicts, size: int) -> list[Scored]:
         """The scores of all extenders, over ``size`` rows. An extender that fails gives none."""
-        found = []
-        for each in self.interested:
-            if not each.prioritizes:
+        columns = []
+        for extender in self.interested:
+            if not extender.prioritizes:
                 continue
             rows = more.feasible
-            answer = self.answer(each, PRIORITIZE, rows)
+            answer = self.answer(extender, PRIORITIZE, rows)
             if self.question is not None:
                 return []
             if answer is not None:
@@ -156,9 +156,9 @@ class ExtenderChain:
                 for score, nodes in answer[1].scores:
                     raw[rows_of(nodes)] = score * _SCALE
                 raw[np.isin(np.arange(size), rows, invert=True)] = 0
-                column = ScoreColumn(plugin=f"extender {each.name}", weight=each.weight)
-                found.append(Scored(column, raw))
-        return found
+                definition = ScoreColumn(plugin=f"extender {extender.name}", weight=extender.weight)
+                columns.append(Scored(definition, raw))
+        return columns
 
 
 def _size(asked: ExtenderAsked) -> int:

@@ -102,45 +102,45 @@ def record(state: SchedulerState, judged: Judgement, position: int) -> RecordedJ
     if judged.columns is None or not judged.own:
         return _apart(state, judged, position)
     columns = judged.columns
-    kept: ClassRecord = columns.recorded or ClassRecord()
-    columns.recorded = kept
-    definitions = _define(state, judged, kept.numbers)
+    class_record: ClassRecord = columns.recorded or ClassRecord()
+    columns.recorded = class_record
+    definitions = _define(state, judged, class_record.numbers)
     scored = judged.scores if judged.feasible else []
-    if scored and not kept.scoring:
-        kept.scoring = _scoring(state, scored, definitions)
-    rows = _changed_rows(columns, kept)
+    if scored and not class_record.scoring:
+        class_record.scoring = _scoring(state, scored, definitions)
+    rows = _changed_rows(columns, class_record)
     if rows is None:
-        kept.codes = _encode(columns.keys, kept.numbers)
-        kept.digest = b""
+        class_record.codes = _encode(columns.keys, class_record.numbers)
+        class_record.digest = b""
     elif columns.keys_changed and len(rows):
-        _patch(kept, columns, rows)
-    kept.digest = kept.digest or column_digest(kept.codes)
+        _patch(class_record, columns, rows)
+    class_record.digest = class_record.digest or column_digest(class_record.codes)
     size = len(columns.keys)
-    fits = kept.scored or not scored  # scores can be a delta only to scores
-    if rows is None or kept.base is None or kept.chain >= LONGEST_CHAIN or not fits:
-        detail = Detail(size, None, kept.codes.copy(), tuple(s.raw.copy() for s in scored))
-        kept.chain = 0
+    fits = class_record.scored or not scored  # scores can be a delta only to scores
+    if rows is None or class_record.base is None or class_record.chain >= LONGEST_CHAIN or not fits:
+        detail = Detail(size, None, class_record.codes.copy(), tuple(s.raw.copy() for s in scored))
+        class_record.chain = 0
     else:
-        codes, raws = _parts(columns, kept, rows)
-        detail = Detail(size, kept.base, codes, raws if scored else ())
-        kept.chain += 1
-    kept.base, kept.scored = position + len(definitions), bool(scored)
+        codes, raws = _parts(columns, class_record, rows)
+        detail = Detail(size, class_record.base, codes, raws if scored else ())
+        class_record.chain += 1
+    class_record.base, class_record.scored = position + len(definitions), bool(scored)
     columns.unrecorded, columns.keys_changed, columns.static_changed = [], False, False
-    digests = [each.digest for each in columns.caches] if scored else []
+    digests = [cache.digest for cache in columns.caches] if scored else []
     return RecordedJudgement(
         definitions,
-        kept.scoring if scored else 0,
-        tuple(each.column.parameters for each in scored),
-        _counts(judged, kept.numbers),
-        detail_digest(kept.digest, digests),
+        class_record.scoring if scored else 0,
+        tuple(score.column.parameters for score in scored),
+        _counts(judged, class_record.numbers),
+        detail_digest(class_record.digest, digests),
         detail,
     )
 
 
-def _changed_rows(columns: EquivalenceClass, kept: ClassRecord) -> Rows | None:
+def _changed_rows(columns: EquivalenceClass, class_record: ClassRecord) -> Rows | None:
     """The rows that differ from the class's last decision; None for all rows."""
     changed = columns.unrecorded
-    if changed is None or not len(kept.codes):
+    if changed is None or not len(class_record.codes):
         return None
     if not changed:
         return np.zeros(0, dtype=np.intp)
@@ -149,7 +149,7 @@ def _changed_rows(columns: EquivalenceClass, kept: ClassRecord) -> Rows | None:
 
 
 def _parts(
-    columns: EquivalenceClass, kept: ClassRecord, rows: Rows
+    columns: EquivalenceClass, class_record: ClassRecord, rows: Rows
 ) -> tuple[DeltaPart | None, tuple[DeltaPart | None, ...]]:
     """Codes and scores at the rows that differ; None for columns that cannot have changed there."""
     if not len(rows):
@@ -159,18 +159,18 @@ def _parts(
         DeltaPart(at, cache.raw[rows]) if every or cache.score.dynamic else None
         for cache in columns.caches
     )
-    return DeltaPart(at, kept.codes[rows]) if columns.keys_changed else None, raws
+    return DeltaPart(at, class_record.codes[rows]) if columns.keys_changed else None, raws
 
 
-def _patch(kept: ClassRecord, columns: EquivalenceClass, rows: Rows) -> None:
-    if len(kept.codes) != len(columns.keys):
+def _patch(class_record: ClassRecord, columns: EquivalenceClass, rows: Rows) -> None:
+    if len(class_record.codes) != len(columns.keys):
         longer = np.zeros(len(columns.keys), dtype=np.uint16)
-        longer[: len(kept.codes)] = kept.codes
-        kept.codes, kept.digest = longer, b""
-    codes = _encode(columns.keys[rows], kept.numbers)
-    if np.count_nonzero(kept.codes[rows] != codes):
-        kept.codes[rows] = codes
-        kept.digest = b""
+        longer[: len(class_record.codes)] = class_record.codes
+        class_record.codes, class_record.digest = longer, b""
+    codes = _encode(columns.keys[rows], class_record.numbers)
+    if np.count_nonzero(class_record.codes[rows] != codes):
+        class_record.codes[rows] = codes
+        class_record.digest = b""
 
 
 class Vectors:
@@ -191,7 +191,8 @@ class Vectors:
     def follow(
         self, columns: list[NDArray[Any]], shape: tuple[int, int], zero: set[int]
     ) -> list[DeltaPart | None] | None:
-        """Takes in the next decision's vectors; what differs of each, None for "all"."""
+        """Stores the next decision's vectors. Returns the changed rows of each vector (None:
+        unchanged), or None if all are to be written whole."""
         self.zero, still = zero, self.zero & zero
         if shape != self.shape or self.chain >= LONGEST_CHAIN:
             self.shape, self.chain = shape, 0
@@ -227,22 +228,22 @@ def _apart(state: SchedulerState, judged: Judgement, position: int) -> RecordedJ
     codes = _encode(judged.keys, numbers, judged.counts)
     scores = judged.scores if judged.feasible else []
     scoring = _scoring(state, scores, definitions) if scores else 0
-    own = tuple(each.normalized for each in scores)
-    kept = Vectors()
-    if judged.columns is not None and not any(each is not None for each in own):
-        kept = judged.columns.supplemented = judged.columns.supplemented or kept
-    zero = {place for place, each in enumerate(scores, 1) if each.column.parameters == (0,)}
-    parts = kept.follow([codes, *(each.raw for each in scores)], (len(codes), scoring), zero)
-    size, after = len(codes), kept.columns
+    own = tuple(score.normalized for score in scores)
+    vectors = Vectors()
+    if judged.columns is not None and not any(column is not None for column in own):
+        vectors = judged.columns.supplemented = judged.columns.supplemented or vectors
+    zero = {place for place, score in enumerate(scores, 1) if score.column.parameters == (0,)}
+    parts = vectors.follow([codes, *(score.raw for score in scores)], (len(codes), scoring), zero)
+    size, after = len(codes), vectors.columns
     if parts is None:
         detail = Detail(size, None, after[0], tuple(after[1:]), own)
     else:
-        detail = Detail(size, kept.base, parts[0], tuple(parts[1:]))
-    kept.base = position + len(definitions)
-    digests = kept.digests[1:]
-    digests += [column_digest(each) for each in own if each is not None]
-    digest = detail_digest(kept.digests[0], digests)
-    parameters = tuple(each.column.parameters for each in scores)
+        detail = Detail(size, vectors.base, parts[0], tuple(parts[1:]))
+    vectors.base = position + len(definitions)
+    digests = vectors.digests[1:]
+    digests += [column_digest(column) for column in own if column is not None]
+    digest = detail_digest(vectors.digests[0], digests)
+    parameters = tuple(score.column.parameters for score in scores)
     return RecordedJudgement(
         definitions, scoring, parameters, _counts(judged, numbers), digest, detail
     )
@@ -256,11 +257,11 @@ def _scoring(
     """The stream's number for these columns; a new one is added to the definitions."""
     columns = tuple(
         ScoreColumn(
-            plugin=each.column.plugin,
-            weight=each.column.weight,
-            normalization=each.column.normalization,
+            plugin=score.column.plugin,
+            weight=score.column.weight,
+            normalization=score.column.normalization,
         )
-        for each in scored
+        for score in scored
     )
     number = state.scoring_numbers.get(columns)
     if number is None:
@@ -286,8 +287,8 @@ def _define(
                 numbers[key] = number
     definitions: list[VerdictDefined | ScoringDefined] = []
     fresh: dict[Verdict, VerdictCode] = {}
-    unknown.sort(key=lambda each: (each[0], each[1].reasons, each[1].code))
-    found: dict[CycleKey, VerdictCode] = {}
+    unknown.sort(key=lambda item: (item[0], item[1].reasons, item[1].code))
+    new_numbers: dict[CycleKey, VerdictCode] = {}
     for _, verdict, key in unknown:
         entries = len(state.verdicts) + len(fresh)
         entry = verdict if verdict in fresh else _entry(verdict, entries)
@@ -296,15 +297,16 @@ def _define(
             if fresh[entry] >= STORED_EXCLUDED:
                 raise PluginError(verdict.plugin, "filter", _TOO_MANY)
             definitions.append(VerdictDefined(number=fresh[entry], verdict=entry))
-        found[key] = known[entry] if entry in known else fresh[entry]
-    # Only now: if one of them has no room, none is defined.
-    numbers.update(found)
+        new_numbers[key] = known[entry] if entry in known else fresh[entry]
+    # Only at the end: if the dictionary has no room for one of them, none is numbered.
+    numbers.update(new_numbers)
     return definitions
 
 
 def _entry(verdict: Verdict, entries: int) -> Verdict:
-    """What is recorded for a verdict that a dictionary of ``entries`` does not have: itself, or
-    what those of its plugin share that are too long or too many."""
+    """The entry for a verdict that a dictionary of ``entries`` entries does not have. It is the
+    verdict itself, or, if that is too long or there are too many, the entry that all such verdicts
+    of its plugin share."""
     size = sum(len(reason.encode(errors="replace")) for reason in verdict.reasons)
     if entries < MOST_VERDICTS and size <= LONGEST_VERDICT:
         return verdict

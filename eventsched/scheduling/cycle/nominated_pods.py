@@ -52,7 +52,7 @@ class NominatedRefusals:
         self._cursors = now
         return self._refused
 
-    def _take(self, found: Refused, touched: set[int], size: int, *, everything: bool) -> None:
+    def _take(self, refused: Refused, touched: set[int], size: int, *, everything: bool) -> None:
         """Stores the refusals of the touched rows; ``everything`` clears all other rows."""
         if everything:
             self._keys = np.full(size, KEY_PASSES, dtype=np.int32)
@@ -61,8 +61,8 @@ class NominatedRefusals:
             self._keys = np.pad(self._keys, (0, more), constant_values=KEY_PASSES)
         known = [row for row in touched if self._keys[row] != KEY_PASSES]
         self._keys[known] = KEY_PASSES
-        self._keys[found[0]] = found[1]
-        if known or len(found[0]) or everything:
+        self._keys[refused[0]] = refused[1]
+        if known or len(refused[0]) or everything:
             rows = np.flatnonzero(self._keys != KEY_PASSES)
             self._refused = rows, self._keys[rows]
 
@@ -97,9 +97,9 @@ def refused_for_nominated(dry_run: DryRun) -> Refused:
             if (nominated_pods := dry_run.nominated_pods(row))
         }
         return refusals(dry_run, pods_by_row)
-    kept = dry_run.memory()
-    kept.nominated_refusals = kept.nominated_refusals or NominatedRefusals()
-    rows, keys = kept.nominated_refusals.refresh(dry_run)
+    cache = dry_run.memory()
+    cache.nominated_refusals = cache.nominated_refusals or NominatedRefusals()
+    rows, keys = cache.nominated_refusals.refresh(dry_run)
     own = table.rows.get(preemptions.node(dry_run.pod.uid), -1)
     if own < 0:
         return rows, keys

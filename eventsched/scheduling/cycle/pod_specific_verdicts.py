@@ -139,14 +139,14 @@ class PodSpecificVerdicts:
             return
         enough = max(FEWEST, len(nodes) * percentage // 100)
         order = np.roll(nodes, -(start % len(nodes)))
-        found = np.cumsum(self.keys[order] == KEY_PASSES)
-        if found[-1] <= enough:
+        feasible_so_far = np.cumsum(self.keys[order] == KEY_PASSES)
+        if feasible_so_far[-1] <= enough:
             return
         keys = self._own_keys()
         # The search ends at the first feasible node beyond the number it needs.
         own = self._table.rows.get(nominated, -1)
         of_own = keys[own]
-        keys[order[int(np.searchsorted(found, enough + 1)) :]] = KEY_NOT_EVALUATED
+        keys[order[int(np.searchsorted(feasible_so_far, enough + 1)) :]] = KEY_NOT_EVALUATED
         if own >= 0:
             keys[own] = of_own
         self.counts = counted(keys)
@@ -188,7 +188,7 @@ class PodSpecificVerdicts:
             return None
         if self._columns.score_problem is not None or not late:
             return self._columns.score_problem
-        names = {each.name for each in late}
+        names = {score.name for score in late}
         view = NodeView(self._table, self.feasible)
         try:
             for plugin in self._profile.pre_score:
@@ -196,7 +196,7 @@ class PodSpecificVerdicts:
                     names.discard(plugin.name)
         except PluginError as problem:
             return problem
-        self.late_scores = [each for each in late if each.name in names]
+        self.late_scores = [score for score in late if score.name in names]
         return None
 
     def ask_scores(self) -> None:
@@ -209,17 +209,17 @@ class PodSpecificVerdicts:
             return
         view = NodeView(self._table, None if len(rows) == self._table.size else rows)
         refused: Keys | None = None
-        for each in self.late_scores:
-            self._raw[each.name], outliers = each(self._cycle, self._pod, view)
+        for score in self.late_scores:
+            self._raw[score.name], outliers = score(self._cycle, self._pod, view)
             if outliers is not None:
-                refused = _refused_too(refused, outliers, each)
+                refused = _refused_too(refused, outliers, score)
         self._drop(view.rows, refused)
-        for each in self.late_scores:
-            if each.normalization is Normalization.OWN and len(self.feasible):
-                raw = self._raw[each.name]
-                self._own[each.name], outliers = each.normalize(self._cycle, self._pod, raw)
+        for score in self.late_scores:
+            if score.normalization is Normalization.OWN and len(self.feasible):
+                raw = self._raw[score.name]
+                self._own[score.name], outliers = score.normalize(self._cycle, self._pod, raw)
                 if outliers is not None:
-                    self._drop(self.feasible, _refused_too(None, outliers, each))
+                    self._drop(self.feasible, _refused_too(None, outliers, score))
 
     def _drop(self, rows: Rows, refused: Keys | None) -> None:
         """Removes the rows whose new key is not KEY_PASSES from the feasible rows and scores."""
@@ -239,44 +239,44 @@ class PodSpecificVerdicts:
         if not len(rows):
             return [], np.full(size, NOT_FEASIBLE, dtype=np.int64)
         totals = self._columns.totals.copy()
-        found = {scored.column.plugin: scored for scored in self._cached(totals)}
-        for each in self.late_scores:
-            found[each.name] = self._late(each, rows, totals)
+        by_plugin = {scored.column.plugin: scored for scored in self._cached(totals)}
+        for score in self.late_scores:
+            by_plugin[score.name] = self._late(score, rows, totals)
         if self.refused_more:
             np.putmask(totals, self.keys != KEY_PASSES, NOT_FEASIBLE)
-        order = (each.name for each in self._profile.scores)
-        return [found[name] for name in order if name in found], totals
+        order = (score.name for score in self._profile.scores)
+        return [by_plugin[name] for name in order if name in by_plugin], totals
 
     def _cached(self, totals: Totals) -> list[Scored]:
-        """The class's scores on feasible rows; corrects the totals where fewer feasible nodes mean
-        another largest score."""
+        """The class's scores on feasible rows. Fewer feasible nodes can mean another largest score;
+        the totals are then corrected."""
         if not self.refused_more:
             return [Scored(cache.column, cache.raw) for cache in self._columns.caches]
         feasible = self.keys == KEY_PASSES
-        found = []
+        cached = []
         for cache in self._columns.caches:
             if cache.column.parameters == (0,):
-                found.append(Scored(cache.column, cache.raw))  # zeros everywhere
+                cached.append(Scored(cache.column, cache.raw))  # zeros everywhere
                 continue
             raw = cache.raw * feasible
             column = cache.score.column(parameters_of(cache.score.normalization, raw))
             if column.parameters != cache.column.parameters:
                 more = normalized(column, raw) - normalized(cache.column, cache.raw)
                 totals += more * column.weight
-            found.append(Scored(column, raw))
-        return found
+            cached.append(Scored(column, raw))
+        return cached
 
     def _late(self, score: Score, rows: Rows, totals: Totals) -> Scored:
-        """What was answered for the feasible rows; adds it to the totals."""
-        found = self._raw[score.name]
+        """The scores of a plugin that was asked for this pod; adds them to the totals."""
+        answers = self._raw[score.name]
         if score.normalization is Normalization.RATIO:
             # Only distances count: a shift of all nodes changes nothing.
-            found = found - found.min()
-        column = score.column(parameters_of(score.normalization, found))
+            answers = answers - answers.min()
+        column = score.column(parameters_of(score.normalization, answers))
         own = self._own.get(score.name)
-        values = normalized(column, found) if own is None else own
+        values = normalized(column, answers) if own is None else own
         totals[rows] += values * score.weight
-        raw = self._spread_out(found, rows, score.width)
+        raw = self._spread_out(answers, rows, score.width)
         return Scored(column, raw, None if own is None else self._spread_out(own, rows, np.int64))
 
     def _spread_out(self, values: Int64s, rows: Rows, width: Any) -> NDArray[Any]:
@@ -298,11 +298,11 @@ def _refused_too(refused: Keys | None, outliers: NDArray[np.bool_], score: Score
 
 def recounted(counts: dict[CycleKey, int], before: Keys, after: Keys) -> dict[CycleKey, int]:
     """Key → number of rows, after some rows have got another key."""
-    found = dict(counts)
+    changed = dict(counts)
     for keys, sign in ((before, -1), (after, 1)):
         for key, number in counted(keys).items():
-            found[key] = found.get(key, 0) + sign * number
-    return {key: number for key, number in found.items() if number}
+            changed[key] = changed.get(key, 0) + sign * number
+    return {key: number for key, number in changed.items() if number}
 
 
 def counted(keys: Keys) -> dict[CycleKey, int]:

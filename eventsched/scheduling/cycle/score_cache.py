@@ -30,7 +30,7 @@ class ScoreCache:
             self._digest = None
 
     def put(self, rows: Rows, values: NDArray[Any]) -> NDArray[np.bool_]:
-        """Stores raw scores; bool[n]: the rows whose score changed."""
+        """Stores raw scores. Returns bool[n]: whether each row's score changed."""
         changed: NDArray[np.bool_] = self.raw[rows] != values
         if np.count_nonzero(changed):
             self.raw[rows] = values
@@ -38,7 +38,8 @@ class ScoreCache:
         return changed
 
     def change(self, rows: Rows, values: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Stores raw scores that are not normalised; int64[n]: what to add to the totals."""
+        """Stores raw scores of a plugin without normalisation. Returns int64[n]: what to add to the
+        totals of these rows."""
         if len(rows) == 1 and values[0] == self.raw[rows[0]]:
             return _NO_CHANGE
         difference: NDArray[np.int64] = values - self.raw[rows]
@@ -48,7 +49,7 @@ class ScoreCache:
         return difference * self.score.weight
 
     def rescale(self) -> bool:
-        """Updates the normalisation to the largest raw score; whether it changed."""
+        """Updates the normalisation to the largest raw score. Returns whether it changed."""
         if self.score.normalization is Normalization.IDENTITY or self._digest is not None:
             return False
         largest = max(0, int(self.raw.max())) if len(self.raw) else 0

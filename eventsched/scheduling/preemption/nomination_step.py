@@ -12,13 +12,13 @@ from eventsched.scheduling.binding.binding_cycle import Binding
 from eventsched.scheduling.cycle.cycle_keys import KEY_PASSES
 from eventsched.scheduling.cycle.judgement import Judgement
 from eventsched.scheduling.framework import PostFilterResult, Status
-from eventsched.scheduling.preemption import preemption_recording as recording_preemption
+from eventsched.scheduling.preemption import preemption_recording
 from eventsched.scheduling.preemption.evaluator import Preemption
 from eventsched.scheduling.queueing.engine_step import EngineStep
 from eventsched.scheduling.queueing.requeueing import Requeueing
 
 GIVEN_UP = PostFilterResult(Status(Code.SUCCESS), "")
-"""The result of an attempt that ends the pod's nomination without a PostFilter result."""
+"""The result of an attempt without a PostFilter result. The pod loses its nomination."""
 
 
 class NominationStep:
@@ -33,8 +33,8 @@ class NominationStep:
         self._with_detail = with_detail
 
     def settle(self, state: PodState, result: PostFilterResult) -> None:
-        """Emits the records of a result: after those of the attempt, and before the pod is
-        requeued."""
+        """Emits the records of a result. Call it after the attempt's records are emitted and before
+        the pod is requeued."""
         preemption = result.preemption
         if isinstance(preemption, Preemption):
             self._nominate(preemption)
@@ -47,7 +47,7 @@ class NominationStep:
 
     def _nominate(self, preemption: Preemption) -> None:
         step, pod = self._step, preemption.dry_run.pod
-        recorded = recording_preemption.record(
+        recorded = preemption_recording.record(
             step.state, preemption, step.position, with_detail=self._with_detail
         )
         decided = recorded.decided
@@ -67,8 +67,8 @@ class NominationStep:
         self._requeueing.nomination_ended(pod, node)
 
     def send_back(self, result: PostFilterResult) -> None:
-        """Takes victims whose bind still waits off their nodes. Call it after the preemptor is in a
-        queue, so that this wakes it."""
+        """Ends the reservations of victims that still wait at Permit or in PreBind: they return
+        to a queue. Call it after the preemptor has been requeued, so that the freed room wakes it."""
         preemption, state = result.preemption, self._step.state
         for pod in preemption.victims if isinstance(preemption, Preemption) else ():
             reservation = state.reservations.get(pod.uid)
@@ -77,8 +77,8 @@ class NominationStep:
 
 
 def nominated_row(judged: Judgement) -> int:
-    """The row of the pod's nominated node if that node passes: it is chosen without evaluating the
-    others (upstream: schedule_one.go evaluateNominatedNode). Otherwise -1."""
+    """The row of the pod's nominated node if that node passes, otherwise -1. Such a node is chosen
+    without evaluating the others (upstream: schedule_one.go evaluateNominatedNode)."""
     dry_run = judged.dry_run
     if dry_run is None or not dry_run.nominated:
         return -1

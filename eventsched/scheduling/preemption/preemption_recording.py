@@ -46,9 +46,9 @@ class Changed(NamedTuple):
 
 
 class CandidateRecord:
-    """The candidates of a class and priority as last recorded, so that the next decision can be
-    written as a delta: ``counts`` (int64[size]) of victims and ``columns``
-    (int64[size, 4 + victims])."""
+    """The candidates of one class and priority as the last decision recorded them; the next one is
+    written as a delta to them. ``counts`` (int64[size]) is each row's number of victims, 0 for
+    rows without a candidate; ``columns`` is int64[size, 4 + victims]."""
 
     def __init__(self) -> None:
         self.by_row: list[Candidate | None] = []

@@ -98,8 +98,8 @@ class ByQuota:
         return np.isin(rows, np.array(list(self._states_by_row()), dtype=np.intp))
 
     def removable(self, dry_run: DryRun, row: int) -> tuple[list[Pod], QuotaCheck | None]:
-        """The pods to evict, with the check of the quotas. A namespace that borrows loses only as
-        many pods as it takes until it no longer borrows."""
+        """The pods to evict, with the check of the quotas. A namespace that borrows loses pods only
+        until it no longer borrows."""
         if self._wanted is None:
             pods = dry_run.table.residents[row].values()
             return [pod for pod in pods if self._may_displace(pod)], None
@@ -109,7 +109,9 @@ class ByQuota:
             if self.borrows or usage.is_over_min(state.pod.namespace):
                 usage.take(state.pod)
                 removable.append(state.pod)
-        removable.reverse()  # of equally important pods, the one booked first is put back first
+        # Oldest booking first: the sort by importance keeps that order among equal pods, and the
+        # first pod is reprieved first.
+        removable.reverse()
         check = _Check(usage, self._pod.namespace, self._wanted, own_leave=self.borrows)
         return removable, check
 
@@ -119,7 +121,7 @@ class ByQuota:
         if self._wanted is None or quota is None:
             return self._wanted is None and quota is None and is_less
         if other.namespace == self._pod.namespace:
-            # Upstream waits for such a pod on the nominated node also within the guarantee.
+            # As upstream, this holds even if the namespace stays within its guarantee.
             return is_less
         return not self.borrows and self._quotas.usage().is_over_min(other.namespace)
 

@@ -34,15 +34,18 @@ _RESOURCES = 64
 """The number of columns beyond which unused ones are dropped."""
 
 PASSTHROUGH, OVER_RESERVE, DISCARD = range(3)
-"""How a report is read. PASSTHROUGH: the newest object as it is. OVER_RESERVE: the current object,
-less the requests of pods that it does not cover. DISCARD: the newest object, or none while a bind
-is in progress."""
+"""How a node's NodeResourceTopology is read.
+
+- PASSTHROUGH: the newest object, unchanged.
+- OVER_RESERVE: the current object, minus the requests of pods that it does not cover.
+- DISCARD: the newest object; none while a bind to the node is in progress.
+"""
 
 
 class Reading(NamedTuple):
-    """How reports are read. Pods for whose scheduler ``is_foreign`` is true make a node's
-    numbers stale until an object covers them; with ``only_exclusive`` only those that hold
-    exclusive resources."""
+    """How reports are read. ``is_foreign`` says whether a name is that of another scheduler. A pod
+    of such a scheduler makes a node's numbers stale until an object covers the pod; with
+    ``only_exclusive``, only a pod with exclusive resources does."""
 
     mode: int = PASSTHROUGH
     is_foreign: Callable[[str], bool] = lambda scheduler: False

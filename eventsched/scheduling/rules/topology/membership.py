@@ -32,8 +32,8 @@ _Labels = tuple[tuple[str, str], ...]
 
 
 def can_belong(pod: Pod) -> bool:
-    """Whether a pod can belong to others: not if it has neither labels nor a set as its owner,
-    whatever the registry holds."""
+    """Whether a Service or a set can select the pod at all, whatever the registry holds: the pod
+    has labels, or a set owns it."""
     return bool(pod.labels) or _set_of(pod) is not None
 
 
@@ -55,8 +55,8 @@ class DefaultSelectors:
         self._selectors: dict[tuple[_Labels, bool, Selector], _Requirements] = {}
 
     def selector(self, registry: Registry, pod: Pod) -> _Requirements:
-        """The canonical requirements of all that the pod belongs to; empty if it belongs to
-        nothing."""
+        """The canonical requirements of all Services and sets that the pod belongs to; empty if
+        there are none."""
         labels = self._service_labels(registry, pod)
         kind, owner = _set_of(pod), None
         if kind is not None and pod.owner is not None:
