@@ -67,8 +67,9 @@ class NominationStep:
         self._requeueing.nomination_ended(pod, node)
 
     def send_back(self, result: PostFilterResult) -> None:
-        """Ends the reservations of victims that still wait at Permit or in PreBind: they return
-        to a queue. Call it after the preemptor has been requeued, so that the freed room wakes it."""
+        """Ends the reservations of victims that still wait at Permit or in PreBind, which returns
+        those pods to a queue. Call it after the preemptor has been requeued, so that the freed room
+        wakes it."""
         preemption, state = result.preemption, self._step.state
         for pod in preemption.victims if isinstance(preemption, Preemption) else ():
             reservation = state.reservations.get(pod.uid)
