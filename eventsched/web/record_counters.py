@@ -19,7 +19,7 @@ from eventsched.domain.records.record_catalogue import CATALOGUE
 from eventsched.domain.units import SECOND
 from eventsched.scheduling.framework import ClusterEvent
 
-_EVENTS = {
+_EVENTS: dict[str, str] = {
     MoveCause.POD_ADD: "UnschedulablePodAdd",
     MoveCause.ATTEMPT_FAILED: "ScheduleAttemptFailure",
     MoveCause.PARKED: "ScheduleAttemptFailure",

@@ -26,7 +26,7 @@ WORK_BUDGET_EXCEEDED = "WorkBudgetExceeded"
 LONGEST_NOTE = 1024
 """The longest note of an Event, in bytes (upstream: apis/events/validation NoteLengthLimit)."""
 CUT = " ..."
-_REASONS = {MoveCause.OVER_BUDGET: WORK_BUDGET_EXCEEDED}
+_REASONS: dict[str, str] = {MoveCause.OVER_BUDGET: WORK_BUDGET_EXCEEDED}
 """Cause of a move between queues → the condition's reason, if it is not SchedulerError."""
 
 

@@ -109,7 +109,7 @@ class Binding:
         for uid, reservation in list(self._step.state.reservations.items()):
             if reservation.node == node and uid in self._step.queue.waiting:
                 status = Status.error(f"node {node} is gone")
-                self._give_up(uid, next(iter(reservation.waits)), status, "NodeGone")
+                self._give_up(uid, next(iter(reservation.waits)), status, MoveCause.NODE_GONE)
 
     def expire_waits(self) -> None:
         """Gives up the reservations whose wait, at Permit or in PreBind, has timed out."""
