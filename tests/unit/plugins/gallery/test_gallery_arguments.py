@@ -35,7 +35,7 @@ HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfigura
             "NodeHardware", "{hardware: [{name: a, label: b}, {name: a, label: c}]}",
             "args.hardware[1].name: 'a' comes twice; keep one of them",
         ),
-        ("NodeHardware", "{hardware: [{name: a, label: 'x y'}]}", "[0].label: 'x y' is no qual"),
+        ("NodeHardware", "{hardware: [{name: a, label: 'x y'}]}", "[0].label: 'x y' is not a qual"),
         (
             "NodeResourcesAllocatable", "{resources: [{name: memory, weight: -1}, {name: cpu}]}",
             "args.resources[0].weight: -1 is out of range; use 1 or more",
