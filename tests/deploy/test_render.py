@@ -248,8 +248,9 @@ def test_the_image_fits() -> None:
     project = tomllib.loads((DEPLOY.parent / "pyproject.toml").read_text())["project"]
     assert json.loads(entry)[0].rpartition("/")[2] in project["scripts"]
     known = project["optional-dependencies"]
+    here = "in-cluster"
     extras = re.findall(r"EXTRAS=(\S+)", text)
-    assert extras == ["cluster,prometheus,embedded", "cluster,prometheus"]
+    assert extras == [f"{here},prometheus,embedded", "cluster,prometheus", f"{here},prometheus"]
     assert all(extra in known for each in extras for extra in each.split(","))
     for overlay in OVERLAYS:
         (container,) = pod_spec(rendered(overlay))["containers"]

@@ -1,7 +1,7 @@
 """The address of an API server and the credentials for it, from a kubeconfig or from the service
 account of the pod that the process runs in.
 
-The ``kubernetes`` package reads both, and runs exec plugins. Tokens and certificates may be
+The ``kubernetes`` package reads kubeconfigs, and runs exec plugins. Tokens and certificates may be
 replaced while a scheduler runs, so they are read again every minute and after a 401. Open
 connections stay as they are; new ones use the new files.
 """
@@ -12,25 +12,13 @@ import ssl
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import structlog
-from kubernetes.aio.client import Configuration
-from kubernetes.aio.config import (
-    ConfigException,
-    list_kube_config_contexts,
-    load_kube_config,
-)
-from kubernetes.aio.config.incluster_config import (
-    SERVICE_CERT_FILENAME,
-    SERVICE_HOST_ENV_NAME,
-    SERVICE_TOKEN_FILENAME,
-    InClusterConfigLoader,
-)
 
-from eventsched.cluster.kube.http import credential_expiry, kubeconfig
+from eventsched.cluster.kube.http import credential_expiry, kubeconfig, service_account
 from eventsched.cluster.kube.http.api import (
     PATIENCE,
     REQUEST_TIMEOUT,
@@ -38,9 +26,10 @@ from eventsched.cluster.kube.http.api import (
     HttpAnswer,
     UnansweredError,
 )
+from eventsched.cluster.kube.http.connection_settings import ConnectionSettings
+from eventsched.cluster.kube.http.kubeconfig import context_names
 from eventsched.cluster.kube.http.refusals import words
 from eventsched.domain.errors import InputError, UnavailableError
-from eventsched.logs.masking import masked
 
 REFRESH = 60.0
 """Seconds between two reads of files and tokens, as for token files in client-go."""
@@ -59,7 +48,7 @@ class Credentials(NamedTuple):
     """Loaded credentials. They must be read again before ``expires`` (s since 1970). Reading
     ``costly`` ones runs a program, so they are read earlier only after a 401."""
 
-    configuration: Any
+    configuration: ConnectionSettings
     expires: float | None = None
     costly: bool = False
 
@@ -141,31 +130,27 @@ class KubeAccess:
         if self.server.startswith("https:") and files != self._files:
             self.tls = _tls(settings)
             self._files = files
-        self.authorization = settings.api_key.get("BearerToken")
+        self.authorization = settings.authorization
         self._credentials = credentials
         self._next = self._clock() + REFRESH
 
 
 def in_cluster(
     environ: Mapping[str, str] = os.environ,
-    token: str = SERVICE_TOKEN_FILENAME,
-    authority: str = SERVICE_CERT_FILENAME,
+    token: str = service_account.TOKEN_FILE,
+    authority: str = service_account.AUTHORITY_FILE,
 ) -> LoadCredentials:
     """The credentials of a pod: its service account's token and the cluster's authority."""
 
     async def load() -> Credentials:
-        settings = Configuration()
         try:
-            loader = InClusterConfigLoader(token, authority, False, environ)
-            loader.load_and_set(settings)
-        except (ConfigException, OSError, UnicodeDecodeError) as error:
+            settings = service_account.read(environ, token, authority)
+        except (OSError, ValueError) as error:
             raise InputError(
                 "the pod's service account",
                 f"cannot be used: {error}",
                 "leave automountServiceAccountToken on, or name a kubeconfig",
             ) from error
-        # The loader does not strip the newline at the end of the token file.
-        settings.api_key["BearerToken"] = "Bearer " + loader.token.removeprefix("bearer ").strip()
         kubeconfig.require_usable(settings, "the pod's service account")
         return Credentials(settings)
 
@@ -177,36 +162,8 @@ def from_kubeconfig(files: str, context: str | None = None) -> LoadCredentials:
     ``context`` the current one is used."""
 
     async def load() -> Credentials:
-        settings = Configuration()
-        try:
-            loader = await load_kube_config(
-                files, context, client_configuration=settings, persist_config=False
-            )
-            entries = kubeconfig.entries(files, loader)
-            kubeconfig.require_usable(settings, f"kubeconfig {files}", entries)
-        except InputError:
-            raise
-        # The loader validates little, so a malformed file may raise anything. Messages that could
-        # quote the file are not shown.
-        except Exception as error:
-            problem = str(error) if isinstance(error, ConfigException | OSError) else "malformed"
-            raise InputError(
-                f"kubeconfig {files}",
-                f"cannot be used: {masked(' '.join(problem.split()))}",
-                "check it with kubectl --kubeconfig FILE config view",
-            ) from error
-        if (
-            entries.runs_program
-            and "BearerToken" not in settings.api_key
-            and not settings.cert_file
-        ):
-            raise InputError(
-                f"kubeconfig {files}",
-                "its exec plugin gives no credentials",
-                "run the command under users.user.exec by hand to see why",
-            )
-        moment = getattr(loader, "exec_plugin_expiry", None)
-        return Credentials(settings, moment.timestamp() if moment else None, entries.runs_program)
+        loaded = await kubeconfig.load(files, context)
+        return Credentials(loaded.settings, loaded.expires, loaded.entries.runs_program)
 
     return load
 
@@ -251,19 +208,9 @@ def require_files(
     if kubeconfig is None and named and not any(map(os.path.exists, named.split(os.pathsep))):
         raise InputError(f"$KUBECONFIG: {named}", "does not exist", "name a file that does")
     files = str(kubeconfig or named or _home_file(environ))
-    if context is not None and (names := _contexts(files)) and context not in names:
+    if context is not None and (names := context_names(files)) and context not in names:
         remedy = f"choose one of: {', '.join(names)}"
         raise InputError(f"kubeconfig {files}", f"has no context {context}", remedy)
-
-
-def _contexts(files: str) -> list[str]:
-    """The names of a kubeconfig's contexts; none if it cannot be read."""
-    try:
-        contexts, _ = list_kube_config_contexts(files)
-        return [str(context["name"]) for context in contexts]
-    # A malformed file may raise anything; loading it reports the error.
-    except Exception:  # noqa: BLE001
-        return []
 
 
 def _home_file(environ: Mapping[str, str]) -> Path:
@@ -278,7 +225,7 @@ def _chosen(
         return from_kubeconfig(str(kubeconfig), context)
     if environ.get("KUBECONFIG"):
         return from_kubeconfig(environ["KUBECONFIG"], context)
-    if context is None and environ.get(SERVICE_HOST_ENV_NAME):
+    if context is None and environ.get(service_account.HOST_VARIABLE):
         return in_cluster(environ)
     home = _home_file(environ)
     if home.exists():
@@ -332,7 +279,7 @@ def _ends_soon(expires: float | None) -> bool:
     return expires is not None and time.time() >= expires - _SKEW
 
 
-def _tls(settings: Any) -> ssl.SSLContext:
+def _tls(settings: ConnectionSettings) -> ssl.SSLContext:
     """Raises InputError for files that are not certificates."""
     try:
         context = ssl.create_default_context(

@@ -1,17 +1,19 @@
-"""Checks a kubeconfig beyond what the ``kubernetes`` package checks.
+"""Loads a kubeconfig by the ``kubernetes`` package, and checks what that package does not.
 
 That package accepts most values unchecked, so a wrong one would fail only at the first request.
 These checks run on loading. No message quotes a value that could be a secret.
+
+The package is imported only when a kubeconfig is loaded: a pod with a service account does not need
+it, and the image of deploy/Dockerfile does not have it.
 """
 
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
-from kubernetes.aio.client import Configuration
-from kubernetes.aio.config.kube_config import KubeConfigMerger
-
+from eventsched.cluster.kube.http.connection_settings import ConnectionSettings
 from eventsched.domain.errors import InputError
+from eventsched.logs.masking import masked
 
 _SERVER, _USER = "clusters.cluster", "users.user"
 
@@ -28,8 +30,94 @@ class ContextEntries(NamedTuple):
         return "exec" in self.user
 
 
-def entries(files: str, loader: Any) -> ContextEntries:
+class Loaded(NamedTuple):
+    """A loaded kubeconfig. ``expires`` is when an exec plugin's credentials end (s since 1970)."""
+
+    settings: ConnectionSettings
+    entries: ContextEntries
+    expires: float | None
+
+
+def require_package(files: str) -> None:
+    """Raises InputError if the ``kubernetes`` package is not installed."""
+    try:
+        import kubernetes.aio.config  # noqa: F401
+    except ModuleNotFoundError as missing:
+        raise InputError(
+            f"kubeconfig {files}",
+            f"cannot be read: the package {missing.name} is not installed",
+            "install 'eventsched[cluster]', or use the pod's service account",
+        ) from missing
+
+
+async def load(files: str, context: str | None) -> Loaded:
+    """Loads the kubeconfig ``files`` (separated as in KUBECONFIG) and checks it. Raises InputError
+    if it cannot be used."""
+    require_package(files)
+    from kubernetes.aio.client import Configuration
+    from kubernetes.aio.config import ConfigException, load_kube_config
+
+    configuration = Configuration()
+    try:
+        loader = await load_kube_config(
+            files, context, client_configuration=configuration, persist_config=False
+        )
+        found = _entries(files, loader)
+        settings = _settings(configuration)
+        require_usable(settings, f"kubeconfig {files}", found)
+    except InputError:
+        raise
+    # The loader validates little, so a malformed file may raise anything. Messages that could
+    # quote the file are not shown.
+    except Exception as error:
+        problem = str(error) if isinstance(error, ConfigException | OSError) else "malformed"
+        raise InputError(
+            f"kubeconfig {files}",
+            f"cannot be used: {masked(' '.join(problem.split()))}",
+            "check it with kubectl --kubeconfig FILE config view",
+        ) from error
+    if found.runs_program and settings.authorization is None and not settings.cert_file:
+        raise InputError(
+            f"kubeconfig {files}",
+            "its exec plugin gives no credentials",
+            "run the command under users.user.exec by hand to see why",
+        )
+    moment = getattr(loader, "exec_plugin_expiry", None)
+    return Loaded(settings, found, moment.timestamp() if moment else None)
+
+
+def context_names(files: str) -> list[str]:
+    """The names of a kubeconfig's contexts; none if it cannot be read. Raises InputError."""
+    require_package(files)
+    from kubernetes.aio.config import list_kube_config_contexts
+
+    try:
+        found, _ = list_kube_config_contexts(files)
+        return [str(context["name"]) for context in found]
+    # A malformed file may raise anything; loading it reports the error.
+    except Exception:  # noqa: BLE001
+        return []
+
+
+def _settings(configuration: Any) -> ConnectionSettings:
+    """The values of a ``kubernetes.aio.client.Configuration``."""
+    return ConnectionSettings(
+        host=configuration.host,
+        authorization=configuration.api_key.get("BearerToken"),
+        ssl_ca_cert=configuration.ssl_ca_cert,
+        ca_cert_data=configuration.ca_cert_data,
+        cert_file=configuration.cert_file,
+        key_file=configuration.key_file,
+        verify_ssl=configuration.verify_ssl,
+        tls_server_name=configuration.tls_server_name,
+        proxy=configuration.proxy,
+    )
+
+
+def _entries(files: str, loader: Any) -> ContextEntries:
     """The entries of the current context; ``loader`` has loaded the kubeconfig ``files``."""
+    from kubernetes.aio.config.kube_config import KubeConfigMerger
+
     config = KubeConfigMerger(files).config
     context = loader.current_context["context"]
     cluster = config["clusters"].get_with_name(context["cluster"])["cluster"]
@@ -39,7 +127,7 @@ def entries(files: str, loader: Any) -> ContextEntries:
 
 
 def require_usable(
-    settings: Configuration, source: str, entries: ContextEntries | None = None
+    settings: ConnectionSettings, source: str, entries: ContextEntries | None = None
 ) -> None:
     """Raises InputError if no request can be sent with these settings, or not as intended.
     ``source`` names the settings' origin in messages, such as the file."""
@@ -55,7 +143,7 @@ def require_usable(
         raise problem.within(source)
 
 
-def _problems(settings: Configuration) -> Iterator[InputError]:
+def _problems(settings: ConnectionSettings) -> Iterator[InputError]:
     server = settings.host
     yield from _url_problems(f"{_SERVER}.server", server, ("https", "http"))
     if _has_secret(server):
@@ -71,7 +159,7 @@ def _problems(settings: Configuration) -> Iterator[InputError]:
         f"{_SERVER}.certificate-authority": settings.ssl_ca_cert,
         f"{_USER}.client-certificate": settings.cert_file,
         f"{_USER}.client-key": settings.key_file,
-        f"{_USER}.token": settings.api_key.get("BearerToken"),
+        f"{_USER}.token": settings.authorization,
     }
     for field, value in texts.items():
         if value is not None and not _is_line(value):
