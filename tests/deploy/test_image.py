@@ -21,7 +21,7 @@ EPOCH = 1767225600
 def environment(folder: Path) -> Path:
     """A virtual environment with a package of every kind of file; returns its site-packages."""
     command = [sys.executable, "-m", "venv", "--without-pip", "--symlinks", str(folder)]
-    subprocess.run(command, check=True)
+    subprocess.run(command, check=True, timeout=120)
     (packages,) = folder.glob("lib/python3.*/site-packages")
     for name in (
         "numpy/__init__.py",
@@ -103,7 +103,9 @@ def test_the_bill_of_materials() -> None:
     command = [sys.executable, str(SBOM)]
     environ = {**os.environ, "SOURCE_DATE_EPOCH": str(EPOCH)}
     runs = [
-        subprocess.run(command, check=True, capture_output=True, text=True, env=environ).stdout
+        subprocess.run(
+            command, check=True, capture_output=True, text=True, env=environ, timeout=120
+        ).stdout
         for _ in range(2)
     ]
     assert runs[0] == runs[1]

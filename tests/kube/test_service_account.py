@@ -47,5 +47,7 @@ def test_what_is_missing(
 
 def test_a_missing_file(tmp_path: Path) -> None:
     environ = {HOST_VARIABLE: "h", PORT_VARIABLE: "1"}
+    token, authority = files(tmp_path)
+    Path(token).unlink()
     with pytest.raises(OSError, match="token"):
-        read(environ, str(tmp_path / "token"), str(tmp_path / "ca.crt"))
+        read(environ, token, authority)
