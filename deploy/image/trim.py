@@ -66,7 +66,8 @@ def strip(packages: Path) -> None:
 
 def imported(python: Path, modules: tuple[str, ...]) -> list[Path]:
     """The source files that ``python`` has loaded after it has imported ``modules``."""
-    command = [python, "-B", "-c", _LIST, *modules]
+    # -I: the working folder of the build has a package of the same name.
+    command = [python, "-I", "-B", "-c", _LIST, *modules]
     listed = subprocess.run(command, check=True, capture_output=True, text=True)
     return sorted(map(Path, listed.stdout.split("\n")[:-1]))
 

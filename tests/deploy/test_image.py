@@ -99,6 +99,17 @@ def test_the_modules_that_are_compiled_exist() -> None:
         assert any(path.endswith(part) for path in found), part
 
 
+def test_modules_of_the_working_folder_are_not_compiled_instead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packages = environment(tmp_path / "env")
+    (tmp_path / "source" / "numpy").mkdir(parents=True)
+    (tmp_path / "source" / "numpy" / "__init__.py").write_text("")
+    monkeypatch.chdir(tmp_path / "source")
+    loaded = module(TRIM)["imported"](tmp_path / "env" / "bin" / "python", ("numpy",))  # type: ignore[operator]
+    assert packages / "numpy" / "__init__.py" in loaded
+
+
 def test_the_bill_of_materials() -> None:
     command = [sys.executable, str(SBOM)]
     environ = {**os.environ, "SOURCE_DATE_EPOCH": str(EPOCH)}
