@@ -14,7 +14,7 @@ from eventsched.scheduling.framework import (
     Status,
     signed_by_spec,
 )
-from eventsched.scheduling.rules.tolerance import tolerates
+from eventsched.scheduling.rules.tolerations import tolerates
 
 _CORDON = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 

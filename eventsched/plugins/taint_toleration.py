@@ -15,7 +15,7 @@ from eventsched.scheduling.framework import (
     Status,
     signed_by_spec,
 )
-from eventsched.scheduling.rules.tolerance import COLUMN, Taints, taints_of, tolerates, untolerated
+from eventsched.scheduling.rules.tolerations import COLUMN, Taints, taints_of, tolerates, untolerated
 
 
 class TaintToleration:

@@ -16,7 +16,7 @@ from eventsched.domain.nodes.node_table import NodeTable
 from eventsched.domain.nodes.node_views import NodeView
 from eventsched.domain.objects import NodeSelectorTerm, Toleration
 from eventsched.scheduling.rules.selection import meets
-from eventsched.scheduling.rules.tolerance import COLUMN, taints_of, untolerated
+from eventsched.scheduling.rules.tolerations import COLUMN, taints_of, untolerated
 
 Bools = NDArray[np.bool_]
 
