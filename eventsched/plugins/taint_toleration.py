@@ -15,7 +15,13 @@ from eventsched.scheduling.framework import (
     Status,
     signed_by_spec,
 )
-from eventsched.scheduling.rules.tolerations import COLUMN, Taints, taints_of, tolerates, untolerated
+from eventsched.scheduling.rules.tolerations import (
+    COLUMN,
+    Taints,
+    taints_of,
+    tolerates,
+    untolerated,
+)
 
 
 class TaintToleration:
