@@ -1,8 +1,8 @@
 """The in-tree plugins: one file each. No plugin imports another.
 
 ``IN_TREE`` lists them. It includes ``gallery.GALLERY``: plugins that run only if a configuration
-enables them. This package imports ``eventsched.scheduling`` and ``eventsched.domain``; assembly imports
-``IN_TREE``.
+enables them. This package imports ``eventsched.scheduling`` and ``eventsched.domain``; assembly
+imports ``IN_TREE``.
 """
 
 from eventsched.plugins.default_binder import DefaultBinder
