@@ -46,12 +46,11 @@ def _component(distribution: Distribution) -> dict[str, Any]:
         "version": distribution.version,
         "purl": purl,
     }
-    expression = metadata.get("License-Expression")
-    text = metadata.get("License")
-    if expression:
-        component["licenses"] = [{"expression": expression}]
-    elif text and "\n" not in text.strip():
-        component["licenses"] = [{"license": {"name": text.strip()}}]
+    text = metadata["License"].strip() if "License" in metadata else ""
+    if "License-Expression" in metadata:
+        component["licenses"] = [{"expression": metadata["License-Expression"]}]
+    elif text and "\n" not in text:
+        component["licenses"] = [{"license": {"name": text}}]
     return component
 
 

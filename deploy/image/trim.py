@@ -61,13 +61,13 @@ def strip(packages: Path) -> None:
         file for file in sorted(packages.rglob("*.so")) if not file.parent.name.endswith(".libs")
     ]
     if program and modules:
-        subprocess.run([program, "--strip-unneeded", *modules], check=True)
+        subprocess.run([program, "--strip-unneeded", *map(str, modules)], check=True)
 
 
 def imported(python: Path, modules: tuple[str, ...]) -> list[Path]:
     """The source files that ``python`` has loaded after it has imported ``modules``."""
     # -I: the working folder of the build has a package of the same name.
-    command = [python, "-I", "-B", "-c", _LIST, *modules]
+    command = [str(python), "-I", "-B", "-c", _LIST, *modules]
     listed = subprocess.run(command, check=True, capture_output=True, text=True)
     return sorted(map(Path, listed.stdout.split("\n")[:-1]))
 
