@@ -93,7 +93,7 @@ def test_an_unknown_renewal(proxy: Proxy) -> None:
 
 def test_a_renewal_that_does_not_come_in_time(database: str) -> None:
     """The wait for it is bounded."""
-    with closing(Session(database, answer_limit=0.2)) as session:
+    with closing(Session(database, answer_limit=1.0)) as session:
         term, _, _ = session.acquire("s", "me")
         with psycopg.connect(database) as holder:
             holder.execute("SELECT FROM eventsched_log.head FOR UPDATE")
@@ -105,7 +105,7 @@ def test_a_renewal_that_does_not_come_in_time(database: str) -> None:
 
 def test_a_term_that_does_not_begin_in_time(database: str) -> None:
     """Neither is that waited for: the server holds the connection, and does not answer."""
-    with closing(Session(database, answer_limit=0.2)) as session:
+    with closing(Session(database, answer_limit=1.0)) as session:
         session.acquire("s", "me")
         with psycopg.connect(database) as holder:
             holder.execute("LOCK eventsched_log.head")
