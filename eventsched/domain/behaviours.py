@@ -30,6 +30,10 @@ class Behaviour(IntEnum):
     """A score out of range makes only its own node infeasible for the attempt. Without it: the
     attempt ends in an error."""
 
+    RETRIES_IN_ORDER = 4
+    """A new configuration retries the waiting pods in the order in which they were added. Without
+    it: in an order that also depends on the snapshot from which the leader's state was loaded."""
+
 
 CURRENT: tuple[int, ...] = tuple(Behaviour)
 """The behaviours of new streams and terms."""

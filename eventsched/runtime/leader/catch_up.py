@@ -114,6 +114,23 @@ class FollowedStream:
         self.count_records(len(stored), sum(len(record.body) for record in stored))
         self.fold.follow(stored, head, mark)
 
+    def reconfigured(self, make_engine: Callable[[], Engine]) -> "FollowedStream | None":
+        """The same stream and state under engines of another configuration; None if the state
+        cannot be carried over, so that the log has to be read. Replay changes engines in the same
+        way (history/replay/engine_versions.py). May run in another thread."""
+        successor = FollowedStream(make_engine, self.stream)
+        fold = successor.restored(self.snapshot())
+        if fold is None:
+            return None
+        successor.fold = fold
+        successor.rewritten = self.rewritten
+        successor.snapshot_position, successor.snapshot_size, successor.seconds_since_snapshot = (
+            self.snapshot_position,
+            self.snapshot_size,
+            self.seconds_since_snapshot,
+        )
+        return successor
+
     def start_over(self) -> None:
         """Discards the state because history was lost: the stream no longer has what was followed.
         The stream is to be followed again from its first record."""

@@ -193,6 +193,12 @@ class Leader:
             raise RuntimeError("there is no term")
         return self._phase.leader_term.term
 
+    def hand_over(self) -> bool:
+        """Leaves its ``FollowedStream`` for another term of this process, at the end of the log.
+        The leader must not be used afterwards. False if the log has to be read again, because the
+        term has not led or some records are not known to be committed."""
+        return isinstance(self._phase, Leading) and self._phase.leader_term.hand_over()
+
     # --- messages -------------------------------------------------------------------------
 
     def _receive(self, message: Message) -> None:

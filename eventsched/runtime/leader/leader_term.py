@@ -122,6 +122,14 @@ class LeaderTerm:
         is_moved = not self._is_first and self._state.timeline != self._timeline
         return is_moved or self._followed_stream.rewritten
 
+    def hand_over(self) -> bool:
+        """Leaves what was followed as it is in the log, for another term. False if that is not
+        possible, because some records are not known to be committed."""
+        if self.backlog:
+            return False
+        self._fold.head, self._fold.drafts = self._head, self.trackers.reports.open
+        return True
+
     # --- takeover -------------------------------------------------------------------------
 
     def list_cluster(self) -> None:

@@ -118,6 +118,10 @@ class Driver:
         self._ending = True
         self._wakeup.set()
 
+    def hand_over(self) -> bool:
+        """Call after ``run`` has ended: see ``Leader.hand_over``."""
+        return not self.in_thread and self.leader.hand_over()
+
     def submit(self, stimulus: Stimulus) -> None:
         """Passes a stimulus that comes neither from the cluster nor from the log."""
         self._answers.append(stimulus)

@@ -42,7 +42,8 @@ class Follower:
         self.caught_up = False
         self._caught_up_once = asyncio.Event()
         self._followed_stream, self._tail, self._worker = followed_stream, tail, worker
-        self._restored = False
+        self._restored = followed_stream.head.next > 0
+        """Whether a snapshot was looked for. One is not needed if the state was handed over."""
         self._load_seconds = self._read_seconds = self._apply_seconds = 0.0
         """Time spent on loading the snapshot, reading batches and applying them."""
 

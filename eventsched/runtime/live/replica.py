@@ -1,10 +1,12 @@
 """One replica of a scheduler: it follows the log, runs for leader, leads, and begins again.
 
     follow ─▶ elected ─▶ term: acquire, catch up, list, lead ─▶ deposed, lease lost ─▶ follow …
-                                                            ╰▶ ``end``: open requests are finished
+                                                            ├▶ ``end``: open requests are finished
+                                                            ╰▶ ``reload``: term … with another plan
 
-When a term ends its state is dropped; the next one begins with the log. The Lease only keeps
-replicas from disturbing each other. It is the log that keeps an old leader from binding.
+When a term ends its state is dropped; the next one begins with the log. Only ``reload`` carries the
+state over, and keeps the Lease. The Lease only keeps replicas from disturbing each other. It is the
+log that keeps an old leader from binding.
 """
 
 import asyncio
@@ -41,6 +43,8 @@ PATIENCE = 45.0
 """Seconds that a leader waits for its database before it gives the lease back."""
 REST = 15.0
 """Seconds for which it does not run for leader afterwards: as long as a Lease lasts."""
+SETTLE = 1.0
+"""Seconds that requests under way may take before a reload. The next term repeats the others."""
 _MAX_DEPOSED, _WINDOW = 5, 300.0
 """This many terms ended by another writer within this many seconds are too many."""
 
@@ -72,6 +76,16 @@ class ReplicaPlan:
     """Feeds a term's driver the samples that plugins want, until cancelled."""
 
 
+@dataclass(frozen=True)
+class Reload:
+    """Another plan for a replica. ``opening`` and ``make_engine`` may differ, and limits; stream,
+    address and holder are the same."""
+
+    plan: ReplicaPlan
+    take_up: Callable[[], None] = lambda: None
+    """Called between two terms, when the plan takes effect."""
+
+
 class Replica:
     """Runs terms, one after the other, on one event loop. ``follower`` is set once the replica
     follows; ``driver`` and ``database`` are set during a term."""
@@ -96,6 +110,12 @@ class Replica:
         self._cluster, self._election, self._audience = cluster, election, audience
         self._now = now
         self._ended = asyncio.Event()
+        self._reload: Reload | None = None
+        self._reloading = asyncio.Event()
+        self._keeps_lease = False
+        """Whether the round ended only for a reload."""
+        self._is_handed_over = False
+        """Whether ``followed_stream`` is then at a position of the log."""
         self._deposed: deque[float] = deque(maxlen=_MAX_DEPOSED)
         self._rest = 0.0
         """Seconds to wait before running for leader."""
@@ -115,6 +135,12 @@ class Replica:
         logger.info("ending")
         self._ended.set()
 
+    def reload(self, reload: Reload) -> None:
+        """Goes on with another plan: a standby at once, a leader with a new term as soon as the
+        requests under way have their outcome (``SETTLE`` at most). The Lease is kept."""
+        self._reload = reload
+        self._reloading.set()
+
     @property
     def leader(self) -> str:
         """The other replica that leads, as far as is known; "" if there is none or this one
@@ -125,15 +151,14 @@ class Replica:
     # --- a round: from following to the end of a term ---------------------------------------
 
     async def _round(self) -> None:
-        reader = Worker("log reader")
-        followed_stream = self.followed_stream = FollowedStream(
-            self.plan.make_engine, self.plan.stream
-        )
+        followed_stream = self.followed_stream = await self._next_stream()
         followed_stream.rewritten = self._history_is_lost
+        reader = Worker("log reader")
         tail = Tail(self.plan.address, self.plan.stream)
         follower = self.follower = Follower(followed_stream, tail, reader)
         reason = ""
         self._election.watch_leader()
+        self._keeps_lease = False
         try:
             if await self._elected(follower):
                 reason = await self._term(
@@ -145,9 +170,32 @@ class Replica:
             )
             self.driver = self.database = None
             reader.stop(tail.close)
-            await self._election.release()
+            if not self._keeps_lease:
+                await self._election.release()
         if reason:
             await self._after(reason)
+
+    async def _next_stream(self) -> FollowedStream:
+        """What the next round begins with: nothing, or after a reload the present state under the
+        new engine."""
+        before, reload = self.followed_stream, self._reload
+        is_handed_over, self._is_handed_over = self._is_handed_over, False
+        self._reloading.clear()
+        self._reload = None
+        if reload is None:
+            return FollowedStream(self.plan.make_engine, self.plan.stream)
+        self.plan = reload.plan
+        reload.take_up()
+        successor = None
+        if is_handed_over:
+            # With many pods this takes a second; the lease must be renewed meanwhile.
+            successor = await asyncio.to_thread(before.reconfigured, self.plan.make_engine)
+        logger.info(
+            "another configuration is taken up",
+            seq=before.head.next,
+            reads_log=successor is None,
+        )
+        return successor or FollowedStream(self.plan.make_engine, self.plan.stream)
 
     async def _elected(self, follower: Follower) -> bool:
         """Follows until this replica may lead. False if it is to end instead. A replica that has
@@ -156,13 +204,17 @@ class Replica:
         following = asyncio.create_task(follower.run())
         winning = asyncio.create_task(self._won(follower))
         ending = asyncio.create_task(self._ended.wait())
+        reloading = asyncio.create_task(self._reloading.wait())
         try:
-            await _first(following, winning, ending)
+            await _first(following, winning, ending, reloading)
         finally:
-            await _stopped(following, winning, ending)
+            await _stopped(following, winning, ending, reloading)
         _raise_failure(following)
         _raise_failure(winning)
-        return not self._ended.is_set()
+        if self._ended.is_set():
+            return False
+        self._keeps_lease = self._is_handed_over = self._reloading.is_set()
+        return not self._keeps_lease
 
     async def _won(self, follower: Follower) -> None:
         await follower.there()
@@ -218,16 +270,23 @@ class Replica:
         running = asyncio.create_task(driver.run())
         losing = asyncio.create_task(self._replaced())
         ending = asyncio.create_task(self._ended.wait())
+        reloading = asyncio.create_task(self._reloading.wait())
         beside = [asyncio.ensure_future(task) for task in side_tasks]
         try:
-            await _first(running, losing, ending)
+            await _first(running, losing, ending, reloading)
+            if reloading.done() and not ending.done():
+                driver.end()
+                await _first(running, losing, ending, timeout=SETTLE)
             if ending.done() and not running.done() and not losing.done():
                 driver.end()
                 await _first(running, losing, timeout=self.plan.grace)
         finally:
-            await _stopped(running, losing, ending, *beside)
+            await _stopped(running, losing, ending, reloading, *beside)
         _raise_failure(running)
         _raise_failure(losing)
+        is_over = losing.cancelled() and self._reloading.is_set() and not self._ended.is_set()
+        if is_over and (running.cancelled() or not running.result()):
+            self._keeps_lease, self._is_handed_over = True, driver.hand_over()
         if not running.cancelled() and (reason := running.result()):
             logger.warning("deposed", reason=reason)
             return reason

@@ -8,6 +8,7 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
+from eventsched.domain.behaviours import Behaviour
 from eventsched.domain.journal import Rows
 from eventsched.domain.nodes.node_views import NodeView
 from eventsched.domain.objects import Node, Pod
@@ -136,7 +137,10 @@ class Requeueing:
         profile. A pod without a profile any more leaves the queue by an attempt."""
         waiting = (Queue.UNSCHEDULABLE, Queue.GATED, Queue.BACKOFF)
         reservations = self._step.state.reservations
-        for uid, state in list(self._step.state.pods.items()):
+        pods = list(self._step.state.pods.items())
+        if Behaviour.RETRIES_IN_ORDER in self._step.state.flags:
+            pods.sort(key=lambda pod: pod[1].number)
+        for uid, state in pods:
             ours = self._step.profile(state) is not None
             is_new = ours and state.queue is None and not state.bound and uid not in reservations
             if is_new or state.queue in waiting:

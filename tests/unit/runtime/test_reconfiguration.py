@@ -1,8 +1,10 @@
 """A stream that goes on with another configuration: who is tried again, who leaves, what stays."""
 
 import pytest
+from msgspec.structs import replace
 
 from eventsched.domain import records
+from eventsched.domain.behaviours import Behaviour
 from eventsched.domain.objects import Node, Pod
 from eventsched.domain.records import Outcome, PodDecided, PodUnreserved, Queue, TermBegan
 from eventsched.domain.records.stimuli import in_force
@@ -71,6 +73,24 @@ def test_who_waits_is_tried_again(point: str) -> None:
     [*_, decided] = attempted(other)
     assert isinstance(decided, PodDecided)
     assert decided.node == "n1"
+
+
+def test_waiting_pods_are_retried_in_order_whatever_was_loaded() -> None:
+    """A snapshot has the pods with a reservation first, so the order of a loaded state depends on
+    when its snapshot was made."""
+    engine = engine_of(NodeResourcesFit())
+    observed(engine, *added(make_node(cpu=1000), make_pod("a"), make_pod("b", priority=5)))
+    attempted(engine)
+    loaded = successor(engine, engine_of(NodeResourcesFit()))
+    assert list(loaded.state.pods) == ["b", "a"]
+    retried = []
+    for each in (engine, loaded):
+        attempted(each)
+        observed(each, records.BindFailed(uid="b", node="n1", message="no"))
+        attempted(each)
+        began = observed(each, replace(OTHER, flags=(Behaviour.RETRIES_IN_ORDER,)), at=1)
+        retried.append([event.uid for event in began[1:]])
+    assert retried == [["a", "b"]] * 2
 
 
 def test_a_term_with_the_same_configuration_moves_nobody() -> None:
