@@ -39,6 +39,7 @@ _LOST = frozenset(
         MoveCause.BINDING_FAILED,
         MoveCause.BIND_VOIDED,
         MoveCause.PREEMPTED,
+        MoveCause.NODE_GONE,
     }
 )
 """Causes of moves of pods whose reservation was released: their attempt has failed."""

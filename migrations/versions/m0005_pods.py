@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from alembic import op
 from sqlalchemy import text
 
-from eventsched.eventlog.schema.migrations import folder
+from eventsched.eventlog.schema.migration_files import folder
 from eventsched.eventlog.schema.revisions import (
     READER,
     WRITER,

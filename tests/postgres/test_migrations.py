@@ -21,14 +21,14 @@ from eventsched.eventlog.log_errors import UnavailableError
 from eventsched.eventlog.port import Batch, Stored
 from eventsched.eventlog.postgres import reader as reading
 from eventsched.eventlog.postgres.writer import PostgresEventLog
-from eventsched.eventlog.schema import migrations, revisions
+from eventsched.eventlog.schema import migration_files, migrations, revisions
 from tests import releases
 from tests.builders import added, make_node, make_pod
 from tests.databases import ROOT, Server
 
 _numbers = count()
 NEWEST = migrations.newest()
-REVISIONS = migrations._revisions()[:-1]
+REVISIONS = migration_files.revisions()[:-1]
 
 LEFT = """
 SELECT c.relkind::text, c.relname FROM pg_class c WHERE c.relnamespace = ANY (%(schemas)s::oid[])
@@ -241,7 +241,7 @@ def test_a_newer_schema(database: str) -> None:
 def test_the_revisions_are_those_that_alembic_finds() -> None:
     scripts = ScriptDirectory.from_config(migrations._config())
     found = [script.revision for script in scripts.walk_revisions()]
-    assert migrations._revisions() == found[::-1]
+    assert migration_files.revisions() == found[::-1]
     assert migrations.newest() == scripts.get_current_head()
 
 
@@ -262,8 +262,8 @@ def test_only_migrating_imports_alembic(database: str) -> None:
 
 def test_an_older_schema(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As a later version will find it."""
-    later = [*migrations._revisions(), "9998"]
-    monkeypatch.setattr(migrations, "_revisions", lambda: later)
+    later = [*migration_files.revisions(), "9998"]
+    monkeypatch.setattr(migration_files, "revisions", lambda: later)
     told = problem(database)
     assert told.problem == f"has schema {NEWEST}, not 9998"
     assert told.remedy == "run `eventsched db upgrade`"

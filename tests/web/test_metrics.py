@@ -150,6 +150,7 @@ def test_a_preemption() -> None:
     [
         ("BindFailed", Queue.BACKOFF, "error"),
         ("BindVoided", Queue.BACKOFF, "error"),
+        ("NodeGone", Queue.BACKOFF, "error"),
         ("PermitDenied", Queue.UNSCHEDULABLE, "unschedulable"),
         ("PermitDenied", Queue.BACKOFF, "error"),
     ],

@@ -7,8 +7,6 @@ it: importing it takes longer than most commands.
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -19,6 +17,7 @@ from sqlalchemy.pool import NullPool
 from eventsched.eventlog import login_errors
 from eventsched.eventlog.addresses import NOTICES, shown, sqlalchemy_url
 from eventsched.eventlog.log_errors import DatabaseRefusedError, UnavailableError
+from eventsched.eventlog.schema import migration_files
 from eventsched.eventlog.schema.log_tables import SCHEMA
 
 if TYPE_CHECKING:
@@ -43,7 +42,7 @@ def upgrade(address: str, revision: str = "head", *, one_user: bool = False) -> 
 
     with _connected(address) as connection, _exclusively(address, connection):
         current = _current(connection)
-        if current is not None and current not in _revisions():
+        if current is not None and current not in migration_files.revisions():
             raise _newer(address, current)
         try:
             command.upgrade(_config(connection, one_user=one_user), revision)
@@ -66,7 +65,7 @@ def check(connection: Connection, address: str) -> None:
     current = _current(connection)
     if current == newest():
         return
-    if current is not None and current not in _revisions():
+    if current is not None and current not in migration_files.revisions():
         raise _newer(address, current)
     state = "has no eventsched schema"
     if current is not None:
@@ -83,7 +82,7 @@ def require(address: str) -> None:
 
 def newest() -> str:
     """The newest revision of this version's migrations."""
-    return _revisions()[-1]
+    return migration_files.revisions()[-1]
 
 
 def drift(address: str) -> list[Any]:
@@ -149,22 +148,6 @@ def _newer(address: str, revision: str) -> DatabaseRefusedError:
     )
 
 
-@cache
-def _revisions() -> list[str]:
-    """This version's revisions, oldest first. A migration's file is named m, its revision, _ and a
-    title."""
-    files = (folder() / "versions").glob("m[0-9]*_*.py")
-    return sorted(path.name.partition("_")[0].removeprefix("m") for path in files)
-
-
-def folder() -> Path:
-    """The folder of the migrations: inside the package if it was installed from a wheel, beside it
-    in a checkout (also one installed in editable mode)."""
-    package = Path(__file__).resolve().parents[2]
-    inside = package / "migrations"
-    return inside if inside.is_dir() else package.parent / "migrations"
-
-
 def _current(connection: Connection) -> str | None:
     """The schema's revision; None without a schema. Raises UnavailableError for a schema without a
     revision."""
@@ -184,7 +167,7 @@ def _config(connection: Connection | None = None, *, one_user: bool = False) -> 
     from alembic.config import Config
 
     config = Config()
-    config.set_main_option("script_location", str(folder()).replace("%", "%%"))
+    config.set_main_option("script_location", str(migration_files.folder()).replace("%", "%%"))
     config.attributes.update(connection=connection, one_user=one_user)
     return config
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from alembic import op
 from sqlalchemy import Connection, text
 
-from eventsched.eventlog.schema import migrations
+from eventsched.eventlog.schema import migration_files
 
 _MIGRATING = 0x6576656E7473
 """The key of the advisory lock that a migration of the database holds."""
@@ -30,7 +30,7 @@ def lock_migrations(connection: Connection) -> None:
 
 def run_script(name: str) -> None:
     """Runs a file of ``migrations/sql``."""
-    script = (migrations.folder() / "sql" / name).read_text(encoding="utf-8")
+    script = (migration_files.folder() / "sql" / name).read_text(encoding="utf-8")
     execute_script(script)
 
 
