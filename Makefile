@@ -9,7 +9,7 @@ DEMO_READY := $(VENV)/.ready-for-demo
 # One more than processors: tests also wait for servers and processes.
 WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 
-.PHONY: demo smoke unit test coverage test-containers test-cluster check format bench bench-cluster soak soak-cluster controlplane helm \
+.PHONY: demo smoke unit test coverage test-containers test-cluster test-kubelet clean-kubelet check format bench bench-cluster soak soak-cluster controlplane helm \
 	conformance-golden clean help
 
 help:           ## list the targets
@@ -97,6 +97,14 @@ CLUSTER_WORKERS ?= 2
 test-cluster: controlplane ## tests against a real control plane, and of the chart; needs Go, or ready programs
 	@$(MAKE) --no-print-directory helm || echo 'Helm is not to be had here: its tests are skipped'
 	$(BIN)/pytest -n $(CLUSTER_WORKERS) --dist loadfile $(PYTEST_OPTIONS) tests/cluster tests/deploy/test_helm.py
+
+test-kubelet: $(READY) ## the image, the overlays and the chart on two real kubelets; needs root, Go and some packages
+	@why=$$($(BIN)/python -m tests.kubelet.harness.requirements 2>&1) || \
+	{ echo "make test-kubelet is skipped: $$why"; exit 0; }; \
+	$(MAKE) --no-print-directory controlplane helm && $(BIN)/pytest $(PYTEST_OPTIONS) tests/kubelet
+
+clean-kubelet: $(READY) ## remove what a killed run of test-kubelet has left behind
+	@$(BIN)/python -m tests.kubelet.harness.sweeper
 
 controlplane: $(READY) ## build etcd, kube-apiserver and so on from Go modules (once, some minutes)
 	@$(BIN)/python -m tests.cluster.harness.binaries

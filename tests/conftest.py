@@ -25,6 +25,7 @@ SLOWER = {
     "cluster": "cluster",
     "conformance": "conformance",
     "faults": "simulation",
+    "kubelet": "kubelet",
     "postgres": "postgres",
     "properties": "properties",
 }

@@ -47,6 +47,13 @@ _BUILDS: _Builds = (
     ),
     (MODULES / "kwok", "-s -w", ("sigs.k8s.io/kwok/cmd/kwok",)),
 )
+_NODE: _Builds = (
+    (
+        MODULES / "kubelet",
+        _STAMP,
+        ("k8s.io/kubernetes/cmd/kubelet", "k8s.io/kubernetes/cmd/kube-proxy"),
+    ),
+)
 _HELM: _Builds = ((MODULES / "helm", "-s -w", ("helm.sh/helm/v4/cmd/helm",)),)
 BUILD_LIMIT = 3600.0
 """Seconds that a build may take."""
@@ -107,6 +114,23 @@ def helm(build: bool = True) -> Path:
     if folder is None:
         raise MissingProgramError("no helm: install it, or build it with `make helm`")
     return Programs(folder).path("helm")
+
+
+def node_programs(build: bool = True) -> Programs:
+    """kubelet and kube-proxy, built where need be and ``build`` says so. Raises
+    MissingProgramError."""
+    if given := os.environ.get("EVENTSCHED_CONTROLPLANE"):
+        found = Programs(Path(given))
+        with suppress(MissingProgramError):
+            found.path("kubelet"), found.path("kube-proxy")
+            return found
+    go = _go_version()
+    if go is None:
+        raise MissingProgramError(f"no kubelet: install Go {GO} or newer")
+    folder = _built("kubelet and kube-proxy", _NODE, go, build)
+    if folder is None:
+        raise MissingProgramError("no kubelet: build it with `make test-kubelet`")
+    return Programs(folder)
 
 
 def _built(what: str, builds: _Builds, go: str, build: bool) -> Path | None:

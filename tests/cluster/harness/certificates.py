@@ -31,12 +31,12 @@ class Authority:
         self.certificate = folder / "ca.crt"
         self._write(self.certificate, made.sign(self._key, hashes.SHA256()))
 
-    def serving(self, name: str = "server") -> tuple[Path, Path]:
-        """Certificate and key for a server on loopback."""
+    def serving(self, name: str = "server", also: Sequence[str] = ()) -> tuple[Path, Path]:
+        """Certificate and key for a server on loopback, and on more addresses."""
         names: list[x509.GeneralName] = [
             x509.DNSName("localhost"),
             x509.DNSName("kubernetes.default.svc"),
-            x509.IPAddress(ipaddress.ip_address("127.0.0.1")),
+            *[x509.IPAddress(ipaddress.ip_address(each)) for each in ("127.0.0.1", *also)],
         ]
         return self._issue(
             name,

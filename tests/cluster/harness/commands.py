@@ -7,6 +7,11 @@ from pathlib import Path
 from tests.cluster.harness.binaries import Programs
 
 Command = list[str | Path]
+LOOPBACK = "127.0.0.1"
+REAL_PORT = 6443
+"""Of an API server for real nodes: the port that NetworkPolicies allow."""
+SERVICE_IP = "10.0.0.1"
+"""Of the Service ``kubernetes``."""
 STAGES = Path(__file__).parent / "stages"
 
 
@@ -45,13 +50,17 @@ def etcd(programs: Programs, files: Files, url: str, peer: int) -> Command:
     ]
 
 
-def apiserver(programs: Programs, files: Files, etcd_url: str, port: int) -> Command:
-    """With RBAC, tokens, client certificates and service accounts; only tests compact."""
+def apiserver(
+    programs: Programs, files: Files, etcd_url: str, port: int, address: str = LOOPBACK
+) -> Command:
+    """With RBAC, tokens, client certificates and service accounts; only tests compact. At an
+    address other than loopback it is for real nodes: it admits pods as a cluster does, and the
+    Service ``kubernetes`` leads to it."""
     return [
         programs.path("kube-apiserver"),
         f"--etcd-servers={etcd_url}",
         "--etcd-compaction-interval=0",
-        "--bind-address=127.0.0.1",
+        f"--bind-address={address}",
         f"--secure-port={port}",
         f"--tls-cert-file={files.certificate}",
         f"--tls-private-key-file={files.key}",
@@ -61,14 +70,24 @@ def apiserver(programs: Programs, files: Files, etcd_url: str, port: int) -> Com
         "--service-account-issuer=https://kubernetes.default.svc",
         f"--service-account-key-file={files.public}",
         f"--service-account-signing-key-file={files.signing}",
-        "--authorization-mode=RBAC",
         "--service-cluster-ip-range=10.0.0.0/24",
-        "--endpoint-reconciler-type=none",
-        # Pods of tests have no service account; their nodes are ready from the start.
-        "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
+        *(_WITHOUT_KUBELETS if address == LOOPBACK else _WITH_KUBELETS),
         "--max-requests-inflight=3000",
         "--max-mutating-requests-inflight=1500",
     ]
+
+
+_WITHOUT_KUBELETS = (
+    "--authorization-mode=RBAC",
+    "--endpoint-reconciler-type=none",
+    # Pods of tests have no service account; their nodes are ready from the start.
+    "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
+)
+_WITH_KUBELETS = (
+    "--authorization-mode=Node,RBAC",
+    "--enable-admission-plugins=NodeRestriction",
+    "--kubelet-preferred-address-types=InternalIP",
+)
 
 
 def controller_manager(programs: Programs, files: Files, kubeconfig: Path) -> Command:

@@ -41,12 +41,14 @@ class Observer:
     """``placed`` are the pods that ever were on a node, by uid; ``pods`` those that are there now;
     ``wrong`` the violations found, in words. What a node has does not change."""
 
-    def __init__(self, plane: ControlPlane, namespace: str) -> None:
+    def __init__(self, plane: ControlPlane, namespace: str, *, only_there: bool = False) -> None:
+        """``only_there`` overlooks pods of other namespaces, which another scheduler places."""
         self.placed: dict[str, Placed] = {}
         self.pods: dict[str, Object] = {}
         self.wrong: list[str] = []
         self._client = plane.client(ADMIN)
         self._namespace = namespace
+        self._only_there = only_there
         found = self._client.list("Node")
         self._offered = {each["metadata"]["name"]: _offered(each) for each in found}
         self._version = self._relist()
@@ -186,6 +188,8 @@ class Observer:
         return str(found["metadata"]["resourceVersion"])
 
     def _saw(self, found: Object) -> None:
+        if self._only_there and found["metadata"]["namespace"] != self._namespace:
+            return
         uid, node = found["metadata"]["uid"], found["spec"].get("nodeName", "")
         self.pods[uid] = found
         before = self.placed.get(uid)

@@ -32,7 +32,7 @@ from tests.cluster.harness import commands, leftovers
 from tests.cluster.harness.binaries import MissingProgramError, Programs, find
 from tests.cluster.harness.certificates import Authority
 from tests.cluster.harness.client import ApiError, Client, Object
-from tests.cluster.harness.commands import Files
+from tests.cluster.harness.commands import LOOPBACK, REAL_PORT, Files
 from tests.cluster.harness.guard import Guard
 from tests.cluster.harness.servers import Server
 
@@ -55,8 +55,10 @@ class ControlPlane:
         *,
         flags: Sequence[str] = (),
         users: Mapping[str, Sequence[str]] | None = None,
+        address: str = LOOPBACK,
     ) -> None:
-        """``flags`` are more of kube-apiserver's, and win. Raises MissingProgramError."""
+        """``flags`` are more of kube-apiserver's, and win. At another ``address`` than loopback it
+        is for real nodes (``commands.apiserver``). Raises MissingProgramError."""
         self.programs = programs or find()
         self.folder = Path(tempfile.mkdtemp(prefix="eventsched-plane-"))
         self.servers: list[Server] = []
@@ -64,10 +66,12 @@ class ControlPlane:
         self._marks: dict[Path, int] = {}
         self._namespaces: list[str] = []
         self.authority = Authority(self.folder)
+        self._address = address
+        also = [] if address == LOOPBACK else [address, commands.SERVICE_IP]
         self.files = Files(
             self.folder,
             self.authority.certificate,
-            *self.authority.serving(),
+            *self.authority.serving(also=also),
             *self.authority.key("service-accounts"),
             self.folder / "tokens.csv",
         )
@@ -79,12 +83,14 @@ class ControlPlane:
     def _place(self) -> None:
         """Gives the servers ports that are free."""
         etcd, peer, api = free_ports(3)
+        if self._address != LOOPBACK:
+            api = REAL_PORT
         self.etcd_url = f"http://127.0.0.1:{etcd}"
-        self.url = f"https://127.0.0.1:{api}"
+        self.url = f"https://{self._address}:{api}"
         self.servers.clear()
         with_etcd = commands.etcd(self.programs, self.files, self.etcd_url, peer)
         self.etcd = self.server("etcd", with_etcd)
-        with_api = commands.apiserver(self.programs, self.files, self.etcd_url, api)
+        with_api = commands.apiserver(self.programs, self.files, self.etcd_url, api, self._address)
         self.apiserver = self.server("kube-apiserver", [*with_api, *self._flags])
         self.admin = self.client(ADMIN)
         self.kubeconfig = self.write_kubeconfig("admin", {"token": self._tokens[ADMIN]})

@@ -1,0 +1,1 @@
+"""Two real nodes on one machine: images, kubelets, their network."""

@@ -1,0 +1,3 @@
+module eventsched.example/pause
+
+go 1.26.0
