@@ -114,7 +114,11 @@ def _as_reader(database: str) -> str:
             member = connection.scalar(
                 text(
                     # Roles belong to the server; this database may have been made without them.
-                    "SELECT bool_or(pg_has_role(r.oid, 'MEMBER')"
+                    # From Postgres 16 on, the user who made a role is its member and may not
+                    # switch to it.
+                    "SELECT bool_or(pg_has_role(r.oid, CASE WHEN"
+                    " current_setting('server_version_num')::integer < 160000"
+                    " THEN 'MEMBER' ELSE 'SET' END)"
                     " AND has_schema_privilege(r.oid, n.oid, 'USAGE'))"
                     " FROM pg_roles r, pg_namespace n"
                     " WHERE r.rolname = :role AND n.nspname = 'eventsched_log'"

@@ -122,6 +122,13 @@ class EventLog(StoredLog, Protocol):
         in both cases nothing of the batch is in the log."""
 
 
+def continues(history: str, stored: str) -> bool:
+    """Whether a database on ``history`` has everything that was committed to a log whose records
+    name the history ``stored``. Version 0.1 stored ``system identifier/timeline`` without the
+    copy, and nothing if the database hid both."""
+    return history == stored or history.rpartition("/")[0] == (stored or "hidden")
+
+
 def expand_deltas(position: int, stored_detail: Callable[[int], Detail | None]) -> Detail | None:
     """The vectors of a decision with all deltas expanded; None if a detail is missing.
     ``stored_detail`` gives the detail of a position as it is stored, whole or as a delta."""

@@ -1,6 +1,8 @@
 """A replica whose database or cluster is unreachable, refuses it, or was restored from a backup."""
 
 import asyncio
+from urllib.parse import urlsplit
+from uuid import uuid4
 
 import psycopg
 import pytest
@@ -219,3 +221,27 @@ def test_history_lost_under_a_leader_is_read_again(database: str, loses: str) ->
     scene = play(database, second)
     assert scene.replica.terms == 3
     assert kinds(database).count("HistoryLost") == 1
+
+
+@pytest.mark.row(9)
+def test_a_copied_database_is_lost_history(database: str) -> None:
+    """As a dump that was restored on the same server: identity and timeline are equal, and the
+    original may have gone on."""
+    name = f"copy_{uuid4().hex}"
+    original = urlsplit(database).path[1:]
+
+    async def story(scene: Scene, _: "asyncio.Task[None]") -> None:
+        await until(lambda: scene.settled)
+
+    play(database, story)
+    with psycopg.connect(database.replace(original, "postgres"), autocommit=True) as admin:
+        admin.execute(f"CREATE DATABASE {name} TEMPLATE {original}".encode())
+        try:
+            copied = database.replace(original, name)
+            for _ in range(2):
+                play(copied, story)
+            assert kinds(copied).count("HistoryLost") == 1
+        finally:
+            admin.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+    play(database, story)
+    assert "HistoryLost" not in kinds(database)

@@ -3,8 +3,8 @@
 It is used from one thread. Each call blocks for at most some seconds. It never repeats a call: if
 an outcome is unknown, the caller sends the identical batch again (``runtime/leader/leader.py``
 decides when). Each new connection is checked against the history on which the term began, because a
-term must not outlive a failover. If the database hides its timeline, only the head's hash is
-checked.
+term must not outlive a failover. If the database hides its timeline, only the copy of the log and
+the head's hash are checked.
 """
 
 import time
@@ -27,8 +27,7 @@ ANSWER_LIMIT = 10.0
 
 
 class AcquiredTerm(NamedTuple):
-    """A new term, the stream's head when it began, and the history that the database was on (""
-    if the database hides it)."""
+    """A new term, the stream's head when it began, and the history that the database was on."""
 
     term: Term
     head: Head
@@ -123,8 +122,8 @@ class Session:
             if history and self._history and history != self._history:
                 connection.close()
                 raise HistoryChangedError(
-                    f"the database was on {self._history} (system/timeline) when the term began, "
-                    f"and is on {history} now"
+                    f"the database was on {self._history} (system/timeline/copy) when the term "
+                    f"began, and is on {history} now"
                 )
             self._connection = connection
         return self._connection

@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from typing import LiteralString
 from uuid import UUID, uuid4
 
 import psycopg
@@ -53,6 +54,14 @@ _HISTORY = (
     " || ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::integer"
 )
 """The control file shows a new timeline only some time after a failover, the WAL at once."""
+_COPY = (
+    "SELECT d.oid || '.' || c.oid"
+    " FROM pg_database d, pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
+    " WHERE d.datname = current_database()"
+    " AND n.nspname = 'eventsched_log' AND c.relname = 'head'"
+)
+"""A restored dump has new tables, and a copied database a new number, even on the same server."""
+_HIDDEN_SYSTEM = "hidden"
 LIMIT = 30.0
 """Seconds for calls other than appends; a snapshot may be large."""
 _HIDDEN = (
@@ -128,20 +137,25 @@ class WriterConnection:
         return row[0], Term(stream, row[1], token.bytes), Head(row[2], bytes(row[3]))
 
     def history(self, limit: float = LIMIT) -> str:
-        """The history that the database is on, as ``system identifier/timeline``; it differs after
-        a failover or a restore. "" if the database hides it. Raises UnavailableError if the
-        database is read-only, such as a standby, or does not answer within ``limit`` (s)."""
+        """The history that the database is on, as ``system identifier/timeline/copy``, or
+        ``hidden/copy`` if the database hides the first two; it differs after a failover or a
+        restore. Raises UnavailableError if the database is read-only, such as a standby, or does
+        not answer within ``limit`` (s)."""
         try:
             with limited(self._connection, limit):
-                row = self._connection.execute(_HISTORY).fetchone()
-        except _HIDDEN:
-            return ""
+                try:
+                    server = self._scalar(_HISTORY)
+                except _HIDDEN:
+                    server = _HIDDEN_SYSTEM
+                return f"{server}/{self._scalar(_COPY)}"
         except psycopg.Error as problem:
             raise UnavailableError(
                 shown(self._address), _first_line(problem), "connect to the primary"
             ) from problem
-        assert row is not None
-        return str(row[0])
+
+    def _scalar(self, query: LiteralString) -> object:
+        row = self._connection.execute(query).fetchone()
+        return None if row is None else row[0]
 
     def renew(self, number: int, term: Term, deadline: float) -> None:
         """Renews the term in the database: its holder is alive. Waits for the answer as

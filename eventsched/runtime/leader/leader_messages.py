@@ -62,8 +62,8 @@ Request = DatabaseRequest | ClusterRequest
 class Acquired:
     """A term has begun. ``records`` are the log from ``since`` up to ``head``; ``since`` is the
     head that was asked for, or position 0 for the whole log. ``timeline`` names the database's
-    history ("" if the database hides it). It differs from the one in the log if committed batches
-    may have been lost (a failover to a replica, a restored backup). ``mark`` is that of the last
+    history. It does not continue the one in the log (``port.continues``) if committed batches may
+    have been lost (a failover to a replica, a restored backup). ``mark`` is that of the last
     batch."""
 
     term: Term

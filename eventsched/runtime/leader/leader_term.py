@@ -17,7 +17,7 @@ from eventsched.domain.records.logged import Logged
 from eventsched.domain.units import SECOND
 from eventsched.eventlog import chain
 from eventsched.eventlog.chain import Head, SealedBatch
-from eventsched.eventlog.port import StoredSnapshot
+from eventsched.eventlog.port import StoredSnapshot, continues
 from eventsched.runtime.effects.batches import BatchBuilder, ClosedBatch
 from eventsched.runtime.effects.event_outbox import EventOutbox
 from eventsched.runtime.effects.tracker import Step
@@ -119,8 +119,9 @@ class LeaderTerm:
     @property
     def history_may_be_lost(self) -> bool:
         """Whether committed records may be missing, and this is not dealt with yet."""
-        is_moved = not self._is_first and self._state.timeline != self._timeline
-        return is_moved or self._followed_stream.rewritten
+        if self._followed_stream.rewritten:
+            return True
+        return not self._is_first and not continues(self._timeline, self._state.timeline)
 
     def hand_over(self) -> bool:
         """Leaves what was followed as it is in the log, for another term. False if that is not

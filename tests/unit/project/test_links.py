@@ -76,6 +76,14 @@ def test_the_index_lists_every_page() -> None:
     assert not missing
 
 
+def test_how_to_guides_are_short() -> None:
+    """And a test runs each."""
+    tests = "".join(page.read_text() for page in ROOT.glob("tests/*/test_how_to*.py"))
+    for page in (ROOT / "docs" / "how-to").glob("*.md"):
+        assert len(page.read_text().splitlines()) <= 120, page.name
+        assert f'"how-to/{page.name}"' in tests, page.name
+
+
 @pytest.mark.parametrize("page", ["architecture.md", "glossary.md"])
 def test_named_modules_exist(page: str) -> None:
     """Paths of code that these pages name, from the root or from the package."""

@@ -1,0 +1,101 @@
+"""Pages of docs/how-to on a cluster: their commands as they are written, beside a scheduler."""
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from eventsched.domain.records import BindVoided, HistoryLost, PodBound
+from tests.cluster.harness.binaries import MissingProgramError
+from tests.cluster.harness.client import wait_for
+from tests.cluster.harness.deployed import deployed
+from tests.cluster.harness.faults import Refuse
+from tests.cluster.harness.manifests import node, pod, priority_class
+from tests.cluster.harness.own_postgres import OwnPostgres
+from tests.cluster.harness.plane import ControlPlane
+from tests.cluster.harness.stage import Stage
+from tests.databases import embedded_programs
+from tests.pages import Page
+
+
+@pytest.fixture
+def kubectl(plane: ControlPlane) -> Path:
+    """The folder of kubectl."""
+    folders = [Path(each) for each in os.environ.get("PATH", "").split(os.pathsep)]
+    with suppress(MissingProgramError):
+        folders.insert(0, plane.programs.path("kubectl").parent)
+    for folder in folders:
+        if (folder / "kubectl").exists():
+            return folder
+    pytest.skip("no kubectl")
+
+
+@pytest.fixture
+def stage(plane: ControlPlane, postgres: OwnPostgres, namespace: str) -> Iterator[Stage]:
+    """A scheduler that leads, one node with room for a few pods, and the Deployment of an overlay
+    of which no pod is ever started."""
+    plane.admin.create(node("a", "1"))
+    plane.admin.create(priority_class("patient", 1000, preemptionPolicy="Never"))
+    made = Stage(plane, postgres.url, namespace)
+    with deployed(plane, "external-postgres"), made.running:
+        made.scheduler.start()
+        made.placed("small")
+        yield made
+
+
+@pytest.mark.row(9)
+def test_a_restored_dump(
+    plane: ControlPlane, stage: Stage, postgres: OwnPostgres, kubectl: Path, tmp_path: Path
+) -> None:
+    """The dump has a pod that is gone now, lacks one that was bound since, and promises a bind
+    whose room was given away since. Nothing is bound twice."""
+    unheard = stage.kube.on("POST", "/pods/first/binding$", Refuse(503, 1))
+    stage.placed("gone")
+    stage.pods.create(pod("first", "700m"))
+    unheard.wait()
+
+    def before(command: str) -> None:
+        if command.endswith("--replicas=0"):
+            refused = stage.kube.on("POST", "/pods/first/binding$", Refuse(409))
+            stage.pods.create(pod("second", "700m", priorityClassName="patient"))
+            unheard.remove()
+            stage.scheduler.wait_log(BindVoided)
+            assert stage.pods.node("second", 60.0) == "a"
+            stage.pods.delete("gone")
+            assert stage.scheduler.stop() == 0
+            refused.remove()
+        if command.endswith("--replicas=1"):
+            stage.scheduler.server.log.unlink()
+        if command.startswith("eventsched log"):
+            stage.scheduler.start()
+            stage.scheduler.wait_log(HistoryLost)
+
+    page = Page(
+        "how-to/back-up-and-restore.md",
+        tmp_path,
+        {
+            "DATABASE_URL": postgres.url,
+            "MAINTENANCE_URL": postgres.url.replace("/eventsched?", "/postgres?"),
+            **dict.fromkeys(("REPLICATION_URL", "RECOVERED_URL", "BACKUP", "ARCHIVE"), ""),
+            "KUBECONFIG": str(plane.kubeconfig),
+        },
+        path=(list(embedded_programs().values())[-1], kubectl),
+        before=before,
+    )
+    assert page.run(until="## Base backup and WAL") == 7
+    assert stage.pods.nodes() == {"small": "a", "first": "", "second": "a"}
+    uid = stage.pods.get("first")["metadata"]["uid"]
+    log = stage.scheduler.log()
+    assert [voided.uid for voided in log.of(BindVoided)] == [uid]
+    assert stage.bindings("second") == [201]
+    stage.pods.delete("second")
+    assert stage.pods.node("first", 60.0) == "a"
+    wait_for(
+        lambda: uid in {each.uid for each in stage.scheduler.log().of(PodBound)}, "it is bound"
+    )
+    assert stage.bindings("first")[-1] == 201
+    assert stage.bindings("first").count(201) == 1
+    assert stage.bindings("small") == [201]
+    assert stage.observer.wrong == []

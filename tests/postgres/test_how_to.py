@@ -1,0 +1,143 @@
+"""The pages of docs/how-to whose commands need a database and no cluster."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+from eventsched.cli.main import main
+from eventsched.domain.records import PodAdded
+from eventsched.domain.records.logged import Logged
+from eventsched.eventlog.embedded.embedded_server import EmbeddedPostgres
+from eventsched.eventlog.embedded.programs import account_for
+from eventsched.eventlog.port import Batch, Stored
+from eventsched.eventlog.postgres.reader import Reader
+from eventsched.eventlog.postgres.writer import PostgresEventLog
+from eventsched.eventlog.schema import migrations
+from tests.builders import make_pod
+from tests.pages import Page
+from tests.waiting import until
+
+STREAM = "scheduler"
+LOAD = "nodes=12,pods=60,shape=tight,seed=3"
+
+
+class Database:
+    """A server of a test's own with ``eventsched``, the log of a simulation as a scheduler's, and
+    the user ``migrator``, who owns it and may make roles."""
+
+    def __init__(self, postgres: EmbeddedPostgres) -> None:
+        self._postgres = postgres
+        postgres.execute("CREATE ROLE migrator LOGIN CREATEDB CREATEROLE")
+        postgres.execute("ALTER DATABASE eventsched OWNER TO migrator")
+        migrations.upgrade(self.url("migrator"))
+        words = ["simulate", "--generate", LOAD, "--stream", STREAM]
+        assert main([*words, "--database", self.url("postgres")]) == 0
+
+    def url(self, user: str, database: str = "eventsched") -> str:
+        """A user's address of a database."""
+        return self._postgres.url(user, database)
+
+    def add_pod(self, name: str) -> None:
+        """Adds a pod to the log."""
+        with closing(PostgresEventLog(self.url("postgres"), STREAM, "another")) as log:
+            added = Logged(log.head, 10**15, log.head, PodAdded(pod=make_pod(name)))
+            log.begin(Batch([Stored.of(added)], {}))
+            log.finish()
+
+    def archive(self) -> None:
+        """Waits until all WAL is archived."""
+        [(file,)] = self._postgres.execute("SELECT pg_walfile_name(pg_switch_wal())")
+
+        def is_archived() -> bool:
+            [(last,)] = self._postgres.execute("SELECT last_archived_wal FROM pg_stat_archiver")
+            return last is not None and last >= file
+
+        until(is_archived, "the WAL is archived", 60)
+
+
+@contextmanager
+def own_database(place: Path, programs: Path, **settings: str) -> Iterator[Database]:
+    """The server, for as long as the block runs."""
+    server = EmbeddedPostgres(
+        place / "data", binaries=programs, settings={"fsync": "off", **settings}
+    )
+    with server.open(writer=True) as postgres:
+        yield Database(postgres)
+
+
+def as_account(folder: Path, program: Path, *arguments: str) -> str:
+    """A script that runs a program as the account that runs Postgres for root."""
+    account = account_for(folder)
+    words = [str(program), '"$@"', *arguments]
+    if account is not None:
+        words[:0] = [
+            "setpriv",
+            f"--reuid={account.uid}",
+            f"--regid={account.gid}",
+            "--clear-groups",
+        ]
+    return f"cd / && exec {' '.join(words)}"
+
+
+@pytest.fixture
+def shared(place: Path) -> Path:
+    """A folder in which the account that runs Postgres may write."""
+    folder = place / "shared"
+    folder.mkdir()
+    if (account := account_for(folder)) is not None:
+        os.chown(folder, account.uid, account.gid)
+    return folder
+
+
+def test_back_up_and_restore(place: Path, shared: Path, programs: Path, tmp_path: Path) -> None:
+    """The archived WAL has a record from after the base backup, and nothing is lost."""
+    with own_database(place, programs, archive_mode="on") as database:
+        socket = shared / "socket"
+        for folder in (shared / "archive", socket):
+            folder.mkdir()
+            shutil.chown(folder, shared.owner(), shared.group())
+
+        def before(command: str) -> bool:
+            if command.startswith("echo"):
+                database.add_pod("late")
+                database.archive()
+            return not command.startswith(("kubectl", "eventsched log"))
+
+        recovered = f"postgresql://migrator@/eventsched?host={quote(str(socket), safe='')}"
+        page = Page(
+            "how-to/back-up-and-restore.md",
+            tmp_path,
+            {
+                "DATABASE_URL": database.url("migrator"),
+                "MAINTENANCE_URL": database.url("migrator", "postgres"),
+                "REPLICATION_URL": database.url("postgres", "postgres"),
+                "RECOVERED_URL": recovered,
+                "BACKUP": str(shared / "backup"),
+                "ARCHIVE": str(shared / "archive"),
+            },
+            programs={
+                "pg_basebackup": as_account(shared, programs / "pg_basebackup"),
+                "pg_ctl": as_account(
+                    shared, programs / "pg_ctl", "-o",
+                    f'"-k {socket} -c listen_addresses= -c archive_mode=off -c fsync=off"',
+                ),
+            },
+            path=(programs,),
+            before=before,
+        )  # fmt: skip
+        try:
+            page.run()
+            last = list(Reader(recovered, STREAM).read())[-1].record
+            assert isinstance(last, PodAdded)
+            assert last.pod.name == "late"
+        finally:
+            stop = as_account(shared, programs / "pg_ctl", "stop", "--mode=immediate")
+            subprocess.run(
+                ["sh", "-c", stop, "sh", f"--pgdata={shared}/backup"], check=True, timeout=60
+            )
