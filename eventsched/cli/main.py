@@ -124,7 +124,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except KeyboardInterrupt:
-        resumable = options.command == "simulate" and any(database_of(options))
+        resumable = options.command == "simulate" and any(database_of(options, by_file=False))
         hint = "; the same command continues from here" if resumable else ""
         print(f"\neventsched {options.command}: stopped{hint}", file=sys.stderr)
         return STOPPED

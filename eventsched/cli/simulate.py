@@ -139,7 +139,7 @@ def _log_location(options: argparse.Namespace) -> tuple[str | None, Path | None]
     """The database or the data folder of the log; both None for a log in memory."""
     is_named = options.database is not None or options.data_dir is not None
     if not options.in_memory:
-        return database_of(options)
+        return database_of(options, by_file=False)
     if is_named:
         raise InputError(
             "--in-memory", "is given together with --data-dir or --database", "remove one of them"

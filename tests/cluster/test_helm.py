@@ -128,3 +128,34 @@ def test_a_release_is_upgraded_and_goes_without_a_trace(
         assert "ClusterRole" not in of_release(plane.admin)
         assert len(of_release(plane.admin)) == len(KINDS) - 1
     assert of_release(plane.admin) == {}
+
+
+def test_a_release_is_rolled_back(plane: ControlPlane, namespace: str, on_plane: Helm) -> None:
+    """After an upgrade that changes pods, configuration and rights, each is as it was before; also
+    after an upgrade whose objects the API server refuses."""
+
+    def objects() -> Object:
+        """What an upgrade changes, without what the API server writes."""
+        found = plane.admin.get("apps/v1/Deployment", NAME, namespace)["spec"]
+        text = plane.admin.get("ConfigMap", f"{NAME}-config", namespace)["data"]
+        return {"deployment": found, "configuration": text, "kinds": of_release(plane.admin)}
+
+    with released(on_plane, VALUES):
+        before = objects()
+        more = {
+            **VALUES,
+            "scheduler": {"name": NAME, "replicaCount": 2, "podLabels": {"team": "a"}},
+            "settings": {"detail": "digest"},
+            "rbac": {"role": "own"},
+        }
+        on_plane("upgrade", NAME, str(CHART), "--reset-values", "--values=-", given=more)
+        after = objects()
+        assert (before["deployment"]["replicas"], after["deployment"]["replicas"]) == (1, 2)
+        assert after["kinds"]["ClusterRole"] == [NAME]
+        on_plane("rollback", NAME, "1")
+        assert objects() == before
+        wrong = {"scheduler": {"name": NAME, "tolerations": [{"operator": "Perhaps"}]}}
+        with pytest.raises(AssertionError, match="Unsupported value"):
+            on_plane("upgrade", NAME, str(CHART), "--reset-values", "--values=-", given=wrong)
+        on_plane("rollback", NAME, "3")
+        assert objects() == before

@@ -1,8 +1,6 @@
 """The alerts: each fires if it should and not otherwise, by promtool, and has its runbook."""
 
 import re
-import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +8,7 @@ import pytest
 import yaml
 
 from .chart import CHART
+from .promtool import promtool
 from .rendering import DEPLOY, the, with_components
 
 RULE = yaml.safe_load((DEPLOY / "components/prometheus-rule/prometheus-rule.yaml").read_text())
@@ -17,18 +16,6 @@ ALERTS = [rule for group in RULE["spec"]["groups"] for rule in group["rules"] if
 CASES: list[dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("alerts.yaml").read_text())
 RUNBOOKS = (DEPLOY.parent / "docs" / "runbooks.md").read_text()
 BUILD_INFO = 'eventsched_build_info{job="eventsched",instance="a",version="0.1.0"}'
-
-
-def promtool(*arguments: str, folder: Path) -> str:
-    """What it prints. Skips the test if there is no promtool."""
-    program = shutil.which("promtool")
-    if program is None:
-        pytest.skip("no promtool in PATH (Debian: package prometheus): nothing checks the alerts")
-    done = subprocess.run(
-        [program, *arguments], cwd=folder, capture_output=True, text=True, timeout=120, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
 def promtool_test(case: dict[str, Any]) -> dict[str, Any]:

@@ -1,8 +1,6 @@
-"""The chart is the overlay second-scheduler, with a list of plugins."""
+"""What the chart makes of its values."""
 
-import json
 import re
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +11,14 @@ from eventsched import __version__
 from eventsched.cluster.kube.watch.resources import OPTIONAL
 from eventsched.plugins import IN_TREE
 from eventsched.scheduling.config.checking import Checked, check
-from tests.cluster.harness import binaries
 
-from .chart import CHART, DOCUMENT, chart_of_0_1, helm, values
+from .chart import CHART, DOCUMENT, chart_of_0_1, made_of, notes, run, templated, values
 from .rendering import (
     DEPLOY,
     Object,
     configuration,
     example_secret,
     of_kind,
-    rendered,
     the,
     with_components,
 )
@@ -30,68 +26,12 @@ from .rights import Right, rights
 
 pytestmark = pytest.mark.process
 
-OF_HELM = ("app.kubernetes.io/instance", "app.kubernetes.io/managed-by", "helm.sh/chart")
-
-
-def run(*arguments: str, given: object) -> str:
-    """What helm prints. Skips the test without helm."""
-    try:
-        program = binaries.helm(build=False)
-    except binaries.MissingProgramError as missing:
-        pytest.skip(f"{missing}: nothing renders what is in deploy/helm")
-    return helm(program, *arguments, given=given)
-
-
-def templated(release: str = "eventsched", **given: object) -> list[Object]:
-    """What helm makes of the chart with more values. Skips the test without helm."""
-    return _templated(CHART, release, given)
-
-
-def _templated(chart: Path, release: str, given: object, *more: str) -> list[Object]:
-    where = (release, str(chart), "--namespace=kube-system", "--values=-", *more)
-    return list(yaml.safe_load_all(run("template", *where, given=given)))
-
-
-def notes(folder: Path, *kinds: str, **given: object) -> str:
-    """What people read after an installation with more values into a cluster that has these kinds:
-    the notes, rendered as any other template of the chart is."""
-    chart = shutil.copytree(CHART, folder / "chart")
-    text = (chart / "templates" / "NOTES.txt").read_text()
-    lines = "\n".join(f"  {line}" for line in text.splitlines())
-    (chart / "templates" / "shown.yaml").write_text(f"kind: Notes\ntext: |\n{lines}\n")
-    more = [f"--api-versions={each}" for each in kinds]
-    objects = _templated(chart, "eventsched", given, *more)
-    (shown,) = [each for each in objects if each["kind"] == "Notes"]
-    return str(shown["text"])
-
-
-def plain(found: Any) -> Any:
-    """Without what Helm and kustomize add: labels, and hashes in names."""
-    if isinstance(found, dict):
-        kept = {key: plain(each) for key, each in found.items() if key not in OF_HELM}
-        return {key: each for key, each in kept.items() if key != "annotations"}
-    if isinstance(found, list):
-        return sorted(map(plain, found), key=lambda each: json.dumps(each, sort_keys=True))
-    if isinstance(found, str):
-        return re.sub(r"^eventsched-config-\w+$", "eventsched-config", found)
-    return found
-
 
 def checked(objects: list[Object]) -> Checked:
     """Its configuration, which has no problem."""
     found = check(configuration(objects), "eventsched.yaml", IN_TREE)
     assert (found.problems, found.warnings) == ((), ())
     return found
-
-
-def test_it_is_the_overlay() -> None:
-    """Object for object."""
-    both = []
-    for objects in (templated(), rendered("second-scheduler")):
-        documents = list(yaml.safe_load_all(configuration(objects)))
-        rest = [each for each in objects if each["kind"] != "ConfigMap"]
-        both.append((documents, plain(rest)))
-    assert both[0] == both[1]
 
 
 def test_plugins_by_values() -> None:
@@ -225,7 +165,7 @@ def test_the_linter_takes_the_document() -> None:
 def test_values_of_0_1_render_as_before(tmp_path: Path) -> None:
     """Those that are new since have an effect of their own only if the user sets them."""
     chart = chart_of_0_1(tmp_path)
-    assert _templated(chart, "eventsched", {}) == templated()
+    assert made_of(chart, "eventsched", {}) == templated()
     spec = the(templated(scheduler={"priorityClassName": ""}), "Deployment")["spec"]
     assert "priorityClassName" not in spec["template"]["spec"]
 
@@ -308,7 +248,7 @@ def test_its_files_fit_without_helm() -> None:
     assert given["database"]["secret"] == example_secret()["metadata"]["name"]
     used = {
         tuple(path.split("."))
-        for template in (CHART / "templates").iterdir()
+        for template in (CHART / "templates").rglob("*.*")
         for path in re.findall(r"\.Values\.([\w.]+)", template.read_text())
     }
     for path in used:

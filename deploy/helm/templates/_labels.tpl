@@ -4,10 +4,15 @@ app.kubernetes.io/component: scheduler
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end -}}
 
-{{- define "eventsched.labels" -}}
-{{ include "eventsched.selector" . }}
+{{- /* Labels of the release. */ -}}
+{{- define "eventsched.release" -}}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
+{{- end -}}
+
+{{- define "eventsched.labels" -}}
+{{ include "eventsched.selector" . }}
+{{ include "eventsched.release" . }}
 {{- end -}}
 
 {{- /* What a container may do to its machine. */ -}}

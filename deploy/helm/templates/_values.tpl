@@ -10,16 +10,35 @@
 {{- join "," $names -}}
 {{- end -}}
 
+{{- /* The plugins that values or profiles enable ("enabled") or disable, with commas between them. */ -}}
+{{- define "eventsched.plugins" -}}
+{{- $root := index . 0 -}}
+{{- $list := index . 1 -}}
+{{- $names := include "eventsched.names" (index $root.Values.plugins $list) | splitList "," -}}
+{{- range $profile := $root.Values.profiles }}
+{{- range $point, $set := ($profile.plugins | default dict) }}
+{{- $names = concat $names (include "eventsched.names" (index $set $list) | splitList ",") -}}
+{{- end }}
+{{- end -}}
+{{- join "," ($names | uniq | compact) -}}
+{{- end -}}
+
 {{- /* Values that mean nothing here, with commas between them. */ -}}
 {{- define "eventsched.unused" -}}
 {{- $known := dict
-  "scheduler" (list "name" "image" "replicaCount" "leaderElect" "priorityClassName" "resources"
-    "nodeSelector" "affinity" "tolerations")
+  "scheduler" (list "name" "image" "imagePullPolicy" "imagePullSecrets" "replicaCount" "leaderElect"
+    "priorityClassName" "resources" "nodeSelector" "affinity" "tolerations" "topologySpreadConstraints"
+    "strategy" "terminationGracePeriodSeconds" "probes" "podLabels" "podAnnotations" "extraEnv"
+    "extraVolumes" "extraVolumeMounts")
   "plugins" (list "enabled" "disabled")
-  "database" (list "secret" "port")
+  "database" (list "secret" "urlKey" "migrationUrlKey" "port" "migration" "embedded" "cloudNativePG")
   "networkPolicy" (list "egressPorts")
-  "monitoring" (list "serviceMonitor" "prometheusRule") -}}
-{{- $whole := list "pluginConfig" "global" -}}
+  "serviceAccount" (list "create" "name" "annotations")
+  "rbac" (list "role")
+  "extender" (list "enabled" "tlsSecret")
+  "monitoring" (list "serviceMonitor" "prometheusRule" "dashboard" "interval" "labels"
+    "dashboardLabels") -}}
+{{- $whole := list "pluginConfig" "profiles" "settings" "global" -}}
 {{- $unused := list -}}
 {{- range $section, $values := .Values }}
 {{- if hasKey $known $section }}
@@ -33,4 +52,52 @@
 {{- end }}
 {{- end -}}
 {{- join "," (sortAlpha $unused) -}}
+{{- end -}}
+
+{{- /*
+What follows from the values, as YAML. Sections and values that are missing have the defaults of
+values.yaml: an upgrade with --reuse-values has only those of the old chart.
+*/ -}}
+{{- define "eventsched.resolved" -}}
+{{- $embedded := .Values.database.embedded | default dict -}}
+{{- $cnpg := .Values.database.cloudNativePG | default dict -}}
+{{- $extender := .Values.extender | default dict -}}
+{{- $account := .Values.serviceAccount | default dict -}}
+{{- if and $embedded.enabled $cnpg.enabled }}
+{{- fail "database.embedded and database.cloudNativePG are both enabled: enable one of them" }}
+{{- end }}
+{{- if and $embedded.enabled (gt (int .Values.scheduler.replicaCount) 1) }}
+{{- fail "database.embedded is for one replica: set scheduler.replicaCount to 1, or use another database" }}
+{{- end }}
+{{- if and .Values.profiles (or .Values.plugins.enabled .Values.plugins.disabled .Values.pluginConfig) }}
+{{- fail "profiles replaces plugins and pluginConfig: set profiles, or the other two" }}
+{{- end }}
+account: {{ $account.name | default (ternary "default" .Release.Name (eq (toString $account.create) "false")) | quote }}
+embedded: {{ $embedded.enabled | default false }}
+cnpg: {{ $cnpg.enabled | default false }}
+extender: {{ $extender.enabled | default false }}
+extenderPort: {{ dig "extender" "port" 8888 (.Values.settings | default dict) | int }}
+role: {{ (.Values.rbac | default dict).role | default "kube-scheduler" }}
+{{- if $cnpg.enabled }}
+secret: {{ printf "%s-postgres-app" .Release.Name | quote }}
+urlKey: uri
+migrationUrlKey: uri
+migration: one-user
+{{- else }}
+secret: {{ .Values.database.secret | quote }}
+urlKey: {{ .Values.database.urlKey | default "url" | quote }}
+migrationUrlKey: {{ .Values.database.migrationUrlKey | default "migration-url" | quote }}
+migration: {{ ternary "none" (.Values.database.migration | default "roles") (eq (toString $embedded.enabled) "true") }}
+{{- end }}
+{{- end -}}
+
+{{- /* What the release does, in one line. */ -}}
+{{- define "eventsched.purpose" -}}
+{{- $names := list -}}
+{{- range .Values.profiles }}{{ $names = append $names .schedulerName }}{{ end -}}
+{{- if (include "eventsched.resolved" . | fromYaml).extender -}}
+{{ .Release.Name }} in {{ .Release.Namespace }} answers other schedulers as their extender.
+{{- else -}}
+Pods with schedulerName {{ $names | default (list .Values.scheduler.name) | join " or " }} are scheduled by {{ .Release.Name }} in {{ .Release.Namespace }}.
+{{- end -}}
 {{- end -}}

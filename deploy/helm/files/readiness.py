@@ -1,0 +1,25 @@
+"""Asks every replica of a release whether it is ready: python readiness.py HOST PORT. Run by helm test."""
+
+import http.client
+import socket
+import ssl
+import sys
+
+host, port = sys.argv[1], int(sys.argv[2])
+addresses = sorted({found[4][0] for found in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)})
+context = ssl.create_default_context()
+context.check_hostname = False
+context.verify_mode = ssl.CERT_NONE  # the certificate is self-made unless serving.certFile names one
+failed = 0
+for address in addresses:
+    connection = http.client.HTTPSConnection(address, port, timeout=10, context=context)
+    try:
+        connection.request("GET", "/readyz?verbose")
+        answer = connection.getresponse()
+        status, text = answer.status, answer.read().decode(errors="replace")
+    except OSError as problem:
+        status, text = 0, f"no answer: {problem}"
+    failed += status != 200
+    print(f"{address}: {'ready' if status == 200 else 'not ready'}", text, sep="\n", flush=True)
+print(f"{len(addresses) - failed} of {len(addresses)} replicas are ready")
+sys.exit(failed > 0)
