@@ -6,10 +6,13 @@ import ssl
 import sys
 
 host, port = sys.argv[1], int(sys.argv[2])
-addresses = sorted({found[4][0] for found in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)})
+addresses = sorted(
+    {found[4][0] for found in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)}
+)
 context = ssl.create_default_context()
 context.check_hostname = False
-context.verify_mode = ssl.CERT_NONE  # the certificate is self-made unless serving.certFile names one
+# The certificate is self-made unless serving.certFile names one.
+context.verify_mode = ssl.CERT_NONE
 failed = 0
 for address in addresses:
     connection = http.client.HTTPSConnection(address, port, timeout=10, context=context)
