@@ -1,4 +1,4 @@
-"""Asks every replica of a release whether it is ready: python readiness.py HOST PORT. Run by helm test."""
+"""Asks every replica of a release whether it is ready, for helm test: readiness.py HOST PORT."""
 
 import http.client
 import socket
