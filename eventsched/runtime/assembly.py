@@ -11,6 +11,7 @@ import traceback
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
+from functools import lru_cache
 from hashlib import blake2b
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -319,7 +320,13 @@ def _file(plugin: type[Any]) -> str:
 
 def _source_digest(plugin: type[Any]) -> str:
     try:
-        text = inspect.getsource(inspect.getmodule(plugin) or plugin)
+        module = inspect.getmodule(plugin)
+        text = inspect.getsource(plugin) if module is None else _source(module)
     except (OSError, TypeError):
         text = plugin.__qualname__  # defined at run time: there is no file to hash
     return blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+@lru_cache(maxsize=256)
+def _source(module: ModuleType) -> str:
+    return inspect.getsource(module)

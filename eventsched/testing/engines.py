@@ -1,6 +1,7 @@
 """Engines that run the plugins under test; what they do is returned as lists of records."""
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -13,6 +14,7 @@ from eventsched.plugins.priority_sort import PrioritySort
 from eventsched.runtime.assembly import assembled
 from eventsched.scheduling.config import configuration
 from eventsched.scheduling.config.arguments import typed_args
+from eventsched.scheduling.config.sections import Configuration
 from eventsched.scheduling.engine import Engine
 from eventsched.scheduling.framework import POINTS, points_of
 from eventsched.scheduling.framework.per_node_plugins import adapted
@@ -34,10 +36,9 @@ def engine_with(*plugins: Any, points: Mapping[str, list[Any]] | None = None,
                 backoff: Backoff | None = None) -> Engine:  # fmt: skip
     """An engine with the default profile, or with the profiles of ``config`` (YAML). ``plugins``
     are appended to every extension point that they serve; ``points`` replaces whole points."""
-    loaded = configuration.default() if config is None else configuration.load(config, "test.yaml")
-    assembly = assembled(loaded, "test.yaml", IN_TREE)
-    profiles = {}
-    for name, profile in assembly.profiles.items():
+    loaded = _loaded(config)
+    profiles = dict(assembled(loaded, "test.yaml", IN_TREE).profiles)
+    for name, profile in profiles.items() if plugins or points or weights else ():
         chosen = {**profile.points, **(points or {})}
         for plugin in map(adapted, plugins):
             for point in points_of(plugin):
@@ -48,6 +49,11 @@ def engine_with(*plugins: Any, points: Mapping[str, list[Any]] | None = None,
         loaded.pod_initial_backoff_seconds or 0, loaded.pod_max_backoff_seconds or 0
     )
     return Engine(profiles, backoff)
+
+
+@lru_cache(maxsize=64)
+def _loaded(config: str | None) -> Configuration:
+    return configuration.default() if config is None else configuration.load(config, "test.yaml")
 
 
 def engine_of(*plugins: Any, weights: Mapping[str, int] | None = None,

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -62,46 +63,52 @@ def text(address: str, capsys: pytest.CaptureFixture[str]) -> Any:
     return run
 
 
+def check_explanations(truth: Truth, evidence: StoredEvidence, uid: str) -> None:
+    """All attempts of a pod are explained as they are logged."""
+    whole = explain(evidence, uid_key(uid))
+    mine = [(at, r) for at, _, _, r in truth.records if pod_of(r) == uid]
+    assert [(step.position, step.record) for step in whole.steps] == mine
+    for attempt in whole.attempts:
+        told = explain(evidence, uid_key(uid), attempt.decided.attempt).explained
+        assert told is not None
+        verdicts = truth.verdicts_at(told.position)
+        assert [(r.nodes, (r.plugin or None, r.code)) for r in told.refusals] == [
+            (nodes, truth.told(number)[:2]) for number, nodes in told.decided.counts
+        ]
+        for refusal in told.refusals:
+            said = (refusal.plugin or None, refusal.code, ", ".join(refusal.reasons))
+            nodes = [node for node, *rest in verdicts if tuple(rest) == said]
+            assert refusal.nodes == len(nodes)
+            assert list(refusal.examples) == nodes[:3]
+        scores = {row[:2]: row[2:] for row in truth.scores_at(told.position, told.decided)}
+        for compared in told.compared:
+            for part in compared.parts:
+                found = (part.raw, part.normalized, part.weighted, compared.rank)
+                assert found == scores[compared.node, part.plugin]
+        names = [told.decided.node, told.decided.runner_up]
+        assert [each.node for each in told.compared] == [name for name in names if name]
+        totals = [told.decided.score, told.decided.runner_up_score]
+        assert [each.total for each in told.compared] == totals[: len(told.compared)]
+
+
 @pytest.mark.parametrize("stream", [ODD, TIGHT])
 def test_every_attempt_of_every_pod_is_explained_as_logged(
     address: str, stream: str, explained: Any
 ) -> None:
     """Moves, attempts, counts, examples and scores, of all pods of both histories."""
-    truth = Truth(address, stream)
-    evidence = StoredEvidence(truth.reader)
-    for uid in truth.pods:
-        whole = explain(evidence, uid_key(uid))
-        mine = [(at, r) for at, _, _, r in truth.records if pod_of(r) == uid]
-        assert [(step.position, step.record) for step in whole.steps] == mine
-        for attempt in whole.attempts:
-            told = explain(evidence, uid_key(uid), attempt.decided.attempt).explained
-            assert told is not None
-            verdicts = truth.verdicts_at(told.position)
-            assert [(r.nodes, (r.plugin or None, r.code)) for r in told.refusals] == [
-                (nodes, truth.told(number)[:2]) for number, nodes in told.decided.counts
-            ]
-            for refusal in told.refusals:
-                said = (refusal.plugin or None, refusal.code, ", ".join(refusal.reasons))
-                nodes = [node for node, *rest in verdicts if tuple(rest) == said]
-                assert refusal.nodes == len(nodes)
-                assert list(refusal.examples) == nodes[:3]
-            scores = {row[:2]: row[2:] for row in truth.scores_at(told.position, told.decided)}
-            for compared in told.compared:
-                for part in compared.parts:
-                    found = (part.raw, part.normalized, part.weighted, compared.rank)
-                    assert found == scores[compared.node, part.plugin]
-            names = [told.decided.node, told.decided.runner_up]
-            assert [each.node for each in told.compared] == [name for name in names if name]
-            totals = [told.decided.score, told.decided.runner_up_score]
-            assert [each.total for each in told.compared] == totals[: len(told.compared)]
+    truth = Truth(address, stream, keeps_connection=True)
+    with closing(truth.reader):
+        evidence = StoredEvidence(truth.reader)
+        for uid in truth.pods:
+            check_explanations(truth, evidence, uid)
 
 
 @pytest.mark.parametrize("stream", [ODD, TIGHT])
 def test_a_scan_of_the_log_tells_the_same(address: str, stream: str) -> None:
-    reader = Reader(address, stream)
-    stored, scanned = StoredEvidence(reader), ScannedEvidence(reader, stream)
-    for uid in Truth(address, stream).pods:
-        assert explain(stored, uid_key(uid)) == explain(scanned, uid_key(uid))
+    with closing(Reader(address, stream, keeps_connection=True)) as reader:
+        stored, scanned = StoredEvidence(reader), ScannedEvidence(reader, stream)
+        for uid in Truth(address, stream).pods:
+            assert explain(stored, uid_key(uid)) == explain(scanned, uid_key(uid))
 
 
 def test_only_the_pods_batches_are_fetched(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,19 +167,21 @@ def test_what_woke_a_pod_is_named_with_its_place(address: str, text: Any) -> Non
 
 
 def test_a_pod_that_made_room_is_named_with_its_node(address: str) -> None:
-    truth = Truth(address, TIGHT)
+    truth = Truth(address, TIGHT, keeps_connection=True)
     homes = {r.uid: r.node for *_, r in truth.all(PodDecided) if r.node}
+    with closing(truth.reader):
+        evidence = StoredEvidence(truth.reader)
+        moves = [step for uid in truth.pods for step in explain(evidence, uid_key(uid)).moves]
     told = 0
-    for uid in truth.pods:
-        for step in explain(StoredEvidence(truth.reader), uid_key(uid)).moves:
-            assert isinstance(step.record, PodQueued)
-            if step.record.cause == "AssignedPodDelete":
-                assert step.origin is not None
-                gone = truth.records[step.origin.position][3]
-                assert isinstance(gone, records.PodDeleted)
-                name = "/".join(truth.pods[gone.uid])
-                assert step.origin.text == f"{name} is gone from {homes[gone.uid]}"
-                told += 1
+    for step in moves:
+        assert isinstance(step.record, PodQueued)
+        if step.record.cause == "AssignedPodDelete":
+            assert step.origin is not None
+            gone = truth.records[step.origin.position][3]
+            assert isinstance(gone, records.PodDeleted)
+            name = "/".join(truth.pods[gone.uid])
+            assert step.origin.text == f"{name} is gone from {homes[gone.uid]}"
+            told += 1
     assert told > 20
 
 

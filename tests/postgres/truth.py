@@ -31,9 +31,9 @@ def time_of(at: int) -> datetime:
 class Truth:
     """A stream's records, decoded, and what follows from them."""
 
-    def __init__(self, address: str, stream: str) -> None:
+    def __init__(self, address: str, stream: str, *, keeps_connection: bool = False) -> None:
         self.stream = stream
-        self.reader = Reader(address, stream)
+        self.reader = Reader(address, stream, keeps_connection=keeps_connection)
         self.stored: list[Stored] = list(self.reader.read())
         self.records: list[tuple[int, int, int, AnyRecord]] = [
             (each.position, each.at, each.cause, each.record) for each in self.stored

@@ -33,16 +33,24 @@ NODES = 4
 
 
 class Naive:
-    """One attempt's preemption: the cluster is rebuilt for every question."""
+    """One attempt's preemption: the cluster is rebuilt for every question. A cluster that was built
+    for one node also answers for the others."""
 
     def __init__(self, state: SchedulerState, pod: Pod) -> None:
         self.state, self.pod = state, pod
         self.nodes = state.nodes
+        self.answers: dict[tuple[frozenset[str], str], Judgement] = {}
 
     def told(self, node: str, away: Sequence[Pod], here: Sequence[Pod]) -> Judgement:
         """What nodes say without some pods and with others."""
+        key = frozenset(pod.uid for pod in away), node if here else ""
+        if key not in self.answers:
+            self.answers[key] = self.rebuilt(key[0], node, here)
+        return self.answers[key]
+
+    def rebuilt(self, gone: frozenset[str], node: str, here: Sequence[Pod]) -> Judgement:
+        """What nodes say in a new engine without some pods and with others."""
         engine = engine_with()
-        gone = {pod.uid for pod in away}
         for name, row in self.nodes.rows.items():
             known = self.nodes.nodes[row]
             assert known is not None
