@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from eventsched.domain.records import BindVoided, HistoryLost, PodBound
@@ -99,3 +100,48 @@ def test_a_restored_dump(
     assert stage.bindings("first").count(201) == 1
     assert stage.bindings("small") == [201]
     assert stage.observer.wrong == []
+
+
+def test_a_new_log(
+    plane: ControlPlane, stage: Stage, postgres: OwnPostgres, kubectl: Path, tmp_path: Path
+) -> None:
+    """The cluster has a pod that is bound, and one whose bind the lost log promised. Nothing is
+    bound twice."""
+    maintenance = postgres.url.replace("/eventsched?", "/postgres?")
+    unheard = stage.kube.on("POST", "/pods/first/binding$", Refuse(503, 1))
+    stage.pods.create(pod("first", "700m"))
+    unheard.wait()
+
+    def before(command: str) -> None:
+        if command.endswith("--replicas=0"):
+            stage.scheduler.kill()
+            unheard.remove()
+            drop(maintenance)
+        if command.startswith("eventsched log"):
+            stage.scheduler.start()
+            stage.scheduler.wait_log(PodBound)
+
+    page = Page(
+        "how-to/start-a-new-log.md",
+        tmp_path,
+        {
+            "DATABASE_URL": postgres.url,
+            "MAINTENANCE_URL": maintenance,
+            "SCHEDULER_URL": postgres.url,
+            "KUBECONFIG": str(plane.kubeconfig),
+        },
+        path=(list(embedded_programs().values())[-1], kubectl),
+        before=before,
+    )
+    assert page.run() == 8
+    assert stage.pods.nodes() == {"small": "a", "first": "a"}
+    assert stage.bindings("small") == [201]
+    assert stage.bindings("first").count(201) == 1
+    stage.placed("new")
+    assert stage.observer.wrong == []
+
+
+def drop(maintenance: str) -> None:
+    """Loses the database."""
+    with psycopg.connect(maintenance, autocommit=True) as admin:
+        admin.execute("DROP DATABASE eventsched WITH (FORCE)")

@@ -15,6 +15,16 @@ from tests.databases import acting_as
 from tests.live.stage import nodes, pods, until
 from tests.postgres.replicas import Scene, kinds, play
 
+EMPTIED = """
+DO $$ DECLARE name text; BEGIN
+    FOR name IN SELECT tablename FROM pg_tables
+            WHERE schemaname = 'eventsched_log' AND tablename <> 'migration' LOOP
+        EXECUTE format('ALTER TABLE eventsched_log.%I DISABLE TRIGGER ALL', name);
+        EXECUTE format('DELETE FROM eventsched_log.%I', name);
+    END LOOP;
+END $$
+"""
+
 
 def test_a_replica_waits_for_an_unreachable_database(proxy: Proxy) -> None:
     """At the start, and in a term."""
@@ -245,3 +255,23 @@ def test_a_copied_database_is_lost_history(database: str) -> None:
             admin.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
     play(database, story)
     assert "HistoryLost" not in kinds(database)
+
+
+@pytest.mark.row(9)
+def test_an_empty_database_in_place_of_the_lost_one(database: str) -> None:
+    """Under a leader that goes on: it fences the pods and begins a new log, and binds what is still
+    without a node."""
+
+    async def story(scene: Scene, _: "asyncio.Task[None]") -> None:
+        scene.cluster.put(*pods(3))
+        await until(lambda: scene.bound == 3 and scene.settled)
+        with psycopg.connect(database, autocommit=True) as admin:
+            admin.execute(EMPTIED)
+        scene.cluster.put(*pods(2, "q"))
+        await until(lambda: scene.bound == 5 and scene.settled)
+        await until(lambda: "HistoryLost" in kinds(database))
+
+    scene = play(database, story)
+    assert scene.replica.terms == 2
+    assert kinds(database)[:2] == ["StreamStarted", "TermBegan"]
+    assert kinds(database).count("PodBound") == 2

@@ -28,6 +28,7 @@ from eventsched.eventlog.log_errors import (
     ConflictError,
     DatabaseRefusedError,
     FencedError,
+    HistoryChangedError,
     NotDurableError,
     UnavailableError,
     UnknownOutcomeError,
@@ -234,6 +235,8 @@ class WriterConnection:
     def _refusal(self, state: str | None, message: str, term: Term, first: int) -> Exception:
         """The error for a refusal. ``message`` is the primary message, for ES001 and ES002 a
         number. (libpq's full message begins with a severity in the server's language.)"""
+        if state in ("ES001", "ES002") and not message.isdigit():
+            return HistoryChangedError(f"stream {term.stream} is not in the database any more")
         if state == "ES001":
             return FencedError(term.stream, term.epoch, int(message))
         if state == "ES002":
