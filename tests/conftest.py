@@ -24,7 +24,7 @@ if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
 SLOWER = {
     "cluster": "cluster",
     "conformance": "conformance",
-    "faults": "simulation",
+    "faults": "faults",
     "kubelet": "kubelet",
     "postgres": "postgres",
     "properties": "properties",

@@ -243,7 +243,7 @@ class Engine:
         if state.bound:
             self._assigned_pod_changed(ClusterEvent.ASSIGNED_POD_ADD, added.pod)
         elif self._step.profile(state) is not None:
-            self._requeueing.add(state, MoveCause.POD_ADD)
+            self._requeueing.enqueue(state, MoveCause.POD_ADD)
 
     def _pod_updated(self, updated: records.PodUpdated, at: int) -> None:
         state = self.state.pods[updated.pod.uid]

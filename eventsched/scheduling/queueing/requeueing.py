@@ -34,7 +34,7 @@ that do not fit would wake each other forever. Every other change still does, an
 
 
 class Requeueing:
-    """Moves pods between the queues."""
+    """Puts pods into the queues and moves them between these."""
 
     def __init__(self, step: EngineStep, backoff: Backoff) -> None:
         self._step = step
@@ -51,7 +51,7 @@ class Requeueing:
 
     # --- adding, and requeueing after a failure -------------------------------------------
 
-    def add(self, state: PodState, cause: MoveCause) -> None:
+    def enqueue(self, state: PodState, cause: MoveCause) -> None:
         """Adds a pod to the active queue, or to the gated ones if PreEnqueue holds it."""
         self._activate(state, cause, "")
 
@@ -106,7 +106,7 @@ class Requeueing:
         rejectors: tuple[str, ...],
         pending: tuple[str, ...] = (),
     ) -> None:
-        """Parks a pod until a change may let it pass the plugins that refused it."""
+        """Puts a pod into unschedulable, until a change may let it pass the plugins that refused it."""
         failures = state.failures + 1
         self._emit(
             PodQueued(
