@@ -106,7 +106,8 @@ class Requeueing:
         rejectors: tuple[str, ...],
         pending: tuple[str, ...] = (),
     ) -> None:
-        """Puts a pod into unschedulable, until a change may let it pass the plugins that refused it."""
+        """Puts a pod into unschedulable until a change may let it pass the plugins that refused
+        it."""
         failures = state.failures + 1
         self._emit(
             PodQueued(
