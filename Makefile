@@ -138,6 +138,13 @@ soak: $(READY)  ## fault simulation: SEEDS=5000 seeds from FROM=1000, clean and 
 	$(BIN)/python -m tests.faults --seeds $(SEEDS) --from $(FROM)
 	$(BIN)/python -m tests.faults --seeds $(SEEDS) --from $(FROM) --lossy
 
+FUZZ_SECONDS ?= 300
+TARGET ?= all
+.PHONY: fuzz
+fuzz: $(READY)  ## fuzz the boundaries with Atheris, each for FUZZ_SECONDS=300; TARGET=manifests fuzzes one
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[fuzz]'
+	$(BIN)/python -m tests.fuzz.run $(TARGET) --seconds $(FUZZ_SECONDS)
+
 KILLS ?= 200
 soak-cluster: controlplane ## KILLS=200 kills of the scheduler under load; then Postgres down for a minute
 	$(BIN)/python -m tests.cluster.harness.soak --kills $(KILLS)

@@ -17,9 +17,9 @@ def nanoseconds(text: str, where: str = "duration") -> int:
     """A duration in Go's notation ("1m30s") as nanoseconds. Raises InputError at ``where``."""
     unsigned = text[1:] if text[:1] in ("-", "+") else text
     # re.ASCII: Go accepts only the digits 0-9.
-    parts = re.findall(_PART, unsigned, re.ASCII)
-    total = sum(int(Decimal(number) * _UNITS[unit]) for number, unit in parts)
     whole = re.fullmatch(rf"({_PART})+|0", unsigned, re.ASCII)
+    parts = re.findall(_PART, unsigned, re.ASCII) if whole else ()
+    total = sum(int(Decimal(number) * _UNITS[unit]) for number, unit in parts)
     if whole is None or total >= 2**63:
         raise InputError(where, f"{text!r} is not a duration", "write one such as 15s or 1m30s")
     return -total if text.startswith("-") else total

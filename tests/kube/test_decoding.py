@@ -311,6 +311,37 @@ def test_a_body_that_is_not_a_list_is_refused(body: bytes) -> None:
         Decoder(BY_TYPE[NODE]).page(body)
 
 
+NESTED = b"[" * 3_000 + b"]" * 3_000
+
+
+@pytest.mark.parametrize("kind", [POD, NODE, "PersistentVolumeClaim"])
+@pytest.mark.parametrize(
+    ("name", "version", "more", "problem"),
+    [
+        (b"a", b"17", NESTED, "it is not JSON: maximum recursion depth"),
+        (b"\xff", b"17", b"1", "it is not JSON: 'utf-8' codec can't decode"),
+        (b"a", "²".encode(), b"1", "metadata.resourceVersion is not a decimal number"),
+        (b"a", b"9" * 30, b"1", "metadata.resourceVersion is not a decimal number"),
+        (b"a", b"9" * 5_000, b"1", "metadata.resourceVersion is not a decimal number"),
+    ],
+    ids=["nested", "not UTF-8", "no digit", "beyond 64 bits", "5,000 digits"],
+)
+def test_what_no_server_should_send_is_a_problem(
+    kind: str, name: bytes, version: bytes, more: bytes, problem: str
+) -> None:
+    meta = b'{"name":"%b","resourceVersion":"%b"}' % (name, version)
+    body = b'{"metadata":%b,"spec":{},"status":{},"x":%b}' % (meta, more)
+    decoder = Decoder(BY_TYPE[kind])
+    for decoded in (decoder.object(body), decoder.answer(body)):
+        assert decoded.seen is None
+        assert decoded.problem.startswith(problem)
+
+
+def test_a_list_that_is_nested_too_deeply_is_refused() -> None:
+    with pytest.raises(ValueError, match="nested too deeply"):
+        Decoder(BY_TYPE[NODE]).page(b'{"metadata":{"resourceVersion":"3"},"x":%b}' % NESTED)
+
+
 def line(kind: str, obj: Any) -> bytes:
     return encoded({"type": kind, "object": obj})
 

@@ -1,5 +1,6 @@
 """Quantities against an oracle over exact fractions, and text that is none."""
 
+import time
 from fractions import Fraction
 
 import pytest
@@ -7,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eventsched.domain.errors import InputError
-from eventsched.domain.objects.quantities import parse
+from eventsched.domain.int64 import wrapped
+from eventsched.domain.objects.quantities import amount, parse
 
 from .strategies import deterministic
 
@@ -99,3 +101,27 @@ def test_numbers_as_yaml_gives_them() -> None:
     for wrong in (True, float("nan"), float("inf")):
         with pytest.raises(InputError):
             parse(wrong)
+
+
+def test_an_exponent_may_have_any_number_of_digits() -> None:
+    assert parse(f"1e{'9' * 5_000}") == LARGEST
+    assert amount(f"1e{'9' * 5_000}") == 0
+    assert amount(f"1e-{'9' * 5_000}") == 1
+    assert parse(f"{'9' * 12_000}e-11999") == 10
+
+
+def test_beyond_int64_the_last_digits_count() -> None:
+    text = "1234567890" * 400
+    assert amount(text) == wrapped(int(text))
+    assert amount(f"-{text}.5") == wrapped(-int(text) - 1)
+
+
+@pytest.mark.parametrize("text", ["7" * 1_000_000, f"{'7' * 1_000_000}x", f"{'7' * 1_000_000}Ei"])
+def test_a_long_text_is_read_in_linear_time(text: str) -> None:
+    began = time.process_time()
+    try:
+        assert parse(text) == LARGEST
+        amount(text)
+    except InputError:
+        assert text.endswith("x")
+    assert time.process_time() - began < 2

@@ -26,6 +26,7 @@ DROPPED_ANNOTATIONS = frozenset(
 _PODS_WITHOUT_UID = UUID("5c6e8c2e-3f5b-5d0a-9a57-6f1f3f0f7d11")
 _CANONICAL = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
 """The canonical form of a UUID. Matching it takes a fifth of the time of ``UUID(text)``."""
+_MOST_DIGITS = 18
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -49,6 +50,14 @@ def uid_of(uid: str, namespace: str, name: str) -> str:
         return str(UUID(uid))
     except ValueError:
         return pod_uid(namespace, name)
+
+
+def version_of(text: object) -> int:
+    """A resourceVersion as a number; 0 if it is not a decimal number of at most 18 digits. The API
+    server takes it from etcd, whose revisions are int64."""
+    if isinstance(text, str) and text.isdecimal() and text.isascii() and len(text) <= _MOST_DIGITS:
+        return int(text)
+    return 0
 
 
 def annotations(meta: Field) -> dict[str, str]:

@@ -15,7 +15,7 @@ from eventsched.domain.errors import InputError
 from eventsched.domain.int64 import LARGEST, wrapped
 
 _PATTERN = re.compile(
-    r"(?P<number>[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))"
+    r"(?P<number>[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))"
     r"(?P<suffix>[KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?",
     re.ASCII,
 )
@@ -28,7 +28,12 @@ _WRAPPING = (0, 1, 2, 3, 6, 9)
 """Powers of ten that upstream multiplies by in one step, so that the product wraps around. For
 other powers it multiplies step by step, and a step beyond int64 makes the result 0 (math.go
 positiveScaleInt64)."""
-_LARGEST_EXPONENT = Decimal(9_999)
+_LARGEST_EXPONENT = 9_999
+"""An exponent that exceeds the digits of its number by more gives the same result."""
+_KEPT_DIGITS = 64
+"""Last digits of a number beyond int64 that are kept: they determine it modulo 2**64. Conversions
+of long texts to integers take quadratic time."""
+_KEPT = Decimal(10**_KEPT_DIGITS)
 _EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
 """Python's default rounds products to 28 digits."""
 
@@ -60,7 +65,7 @@ def amount(text: str | int | float, scale: int = 1) -> int:
     power = _power(parts)
     if power is not None and power + (3 if scale == 1000 else 0) not in _WRAPPING:
         return 0
-    if parts.suffix in _BINARY and abs(exact) > LARGEST:
+    if parts.suffix in _BINARY and exact.copy_abs() > LARGEST:
         whole = LARGEST * scale if exact > 0 else -LARGEST * scale
     return wrapped(whole)
 
@@ -89,14 +94,24 @@ def _exact(parts: _Parts) -> Decimal:
     if suffix in _DECIMAL:
         return number.scaleb(_DECIMAL[suffix], _EXACT)
     if suffix:
-        exponent = max(-_LARGEST_EXPONENT, min(_LARGEST_EXPONENT, Decimal(suffix[1:])))
-        return number.scaleb(int(exponent), _EXACT)
+        return number.scaleb(_exponent(parts), _EXACT)
     return number
 
 
+def _exponent(parts: _Parts) -> int:
+    """The exponent after ``e``, within bounds that do not change the result."""
+    most = _LARGEST_EXPONENT + len(parts.number)
+    return int(max(Decimal(-most), min(Decimal(most), Decimal(parts.suffix[1:]))))
+
+
 def _rounded(exact: Decimal, scale: int) -> int:
+    """``exact`` times ``scale`` as an integer; far beyond int64, one that is also beyond it and
+    equal modulo 2**64."""
     number = _EXACT.multiply(exact, scale)
-    return int(number.to_integral_value(ROUND_CEILING if number > 0 else ROUND_FLOOR))
+    number = number.to_integral_value(ROUND_CEILING if number > 0 else ROUND_FLOOR, _EXACT)
+    if number and number.adjusted() > _KEPT_DIGITS:
+        number = _EXACT.add(_EXACT.remainder(number, _KEPT), _KEPT.copy_sign(number))
+    return int(number)
 
 
 def _power(parts: _Parts) -> int | None:
@@ -109,5 +124,7 @@ def _power(parts: _Parts) -> int | None:
         return 0 if not fraction and digits + exponent * 3 // 10 < _BINARY_FACTORS else None
     if digits + len(fraction) > _FACTORS:
         return None
-    exponent = _DECIMAL[parts.suffix] if parts.suffix in _DECIMAL else int(parts.suffix[1:] or 0)
+    exponent = _DECIMAL.get(parts.suffix)
+    if exponent is None:
+        exponent = _exponent(parts) if parts.suffix else 0
     return exponent - len(fraction)

@@ -28,7 +28,9 @@ _HEAD = b'{"type":"'
 _MIDDLE = b'","object":{'
 _LONGEST_TYPE = 32
 _encode = msgspec.json.Encoder().encode
-
+UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What msgspec raises: for JSON of another shape, for bytes that are not UTF-8, for JSON that is
+nested too deeply."""
 
 Keeps = Callable[[Seen], bool]
 """Whether the bytes of an object are kept."""
@@ -84,7 +86,7 @@ class Decoder:
         body = json_without_nul(body)
         try:
             decoded = self._decode_watched(body)
-        except (msgspec.DecodeError, InputError, UnusualError):
+        except (*UNREADABLE, InputError, UnusualError):
             decoded = _translated(self.resource, body)
             self._forget(decoded.key)
         decoded = self._without_dropped_annotations(decoded)
@@ -98,7 +100,7 @@ class Decoder:
         body = json_without_nul(body)
         try:
             decoded = self._decode_answer(body)
-        except (msgspec.DecodeError, InputError, UnusualError):
+        except (*UNREADABLE, InputError, UnusualError):
             decoded = _translated(self.resource, body)
         return self._without_dropped_annotations(decoded)
 
@@ -110,7 +112,10 @@ class Decoder:
 
     def page(self, body: bytes) -> ListPage:
         """A page of a list. Raises ValueError for anything else."""
-        page = _page.decode(body)
+        try:
+            page = _page.decode(body)
+        except RecursionError as error:
+            raise ValueError("nested too deeply") from error
         return ListPage(
             int(page.metadata.resource_version), page.metadata.next or "", page.items or ()
         )
@@ -202,7 +207,7 @@ def _translated(resource: Resource, body: bytes) -> Decoded:
     """Decodes an object of any shape by translating all of its JSON."""
     try:
         obj = msgspec.json.decode(body)
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         return Decoded("", 0, problem=f"it is not JSON: {error}", name=resource.type)
     meta = _metadata(body)
     namespace, name = str(meta.get("namespace") or ""), str(meta.get("name") or "")
@@ -245,15 +250,16 @@ def _required_version(obj: Any) -> int:
 
 def _version(meta: Any) -> int:
     """The resourceVersion in metadata; 0 if it is missing or not a decimal number."""
-    version = meta.get("resourceVersion") if isinstance(meta, dict) else None
-    return int(version) if isinstance(version, str) and version.isdecimal() else 0
+    return translate_metadata.version_of(
+        meta.get("resourceVersion") if isinstance(meta, dict) else None
+    )
 
 
 def _metadata(body: bytes) -> dict[str, Any]:
     """The metadata of an object of any shape; {} if it has none."""
     try:
         return dict(_any.decode(body).get("metadata", {}))
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return {}
 
 
@@ -262,10 +268,11 @@ def _split(line: bytes) -> tuple[str, bytes]:
     order, so the line is only sliced; a line of another form is parsed."""
     middle = line.find(_MIDDLE, len(_HEAD), _LONGEST_TYPE)
     if middle > 0 and line.startswith(_HEAD) and line.endswith(b"}}"):
-        return line[len(_HEAD) : middle].decode(), line[middle + len(_MIDDLE) - 1 : -1]
+        kind = line[len(_HEAD) : middle].decode(errors="replace")
+        return kind, line[middle + len(_MIDDLE) - 1 : -1]
     try:
         event = _event.decode(line)
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return "", line
     return event.type, bytes(event.object)
 
@@ -274,7 +281,7 @@ def _status(body: bytes) -> WatchError:
     try:
         status = _anything.decode(body)
         return WatchError(int(status.get("code") or 500), str(status.get("message") or ""))
-    except (msgspec.DecodeError, AttributeError, TypeError, ValueError):
+    except (*UNREADABLE, AttributeError, TypeError, ValueError, OverflowError):
         return WatchError(500, "no Status")
 
 

@@ -62,7 +62,7 @@ class PodDecoder:
 
     def decode_watched(self, body: bytes) -> Decoded:
         """Decodes a pod of a list or a watch and stores its fingerprint. Raises UnusualError,
-        InputError, msgspec.DecodeError."""
+        InputError, and what msgspec raises for JSON that it cannot read."""
         decoded, digest = self._decode(body)
         if digest:
             self.fingerprints.keep(decoded.key, digest, decoded.version)
@@ -80,9 +80,9 @@ class PodDecoder:
         meta, spec, status = outline.metadata, outline.spec, outline.status
         if not isinstance(spec, msgspec.Raw) or status is None:
             raise UnusualError
-        if not meta.name or not meta.resource_version.isdigit():
+        version = metadata.version_of(meta.resource_version)
+        if not meta.name or not version:
             raise UnusualError
-        version = int(meta.resource_version)
         uid = metadata.uid_of(meta.uid or "", meta.namespace or "default", meta.name)
         if status.phase in FINISHED:
             return Decoded(uid, version), b""
