@@ -124,7 +124,6 @@ def _power(parts: _Parts) -> int | None:
         return 0 if not fraction and digits + exponent * 3 // 10 < _BINARY_FACTORS else None
     if digits + len(fraction) > _FACTORS:
         return None
-    exponent = _DECIMAL.get(parts.suffix)
-    if exponent is None:
-        exponent = _exponent(parts) if parts.suffix else 0
-    return exponent - len(fraction)
+    if parts.suffix in _DECIMAL:
+        return _DECIMAL[parts.suffix] - len(fraction)
+    return (_exponent(parts) if parts.suffix else 0) - len(fraction)
