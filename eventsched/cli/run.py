@@ -87,6 +87,7 @@ def started(
     kubeconfig = Path(settings.client.kubeconfig) if settings.client.kubeconfig else None
     try:
         from eventsched.cluster.kube.http.access import require_files
+        from eventsched.eventlog.address_file import AddressFile
         from eventsched.eventlog.database import writer_address
         from eventsched.process import service, service_plan
     except ModuleNotFoundError as missing:
@@ -104,9 +105,11 @@ def started(
     with writer_address(database, data_dir) as address:
         if data_dir is not None:
             service.logger.info("the embedded database runs", folder=str(data_dir))
+        file = settings.database.url_file
+        where = AddressFile(Path(file), address) if file else address
         return service.serve(
             service_plan.ServiceOptions(
-                assembly, settings, address, kubeconfig, tuple(options.plugin),
+                assembly, settings, where, kubeconfig, tuple(options.plugin),
                 options.command == "extender",
             )
         )  # fmt: skip

@@ -9,6 +9,10 @@ class DatabaseRefusedError(UnavailableError):
     cause."""
 
 
+class LoginRefusedError(DatabaseRefusedError):
+    """The database does not let this user in, or there is no such database."""
+
+
 class ConflictError(Exception):
     """The batch does not begin at the log's head, so the writer's state does not match the log. The
     writer has to drop its state and read the log again."""

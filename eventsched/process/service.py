@@ -23,6 +23,7 @@ from eventsched.cluster.kube.http.api import ApiClient
 from eventsched.cluster.kube.lease.election import own_identity
 from eventsched.cluster.translate.kept_annotations import KeptAnnotations
 from eventsched.domain.records.logged import Logged
+from eventsched.eventlog.address_file import last_read
 from eventsched.eventlog.addresses import shown
 from eventsched.logs import output
 from eventsched.logs.narration import Narrator
@@ -147,7 +148,7 @@ class _Process:
         logger.info(
             "eventsched",
             version=__version__,
-            database=shown(self._job.address),
+            database=shown(last_read(self._job.address)),
         )
         self._share_descriptors()
         try:

@@ -11,6 +11,7 @@ from eventsched.domain.behaviours import CURRENT
 from eventsched.domain.errors import InputError
 from eventsched.domain.records import FORMAT, StreamStarted
 from eventsched.domain.records.stimuli import SERVES, WORK_BUDGET
+from eventsched.eventlog.address_file import Address
 from eventsched.eventlog.checkpoints import Signer
 from eventsched.eventlog.schema import migrations
 from eventsched.process.settings import Settings, seconds
@@ -40,7 +41,7 @@ class ServiceOptions(NamedTuple):
 
     assembly: Assembly
     settings: Settings
-    address: str
+    address: Address
     kubeconfig: Path | None
     plugins: tuple[Path, ...]
     serves: bool = False

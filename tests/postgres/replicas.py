@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from eventsched.domain.records.logged import Logged
+from eventsched.eventlog.address_file import Address
 from eventsched.eventlog.postgres.reader import Reader
 from eventsched.plugins.node_resources_fit import NodeResourcesFit
 from eventsched.runtime.leader.leader import Leader
@@ -71,7 +72,7 @@ class Booth:
 class Scene:
     """A replica and what it needs."""
 
-    def __init__(self, address: str, *, wins: bool = True, **more: Any) -> None:
+    def __init__(self, address: Address, *, wins: bool = True, **more: Any) -> None:
         self.cluster, self.ears, self.booth = LiveCluster(), Ears(), Booth(wins=wins)
         self.cluster.put(*nodes(3))
         plan = ReplicaPlan(
@@ -107,7 +108,7 @@ class Scene:
 Story = Callable[[Scene, "asyncio.Task[None]"], Awaitable[None]]
 
 
-def play(address: str, story: Story, **more: Any) -> Scene:
+def play(address: Address, story: Story, **more: Any) -> Scene:
     """Runs a replica beside a story, and ends it where it still runs."""
 
     async def run() -> Scene:

@@ -1,6 +1,8 @@
 """The pages of docs/how-to whose commands need a database and no cluster."""
 
+import asyncio
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -13,14 +15,21 @@ import pytest
 from eventsched.cli.main import main
 from eventsched.domain.records import PodAdded
 from eventsched.domain.records.logged import Logged
+from eventsched.eventlog.address_file import AddressFile
 from eventsched.eventlog.embedded.embedded_server import EmbeddedPostgres
 from eventsched.eventlog.embedded.programs import account_for
+from eventsched.eventlog.log_errors import LoginRefusedError, UnknownOutcomeError
 from eventsched.eventlog.port import Batch, Stored
 from eventsched.eventlog.postgres.reader import Reader
+from eventsched.eventlog.postgres.session import Session
 from eventsched.eventlog.postgres.writer import PostgresEventLog
 from eventsched.eventlog.schema import migrations
 from tests.builders import make_pod
+from tests.live.stage import pods
+from tests.live.stage import until as until_async
 from tests.pages import Page
+from tests.postgres.passwords import guarded, secured
+from tests.postgres.replicas import Scene, play
 from tests.waiting import until
 
 STREAM = "scheduler"
@@ -141,3 +150,87 @@ def test_back_up_and_restore(place: Path, shared: Path, programs: Path, tmp_path
             subprocess.run(
                 ["sh", "-c", stop, "sh", f"--pgdata={shared}/backup"], check=True, timeout=60
             )
+
+
+@pytest.mark.row(31)
+def test_rotate_credentials(place: Path, programs: Path, tmp_path: Path) -> None:
+    """Beside a leader, whose term goes on; once it loses its connections before the file has the
+    new password, and waits."""
+    file = tmp_path / "url"
+    with guarded(place, programs) as server:
+        migrations.upgrade(server.admin_url)
+        server.execute("GRANT eventsched_writer TO scheduler")
+        addresses = {
+            "DATABASE_URL": server.admin_url,
+            "NEW_URL": server.url("scheduler", "new-secret"),
+            "OTHER_URL": server.url("scheduler_b", "other-secret"),
+        }
+        file.write_text(server.url("scheduler"))
+
+        async def story(scene: Scene, _: "asyncio.Task[None]") -> None:
+            await until_async(lambda: scene.settled)
+            loop = asyncio.get_running_loop()
+            written: list[str] = []
+
+            async def secret(address: str) -> None:
+                if not written:
+                    server.execute(TERMINATED)
+                    scene.cluster.put(*pods(5, "waiting"))
+                    database = scene.replica.database
+                    assert database is not None
+                    await until_async(lambda: "password" in database.health.trouble)
+                file.write_text(address)
+                written.append(address)
+                await until_async(lambda: scene.bound == 5 and scene.settled)
+                await connected()
+
+            async def connected() -> None:
+                await until_async(lambda: server.execute(CONNECTED) == [(2,)])
+
+            def before(command: str) -> bool:
+                if "scheduler_b login" in command:
+                    asyncio.run_coroutine_threadsafe(connected(), loop).result(60)
+                if not command.startswith("kubectl"):
+                    return True
+                [name] = re.findall(r"from-literal=url=.\$(\w+)", command)
+                asyncio.run_coroutine_threadsafe(secret(addresses[name]), loop).result(60)
+                return False
+
+            page = Page(
+                "how-to/rotate-credentials.md",
+                tmp_path,
+                addresses,
+                path=(programs,),
+                before=before,
+            )
+            assert await asyncio.to_thread(page.run) == 5
+            scene.cluster.put(*pods(5, "late"))
+            await until_async(lambda: scene.bound == 10 and scene.settled)
+
+        address = AddressFile(file, file.read_text())
+        assert play(address, story).replica.terms == 1
+
+
+CONNECTED = "SELECT count(*)::int FROM pg_stat_activity WHERE usename = 'scheduler'"
+TERMINATED = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'scheduler'"
+
+
+def test_client_certificates_are_read_for_each_connection(
+    place: Path, programs: Path, tmp_path: Path
+) -> None:
+    """A session with a new certificate goes on after the old one has become useless."""
+    with secured(place, programs) as server:
+        migrations.upgrade(server.admin_url)
+        server.execute("GRANT eventsched_writer TO scheduler")
+        server.certify("scheduler")
+        with closing(Session(server.url)) as session:
+            term = session.acquire("s", "me").term
+            server.certify("outcast")
+            session.renew(term)
+            server.execute(TERMINATED)
+            with pytest.raises(UnknownOutcomeError):
+                session.renew(term)
+            with pytest.raises(LoginRefusedError, match="certificate authentication failed"):
+                session.renew(term)
+            server.certify("scheduler")
+            session.renew(term)

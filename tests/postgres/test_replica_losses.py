@@ -82,7 +82,7 @@ def test_a_database_that_this_replica_alone_does_not_reach(proxy: Proxy, databas
 
 @pytest.mark.row(31)
 def test_a_user_who_is_shut_out_in_a_term(database: str) -> None:
-    """Retrying does not help: the process ends, and reads its address again when it starts."""
+    """Retrying does not help with an address that is fixed: the process ends."""
     user = f"shut_out_{database.split('/')[3].split('?')[0][-8:]}"
 
     async def story(scene: Scene, running: "asyncio.Task[None]") -> None:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import psycopg
 
+from eventsched.eventlog.address_file import Address, for_login
 from eventsched.eventlog.chain import Head, SealedBatch, Term
 from eventsched.eventlog.log_errors import (
     HistoryChangedError,
@@ -37,7 +38,7 @@ class AcquiredTerm(NamedTuple):
 class Session:
     """Writes one stream, over at most one connection at a time."""
 
-    def __init__(self, address: str, *, answer_limit: float = ANSWER_LIMIT) -> None:
+    def __init__(self, address: Address, *, answer_limit: float = ANSWER_LIMIT) -> None:
         """Connects at the first call. ``answer_limit`` in seconds."""
         self._address, self._answer_limit = address, answer_limit
         self._holder = ""
@@ -53,7 +54,8 @@ class Session:
         writer uses. Call again: that begins another term."""
         self.close()
         self._holder = holder
-        migrations.require(self._address)
+        with for_login(self._address) as address:
+            migrations.require(address)
         self._connection = self._connect()
         try:
             self._history = self._connection.history(self._answer_limit)
@@ -61,9 +63,8 @@ class Session:
         except BaseException as problem:
             self.close()
             if isinstance(problem, psycopg.Error):
-                raise migrations.unreachable(
-                    self._address, str(problem).split("\n")[0]
-                ) from problem
+                with for_login(self._address) as address:
+                    raise migrations.unreachable(address, str(problem).split("\n")[0]) from problem
             raise
         return AcquiredTerm(term, head, self._history)
 
@@ -107,7 +108,8 @@ class Session:
 
     def _connect(self) -> WriterConnection:
         self.connections += 1
-        return WriterConnection(self._address, self._holder)
+        with for_login(self._address) as address:
+            return WriterConnection(address, self._holder)
 
     def _require_connection(self) -> WriterConnection:
         """The connection, a new one if it was lost. Raises UnavailableError, and

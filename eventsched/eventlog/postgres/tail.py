@@ -11,6 +11,7 @@ import psycopg
 
 from eventsched.domain.records import MemoryForgotten
 from eventsched.eventlog import chain
+from eventsched.eventlog.address_file import Address, for_login, last_read
 from eventsched.eventlog.addresses import shown
 from eventsched.eventlog.chain import Head, SealedBatch, Term
 from eventsched.eventlog.log_errors import (
@@ -65,7 +66,7 @@ class StreamHead(NamedTuple):
 class Tail:
     """Reads the batches after any head of a stream."""
 
-    def __init__(self, address: str, stream: str) -> None:
+    def __init__(self, address: Address, stream: str) -> None:
         """Connects at the first call. The stream need not exist yet."""
         self._address, self._stream = address, stream
         self._connection: psycopg.Connection | None = None
@@ -151,18 +152,24 @@ class Tail:
     def _rows(self, query: str, values: object) -> list[tuple]:  # type: ignore[type-arg]
         try:
             if self._connection is None:
-                migrations.require(self._address)
-                self._connection = connected(self._address, f"eventsched follows {self._stream}")
-                self._connection.execute("SET default_transaction_read_only = on")
+                self._connection = self._connect()
             with limited(self._connection, _LIMIT):
                 return self._connection.execute(query, values).fetchall()  # type: ignore[call-overload, no-any-return]
         except psycopg.errors.InsufficientPrivilege as problem:
             self.close()
             raise DatabaseRefusedError(
-                shown(self._address),
+                shown(last_read(self._address)),
                 str(problem).split("\n")[0],
                 "GRANT eventsched_writer to this user",
             ) from problem
         except psycopg.Error as problem:
             self.close()
-            raise migrations.unreachable(self._address, str(problem).split("\n")[0]) from problem
+            with for_login(self._address) as address:
+                raise migrations.unreachable(address, str(problem).split("\n")[0]) from problem
+
+    def _connect(self) -> psycopg.Connection:
+        with for_login(self._address) as address:
+            migrations.require(address)
+            connection = connected(address, f"eventsched follows {self._stream}")
+        connection.execute("SET default_transaction_read_only = on")
+        return connection

@@ -8,15 +8,17 @@ from datetime import UTC, datetime, timedelta
 
 import psycopg
 
+from eventsched.eventlog.address_file import Address, for_login
 from eventsched.eventlog.postgres.writer_connection import connected
 from eventsched.eventlog.schema import migrations
 
 
-def thin(address: str, stream: str, age: float, now: int) -> int:
+def thin(where: Address, stream: str, age: float, now: int) -> int:
     """Deletes the vectors of decisions that are more than ``age`` seconds older than ``now`` (µs
     since 1970) and returns their number. Blocks until done. Raises UnavailableError."""
     before = datetime.fromtimestamp(now / 1e6, UTC) - timedelta(seconds=age)
-    connection = connected(address, f"eventsched thins {stream}")
+    with for_login(where) as address:
+        connection = connected(address, f"eventsched thins {stream}")
     try:
         row = connection.execute("SELECT eventsched_log.thin(%s, %s)", (stream, before)).fetchone()
     except psycopg.Error as problem:

@@ -16,7 +16,11 @@ from sqlalchemy.pool import NullPool
 
 from eventsched.eventlog import login_errors
 from eventsched.eventlog.addresses import NOTICES, shown, sqlalchemy_url
-from eventsched.eventlog.log_errors import DatabaseRefusedError, UnavailableError
+from eventsched.eventlog.log_errors import (
+    DatabaseRefusedError,
+    LoginRefusedError,
+    UnavailableError,
+)
 from eventsched.eventlog.schema import migration_files
 from eventsched.eventlog.schema.log_tables import SCHEMA
 
@@ -192,11 +196,11 @@ def connection_error(address: str, problem: DBAPIError) -> UnavailableError:
 
 
 def unreachable(address: str, message: str) -> UnavailableError:
-    """The error for a failed connection, with libpq's message: DatabaseRefusedError if waiting
+    """The error for a failed connection, with libpq's message: LoginRefusedError if waiting
     would not help. The message shows that, or, if the server uses another language, a second login
     (login_errors.py)."""
     is_permanent = _NO_ENTRY.search(message) or login_errors.is_permanent(address, message)
-    error = DatabaseRefusedError if is_permanent else UnavailableError
+    error = LoginRefusedError if is_permanent else UnavailableError
     remedy = "correct the address" if is_permanent else "start the database, or correct its address"
     return error(shown(address), message, remedy)
 

@@ -77,8 +77,8 @@ class DatabaseClient:
 
     async def answer(self, request: DatabaseRequest) -> DatabaseAnswer | Unknown | None:
         """Carries out a request once; None if it has no answer. Raises CorruptLogError, and
-        DatabaseRefusedError if the database refuses this user. Waiting does not fix that: the
-        address, which may have changed, is only read when the process starts."""
+        DatabaseRefusedError if the database refuses this user and waiting does not fix that
+        (address_file.py)."""
         try:
             answer = await self._answer(request)
         except _TERM_OVER as problem:

@@ -22,6 +22,7 @@ import structlog
 from eventsched.domain.errors import UnavailableError
 from eventsched.domain.records import HistoryLost, StreamStarted
 from eventsched.domain.records.logged import Logged
+from eventsched.eventlog.address_file import Address
 from eventsched.eventlog.postgres.session import Session
 from eventsched.eventlog.postgres.tail import Tail
 from eventsched.eventlog.postgres.thinning import thin
@@ -61,7 +62,7 @@ class ReplicaPlan:
 
     make_engine: Callable[[], Engine]
     opening: StreamStarted
-    address: str
+    address: Address
     stream: str
     holder: str
     limits: Limits = field(default_factory=Limits)
