@@ -96,7 +96,9 @@ class Page:
 
 
 def _blocks(text: str) -> Iterator[tuple[str, str]]:
-    yield from re.findall(r"^```(\w+)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    blocks = re.findall(r"^( *)```(\w+)\n(.*?)^\1```$", text, re.DOTALL | re.MULTILINE)
+    for indentation, language, block in blocks:
+        yield language, re.sub(f"^{indentation}", "", block, flags=re.MULTILINE)
 
 
 def _commands(block: str) -> list[tuple[str, str]]:

@@ -1,5 +1,7 @@
 """Pages of docs/how-to on a cluster: their commands as they are written, beside a scheduler."""
 
+import base64
+import json
 import os
 from collections.abc import Iterator
 from contextlib import suppress
@@ -18,6 +20,7 @@ from tests.cluster.harness.own_postgres import OwnPostgres
 from tests.cluster.harness.plane import ControlPlane
 from tests.cluster.harness.stage import Stage
 from tests.databases import embedded_programs
+from tests.deploy.rendering import example_secret
 from tests.pages import Page
 
 
@@ -145,3 +148,37 @@ def drop(maintenance: str) -> None:
     """Loses the database."""
     with psycopg.connect(maintenance, autocommit=True) as admin:
         admin.execute("DROP DATABASE eventsched WITH (FORCE)")
+
+
+@pytest.mark.parametrize("name", ["upgrade-and-roll-back.md", "rotate-credentials.md"])
+def test_commands_for_the_api_server(
+    plane: ControlPlane, kubectl: Path, tmp_path: Path, name: str
+) -> None:
+    """tests/postgres/test_how_to.py runs the others of these pages."""
+    exported = {
+        "DATABASE_URL": "postgresql://migrator@db/eventsched",
+        "NEW_URL": "postgresql://scheduler:new-secret@db/eventsched",
+        "OTHER_URL": "postgresql://scheduler_b:other-secret@db/eventsched",
+        "MAINTENANCE_URL": "",
+        "IMAGE": "eventsched:0.2.0",
+        "OLD_IMAGE": "eventsched:0.1.0",
+    }
+    with deployed(plane, "external-postgres"):
+        plane.kubectl("apply", "-f", "-", given=json.dumps(example_secret()))
+        page = Page(
+            f"how-to/{name}",
+            tmp_path,
+            {**exported, "KUBECONFIG": str(plane.kubeconfig)},
+            path=(kubectl,),
+            before=lambda command: command.startswith("kubectl"),
+        )
+        assert page.run() == {"upgrade-and-roll-back.md": 6, "rotate-credentials.md": 2}[name]
+        secret = plane.admin.get("Secret", "eventsched-database", "eventsched")
+        template = plane.admin.get("apps/v1/Deployment", "eventsched", "eventsched")["spec"]
+        if name == "rotate-credentials.md":
+            assert base64.b64decode(secret["data"]["url"]).decode() == exported["OTHER_URL"]
+        else:
+            pod_spec = template["template"]["spec"]
+            containers = (*pod_spec["containers"], *pod_spec["initContainers"])
+            assert {each["image"] for each in containers} == {"eventsched:0.1.0"}
+            assert template["replicas"] == 2

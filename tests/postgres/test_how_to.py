@@ -24,7 +24,9 @@ from eventsched.eventlog.postgres.reader import Reader
 from eventsched.eventlog.postgres.session import Session
 from eventsched.eventlog.postgres.writer import PostgresEventLog
 from eventsched.eventlog.schema import migrations
+from tests import releases
 from tests.builders import make_pod
+from tests.databases import embedded_programs
 from tests.live.stage import pods
 from tests.live.stage import until as until_async
 from tests.pages import Page
@@ -104,6 +106,12 @@ def shared(place: Path) -> Path:
     return folder
 
 
+@pytest.fixture
+def newest() -> Path:
+    """The programs of the newest version."""
+    return list(embedded_programs().values())[-1]
+
+
 def test_back_up_and_restore(place: Path, shared: Path, programs: Path, tmp_path: Path) -> None:
     """The archived WAL has a record from after the base backup, and nothing is lost."""
     with own_database(place, programs, archive_mode="on") as database:
@@ -152,12 +160,31 @@ def test_back_up_and_restore(place: Path, shared: Path, programs: Path, tmp_path
             )
 
 
+def test_upgrade_and_roll_back(place: Path, newest: Path, tmp_path: Path) -> None:
+    """From version 0.1, without the commands for the cluster."""
+    server = EmbeddedPostgres(place / "data", binaries=newest, settings={"fsync": "off"})
+    with server.open(writer=True) as postgres:
+        releases.restore(postgres.superuser_url)
+        page = Page(
+            "how-to/upgrade-and-roll-back.md",
+            tmp_path,
+            {
+                "DATABASE_URL": postgres.superuser_url,
+                "MAINTENANCE_URL": postgres.url("postgres", "postgres"),
+                **dict.fromkeys(("IMAGE", "OLD_IMAGE"), "x"),
+            },
+            path=(newest,),
+            before=lambda command: not command.startswith("kubectl"),
+        )
+        assert page.run() == 8
+
+
 @pytest.mark.row(31)
-def test_rotate_credentials(place: Path, programs: Path, tmp_path: Path) -> None:
+def test_rotate_credentials(place: Path, newest: Path, tmp_path: Path) -> None:
     """Beside a leader, whose term goes on; once it loses its connections before the file has the
     new password, and waits."""
     file = tmp_path / "url"
-    with guarded(place, programs) as server:
+    with guarded(place, newest) as server:
         migrations.upgrade(server.admin_url)
         server.execute("GRANT eventsched_writer TO scheduler")
         addresses = {
@@ -200,7 +227,7 @@ def test_rotate_credentials(place: Path, programs: Path, tmp_path: Path) -> None
                 "how-to/rotate-credentials.md",
                 tmp_path,
                 addresses,
-                path=(programs,),
+                path=(newest,),
                 before=before,
             )
             assert await asyncio.to_thread(page.run) == 5
