@@ -3,7 +3,8 @@
 A block of ``console`` has commands (``$ …``; a backslash at the end of a line continues it) and
 what each prints. A line of output that is only ``…`` stands for any number of lines, and within a
 line for any text. A block of another language begins with ``# FILE`` and becomes that file.
-``export NAME=…`` is not run: a test has values of its own for what a page exports.
+``export NAME=…`` is not run: a test has values of its own for what a page exports, and the commands
+before it do not see them.
 """
 
 import os
@@ -54,7 +55,7 @@ class Page:
             "PATH": os.pathsep.join((*map(str, places), os.environ.get("PATH", os.defpath))),
             "PYTHONPATH": str(ROOT),
             "PYTHONDONTWRITEBYTECODE": "1",
-            **environment,
+            **{k: v for k, v in environment.items() if f"$ export {k}=" not in self.text},
         }
 
     def run(self, until: str = "") -> int:
@@ -83,6 +84,7 @@ class Page:
             name = exports[1]
             self.exported.add(name)
             assert name in self._given, f"{name} has no value"
+            self._environment[name] = self._given[name]
             return False
         if self._before(command) is False:
             return False
