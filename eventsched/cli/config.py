@@ -124,13 +124,7 @@ def _read(options: argparse.Namespace, *files: str) -> list[Checked]:
 
 def _with_settings(checked: Checked, text: str, source: str) -> Checked:
     """Adds the problems of the second document, eventsched's own settings (docs/run.md)."""
-    problems: list[InputError] = []
-    try:
-        settings.load(text, source, problems.append)
-    except InputError as fatal:
-        problems.append(fatal)
-    reported = {str(problem) for problem in checked.problems}  # both report a syntax error
-    new = tuple(problem for problem in problems if str(problem) not in reported)
+    new = settings.problems(text, source, checked.problems)
     return replace(checked, problems=(*checked.problems, *new))
 
 

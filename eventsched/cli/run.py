@@ -2,6 +2,8 @@
 
 import argparse
 import os
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +14,9 @@ from eventsched.cluster.files import read_text
 from eventsched.domain.errors import InputError
 from eventsched.process import prometheus_samples
 from eventsched.process import settings as live
+from eventsched.process.configuration_files import ConfigurationFiles
 from eventsched.process.settings import DatabaseSettings, Settings
-from eventsched.runtime.assembly import Assembly, assemble
+from eventsched.runtime.assembly import Assembly, assemble, registry
 from eventsched.runtime.call_deadlines import Deadlines
 from eventsched.scheduling.config.extenders import problems as unusable
 
@@ -64,8 +67,22 @@ def add_options(parser: argparse.ArgumentParser) -> Any:
 
 def run(options: argparse.Namespace) -> int:
     """Schedules until it is stopped. Raises InputError and UnavailableError."""
+    files = None
+    if options.config is not None and str(options.config) != "-":
+        files = ConfigurationFiles(options.config, options.plugin)
+    known = registry(options.plugin)
+    read = partial(_configured, options, known)
+    assembly, settings = read()
+    return started(options, assembly, settings, files=files, read=read, known=known)
+
+
+def _configured(
+    options: argparse.Namespace, known: Mapping[str, type[Any]]
+) -> tuple[Assembly, Settings]:
+    """What the file, the environment and the options say now, with plugins that are loaded already.
+    Raises InputError."""
     deadlines = Deadlines()
-    assembly = assemble(options.config, options.plugin, deadlines)
+    assembly = assemble(options.config, guard=deadlines, known=known)
     source = str(options.config or "options")
     for problem in unusable(assembly.configuration.extenders):
         raise problem.within(source)
@@ -73,13 +90,18 @@ def run(options: argparse.Namespace) -> int:
         prometheus_samples.package_of(sampling.source)
     settings = settings_of(options, assembly, source)
     deadlines.seconds = live.seconds(settings.plugin_deadline)
-    return started(options, assembly, settings)
+    return assembly, settings
 
 
 def started(
-    options: argparse.Namespace, assembly: Assembly, settings: Settings, *warnings: str
+    options: argparse.Namespace,
+    assembly: Assembly,
+    settings: Settings,
+    *warnings: str,
+    **reloading: Any,
 ) -> int:
-    """Runs the process until it is stopped; returns the exit code. Raises InputError and
+    """Runs the process until it is stopped; returns the exit code. ``reloading`` are the fields of
+    ``ServiceOptions`` by which a changed configuration is taken up. Raises InputError and
     UnavailableError."""
     source = str(options.config or "options")
     database = live.database_url(settings.database, source)
@@ -110,7 +132,7 @@ def started(
         return service.serve(
             service_plan.ServiceOptions(
                 assembly, settings, where, kubeconfig, tuple(options.plugin),
-                options.command == "extender",
+                options.command == "extender", **reloading,
             )
         )  # fmt: skip
 

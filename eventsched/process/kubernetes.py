@@ -1,8 +1,9 @@
 """The ports of a live scheduler implemented for Kubernetes: ``Kube`` and ``LeaseElection``."""
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import structlog
 
@@ -14,7 +15,8 @@ from eventsched.cluster.kube.http.refusals import explained
 from eventsched.cluster.kube.lease.candidate import Timing
 from eventsched.cluster.kube.lease.election import LeaseParticipant
 from eventsched.cluster.kube.watch.cluster_store import ClusterStore
-from eventsched.cluster.kube.watch.resources import watched
+from eventsched.cluster.kube.watch.object_decoding import Keeps
+from eventsched.cluster.kube.watch.resources import Resource, watched
 from eventsched.cluster.messages import (
     Announce,
     BindPod,
@@ -33,6 +35,14 @@ _RETRY_AFTER = 2.0
 """Seconds between two attempts to reach an API server that is down."""
 
 logger = structlog.get_logger()
+
+
+class Reconfigured(NamedTuple):
+    """What another configuration needs of the cluster: ``store`` is a new one only if other objects
+    or annotations are kept."""
+
+    store: ClusterStore
+    extenders: Extenders
 
 
 class Kube:
@@ -55,13 +65,10 @@ class Kube:
         can never work."""
         self.api = api
         self._listed = asyncio.Event()
-        self.store = ClusterStore(
-            api,
-            report,
-            resources=watched(reads),
-            keeps=keeps(extenders),
-            annotations=annotations,
-        )
+        self._replaced = asyncio.Event()
+        self._closing: set[asyncio.Task[None]] = set()
+        self._kept = _kept(extenders, reads, annotations)
+        self.store = self._new_store(self._kept)
         self.extenders = Extenders(extenders, self.store, source)
         self.calls = RequestDispatcher(
             api, host=host, concurrency=concurrency, decoders=self.store.decoders
@@ -72,6 +79,76 @@ class Kube:
         the server refuses one."""
         await self.store.start()
         self._listed.set()
+
+    def _new_store(self, kept: "_Kept") -> ClusterStore:
+        resources, keeps_by_resource, annotations = kept
+        return ClusterStore(
+            self.api,
+            report,
+            resources=resources,
+            keeps=keeps_by_resource,
+            annotations=annotations,
+        )
+
+    async def broken(self) -> None:
+        """Waits until a watch fails, which is a defect, and raises its exception."""
+        while True:
+            self._replaced.clear()
+            breaking = asyncio.ensure_future(self.store.broken())
+            replaced = asyncio.ensure_future(self._replaced.wait())
+            try:
+                await asyncio.wait((breaking, replaced), return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for task in (breaking, replaced):
+                    task.cancel()
+            if not self._replaced.is_set():
+                breaking.result()
+
+    async def reconfigured(
+        self,
+        extenders: Sequence[ExtenderSection],
+        source: str,
+        reads: Collection[str],
+        annotations: KeptAnnotations,
+    ) -> Reconfigured:
+        """Prepares another configuration, for ``take_up``. If it keeps other objects or
+        annotations, the cluster is listed and watched a second time until then. Raises InputError
+        if an extender cannot work or the server refuses a list."""
+        kept = _kept(extenders, reads, annotations)
+        if kept == self._kept:
+            return Reconfigured(self.store, Extenders(extenders, self.store, source))
+        store = self._new_store(kept)
+        prepared = Reconfigured(store, Extenders(extenders, store, source))
+        try:
+            await store.start()
+        except BaseException:
+            await self.drop(prepared)
+            raise
+        return prepared
+
+    async def drop(self, prepared: Reconfigured) -> None:
+        """Closes what was prepared and is not taken up."""
+        await prepared.extenders.close()
+        if prepared.store is not self.store:
+            await prepared.store.close()
+
+    def take_up(
+        self,
+        prepared: Reconfigured,
+        extenders: Sequence[ExtenderSection],
+        reads: Collection[str],
+        annotations: KeptAnnotations,
+    ) -> None:
+        """Goes on with what was prepared. Only between two terms."""
+        before = Reconfigured(self.store, self.extenders)
+        self._kept = _kept(extenders, reads, annotations)
+        self.store, self.extenders = prepared
+        if before.store is not self.store:
+            self.calls.decode_with(self.store.decoders)
+            self._replaced.set()
+        closing = asyncio.create_task(self.drop(before))
+        self._closing.add(closing)
+        closing.add_done_callback(self._closing.discard)
 
     async def listed(self) -> None:
         """See the port."""
@@ -106,6 +183,18 @@ class Kube:
         if isinstance(request, BindPod) and request.extender >= 0:
             return await bound(self.extenders, self.calls, request)
         return await self.calls.carry_out(request)
+
+
+_Kept = tuple[Sequence[Resource], Mapping[str, Keeps], KeptAnnotations | None]
+"""The resources of a store, which of their objects' bytes are kept, and which annotations."""
+
+
+def _kept(
+    extenders: Sequence[ExtenderSection],
+    reads: Collection[str],
+    annotations: KeptAnnotations | None,
+) -> _Kept:
+    return watched(reads), keeps(extenders), annotations
 
 
 class LeaseElection:

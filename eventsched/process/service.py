@@ -9,6 +9,7 @@ ends the process.
 import asyncio
 import signal
 import socket
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -19,6 +20,7 @@ import msgspec
 import structlog
 
 from eventsched import __version__, signals
+from eventsched.cluster.kube.calls.process_events import ProcessEvents
 from eventsched.cluster.kube.http.api import ApiClient
 from eventsched.cluster.kube.lease.election import own_identity
 from eventsched.cluster.translate.kept_annotations import KeptAnnotations
@@ -31,6 +33,7 @@ from eventsched.process.exit_codes import STOPPED
 from eventsched.process.extender_server_requests import Inquiries
 from eventsched.process.kubernetes import Kube, LeaseElection, reached
 from eventsched.process.prometheus_samples import Prometheus
+from eventsched.process.reloading import Reloader, ReloadTarget
 from eventsched.process.replica_status import LiveStatus
 from eventsched.process.service_plan import (
     ServiceOptions,
@@ -44,7 +47,7 @@ from eventsched.runtime.assembly import Assembly
 from eventsched.runtime.live.clock import Clock
 from eventsched.runtime.live.driver import Driver
 from eventsched.runtime.live.ports import Election, Unopposed
-from eventsched.runtime.live.replica import Replica
+from eventsched.runtime.live.replica import Replica, ReplicaPlan
 from eventsched.runtime.live.request_source import StimulusReceiver
 from eventsched.runtime.live.sample_source import sample
 from eventsched.web import extender_paths, pages
@@ -52,6 +55,7 @@ from eventsched.web.authorization import Reviews
 from eventsched.web.http import descriptors, https_server
 from eventsched.web.http.https_server import Options, answering, serving
 from eventsched.web.metrics import Metrics
+from eventsched.web.reload_metrics import ReloadMetrics
 
 logger = structlog.get_logger()
 
@@ -106,6 +110,7 @@ class CombinedAudience:
     ) -> None:
         self._inquiries = inquiries
         self._assembly, self._status = assembly, status
+        self._is_reloaded = False
         self.batch_committed, self.fenced = metrics.batch_committed, metrics.fenced
         self.folded = metrics.folded
         self._metrics, self._narrator = metrics, Narrator(stream, status.pod_name)
@@ -113,9 +118,17 @@ class CombinedAudience:
     def took_over(self, seconds: float) -> None:
         """A leader begins to make attempts; it knows the nodes by now."""
         self._metrics.took_over(seconds)
+        if self._is_reloaded:
+            self._is_reloaded = False
+            gc_tuning.freeze()
         logger.info("deciding", nodes=self._status.nodes, after=round(seconds, 3))
         for plugin, node in self._assembly.absent(self._status.node_names):
             logger.warning("a plugin names a node that is not there", plugin=plugin, node=node)
+
+    def reloaded(self, assembly: Assembly) -> None:
+        """Another configuration is in force; what the one before has built is garbage."""
+        self._assembly, self._is_reloaded = assembly, True
+        gc_tuning.thaw()
 
     def records_committed(self, logged: Sequence[Logged], now: int) -> None:
         """Counts and logs committed records, and sends the answers among them."""
@@ -202,21 +215,23 @@ class _Process:
                 self._job.assembly,
                 inquiries,
             )
-            replica = Replica(
-                replace(
-                    plan_of(self._job, identity), sample=_sampling(self._job.assembly, clock.now)
-                ),
-                kube,
-                election,
-                audience,
-                clock.now,
-            )
+
+            def plan(job: ServiceOptions) -> ReplicaPlan:
+                return replace(plan_of(job, identity), sample=_sampling(job.assembly, clock.now))
+
+            replica = Replica(plan(self._job), kube, election, audience, clock.now)
             self._status.replica = replica
             if self._stopping:
                 return
+
+            def taken_up(job: ServiceOptions) -> None:
+                self._job = job
+                audience.reloaded(job.assembly)
+
+            reloader = self._new_reloader(ReloadTarget(kube, replica, plan, taken_up))
             # The log is read and the cluster is listed at the same time; leading needs both.
             working = asyncio.create_task(replica.run())
-            watching = asyncio.create_task(self._watch(kube))
+            watching = asyncio.create_task(self._watch(kube, reloader))
             try:
                 await asyncio.wait((working, watching), return_when=asyncio.FIRST_COMPLETED)
             finally:
@@ -233,8 +248,9 @@ class _Process:
             return
         self._metrics.attach(self._status)
         reviews = Reviews(self._ask) if settings.authorization == "delegated" else None
-        configuration = shown_configuration(self._job)
-        application = pages.application(self._status, self._metrics, configuration, reviews)
+        application = pages.application(
+            self._status, self._metrics, lambda: shown_configuration(self._job), reviews
+        )
         addresses = await running.enter_async_context(
             serving(_options(settings, self._most), application, pages.public(self._status))
         )
@@ -296,15 +312,43 @@ class _Process:
         self._status.waiting = "the cluster's objects are being listed"
         return kube, election
 
-    async def _watch(self, kube: Kube) -> None:
-        """Lists and watches the cluster for as long as this process lives. Raises InputError if the
-        server refuses a list. Any other exception that ends a watch is a defect."""
+    def _new_reloader(self, target: ReloadTarget) -> Reloader | None:
+        """Takes changes of the configuration file up; None without a file."""
+        job = self._job
+        if job.files is None:
+            return None
+        section = job.assembly.configuration.leader_election
+        lease = (section.resource_namespace, section.resource_name)
+        events = ProcessEvents(
+            target.kube.api,
+            target.kube.calls.refusals,
+            socket.gethostname(),
+            lease if section.leader_elect else None,
+        )
+        metrics = ReloadMetrics(self._metrics.registry, time.time())
+        reloader = Reloader(job, target, metrics, events)
+        if not job.settings.database.data_dir:  # an embedded database ends with its terminal
+            asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reloader.ask)
+        return reloader
+
+    async def _watch(self, kube: Kube, reloader: Reloader | None) -> None:
+        """Lists and watches the cluster and the configuration file for as long as this process
+        lives. Raises InputError if the server refuses a list. Any other exception that ends a watch
+        is a defect."""
         gc_tuning.freeze()
         await kube.start()
         logger.info("the cluster is watched", server=kube.api.access.server)
         self._status.waiting = ""
         gc_tuning.freeze()
-        await kube.store.broken()
+        tasks = [asyncio.create_task(kube.broken())]
+        if reloader is not None:
+            tasks.append(asyncio.create_task(reloader.run()))
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     def _election(self, kube: Kube, identity: str) -> Election:
         section = self._job.assembly.configuration.leader_election

@@ -1,6 +1,7 @@
 """What the process behind ``eventsched run`` is to run, from its options and settings."""
 
 import os
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,6 +15,8 @@ from eventsched.domain.records.stimuli import SERVES, WORK_BUDGET
 from eventsched.eventlog.address_file import Address
 from eventsched.eventlog.checkpoints import Signer
 from eventsched.eventlog.schema import migrations
+from eventsched.process import settings as live
+from eventsched.process.configuration_files import ConfigurationFiles
 from eventsched.process.settings import Settings, seconds
 from eventsched.runtime.assembly import Assembly, registry
 from eventsched.runtime.leader.limits import Limits
@@ -37,7 +40,9 @@ ANNOTATIONS = "annotations"
 class ServiceOptions(NamedTuple):
     """What to run. ``address`` is the database's. ``kubeconfig`` is None for the usual places.
     ``plugins`` are the plugin files named by the user. With ``serves`` the process does not
-    schedule: it answers other schedulers, as the settings' ``extender`` section says."""
+    schedule: it answers other schedulers, as the settings' ``extender`` section says. ``files`` are
+    watched for changes, and ``read`` then reads them, the options and the environment again; None
+    if changes need a restart."""
 
     assembly: Assembly
     settings: Settings
@@ -45,6 +50,26 @@ class ServiceOptions(NamedTuple):
     kubeconfig: Path | None
     plugins: tuple[Path, ...]
     serves: bool = False
+    files: ConfigurationFiles | None = None
+    read: Callable[[], tuple[Assembly, Settings]] | None = None
+    known: Mapping[str, type[Any]] | None = None
+    """The plugins that were loaded at the start, by name."""
+
+    @property
+    def registry(self) -> Mapping[str, type[Any]]:
+        """All plugins, by name. Raises InputError."""
+        return registry(self.plugins) if self.known is None else self.known
+
+    @property
+    def source(self) -> str:
+        """The name of the configuration, for messages."""
+        return str(self.files.config) if self.files is not None else "configuration"
+
+    def again(self) -> "ServiceOptions":
+        """The same with what the files say now. Raises InputError."""
+        assert self.read is not None
+        assembly, settings = self.read()
+        return self._replace(assembly=assembly, settings=settings)
 
 
 def kept_annotations(job: ServiceOptions) -> tuple[str, ...]:
@@ -105,10 +130,16 @@ def checkpointer_of(settings: Settings) -> Checkpointer | None:
     )  # fmt: skip
 
 
+def problems_of(job: ServiceOptions, text: str) -> list[InputError]:
+    """Every problem of a text as the configuration of a job."""
+    problems = check(text, job.source, job.registry).problems
+    return [*problems, *live.problems(text, job.source, problems)]
+
+
 def shown_configuration(job: ServiceOptions) -> dict[str, Any]:
     """What /configz shows: both documents with every default filled in, and with the values that
     options and environment variables override."""
-    checked = check(job.assembly.text or _DEFAULT, "configuration", registry(job.plugins))
+    checked = check(job.assembly.text or _DEFAULT, "configuration", job.registry)
     return {
         "kubescheduler": completed(checked.configuration, checked.profiles),
         "eventsched": msgspec.to_builtins(job.settings),

@@ -6,7 +6,7 @@ each field. It is read as strictly as the first: unknown fields, repeated keys a
 errors that name the field and the place.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -275,6 +275,18 @@ def load(text: str, source: str, report: Report = refuse) -> Settings:
     if fatal is not None:
         raise _at(source, fatal)
     return settings
+
+
+def problems(text: str, source: str, reported: Iterable[InputError] = ()) -> list[InputError]:
+    """Every problem that ``load`` finds and that is not among ``reported``: the reader of the first
+    document reports syntax errors too."""
+    found: list[InputError] = []
+    try:
+        load(text, source, found.append)
+    except InputError as fatal:
+        found.append(fatal)
+    known = {str(problem) for problem in reported}
+    return [problem for problem in found if str(problem) not in known]
 
 
 def kept_annotations(config: Path | None) -> tuple[str, ...]:

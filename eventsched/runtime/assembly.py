@@ -17,6 +17,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import msgspec
 
@@ -104,12 +105,14 @@ class Assembly:
 
 
 def assemble(
-    config: Path | None = None, plugin_files: Iterable[Path] = (), guard: Guard | None = None
-) -> Assembly:
+    config: Path | None = None, plugin_files: Iterable[Path] = (), guard: Guard | None = None,
+    known: Mapping[str, type[Any]] | None = None,
+) -> Assembly:  # fmt: skip
     """Reads a KubeSchedulerConfiguration (None: the default one) and makes its profiles. ``guard``
-    makes the calls of plugins that are not in-tree; without it they have no deadline. Raises
-    InputError for any problem of the file or of a plugin."""
-    known = registry(plugin_files)
+    makes the calls of plugins that are not in-tree; without it they have no deadline. ``known`` are
+    plugins that are loaded already, by name; ``plugin_files`` are not read then. Raises InputError
+    for any problem of the file or of a plugin."""
+    known = registry(plugin_files) if known is None else known
     if config is None:
         loaded, text = configuration.default(), ""
     else:
@@ -223,6 +226,7 @@ def _add(known: dict[str, type[Any]], plugin: type[Any], where: str) -> None:
     if name in known and known[name] is not plugin:
         raise InputError(where, f"a plugin named {name} exists already", "choose another name")
     known[name] = plugin
+    _source_digest(plugin)
 
 
 def _plugins_in(module: ModuleType) -> list[type[Any]]:
@@ -318,13 +322,19 @@ def _file(plugin: type[Any]) -> str:
     return getattr(sys.modules.get(plugin.__module__), "__file__", None) or str(plugin.name)
 
 
+_digests: WeakKeyDictionary[type[Any], str] = WeakKeyDictionary()
+
+
 def _source_digest(plugin: type[Any]) -> str:
-    try:
-        module = inspect.getmodule(plugin)
-        text = inspect.getsource(plugin) if module is None else _source(module)
-    except (OSError, TypeError):
-        text = plugin.__qualname__  # defined at run time: there is no file to hash
-    return blake2b(text.encode(), digest_size=16).hexdigest()
+    """A digest of the plugin's file as it was when the plugin was loaded: it may change later."""
+    if plugin not in _digests:
+        try:
+            module = inspect.getmodule(plugin)
+            text = inspect.getsource(plugin) if module is None else _source(module)
+        except (OSError, TypeError):
+            text = plugin.__qualname__  # defined at run time: there is no file to hash
+        _digests[plugin] = blake2b(text.encode(), digest_size=16).hexdigest()
+    return _digests[plugin]
 
 
 @lru_cache(maxsize=256)

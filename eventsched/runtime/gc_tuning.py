@@ -10,3 +10,8 @@ def freeze() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(100_000, 50, 100)
+
+
+def thaw() -> None:
+    """Call when much of what was frozen is dropped; ``freeze`` then frees it."""
+    gc.unfreeze()

@@ -4,7 +4,6 @@ The health paths are open to all, as upstream's are for probes (AlwaysAllowPaths
 is authorized first, even one that does not exist.
 """
 
-import json
 import platform
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
@@ -46,15 +45,14 @@ def public(status: ProcessStatus) -> ASGIApp:
 def application(
     status: ProcessStatus,
     metrics: Metrics,
-    configuration: Mapping[str, Any],
+    configuration: Callable[[], Mapping[str, Any]],
     reviews: Reviews | None,
 ) -> ASGIApp:
-    """All pages. ``/configz`` shows ``configuration`` with its secrets masked. ``reviews``
-    authorize requests; None: every client may read everything."""
-    configuration_json = json.dumps(masked_value(configuration)).encode()
+    """All pages. ``/configz`` shows the present ``configuration`` with its secrets masked.
+    ``reviews`` authorize requests; None: every client may read everything."""
 
     async def configz(_: Request) -> Response:
-        return Response(configuration_json, media_type="application/json")
+        return JSONResponse(masked_value(configuration()))
 
     async def undecodable(_: Request) -> Response:
         skipped = [

@@ -57,7 +57,7 @@ async def _statuses(kubeconfig: Path, requests: list[tuple[str, str]]) -> list[i
         return answer.status, answer.body
 
     try:
-        app = pages.application(facts, Metrics(), {}, Reviews(review))
+        app = pages.application(facts, Metrics(), dict, Reviews(review))
         async with https_server.serving(Options(port=0), app, pages.public(facts)) as at:
             found = []
             for path, token in requests:

@@ -212,16 +212,22 @@ def test_names_of_digits_stay_text() -> None:
     assert migration["env"][0]["valueFrom"]["secretKeyRef"]["name"] == "123"
 
 
-def test_another_configuration_replaces_the_pods() -> None:
-    """And nothing else does."""
+def test_only_what_cannot_be_reloaded_replaces_the_pods() -> None:
+    """The Lease, the stream, the client; of an extender everything."""
 
     def checksum(**given: Any) -> str:
         pods = the(templated(**given), "Deployment")["spec"]["template"]
-        found: str = pods["metadata"]["annotations"]["checksum/configuration"]
+        found: str = pods["metadata"]["annotations"]["checksum/restart"]
         return found
 
     assert checksum() == checksum(scheduler={"replicaCount": 2})
-    assert checksum() != checksum(plugins={"enabled": ["Priority"]})
+    assert checksum() == checksum(plugins={"enabled": ["Priority"]})
+    assert checksum() != checksum(scheduler={"name": "other"})
+    assert checksum() != checksum(scheduler={"leaderElect": False})
+    assert checksum() == checksum(settings={"batch": {"records": 7}})
+    assert checksum() != checksum(settings={"client": {"concurrency": 7}})
+    asked = {"extender": {"enabled": True}}
+    assert checksum(**asked) != checksum(**asked, plugins={"enabled": ["Priority"]})
 
 
 def test_two_releases_stand_side_by_side() -> None:

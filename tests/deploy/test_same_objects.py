@@ -21,7 +21,7 @@ OF_HELM = ("app.kubernetes.io/instance", "app.kubernetes.io/managed-by", "helm.s
 """Labels that say which release an object is of."""
 CONTAINER = "spec.template.spec.containers[eventsched]"
 NO_NAMESPACE = "helm install --create-namespace creates it; its Pod Security labels are the user's"
-NO_HASH = "a checksum in the pods' annotations replaces them, instead of a hash in the name"
+NO_HASH = "a checksum in the annotations replaces the pods if what needs a restart changes"
 KEPT = "helm uninstall leaves the log"
 DIFFERENCES: dict[str, dict[str, str]] = {
     "trial": {

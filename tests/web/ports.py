@@ -63,7 +63,7 @@ async def listening(
     tls = trusting() if secure else None
     if service == "pages":
         facts = Facts()
-        app = pages.application(facts, Metrics(), {}, Reviews(review) if review else None)
+        app = pages.application(facts, Metrics(), dict, Reviews(review) if review else None)
         async with serving(options, app, pages.public(facts)) as addresses:
             yield Port(urlsplit(addresses.secure or addresses.plain).port or 0, tls, PROBE, LEVEL)
     else:

@@ -12,6 +12,7 @@ from eventsched.domain import records
 from eventsched.domain.records import Outcome, Queue, Record
 from eventsched.domain.records.logged import Logged
 from eventsched.web.metrics import Metrics
+from eventsched.web.reload_metrics import ReloadMetrics
 from tests.builders import SECOND, make_pod
 from tests.web.facts import Facts, WatchFacts
 
@@ -271,6 +272,7 @@ def everything() -> Metrics:
     """Metrics with a series of every name."""
     metrics = Metrics()
     metrics.attach(FULL)
+    ReloadMetrics(metrics.registry, 1.0)
     pod: list[tuple[float, Record]] = [
         (1.0, queued("p", Queue.ACTIVE, "PodAdd")),
         (1.0, decided("p", Outcome.SCHEDULED)),

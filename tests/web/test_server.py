@@ -56,7 +56,7 @@ async def running(
     metrics = Metrics()
     metrics.attach(facts)
     asked = Reviews(reviews) if reviews else None
-    app = pages.application(facts, metrics, CONFIGURATION, asked)
+    app = pages.application(facts, metrics, lambda: CONFIGURATION, asked)
     async with https_server.serving(
         Options(**{"port": 0, **options}), app, pages.public(facts)
     ) as addresses:

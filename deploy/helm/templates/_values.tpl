@@ -55,6 +55,19 @@
 {{- end -}}
 
 {{- /*
+The parts of the configuration that need a restart. "eventsched extender" takes nothing up while it runs.
+*/ -}}
+{{- define "eventsched.restart" -}}
+{{- $resolved := include "eventsched.resolved" . | fromYaml -}}
+{{- if $resolved.extender -}}
+{{- include (print .Template.BasePath "/configuration.yaml") . -}}
+{{- else -}}
+{{- $fixed := pick (.Values.settings | default dict) "client" "database" "serving" "stream" -}}
+{{- list .Values.scheduler.leaderElect .Values.scheduler.name $resolved.embedded $fixed | toJson -}}
+{{- end -}}
+{{- end -}}
+
+{{- /*
 What follows from the values, as YAML. Sections and values that are missing have the defaults of
 values.yaml: an upgrade with --reuse-values has only those of the old chart.
 */ -}}

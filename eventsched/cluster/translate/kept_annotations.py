@@ -30,6 +30,12 @@ class KeptAnnotations:
         self._prefixes = tuple(prefixes)
         self._object_prefixes = (*prefixes, *BINDING)
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, KeptAnnotations) and other.patterns == self.patterns
+
+    def __hash__(self) -> int:
+        return hash(self.patterns)
+
     def select(self, annotations: Mapping[str, str]) -> dict[str, str]:
         """The annotations of a pod or a node that are kept."""
         return self._select(annotations, self._prefixes)

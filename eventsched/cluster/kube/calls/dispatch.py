@@ -83,6 +83,11 @@ class RequestDispatcher:
         self._now = now
         self._nonce = nonce
 
+    def decode_with(self, decoders: Mapping[str, Decoder]) -> None:
+        """Decodes with others from now on: those of another watch."""
+        self._pods.decoder = decoders[POD]
+        self._volumes.decode_with(decoders)
+
     async def carry_out(
         self, request: PodRequest | Announce | WriteObject
     ) -> PodAnswer | Reported | WriteAnswer | Unknown:

@@ -49,7 +49,7 @@ class PodCalls:
         """``decoder`` decodes the pods of answers. The watch's own decoder is the fastest, because
         it knows most pods already."""
         self._api = api
-        self._decoder = decoder or Decoder(
+        self.decoder = decoder or Decoder(
             next(resource for resource in RESOURCES if resource.type == POD)
         )
         self._refusals = refusals
@@ -89,7 +89,7 @@ class PodCalls:
             return PodAbsent(request)
         if not is_done(answer):
             return Unknown(request)
-        decoded = self._decoder.answer(answer.body)
+        decoded = self.decoder.answer(answer.body)
         if decoded.key and decoded.key != request.uid:
             return PodAbsent(request)
         if decoded.problem:

@@ -146,6 +146,42 @@ def event(request: Announce, host: str, count: int = 1) -> bytes:
     return _encode(body)
 
 
+def process_event(
+    regarding: tuple[str, str, str, str, str],
+    type_: str,
+    reason: str,
+    text: str,
+    *,
+    controller: str,
+    host: str,
+    at: int,
+) -> bytes:
+    """An Event about the scheduler itself. ``regarding`` is apiVersion, kind, namespace, name and
+    uid of the object; ``at`` is in nanoseconds since 1970."""
+    api_version, kind, namespace, name, uid = regarding
+    return _encode(
+        {
+            "apiVersion": "events.k8s.io/v1",
+            "kind": "Event",
+            "metadata": {"name": f"{name}.{at:x}"[-_NAME_LIMIT:], "namespace": namespace},
+            "eventTime": micros_text(at // 1000),
+            "reportingController": controller,
+            "reportingInstance": f"{controller}-{host}"[:_INSTANCE_LIMIT],
+            "action": "Reloading",
+            "reason": reason,
+            "regarding": {
+                "apiVersion": api_version,
+                "kind": kind,
+                "namespace": namespace,
+                "name": name,
+                "uid": uid,
+            },
+            "note": note(text),
+            "type": type_,
+        }
+    )
+
+
 def series_patch(request: Announce, count: int) -> bytes:
     """The patch of an Event that has occurred ``count`` times in all."""
     annotations = {DECISION: request.key}

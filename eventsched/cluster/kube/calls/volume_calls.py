@@ -56,6 +56,11 @@ class VolumeCalls:
         """``decoders`` decode the objects in answers, by type. A missing one is created."""
         self._api = api
         self._refusals = refusals
+        self._decoders: dict[str, Decoder] = {}
+        self.decode_with(decoders)
+
+    def decode_with(self, decoders: Mapping[str, Decoder]) -> None:
+        """Decodes with others from now on: those of another watch."""
         self._decoders = {
             resource.plural: decoders.get(resource.type) or Decoder(resource)
             for resource in RESOURCES

@@ -14,6 +14,7 @@ PORT_VARIABLE = "KUBERNETES_SERVICE_PORT"
 _FOLDER = "/var/run/secrets/kubernetes.io/serviceaccount"
 TOKEN_FILE = f"{_FOLDER}/token"
 AUTHORITY_FILE = f"{_FOLDER}/ca.crt"
+NAMESPACE_FILE = f"{_FOLDER}/namespace"
 
 
 def read(environ: Mapping[str, str], token: str, authority: str) -> ConnectionSettings:
