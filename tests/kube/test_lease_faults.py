@@ -189,7 +189,7 @@ class World:
         ]
 
 
-@pytest.mark.simulation
+@pytest.mark.faults
 @given(st.integers(0, 2**32), st.booleans())
 @settings(max_examples=150, deadline=None)
 def test_at_most_one_leads_and_in_the_end_one_does(seed: int, deleted: bool) -> None:

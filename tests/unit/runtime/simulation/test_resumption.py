@@ -323,7 +323,7 @@ def cuts(name: str, batch_size: int, at_most: int) -> Sequence[int]:
     return sorted({1, 2, count - 1, count, *chosen})
 
 
-EVERY_STEP = pytest.param(1, marks=pytest.mark.simulation)
+EVERY_STEP = pytest.param(1, marks=pytest.mark.faults)
 """Batches of one record: a cut after every step, which takes its time."""
 
 
