@@ -6,18 +6,24 @@ import os
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from subprocess import CalledProcessError
 
 import psycopg
 import pytest
+import yaml
 
 from eventsched.domain.records import BindVoided, HistoryLost, PodBound
 from tests.cluster.harness.binaries import MissingProgramError
 from tests.cluster.harness.client import wait_for
+from tests.cluster.harness.demos import DEFAULT
 from tests.cluster.harness.deployed import deployed
 from tests.cluster.harness.faults import Refuse
-from tests.cluster.harness.manifests import node, pod, priority_class
+from tests.cluster.harness.manifests import SCHEDULER, node, pod, priority_class
 from tests.cluster.harness.own_postgres import OwnPostgres
 from tests.cluster.harness.plane import ControlPlane
+from tests.cluster.harness.pods import Pods
+from tests.cluster.harness.scheduler import Schedulers
+from tests.cluster.harness.servers import Server
 from tests.cluster.harness.stage import Stage
 from tests.databases import embedded_programs
 from tests.deploy.rendering import example_secret
@@ -182,3 +188,107 @@ def test_commands_for_the_api_server(
             containers = (*pod_spec["containers"], *pod_spec["initContainers"])
             assert {each["image"] for each in containers} == {"eventsched:0.1.0"}
             assert template["replicas"] == 2
+
+
+@pytest.fixture
+def upstream_server(plane: ControlPlane) -> Iterator[Server]:
+    """kube-scheduler with the default profile, elected."""
+    try:
+        server = plane.start_kube_scheduler(
+            {"profiles": [{"schedulerName": DEFAULT}]}, "--leader-elect=true"
+        )
+    except MissingProgramError as missing:
+        pytest.skip(str(missing))
+    yield server
+    plane.discard(server)
+
+
+AT_ONCE = ("--grace-period=0", "--force")
+
+
+def removed(plane: ControlPlane, *what: str) -> None:
+    """Deletes what a page has made."""
+    with suppress(CalledProcessError):
+        plane.kubectl("delete", "--ignore-not-found", "--wait=false", *what)
+
+
+def test_two_schedulers(
+    plane: ControlPlane,
+    upstream_server: Server,
+    schedulers: Schedulers,
+    kubectl: Path,
+    tmp_path: Path,
+) -> None:
+    """Each binds its own pod."""
+    plane.admin.create(node("a"))
+    schedulers.start()
+    pods = Pods(plane.admin, "side-by-side")
+
+    def before(command: str) -> None:
+        if " get events" in command:
+            for name in ("one", "other"):
+                pods.wait_event(name, "Scheduled")
+
+    page = Page(
+        "how-to/run-two-schedulers.md",
+        tmp_path,
+        {"KUBECONFIG": str(plane.kubeconfig)},
+        path=(kubectl,),
+        before=before,
+    )
+    try:
+        assert page.run() == 6
+    finally:
+        plane.kubectl(
+            "delete", "pods", "--all", "-n", "side-by-side", "--grace-period=0", "--force"
+        )
+        removed(plane, "namespace", "side-by-side")
+
+
+def test_move_from_kube_scheduler(
+    plane: ControlPlane,
+    upstream_server: Server,
+    schedulers: Schedulers,
+    kubectl: Path,
+    tmp_path: Path,
+) -> None:
+    """Beside it, in a namespace, and in its place."""
+    plane.admin.create(node("a"))
+    named = schedulers.start()
+
+    def is_in_force() -> bool:
+        """Whether the API server has heard of the policy itself."""
+        tried = pod("tried", scheduler=DEFAULT)
+        path = plane.admin.path("Pod", None, "team-a")
+        answer = plane.admin.call("POST", path, tried, dryRun="All")
+        return bool(answer.body["spec"]["schedulerName"] == SCHEDULER)
+
+    def before(command: str) -> None:
+        if " run web" in command:
+            wait_for(is_in_force, "the policy is in force", 30.0)
+        if " get lease" in command:
+            assert named.stop() == 0
+            profiles = yaml.safe_load((tmp_path / "default.yaml").read_text())
+            elected = schedulers.make(config=profiles)
+            elected.server.start()
+            wait_for(lambda: elected.ask("/readyz")[0] == 200, "it is ready", 60.0)
+            assert "standing by" in elected.ask("/readyz?verbose")[1]
+            upstream_server.kill()
+            elected.leads()
+        if command.startswith("eventsched explain"):
+            wait_for(lambda: schedulers.made[1].log().of(PodBound)[1:], "it is logged")
+
+    page = Page(
+        "how-to/move-from-kube-scheduler.md",
+        tmp_path,
+        {"KUBECONFIG": str(plane.kubeconfig), "EVENTSCHED_DATABASE": schedulers.database},
+        path=(kubectl,),
+        before=before,
+    )
+    try:
+        assert page.run() == 13
+    finally:
+        for namespace in ("default", "team-a"):
+            removed(plane, "pods", "--all", f"--namespace={namespace}", *AT_ONCE)
+        removed(plane, "namespace", "team-a")
+        removed(plane, "mutatingadmissionpolicies,mutatingadmissionpolicybindings", "eventsched")
