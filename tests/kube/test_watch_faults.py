@@ -182,6 +182,20 @@ def test_missed_changes_are_found_by_a_new_list(how: Callable[[FakeApi], None]) 
     run(scenario())
 
 
+def test_a_server_that_is_back_without_its_history_is_listed_soon() -> None:
+    """An API server that was started again answers 410 to every watch. The pauses that have grown
+    while it was down are not for that answer; those after 410 again grow by themselves."""
+
+    async def scenario() -> None:
+        async with serving(PODS) as (server, watched):
+            server.fail("watch", PODS, cut, cut, cut, cut, expired(), expired(), cut, expired())
+            await watched.follow()
+            assert watched.slept == pytest.approx([1.2, 2.4, 4.8, 9.6, 1.2, 2.4, 4.8, 1.2])
+            assert watched.store.progress["Pod"].relists == 3
+
+    run(scenario())
+
+
 def test_a_list_whose_pages_expire_is_restarted() -> None:
     async def scenario() -> None:
         async with serving(PODS, page=1) as (server, watched):

@@ -2,6 +2,7 @@
 are skipped.
 
 - ``cluster``: a control plane and two nodes, for all tests;
+- ``postgres``: Postgres in the cluster;
 - ``namespace``: an empty namespace for workloads.
 """
 
@@ -14,6 +15,7 @@ import pytest
 from tests.cluster.harness.binaries import MissingProgramError
 from tests.cluster.harness.client import wait_for
 from tests.kubelet.harness import reports, requirements
+from tests.kubelet.harness.postgres_pod import PostgresPod
 from tests.kubelet.harness.real_cluster import RealCluster
 
 LIMIT = 3600
@@ -41,6 +43,14 @@ def cluster() -> Iterator[RealCluster]:
             _clusters.remove(running)
     except MissingProgramError as missing:
         pytest.skip(str(missing))
+
+
+@pytest.fixture(scope="session")
+def postgres(cluster: RealCluster) -> PostgresPod:
+    """Postgres in the cluster, for all tests."""
+    made = PostgresPod(cluster)
+    made.start()
+    return made
 
 
 @pytest.fixture

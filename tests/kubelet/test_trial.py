@@ -8,11 +8,9 @@ from tests.cluster.harness.client import Object, wait_for
 from tests.cluster.harness.observer import Observer
 from tests.cluster.harness.pods import Pods
 from tests.kubelet.harness import workloads
-from tests.kubelet.harness.images import ROOT
-from tests.kubelet.harness.installation import Installation, is_ready, is_started
+from tests.kubelet.harness.installation import Installation, is_ready, is_started, overlay
 from tests.kubelet.harness.real_cluster import RealCluster
 
-OVERLAY = str(ROOT / "deploy" / "overlays" / "trial")
 END = 15.0
 """Seconds in which a deleted pod is gone; after 60 kubelet would kill it."""
 
@@ -21,13 +19,10 @@ END = 15.0
 def trial(cluster: RealCluster) -> Iterator[Installation]:
     """The overlay, with a volume for its claim on one node."""
     cluster.plane.admin.create(workloads.local_volume("log", "node-a"))
-    cluster.plane.kubectl("apply", "--kustomize", OVERLAY)
-    installed = Installation(cluster)
-    installed.wait_ready(1)
-    yield installed
-    cluster.plane.kubectl("delete", "--kustomize", OVERLAY, "--wait=false")
-
-    wait_for(lambda: cluster.plane.admin.find("Namespace", "eventsched") is None, "it is gone", 120)
+    with overlay(cluster, "trial"):
+        installed = Installation(cluster)
+        installed.wait_ready(1)
+        yield installed
     cluster.plane.admin.delete("PersistentVolume", "log")
 
 

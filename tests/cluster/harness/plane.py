@@ -277,7 +277,11 @@ class ControlPlane:
             command, input=given, capture_output=True, text=True, check=False, timeout=60
         )
         if done.returncode:
-            raise subprocess.CalledProcessError(done.returncode, command, done.stdout, done.stderr)
+            failed = subprocess.CalledProcessError(
+                done.returncode, command, done.stdout, done.stderr
+            )
+            failed.add_note(done.stderr)
+            raise failed
         return done.stdout
 
     @contextmanager

@@ -3,15 +3,20 @@
 import os
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from subprocess import CalledProcessError
 
-from tests.cluster.harness.client import Object, wait_for
+from tests.cluster.harness.client import ApiError, Object, wait_for
+from tests.deploy.rendering import NAMESPACES
 from tests.kubelet.harness import sweeper
+from tests.kubelet.harness.images import ROOT
 from tests.kubelet.harness.real_cluster import RealCluster
 
 LABELS = "app.kubernetes.io/name=eventsched"
+REMOVAL_LIMIT = 120.0
+"""Seconds until an overlay's pods, and its namespace, are gone."""
 READY_LIMIT = 120.0
 """Seconds for pods of eventsched to be ready."""
 
@@ -94,6 +99,34 @@ class Installation:
             return there is not None and _status(there)["restartCount"] > restarts
 
         wait_for(restarted, f"the container of {name} is started again", 60)
+
+
+@contextmanager
+def overlay(cluster: RealCluster, name: str, *before: Object) -> Iterator[None]:
+    """Applies an overlay of deploy/, with more objects in its namespace before it; deletes all of
+    it in the end."""
+    folder, namespace = str(ROOT / "deploy" / "overlays" / name), NAMESPACES[name]
+    plane = cluster.plane
+    if plane.admin.find("Namespace", namespace) is None:
+        plane.kubectl("create", "namespace", namespace)
+    try:
+        for manifest in before:
+            plane.admin.create(manifest, namespace)
+        plane.kubectl("apply", "--kustomize", folder)
+        yield
+    finally:
+        plane.kubectl("delete", "--kustomize", folder, "--wait=false", "--ignore-not-found")
+        for manifest in before:
+            with suppress(ApiError):  # gone with its namespace
+                plane.admin.delete(manifest["kind"], manifest["metadata"]["name"], namespace)
+        wait_for(lambda: not _remains(cluster, namespace), f"{name} is gone", REMOVAL_LIMIT)
+
+
+def _remains(cluster: RealCluster, namespace: str) -> bool:
+    admin = cluster.plane.admin
+    if namespace != "kube-system":
+        return admin.find("Namespace", namespace) is not None
+    return bool(admin.list("Pod", namespace, labelSelector=LABELS))
 
 
 def is_ready(pod: Object) -> bool:

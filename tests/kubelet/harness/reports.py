@@ -22,5 +22,5 @@ def sections(cluster: RealCluster) -> Iterator[tuple[str, str]]:
     for title, command in _ASKED.items():
         with suppress(CalledProcessError, TimeoutExpired):
             yield title, "\n".join(cluster.plane.kubectl(*command).splitlines()[-60:])
-    for name, text in cluster.plane.logs().items():
+    for name, text in cluster.plane.logs(12).items():
         yield f"log of {name}", text

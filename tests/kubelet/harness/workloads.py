@@ -30,8 +30,18 @@ def _spread(name: str) -> Object:
     }
 
 
-def local_volume(name: str, node: str, size: str = "5Gi") -> Object:
+def idle_pod(name: str, *, cpu: str = "1m", scheduler: str = "eventsched") -> Object:
+    """One idle pod."""
+    return manifests.pod(
+        name,
+        scheduler=scheduler,
+        containers=[{**CONTAINER, "resources": {"requests": {"cpu": cpu}}}],
+        terminationGracePeriodSeconds=GRACE,
+    )
+
+
+def local_volume(name: str, node: str, size: str = "5Gi", folder: str = "volume") -> Object:
     """A PersistentVolume without a class: a folder of the node."""
     made = manifests.volume(name, "", size, node)
-    made["spec"]["local"] = {"path": "/var/lib/volume"}
+    made["spec"]["local"] = {"path": f"/var/lib/{folder}"}
     return made

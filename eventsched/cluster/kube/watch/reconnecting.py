@@ -45,11 +45,15 @@ class ReconnectBackoff:
         """The next pause in seconds."""
         now = self.pace.clock()
         if now - self._last > _RESET_AFTER:
-            self._next = _FIRST_PAUSE
+            self.restart()
         self._last = now
         pause = self._next * (1 + self.pace.draw())
         self._next = min(_LONGEST_PAUSE, self._next * 2)
         return pause
+
+    def restart(self) -> None:
+        """Makes the next pause the first one."""
+        self._next = _FIRST_PAUSE
 
 
 class ReconnectSignal:

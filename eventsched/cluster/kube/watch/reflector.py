@@ -65,6 +65,8 @@ class Reflector:
         self._has_watched = False
         self._watch_task: asyncio.Task[None] | None = None
         self._was_silent = False
+        self._was_unreachable = False
+        """Whether the server did not answer the last time that something failed."""
         self._last_line_at = 0.0
         self._definition_missing = False
         """Whether the resource's definition was missing at the last list."""
@@ -332,6 +334,10 @@ class Reflector:
         is_removed = code == HTTPStatus.NOT_FOUND and self._resource.optional
         if code == _GONE or is_removed:
             self._is_listed = False
+        if code == _GONE and self._was_unreachable:
+            # It is back, without its history: the pauses were for its return.
+            self._backoff.restart()
+        self._was_unreachable = isinstance(error, UnansweredError)
         pause = 0.0 if lasted >= _LASTING and not refusal else self._backoff.pause()
         if refusal and refusal.retry_after:
             pause = max(pause, refusal.retry_after)
