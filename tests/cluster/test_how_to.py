@@ -3,6 +3,7 @@
 import base64
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -14,6 +15,7 @@ import yaml
 
 from eventsched.domain.records import BindVoided, HistoryLost, PodBound
 from tests.cluster.harness.binaries import MissingProgramError
+from tests.cluster.harness.binaries import helm as find_helm
 from tests.cluster.harness.client import wait_for
 from tests.cluster.harness.demos import DEFAULT
 from tests.cluster.harness.deployed import deployed
@@ -25,7 +27,7 @@ from tests.cluster.harness.pods import Pods
 from tests.cluster.harness.scheduler import Schedulers
 from tests.cluster.harness.servers import Server
 from tests.cluster.harness.stage import Stage
-from tests.databases import embedded_programs
+from tests.databases import ROOT, embedded_programs
 from tests.deploy.rendering import example_secret
 from tests.pages import Page
 
@@ -292,3 +294,28 @@ def test_move_from_kube_scheduler(
             removed(plane, "pods", "--all", f"--namespace={namespace}", *AT_ONCE)
         removed(plane, "namespace", "team-a")
         removed(plane, "mutatingadmissionpolicies,mutatingadmissionpolicybindings", "eventsched")
+
+
+def test_install_with_helm(plane: ControlPlane, kubectl: Path, tmp_path: Path) -> None:
+    """No pod is started: there are no nodes."""
+    try:
+        program = find_helm()
+    except MissingProgramError as missing:
+        pytest.skip(str(missing))
+    shutil.copytree(ROOT / "deploy", tmp_path / "deploy")
+    page = Page(
+        "how-to/install-with-helm.md",
+        tmp_path,
+        {
+            "SCHEDULER_URL": "postgresql://scheduler@db/eventsched",
+            "MIGRATOR_URL": "postgresql://migrator@db/eventsched",
+            "KUBECONFIG": str(plane.kubeconfig),
+            "HELM_CACHE_HOME": str(tmp_path),
+        },
+        path=(kubectl, program.parent),
+    )
+    try:
+        assert page.run() == 9
+    finally:
+        removed(plane, "secret,deploy", "--all", "--namespace=scheduling")
+        removed(plane, "namespace", "scheduling")
