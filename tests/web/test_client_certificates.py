@@ -46,23 +46,31 @@ def written(folder: Path, name: str) -> tuple[Path, Path]:
     return certificate, private
 
 
-async def answer(options: Options, shown: tuple[Path, Path] | None) -> int:
+async def ask(verb: str, body: bytes) -> tuple[int, bytes]:
+    """Answers every request."""
+    return 200, b"{}"
+
+
+APPLICATION = extender_paths.application({"filter": "/filter"}, ask)
+
+
+async def post(url: str, shown: tuple[Path, Path] | None) -> int:
     """The status that a client with this certificate gets."""
-
-    async def ask(verb: str, body: bytes) -> tuple[int, bytes]:
-        return 200, b"{}"
-
-    application = extender_paths.application({"filter": "/filter"}, ask)
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     if shown is not None:
         context.load_cert_chain(*shown)
     async with (
-        answering(options, application) as url,
         aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=context)) as client,
         client.post(f"{url}/filter", data=b"{}") as response,
     ):
         return response.status
+
+
+async def answer(options: Options, shown: tuple[Path, Path] | None) -> int:
+    """The status that a client of a server with these options gets."""
+    async with answering(options, APPLICATION) as url:
+        return await post(url, shown)
 
 
 def test_only_clients_with_a_certificate_of_the_authority_are_answered(tmp_path: Path) -> None:
@@ -82,3 +90,24 @@ def test_a_missing_or_malformed_file_of_authorities(tmp_path: Path, content: str
         file.write_text(content)
     with pytest.raises(InputError, match=r"ca\.crt: cannot be used \("):
         asyncio.run(answer(Options(port=0, client_ca_file=file), None))
+
+
+def test_other_authorities_hold_from_the_next_connection_on(tmp_path: Path) -> None:
+    """Without a restart, and while the server's own certificate stays the same. A file that cannot
+    be used leaves the earlier ones in force."""
+    ours, others = written(tmp_path, "ours"), written(tmp_path, "others")
+    file = tmp_path / "ca.crt"
+    file.write_bytes(ours[0].read_bytes())
+
+    async def run() -> None:
+        async with answering(Options(port=0, client_ca_file=file), APPLICATION) as url:
+            assert await post(url, ours) == 200
+            file.write_bytes(others[0].read_bytes())
+            assert await post(url, others) == 200
+            with pytest.raises(aiohttp.ClientError):
+                await post(url, ours)
+            for content in ("no certificate", None):
+                file.unlink() if content is None else file.write_text(content)
+                assert await post(url, others) == 200
+
+    asyncio.run(run())

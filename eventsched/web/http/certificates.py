@@ -91,6 +91,7 @@ class Certificates:
         self._source, self._clients = source, clients
         self._problem = ""
         try:
+            self._authorities = self._read_authorities()
             self._pem = source.pem()
             self._current = _context(self._pem, clients)
         except OSError as error:  # ssl.SSLError is one
@@ -101,17 +102,38 @@ class Certificates:
     def _begins(self, connection: ssl.SSLObject, name: str | None, _: ssl.SSLContext) -> None:
         """A handshake begins. OpenSSL calls this also if the client names no server."""
         try:
-            pem = self._source.pem()
-            if pem != self._pem:
-                self._current, self._pem = _context(pem, self._clients), pem
-                self._problem = ""
-                logger.info("serving with a new certificate")
+            self._follow()
         except OSError as error:
-            problem = str(self._source.refusal(error))
-            if problem != self._problem:
-                self._problem = problem
-                logger.warning("the certificate stays as it was", problem=problem)
+            self._warn(self._source.refusal(error))
+        except InputError as problem:
+            self._warn(problem)
         connection.context = self._current
+
+    def _follow(self) -> None:
+        """Takes up what has changed. Raises OSError, and InputError for the authorities."""
+        authorities, pem = self._read_authorities(), self._source.pem()
+        if (authorities, pem) == (self._authorities, self._pem):
+            return
+        self._current = _context(pem, self._clients)
+        if pem != self._pem:
+            logger.info("serving with a new certificate")
+        if authorities != self._authorities:
+            logger.info("clients need a certificate of other authorities")
+        self._authorities, self._pem, self._problem = authorities, pem, ""
+
+    def _read_authorities(self) -> bytes:
+        """Raises InputError."""
+        if self._clients is None:
+            return b""
+        try:
+            return self._clients.read_bytes()
+        except OSError as error:
+            raise _unusable(self._clients, error) from error
+
+    def _warn(self, problem: InputError) -> None:
+        if str(problem) != self._problem:
+            self._problem = str(problem)
+            logger.warning("the certificate stays as it was", problem=str(problem))
 
 
 def _context(pem: bytes, clients: Path | None = None) -> ssl.SSLContext:
@@ -131,11 +153,15 @@ def _require(context: ssl.SSLContext, clients: Path) -> None:
     try:
         context.load_verify_locations(clients)
     except OSError as error:  # ssl.SSLError is one
-        reason = getattr(error, "reason", "") or error.strerror
-        raise InputError(
-            str(clients), f"cannot be used ({reason})", "give authorities' certificates as PEM"
-        ) from error
+        raise _unusable(clients, error) from error
     context.verify_mode = ssl.CERT_REQUIRED
+
+
+def _unusable(clients: Path, error: OSError) -> InputError:
+    reason = getattr(error, "reason", "") or error.strerror
+    return InputError(
+        str(clients), f"cannot be used ({reason})", "give authorities' certificates as PEM"
+    )
 
 
 @contextmanager
