@@ -96,7 +96,7 @@ def test_a_restored_dump(
         path=(list(embedded_programs().values())[-1], kubectl),
         before=before,
     )
-    assert page.run(until="## Base backup and WAL") == 7
+    assert page.run(until="## Base backup and WAL") == 8
     assert stage.pods.nodes() == {"small": "a", "first": "", "second": "a"}
     uid = stage.pods.get("first")["metadata"]["uid"]
     log = stage.scheduler.log()

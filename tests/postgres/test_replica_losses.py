@@ -258,6 +258,24 @@ def test_a_copied_database_is_lost_history(database: str) -> None:
 
 
 @pytest.mark.row(9)
+def test_an_operator_says_that_the_log_is_older(database: str) -> None:
+    """A disk that was put back shows nothing by itself."""
+
+    async def story(scene: Scene, _: "asyncio.Task[None]") -> None:
+        await until(lambda: scene.settled)
+
+    play(database, story)
+    name = urlsplit(database).path[1:]
+    for value, losses in (("1", 1), ("1", 1), ("2", 2)):
+        comment = f"Ours. eventsched: restored {value}"
+        with psycopg.connect(database, autocommit=True) as admin:
+            admin.execute(f"COMMENT ON DATABASE {name} IS '{comment}'".encode())
+        play(database, story)
+        assert kinds(database).count("HistoryLost") == losses
+    assert main(["verify", "--database", database]) == 0
+
+
+@pytest.mark.row(9)
 def test_an_empty_database_in_place_of_the_lost_one(database: str) -> None:
     """Under a leader that goes on: it fences the pods and begins a new log, and binds what is still
     without a node."""

@@ -57,11 +57,14 @@ _HISTORY = (
 """The control file shows a new timeline only some time after a failover, the WAL at once."""
 _COPY = (
     "SELECT d.oid || '.' || c.oid"
+    " || coalesce('.' || left(md5(substring("
+    "shobj_description(d.oid, 'pg_database') FROM 'eventsched: restored .*')), 8), '')"
     " FROM pg_database d, pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
     " WHERE d.datname = current_database()"
     " AND n.nspname = 'eventsched_log' AND c.relname = 'head'"
 )
-"""A restored dump has new tables, and a copied database a new number, even on the same server."""
+"""A restored dump has new tables, and a copied database a new number, even on the same server. An
+operator who has put back a disk says so in the database's comment."""
 _HIDDEN_SYSTEM = "hidden"
 LIMIT = 30.0
 """Seconds for calls other than appends; a snapshot may be large."""
