@@ -137,12 +137,17 @@ class Reloader:
         Raises InputError and _RefusedError."""
         try:
             changed = self.job.again()
+            self._running.plan_of(changed).make_engine()
         except InputError as first:
             raise _RefusedError(self._all_problems() or [first]) from first
+        except Exception as defect:
+            # Of a plugin, or ours. A scheduler that runs goes on with what it has.
+            logger.exception("a changed configuration cannot be checked")
+            problem = f"cannot be checked: {type(defect).__name__}: {defect}"
+            remedy = "see the traceback in the process log, or restore the file"
+            raise _RefusedError([InputError(self.job.source, problem, remedy)]) from defect
         if problems := list(needing_restart(self.job, changed)):
             raise _RefusedError(problems)
-        self._running.plan_of(changed).make_engine()
-        kept_annotations(changed)
         return changed
 
     def _all_problems(self) -> list[InputError]:

@@ -122,6 +122,7 @@ def _created(plane: ControlPlane, namespace: str) -> Iterator[list[str]]:
         client.close()
 
 
+@pytest.mark.row(32)
 def test_a_changed_file_decides_otherwise_without_a_restart(
     plane: ControlPlane, scheduler: Scheduler, namespace: str, elections: str
 ) -> None:

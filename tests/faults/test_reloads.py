@@ -22,6 +22,7 @@ def run(seeds: int) -> Counter[str]:
     return counts
 
 
+@pytest.mark.row(32)
 def test_nothing_wrong_happens_when_a_configuration_is_reloaded() -> None:
     """Whatever else fails: each decision is replayed under the configuration that was in force, no
     pod is bound twice, and all pods that fit are bound in the end."""

@@ -123,6 +123,7 @@ def test_pods_that_waited_are_tried_again(database: str) -> None:
     assert replays(database)
 
 
+@pytest.mark.row(32)
 def test_a_bind_without_an_answer_is_repeated_and_not_given_up(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -194,6 +195,7 @@ def test_a_lost_lease_is_released_although_a_reload_was_asked_for(database: str)
     play(database, story)
 
 
+@pytest.mark.row(32)
 @pytest.mark.parametrize("seed", range(3))
 def test_reloads_at_random_moments(database: str, seed: int) -> None:
     """While pods come, binds are under way and answers are lost."""

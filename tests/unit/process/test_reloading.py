@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
+import pytest
 import structlog
 from prometheus_client import CollectorRegistry
 
@@ -127,6 +128,7 @@ def test_a_changed_file_is_in_force(tmp_path: Path) -> None:
     assert [line["event"] for line in scene.lines] == ["the configuration is in force"]
 
 
+@pytest.mark.row(32)
 def test_a_wrong_file_is_refused_with_all_its_problems(tmp_path: Path) -> None:
     """And the one before stays in force; a corrected one is taken up."""
 
@@ -215,3 +217,19 @@ def test_a_remark_in_the_file_begins_no_term(tmp_path: Path) -> None:
 
     scene = play(tmp_path, story)
     assert (scene.counts, scene.plans, len(scene.in_force)) == ((1, 0, 1), [], 1)
+
+
+def test_an_exception_in_the_check_is_a_refusal(tmp_path: Path) -> None:
+    """A plugin may raise anything; the scheduler goes on."""
+
+    async def story(scene: Scene) -> None:
+        def raising() -> tuple[Assembly, Settings]:
+            raise RuntimeError("what a plugin raised")
+
+        scene.reloader.job = scene.reloader.job._replace(read=raising)
+        scene.write("profiles: [{schedulerName: mine}]")
+        await until(lambda: scene.reports)
+
+    scene = play(tmp_path, story)
+    assert (scene.counts, scene.plans) == ((0, 1, 0), [])
+    assert "cannot be checked: RuntimeError: what a plugin raised" in scene.reports[0][2]

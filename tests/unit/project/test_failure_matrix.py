@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
-ROWS = {*range(1, 8), *range(9, 12), *range(13, 23), 26, 28, 30, 31}
+ROWS = {*range(1, 8), *range(9, 12), *range(13, 23), 26, 28, 30, 31, 32}
 CLUSTER = Path("tests/cluster")
 """Where tests run against a real kube-apiserver: every row has one there."""
 
