@@ -11,6 +11,7 @@ the same place is not written again. The exit code is 1 if an input failed.
 import argparse
 import importlib
 import os
+import resource
 import subprocess
 import sys
 import time
@@ -101,6 +102,8 @@ def _fuzz(target: str, seconds: int) -> None:
     """Fuzzes in this process, which Atheris ends."""
     import atheris
 
+    most = 2 * LARGEST_MEMORY * 2**20  # libFuzzer looks at the memory once a second
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
     with atheris.instrument_imports(include=["eventsched", "kubernetes", "yaml"]):
         fuzz_one = fuzz_one_of(target)
     folder = WORK / target

@@ -176,7 +176,7 @@ class _Server:
             raise FailedError(
                 f"POST {url}: the answer has another shape: {wrong}", refused=True
             ) from None
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             excerpt = body[:_EXCERPT].decode(errors="replace").strip()
             problem = f"the answer is no JSON but {content_type}, and begins with {excerpt!r}"
             raise FailedError(f"POST {url}: {problem}", refused=True) from None

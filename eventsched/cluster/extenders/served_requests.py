@@ -14,6 +14,7 @@ import msgspec
 
 from eventsched.cluster.extenders.wire_format import WrongShapeError
 from eventsched.cluster.translate import pods as translate_pods
+from eventsched.domain.errors import InputError
 from eventsched.domain.objects import Pod
 from eventsched.domain.objects.texts import json_without_nul
 from eventsched.domain.records.extender_questions import (
@@ -27,6 +28,7 @@ from eventsched.domain.records.extender_questions import (
 from eventsched.domain.records.extender_replies import ExtenderInquired, ExtenderReplied
 
 STRANGE = "node(s) are not known to the extender (yet)"
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _encode = msgspec.json.Encoder().encode
 Answer = tuple[int, bytes]
 """The HTTP status and the body: JSON if the status is 200, else text."""
@@ -48,7 +50,11 @@ class ExtenderRequest(NamedTuple):
 
     def parsed_pod(self) -> Pod:
         """The pod as it was sent. Raises InputError."""
-        return translate_pods.pod(msgspec.json.decode(self.pod), "Pod", defaults=False)
+        try:
+            pod = msgspec.json.decode(self.pod)
+        except _UNREADABLE as wrong:
+            raise InputError("Pod", f"is not JSON: {wrong}", "send the object as it is") from None
+        return translate_pods.pod(pod, "Pod", defaults=False)
 
 
 class _Metadata(msgspec.Struct):
@@ -114,7 +120,7 @@ def parse_request(verb: str, body: bytes) -> ExtenderRequest:
         return _PARSERS[verb](json_without_nul(body))
     except msgspec.ValidationError as wrong:
         raise WrongShapeError(f"the request to {verb} has the wrong shape: {wrong}") from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as wrong:
+    except _UNREADABLE as wrong:
         raise WrongShapeError(f"the request to {verb} is not JSON: {wrong}") from None
 
 

@@ -58,17 +58,17 @@ class Admission:
             assert isinstance(storage_class, StorageClass)
             self.storage.append(storage_class)
 
-    def admit_pod(self, pod: Pod, obj: Mapping[str, Any]) -> Pod:
+    def admit_pod(self, pod: Pod, obj: Mapping[str, Any], where: str = "") -> Pod:
         """The pod with the priority of its class, or of the default class. A priority in ``obj``,
-        the pod's manifest, stays."""
-        spec = obj.get("spec") or {}
-        if spec.get("priority") is not None:
+        the pod's manifest, stays. Raises InputError."""
+        spec = Field(dict(obj), where).get("spec")
+        if spec.get("priority").value is not None:
             return pod
-        name = spec.get("priorityClassName")
+        name = spec.get("priorityClassName").text()
         if name:
-            priority_class = self.priorities.get(str(name))
+            priority_class = self.priorities.get(name)
             if priority_class is None:
-                self.unknown[str(name)] += 1
+                self.unknown[name] += 1
         else:
             priority_class = self._default_priority()
         if priority_class is None:

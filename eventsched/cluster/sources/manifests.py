@@ -5,6 +5,7 @@ defaulting and admission of an API server are applied; they do not change object
 """
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -142,7 +143,7 @@ class _FileReading:
     def _add_pod(self, obj: _Object) -> None:
         pod = manifest.pod(obj.fields, obj.where, defaults=True)
         self._refuse_second(f"pod uid {pod.uid}", obj, "metadata.uid")
-        self.manifests.pods.append(self._admission.admit_pod(pod, obj.fields))
+        self.manifests.pods.append(self._admission.admit_pod(pod, obj.fields, obj.where))
         if not pod.node_name and any(volume.ephemeral for volume in pod.volumes):
             claims = manifest.ephemeral_claims(obj.fields, pod, obj.where)
             self.manifests.claims[pod.uid] = tuple(map(self._admission.admit_claim, claims))
@@ -171,6 +172,8 @@ def _title(kind: str, obj: Mapping[str, Any], place: str) -> str:
     if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str):
         return f"{kind} in {place}"
     namespace = metadata.get("namespace") or ("default" if kind == "Pod" else "")
+    if not isinstance(namespace, str):
+        namespace = ""
     return f"{kind} {namespace}/{metadata['name']}" if namespace else f"{kind} {metadata['name']}"
 
 
@@ -186,7 +189,7 @@ def _kind(obj: Mapping[str, Any], where: str) -> str:
         ours = version == "eventsched.io/v1alpha1"
     else:
         ours = kind not in READERS or is_read(kind, version)
-    return kind if ours else f"{kind}.{version}"
+    return kind if ours else f"{kind}.{version if isinstance(version, str) else 'v?'}"
 
 
 def _is_finished(obj: Mapping[str, Any]) -> bool:
@@ -229,9 +232,20 @@ def _checked_mapping(value: Any, file: str, place: str) -> dict[str, Any]:
     )
 
 
+_LONGEST_INTEGER = 1_000
+
+
 class _Loader(_SafeLoader):
     """Safe YAML as Kubernetes reads it: timestamps stay strings."""
 
+    def integer(self, node: yaml.ScalarNode) -> Any:
+        """An integer. Python writes out none of more than 4,300 digits, not even for a message."""
+        if len(node.value) > _LONGEST_INTEGER:
+            raise ValueError(f"an integer of more than {_LONGEST_INTEGER} digits")
+        return self.construct_yaml_int(node)
+
+
+_Loader.add_constructor("tag:yaml.org,2002:int", _Loader.integer)
 
 _Loader.yaml_implicit_resolvers = {
     first: [pair for pair in pairs if pair[0] != "tag:yaml.org,2002:timestamp"]
@@ -239,10 +253,35 @@ _Loader.yaml_implicit_resolvers = {
 }
 
 
+_DEEPEST = 1_000
+"""Levels of nesting that are read. libyaml's composer exhausts the stack at some 25,000."""
+_HARMLESS = 10_000
+"""A text with fewer brackets cannot exhaust the stack in flow style."""
+_LONG_PREFIX = re.compile(r"^[ \t?:-]{2500}", re.MULTILINE)
+"""The beginning of a line that may open thousands of levels in block style."""
+_OPENING = (yaml.SequenceStartEvent, yaml.MappingStartEvent)
+_CLOSING = (yaml.SequenceEndEvent, yaml.MappingEndEvent)
+
+
+def _refuse_deep(text: str) -> None:
+    """Raises RecursionError for YAML that is nested too deeply."""
+    if text.count("[") + text.count("{") < _HARMLESS and not _LONG_PREFIX.search(text):
+        return
+    depth = 0
+    for event in yaml.parse(text, _Loader):
+        if isinstance(event, _OPENING):
+            depth += 1
+            if depth > _DEEPEST:
+                raise RecursionError
+        elif isinstance(event, _CLOSING):
+            depth -= 1
+
+
 def _documents(text: str, file: str) -> list[Any]:
     try:
         if text.lstrip().startswith("{"):
             return [_json(text)]
+        _refuse_deep(text)
         return list(yaml.load_all(text, _Loader))
     except json.JSONDecodeError as error:
         raise InputError(
@@ -254,7 +293,8 @@ def _documents(text: str, file: str) -> list[Any]:
         raise InputError(
             file, "is nested too deeply", "check that it is a Kubernetes manifest"
         ) from error
-    except ValueError as error:
+    # PyYAML raises these if a value does not fit its explicit tag, as in "!!bool x".
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise InputError(
             file, f"holds a value that cannot be read ({error})", "put the value in quotes"
         ) from error

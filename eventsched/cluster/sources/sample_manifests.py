@@ -1,9 +1,10 @@
 """Samples in manifests: measurements for plugins that score by them, in simulations."""
 
+import sys
 from collections.abc import Mapping
-from math import isfinite
 from typing import Any
 
+from eventsched.cluster.translate.fields import excerpt
 from eventsched.domain.errors import InputError
 from eventsched.domain.records import SamplesTaken
 
@@ -23,8 +24,9 @@ def read(obj: Mapping[str, Any], where: str) -> SamplesTaken:
         raise InputError(f"{where}: values", "is not a mapping with numbers", _EXAMPLE)
     for name, value in values.items():
         if not isinstance(name, str):
-            raise InputError(f"{where}: values", f"{name!r} is not a node's name", _EXAMPLE)
+            raise InputError(f"{where}: values", f"{excerpt(name)} is not a node's name", _EXAMPLE)
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not is_number or not isfinite(value):
-            raise InputError(f"{where}: values.{name}", f"{value!r} is not a number", _EXAMPLE)
+        if not is_number or not abs(value) <= sys.float_info.max:  # NaN is neither more nor less
+            problem = f"{excerpt(value)} is not a number"
+            raise InputError(f"{where}: values.{name}", problem, _EXAMPLE)
     return SamplesTaken(source=source, values={name: float(v) for name, v in values.items()})

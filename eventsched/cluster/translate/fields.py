@@ -1,5 +1,6 @@
 """Checked reading of parsed API objects: each value knows its path, for error messages."""
 
+import reprlib
 from collections.abc import Callable, Collection
 from typing import Any
 
@@ -9,6 +10,10 @@ from eventsched.domain.objects.texts import is_unicode, without_nul
 
 _KINDS = {dict: "a mapping", list: "a list", str: "a string", int: "a whole number"}
 _KINDS |= {bool: "true or false"}
+_REPR = reprlib.Repr()
+_REPR.maxstring = _REPR.maxother = _REPR.maxlong = 200
+_REPR.maxlist = _REPR.maxdict = _REPR.maxset = 20
+_REPR.maxlevel = 3
 
 
 class Field:
@@ -147,7 +152,7 @@ class Field:
     def _storable(self, text: str) -> str:
         if not is_unicode(text):
             raise self.wrong(
-                f"holds half of a surrogate pair ({_shown(text)})",
+                f"holds half of a surrogate pair ({excerpt(text)})",
                 "write the character itself, or both halves",
             )
         return without_nul(text)
@@ -159,7 +164,7 @@ class Field:
         remedy = f"write {_KINDS[kind]} here"
         if kind is str and isinstance(self.value, bool | int | float):
             remedy = "put the value in quotes"
-        raise self.wrong(f"is not {_KINDS[kind]} ({_shown(self.value)})", remedy)
+        raise self.wrong(f"is not {_KINDS[kind]} ({excerpt(self.value)})", remedy)
 
 
 def _is_plain(value: Any) -> bool:
@@ -167,21 +172,23 @@ def _is_plain(value: Any) -> bool:
     return type(value) is str and value.isascii() and "\0" not in value
 
 
-def _shown(value: Any) -> str:
-    text = repr(value)
+def excerpt(value: Any) -> str:
+    """The beginning of a value. It is not written out as a whole: with YAML's aliases a short text
+    stands for millions of items."""
+    text = _REPR.repr(value)
     return text if len(text) <= 40 else f"{text[:37]}..."
 
 
 def _checked(field: Field, read: Callable[[str | int | float, int], int], scale: int) -> int:
     if type(field.value) not in (str, int, float):
         raise field.wrong(
-            f"is not a quantity ({_shown(field.value)})",
+            f"is not a quantity ({excerpt(field.value)})",
             "write a number with an optional suffix, such as 500m or 2Gi",
         )
     try:
         amount = read(field.value, scale)
     except InputError as error:
-        raise field.wrong(f"{_shown(field.value)} {error.problem}", error.remedy) from error
+        raise field.wrong(f"{excerpt(field.value)} {error.problem}", error.remedy) from error
     # Beyond int64 the amount may have wrapped around, so the sign is taken from the text.
     if amount < 0 and quantities.parse(field.value) < 0:
         raise field.wrong(f"is negative ({field.value})", "write a quantity of 0 or more")

@@ -18,5 +18,9 @@ def encode(record: Record) -> bytes:
 
 
 def decode(body: bytes) -> AnyRecord:
-    """The record in stored bytes. Raises msgspec.ValidationError for an unknown kind or shape."""
-    return _decoder.decode(body)
+    """The record in stored bytes. Raises msgspec.ValidationError for an unknown kind or shape, and
+    msgspec.DecodeError for bytes that are not JSON."""
+    try:
+        return _decoder.decode(body)
+    except (RecursionError, UnicodeDecodeError) as problem:
+        raise msgspec.DecodeError(str(problem)) from problem

@@ -43,7 +43,7 @@ def decode_records(first: int, body: str) -> list[Stored]:
             Stored(first + index, at, cause, _kind_of(bytes(raw)), version, bytes(raw))
             for index, (at, cause, version, raw) in enumerate(_items.decode(body))
         ]
-    except msgspec.MsgspecError as problem:
+    except (msgspec.MsgspecError, RecursionError) as problem:
         raise CorruptLogError(first, str(problem)) from problem
 
 

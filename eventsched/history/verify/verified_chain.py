@@ -41,6 +41,7 @@ class ChainCheck:
             )  # fmt: skip
         elif first < self.next:
             self._report(first, f"a batch begins at {first}, expected {self.next}")
+        self._begin_epochs(first, follows=follows)
         epoch = self._epoch_of(batch)
         if epoch is not None and follows:
             expected = batch_hash(batch, epoch.token, self.hash)
@@ -56,6 +57,7 @@ class ChainCheck:
     def finish(self, head: HeadRow | None) -> None:
         """Checks the head, the last epoch and the snapshots at the end of the log."""
         end, newest = self.next, self._epochs[-1] if self._epochs else None
+        self._begin_epochs(end, follows=True)
         if head is None:
             self._report(end, "the stream has no head")
         elif head.next != end:
@@ -82,13 +84,23 @@ class ChainCheck:
         for position in self._snapshots:
             self._report(position, "a snapshot for a position that is not the end of a batch")
 
+    def _begin_epochs(self, position: int, *, follows: bool) -> None:
+        """Begins the epochs up to a position, the end of a batch. ``follows`` is false if records
+        before it are missing."""
+        epochs = self._epochs
+        while self._term + 1 < len(epochs) and epochs[self._term + 1].first <= position:
+            self._term += 1
+            epoch = epochs[self._term]
+            if follows and epoch.first != position:
+                self._report(
+                    epoch.first, f"epoch {epoch.epoch} begins inside the batch that ends at "
+                    f"{position}, expected the end of a batch",
+                )  # fmt: skip
+
     def _epoch_of(self, batch: BatchRow) -> Epoch | None:
         """The epoch of a batch: the newest that had begun. None, with a report, if the batch names
         another one."""
-        epochs = self._epochs
-        while self._term + 1 < len(epochs) and epochs[self._term + 1].first <= batch.first:
-            self._term += 1
-        epoch = epochs[self._term] if self._term >= 0 else None
+        epoch = self._epochs[self._term] if self._term >= 0 else None
         if epoch is not None and epoch.epoch == batch.epoch:
             return epoch
         expected = "none" if epoch is None else epoch.epoch

@@ -6,7 +6,7 @@ import shutil
 import tempfile
 import zlib
 from array import array
-from base64 import b64decode
+from base64 import b64decode, b64encode
 from bisect import bisect_right
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +22,8 @@ from eventsched.history.verify.verified_log import (
 )
 
 FORMAT = 1
+_MISSHAPEN = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
+"""What reading a line of a wrong shape raises."""
 
 
 class LogFile:
@@ -128,13 +130,13 @@ class LogFile:
             if header["format"] != FORMAT:
                 raise NoLogError("line 1", f"format {header['format']!r}, not {FORMAT}")
             epochs = [
-                Epoch(_integer(epoch), bytes.fromhex(token), _integer(first))
+                Epoch(_integer(epoch), _of_hex(token), _integer(first))
                 for epoch, token, first in header["epochs"]
             ]
             following, digest = header["head"]
-            head = HeadRow(_integer(following), bytes.fromhex(digest))
+            head = HeadRow(_integer(following), _of_hex(digest))
             return str(header["stream"]), epochs, head
-        except (ValueError, KeyError, TypeError) as problem:
+        except _MISSHAPEN as problem:
             if self._damage:
                 raise DamagedError("line 1", self._damage) from problem
             error = DamagedError if line.startswith(b'{"format":') else NoLogError
@@ -146,14 +148,29 @@ class LogFile:
             first, count, epoch, written_at, mark, digest, body = parsed["batch"]
             numbers = [_integer(number) for number in (first, count, epoch, written_at)]
             details = [
-                Packed(_integer(seq), base if base is None else _integer(base),
-                       b64decode(packed, validate=True))
+                Packed(_integer(seq), base if base is None else _integer(base), _of_base64(packed))
                 for seq, base, packed in parsed["details"]
             ]  # fmt: skip
-            batch = BatchRow(*numbers, mark.encode(), bytes.fromhex(digest), body.encode())  # type: ignore[call-arg,arg-type]
-        except (ValueError, KeyError, TypeError, AttributeError) as problem:
+            batch = BatchRow(*numbers, mark.encode(), _of_hex(digest), body.encode())  # type: ignore[call-arg,arg-type]
+        except _MISSHAPEN as problem:
             raise DamagedError(where, f"not of the file form ({problem!r})") from problem
         return batch, details
+
+
+def _of_hex(text: str) -> bytes:
+    """The bytes of hex digits as an export has them: ``fromhex`` also takes capitals and blanks."""
+    decoded = bytes.fromhex(text)
+    if decoded.hex() != text:
+        raise ValueError("hex digits are written in another form")
+    return decoded
+
+
+def _of_base64(text: str) -> bytes:
+    """The bytes of Base64 as an export has it: decoding ignores the last bits."""
+    decoded = b64decode(text, validate=True)
+    if b64encode(decoded).decode() != text:
+        raise ValueError("Base64 is written in another form")
+    return decoded
 
 
 def _integer(value: object) -> int:

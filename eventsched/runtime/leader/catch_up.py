@@ -23,6 +23,16 @@ from eventsched.runtime.snapshot_policy import (
 )
 from eventsched.scheduling.engine import Engine
 
+_UNUSABLE = (
+    msgspec.MsgspecError,
+    LookupError,
+    TypeError,
+    ValueError,
+    OverflowError,
+    RecursionError,
+)
+"""What loading a snapshot raises that is damaged, or whose parts do not fit each other."""
+
 
 class Mark(msgspec.Struct, frozen=True):
     """What a leader writes beside a batch when it closes it. ``seen`` is how far each watch was
@@ -207,7 +217,7 @@ class Fold:
         try:
             body = msgspec.json.decode(snapshot.body, type=FoldSnapshot)
             self.engine.restore(bytes(body.engine), snapshot.position)
-        except (msgspec.MsgspecError, KeyError):
+        except _UNUSABLE:
             return False
         self.head = Head(snapshot.position, snapshot.hash)
         self.decisions.restore(body.decisions)

@@ -14,6 +14,7 @@ from typing import Any
 import yaml
 
 from eventsched.domain.errors import InputError
+from eventsched.domain.objects.texts import is_unicode
 from eventsched.scheduling.config.decoding import Report, joined, refuse
 
 _TAG = "tag:yaml.org,2002:"
@@ -31,8 +32,11 @@ _WORDS: dict[str, Any] = {
 _KINDS = {bool: "bool", int: "int", float: "float", type(None): "null"}
 _INTEGER = re.compile(r"[-+]?(0[xX][0-9a-fA-F]+|0[bB][01]+|0[oO]?[0-7]+|[1-9][0-9]*|0)")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_LONGEST_INTEGER = 1_000
+"""Digits that an integer may have. Python writes out none of more than 4,300."""
 _EXACT = 1e21
 """From here on, Go's JSON writes whole floats with an exponent: they are not integers."""
+_HALF, _WHOLE = "holds half of a surrogate pair", "write the character itself, or both halves"
 
 
 class _UnfitError(Exception):
@@ -54,6 +58,8 @@ def _value(text: str) -> Any:
 
 
 def _integer(digits: str) -> int:
+    if len(digits) > _LONGEST_INTEGER:
+        raise ValueError("too many digits")
     unsigned = digits.lstrip("+-").lower()
     octal = len(unsigned) > 1 and unsigned[0] == "0" and unsigned[1].isdigit()
     number = int(unsigned, 8) if octal else int(unsigned, 0)
@@ -77,6 +83,12 @@ class _StrictLoader(yaml.SafeLoader):
             raise _UnfitError
         return value
 
+    def text(self, node: yaml.ScalarNode) -> str:
+        text: str = self.construct_yaml_str(node)
+        if not is_unicode(text):
+            raise InputError(f"line {node.start_mark.line + 1}", _HALF, _WHOLE)
+        return text
+
     def binary(self, node: yaml.ScalarNode) -> str:
         try:
             return base64.b64decode(node.value).decode()
@@ -86,6 +98,7 @@ class _StrictLoader(yaml.SafeLoader):
 
 for _kind in _KINDS.values():
     _StrictLoader.add_constructor(_TAG + _kind, _StrictLoader.scalar)
+_StrictLoader.add_constructor(f"{_TAG}str", _StrictLoader.text)
 _StrictLoader.add_constructor(f"{_TAG}binary", _StrictLoader.binary)
 
 
@@ -154,13 +167,21 @@ def _json(text: str, report: Report) -> Any:
         raise InputError("", f"{name} is not JSON", "write a number")
 
     try:
-        return json.loads(text, object_pairs_hook=unique, parse_constant=constant)
+        value = json.loads(text, object_pairs_hook=unique, parse_constant=constant)
+        if not is_unicode(json.dumps(value, ensure_ascii=False)):
+            raise InputError("", _HALF, _WHOLE)
+        return value
     except json.JSONDecodeError as problem:
         raise InputError(
             f"line {problem.lineno}",
             f"not JSON: {problem.msg}",
             "correct the syntax; what begins with { is read as JSON",
         ) from None
+    except InputError:
+        raise
+    except ValueError:  # by int()
+        message = "not JSON: a number has too many digits"
+        raise InputError("", message, "write a shorter number") from None
 
 
 def _yaml(text: str, report: Report, number: int) -> Any:

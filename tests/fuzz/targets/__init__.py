@@ -7,6 +7,13 @@ control character is a series of choices (``choices``), every other one is read 
 TARGETS = (
     "quantities",
     "api_objects",
+    "configuration",
+    "extender_answers",
+    "extender_requests",
+    "exported_logs",
+    "stored_bytes",
+    "manifests",
+    "kubeconfigs",
 )
 """Modules of this package, in the order of ``make fuzz``."""
 
