@@ -1,8 +1,6 @@
 """``eventsched simulate`` as a separate process, and the result that it must have."""
 
 import json
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from functools import cache
@@ -22,39 +20,19 @@ from eventsched.history.replay import stream_replay
 from eventsched.runtime.assembly import assemble
 from eventsched.runtime.simulation.outcome import SimulationOutcome
 from eventsched.runtime.simulation.simulation import Simulation
-from tests.databases import ROOT
+from tests.postgres.commands import Command
 
 STREAM = "simulation"
 REACH = 300.0
 """Seconds that a run may take to a position in its log."""
 _OF_THE_PROCESS = {"seconds", "pods_per_second", "bytes_per_pod", "node_bytes", "log_head"}
 """What may differ from run to run."""
-_CHANGED = """
-import sys
-from eventsched.cli.main import main
-from eventsched.eventlog.postgres.writer import PostgresEventLog
-from eventsched.runtime.simulation.simulation import Simulation
-{changes}
-sys.exit(main(sys.argv[1:]))
-"""
 
 
-def command(*arguments: object, changes: str = "") -> list[str]:
-    """The command line of a process; ``changes`` are statements that run in it beforehand."""
-    program = ["-c", _CHANGED.format(changes=changes)] if changes else ["-m", "eventsched"]
-    return [sys.executable, *program, *map(str, arguments)]
-
-
-def started(*arguments: object, changes: str = "") -> "subprocess.Popen[str]":
-    """``eventsched`` with these arguments."""
-    return subprocess.Popen(
-        command(*arguments, changes=changes),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=ROOT,
-    )
+def started(*arguments: object, changes: str = "") -> Command:
+    """``eventsched`` with these arguments; ``changes`` are statements that run in the process
+    beforehand."""
+    return Command(*arguments, changes=changes)
 
 
 def ended(*arguments: object, changes: str = "") -> tuple[int, str, list[str]]:
@@ -62,7 +40,7 @@ def ended(*arguments: object, changes: str = "") -> tuple[int, str, list[str]]:
     and progress."""
     with started(*arguments, changes=changes) as process:
         output, errors = process.communicate(timeout=180)
-    return process.returncode, output, complaints(errors)
+        return process.wait(0), output, complaints(errors)
 
 
 def complaints(errors: str) -> list[str]:
@@ -79,9 +57,7 @@ def folder_url(folder: Path, role: str) -> str | None:
     return f"postgresql://{role}@/eventsched?host={running.socket_folder}&port={running.port}"
 
 
-def reaches(
-    process: "subprocess.Popen[str]", url: Callable[[], str | None], position: int, epoch: int
-) -> bool:
+def reaches(process: Command, url: Callable[[], str | None], position: int, epoch: int) -> bool:
     """Waits until the log's head has passed a position in an epoch; False where the process ended
     before. Raises TimeoutError."""
     deadline = time.monotonic() + REACH

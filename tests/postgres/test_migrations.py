@@ -25,6 +25,7 @@ from eventsched.eventlog.schema import migration_files, migrations, revisions
 from tests import releases
 from tests.builders import added, make_node, make_pod
 from tests.databases import ROOT, Server
+from tests.postgres.commands import Command
 
 _numbers = count()
 NEWEST = migrations.newest()
@@ -176,13 +177,10 @@ def test_two_upgrades_of_a_database_at_the_same_time(empty: str, before: str | N
     """Such as the init containers of two replicas: one does it, the other finds it done."""
     if before is not None:
         migrations.upgrade(empty, before)
-    upgrade = (sys.executable, "-m", "eventsched", "db", "upgrade", "--database", empty)
-    programs = [
-        subprocess.Popen(upgrade, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-        for _ in range(2)
-    ]
-    told = [program.communicate(timeout=120)[1].decode() for program in programs]
-    assert [program.returncode for program in programs] == [0, 0], told
+    upgrade = ("db", "upgrade", "--database", empty)
+    with Command(*upgrade) as first, Command(*upgrade) as second:
+        errors = [program.communicate(timeout=120)[1] for program in (first, second)]
+        assert (first.returncode, second.returncode) == (0, 0), errors
     assert migrations.drift(empty) == []
     use(empty)
 
@@ -372,15 +370,9 @@ def psycopg_url(url: str, name: str) -> str:
 def test_two_databases_of_a_server_at_the_same_time(one_server: Server) -> None:
     """Roles belong to the server: the second finds them made."""
     with one_server.fresh(nothing) as first, one_server.fresh(nothing) as second:
-        programs = [
-            subprocess.Popen(
-                [sys.executable, "-m", "eventsched", "db", "upgrade", "--database", url],
-                cwd=ROOT,
-                stdout=subprocess.DEVNULL,
-            )
-            for url in (first, second)
-        ]
-        assert [program.wait(120) for program in programs] == [0, 0]
+        upgrade = ("db", "upgrade", "--database")
+        with Command(*upgrade, first) as one, Command(*upgrade, second) as other:
+            assert [one.wait(120), other.wait(120)] == [0, 0]
         assert ours(first) == ours(second) != []
 
 
