@@ -31,11 +31,12 @@ class Authority:
         self.certificate = folder / "ca.crt"
         self._write(self.certificate, made.sign(self._key, hashes.SHA256()))
 
-    def serving(self, name: str = "server", also: Sequence[str] = ()) -> tuple[Path, Path]:
-        """Certificate and key for a server on loopback, and on more addresses."""
-        names: list[x509.GeneralName] = [
-            x509.DNSName("localhost"),
-            x509.DNSName("kubernetes.default.svc"),
+    def serving(
+        self, name: str = "server", also: Sequence[str] = (), names: Sequence[str] = ()
+    ) -> tuple[Path, Path]:
+        """Certificate and key for a server on loopback, and of more addresses and names."""
+        known: list[x509.GeneralName] = [
+            *[x509.DNSName(each) for each in ("localhost", "kubernetes.default.svc", *names)],
             *[x509.IPAddress(ipaddress.ip_address(each)) for each in ("127.0.0.1", *also)],
         ]
         return self._issue(
@@ -43,7 +44,7 @@ class Authority:
             _name(name, []),
             ExtendedKeyUsageOID.SERVER_AUTH,
             _LONG,
-            x509.SubjectAlternativeName(names),
+            x509.SubjectAlternativeName(known),
         )
 
     def client(

@@ -43,6 +43,10 @@ class Arrivals:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.finish()
+
+    def finish(self) -> None:
+        """No more pods arrive."""
         self._over.set()
         joined(self._thread)
 
@@ -60,6 +64,10 @@ class Arrivals:
         """Waits until a pod that was created after a moment is on a node: it is scheduled again.
         Raises TimeoutError."""
         wait_for(lambda: self.placed_after(moment) > 0, "pods are placed again", within)
+
+    def wait_placed(self, count: int, within: float = 90.0) -> None:
+        """Waits until that many pods are on a node. Raises TimeoutError."""
+        wait_for(lambda: self.placed_after(0) >= count, f"{count} pods are placed", within)
 
     def wait_running(self, within: float = 120.0) -> None:
         """Waits until all pods that were created run on kubelets. Raises TimeoutError."""

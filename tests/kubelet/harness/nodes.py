@@ -235,7 +235,7 @@ class Node:
             "failSwapOn": False,
             "containerRuntimeEndpoint": f"unix://{_SOCKET}",
             "resolvConf": "",
-            "clusterDNS": ["10.0.0.10"],
+            "clusterDNS": [HOST],
             "clusterDomain": "cluster.local",
             "evictionHard": {"memory.available": "100Mi", "nodefs.available": "1%"},
             "imageGCHighThresholdPercent": 100,

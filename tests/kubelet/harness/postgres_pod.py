@@ -79,24 +79,19 @@ class PostgresPod:
         where = (f"--namespace={NAMESPACE}", f"deploy/{_NAME}")
         return self.cluster.plane.kubectl("exec", *where, "--", *psql)
 
-    def make_database(self, name: str) -> Object:
-        """A database with its users and the schema, in the order of docs/deploy.md; the Secret
-        ``eventsched-database`` with the addresses, without a namespace."""
+    def make_database(self, name: str, image: str | None = None) -> Object:
+        """A database with its users and the schema, in the order of docs/deploy.md, by this tree or
+        by an image; the Secret ``eventsched-database`` with the addresses, without a namespace."""
         migrator, scheduler = f"{name}_migrator", f"{name}_scheduler"
         password = secrets.token_hex(16)
         self.sql(
             f"create role {migrator} login createrole password '{password}'",
             f"create database {name} owner {migrator}",
         )
-        upgrade = [sys.executable, "-m", "eventsched", "db", "upgrade", "--database"]
-        done = subprocess.run(
-            [*upgrade, self.url(name, migrator, password)],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=120,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
+        if image is None:
+            _upgrade(self.url(name, migrator, password))
+        else:
+            self._upgrade_in_pod(image, _url(ADDRESS, name, migrator, password))
         self.sql(f"create role {scheduler} login password '{password}' in role eventsched_writer")
         return {
             "apiVersion": "v1",
@@ -107,6 +102,38 @@ class PostgresPod:
                 "migration-url": _url(ADDRESS, name, migrator, password),
             },
         }
+
+    def _upgrade_in_pod(self, image: str, url: str) -> None:
+        environment = [{"name": "EVENTSCHED_DATABASE", "value": url}]
+        container = {"name": "upgrade", "image": image, "imagePullPolicy": "Never"}
+        manifest: Object = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"generateName": "upgrade-"},
+            "spec": {
+                "restartPolicy": "Never",
+                "containers": [{**container, "args": ["db", "upgrade"], "env": environment}],
+            },
+        }
+        pod = self._admin.create(manifest, NAMESPACE)["metadata"]["name"]
+
+        def ended() -> bool:
+            phase = self._admin.get("Pod", pod, NAMESPACE)["status"]["phase"]
+            assert phase != "Failed", self.cluster.plane.kubectl("logs", pod, f"-n={NAMESPACE}")
+            return bool(phase == "Succeeded")
+
+        wait_for(ended, f"{image} has made the schema", 120)
+
+
+def _upgrade(url: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "eventsched", "db", "upgrade", "--database", url],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def _url(address: str, database: str, user: str, password: str) -> str:

@@ -14,8 +14,9 @@ from pathlib import Path
 
 from tests.cluster.harness.binaries import Programs, find, node_programs
 from tests.cluster.harness.client import wait_for
-from tests.cluster.harness.plane import ControlPlane
+from tests.cluster.harness.plane import ADMIN, ControlPlane
 from tests.kubelet.harness import cache, containerd, images
+from tests.kubelet.harness.name_server import NameServer
 from tests.kubelet.harness.nodes import HOST, PLACES, Node
 from tests.kubelet.harness.sweeper import Sweeper, sweep
 
@@ -42,7 +43,9 @@ class RealCluster:
             root = containerd.filled([images.archive(source) for source in images.sources()])
             plane = ControlPlane(programs, users=_USERS, address=HOST)
             stack.callback(plane.close)
-            yield cls._started(plane, of_nodes, root)
+            made = cls._started(plane, of_nodes, root)
+            stack.enter_context(NameServer(plane.client(ADMIN, timeout=5.0), HOST))
+            yield made
 
     @classmethod
     def _started(cls, plane: ControlPlane, programs: Programs, root: Path) -> "RealCluster":
