@@ -13,7 +13,7 @@ import psycopg
 import pytest
 import yaml
 
-from eventsched.domain.records import BindVoided, HistoryLost, PodBound
+from eventsched.domain.records import BindVoided, HistoryLost, PodBound, TermBegan
 from tests.cluster.harness.binaries import MissingProgramError
 from tests.cluster.harness.binaries import helm as find_helm
 from tests.cluster.harness.client import wait_for
@@ -203,6 +203,31 @@ def upstream_server(plane: ControlPlane) -> Iterator[Server]:
         pytest.skip(str(missing))
     yield server
     plane.discard(server)
+
+
+def test_a_login_changes_under_a_scheduler(
+    plane: ControlPlane, postgres: OwnPostgres, namespace: str, tmp_path: Path
+) -> None:
+    """The process reads its file again and goes on with its term."""
+    plane.admin.create(node("a"))
+    pods, file = Pods(plane.admin, namespace), tmp_path / "url"
+    for name in ("first", "second"):
+        postgres.execute(f"CREATE ROLE {name} LOGIN IN ROLE eventsched_writer")
+    file.write_text(postgres.url.replace("postgres@", "first@", 1))
+    with Schedulers(plane, postgres.url) as schedulers:
+        scheduler = schedulers.start(settings={"database": {"urlFile": str(file)}})
+        pods.create(pod("one"))
+        assert pods.node("one", 60.0) == "a"
+        postgres.execute("ALTER ROLE first NOLOGIN")
+        postgres.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'first'"
+        )
+        pods.create(pod("two"))
+        wait_for(lambda: "not permitted to log in" in scheduler.ask("/readyz")[1], "it is refused")
+        file.write_text(postgres.url.replace("postgres@", "second@", 1))
+        assert pods.node("two", 60.0) == "a"
+        wait_for(lambda: scheduler.log().of(PodBound)[1:], "both binds are logged")
+        assert len(scheduler.log().of(TermBegan)) == 1
 
 
 AT_ONCE = ("--grace-period=0", "--force")

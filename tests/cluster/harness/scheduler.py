@@ -79,8 +79,8 @@ class Scheduler:
         command: str = "run",
     ) -> None:
         """``config`` is a KubeSchedulerConfiguration, by default one profile ``eventsched`` and no
-        election; ``settings`` is the second document, with ports of its own and JSON lines;
-        ``command`` may be ``extender``."""
+        election; ``settings`` is the second document, with ports of its own and JSON lines; if
+        it names the database, no option does; ``command`` may be ``extender``."""
         self.database = database
         self.plugins = [each for each in arguments if each.startswith("--plugin=")]
         self.secure, self.plain = free_ports(2)
@@ -91,9 +91,10 @@ class Scheduler:
         self.stream = str(second.setdefault("stream", STREAM))
         self.config = plane.folder / f"{name}.yaml"
         self.config.write_text(configuration(first, second))
+        named = [] if "database" in second else [f"--database={database}"]
         line = [
-            sys.executable, "-m", "eventsched", command, f"--config={self.config}",
-            f"--database={database}", f"--kubeconfig={kubeconfig or plane.kubeconfig}", *arguments,
+            sys.executable, "-m", "eventsched", command, f"--config={self.config}", *named,
+            f"--kubeconfig={kubeconfig or plane.kubeconfig}", *arguments,
         ]  # fmt: skip
         self.server = plane.server(name, line, {"PYTHONPATH": str(ROOT), **(environment or {})})
 
