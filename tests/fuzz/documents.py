@@ -60,7 +60,7 @@ HOSTILE_JSON: tuple[Any, ...] = (
 HOSTILE_YAML: tuple[Any, ...] = (
     *_PLAIN,
     *map(Literal, _OF_BOTH),
-    *map(Literal, ("[" * 20_000, "!!int x", '!!int ""', "!!bool x", "!!float x", '!!float ""')),
+    *map(Literal, ("[" * 2_000, "!!int x", '!!int ""', "!!bool x", "!!float x", '!!float ""')),
     *map(Literal, ("!!timestamp x", '!!binary "?"', "!!binary AAAA", "!!set {a}", "!!omap [a]")),
     *map(Literal, ("!!pairs [a: b]", "!!python/name:os.system x", "!x y", "&a [*a]", "&a {a: *a}")),
     *map(Literal, ("*a", "0x" + "f" * 5_000, "0b1", "0o7", "1:30", "2001-01-01", ".nan", "-.inf")),

@@ -32,6 +32,8 @@ _WORDS: dict[str, Any] = {
 _KINDS = {bool: "bool", int: "int", float: "float", type(None): "null"}
 _INTEGER = re.compile(r"[-+]?(0[xX][0-9a-fA-F]+|0[bB][01]+|0[oO]?[0-7]+|[1-9][0-9]*|0)")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_MOST_VALUES = 1_000_000
+"""Values of a document. Upstream's reader refuses excessive aliases, too."""
 _LONGEST_INTEGER = 1_000
 """Digits that an integer may have. Python writes out none of more than 4,300."""
 _EXACT = 1e21
@@ -152,6 +154,8 @@ def _read(text: str, report: Report, number: int) -> Any:
         raise InputError(line, f"not YAML: {problem.problem}", "correct the syntax") from None
     except yaml.YAMLError as problem:
         raise InputError("", f"not YAML: {problem}", "correct the syntax") from None
+    except RecursionError:
+        raise InputError("", "nested too deeply", "write it with fewer levels") from None
 
 
 def _json(text: str, report: Report) -> Any:
@@ -194,6 +198,9 @@ def _yaml(text: str, report: Report, number: int) -> Any:
             return None
         node = loader.get_node()
         _report_repeated_keys(node, "", {}, report)
+        if _size(node, {}) > _MOST_VALUES:
+            problem = f"stands for more than {_MOST_VALUES} values, by its aliases"
+            raise InputError("", problem, "write it with fewer aliases")
         return loader.construct_document(node)
     except InputError:
         raise
@@ -202,6 +209,19 @@ def _yaml(text: str, report: Report, number: int) -> Any:
         raise yaml.YAMLError("a value does not fit its tag") from None
     finally:
         loader.dispose()
+
+
+def _size(node: yaml.Node | None, known: dict[int, int]) -> int:
+    """The number of values of a node without cycles, each alias counted as what it stands for."""
+    size = known.get(id(node))
+    if size is None:
+        size = 1
+        if isinstance(node, yaml.SequenceNode):
+            size += sum(_size(item, known) for item in node.value)
+        elif isinstance(node, yaml.MappingNode):
+            size += sum(_size(item, known) for pair in node.value for item in pair)
+        known[id(node)] = size
+    return size
 
 
 def _report_repeated_keys(

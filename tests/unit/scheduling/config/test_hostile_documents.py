@@ -5,6 +5,7 @@ import json
 import pytest
 
 from eventsched.domain.errors import InputError
+from eventsched.process import settings
 from eventsched.scheduling.config.configuration import API_VERSION, KIND, load
 
 HEAD = f"apiVersion: {API_VERSION}\nkind: {KIND}\n"
@@ -29,3 +30,15 @@ def test_it_is_refused(text: str, problem: str) -> None:
     with pytest.raises(InputError, match=problem) as caught:
         load(text, "config.yaml")
     assert caught.value.where.startswith("config.yaml")
+
+
+def test_aliases_may_not_stand_for_billions_of_values() -> None:
+    levels = ["&a0 [x,x,x,x,x,x,x,x,x,x]"]
+    levels += [f"&a{level} [{','.join([f'*a{level - 1}'] * 10)}]" for level in range(1, 9)]
+    with pytest.raises(InputError, match="stands for more than 1000000 values"):
+        load(f"{HEAD}profiles: [{', '.join(levels)}]\n", "config.yaml")
+
+
+def test_settings_that_are_nested_too_deeply() -> None:
+    with pytest.raises(InputError, match="nested too deeply"):
+        settings.load("a: " + "[" * 3_000, "config.yaml")
