@@ -325,9 +325,7 @@ class Engine:
         if isinstance(outcome, records.EvictionFailed):
             waiting = self.state.preemptions.on(eviction.node) if eviction is not None else {}
             for uid in list(waiting):
-                self._requeueing.requeue_after_failure(
-                    self.state.pods[uid], MoveCause.EVICTION_FAILED
-                )
+                self._requeueing.eviction_failed(self.state.pods[uid], MoveCause.EVICTION_FAILED)
         elif state is not None and state.bound and state.pod is not old:
             self._assigned_pod_changed(ClusterEvent.ASSIGNED_POD_UPDATE, state.pod, old)
 

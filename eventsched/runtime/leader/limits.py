@@ -7,7 +7,8 @@ from eventsched.runtime.effects.event_outbox import AT_ONCE, BACKLOG
 
 class Limits(NamedTuple):
     """A batch is closed at ``records`` records, at ``size`` bytes, or when no other batch is under
-    way. At most ``touches`` and ``reports`` requests of these kinds are under way. A snapshot is
+    way. At most ``touches`` and ``reports`` requests of these kinds are under way, and
+    at most ``reports_waiting`` reports wait. A snapshot is
     made every ``snapshot_every`` records (None: never). Cluster news alone waits for ``linger``
     (µs), or until a batch is due that a request waits for."""
 

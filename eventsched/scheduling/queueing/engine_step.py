@@ -96,7 +96,7 @@ class EngineStep:
 
     def signatures(self, state: PodState) -> tuple[Any, ...]:
         """The profile's name, and per plugin that refused the pod, what its hint may read of the
-        pod: its signature; nothing if it has no hint; the pod itself if it does not sign."""
+        pod: its signature; nothing if it has no hint; the pod's uid if it does not sign."""
         profile = self.profile(state)
         if profile is None:
             return ()

@@ -180,12 +180,12 @@ class QueueIndex:
         while (due := self.next_deadline()) is not None and due <= now:
             yield heappop(self._deadlines)[1:]
 
-    def backed_off(self, now: int) -> Iterator[str]:
+    def backoff_completed(self, now: int) -> Iterator[str]:
         """The pods whose backoff is over, in the order in which it ended."""
         while (due := self.next_backoff()) is not None and due <= now:
             yield heappop(self._due)[2]
 
-    def stale(self, now: int) -> Iterator[str]:
+    def flush_due(self, now: int) -> Iterator[str]:
         """The pods that have been unschedulable for too long."""
         while (due := self.next_flush()) is not None and due <= now:
             yield heappop(self._flush)[2]

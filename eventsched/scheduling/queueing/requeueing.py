@@ -128,9 +128,9 @@ class Requeueing:
         """Moves the pods whose backoff is over, and those that the flush is due for."""
         now = self._step.state.now
         # One by one: a pod that was updated meanwhile has two entries, and moves with the first.
-        for uid in self._step.queue.backed_off(now):
+        for uid in self._step.queue.backoff_completed(now):
             self._activate(self._step.state.pods[uid], MoveCause.BACKOFF_COMPLETE, "")
-        for uid in self._step.queue.stale(now):
+        for uid in self._step.queue.flush_due(now):
             self._move_to_active_or_backoff(self._step.state.pods[uid], MoveCause.FLUSH, "")
 
     def reconfigured(self) -> None:
@@ -158,7 +158,7 @@ class Requeueing:
         """Moves a waiting pod to active, or to backoff if that is not over; asks no hints."""
         self._move_to_active_or_backoff(state, event, "")
 
-    def requeue_after_failure(self, state: PodState, cause: MoveCause) -> None:
+    def eviction_failed(self, state: PodState, cause: MoveCause) -> None:
         """Requeues an unschedulable pod; it is retried as soon as its backoff is over."""
         if state.queue is Queue.UNSCHEDULABLE:
             self._move_to_active_or_backoff(state, cause, "")
@@ -305,7 +305,7 @@ class Requeueing:
         self, state: PodState, change: Change, only: Collection[str] | None = None
     ) -> str | None:
         """The first plugin that refused the pod and for which the change may matter; None if there
-        is none. ``only`` limits the plugins asked. A plugin without a hint wakes the pod, and so
+        is none, and "" for a pod that no plugin refused. ``only`` limits the plugins asked. A plugin without a hint wakes the pod, and so
         does a hint that raises: one attempt too many is harmless. A pod that no plugin refused
         (there was no node) is woken by any change of the cluster (upstream:
         isPodWorthRequeuing)."""
