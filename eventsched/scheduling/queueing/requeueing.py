@@ -305,10 +305,10 @@ class Requeueing:
         self, state: PodState, change: Change, only: Collection[str] | None = None
     ) -> str | None:
         """The first plugin that refused the pod and for which the change may matter; None if there
-        is none, and "" for a pod that no plugin refused. ``only`` limits the plugins asked. A plugin without a hint wakes the pod, and so
-        does a hint that raises: one attempt too many is harmless. A pod that no plugin refused
-        (there was no node) is woken by any change of the cluster (upstream:
-        isPodWorthRequeuing)."""
+        is none, and "" for a pod that no plugin refused. ``only`` limits the plugins asked. A
+        plugin without a hint wakes the pod, and so does a hint that raises: one attempt too many
+        is harmless. A pod that no plugin refused (there was no node) is woken by any change of the
+        cluster (upstream: isPodWorthRequeuing)."""
         profile = self._step.profile(state)
         if profile is None:
             return None
