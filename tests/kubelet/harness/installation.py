@@ -74,11 +74,11 @@ class Installation:
         where = f"--namespace={self.namespace}"
         return self.cluster.plane.kubectl("exec", where, pod, "-c", "eventsched", "--", *command)
 
-    def logs(self, pod: str, *options: str) -> str:
+    def logs(self, pod: str, container: str = "eventsched") -> str:
         """What the pod has printed; empty while there is no container."""
         try:
             where = f"--namespace={self.namespace}"
-            return self.cluster.plane.kubectl("logs", where, pod, "-c", "eventsched", *options)
+            return self.cluster.plane.kubectl("logs", where, pod, "-c", container)
         except CalledProcessError:
             return ""
 
