@@ -112,6 +112,7 @@ def _fuzz(target: str, seconds: int) -> None:
     options = [
         f"-max_total_time={seconds}", f"-timeout={_HANGING}", f"-rss_limit_mb={LARGEST_MEMORY}",
         f"-max_len={LONGEST}", f"-artifact_prefix={FOUND}/{target}-", "-print_final_stats=1",
+        f"-report_slow_units={_HANGING}",
         "-verbosity=0",
     ]  # fmt: skip
     folders = [str(folder), *{str(path.parent) for path in inputs(target)}]
