@@ -17,6 +17,7 @@ from eventsched.process.kubernetes import Kube
 from eventsched.runtime.effects.event_outbox import DROPPED, REFUSED
 from eventsched.runtime.leader.leader import Leader
 from eventsched.runtime.live.replica import Replica
+from eventsched.runtime.reconciliation.divergences import PodDivergence
 
 STALE = 180.0
 """Seconds of silence after which a watch counts as stalled. An API server sends at least a bookmark
@@ -220,6 +221,17 @@ class LiveStatus:
     def reports_refused(self) -> int:
         """Events and conditions that the API server refused, from all leaders of this process."""
         return self._count(REFUSED)
+
+    @property
+    def divergences(self) -> Mapping[str, int]:
+        """Kind → pods that a list of the API server showed otherwise than the log."""
+        return {kind.value: self._count(kind) for kind in PodDivergence}
+
+    @property
+    def database_size(self) -> int | None:
+        """Bytes of the whole database at the last measurement of the present term."""
+        database = self.replica.database if self.replica is not None else None
+        return database.size if database is not None else None
 
     @property
     def watches(self) -> Mapping[str, WatchFacts]:

@@ -95,6 +95,20 @@ class Gauges(Collector):
             "Events and pod conditions that the API server refused.",
             self._status.reports_refused,
         )
+        family = CounterMetricFamily(
+            "eventsched_divergences_total",
+            "Pods that a list of the API server showed otherwise than the log, by kind.",
+            labels=["kind"],
+        )
+        for kind, count in self._status.divergences.items():
+            family.add_metric([kind], count)
+        yield family
+        if (size := self._status.database_size) is not None:
+            yield GaugeMetricFamily(
+                "eventsched_database_size_bytes",
+                "Size of the whole database, measured once a minute by the leader.",
+                size,
+            )
         watches = self._status.watches
         for name, (help_text, read_watch) in _WATCH_COUNTS.items():
             family = CounterMetricFamily(name, help_text, labels=["resource"])
@@ -117,6 +131,12 @@ class Gauges(Collector):
             "Pods that wait, by queue: active, backoff, unschedulable, gated.",
             ["queue"],
             {(queue,): count for queue, count in status.queues.items()},
+        )
+        yield _gauge(
+            "scheduler_queued_entities",
+            "Pods that wait, by queue; the type is always pod.",
+            ["queue", "type"],
+            {(queue, "pod"): count for queue, count in status.queues.items()},
         )
         yield _gauge(
             "scheduler_unschedulable_pods",

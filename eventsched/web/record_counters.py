@@ -6,11 +6,13 @@ out of the durations, and the profile of an attempt that began then is "".
 """
 
 from collections import Counter as Tally
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import Any, NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client.core import CounterMetricFamily, Metric
+from prometheus_client.registry import Collector
 
 from eventsched.domain import records
 from eventsched.domain.records import MoveCause, Outcome, Queue
@@ -135,6 +137,8 @@ class RecordCounters:
     def _preempted(self, decided: records.PreemptionDecided, at: int, now: int) -> None:
         self._series.preemption_attempts.inc()
         self._series.victims.observe(len(decided.victims))
+        if decided.violations:
+            self._series.budget_violations.inc(decided.violations)
 
     def _extender_replied(self, replied: records.ExtenderReplied, at: int, now: int) -> None:
         self._series.inquiries(replied.verb, "error" if replied.problem else "answer").inc()
@@ -149,6 +153,31 @@ class RecordCounters:
     def _samples_taken(self, taken: records.SamplesTaken, at: int, now: int) -> None:
         result = "values" if taken.values else "problem"
         self._series.samples(taken.source, result).inc()
+
+
+class _IncomingEntities(Collector):
+    """Moves into queues under the name that kube-scheduler has from 1.37 on. Its entities are pods
+    and pod groups; here all are pods."""
+
+    def __init__(self, moves: Counter) -> None:
+        self._moves = moves
+
+    def describe(self) -> Iterator[Metric]:
+        """Yields nothing; see ``Gauges.describe``."""
+        return iter(())
+
+    def collect(self) -> Iterator[Metric]:
+        """The same numbers with one more label."""
+        family = CounterMetricFamily(
+            "scheduler_queue_incoming_entities_total",
+            "Moves of pods into a queue, by cause; the type is always pod.",
+            labels=["queue", "event", "type"],
+        )
+        for metric in self._moves.collect():
+            for sample in metric.samples:
+                labels = sample.labels
+                family.add_metric([labels["queue"], labels["event"], "pod"], sample.value)
+        yield family
 
 
 class _Series:
@@ -205,6 +234,7 @@ class _Series:
             *("queue", "event"),
         )
         self.incoming = cache(moves.labels)
+        self._registry.register(_IncomingEntities(moves))
         self.over_budget = self._counter(
             "eventsched_over_budget_pods_total",
             "Times that a pod was parked, for it asks for more work than an attempt may take.",
@@ -218,6 +248,12 @@ class _Series:
             "Pods that have to leave for one pod to be nominated.",
             exponential(1, 2, 7),
         )
+        violations = self._counter(
+            "scheduler_preemption_pdb_violations_total",
+            "Disruption budgets that preemption violated, by the kind of preemptor: pod.",
+            "preemptor",
+        )
+        self.budget_violations = violations.labels("pod")
 
     def _of_extenders(self) -> None:
         calls = self._counter(

@@ -140,6 +140,15 @@ class ProcessStatus(Protocol):
         """Events and pod conditions that the API server has refused since the process began."""
 
     @property
+    def divergences(self) -> Mapping[str, int]:
+        """Kind → pods that a list of the API server showed otherwise than the log, since the
+        process began. Every kind is there."""
+
+    @property
+    def database_size(self) -> int | None:
+        """Bytes of the whole database at the leader's last measurement; None if there is none."""
+
+    @property
     def undecodable(self) -> Iterable[UndecodableStatus]:
         """The objects that are skipped now."""
 

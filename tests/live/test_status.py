@@ -16,6 +16,7 @@ from eventsched.process.replica_status import STALE, LiveStatus, WatchFacts
 from eventsched.runtime.effects.event_outbox import DROPPED, REFUSED
 from eventsched.runtime.leader.catch_up import FollowedStream
 from eventsched.runtime.live.database_health import DatabaseHealth
+from eventsched.runtime.reconciliation.divergences import PodDivergence
 from tests.builders import engine_of, make_pod
 from tests.live.stage import Stage, nodes, pods, until
 
@@ -227,9 +228,17 @@ def test_a_leader_reports_its_pods() -> None:
 
 def test_reports_that_were_given_up_are_counted_over_terms() -> None:
     """What is a counter does not fall when a term ends."""
-    before = Counter({DROPPED: 2, REFUSED: 1, "PodBound": 5})
+    before = Counter({DROPPED: 2, REFUSED: 1, "PodBound": 5, PodDivergence.TAKEN: 4})
     status = running(replica(counts=before))
     assert (status.reports_dropped, status.reports_refused) == (2, 1)
     leader = SimpleNamespace(counts=Counter({DROPPED: 3}), leading=False, reports=None)
     status = running(replica(counts=before, driver=SimpleNamespace(leader=leader, apart=False)))
     assert (status.reports_dropped, status.reports_refused) == (5, 1)
+    assert status.divergences == {"moved": 0, "unbound": 0, "taken": 4, "foreign": 0}
+
+
+def test_the_size_of_the_database_is_that_of_the_present_term() -> None:
+    assert LiveStatus("").database_size is None
+    assert running(replica()).database_size is None
+    database = SimpleNamespace(size=4096, health=DatabaseHealth())
+    assert running(replica(database=database)).database_size == 4096

@@ -33,11 +33,15 @@ from tests.postgres.replicas import STREAM, Scene, kinds, play
 
 
 def test_a_term_from_its_beginning_to_its_end(database: str) -> None:
-    """Every committed record is announced once, in order; the lease is released."""
+    """Every committed record is announced once, in order; the lease is released. The size of the
+    database is measured meanwhile."""
 
     async def story(scene: Scene, running: "asyncio.Task[None]") -> None:
         scene.cluster.put(*pods(20))
         await until(lambda: scene.bound == 20 and scene.settled)
+        database = scene.replica.database
+        assert database is not None
+        await until(lambda: database.size)
         scene.replica.end()
         await running
 

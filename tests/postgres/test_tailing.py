@@ -149,3 +149,12 @@ def test_no_schema(database: str, tail: Follower) -> None:
         admin.execute("DROP SCHEMA eventsched_log CASCADE")
     with pytest.raises(DatabaseRefusedError, match="eventsched db upgrade"):
         tail.read()
+
+
+def test_the_size_of_the_database(tail: Follower, log: PostgresEventLog) -> None:
+    """All of it, in bytes; it grows with the log."""
+    before = tail.database_size()
+    assert before > 2**20
+    for first in range(0, 256, 64):
+        append(log, batch(first, 64))
+    assert tail.database_size() > before

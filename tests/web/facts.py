@@ -53,6 +53,8 @@ class Facts:
     reports_waiting: int = 0
     reports_dropped: int = 0
     reports_refused: int = 0
+    divergences: Mapping[str, int] = field(default_factory=dict)
+    database_size: int | None = None
     undecodable: Sequence[Unread] = ()
     watches: Mapping[str, WatchFacts] = field(default_factory=dict)
 

@@ -35,6 +35,8 @@ FULL = Facts(
     reports_waiting=10,
     reports_dropped=11,
     reports_refused=13,
+    divergences={"moved": 2, "unbound": 0, "taken": 0, "foreign": 0},
+    database_size=4096,
     watches={"Pod": WatchFacts(events=12, relists=1, reconnects=2, lag=0.5, undecodable=1)},
 )
 
@@ -77,8 +79,12 @@ def counted(story: Story, now: float = 0, *, kinds: bool = False) -> dict[str, f
     """What a story adds to the metrics."""
     metrics = Metrics()
     metrics.records_committed(story.logged, round(now * SECOND))
-    found = series(metrics)
-    return found if kinds else {name: v for name, v in found.items() if "_records_" not in name}
+    left_out = ("_entities_",) if kinds else ("_entities_", "_records_")
+    return {
+        name: value
+        for name, value in series(metrics).items()
+        if not any(part in name for part in left_out)
+    }
 
 
 def families(metrics: Metrics) -> list[Metric]:
@@ -137,13 +143,30 @@ def test_a_pod_that_is_refused_and_finds_no_victim() -> None:
 
 def test_a_preemption() -> None:
     decision = records.PreemptionDecided(
-        uid="p", attempt=1, node="n", row=0, criterion="only", victims=("a", "b")
+        uid="p", attempt=1, node="n", row=0, criterion="only", victims=("a", "b"), violations=1
     )
     assert counted(Story([(1.0, decision)])) == {
         "scheduler_preemption_attempts_total": 1,
         "scheduler_preemption_victims_count": 1,
         "scheduler_preemption_victims_sum": 2,
+        'scheduler_preemption_pdb_violations_total{preemptor="pod"}': 1,
     }
+
+
+def test_entities_are_pods() -> None:
+    """The names of kube-scheduler 1.37 have the same numbers."""
+    metrics = Metrics()
+    metrics.attach(FULL)
+    metrics.records_committed(Story([(1.0, queued("p", Queue.ACTIVE, "PodAdd"))]).logged, 0)
+    found = series(metrics)
+    moves = {name: value for name, value in found.items() if "_queue_incoming_" in name}
+    labels = 'event="UnschedulablePodAdd",queue="active"'
+    assert moves == {
+        f"scheduler_queue_incoming_pods_total{{{labels}}}": 1,
+        f'scheduler_queue_incoming_entities_total{{{labels},type="pod"}}': 1,
+    }
+    for queue, count in FULL.queues.items():
+        assert found[f'scheduler_queued_entities{{queue="{queue}",type="pod"}}'] == count
 
 
 @pytest.mark.parametrize(
@@ -244,6 +267,10 @@ def test_the_facts_of_a_scheduler_are_read_at_each_scrape() -> None:
         'scheduler_pending_pods{queue="backoff"}': 2,
         'scheduler_pending_pods{queue="unschedulable"}': 3,
         'scheduler_pending_pods{queue="gated"}': 4,
+        'scheduler_queued_entities{queue="active",type="pod"}': 1,
+        'scheduler_queued_entities{queue="backoff",type="pod"}': 2,
+        'scheduler_queued_entities{queue="unschedulable",type="pod"}': 3,
+        'scheduler_queued_entities{queue="gated",type="pod"}': 4,
         'scheduler_unschedulable_pods{plugin="NodeResourcesFit",profile="default-scheduler"}': 3,
         "eventsched_oldest_waiting_timestamp_seconds"
         '{profile="default-scheduler",queue="unschedulable"}': 86_400.5,
@@ -260,6 +287,8 @@ def test_the_facts_of_a_scheduler_are_read_at_each_scrape() -> None:
         "eventsched_reports_waiting": 10,
         "eventsched_reports_dropped_total": 11,
         "eventsched_reports_refused_total": 13,
+        'eventsched_divergences_total{kind="moved"}': 2,
+        "eventsched_database_size_bytes": 4096,
         'eventsched_watch_events_total{resource="Pod"}': 12,
         'eventsched_watch_relists_total{resource="Pod"}': 1,
         'eventsched_watch_reconnects_total{resource="Pod"}': 2,

@@ -53,6 +53,9 @@ WHERE stream = %s AND seq IS NULL ORDER BY id LIMIT %s
 """
 
 
+_SIZE = "SELECT pg_database_size(current_database())"
+
+
 class StreamHead(NamedTuple):
     """The stream's end in the database: its head, and who writes it. ``renewals`` grows with every
     append and renewal of the writer."""
@@ -120,6 +123,11 @@ class Tail:
             MemoryForgotten(plugin=plugin, key=key, by=by, request=number)
             for plugin, key, by, number in rows
         ]
+
+    def database_size(self) -> int:
+        """Bytes of the whole database, all streams and indexes. Raises UnavailableError."""
+        ((size,),) = self._rows(_SIZE, ())
+        return int(size)
 
     def close(self) -> None:
         """Closes the connection; the next call opens a new one."""

@@ -27,6 +27,7 @@ from eventsched.runtime.leader.effect_trackers import EffectTrackers
 from eventsched.runtime.leader.leader_messages import Acquired, Append, Keep, Renew, Request
 from eventsched.runtime.leader.limits import Limits
 from eventsched.runtime.reconciliation import takeover
+from eventsched.runtime.reconciliation.divergences import divergences
 from eventsched.runtime.reconciliation.etcd_restore import EtcdRestoreDetector, unbound
 from eventsched.runtime.reconciliation.seen_versions import POD, SeenResources
 
@@ -254,6 +255,7 @@ class LeaderTerm:
 
     def _compare(self, before: Iterable[Stimulus], listings: Sequence[Listing]) -> None:
         """Observes ``before``, and then what the lists show that the state does not."""
+        self._counts.update(divergences(self._state, listings))
         for stimulus in (*before, *takeover.differences(self._state, listings, self._seen)):
             self.observe(stimulus)
 

@@ -70,6 +70,8 @@ class DatabaseClient:
         vectors themselves."""
         self.health = DatabaseHealth()
         self.lost = False
+        self.size: int | None = None
+        """Bytes of the whole database when they were last measured; None until then."""
         self._session, self._worker, self._audience = session, worker, audience
         self._stream, self._holder, self._catch_up = stream, holder, catch_up
         self._keeps_vectors, self._checkpointer = keeps_vectors, checkpointer

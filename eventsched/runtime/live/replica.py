@@ -14,7 +14,6 @@ import time
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import structlog
@@ -31,6 +30,7 @@ from eventsched.runtime.leader.leader import Leader
 from eventsched.runtime.leader.limits import Limits
 from eventsched.runtime.live.checkpoint_signing import Checkpointer
 from eventsched.runtime.live.database_client import DatabaseClient
+from eventsched.runtime.live.database_size import measure_size
 from eventsched.runtime.live.driver import Driver
 from eventsched.runtime.live.follower import Follower
 from eventsched.runtime.live.ports import Audience, Cluster, Election
@@ -162,9 +162,7 @@ class Replica:
         self._keeps_lease = False
         try:
             if await self._elected(follower):
-                reason = await self._term(
-                    followed_stream, follower, partial(pass_on_requests, tail, reader)
-                )
+                reason = await self._term(followed_stream, follower, tail, reader)
         finally:
             self._history_is_lost |= followed_stream.rewritten or (
                 self.database is not None and self.database.lost
@@ -229,10 +227,11 @@ class Replica:
         self,
         followed_stream: FollowedStream,
         follower: Follower,
-        pass_on: Callable[[Driver], Awaitable[None]],
+        tail: Tail,
+        reader: Worker,
     ) -> str:
-        """Runs one term. Returns the reason if it was deposed, else "". ``pass_on`` passes
-        operators' requests to its driver."""
+        """Runs one term. Returns the reason if it was deposed, else "". Operators' requests and the
+        size of the database are read with ``tail`` in the thread ``reader``."""
         self.terms += 1
         won = time.monotonic()
         logger.info("a term begins")
@@ -258,7 +257,11 @@ class Replica:
             leads=lambda: self._audience.took_over(time.monotonic() - won),
         )
         try:
-            side_tasks = [pass_on(driver), self._thin()]
+            side_tasks: list[Awaitable[None]] = [
+                pass_on_requests(tail, reader, driver),
+                measure_size(tail.database_size, reader, self.database),
+                self._thin(),
+            ]
             if self.plan.sample is not None:
                 side_tasks.append(self.plan.sample(driver))
             return await self._driven(driver, side_tasks)
