@@ -17,7 +17,7 @@ DOWNTIME = 60.0
 """The longest wait of a pod, in seconds: no scheduler runs while the schema changes."""
 
 REFUSAL = "is newer than this version of eventsched knows"
-"""What 0.1 says of the schema."""
+"""What 0.1 prints about the schema."""
 
 
 def _release(folder: Path) -> str:
