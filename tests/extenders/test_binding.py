@@ -23,7 +23,7 @@ from eventsched.domain import records
 from eventsched.domain.records import Bind
 from eventsched.process.extender_clients import bound, keeps
 from eventsched.runtime.effects.decision_names import OpenDecisions
-from eventsched.runtime.effects.intents import Intents
+from eventsched.runtime.effects.intents import BindTracker
 from eventsched.runtime.reconciliation.seen_versions import SeenResources
 from eventsched.scheduling.config.sections import ExtenderSection as Section
 from eventsched.scheduling.engine import Engine
@@ -98,10 +98,10 @@ def test_the_outcome_of_an_extenders_bind(
     assert calls.requests == requests
 
 
-def intents_of(engine: Engine) -> tuple[Intents, list[Any]]:
+def intents_of(engine: Engine) -> tuple[BindTracker, list[Any]]:
     """The intents after a pod's bind intent is committed, and the requests that follow."""
     decisions, seen = OpenDecisions("s"), SeenResources()
-    intents = Intents(engine.state, decisions, seen.of("Pod"), engine.binder)
+    intents = BindTracker(engine.state, decisions, seen.of("Pod"), engine.binder)
     logged = [entry for stimulus in added(make_pod()) for entry in engine.observe(stimulus, 0)]
     logged += engine.schedule_next()
     for entry in logged:

@@ -26,7 +26,7 @@ from eventsched.eventlog.port import StoredSnapshot
 from eventsched.runtime.effects.batches import BatchBuilder
 from eventsched.runtime.effects.event_drafts import Draft, DraftedStatus
 from eventsched.runtime.effects.event_outbox import EventOutbox
-from eventsched.runtime.effects.intents import Intent, Intents
+from eventsched.runtime.effects.intents import BindTracker, Intent
 from eventsched.runtime.leader.catch_up import FollowedStream
 from eventsched.runtime.leader.effect_trackers import EffectTrackers
 from eventsched.runtime.leader.leader import Leader, TakingOver
@@ -110,7 +110,7 @@ class KeepsTerms(Database):
         self.token = self.batches[-1].term.token
 
 
-class UnfencedIntents(Intents):
+class UnfencedBindTracker(BindTracker):
     """Gives up an intent after reading the pod, without touching it."""
 
     def give_up(self, uid: str, intent: Intent, reason: str) -> PodRequest:
@@ -127,7 +127,7 @@ class UnfencedIntents(Intents):
 class OtherIntents(LeaderTerm):
     """A term with another tracker of binds."""
 
-    intents: type[Intents]
+    intents: type[BindTracker]
 
     def _new_trackers(self) -> EffectTrackers:
         trackers = super()._new_trackers()
@@ -139,7 +139,7 @@ class OtherIntents(LeaderTerm):
 class NoFence(OtherIntents):
     """Intents are given up without touching the pod."""
 
-    intents = UnfencedIntents
+    intents = UnfencedBindTracker
 
 
 class Redecide(LeaderTerm):
@@ -150,7 +150,7 @@ class Redecide(LeaderTerm):
             self.observe(takeover.void(self._state, uid, "another leader"))
 
 
-class HastyIntents(Intents):
+class HastyBindTracker(BindTracker):
     """Retries with a newer resourceVersion without a record."""
 
     def retry(self, uid: str, intent: Intent, version: int) -> PodRequest | Stimulus:
@@ -161,7 +161,7 @@ class HastyIntents(Intents):
 class RetryNoLog(OtherIntents):
     """Intents are retried without a record."""
 
-    intents = HastyIntents
+    intents = HastyBindTracker
 
 
 class NoQuarantine(LeaderTerm):
@@ -176,7 +176,7 @@ class RedoAfterLoss(LeaderTerm):
 
     def _void_all(self) -> None:
         intents = self.trackers._trackers[Bind]
-        assert isinstance(intents, Intents)
+        assert isinstance(intents, BindTracker)
         for uid, reservation in self._state.reservations.items():
             intent = intents._add(uid, reservation.node, reservation.attempt, 0)
             self._do([intents.retry(uid, intent, self._seen.of(POD).version(uid))])

@@ -24,7 +24,7 @@ ROOM_NOT_NEEDED = "nobody needs the room any more"
 REFUSED = "the cluster did not delete the pod"
 
 
-class Evictions:
+class EvictionTracker:
     """The open evictions by the victim's uid; a Tracker (tracker.py) of Evict effects."""
 
     outcome_first = True

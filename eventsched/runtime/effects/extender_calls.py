@@ -39,7 +39,7 @@ _NAMED = 3
 """How many unknown nodes a remark names."""
 
 
-class Consultations:
+class ExtenderCallTracker:
     """A Tracker (tracker.py) of Consult effects; at most one is open."""
 
     outcome_first = False

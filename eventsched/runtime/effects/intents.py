@@ -58,7 +58,7 @@ class Intent:
         self.hopeless = ""
 
 
-class Intents:
+class BindTracker:
     """The open intents by pod; a Tracker (tracker.py) of Bind effects."""
 
     outcome_first = False

@@ -22,7 +22,7 @@ from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.runtime.effects.tracker import Step
 
 
-class Provisions:
+class ObjectWriteTracker:
     """The changes under way; a Tracker (tracker.py) of Prepare effects."""
 
     outcome_first = False

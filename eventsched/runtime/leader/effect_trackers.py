@@ -27,10 +27,10 @@ from eventsched.domain.records import Bind, Consult, Effect, Evict, Prepare
 from eventsched.domain.records.logged import Logged
 from eventsched.runtime.effects.event_drafts import Draft
 from eventsched.runtime.effects.event_outbox import EventOutbox
-from eventsched.runtime.effects.evictions import Evictions
-from eventsched.runtime.effects.extender_calls import Consultations
-from eventsched.runtime.effects.intents import Intents
-from eventsched.runtime.effects.provisions import Provisions
+from eventsched.runtime.effects.evictions import EvictionTracker
+from eventsched.runtime.effects.extender_calls import ExtenderCallTracker
+from eventsched.runtime.effects.intents import BindTracker
+from eventsched.runtime.effects.provisions import ObjectWriteTracker
 from eventsched.runtime.effects.tracker import Step, Tracker
 from eventsched.runtime.leader.catch_up import Fold
 from eventsched.runtime.reconciliation.seen_versions import POD, SeenResources, stimulus_of
@@ -56,10 +56,10 @@ class EffectTrackers:
         """The trackers by effect. After a takeover the log's promises are kept in this order."""
         state, decisions = fold.engine.state, fold.decisions
         return {
-            Bind: Intents(state, decisions, self._seen.of(POD), fold.engine.binder),
-            Evict: Evictions(state, decisions),
-            Prepare: Provisions(state),
-            Consult: Consultations(state),
+            Bind: BindTracker(state, decisions, self._seen.of(POD), fold.engine.binder),
+            Evict: EvictionTracker(state, decisions),
+            Prepare: ObjectWriteTracker(state),
+            Consult: ExtenderCallTracker(state),
         }
 
     def follow(self, taken: Sequence[Logged], drafts: Iterable[Draft]) -> None:
