@@ -140,7 +140,7 @@ class LiveStatus:
         """Pods in each queue."""
         if self._state is None or self.replica is None:
             return {}
-        lengths = self.replica.followed_stream.fold.engine.queue_lengths
+        lengths = self.replica.followed_stream.stream_state.engine.queue_lengths
         return {queue.value: count for queue, count in lengths.items()}
 
     @property
@@ -278,7 +278,7 @@ class LiveStatus:
         replica = self.replica
         if replica is None or (replica.driver is not None and replica.driver.in_thread):
             return None
-        return replica.followed_stream.fold.engine.state
+        return replica.followed_stream.stream_state.engine.state
 
 
 def _some(troubles: Sequence[str]) -> str:

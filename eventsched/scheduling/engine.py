@@ -100,10 +100,10 @@ class Engine:
             case records.EvictionSucceeded() | records.EvictionFailed():
                 self._eviction_ended(stimulus, at)
             case _:
-                self._step.commit(stimulus, at)
+                self._step.record(stimulus, at)
                 self._follow_up(stimulus)
         self._binding.groups_changed(stimulus)
-        return self._step.take()
+        return self._step.drain()
 
     def schedule_next(self) -> list[Logged]:
         """Runs one attempt for the head of the active queue, or continues the one in progress.
@@ -122,7 +122,7 @@ class Engine:
             if self._step.is_empty:
                 return self.observe(self._overruns.of_attempt(uid, overrun), self.state.now)
             raise
-        return self._step.take()
+        return self._step.drain()
 
     def judge(self, pod: Pod) -> Judgement:
         """The current verdict of every node for a pod; nothing is placed or logged. Raises
@@ -145,8 +145,8 @@ class Engine:
     def apply(self, logged: Logged) -> None:
         """Applies a record from the log, for restart and replay."""
         self._step.position = logged.position
-        self._step.commit(logged.record, logged.at)
-        self._step.take()
+        self._step.record(logged.record, logged.at)
+        self._step.drain()
         self._step.queue.prebind_waits.forget()
 
     def unrecorded(self) -> list[records.PluginOverran]:
@@ -205,7 +205,7 @@ class Engine:
     # --- stimuli --------------------------------------------------------------------------
 
     def _follow_up(self, stimulus: records.Stimulus) -> None:
-        """Emits the consequences of a committed stimulus: an outcome, or time."""
+        """Emits the consequences of a recorded stimulus: an outcome, or time."""
         match stimulus:
             case records.BindSucceeded() | records.BindFailed():
                 self._binding.bind_ended(stimulus)
@@ -237,7 +237,7 @@ class Engine:
 
     def _pod_added(self, added: records.PodAdded, at: int) -> None:
         before = self._excess(added.pod.node_name)
-        self._step.commit(added, at)
+        self._step.record(added, at)
         self._compare_room(added.pod.node_name, before, added.pod.uid)
         state = self.state.pods[added.pod.uid]
         if state.bound:
@@ -251,7 +251,7 @@ class Engine:
         nominated = self.state.preemptions.node(old.uid)
         reservation = self.state.reservations.get(updated.pod.uid)
         before = self._excess(updated.pod.node_name)
-        self._step.commit(updated, at)
+        self._step.record(updated, at)
         self._compare_room(updated.pod.node_name, before, old.uid)
         if reservation is not None and state.bound:
             self._reserved_pod_bound(state, reservation)
@@ -293,7 +293,7 @@ class Engine:
         row = state.row
         reservation = self.state.reservations.get(deleted.uid)
         nominated = self.state.preemptions.node(deleted.uid)
-        self._step.commit(deleted, at)
+        self._step.record(deleted, at)
         if nominated:
             self._requeueing.nomination_ended(state.pod, nominated)
         if reservation is not None:
@@ -321,7 +321,7 @@ class Engine:
         eviction = self.state.preemptions.evicting.get(outcome.uid)
         state = self.state.pods.get(outcome.uid)
         old = state.pod if state is not None else None
-        self._step.commit(outcome, at)
+        self._step.record(outcome, at)
         if isinstance(outcome, records.EvictionFailed):
             waiting = self.state.preemptions.on(eviction.node) if eviction is not None else {}
             for uid in list(waiting):
@@ -343,7 +343,7 @@ class Engine:
         old = None if row is None else nodes.nodes[row]
         events = node_events(old, stimulus)
         before = self._excess(name)
-        self._step.commit(stimulus, at)
+        self._step.record(stimulus, at)
         self._compare_room(name, before, "")
         self._requeueing.wake(events, row=nodes.rows.get(name), node=node, old=old)
         if node is None:
@@ -362,7 +362,7 @@ class Engine:
         else:
             kind = TYPES[stimulus.type]
             old = self.state.registry.get(kind, stimulus.name, stimulus.namespace)
-        self._step.commit(stimulus, at)
+        self._step.record(stimulus, at)
         self._requeueing.object_changed(old, new)
         changed = new or old
         if changed is not None:

@@ -241,7 +241,7 @@ class NamelessStream(FollowedStream):
 
     def restore(self, snapshot: StoredSnapshot) -> bool:
         restored = super().restore(snapshot)
-        names = self.fold.decisions.intents
+        names = self.stream_state.decisions.intents
         names.update(dict.fromkeys(names, "no name"))
         return restored
 

@@ -171,8 +171,8 @@ def test_the_oldest_of_each_queue() -> None:
     for name, created in (("young", 9), ("old", 7), ("bound", 5)):
         pod = make_pod(name, created_at=created * 1_000_000, node_name="n" * (name == "bound"))
         engine.observe(PodAdded(pod=pod), 10_000_000)
-    fold = SimpleNamespace(engine=engine)
-    status = running(replica(followed_stream=SimpleNamespace(fold=fold)))
+    stream_state = SimpleNamespace(engine=engine)
+    status = running(replica(followed_stream=SimpleNamespace(stream_state=stream_state)))
     assert status.oldest_waiting == {("active", "default-scheduler"): 7.0}
 
 

@@ -22,7 +22,7 @@ from eventsched.eventlog.postgres.session import Session
 from eventsched.eventlog.postgres.tail import Tail
 from eventsched.eventlog.postgres.writer import PostgresEventLog
 from eventsched.runtime.effects.event_outbox import REFUSED
-from eventsched.runtime.leader.catch_up import Fold, FollowedStream
+from eventsched.runtime.leader.catch_up import FollowedStream, StreamState
 from eventsched.runtime.live.follower import Follower
 from eventsched.runtime.live.worker import Worker
 from tests.builders import engine_of
@@ -179,7 +179,7 @@ def test_a_snapshot_is_restored_beside_the_event_loop(
     threads: list[threading.Thread] = []
     restored = FollowedStream.restored
 
-    def watched(self: FollowedStream, snapshot: StoredSnapshot) -> Fold | None:
+    def watched(self: FollowedStream, snapshot: StoredSnapshot) -> StreamState | None:
         threads.append(threading.current_thread())
         return restored(self, snapshot)
 
@@ -189,7 +189,7 @@ def test_a_snapshot_is_restored_beside_the_event_loop(
 
     async def second(scene: Scene, _: "asyncio.Task[None]") -> None:
         await until(lambda: scene.booth.stood)
-        assert len(scene.replica.followed_stream.fold.engine.state.pods) == 20
+        assert len(scene.replica.followed_stream.stream_state.engine.state.pods) == 20
 
     play(database, first)
     monkeypatch.setattr(FollowedStream, "restored", watched)

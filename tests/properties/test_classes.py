@@ -175,9 +175,9 @@ operations = st.lists(
 class Forgetful(ClassCache):
     """Every node is judged again."""
 
-    def columns(self, profile: Profile, pod: Pod, cycle: Cycle) -> Any:
+    def get(self, profile: Profile, pod: Pod, cycle: Cycle) -> Any:
         self._classes.clear()
-        return super().columns(profile, pod, cycle)
+        return super().get(profile, pod, cycle)
 
 
 class Small:

@@ -1,7 +1,8 @@
 """Catching up with the log: the engine's state, and what a leader needs besides.
 
-A replica follows the log with a ``Fold``; a leader continues it with records of its own. A snapshot
-of a fold replaces the records before it, so that a restart need not begin at the first record.
+A replica follows the log with a ``StreamState``; a leader continues it with records of its own. A
+snapshot of it replaces the records before it, so that a restart need not begin at the first
+record.
 """
 
 from collections.abc import Callable, Iterable
@@ -43,7 +44,7 @@ class Mark(msgspec.Struct, frozen=True):
     reported: int = 0
 
 
-class FoldSnapshot(msgspec.Struct):
+class StreamStateSnapshot(msgspec.Struct):
     """A snapshot's body."""
 
     engine: msgspec.Raw
@@ -71,30 +72,30 @@ class FollowedStream:
         self.seconds_since_snapshot = 0.0
         """Estimated seconds to apply the records after that snapshot (snapshot_policy.py)."""
         self._make_engine = make_engine
-        self.fold = Fold(make_engine(), stream)
+        self.stream_state = StreamState(make_engine(), stream)
 
     @property
     def head(self) -> Head:
         """The position up to which the stream was followed."""
-        return self.fold.head
+        return self.stream_state.head
 
     def restore(self, snapshot: StoredSnapshot) -> bool:
         """Begins with a snapshot; False if it cannot be used. Call before anything is followed."""
-        fold = self.restored(snapshot)
-        if fold is not None:
-            self.begin(fold, len(snapshot.body))
-        return fold is not None
+        stream_state = self.restored(snapshot)
+        if stream_state is not None:
+            self.begin(stream_state, len(snapshot.body))
+        return stream_state is not None
 
-    def restored(self, snapshot: StoredSnapshot) -> "Fold | None":
+    def restored(self, snapshot: StoredSnapshot) -> "StreamState | None":
         """Loads a snapshot, for ``begin``; None if it cannot be used. May run in another thread:
         for a large cluster this takes seconds."""
-        fold = Fold(self._make_engine(), self.stream)
-        return fold if fold.restore(snapshot) else None
+        stream_state = StreamState(self._make_engine(), self.stream)
+        return stream_state if stream_state.restore(snapshot) else None
 
-    def begin(self, fold: "Fold", size: int) -> None:
+    def begin(self, stream_state: "StreamState", size: int) -> None:
         """Begins with a loaded snapshot of ``size`` bytes."""
-        self.fold = fold
-        self.snapshot_stored(fold.head.next, size)
+        self.stream_state = stream_state
+        self.snapshot_stored(stream_state.head.next, size)
 
     def snapshot_stored(self, position: int, size: int) -> None:
         """Notes that a snapshot of this position and size is stored."""
@@ -119,20 +120,20 @@ class FollowedStream:
 
     def follow(self, stored: Iterable[Stored], head: Head, mark: bytes) -> None:
         """Applies the records after ``self.head``, up to the new ``head``. ``mark`` is that of
-        their last batch. Raises what ``Fold.follow`` raises."""
+        their last batch. Raises what ``StreamState.follow`` raises."""
         stored = list(stored)
         self.count_records(len(stored), sum(len(record.body) for record in stored))
-        self.fold.follow(stored, head, mark)
+        self.stream_state.follow(stored, head, mark)
 
     def reconfigured(self, make_engine: Callable[[], Engine]) -> "FollowedStream | None":
         """The same stream and state under engines of another configuration; None if the state
         cannot be carried over, so that the log has to be read. Replay changes engines in the same
         way (history/replay/engine_versions.py). May run in another thread."""
         successor = FollowedStream(make_engine, self.stream)
-        fold = successor.restored(self.snapshot())
-        if fold is None:
+        stream_state = successor.restored(self.snapshot())
+        if stream_state is None:
             return None
-        successor.fold = fold
+        successor.stream_state = stream_state
         successor.rewritten = self.rewritten
         successor.snapshot_position, successor.snapshot_size, successor.seconds_since_snapshot = (
             self.snapshot_position,
@@ -144,16 +145,16 @@ class FollowedStream:
     def start_over(self) -> None:
         """Discards the state because history was lost: the stream no longer has what was followed.
         The stream is to be followed again from its first record."""
-        self.rewritten = self.rewritten or self.fold.head.next > 0
-        self.fold = Fold(self._make_engine(), self.stream)
+        self.rewritten = self.rewritten or self.stream_state.head.next > 0
+        self.stream_state = StreamState(self._make_engine(), self.stream)
         self.snapshot_stored(0, 0)
 
     def snapshot(self) -> StoredSnapshot:
         """A snapshot of what was followed, for ``restore``."""
-        return self.fold.snapshot(self.fold.head, self.fold.drafts)
+        return self.stream_state.snapshot(self.stream_state.head, self.stream_state.drafts)
 
 
-class Fold:
+class StreamState:
     """A stream's records applied to an engine, up to ``head``. ``drafts`` are the events that
     follow from them and are not known to be reported."""
 
@@ -195,7 +196,7 @@ class Fold:
     def snapshot(self, head: Head, drafts: Iterable[Draft]) -> StoredSnapshot:
         """A snapshot of the present state. ``head`` is the stream's head once all records are
         committed, and ``drafts`` are the events that are not reported by then."""
-        body = FoldSnapshot(
+        body = StreamStateSnapshot(
             engine=msgspec.Raw(self.engine.snapshot()),
             decisions=self.decisions.snapshot(),
             drafter=self._drafter.snapshot(),
@@ -210,12 +211,12 @@ class Fold:
         )
 
     def restore(self, snapshot: StoredSnapshot) -> bool:
-        """Loads a snapshot into a new fold. False if it has another format or its digest does not
-        match; the fold must not be used then."""
+        """Loads a snapshot into a new state. False if it has another format or its digest does not
+        match; the state must not be used then."""
         if not is_readable(snapshot.version):
             return False
         try:
-            body = msgspec.json.decode(snapshot.body, type=FoldSnapshot)
+            body = msgspec.json.decode(snapshot.body, type=StreamStateSnapshot)
             self.engine.restore(bytes(body.engine), snapshot.position)
         except _UNUSABLE:
             return False

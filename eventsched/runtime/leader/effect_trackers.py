@@ -32,7 +32,7 @@ from eventsched.runtime.effects.extender_calls import ExtenderCallTracker
 from eventsched.runtime.effects.intents import BindTracker
 from eventsched.runtime.effects.provisions import ObjectWriteTracker
 from eventsched.runtime.effects.tracker import Step, Tracker
-from eventsched.runtime.leader.catch_up import Fold
+from eventsched.runtime.leader.catch_up import StreamState
 from eventsched.runtime.reconciliation.seen_versions import POD, SeenResources, stimulus_of
 
 TRACKED: Mapping[type, type] = {
@@ -45,18 +45,20 @@ TRACKED: Mapping[type, type] = {
 class EffectTrackers:
     """All requests of a term to the cluster. ``reports`` is the outbox of events and conditions."""
 
-    def __init__(self, fold: Fold, seen: SeenResources, reports: EventOutbox) -> None:
+    def __init__(
+        self, stream_state: StreamState, seen: SeenResources, reports: EventOutbox
+    ) -> None:
         """``seen`` has the versions of the objects that were seen."""
         self.reports = reports
-        self._state = fold.engine.state
+        self._state = stream_state.engine.state
         self._seen = seen
-        self._trackers = self._new_trackers(fold)
+        self._trackers = self._new_trackers(stream_state)
 
-    def _new_trackers(self, fold: Fold) -> dict[type, Tracker]:
+    def _new_trackers(self, stream_state: StreamState) -> dict[type, Tracker]:
         """The trackers by effect. After a takeover the log's promises are kept in this order."""
-        state, decisions = fold.engine.state, fold.decisions
+        state, decisions = stream_state.engine.state, stream_state.decisions
         return {
-            Bind: BindTracker(state, decisions, self._seen.of(POD), fold.engine.binder),
+            Bind: BindTracker(state, decisions, self._seen.of(POD), stream_state.engine.binder),
             Evict: EvictionTracker(state, decisions),
             Prepare: ObjectWriteTracker(state),
             Consult: ExtenderCallTracker(state),

@@ -143,7 +143,7 @@ class Leader:
     @property
     def engine(self) -> Engine:
         """The engine and its state, for reading only."""
-        return self._followed_stream.fold.engine
+        return self._followed_stream.stream_state.engine
 
     @property
     def can_attempt(self) -> bool:

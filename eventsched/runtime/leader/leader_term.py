@@ -57,8 +57,8 @@ class LeaderTerm:
         self.is_listing = False
         self._followed_stream, self._fold, self._engine = (
             followed_stream,
-            followed_stream.fold,
-            followed_stream.fold.engine,
+            followed_stream.stream_state,
+            followed_stream.stream_state.engine,
         )
         self._state = self._engine.state
         self._head, self._is_first = acquired.head, not acquired.head.next

@@ -123,9 +123,9 @@ class Follower:
             if snapshot is None:
                 break
             # With many pods this takes seconds; probes must be answered meanwhile.
-            fold = await asyncio.to_thread(self._followed_stream.restored, snapshot)
-            if fold is not None:
-                self._followed_stream.begin(fold, len(snapshot.body))
+            stream_state = await asyncio.to_thread(self._followed_stream.restored, snapshot)
+            if stream_state is not None:
+                self._followed_stream.begin(stream_state, len(snapshot.body))
                 logger.info("begun with a snapshot", seq=snapshot.position)
                 break
             logger.info(

@@ -51,19 +51,20 @@ class DryRun:
     """The dry runs of one pod in one attempt. Its PreFilter has run."""
 
     def __init__(
-        self, table: NodeTable, profile: Profile, pod: Pod, cycle: Cycle, columns: EquivalenceClass,
-        late: Sequence[Filter], preemptions: Preemptions, nominated: str,
+        self, table: NodeTable, profile: Profile, pod: Pod, cycle: Cycle,
+        equivalence_class: EquivalenceClass, late: Sequence[Filter], preemptions: Preemptions,
+        nominated: str,
     ) -> None:  # fmt: skip
         """``late`` are the filters that are not cached by class; ``nominated`` is the node that the
         pod is nominated to, "" for none."""
         self.table, self.profile, self.pod, self.cycle = table, profile, pod, cycle
-        self.columns, self.late, self.preemptions = columns, late, preemptions
+        self.equivalence_class, self.late, self.preemptions = equivalence_class, late, preemptions
         self.nominated = nominated
         self._refreshed = False
 
     def memory(self) -> "DryRunCache":
         """The cache for pods of this class and priority."""
-        caches = self.columns.dry_run_caches
+        caches = self.equivalence_class.dry_run_caches
         cache: DryRunCache | None = caches.get(self.pod.priority)
         if cache is None:
             if len(caches) >= MOST_PRIORITIES:
@@ -82,10 +83,10 @@ class DryRun:
         Raises PluginError."""
         if not self._refreshed:
             # judge() does not refresh the class's columns after PreFilter has refused the pod.
-            self.columns.refresh(self.table, self.cycle, self.pod)
+            self.equivalence_class.refresh(self.table, self.cycle, self.pod)
             self._refreshed = True
-        keys = self.columns.unchanging(view.rows)
-        for plugin in (*self.columns.changing, *self.late):
+        keys = self.equivalence_class.unchanging(view.rows)
+        for plugin in (*self.equivalence_class.changing, *self.late):
             codes = plugin(self.cycle, self.pod, view)
             if codes is None:
                 continue

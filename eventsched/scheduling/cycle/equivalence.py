@@ -344,25 +344,25 @@ class ClassCache:
         self._held = 0
         self._newest: Hashable = None
 
-    def columns(self, profile: Profile, pod: Pod, cycle: Cycle) -> EquivalenceClass:
+    def get(self, profile: Profile, pod: Pod, cycle: Cycle) -> EquivalenceClass:
         """The pod's class, not yet refreshed. Raises PluginError."""
         signatures = profile.signatures(pod)
         key = (profile.name, signatures)
-        columns = self._classes.get(key)
-        if columns is None:
-            columns = EquivalenceClass(profile, pod, profile.unsigned(signatures), cycle)
-            if columns.broken:
-                return columns  # not cached: the next pod runs the plugins again
+        equivalence_class = self._classes.get(key)
+        if equivalence_class is None:
+            equivalence_class = EquivalenceClass(profile, pod, profile.unsigned(signatures), cycle)
+            if equivalence_class.broken:
+                return equivalence_class  # not cached: the next pod runs the plugins again
             if self._newest in self._classes:
                 self._measure(self._newest, self._classes[self._newest])
-            self._classes[key], self._newest = columns, key
+            self._classes[key], self._newest = equivalence_class, key
             while self._held > self._limit and len(self._classes) > 1:
                 oldest, _ = self._classes.popitem(last=False)
                 self._held -= self._sizes.pop(oldest, 0)
         else:
             self._classes.move_to_end(key)
-            self._measure(key, columns)
-        return columns
+            self._measure(key, equivalence_class)
+        return equivalence_class
 
     def forget(self) -> None:
         """Drops everything."""

@@ -43,14 +43,15 @@ from eventsched.scheduling.framework.profile import SCORES, Filter, Profile
 @dataclass
 class Judgement:
     """The verdict of every node. ``keys``, ``totals`` and the scores are over all rows; ``counts``
-    maps a key to its number of nodes. ``columns`` is the pod's class (None if PreFilter refused the
-    pod); ``own`` says that keys and scores are the class's columns, with nothing added."""
+    maps a key to its number of nodes. ``equivalence_class`` is the pod's (None if PreFilter refused
+    the pod); ``is_class_result`` says that keys and scores are the class's columns, with nothing
+    added."""
 
     profile: Profile
     pod: Pod
     cycle: Cycle
-    columns: EquivalenceClass | None
-    own: bool
+    equivalence_class: EquivalenceClass | None
+    is_class_result: bool
     refusal: Refusal | None
     narrowed_by: tuple[str, ...]
     keys: Keys
@@ -132,16 +133,16 @@ def judge(
     """Verdicts and scores of all nodes. ``start`` is the first node of a search that may stop
     early, ``nominated`` the pod's nominated node ("" for none), ``extender_chain`` the extenders to
     call. Raises PluginError if a plugin or an extender fails, except in PreScore."""
-    columns = cache.columns(profile, pod, cycle)
-    refusal, narrowed, late_filters = _pre_filter(columns, table, profile, pod, cycle)
+    equivalence_class = cache.get(profile, pod, cycle)
+    refusal, narrowed, late_filters = _pre_filter(equivalence_class, table, profile, pod, cycle)
     preemptions = Preemptions() if preemptions is None else preemptions
     dry_run = DryRun(
-        table, profile, pod, cycle, columns, late_filters, preemptions, nominated
+        table, profile, pod, cycle, equivalence_class, late_filters, preemptions, nominated
     )  # fmt: skip
     if refusal is not None:
         return _refused(dry_run, refusal)
-    columns.refresh(table, cycle, pod)
-    verdicts = PodSpecificVerdicts(table, profile, pod, cycle, columns)
+    equivalence_class.refresh(table, cycle, pod)
+    verdicts = PodSpecificVerdicts(table, profile, pod, cycle, equivalence_class)
     verdicts.narrow(narrowed)
     verdicts.filter(late_filters)
     verdicts.refuse_for_nominated(*refused_for_nominated(dry_run))
@@ -153,7 +154,7 @@ def judge(
     if problem is None and chain.question is None:
         verdicts.ask_scores()
         extender_scores = _extender_scores(chain, verdicts, nominated, table)
-    own = False
+    is_class_result = False
     scores: list[Scored]
     if problem is not None or chain.question is not None:
         scores, totals = [], np.full(table.size, NOT_FEASIBLE, dtype=np.int64)
@@ -163,29 +164,31 @@ def judge(
             totals[verdicts.feasible] += weighted(scored, verdicts.feasible)
         scores += extender_scores
     else:
-        own, totals = True, columns.totals
-        scores = [Scored(cached.column, cached.raw) for cached in columns.caches]
+        is_class_result, totals = True, equivalence_class.totals
+        scores = [Scored(cached.column, cached.raw) for cached in equivalence_class.caches]
     narrowed_by = tuple(sorted(name for name, _ in narrowed))
     return Judgement(
-        profile, pod, cycle, columns, own, None, narrowed_by, verdicts.keys, verdicts.counts,
-        scores, totals, dry_run, problem, chain,
+        profile, pod, cycle, equivalence_class, is_class_result, None, narrowed_by, verdicts.keys,
+        verdicts.counts, scores, totals, dry_run, problem, chain,
     )  # fmt: skip
 
 
 def _pre_filter(
-    columns: EquivalenceClass, table: NodeTable, profile: Profile, pod: Pod, cycle: Cycle
+    equivalence_class: EquivalenceClass, table: NodeTable, profile: Profile, pod: Pod, cycle: Cycle
 ) -> tuple[Refusal | None, Narrowed, list[Filter]]:
     """Completes the class's PreFilter results with those of the unsigned plugins. Returns the
     refusal, the sets of nodes, and the filters that the class does not answer. Raises
     PluginError."""
-    refusal, narrowed = columns.refusal, list(columns.narrowed)
+    refusal, narrowed = equivalence_class.refusal, list(equivalence_class.narrowed)
     skipped: set[str] = set()
     for plugin in profile.pre_filter:
-        if plugin.name in columns.unsigned:
+        if plugin.name in equivalence_class.unsigned:
             refusal = ask_pre_filter(
                 plugin, cycle, pod, NodeView(table), narrowed, skipped, refusal
             )
-    late_filters = [plugin for plugin in columns.late_filters if plugin.name not in skipped]
+    late_filters = [
+        plugin for plugin in equivalence_class.late_filters if plugin.name not in skipped
+    ]
     return refusal or unsatisfiable(narrowed), narrowed, late_filters
 
 

@@ -99,34 +99,38 @@ class ClassRecord:
 def record(state: SchedulerState, judged: Judgement, position: int) -> RecordedJudgement:
     """Numbers, digest and detail of a judgement. ``position`` is where the next record goes; the
     decision itself goes there plus the number of definitions."""
-    if judged.columns is None or not judged.own:
+    if judged.equivalence_class is None or not judged.is_class_result:
         return _apart(state, judged, position)
-    columns = judged.columns
-    class_record: ClassRecord = columns.recorded or ClassRecord()
-    columns.recorded = class_record
+    equivalence_class = judged.equivalence_class
+    class_record: ClassRecord = equivalence_class.recorded or ClassRecord()
+    equivalence_class.recorded = class_record
     definitions = _define(state, judged, class_record.numbers)
     scored = judged.scores if judged.feasible else []
     if scored and not class_record.scoring:
         class_record.scoring = _scoring(state, scored, definitions)
-    rows = _changed_rows(columns, class_record)
+    rows = _changed_rows(equivalence_class, class_record)
     if rows is None:
-        class_record.codes = _encode(columns.keys, class_record.numbers)
+        class_record.codes = _encode(equivalence_class.keys, class_record.numbers)
         class_record.digest = b""
-    elif columns.keys_changed and len(rows):
-        _patch(class_record, columns, rows)
+    elif equivalence_class.keys_changed and len(rows):
+        _patch(class_record, equivalence_class, rows)
     class_record.digest = class_record.digest or column_digest(class_record.codes)
-    size = len(columns.keys)
+    size = len(equivalence_class.keys)
     fits = class_record.scored or not scored  # scores can be a delta only to scores
     if rows is None or class_record.base is None or class_record.chain >= LONGEST_CHAIN or not fits:
         detail = Detail(size, None, class_record.codes.copy(), tuple(s.raw.copy() for s in scored))
         class_record.chain = 0
     else:
-        codes, raws = _parts(columns, class_record, rows)
+        codes, raws = _parts(equivalence_class, class_record, rows)
         detail = Detail(size, class_record.base, codes, raws if scored else ())
         class_record.chain += 1
     class_record.base, class_record.scored = position + len(definitions), bool(scored)
-    columns.unrecorded, columns.keys_changed, columns.static_changed = [], False, False
-    digests = [cache.digest for cache in columns.caches] if scored else []
+    (
+        equivalence_class.unrecorded,
+        equivalence_class.keys_changed,
+        equivalence_class.static_changed,
+    ) = [], False, False
+    digests = [cache.digest for cache in equivalence_class.caches] if scored else []
     return RecordedJudgement(
         definitions,
         class_record.scoring if scored else 0,
@@ -137,37 +141,37 @@ def record(state: SchedulerState, judged: Judgement, position: int) -> RecordedJ
     )
 
 
-def _changed_rows(columns: EquivalenceClass, class_record: ClassRecord) -> Rows | None:
+def _changed_rows(equivalence_class: EquivalenceClass, class_record: ClassRecord) -> Rows | None:
     """The rows that differ from the class's last decision; None for all rows."""
-    changed = columns.unrecorded
+    changed = equivalence_class.unrecorded
     if changed is None or not len(class_record.codes):
         return None
     if not changed:
         return np.zeros(0, dtype=np.intp)
     rows = changed[0] if len(changed) == 1 else np.unique(np.concatenate(changed))
-    return None if len(rows) * 2 > len(columns.keys) else rows
+    return None if len(rows) * 2 > len(equivalence_class.keys) else rows
 
 
 def _parts(
-    columns: EquivalenceClass, class_record: ClassRecord, rows: Rows
+    equivalence_class: EquivalenceClass, class_record: ClassRecord, rows: Rows
 ) -> tuple[DeltaPart | None, tuple[DeltaPart | None, ...]]:
     """Codes and scores at the rows that differ; None for columns that cannot have changed there."""
     if not len(rows):
-        return None, (None,) * len(columns.caches)
-    at, every = rows.astype(np.int32), columns.static_changed
+        return None, (None,) * len(equivalence_class.caches)
+    at, every = rows.astype(np.int32), equivalence_class.static_changed
     raws = tuple(
         DeltaPart(at, cache.raw[rows]) if every or cache.score.dynamic else None
-        for cache in columns.caches
+        for cache in equivalence_class.caches
     )
-    return DeltaPart(at, class_record.codes[rows]) if columns.keys_changed else None, raws
+    return DeltaPart(at, class_record.codes[rows]) if equivalence_class.keys_changed else None, raws
 
 
-def _patch(class_record: ClassRecord, columns: EquivalenceClass, rows: Rows) -> None:
-    if len(class_record.codes) != len(columns.keys):
-        longer = np.zeros(len(columns.keys), dtype=np.uint16)
+def _patch(class_record: ClassRecord, equivalence_class: EquivalenceClass, rows: Rows) -> None:
+    if len(class_record.codes) != len(equivalence_class.keys):
+        longer = np.zeros(len(equivalence_class.keys), dtype=np.uint16)
         longer[: len(class_record.codes)] = class_record.codes
         class_record.codes, class_record.digest = longer, b""
-    codes = _encode(columns.keys[rows], class_record.numbers)
+    codes = _encode(equivalence_class.keys[rows], class_record.numbers)
     if np.count_nonzero(class_record.codes[rows] != codes):
         class_record.codes[rows] = codes
         class_record.digest = b""
@@ -230,8 +234,10 @@ def _apart(state: SchedulerState, judged: Judgement, position: int) -> RecordedJ
     scoring = _scoring(state, scores, definitions) if scores else 0
     own = tuple(score.normalized for score in scores)
     vectors = Vectors()
-    if judged.columns is not None and not any(column is not None for column in own):
-        vectors = judged.columns.supplemented = judged.columns.supplemented or vectors
+    if judged.equivalence_class is not None and not any(column is not None for column in own):
+        vectors = judged.equivalence_class.supplemented = (
+            judged.equivalence_class.supplemented or vectors
+        )
     zero = {place for place, score in enumerate(scores, 1) if score.column.parameters == (0,)}
     parts = vectors.follow([codes, *(score.raw for score in scores)], (len(codes), scoring), zero)
     size, after = len(codes), vectors.columns

@@ -57,12 +57,17 @@ class PodSpecificVerdicts:
     refused for this pod alone; then they are copies."""
 
     def __init__(
-        self, table: NodeTable, profile: Profile, pod: Pod, cycle: Cycle, columns: EquivalenceClass
+        self,
+        table: NodeTable,
+        profile: Profile,
+        pod: Pod,
+        cycle: Cycle,
+        equivalence_class: EquivalenceClass,
     ) -> None:
         self._table, self._profile, self._pod, self._cycle = table, profile, pod, cycle
-        self._columns = columns
-        self.keys: Keys = columns.keys
-        self.counts: dict[CycleKey, int] = columns.counts
+        self._class = equivalence_class
+        self.keys: Keys = equivalence_class.keys
+        self.counts: dict[CycleKey, int] = equivalence_class.counts
         self.late_scores: list[Score] = []
         self._raw: dict[str, Int64s] = {}
         self._own: dict[str, Int64s] = {}
@@ -71,13 +76,13 @@ class PodSpecificVerdicts:
     @property
     def refused_more(self) -> bool:
         """Whether the keys differ from the class's."""
-        return self.keys is not self._columns.keys
+        return self.keys is not self._class.keys
 
     @property
     def feasible(self) -> Rows:
         """The rows that all filters let pass, ascending."""
         if not self.refused_more:
-            return self._columns.rows
+            return self._class.rows
         if self._rows is None:
             self._rows = np.flatnonzero(self.keys == KEY_PASSES)
         return self._rows
@@ -91,7 +96,7 @@ class PodSpecificVerdicts:
         names = frozenset.intersection(*(wanted for _, wanted in narrowed))
         inside = np.zeros(self._table.size, dtype=bool)
         inside[[self._table.rows[name] for name in names if name in self._table.rows]] = True
-        keys = self._own_keys()
+        keys = self._private_keys()
         keys[~inside & (keys != KEY_NO_NODE)] = KEY_EXCLUDED
         self.counts = counted(keys)
 
@@ -117,7 +122,7 @@ class PodSpecificVerdicts:
         before = self.keys[rows]
         other = (refused != before) & (before != KEY_NO_NODE) & (before != KEY_EXCLUDED)
         if np.count_nonzero(other):
-            keys = self._own_keys()
+            keys = self._private_keys()
             keys[rows[other]] = refused[other]
             self.counts = recounted(self.counts, before[other], refused[other])
 
@@ -142,7 +147,7 @@ class PodSpecificVerdicts:
         feasible_so_far = np.cumsum(self.keys[order] == KEY_PASSES)
         if feasible_so_far[-1] <= enough:
             return
-        keys = self._own_keys()
+        keys = self._private_keys()
         # The search ends at the first feasible node beyond the number it needs.
         own = self._table.rows.get(nominated, -1)
         of_own = keys[own]
@@ -151,7 +156,7 @@ class PodSpecificVerdicts:
             keys[own] = of_own
         self.counts = counted(keys)
 
-    def _own_keys(self) -> Keys:
+    def _private_keys(self) -> Keys:
         if not self.refused_more:
             self.keys, self.counts = self.keys.copy(), dict(self.counts)
         self._rows = None
@@ -159,7 +164,7 @@ class PodSpecificVerdicts:
 
     def _refuse(self, rows: Rows | None, codes: IntColumn, first: int) -> None:
         """Applies a filter's codes to rows, or to all rows."""
-        keys = self._own_keys()
+        keys = self._private_keys()
         mine = keys if rows is None else keys[rows]
         refused = codes != 0
         number, highest = int(np.count_nonzero(refused)), int(codes.max())
@@ -183,11 +188,11 @@ class PodSpecificVerdicts:
 
     def pre_score(self) -> PluginError | None:
         """Runs PreScore and selects the scores to compute; returns PreScore's error."""
-        late = self._columns.late_scores
+        late = self._class.late_scores
         if KEY_PASSES not in self.counts:
             return None
-        if self._columns.score_problem is not None or not late:
-            return self._columns.score_problem
+        if self._class.score_problem is not None or not late:
+            return self._class.score_problem
         names = {score.name for score in late}
         view = NodeView(self._table, self.feasible)
         try:
@@ -226,7 +231,7 @@ class PodSpecificVerdicts:
         if refused is None:
             return
         stays = refused == KEY_PASSES
-        keys = self._own_keys()
+        keys = self._private_keys()
         keys[rows[~stays]] = refused[~stays]
         self.counts = counted(keys)
         for columns in (self._raw, self._own):
@@ -238,7 +243,7 @@ class PodSpecificVerdicts:
         rows, size = self.feasible, self._table.size
         if not len(rows):
             return [], np.full(size, NOT_FEASIBLE, dtype=np.int64)
-        totals = self._columns.totals.copy()
+        totals = self._class.totals.copy()
         by_plugin = {scored.column.plugin: scored for scored in self._cached(totals)}
         for score in self.late_scores:
             by_plugin[score.name] = self._late(score, rows, totals)
@@ -251,10 +256,10 @@ class PodSpecificVerdicts:
         """The class's scores on feasible rows. Fewer feasible nodes can mean another largest score;
         the totals are then corrected."""
         if not self.refused_more:
-            return [Scored(cache.column, cache.raw) for cache in self._columns.caches]
+            return [Scored(cache.column, cache.raw) for cache in self._class.caches]
         feasible = self.keys == KEY_PASSES
         cached = []
-        for cache in self._columns.caches:
+        for cache in self._class.caches:
             if cache.column.parameters == (0,):
                 cached.append(Scored(cache.column, cache.raw))  # zeros everywhere
                 continue

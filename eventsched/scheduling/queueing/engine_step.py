@@ -45,7 +45,7 @@ class EngineStep:
         """Starts a step: the next record is the cause of all that follow it."""
         self._cause = self.position
 
-    def commit(self, record: Record, at: int, detail: Detail | None = None) -> None:
+    def record(self, record: Record, at: int, detail: Detail | None = None) -> None:
         """Applies a record and collects it."""
         self.state.apply(record, at)
         self._out.append(Logged(self.position, at, self._cause, record, detail))
@@ -57,8 +57,8 @@ class EngineStep:
             self.queue.note(uid_of(record), self.signatures)
 
     def emit(self, event: Event, detail: Detail | None = None) -> None:
-        """Commits an event at the current time."""
-        self.commit(event, self.state.now, detail)
+        """Records an event at the current time."""
+        self.record(event, self.state.now, detail)
 
     def restored(self, position: int) -> None:
         """Indexes a state restored from a snapshot. ``position`` is that of the next record."""
@@ -67,9 +67,9 @@ class EngineStep:
             self.groups.note(uid)
         for uid in self.state.pods:
             self.queue.note(uid, self.signatures)
-        self.take()
+        self.drain()
 
-    def take(self) -> list[Logged]:
+    def drain(self) -> list[Logged]:
         """The records since the last call."""
         taken, self._out = self._out, []
         self.groups.changed()  # these changes have been handled: their records are in the list

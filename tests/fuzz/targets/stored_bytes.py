@@ -17,7 +17,7 @@ from eventsched.eventlog.postgres.stored_batch import decode_records
 from eventsched.history.verify import verified_vectors
 from eventsched.history.verify.verified_log import Packed
 from eventsched.history.verify.verified_vectors import VectorError
-from eventsched.runtime.leader.catch_up import Fold
+from eventsched.runtime.leader.catch_up import StreamState
 from tests.builders import engine_of
 from tests.fuzz.choices import Choices
 from tests.fuzz.documents import HOSTILE_JSON, as_json, spoiled
@@ -105,8 +105,8 @@ def _vectors(body: bytes, base: int | None) -> None:
 
 @lru_cache(maxsize=1)
 def _valid_snapshot() -> Any:
-    fold = Fold(extender_requests._engine(), "s")
-    snapshot = fold.snapshot(fold.head, ())
+    stream_state = StreamState(extender_requests._engine(), "s")
+    snapshot = stream_state.snapshot(stream_state.head, ())
     return {
         "digest": snapshot.digest,
         "version": snapshot.version,
@@ -122,5 +122,5 @@ def _snapshot(body: bytes) -> None:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         changed = {}
     content = bytes(changed.get("body", body))
-    fold = Fold(engine_of(), "s")
-    fold.restore(StoredSnapshot(12, b"h" * 32, valid["digest"], valid["version"], content))
+    stream_state = StreamState(engine_of(), "s")
+    stream_state.restore(StoredSnapshot(12, b"h" * 32, valid["digest"], valid["version"], content))

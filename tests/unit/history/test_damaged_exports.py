@@ -13,7 +13,7 @@ from eventsched.eventlog.port import StoredSnapshot
 from eventsched.eventlog.postgres.stored_batch import decode_records
 from eventsched.history.verify.verification import verify_file
 from eventsched.history.verify.verified_log import NoLogError
-from eventsched.runtime.leader.catch_up import Fold
+from eventsched.runtime.leader.catch_up import StreamState
 from eventsched.runtime.snapshot_policy import label
 from tests.builders import engine_of
 from tests.databases import ROOT
@@ -96,10 +96,10 @@ def test_records_that_are_nested_too_deeply_are_damaged() -> None:
     [("nodes", [["a", None], ["a", None]]), ("scorings", NESTED)],
 )
 def test_a_snapshot_that_does_not_fit_together_is_not_used(field: str, value: Any) -> None:
-    fold = Fold(engine_of(), "s")
-    snapshot = fold.snapshot(fold.head, ())
+    stream_state = StreamState(engine_of(), "s")
+    snapshot = stream_state.snapshot(stream_state.head, ())
     body = msgspec.json.decode(snapshot.body)
     body["engine"][field] = msgspec.Raw(value.encode()) if value is NESTED else value
     changed = StoredSnapshot(0, b"", snapshot.digest, label(), msgspec.json.encode(body))
-    assert Fold(engine_of(), "s").restore(snapshot)
-    assert not Fold(engine_of(), "s").restore(changed)
+    assert StreamState(engine_of(), "s").restore(snapshot)
+    assert not StreamState(engine_of(), "s").restore(changed)

@@ -114,7 +114,7 @@ def test_the_example_calls_each_function_that_the_trace_names() -> None:
 def test_the_trace_has_the_records_of_the_example(monkeypatch: pytest.MonkeyPatch) -> None:
     """In order, each with the function that emits it (for events) and the one that applies it."""
     stacks: dict[str, set[str]] = {}
-    commit: Callable[..., None] = EngineStep.commit
+    original: Callable[..., None] = EngineStep.record
 
     def noted(step: EngineStep, record: Record, *more: Any) -> None:
         frame: FrameType | None = sys._getframe()
@@ -122,9 +122,9 @@ def test_the_trace_has_the_records_of_the_example(monkeypatch: pytest.MonkeyPatc
         while frame is not None:
             names.add(frame.f_code.co_qualname)
             frame = frame.f_back
-        commit(step, record, *more)
+        original(step, record, *more)
 
-    monkeypatch.setattr(EngineStep, "commit", noted)
+    monkeypatch.setattr(EngineStep, "record", noted)
     harness = LeaderHarness()
     logged = example(harness)
     table = rows(TRACE)

@@ -12,7 +12,7 @@ from eventsched.eventlog.port import Stored
 from eventsched.plugins.default_preemption import DefaultPreemption
 from eventsched.plugins.node_resources_fit import NodeResourcesFit
 from eventsched.runtime.effects.event_drafts import DraftedStatus, EventDrafter, cut
-from eventsched.runtime.leader.catch_up import Fold
+from eventsched.runtime.leader.catch_up import StreamState
 from eventsched.scheduling.framework import Status as Answer
 from eventsched.scheduling.framework import Wait
 from tests.builders import PROFILE, SECOND, added, engine_of, make_node, make_pod
@@ -25,7 +25,7 @@ class DraftHarness:
     """An engine with these plugins, in a term, and the drafts that follow from its records."""
 
     def __init__(self, *plugins: Any) -> None:
-        self.fold = Fold(engine_of(*plugins), "main")
+        self.stream_state = StreamState(engine_of(*plugins), "main")
         self.now = SECOND
         self.records: list[Record] = []
         self.stored: list[Stored] = []
@@ -36,13 +36,13 @@ class DraftHarness:
         return [
             draft
             for stimulus in stimuli
-            for draft in self._take(self.fold.engine.observe(stimulus, self.now))
+            for draft in self._take(self.stream_state.engine.observe(stimulus, self.now))
         ]
 
     def attempt(self) -> list[Announce | DraftedStatus]:
         """Attempts until the queue is empty; the Events and statuses that follow."""
         drafts: list[Announce | DraftedStatus] = []
-        while logged := self.fold.engine.schedule_next():
+        while logged := self.stream_state.engine.schedule_next():
             drafts += self._take(logged)
         return drafts
 
@@ -57,7 +57,7 @@ class DraftHarness:
     def _take(self, logged: list[Any]) -> list[Announce | DraftedStatus]:
         self.records += [entry.record for entry in logged]
         self.stored += [Stored.of(entry) for entry in logged]
-        drafts = self.fold.take(logged)
+        drafts = self.stream_state.take(logged)
         assert {draft.position for draft in drafts} <= {entry.cause for entry in logged}
         return [
             content
@@ -253,13 +253,15 @@ def test_each_fold_of_the_log_drafts_the_same() -> None:
     """Also if it begins with a snapshot in the middle."""
     harness, _ = preempting()
     at = len(harness.records)
-    first = Fold(engine_of(NodeResourcesFit(), DefaultPreemption()), "main")
+    first = StreamState(engine_of(NodeResourcesFit(), DefaultPreemption()), "main")
     first.follow(harness.stored, Head(at, b"h"), b"null")
-    second = Fold(engine_of(NodeResourcesFit(), DefaultPreemption()), "main")
+    second = StreamState(engine_of(NodeResourcesFit(), DefaultPreemption()), "main")
     assert second.restore(first.snapshot(first.head, first.drafts))
     harness.see(records.EvictionSucceeded(uid="p1"))
-    for fold in (first, second):
-        fold.follow(harness.stored[at:], Head(len(harness.records), b"i"), b'{"reported":0}')
+    for stream_state in (first, second):
+        stream_state.follow(
+            harness.stored[at:], Head(len(harness.records), b"i"), b'{"reported":0}'
+        )
     assert [draft.event for draft in first.drafts][-1] == preempted(harness)
     assert first.drafts == second.drafts
     first.follow([], first.head, b'{"seen":{},"reported":%d}' % at)
@@ -277,4 +279,4 @@ def test_most_records_have_no_event() -> None:
     """Such as those of an object that appears or goes."""
     harness = DraftHarness(NodeResourcesFit())
     assert harness.see(*added(make_node(), make_pod()), records.NodeDeleted(name="n1")) == []
-    assert isinstance(harness.fold._drafter, EventDrafter)
+    assert isinstance(harness.stream_state._drafter, EventDrafter)

@@ -67,7 +67,7 @@ def test_a_snapshot_is_stored_once_its_batch_is_committed() -> None:
     assert kept.snapshot.position == harness.leader.engine.position
     followed_stream = new_followed_stream()
     assert followed_stream.restore(kept.snapshot)
-    assert followed_stream.fold.engine.state.digest() == kept.snapshot.digest
+    assert followed_stream.stream_state.engine.state.digest() == kept.snapshot.digest
     after = LeaderHarness(harness, followed_stream=followed_stream)
     assert list(after.acquired.records) == []
     assert after.commit(after.lead(make_node(), make_pod())) == [BIND]
@@ -86,4 +86,4 @@ def test_a_snapshot_with_a_wrong_digest_is_not_used(change: dict[str, Any]) -> N
     followed_stream = new_followed_stream()
     assert not followed_stream.restore(kept.snapshot._replace(**change))
     assert followed_stream.head.next == 0
-    assert not followed_stream.fold.engine.state.nodes.rows
+    assert not followed_stream.stream_state.engine.state.nodes.rows

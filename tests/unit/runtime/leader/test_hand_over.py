@@ -55,9 +55,9 @@ def test_the_state_is_at_the_end_of_the_log() -> None:
     state = harness.leader.engine.state
     stream = stream_of(harness)
     assert stream.head == harness.batches[-1].head
-    assert stream.fold.engine.position == stream.head.next
-    assert stream.fold.engine.state.digest() == state.digest()
-    assert stream.fold.engine is not harness.leader.engine
+    assert stream.stream_state.engine.position == stream.head.next
+    assert stream.stream_state.engine.state.digest() == state.digest()
+    assert stream.stream_state.engine is not harness.leader.engine
 
 
 def test_the_next_term_begins_with_the_configuration_and_keeps_the_promise() -> None:
@@ -93,4 +93,6 @@ def test_events_that_were_not_written_are_written_by_the_next_term() -> None:
     harness.commit(harness.send(Bound(BIND)))
     assert len(harness.reports) == 1  # under way; the answer will not be heard
     stream = stream_of(harness)
-    assert [draft.event.reason for draft in stream.fold.drafts if draft.event] == ["Scheduled"]
+    assert [draft.event.reason for draft in stream.stream_state.drafts if draft.event] == [
+        "Scheduled"
+    ]
