@@ -115,7 +115,7 @@ def resolve(
         name=profile.scheduler_name,
         points={point: points[point] for point in POINTS},
         weights={name: weights[name] for name in points["score"]},
-        running={point: _running(point, points[point], registry) for point in POINTS},
+        running=_running(points, registry),
         args={
             plugin.name: plugin.args for plugin in profile.plugin_config if plugin.args is not None
         },
@@ -132,8 +132,16 @@ def resolve(
     )
 
 
-def _running(point: str, names: Sequence[str], registry: Mapping[str, type]) -> tuple[str, ...]:
-    return tuple(name for name in names if name in registry and point in points_of(registry[name]))
+def _running(
+    points: Mapping[str, Sequence[str]], registry: Mapping[str, type]
+) -> dict[str, tuple[str, ...]]:
+    """Point → the plugins of it that run: known, and with a method for it."""
+    named = {name for names in points.values() for name in names if name in registry}
+    served = {name: points_of(registry[name]) for name in named}
+    return {
+        point: tuple(name for name in points[point] if point in served.get(name, ()))
+        for point in POINTS
+    }
 
 
 def points_served(name: str, registry: Mapping[str, type]) -> Sequence[str]:
