@@ -91,7 +91,7 @@ class Inquiries:
         loop = asyncio.get_running_loop()
         while True:
             driver = self._driver()
-            if driver is not None and driver.leads:
+            if driver is not None and driver.accepts_stimuli:
                 self._waiting_since = None
                 return driver
             now = loop.time()

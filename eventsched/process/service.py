@@ -97,7 +97,7 @@ def _sampling(
     return lambda leader: sample(samplings, Prometheus, leader, now)
 
 
-class CombinedAudience:
+class ServiceObserver:
     """Passes each event of a replica's life on to metrics and to log lines."""
 
     def __init__(
@@ -112,7 +112,7 @@ class CombinedAudience:
         self._assembly, self._status = assembly, status
         self._is_reloaded = False
         self.batch_committed, self.fenced = metrics.batch_committed, metrics.fenced
-        self.folded = metrics.folded
+        self.log_applied = metrics.log_applied
         self._metrics, self._narrator = metrics, Narrator(stream, status.pod_name)
 
     def took_over(self, seconds: float) -> None:
@@ -208,7 +208,7 @@ class _Process:
             inquiries = await self._answer(running) if self._job.serves else None
             kube, election = await self._reach(running, identity := own_identity())
             clock = Clock()
-            audience = CombinedAudience(
+            observer = ServiceObserver(
                 self._metrics,
                 self._job.settings.stream,
                 self._status,
@@ -219,14 +219,14 @@ class _Process:
             def plan(job: ServiceOptions) -> ReplicaPlan:
                 return replace(plan_of(job, identity), sample=_sampling(job.assembly, clock.now))
 
-            replica = Replica(plan(self._job), kube, election, audience, clock.now)
+            replica = Replica(plan(self._job), kube, election, observer, clock.now)
             self._status.replica = replica
             if self._stopping:
                 return
 
             def taken_up(job: ServiceOptions) -> None:
                 self._job = job
-                audience.reloaded(job.assembly)
+                observer.reloaded(job.assembly)
 
             reloader = self._new_reloader(ReloadTarget(kube, replica, plan, taken_up))
             # The log is read and the cluster is listed at the same time; leading needs both.

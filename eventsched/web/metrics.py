@@ -1,7 +1,7 @@
 """The metrics of one scheduler, in a registry of their own. docs/metrics.md explains each.
 
 There are three sources: committed records, which ``records_committed`` counts; measurements that
-the process reports (``batch_committed``, ``folded``…); and values that are read at each scrape
+the process reports (``batch_committed``, ``log_applied``…); and values that are read at each scrape
 (web/gauges.py). If a metric means the same as one of upstream's pkg/scheduler/metrics/metrics.go,
 it has the same name, labels and buckets.
 """
@@ -99,7 +99,7 @@ class Metrics:
         """A batch was refused: another writer has the stream."""
         self._fenced.inc()
 
-    def folded(self, seconds: float) -> None:
+    def log_applied(self, seconds: float) -> None:
         """The log was read and applied in ``seconds``, at the beginning of a term."""
         self._fold_duration.observe(seconds)
 

@@ -91,7 +91,7 @@ async def served(
             drivers.append(driver)
         running = asyncio.create_task(driver.run())
         try:
-            await until(lambda: driver.leads)
+            await until(lambda: driver.accepts_stimuli)
             yield server
             driver.end()
             await asyncio.wait_for(running, 20)

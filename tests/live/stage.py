@@ -187,7 +187,7 @@ class Stage:
         self.leader = Leader(followed_stream, OPENING, Limits(records=16))
         self.led = 0
         self.driver = QuickDriver(
-            self.leader, self.cluster, self.database, self._now, leads=self._leads, **more
+            self.leader, self.cluster, self.database, self._now, on_leading=self._leads, **more
         )
         self._began: float | None = None
 

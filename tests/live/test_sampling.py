@@ -34,11 +34,11 @@ class Leader:
     def __init__(self) -> None:
         self.elected = True
         self.looks = 0
-        """How often ``leads`` was read."""
+        """How often ``accepts_stimuli`` was read."""
         self.heard: list[Stimulus] = []
 
     @property
-    def leads(self) -> bool:
+    def accepts_stimuli(self) -> bool:
         """See the port."""
         self.looks += 1
         return self.elected
@@ -112,7 +112,7 @@ def test_a_leader_applies_samples() -> None:
         stage.cluster.put(*nodes(1))
         running = asyncio.create_task(stage.driver.run())
         try:
-            await until(lambda: stage.driver.leads and stage.leader.settled)
+            await until(lambda: stage.driver.accepts_stimuli and stage.leader.settled)
             stage.driver.submit(SamplesTaken(source="s", values={"n0": 1.0}))
             await until(lambda: "SamplesTaken" in stage.database.kinds)
         finally:

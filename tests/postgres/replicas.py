@@ -11,7 +11,7 @@ from eventsched.plugins.node_resources_fit import NodeResourcesFit
 from eventsched.runtime.leader.leader import Leader
 from eventsched.runtime.leader.limits import Limits
 from eventsched.runtime.live.clock import Clock
-from eventsched.runtime.live.ports import Silence
+from eventsched.runtime.live.ports import NoObserver
 from eventsched.runtime.live.replica import Replica, ReplicaPlan
 from tests.builders import engine_of
 from tests.faults.cluster import OPENING
@@ -20,7 +20,7 @@ from tests.live.stage import LiveCluster, nodes
 STREAM = "s"
 
 
-class Ears(Silence):
+class Ears(NoObserver):
     """Hears what is committed."""
 
     def __init__(self) -> None:

@@ -242,7 +242,7 @@ def test_measurements_that_are_not_in_records() -> None:
     metrics = Metrics()
     metrics.batch_committed(0.5, 256, 100_000)
     metrics.fenced()
-    metrics.folded(2.0)
+    metrics.log_applied(2.0)
     metrics.took_over(3.0)
     assert series(metrics) == {
         "eventsched_log_commit_duration_seconds_count": 1,

@@ -33,7 +33,7 @@ from eventsched.runtime.leader.leader_messages import (
 )
 from eventsched.runtime.live.checkpoint_signing import Checkpointer
 from eventsched.runtime.live.database_health import DatabaseHealth
-from eventsched.runtime.live.ports import Audience
+from eventsched.runtime.live.ports import TermObserver
 from eventsched.runtime.live.worker import Worker
 
 T = TypeVar("T")
@@ -57,7 +57,7 @@ class DatabaseClient:
         self,
         session: Session,
         worker: Worker,
-        audience: Audience,
+        observer: TermObserver,
         *,
         stream: str,
         holder: str,
@@ -72,7 +72,7 @@ class DatabaseClient:
         self.lost = False
         self.size: int | None = None
         """Bytes of the whole database when they were last measured; None until then."""
-        self._session, self._worker, self._audience = session, worker, audience
+        self._session, self._worker, self._observer = session, worker, observer
         self._stream, self._holder, self._catch_up = stream, holder, catch_up
         self._keeps_vectors, self._checkpointer = keeps_vectors, checkpointer
         self._offered: tuple[bytes, float] = (b"", 0.0)
@@ -85,7 +85,7 @@ class DatabaseClient:
             answer = await self._answer(request)
         except _TERM_OVER as problem:
             if isinstance(request, Append):
-                self._audience.fenced()
+                self._observer.fenced()
             if not isinstance(request, Acquire):
                 self.lost |= _is_loss(problem)
             return Deposed(str(problem))
@@ -123,7 +123,7 @@ class DatabaseClient:
     async def _acquire(self) -> Acquired:
         """Acquires a term, and applies everything that was committed before it."""
         acquired = await self._ask(self._session.acquire, self._stream, self._holder)
-        self._audience.folded(await self._catch_up(acquired.head))
+        self._observer.log_applied(await self._catch_up(acquired.head))
         return Acquired(acquired.term, acquired.head, acquired.head, (), acquired.history)
 
     async def _append(self, batch: SealedBatch) -> None:
@@ -132,6 +132,6 @@ class DatabaseClient:
         sent = batch if self._keeps_vectors else replace(batch, details={})
         await self._ask(self._session.append, sent)
         took = time.monotonic() - self._offered[1]
-        self._audience.batch_committed(took, batch.count, len(batch.body))
+        self._observer.batch_committed(took, batch.count, len(batch.body))
         if self._checkpointer is not None:
             self._checkpointer.committed(batch.head)

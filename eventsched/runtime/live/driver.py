@@ -69,17 +69,17 @@ class Driver:
         database: Database,
         now: Callable[[], int],
         *,
-        leads: Callable[[], None] = lambda: None,
+        on_leading: Callable[[], None] = lambda: None,
         backlog: int = BACKLOG,
     ) -> None:
-        """``now`` returns µs since 1970 and never goes back. ``leads`` is called when attempts
+        """``now`` returns µs since 1970 and never goes back. ``on_leading`` is called when attempts
         begin."""
         self.leader = leader
         self.subscribed = self.in_thread = False
         self.turns = 0
         self.longest = 0.0
         self._cluster, self._database, self._now = cluster, database, now
-        self._leads, self._max_backlog = leads, backlog
+        self._on_leading, self._max_backlog = on_leading, backlog
         self._answers: deque[Message] = deque()
         self._events: deque[WatchEvent] = deque()
         self._wakeup = asyncio.Event()
@@ -128,7 +128,7 @@ class Driver:
         self._wakeup.set()
 
     @property
-    def leads(self) -> bool:
+    def accepts_stimuli(self) -> bool:
         """Whether stimuli are taken up now."""
         return self.leader.leading
 
@@ -163,7 +163,7 @@ class Driver:
         was_leading = self.leader.leading
         self._issue(await self._step(messages, now))
         if self.leader.leading and not was_leading:
-            self._leads()
+            self._on_leading()
         if not self.subscribed and not self._relisting and self._has_room:
             self._start(self._relist())
 

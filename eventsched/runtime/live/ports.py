@@ -1,4 +1,4 @@
-"""The ports of a live scheduler: the cluster, the election, and the audience (metrics, logs)."""
+"""The ports of a live scheduler: the cluster, the election, and the observer (metrics, logs)."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -79,7 +79,7 @@ class Unopposed:
         """Does nothing."""
 
 
-class Audience(Protocol):
+class TermObserver(Protocol):
     """Receives what has become durable, and durations: metrics and log lines."""
 
     def records_committed(self, logged: Sequence[Logged], now: int) -> None:
@@ -92,15 +92,15 @@ class Audience(Protocol):
     def fenced(self) -> None:
         """A batch was refused: another writer has the stream."""
 
-    def folded(self, seconds: float) -> None:
+    def log_applied(self, seconds: float) -> None:
         """The log was applied at the beginning of a term."""
 
     def took_over(self, seconds: float) -> None:
         """A term makes attempts, ``seconds`` after its lease was won."""
 
 
-class Silence:
-    """An audience that ignores everything."""
+class NoObserver:
+    """An observer that ignores everything."""
 
     def records_committed(self, logged: Sequence[Logged], now: int) -> None:
         """Does nothing."""
@@ -111,7 +111,7 @@ class Silence:
     def fenced(self) -> None:
         """Does nothing."""
 
-    def folded(self, seconds: float) -> None:
+    def log_applied(self, seconds: float) -> None:
         """Does nothing."""
 
     def took_over(self, seconds: float) -> None:

@@ -33,7 +33,7 @@ from eventsched.runtime.live.database_client import DatabaseClient
 from eventsched.runtime.live.database_size import measure_size
 from eventsched.runtime.live.driver import Driver
 from eventsched.runtime.live.follower import Follower
-from eventsched.runtime.live.ports import Audience, Cluster, Election
+from eventsched.runtime.live.ports import Cluster, Election, TermObserver
 from eventsched.runtime.live.request_source import pass_on_requests
 from eventsched.runtime.live.worker import Worker
 from eventsched.scheduling.engine import Engine
@@ -96,7 +96,7 @@ class Replica:
         plan: ReplicaPlan,
         cluster: Cluster,
         election: Election,
-        audience: Audience,
+        observer: TermObserver,
         now: Callable[[], int],
     ) -> None:
         """``now`` returns µs since 1970 and never goes back."""
@@ -108,7 +108,7 @@ class Replica:
         self.terms = 0
         self.counts: Counter[str] = Counter()
         """The sums of the counters of earlier terms."""
-        self._cluster, self._election, self._audience = cluster, election, audience
+        self._cluster, self._election, self._observer = cluster, election, observer
         self._now = now
         self._ended = asyncio.Event()
         self._reload: Reload | None = None
@@ -242,7 +242,7 @@ class Replica:
         self.database = DatabaseClient(
             session,
             writer,
-            self._audience,
+            self._observer,
             stream=self.plan.stream,
             holder=self.plan.holder,
             catch_up=follower.catch_up,
@@ -254,7 +254,7 @@ class Replica:
             self._cluster,
             self.database,
             self._now,
-            leads=lambda: self._audience.took_over(time.monotonic() - won),
+            on_leading=lambda: self._observer.took_over(time.monotonic() - won),
         )
         try:
             side_tasks: list[Awaitable[None]] = [
@@ -348,7 +348,7 @@ class Replica:
             isinstance(entry.record, HistoryLost) for entry in committed
         ):
             self._history_is_lost = False
-        self._audience.records_committed(committed, self._now())
+        self._observer.records_committed(committed, self._now())
 
 
 async def _first(*tasks: "asyncio.Task[Any]", timeout: float | None = None) -> None:

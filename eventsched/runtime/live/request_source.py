@@ -25,10 +25,10 @@ class RequestQueue(Protocol):
 
 
 class StimulusReceiver(Protocol):
-    """Takes stimuli while it leads; the driver of a term."""
+    """Accepts stimuli while it leads; the driver of a term."""
 
     @property
-    def leads(self) -> bool:
+    def accepts_stimuli(self) -> bool:
         """Whether stimuli are taken up now."""
 
     def submit(self, stimulus: Stimulus) -> None:
@@ -43,7 +43,7 @@ async def pass_on_requests(
     passed: set[int] = set()
     while True:
         await asyncio.sleep(period)
-        if not leader.leads:
+        if not leader.accepts_stimuli:
             continue
         try:
             requests = await worker.call(queue.requests)

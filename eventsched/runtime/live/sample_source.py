@@ -36,7 +36,7 @@ async def _follow(
     worker = Worker(f"samples {sampling.source}")
     try:
         while True:
-            while not leader.leads:
+            while not leader.accepts_stimuli:
                 await asyncio.sleep(_POLL_PERIOD)
             taken = await worker.call(ask)
             leader.submit(dated(taken, now(), sampling.max_age))

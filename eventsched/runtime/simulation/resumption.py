@@ -69,9 +69,9 @@ def resume(simulation: Simulation, log: "Reader", *, use_snapshot: bool = True) 
     used_snapshot = use_snapshot and _from_snapshot(simulation, log)
     if not used_snapshot:
         simulation.meter.advance(first.at)
-    mark = log.last_batch()
-    assert mark is not None
-    observed, scheduling = msgspec.json.decode(mark.mark)
+    last_batch = log.last_batch()
+    assert last_batch is not None
+    observed, scheduling = msgspec.json.decode(last_batch.mark)
     for stored in log.read(simulation.engine.position):
         if stored.at > simulation.engine.state.now:
             simulation.meter.advance(stored.at)

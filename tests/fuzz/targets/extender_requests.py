@@ -30,7 +30,7 @@ _PATIENCE = 0.01
 class _Driver:
     """Takes the place of a leader's driver: a request is decided and committed at once."""
 
-    leads = True
+    accepts_stimuli = True
 
     def __init__(self) -> None:
         self.leader = self
