@@ -232,9 +232,11 @@ def _apart(state: SchedulerState, judged: Judgement, position: int) -> RecordedJ
     codes = _encode(judged.keys, numbers, judged.counts)
     scores = judged.scores if judged.feasible else []
     scoring = _scoring(state, scores, definitions) if scores else 0
-    own = tuple(score.normalized for score in scores)
+    own_normalized = tuple(score.normalized for score in scores)
     vectors = Vectors()
-    if judged.equivalence_class is not None and not any(column is not None for column in own):
+    if judged.equivalence_class is not None and not any(
+        column is not None for column in own_normalized
+    ):
         vectors = judged.equivalence_class.supplemented = (
             judged.equivalence_class.supplemented or vectors
         )
@@ -242,12 +244,12 @@ def _apart(state: SchedulerState, judged: Judgement, position: int) -> RecordedJ
     parts = vectors.follow([codes, *(score.raw for score in scores)], (len(codes), scoring), zero)
     size, after = len(codes), vectors.columns
     if parts is None:
-        detail = Detail(size, None, after[0], tuple(after[1:]), own)
+        detail = Detail(size, None, after[0], tuple(after[1:]), own_normalized)
     else:
         detail = Detail(size, vectors.base, parts[0], tuple(parts[1:]))
     vectors.base = position + len(definitions)
     digests = vectors.digests[1:]
-    digests += [column_digest(column) for column in own if column is not None]
+    digests += [column_digest(column) for column in own_normalized if column is not None]
     digest = detail_digest(vectors.digests[0], digests)
     parameters = tuple(score.column.parameters for score in scores)
     return RecordedJudgement(

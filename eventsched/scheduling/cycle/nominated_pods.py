@@ -100,13 +100,13 @@ def refused_for_nominated(dry_run: DryRun) -> Refused:
     cache = dry_run.memory()
     cache.nominated_refusals = cache.nominated_refusals or NominatedRefusals()
     rows, keys = cache.nominated_refusals.refresh(dry_run)
-    own = table.rows.get(preemptions.node(dry_run.pod.uid), -1)
-    if own < 0:
+    nominated_row = table.rows.get(preemptions.node(dry_run.pod.uid), -1)
+    if nominated_row < 0:
         return rows, keys
     # On its own nominated node the pod must not count as another nominated pod.
-    nominated_pods = dry_run.nominated_pods(own)
-    more = refusals(dry_run, {own: nominated_pods} if nominated_pods else {})
-    others = rows != own
+    nominated_pods = dry_run.nominated_pods(nominated_row)
+    more = refusals(dry_run, {nominated_row: nominated_pods} if nominated_pods else {})
+    others = rows != nominated_row
     rows, keys = rows[others], keys[others]
     if not len(more[0]):
         return rows, keys

@@ -70,7 +70,7 @@ class PodSpecificVerdicts:
         self.counts: dict[CycleKey, int] = equivalence_class.counts
         self.late_scores: list[Score] = []
         self._raw: dict[str, Int64s] = {}
-        self._own: dict[str, Int64s] = {}
+        self._normalized: dict[str, Int64s] = {}
         self._rows: Rows | None = None
 
     @property
@@ -149,11 +149,11 @@ class PodSpecificVerdicts:
             return
         keys = self._private_keys()
         # The search ends at the first feasible node beyond the number it needs.
-        own = self._table.rows.get(nominated, -1)
-        of_own = keys[own]
+        nominated_row = self._table.rows.get(nominated, -1)
+        nominated_key = keys[nominated_row]
         keys[order[int(np.searchsorted(feasible_so_far, enough + 1)) :]] = KEY_NOT_EVALUATED
-        if own >= 0:
-            keys[own] = of_own
+        if nominated_row >= 0:
+            keys[nominated_row] = nominated_key
         self.counts = counted(keys)
 
     def _private_keys(self) -> Keys:
@@ -222,7 +222,9 @@ class PodSpecificVerdicts:
         for score in self.late_scores:
             if score.normalization is Normalization.OWN and len(self.feasible):
                 raw = self._raw[score.name]
-                self._own[score.name], outliers = score.normalize(self._cycle, self._pod, raw)
+                self._normalized[score.name], outliers = score.normalize(
+                    self._cycle, self._pod, raw
+                )
                 if outliers is not None:
                     self._drop(self.feasible, _refused_too(None, outliers, score))
 
@@ -234,7 +236,7 @@ class PodSpecificVerdicts:
         keys = self._private_keys()
         keys[rows[~stays]] = refused[~stays]
         self.counts = counted(keys)
-        for columns in (self._raw, self._own):
+        for columns in (self._raw, self._normalized):
             for name in columns:
                 columns[name] = columns[name][stays]
 
@@ -278,7 +280,7 @@ class PodSpecificVerdicts:
             # Only distances count: a shift of all nodes changes nothing.
             answers = answers - answers.min()
         column = score.column(parameters_of(score.normalization, answers))
-        own = self._own.get(score.name)
+        own = self._normalized.get(score.name)
         values = normalized(column, answers) if own is None else own
         totals[rows] += values * score.weight
         raw = self._spread_out(answers, rows, score.width)

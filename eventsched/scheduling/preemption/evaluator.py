@@ -129,16 +129,16 @@ def _try_in_order(
 
     The outcome of the pod's own nominated node is not shared with other pods: for them, this pod is
     one of the nominated pods there."""
-    own = dry_run.table.rows.get(dry_run.preemptions.node(dry_run.pod.uid), -1)
-    if own < 0:
+    nominated_row = dry_run.table.rows.get(dry_run.preemptions.node(dry_run.pod.uid), -1)
+    if nominated_row < 0:
         window = candidate_table.search(dry_run, order, wanted)
         return window, candidate_table.outcomes[window[0]]
-    candidate_table.mark_stale(own)
+    candidate_table.mark_stale(nominated_row)
     try:
         window = candidate_table.search(dry_run, order, wanted)
         return window, candidate_table.outcomes[window[0]]
     finally:
-        candidate_table.mark_stale(own)
+        candidate_table.mark_stale(nominated_row)
 
 
 def helpful(judged: Judgement) -> Rows:
