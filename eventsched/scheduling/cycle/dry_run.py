@@ -31,7 +31,7 @@ class DryRunCache:
 
     ``nominated_refusals`` is a nominated_pods.NominatedRefusals, ``candidate_table`` a
     candidates.CandidateTable, ``recorded`` a preemption_recording.CandidateRecord; each is None
-    until its room sets it.
+    until its module sets it.
     """
 
     __slots__ = ("candidate_table", "nominated_refusals", "recorded")
@@ -52,13 +52,14 @@ class DryRun:
 
     def __init__(
         self, table: NodeTable, profile: Profile, pod: Pod, cycle: Cycle,
-        equivalence_class: EquivalenceClass, late: Sequence[Filter], preemptions: Preemptions,
+        equivalence_class: EquivalenceClass, uncached: Sequence[Filter], preemptions: Preemptions,
         nominated: str,
     ) -> None:  # fmt: skip
-        """``late`` are the filters that are not cached by class; ``nominated`` is the node that the
-        pod is nominated to, "" for none."""
+        """``uncached`` are the filters that are not cached by class; ``nominated`` is the node
+        that the pod is nominated to, "" for none."""
         self.table, self.profile, self.pod, self.cycle = table, profile, pod, cycle
-        self.equivalence_class, self.late, self.preemptions = equivalence_class, late, preemptions
+        self.equivalence_class, self.uncached = equivalence_class, uncached
+        self.preemptions = preemptions
         self.nominated = nominated
         self._refreshed = False
 
@@ -76,7 +77,7 @@ class DryRun:
     def repeatable(self) -> bool:
         """Whether pods of the same class and priority get the same verdicts, which may then be
         cached for them."""
-        return not self.late
+        return not self.uncached
 
     def keys(self, view: TrialView) -> Keys:
         """int32[n]: each row's first refusal as its key, KEY_PASSES if there is none.
@@ -86,7 +87,7 @@ class DryRun:
             self.equivalence_class.refresh(self.table, self.cycle, self.pod)
             self._refreshed = True
         keys = self.equivalence_class.unchanging(view.rows)
-        for plugin in (*self.equivalence_class.changing, *self.late):
+        for plugin in (*self.equivalence_class.changing, *self.uncached):
             codes = plugin(self.cycle, self.pod, view)
             if codes is None:
                 continue

@@ -51,14 +51,14 @@ class EquivalenceClass:
         skipped = self._pre_filter(profile, pod, unsigned, cycle)
         filters = [f for f in profile.filters if f.name not in skipped]
         self.filters = [f for f in filters if f.name not in unsigned]
-        self.late_filters = [f for f in filters if f.name in unsigned]
+        self.uncached_filters = [f for f in filters if f.name in unsigned]
         self.score_problem: PluginError | None = None
         """The error of PreScore. It counts only if a node is left to be scored."""
         scores = self._scored(profile, pod, unsigned, cycle)
-        self.late_scores = [
+        self.uncached_scores = [
             s for s in scores if s.name in unsigned or s.normalization not in INCREMENTAL
         ]
-        self.caches = [ScoreCache(s) for s in scores if s not in self.late_scores]
+        self.caches = [ScoreCache(s) for s in scores if s not in self.uncached_scores]
         self._dynamic_filters = [f for f in self.filters if f.dynamic]
         self._static_filters = [f for f in self.filters if not f.dynamic]
         self._dynamic_caches = [cache for cache in self.caches if cache.score.dynamic]
@@ -79,9 +79,9 @@ class EquivalenceClass:
         """Whether a score that does not depend on usage differs."""
         self.recorded: Any = None
         """The recorder's state of the class (see judgement_recording.py)."""
-        self.supplemented: Any = None
+        self.pod_specific_record: Any = None
         """The same for decisions with pod-specific verdicts."""
-        self._signed = len(pod.spec.key)
+        self._spec_bytes = len(pod.spec.key)
         self.dry_run_caches: dict[int, Any] = {}
         """What is remembered of dry runs, by the priority of the pod (see
         dry_run.py)."""
@@ -147,7 +147,12 @@ class EquivalenceClass:
         raws = sum(cache.raw.nbytes for cache in self.caches)
         dry_runs: int = sum(cache.bytes for cache in self.dry_run_caches.values())
         return (
-            _OVERHEAD + self._signed + self.keys.nbytes * 2 + self.totals.nbytes + raws + dry_runs
+            _OVERHEAD
+            + self._spec_bytes
+            + self.keys.nbytes * 2
+            + self.totals.nbytes
+            + raws
+            + dry_runs
         )
 
     def refresh(self, table: NodeTable, cycle: Cycle, pod: Pod) -> None:

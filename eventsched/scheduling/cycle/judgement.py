@@ -134,17 +134,17 @@ def judge(
     early, ``nominated`` the pod's nominated node ("" for none), ``extender_chain`` the extenders to
     call. Raises PluginError if a plugin or an extender fails, except in PreScore."""
     equivalence_class = cache.get(profile, pod, cycle)
-    refusal, narrowed, late_filters = _pre_filter(equivalence_class, table, profile, pod, cycle)
+    refusal, narrowed, uncached = _pre_filter(equivalence_class, table, profile, pod, cycle)
     preemptions = Preemptions() if preemptions is None else preemptions
     dry_run = DryRun(
-        table, profile, pod, cycle, equivalence_class, late_filters, preemptions, nominated
+        table, profile, pod, cycle, equivalence_class, uncached, preemptions, nominated
     )  # fmt: skip
     if refusal is not None:
         return _refused(dry_run, refusal)
     equivalence_class.refresh(table, cycle, pod)
     verdicts = PodSpecificVerdicts(table, profile, pod, cycle, equivalence_class)
     verdicts.narrow(narrowed)
-    verdicts.filter(late_filters)
+    verdicts.filter(uncached)
     verdicts.refuse_for_nominated(*refused_for_nominated(dry_run))
     verdicts.stop_early(profile.percentage, start, nominated)
     chain = extender_chain or ExtenderChain((), pod)
@@ -158,7 +158,7 @@ def judge(
     scores: list[Scored]
     if problem is not None or chain.question is not None:
         scores, totals = [], np.full(table.size, NOT_FEASIBLE, dtype=np.int64)
-    elif verdicts.refused_more or verdicts.late_scores or extender_scores:
+    elif verdicts.refused_more or verdicts.uncached_scores or extender_scores:
         scores, totals = verdicts.scored()
         for scored in extender_scores:
             totals[verdicts.feasible] += weighted(scored, verdicts.feasible)
@@ -186,10 +186,10 @@ def _pre_filter(
             refusal = ask_pre_filter(
                 plugin, cycle, pod, NodeView(table), narrowed, skipped, refusal
             )
-    late_filters = [
-        plugin for plugin in equivalence_class.late_filters if plugin.name not in skipped
+    uncached = [
+        plugin for plugin in equivalence_class.uncached_filters if plugin.name not in skipped
     ]
-    return refusal or unsatisfiable(narrowed), narrowed, late_filters
+    return refusal or unsatisfiable(narrowed), narrowed, uncached
 
 
 def _extender_scores(

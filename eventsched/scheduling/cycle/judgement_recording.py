@@ -237,8 +237,8 @@ def _apart(state: SchedulerState, judged: Judgement, position: int) -> RecordedJ
     if judged.equivalence_class is not None and not any(
         column is not None for column in own_normalized
     ):
-        vectors = judged.equivalence_class.supplemented = (
-            judged.equivalence_class.supplemented or vectors
+        vectors = judged.equivalence_class.pod_specific_record = (
+            judged.equivalence_class.pod_specific_record or vectors
         )
     zero = {place for place, score in enumerate(scores, 1) if score.column.parameters == (0,)}
     parts = vectors.follow([codes, *(score.raw for score in scores)], (len(codes), scoring), zero)

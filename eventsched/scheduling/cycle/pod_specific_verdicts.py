@@ -68,7 +68,7 @@ class PodSpecificVerdicts:
         self._class = equivalence_class
         self.keys: Keys = equivalence_class.keys
         self.counts: dict[CycleKey, int] = equivalence_class.counts
-        self.late_scores: list[Score] = []
+        self.uncached_scores: list[Score] = []
         self._raw: dict[str, Int64s] = {}
         self._normalized: dict[str, Int64s] = {}
         self._rows: Rows | None = None
@@ -188,12 +188,12 @@ class PodSpecificVerdicts:
 
     def pre_score(self) -> PluginError | None:
         """Runs PreScore and selects the scores to compute; returns PreScore's error."""
-        late = self._class.late_scores
+        uncached = self._class.uncached_scores
         if KEY_PASSES not in self.counts:
             return None
-        if self._class.score_problem is not None or not late:
+        if self._class.score_problem is not None or not uncached:
             return self._class.score_problem
-        names = {score.name for score in late}
+        names = {score.name for score in uncached}
         view = NodeView(self._table, self.feasible)
         try:
             for plugin in self._profile.pre_score:
@@ -201,25 +201,25 @@ class PodSpecificVerdicts:
                     names.discard(plugin.name)
         except PluginError as problem:
             return problem
-        self.late_scores = [score for score in late if score.name in names]
+        self.uncached_scores = [score for score in uncached if score.name in names]
         return None
 
     def ask_scores(self) -> None:
         """Computes these scores, and refuses nodes with a score out of range. Raises
         PluginError."""
-        if not self.late_scores:
+        if not self.uncached_scores:
             return
         rows = self.feasible
         if not len(rows):
             return
         view = NodeView(self._table, None if len(rows) == self._table.size else rows)
         refused: Keys | None = None
-        for score in self.late_scores:
+        for score in self.uncached_scores:
             self._raw[score.name], outliers = score(self._cycle, self._pod, view)
             if outliers is not None:
                 refused = _refused_too(refused, outliers, score)
         self._drop(view.rows, refused)
-        for score in self.late_scores:
+        for score in self.uncached_scores:
             if score.normalization is Normalization.OWN and len(self.feasible):
                 raw = self._raw[score.name]
                 self._normalized[score.name], outliers = score.normalize(
@@ -247,7 +247,7 @@ class PodSpecificVerdicts:
             return [], np.full(size, NOT_FEASIBLE, dtype=np.int64)
         totals = self._class.totals.copy()
         by_plugin = {scored.column.plugin: scored for scored in self._cached(totals)}
-        for score in self.late_scores:
+        for score in self.uncached_scores:
             by_plugin[score.name] = self._late(score, rows, totals)
         if self.refused_more:
             np.putmask(totals, self.keys != KEY_PASSES, NOT_FEASIBLE)
