@@ -131,7 +131,7 @@ class OtherIntents(LeaderTerm):
 
     def _new_trackers(self) -> EffectTrackers:
         trackers = super()._new_trackers()
-        intents = self.intents(self._state, self._fold.decisions, self._seen.of(POD))
+        intents = self.intents(self._state, self._stream_state.decisions, self._seen.of(POD))
         trackers._trackers[Bind] = intents
         return trackers
 
@@ -195,7 +195,7 @@ class NoBarrier(Leader):
     def _take_over(self, acquired: Acquired) -> None:
         super()._take_over(acquired)
         assert isinstance(self._phase, TakingOver)
-        if not self.history_may_be_lost:
+        if not self.history_lost:
             state = self.engine.state
             objects: Iterable[Any] = state.registry.everything()
             known: dict[str, list[Any]] = {
@@ -233,7 +233,7 @@ class TrustingStream(FollowedStream):
 
     def start_over(self) -> None:
         super().start_over()
-        self.rewritten = False
+        self.history_lost = False
 
 
 class NamelessStream(FollowedStream):

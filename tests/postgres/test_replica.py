@@ -277,7 +277,7 @@ def test_a_term_that_is_over_before_the_log_is_read(database: str) -> None:
             middle = Head(6, bytes(32))
             with pytest.raises(HistoryChangedError, match="another replica has written"):
                 await follower.catch_up(middle)
-            assert not followed_stream.rewritten
+            assert not followed_stream.history_lost
         worker.stop(follower._tail.close)
 
     asyncio.run(run())

@@ -181,7 +181,7 @@ def test_history_lost_under_a_standby_is_read_again(database: str) -> None:
                 "UPDATE eventsched_log.head SET (next, hash) = (SELECT first + count, hash"
                 " FROM eventsched_log.batch ORDER BY first DESC LIMIT 1)"
             )
-        await until(lambda: scene.replica.followed_stream.rewritten)
+        await until(lambda: scene.replica.followed_stream.history_lost)
         scene.booth.wins.set()
         await until(lambda: scene.settled)
 

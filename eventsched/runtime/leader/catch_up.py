@@ -63,7 +63,7 @@ class FollowedStream:
     def __init__(self, make_engine: Callable[[], Engine], stream: str) -> None:
         """``make_engine`` gives a fresh engine."""
         self.stream = stream
-        self.rewritten = False
+        self.history_lost = False
         """Whether the stream has lost records that were followed before."""
         self.snapshot_position = 0
         """The position of the newest known snapshot."""
@@ -134,7 +134,7 @@ class FollowedStream:
         if stream_state is None:
             return None
         successor.stream_state = stream_state
-        successor.rewritten = self.rewritten
+        successor.history_lost = self.history_lost
         successor.snapshot_position, successor.snapshot_size, successor.seconds_since_snapshot = (
             self.snapshot_position,
             self.snapshot_size,
@@ -145,7 +145,7 @@ class FollowedStream:
     def start_over(self) -> None:
         """Discards the state because history was lost: the stream no longer has what was followed.
         The stream is to be followed again from its first record."""
-        self.rewritten = self.rewritten or self.stream_state.head.next > 0
+        self.history_lost = self.history_lost or self.stream_state.head.next > 0
         self.stream_state = StreamState(self._make_engine(), self.stream)
         self.snapshot_stored(0, 0)
 

@@ -179,11 +179,10 @@ class Leader:
         )
 
     @property
-    def history_may_be_lost(self) -> bool:
+    def history_lost(self) -> bool:
         """Whether committed records may be missing, and this is not dealt with yet."""
         return (
-            isinstance(self._phase, TakingOver | Leading)
-            and self._phase.leader_term.history_may_be_lost
+            isinstance(self._phase, TakingOver | Leading) and self._phase.leader_term.history_lost
         )
 
     @property
@@ -251,7 +250,7 @@ class Leader:
             case Leading(leader_term):
                 leader_term.is_listing = False
                 self._take_in(leader_term, listed)
-            case TakingOver(leader_term, fence=None) if leader_term.history_may_be_lost:
+            case TakingOver(leader_term, fence=None) if leader_term.history_lost:
                 leader_term.is_listing = False
                 fence = leader_term.fence(listed)
                 self._phase = TakingOver(leader_term, fence)

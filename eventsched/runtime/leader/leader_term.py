@@ -55,7 +55,7 @@ class LeaderTerm:
         the leader's."""
         self.term = acquired.term
         self.is_listing = False
-        self._followed_stream, self._fold, self._engine = (
+        self._followed_stream, self._stream_state, self._engine = (
             followed_stream,
             followed_stream.stream_state,
             followed_stream.stream_state.engine,
@@ -74,8 +74,8 @@ class LeaderTerm:
         self._renew_at: int | None = clock.now + HEARTBEAT
         """When the next ``Renew`` is due; None while one is under way."""
         self.trackers = self._new_trackers()
-        self.trackers.follow((), self._fold.drafts)
-        self._fold.drafts = []
+        self.trackers.follow((), self._stream_state.drafts)
+        self._stream_state.drafts = []
 
     def _new_batch_builder(self) -> BatchBuilder:
         return BatchBuilder(
@@ -86,7 +86,7 @@ class LeaderTerm:
         )
 
     def _new_trackers(self) -> EffectTrackers:
-        return EffectTrackers(self._fold, self._seen, self._new_outbox())
+        return EffectTrackers(self._stream_state, self._seen, self._new_outbox())
 
     def _new_outbox(self) -> EventOutbox:
         return EventOutbox(
@@ -118,9 +118,9 @@ class LeaderTerm:
         return times
 
     @property
-    def history_may_be_lost(self) -> bool:
+    def history_lost(self) -> bool:
         """Whether committed records may be missing, and this is not dealt with yet."""
-        if self._followed_stream.rewritten:
+        if self._followed_stream.history_lost:
             return True
         return not self._is_first and not continues(self._timeline, self._state.timeline)
 
@@ -129,7 +129,7 @@ class LeaderTerm:
         possible, because some records are not known to be committed."""
         if self.backlog:
             return False
-        self._fold.head, self._fold.drafts = self._head, self.trackers.reports.open
+        self._stream_state.head, self._stream_state.drafts = self._head, self.trackers.reports.open
         return True
 
     # --- takeover -------------------------------------------------------------------------
@@ -151,10 +151,10 @@ class LeaderTerm:
         self.observe(takeover.beginning(self._state, self.term, self._opening))
         self._do(self._engine.unrecorded())
         self._compare(unbound(self._state, listings), listings)
-        if self.history_may_be_lost:
+        if self.history_lost:
             self._void_all()
             self.observe(records.HistoryLost(timeline=self._timeline))
-            self._followed_stream.rewritten = False
+            self._followed_stream.history_lost = False
         else:
             self._resume()
 
@@ -211,7 +211,7 @@ class LeaderTerm:
         # Making it takes a while, and pods wait meanwhile.
         if self._followed_stream.due(head, every) < (1 if self._engine.idle else 2):
             return None
-        snapshot = self._fold.snapshot(head, self.trackers.reports.open)
+        snapshot = self._stream_state.snapshot(head, self.trackers.reports.open)
         self._followed_stream.snapshot_stored(head.next, len(snapshot.body))
         return snapshot
 
@@ -286,7 +286,7 @@ class LeaderTerm:
         """Passes the records of a step to the writer, the trackers and the counters."""
         if not taken:
             return
-        drafts = self._fold.take(taken)
+        drafts = self._stream_state.take(taken)
         self._batch_builder.add(taken)
         self.trackers.follow(taken, drafts)
         self._counts.update(type(logged.record).__name__ for logged in taken)

@@ -50,8 +50,8 @@ def _is_loss(problem: Exception) -> bool:
 
 
 class DatabaseClient:
-    """Answers a leader's requests to the database. ``health`` is the database's health. ``lost``
-    says that the term ended because batches that were committed in it are gone."""
+    """Answers a leader's requests to the database. ``health`` is the database's health.
+    ``history_lost`` says that the term ended because batches that were committed in it are gone."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class DatabaseClient:
         ``keeps_vectors`` only the digests of decisions' vectors are stored; hashes never cover the
         vectors themselves."""
         self.health = DatabaseHealth()
-        self.lost = False
+        self.history_lost = False
         self.size: int | None = None
         """Bytes of the whole database when they were last measured; None until then."""
         self._session, self._worker, self._observer = session, worker, observer
@@ -87,7 +87,7 @@ class DatabaseClient:
             if isinstance(request, Append):
                 self._observer.fenced()
             if not isinstance(request, Acquire):
-                self.lost |= _is_loss(problem)
+                self.history_lost |= _is_loss(problem)
             return Deposed(str(problem))
         except DatabaseRefusedError:
             raise

@@ -120,7 +120,7 @@ class Replica:
         self._deposed: deque[float] = deque(maxlen=_MAX_DEPOSED)
         self._rest = 0.0
         """Seconds to wait before running for leader."""
-        self._history_is_lost = False
+        self._history_lost = False
         """Whether the log lacks records that were once committed, and no term has dealt with it
         yet. Kept from term to term, because the log itself may not show it."""
 
@@ -153,7 +153,7 @@ class Replica:
 
     async def _round(self) -> None:
         followed_stream = self.followed_stream = await self._next_stream()
-        followed_stream.rewritten = self._history_is_lost
+        followed_stream.history_lost = self._history_lost
         reader = Worker("log reader")
         tail = Tail(self.plan.address, self.plan.stream)
         follower = self.follower = Follower(followed_stream, tail, reader)
@@ -164,8 +164,8 @@ class Replica:
             if await self._elected(follower):
                 reason = await self._term(followed_stream, follower, tail, reader)
         finally:
-            self._history_is_lost |= followed_stream.rewritten or (
-                self.database is not None and self.database.lost
+            self._history_lost |= followed_stream.history_lost or (
+                self.database is not None and self.database.history_lost
             )
             self.driver = self.database = None
             reader.stop(tail.close)
@@ -344,10 +344,8 @@ class Replica:
             )
 
     def _records_committed(self, committed: Sequence[Logged]) -> None:
-        if self._history_is_lost and any(
-            isinstance(entry.record, HistoryLost) for entry in committed
-        ):
-            self._history_is_lost = False
+        if self._history_lost and any(isinstance(entry.record, HistoryLost) for entry in committed):
+            self._history_lost = False
         self._observer.records_committed(committed, self._now())
 
 

@@ -62,14 +62,11 @@ class SeenVersions:
         """An answer said that an object is gone: later events of the watch about it are old."""
         self._versions[key] = _FOREVER
 
-    def relisted(self, version: int, keys: set[str]) -> list[str]:
-        """Takes in a list of the resourceVersion ``version`` with these objects. Returns the keys
-        of objects that were seen before and are gone."""
-        gone = [key for key in self._versions if key not in keys]
-        for key in gone:
+    def relisted(self, version: int, keys: set[str]) -> None:
+        """Takes in a list of the resourceVersion ``version`` with these objects."""
+        for key in [key for key in self._versions if key not in keys]:
             del self._versions[key]
         self.upto = max(self.upto, version)
-        return gone
 
 
 class SeenResources:

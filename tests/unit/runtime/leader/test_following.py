@@ -50,12 +50,12 @@ def test_a_standby_that_knows_more_than_the_log_starts_over() -> None:
     harness = LeaderHarness(other, followed_stream=followed_stream)
     assert harness.acquired.since.next == 0
     assert harness.send(harness.acquired) == [ListCluster()]
-    assert harness.leader.history_may_be_lost
+    assert harness.leader.history_lost
     assert harness.send(listed(make_node("n7"), make_pod())) == [TOUCH]
     assert list(harness.leader.engine.state.nodes.rows) == ["n7"]
     assert harness.send(PodAbsent(TOUCH)) == [ListCluster()]
     assert kinds(harness.send(listed(make_node("n7"))))[-1] == "HistoryLost"
-    assert not harness.leader.history_may_be_lost
+    assert not harness.leader.history_lost
 
 
 def test_a_snapshot_is_stored_once_its_batch_is_committed() -> None:
