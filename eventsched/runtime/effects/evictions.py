@@ -18,7 +18,7 @@ from eventsched.domain.records import Evict
 from eventsched.domain.records.logged import Logged
 from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.runtime.effects.decision_names import OpenDecisions
-from eventsched.runtime.effects.tracker import Step
+from eventsched.runtime.effects.tracker import Action
 
 ROOM_NOT_NEEDED = "nobody needs the room any more"
 REFUSED = "the cluster did not delete the pod"
@@ -45,21 +45,21 @@ class EvictionTracker:
                 ):
                     self._calls.pop(uid, None)
 
-    def resume(self) -> Iterator[Step]:
+    def resume(self) -> Iterator[Action]:
         """Repeats all open evictions."""
         for uid in list(self._state.preemptions.evicting):
             yield from self._evict(uid)
 
-    def void(self, reason: str) -> Iterator[Step]:
+    def void(self, reason: str) -> Iterator[Action]:
         """Gives up all open evictions."""
         for uid in list(self._state.preemptions.evicting):
             yield records.EvictionFailed(uid=uid, message=reason)
 
-    def committed(self, effect: Evict) -> list[Step]:
+    def committed(self, effect: Evict) -> list[Action]:
         """The record of an eviction is durable."""
         return self._evict(effect.uid)
 
-    def answered(self, answer: PodAnswer) -> list[Step]:
+    def answered(self, answer: PodAnswer) -> list[Action]:
         """The cluster has answered. The pod in the answer is observed after this."""
         uid = answer.request.uid
         if self._calls.get(uid) != answer.request:
@@ -80,7 +80,7 @@ class EvictionTracker:
         is_open = request.uid in self._state.preemptions.evicting
         return is_open and self._calls.get(request.uid) == request
 
-    def _evict(self, uid: str) -> list[Step]:
+    def _evict(self, uid: str) -> list[Action]:
         eviction = self._state.preemptions.evicting.get(uid)
         if eviction is None or uid in self._calls:
             return []

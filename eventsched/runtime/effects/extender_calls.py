@@ -26,7 +26,7 @@ from eventsched.domain.records.extender_questions import (
 )
 from eventsched.domain.records.logged import Logged
 from eventsched.domain.state.scheduler_state import SchedulerState
-from eventsched.runtime.effects.tracker import Step
+from eventsched.runtime.effects.tracker import Action
 
 HIGHEST = 10
 """The best score (upstream: extender/v1 MaxExtenderPriority)."""
@@ -51,17 +51,17 @@ class ExtenderCallTracker:
     def follow(self, logged: Sequence[Logged]) -> None:
         """Does nothing: the state has everything that is needed."""
 
-    def resume(self) -> Iterator[Step]:
+    def resume(self) -> Iterator[Action]:
         """Makes the open call again."""
         question = self._question
         if question is not None:
             yield self._new_call(question)
 
-    def void(self, reason: str) -> Iterator[Step]:
+    def void(self, reason: str) -> Iterator[Action]:
         """A call changes nothing, so it is repeated."""
         return self.resume()
 
-    def committed(self, effect: Consult) -> Iterator[Step]:
+    def committed(self, effect: Consult) -> Iterator[Action]:
         """The record of the call is durable."""
         question = self._question
         if question is None:
@@ -69,7 +69,7 @@ class ExtenderCallTracker:
         if (question.uid, question.attempt) == (effect.uid, effect.attempt):
             yield self._new_call(question)
 
-    def answered(self, answer: ExtenderReply) -> Iterator[Step]:
+    def answered(self, answer: ExtenderReply) -> Iterator[Action]:
         """The extender has answered, or has failed."""
         question = self._question
         if question is not None and answer.request is self._call:

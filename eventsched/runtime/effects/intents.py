@@ -33,7 +33,7 @@ from eventsched.domain.records import Bind, Outcome, Stimulus
 from eventsched.domain.records.logged import Logged
 from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.runtime.effects.decision_names import OpenDecisions
-from eventsched.runtime.effects.tracker import Step
+from eventsched.runtime.effects.tracker import Action
 from eventsched.runtime.reconciliation import takeover
 from eventsched.runtime.reconciliation.seen_versions import SeenVersions
 from eventsched.scheduling.framework.extender import Extender
@@ -97,7 +97,7 @@ class BindTracker:
                 case records.PodUpdated(pod=pod):
                     self._open(pod.uid)
 
-    def resume(self) -> Iterator[Step]:
+    def resume(self) -> Iterator[Action]:
         """Resumes the open intents; gives up those whose room has been taken."""
         for uid, reservation in list(self._state.reservations.items()):
             if self._state.reservations.get(uid) is not reservation:
@@ -112,20 +112,20 @@ class BindTracker:
             elif is_crowded:  # no bind was requested yet
                 yield takeover.void(self._state, uid, takeover.CROWDED)
 
-    def void(self, reason: str) -> Iterator[Step]:
+    def void(self, reason: str) -> Iterator[Action]:
         """Voids all reservations: every pod has been touched."""
         for uid in list(self._state.reservations):
             if uid in self._state.reservations:
                 yield takeover.void(self._state, uid, reason, self._seen_versions.version(uid))
 
-    def committed(self, effect: Bind) -> list[Step]:
+    def committed(self, effect: Bind) -> list[Action]:
         """The record of an intent is durable: the bind may be requested."""
         intent = self._open(effect.uid)
         if intent is None or intent.call is not None:
             return []
         return [self._bind_or_give_up(effect.uid, intent)]
 
-    def answered(self, answer: PodAnswer) -> list[Step]:
+    def answered(self, answer: PodAnswer) -> list[Action]:
         """The cluster has answered. The pod in the answer was observed before."""
         uid = answer.request.uid
         intent = self._open(uid)

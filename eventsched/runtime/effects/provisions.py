@@ -19,7 +19,7 @@ from eventsched.domain.records import Prepare, Stimulus
 from eventsched.domain.records.logged import Logged
 from eventsched.domain.records.object_writes import Write
 from eventsched.domain.state.scheduler_state import SchedulerState
-from eventsched.runtime.effects.tracker import Step
+from eventsched.runtime.effects.tracker import Action
 
 
 class ObjectWriteTracker:
@@ -34,21 +34,21 @@ class ObjectWriteTracker:
     def follow(self, logged: Sequence[Logged]) -> None:
         """Does nothing: the state has everything that is needed."""
 
-    def resume(self) -> Iterator[Step]:
+    def resume(self) -> Iterator[Action]:
         """Repeats all open changes."""
         for uid, reservation in list(self._state.reservations.items()):
             for write in reservation.open_writes():
                 yield from self._request(uid, reservation.attempt, write)
 
-    def void(self, reason: str) -> Sequence[Step]:
+    def void(self, reason: str) -> Sequence[Action]:
         """Nothing to do: the changes ended with their reservations."""
         return ()
 
-    def committed(self, effect: Prepare) -> list[Step]:
+    def committed(self, effect: Prepare) -> list[Action]:
         """The record of a change is durable."""
         return self._request(effect.uid, effect.attempt, effect.write)
 
-    def answered(self, answer: WriteAnswer) -> list[Step]:
+    def answered(self, answer: WriteAnswer) -> list[Action]:
         """The cluster has answered. The object in the answer was observed before."""
         request = answer.request
         if request not in self._calls:
@@ -77,7 +77,7 @@ class ObjectWriteTracker:
             self._calls.discard(request)
         return is_open and request in self._calls
 
-    def _request(self, uid: str, attempt: int, write: Write) -> list[Step]:
+    def _request(self, uid: str, attempt: int, write: Write) -> list[Action]:
         if not self._is_open(uid, attempt, write):
             return []
         pod = self._state.pods[uid].pod

@@ -3,7 +3,7 @@
     committed ─▶ request ─▶ answered ─▶ a stimulus: the outcome
                        ╲─▶ no answer ─▶ a follow-up request, a little later
 
-The methods return steps. The promises are in the log: after a restart a tracker finds all that it
+The methods return actions. The promises are in the log: after a restart a tracker finds all that it
 needs in the engine's state and in ``OpenDecisions``.
 """
 
@@ -14,7 +14,7 @@ from eventsched.cluster.messages import ClusterRequest
 from eventsched.domain.records import Stimulus
 from eventsched.domain.records.logged import Logged
 
-Step = ClusterRequest | Stimulus
+Action = ClusterRequest | Stimulus
 """A request to the cluster, or a stimulus for the engine."""
 
 
@@ -27,16 +27,16 @@ class Tracker(Protocol):
     def follow(self, logged: Sequence[Logged]) -> None:
         """Takes in the records of the last step."""
 
-    def resume(self) -> Iterable[Step]:
+    def resume(self) -> Iterable[Action]:
         """After a clean takeover: resumes the effects that the log promises."""
 
-    def void(self, reason: str) -> Iterable[Step]:
+    def void(self, reason: str) -> Iterable[Action]:
         """After lost history: voids all open effects; no request under way can harm."""
 
-    def committed(self, effect: Any) -> Iterable[Step]:
+    def committed(self, effect: Any) -> Iterable[Action]:
         """The record of an effect is durable: it may be requested."""
 
-    def answered(self, answer: Any) -> Iterable[Step]:
+    def answered(self, answer: Any) -> Iterable[Action]:
         """The cluster has answered one of the tracker's requests."""
 
     def unanswered(self, request: Any) -> ClusterRequest | None:

@@ -2,7 +2,7 @@
 
 Effects are requests that the log promises: each kind has a tracker (tracker.py). Events and
 conditions are not promised (event_outbox.py). This module routes each answer to its tracker.
-Methods yield steps, which are carried out one by one: a stimulus may change what the next step is.
+Methods yield actions, which are carried out one by one: a stimulus may change what the next one is.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -31,7 +31,7 @@ from eventsched.runtime.effects.evictions import EvictionTracker
 from eventsched.runtime.effects.extender_calls import ExtenderCallTracker
 from eventsched.runtime.effects.intents import BindTracker
 from eventsched.runtime.effects.provisions import ObjectWriteTracker
-from eventsched.runtime.effects.tracker import Step, Tracker
+from eventsched.runtime.effects.tracker import Action, Tracker
 from eventsched.runtime.leader.catch_up import StreamState
 from eventsched.runtime.reconciliation.seen_versions import POD, SeenResources, stimulus_of
 
@@ -70,23 +70,23 @@ class EffectTrackers:
         for tracker in self._trackers.values():
             tracker.follow(taken)
 
-    def resume(self) -> Iterator[Step]:
+    def resume(self) -> Iterator[Action]:
         """After a clean takeover: resumes the effects that the log promises."""
         for tracker in self._trackers.values():
             yield from tracker.resume()
 
-    def void(self, reason: str) -> Iterator[Step]:
+    def void(self, reason: str) -> Iterator[Action]:
         """After lost history: voids all open effects. All pods have been touched by then."""
         for tracker in self._trackers.values():
             yield from tracker.void(reason)
 
-    def committed(self, effects: Iterable[Effect], position: int) -> Iterator[Step]:
+    def committed(self, effects: Iterable[Effect], position: int) -> Iterator[Action]:
         """A batch with these effects is durable; the log now ends at ``position``."""
         self.reports.committed(position)
         for effect in effects:
             yield from self._trackers[type(effect)].committed(effect)
 
-    def answered(self, answer: Any) -> Iterator[Step]:
+    def answered(self, answer: Any) -> Iterator[Action]:
         """The cluster has answered a request."""
         if isinstance(answer.request, ReportPod | Announce):
             yield from self._object_in(answer)
@@ -99,7 +99,7 @@ class EffectTrackers:
         if not tracker.outcome_first:
             yield from tracker.answered(answer)
 
-    def _object_in(self, answer: Any) -> Iterator[Step]:
+    def _object_in(self, answer: Any) -> Iterator[Action]:
         """The object in an answer, unless the watch has reported its deletion meanwhile."""
         if isinstance(answer, PodAbsent):
             self._seen.of(POD).absent(answer.request.uid)

@@ -20,7 +20,7 @@ from eventsched.eventlog.chain import Head, SealedBatch
 from eventsched.eventlog.port import StoredSnapshot, continues
 from eventsched.runtime.effects.batches import BatchBuilder, ClosedBatch
 from eventsched.runtime.effects.event_outbox import EventOutbox
-from eventsched.runtime.effects.tracker import Step
+from eventsched.runtime.effects.tracker import Action
 from eventsched.runtime.leader.catch_up import FollowedStream, Mark
 from eventsched.runtime.leader.clock_slew import LeaderClock
 from eventsched.runtime.leader.effect_trackers import EffectTrackers
@@ -271,12 +271,12 @@ class LeaderTerm:
 
     # --- steps ----------------------------------------------------------------------------
 
-    def _do(self, steps: Iterable[Step]) -> None:
-        for step in steps:
-            if isinstance(step, Stimulus):
-                self.observe(step)
+    def _do(self, actions: Iterable[Action]) -> None:
+        for action in actions:
+            if isinstance(action, Stimulus):
+                self.observe(action)
             else:
-                self._requests.append(step)
+                self._requests.append(action)
 
     def observe(self, stimulus: Stimulus) -> None:
         """Passes a stimulus to the engine, and takes the records that follow."""
