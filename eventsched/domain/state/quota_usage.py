@@ -182,13 +182,13 @@ class HypotheticalUsage:
         self._less: dict[str, Resources] = {}
         self._less_in_all: Resources = {}
 
-    def take(self, pod: Pod, sign: int = 1) -> None:
-        """Leaves out a pod (``sign`` 1) or includes it again (-1)."""
-        if pod.namespace not in self._limited:
-            return
-        amounts = request(pod.spec)
-        _add(self._less.setdefault(pod.namespace, {}), amounts, sign)
-        _add(self._less_in_all, amounts, sign)
+    def remove(self, pod: Pod) -> None:
+        """Leaves out a pod."""
+        self._change(pod, 1)
+
+    def put_back(self, pod: Pod) -> None:
+        """Includes a removed pod again."""
+        self._change(pod, -1)
 
     def is_over_min(self, namespace: str) -> bool:
         """Whether a namespace with a quota borrows (upstream: usedOverMin)."""
@@ -232,6 +232,13 @@ class HypotheticalUsage:
             return used.get(name, 0) - less.get(name, 0) + more.get(name, 0)
 
         return is_over(more, amount, limit, unnamed)
+
+    def _change(self, pod: Pod, sign: int) -> None:
+        if pod.namespace not in self._limited:
+            return
+        amounts = request(pod.spec)
+        _add(self._less.setdefault(pod.namespace, {}), amounts, sign)
+        _add(self._less_in_all, amounts, sign)
 
     def _of(self, namespace: str) -> tuple[Mapping[str, int], Mapping[str, int]]:
         return self._quotas.used(namespace), self._less.get(namespace, _NO_RESOURCES)

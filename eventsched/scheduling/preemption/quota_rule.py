@@ -107,7 +107,7 @@ class ByQuota:
         removable = []
         for state in self._states_by_row().get(row, ()):
             if self.borrows or usage.is_over_min(state.pod.namespace):
-                usage.take(state.pod)
+                usage.remove(state.pod)
                 removable.append(state.pod)
         # Oldest booking first: the sort by importance keeps that order among equal pods, and the
         # first pod is reprieved first.
@@ -175,10 +175,10 @@ class _Check:
 
     def put_back(self, pod: Pod) -> bool:
         wanted = self._wanted
-        self._usage.take(pod, -1)
+        self._usage.put_back(pod)
         if self._own_leave or self._is_over_max is None:
             self._is_over_max = self._usage.is_over_max_with(self._namespace, wanted.in_namespace)
         if self._is_over_max or self._usage.is_over_all_with(wanted.in_all):
-            self._usage.take(pod)
+            self._usage.remove(pod)
             return False
         return True
