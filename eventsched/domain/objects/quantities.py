@@ -28,6 +28,9 @@ _WRAPPING = (0, 1, 2, 3, 6, 9)
 """Powers of ten that upstream multiplies by in one step, so that the product wraps around. For
 other powers it multiplies step by step, and a step beyond int64 makes the result 0 (math.go
 positiveScaleInt64)."""
+_LONG = 64
+"""A longer text is not remembered: an object of a custom resource may have a quantity of a
+megabyte."""
 _LARGEST_EXPONENT = 9_999
 """An exponent that exceeds the digits of its number by more gives the same result."""
 _KEPT_DIGITS = 64
@@ -38,18 +41,15 @@ _EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
 """Python's default rounds products to 28 digits."""
 
 
-@lru_cache(maxsize=4096)
 def parse(text: str | int | float, scale: int = 1) -> int:
     """The quantity times ``scale``, as an integer within int64.
 
     ``scale`` 1 gives bytes or counts, 1000 gives millicores. Larger numbers than int64 holds are
     cut to its bounds. Raises InputError for text outside the grammar.
     """
-    whole = _rounded(_exact(_parts(text)), scale)
-    return max(-LARGEST, min(LARGEST, whole))
+    return (_parse if len(str(text)) > _LONG else _remembered_parse)(text, scale)
 
 
-@lru_cache(maxsize=4096)
 def amount(text: str | int | float, scale: int = 1) -> int:
     """The quantity times ``scale`` as upstream's Value() (1) and MilliValue() (1000) have it.
 
@@ -57,6 +57,15 @@ def amount(text: str | int | float, scale: int = 1) -> int:
     2**63 - 1 bytes, 10E is 0 and 10000000000000000000 is 10**19 - 2**64 bytes. Raises InputError
     for text outside the grammar.
     """
+    return (_amount if len(str(text)) > _LONG else _remembered_amount)(text, scale)
+
+
+def _parse(text: str | int | float, scale: int) -> int:
+    whole = _rounded(_exact(_parts(text)), scale)
+    return max(-LARGEST, min(LARGEST, whole))
+
+
+def _amount(text: str | int | float, scale: int) -> int:
     parts = _parts(text)
     exact = _exact(parts)
     whole = _rounded(exact, scale)
@@ -68,6 +77,10 @@ def amount(text: str | int | float, scale: int = 1) -> int:
     if parts.suffix in _BINARY and exact.copy_abs() > LARGEST:
         whole = LARGEST * scale if exact > 0 else -LARGEST * scale
     return wrapped(whole)
+
+
+_remembered_parse = lru_cache(maxsize=4096, typed=True)(_parse)
+_remembered_amount = lru_cache(maxsize=4096, typed=True)(_amount)
 
 
 class _Parts(NamedTuple):
