@@ -78,6 +78,19 @@ def embedded_programs() -> dict[str, Path]:
     return found
 
 
+def complete_programs(folder: Path, place: Path) -> Path:
+    """All programs of a version, also those for administrators, where the account that runs
+    Postgres may enter: the copy of the wheel in ``embedded_programs`` has only those of a server.
+    Then the wheel is copied into ``place``."""
+    if (folder / "pg_dump").exists():
+        return folder
+    package = programs.wheel().parent.parent
+    for part in (package, package.with_name(f"{package.name}.libs")):
+        if part.exists():
+            shutil.copytree(part, place / "programs" / part.name)
+    return place / "programs" / package.name / "pginstall" / "bin"
+
+
 @cache
 def lacks_engine() -> str:
     """Why no container can be started here; empty if one can."""

@@ -26,7 +26,7 @@ from eventsched.eventlog.postgres.writer import PostgresEventLog
 from eventsched.eventlog.schema import migrations
 from tests import releases
 from tests.builders import make_pod
-from tests.databases import embedded_programs
+from tests.databases import complete_programs, embedded_programs
 from tests.live.stage import pods
 from tests.live.stage import until as until_async
 from tests.pages import Page
@@ -107,14 +107,20 @@ def shared(place: Path) -> Path:
 
 
 @pytest.fixture
-def newest() -> Path:
+def newest(place: Path) -> Path:
     """The programs of the newest version."""
-    return list(embedded_programs().values())[-1]
+    return complete_programs(list(embedded_programs().values())[-1], place)
 
 
-def test_back_up_and_restore(place: Path, shared: Path, programs: Path, tmp_path: Path) -> None:
+@pytest.fixture
+def all_programs(programs: Path, place: Path) -> Path:
+    """The programs of each version, also those for administrators."""
+    return complete_programs(programs, place)
+
+
+def test_back_up_and_restore(place: Path, shared: Path, all_programs: Path, tmp_path: Path) -> None:
     """The archived WAL has a record from after the base backup, and nothing is lost."""
-    with own_database(place, programs, archive_mode="on") as database:
+    with own_database(place, all_programs, archive_mode="on") as database:
         socket = shared / "socket"
         for folder in (shared / "archive", socket):
             folder.mkdir()
@@ -139,13 +145,13 @@ def test_back_up_and_restore(place: Path, shared: Path, programs: Path, tmp_path
                 "ARCHIVE": str(shared / "archive"),
             },
             programs={
-                "pg_basebackup": as_account(shared, programs / "pg_basebackup"),
+                "pg_basebackup": as_account(shared, all_programs / "pg_basebackup"),
                 "pg_ctl": as_account(
-                    shared, programs / "pg_ctl", "-o",
+                    shared, all_programs / "pg_ctl", "-o",
                     f'"-k {socket} -c listen_addresses= -c archive_mode=off -c fsync=off"',
                 ),
             },
-            path=(programs,),
+            path=(all_programs,),
             before=before,
         )  # fmt: skip
         try:
@@ -154,7 +160,7 @@ def test_back_up_and_restore(place: Path, shared: Path, programs: Path, tmp_path
             assert isinstance(last, PodAdded)
             assert last.pod.name == "late"
         finally:
-            stop = as_account(shared, programs / "pg_ctl", "stop", "--mode=immediate")
+            stop = as_account(shared, all_programs / "pg_ctl", "stop", "--mode=immediate")
             subprocess.run(
                 ["sh", "-c", stop, "sh", f"--pgdata={shared}/backup"], check=True, timeout=60
             )
@@ -243,10 +249,10 @@ TERMINATED = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usena
 
 
 def test_client_certificates_are_read_for_each_connection(
-    place: Path, programs: Path, tmp_path: Path
+    place: Path, all_programs: Path, tmp_path: Path
 ) -> None:
     """A session with a new certificate goes on after the old one has become useless."""
-    with secured(place, programs) as server:
+    with secured(place, all_programs) as server:
         migrations.upgrade(server.admin_url)
         server.execute("GRANT eventsched_writer TO scheduler")
         server.certify("scheduler")
