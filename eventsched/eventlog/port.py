@@ -123,9 +123,9 @@ class EventLog(StoredLog, Protocol):
 
 
 def continues(history: str, stored: str) -> bool:
-    """Whether a database on ``history`` has everything that was committed to a log whose records
-    name the history ``stored``. Version 0.1 stored ``system identifier/timeline`` without the
-    copy, and nothing if the database hid both."""
+    """Whether a database that is on ``history`` now is the one that the log was written on, named
+    ``stored`` in its records: then nothing that was committed can be missing. Version 0.1 stored
+    ``system identifier/timeline`` without the copy, and nothing if the database hid both."""
     return history == stored or history.rpartition("/")[0] == (stored or "hidden")
 
 

@@ -1,4 +1,4 @@
-"""Events that the scheduler does not cause. Functions return whether it was possible."""
+"""What happens outside the scheduler. Functions return whether it was possible."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any

@@ -25,8 +25,8 @@ class OpenDecisionsSnapshot(msgspec.Struct):
 
 class OpenDecisions:
     """Follows the log. ``intents`` maps a pod's uid to the decision to bind it, ``evictions`` a
-    victim's uid to the decision to evict it. A name whose effect ended without a record of its own
-    stays until the pod is gone."""
+    victim's uid to the decision to evict it. If an effect ends without a record of its own, its
+    name stays until the pod is gone."""
 
     def __init__(self, stream: str) -> None:
         self.intents: dict[str, str] = {}

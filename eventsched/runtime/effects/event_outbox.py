@@ -5,7 +5,7 @@
                     ╰── the pod had changed (409)
 
 Nothing depends on a report, and none changes the engine's state. The waiting reports are bounded:
-if the cluster is slow, the oldest FailedScheduling events are dropped and counted. ``done_before``
+if the cluster is slow, the oldest FailedScheduling Events are dropped and counted. ``done_before``
 goes into the mark of each batch; the next leader repeats the reports after it.
 """
 
@@ -53,7 +53,7 @@ class EventOutbox:
         self._new: list[tuple[int, Draft]] = []
         self._waiting: dict[int, Draft] = {}
         self._failures: dict[int, None] = {}
-        """The numbers of the waiting FailedScheduling events."""
+        """The numbers of the waiting FailedScheduling Events."""
         self._statuses: dict[str, int] = {}
         """By uid: the number of the waiting status."""
         self._calls: dict[Report, tuple[int, Draft]] = {}

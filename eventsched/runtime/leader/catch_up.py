@@ -1,4 +1,4 @@
-"""Catching up with the log: the engine's state, and what a leader needs besides.
+"""A replica's copy of a stream: the engine's state, and what a leader needs besides.
 
 A replica follows the log with a ``StreamState``; a leader continues it with records of its own. A
 snapshot of it replaces the records before it, so that a restart need not begin at the first
@@ -155,7 +155,7 @@ class FollowedStream:
 
 
 class StreamState:
-    """A stream's records applied to an engine, up to ``head``. ``drafts`` are the events that
+    """A stream's records applied to an engine, up to ``head``. ``drafts`` are the Events that
     follow from them and are not known to be reported."""
 
     def __init__(self, engine: Engine, stream: str) -> None:
@@ -185,7 +185,7 @@ class StreamState:
         self.drafts = [draft for draft in self.drafts if draft.position >= reported]
 
     def take(self, logged: Iterable[Logged]) -> list[Draft]:
-        """Follows records that the engine has made and applied itself; the events that follow."""
+        """Follows records that the engine has made and applied itself; the Events that follow."""
         return [draft for record in logged for draft in self._next(record)]
 
     def _next(self, logged: Logged) -> list[Draft]:
@@ -195,7 +195,7 @@ class StreamState:
 
     def snapshot(self, head: Head, drafts: Iterable[Draft]) -> StoredSnapshot:
         """A snapshot of the present state. ``head`` is the stream's head once all records are
-        committed, and ``drafts`` are the events that are not reported by then."""
+        committed, and ``drafts`` are the Events that are not reported by then."""
         body = StreamStateSnapshot(
             engine=msgspec.Raw(self.engine.snapshot()),
             decisions=self.decisions.snapshot(),
@@ -231,6 +231,6 @@ def _reported(mark: bytes) -> int:
     """The position before which everything was reported, by a batch's mark; 0 if it has none."""
     try:
         decoded = _mark.decode(mark)
-    except msgspec.MsgspecError:  # of an older writer: its events are reported again
+    except msgspec.MsgspecError:  # of an older writer: its Events are reported again
         return 0
     return decoded.reported if decoded is not None else 0

@@ -43,7 +43,7 @@ TRACKED: Mapping[type, type] = {
 
 
 class EffectTrackers:
-    """All requests of a term to the cluster. ``reports`` is the outbox of events and conditions."""
+    """All requests of a term to the cluster. ``reports`` is the outbox of Events and conditions."""
 
     def __init__(
         self, stream_state: StreamState, seen: SeenResources, reports: EventOutbox
@@ -65,7 +65,7 @@ class EffectTrackers:
         }
 
     def follow(self, taken: Sequence[Logged], drafts: Iterable[Draft]) -> None:
-        """Follows the records of a step, and takes the events that follow from them."""
+        """Follows the records of a step, and takes the Events that follow from them."""
         self.reports.follow(taken, drafts)
         for tracker in self._trackers.values():
             tracker.follow(taken)

@@ -9,8 +9,8 @@ class Limits(NamedTuple):
     """A batch is closed at ``records`` records, at ``size`` bytes, or when no other batch is under
     way. At most ``touches`` and ``reports`` requests of these kinds are under way, and
     at most ``reports_waiting`` reports wait. A snapshot is
-    made every ``snapshot_every`` records (None: never). Cluster news alone waits for ``linger``
-    (µs), or until a batch is due that a request waits for."""
+    made every ``snapshot_every`` records (None: never). A batch with only changes of the
+    cluster may wait for ``linger`` (µs); any other record ends the wait."""
 
     records: int = 256
     size: int = 1 << 20

@@ -14,7 +14,8 @@ _POLL_PERIOD = 0.05
 """Seconds between two checks whether the term leads."""
 
 Ask = Callable[[], SamplesTaken]
-"""Queries a source once. Blocks; any exception is a defect. ``dated`` fills in the times."""
+"""Queries a source once. It may block. An exception is a defect. ``dated``, below, fills in the
+times."""
 
 
 async def sample(

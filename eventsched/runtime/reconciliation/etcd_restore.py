@@ -2,8 +2,8 @@
 etcd.
 
 What binds, answers and watches have shown is then no longer true, and resourceVersions may be given
-out again. So the term ends. The next one takes the cluster as it is; only at the beginning of a
-term may a pod that the log has on a node have no node in the cluster.
+out again. So the term ends. The next one takes the cluster as it is. A pod that the log
+has on a node may be without a node in the cluster only at the beginning of a term.
 """
 
 from collections.abc import Iterable, Sequence
@@ -33,7 +33,7 @@ class EtcdRestoreDetector:
 
     def shows(self, listings: Sequence[Listing], since: int | None) -> bool:
         """Whether lists show a restore. Call before the lists are taken in. ``since`` is that of
-        ``Relisted``; None for lists that were requested after all doubts arose."""
+        ``Relisted``; None if they were requested after all doubts arose."""
         doubtful = {
             place_of(seen)
             for listing in listings

@@ -19,7 +19,7 @@ from eventsched.runtime.simulation.repetition import Rounds, follow
 _OWN_FAILURES = frozenset(
     {MoveCause.ATTEMPT_FAILED, MoveCause.BINDING_FAILED, MoveCause.PARKED, MoveCause.PERMIT_DENIED}
 )
-"""Causes that move a pod after an error that is not the cluster's answer."""
+"""Causes of moves after an error of the scheduler itself, not after an answer of the cluster."""
 
 _COUNTED = frozenset(
     {

@@ -164,7 +164,7 @@ class Simulation:
 
     @property
     def _is_cut_off(self) -> bool:
-        """Whether the log ends within an instant that the next due times would not give again."""
+        """Whether the log ends in the middle of an instant, which has to be finished first."""
         flush = self.engine.flush_due
         overdue = flush is not None and flush <= self.engine.state.now
         return self.scheduling or not self.engine.idle or overdue

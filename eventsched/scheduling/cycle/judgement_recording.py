@@ -42,7 +42,7 @@ from eventsched.scheduling.cycle.pod_specific_verdicts import Scored
 from eventsched.scheduling.framework import PluginError
 
 LONGEST_CHAIN = 64
-"""Deltas between two whole records of a class."""
+"""The most deltas in a row before the vectors of a class are written whole again."""
 
 FEW = 8
 """Up to this number of different keys, each is searched for on its own."""
@@ -178,8 +178,8 @@ def _patch(class_record: ClassRecord, equivalence_class: EquivalenceClass, rows:
 
 
 class Vectors:
-    """The vectors of a class's last decision that was not the class's alone, to write the next one
-    as a delta. ``shape`` is the number of rows and of the score columns' entry; ``zero`` the places
+    """The vectors of the class's last pod-specific decision. The next one is written as a delta to
+    them. ``shape`` is the number of rows and of the score columns' entry; ``zero`` the places
     of columns that are known to hold only zeros."""
 
     __slots__ = ("base", "chain", "columns", "digests", "shape", "zero")

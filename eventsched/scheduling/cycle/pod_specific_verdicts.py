@@ -1,5 +1,6 @@
 """Verdicts that are not part of a pod's equivalence class: node sets from PreFilter, plugins that
-run for every pod, nominated pods, the end of a search that may stop early, and the scores then.
+run for every pod, nominated pods, the early end of a search, and the scores of the nodes that
+remain.
 
 Works on columns over the rows concerned; reads the class's columns and never changes them.
 """
@@ -31,14 +32,15 @@ from eventsched.scheduling.framework import Cycle, IntColumn, PluginError
 from eventsched.scheduling.framework.profile import Filter, Profile, Score
 
 FEWEST = 100
-"""The least feasible nodes at which a search may stop (upstream: minFeasibleNodesToFind)."""
+"""The smallest number of feasible nodes at which a search may stop (upstream:
+minFeasibleNodesToFind)."""
 
 Int64s = NDArray[np.int64]
 
 
 class Scored(NamedTuple):
-    """One plugin's scores: ``raw`` over all rows (0 where not feasible), ``normalized`` as
-    well, but set only if the plugin has its own NormalizeScore."""
+    """One plugin's scores: ``raw`` over all rows (0 where not feasible); ``normalized``: the
+    same after the plugin's own NormalizeScore, None if it has none."""
 
     column: ScoreColumn
     raw: NDArray[Any]

@@ -20,8 +20,8 @@ def ask_pre_filter(
     narrowed: Narrowed, skipped: set[str], refusal: Refusal | None,
 ) -> Refusal | None:  # fmt: skip
     """Runs one plugin's PreFilter and adds its answer to ``narrowed`` or ``skipped``. Returns the
-    refusal that counts so far: the first that preemption cannot resolve, otherwise the last. Raises
-    PluginError."""
+    refusal so far: one that preemption cannot resolve stays, any other is replaced by the next.
+    Raises PluginError."""
     cycle.plugin = plugin.name
     answer = plugin.pre_filter(cycle, pod, nodes)
     if isinstance(answer, PreFilterResult):

@@ -16,14 +16,19 @@ from eventsched.scheduling.cycle.dry_run import DryRun
 from eventsched.scheduling.framework import PluginError
 from eventsched.scheduling.preemption.disruption_budgets import Budgets
 from eventsched.scheduling.preemption.victim_rules import BY_PRIORITY, VictimRule
-from eventsched.scheduling.preemption.victims import NONE_LESS_IMPORTANT, NOW, Candidate, try_rows
+from eventsched.scheduling.preemption.victims import (
+    NONE_LESS_IMPORTANT,
+    NOT_STARTED,
+    Candidate,
+    try_rows,
+)
 
 STALE = -4
 """Outcome of a row that was not tried yet, or has changed since."""
 TOGETHER = 16
 """The least number of rows to try in one dry run, if there are that many stale rows."""
 _STEP = 2**31
-"""Added to the sum of priorities for each victim, so that fewer victims are better (upstream:
+"""The weight of one victim in the sum of priorities: fewer victims are better (upstream:
 math.MaxInt32+1)."""
 
 VIOLATIONS, HIGHEST, TOTAL, NUMBER, START = range(5)
@@ -135,7 +140,7 @@ class CandidateTable:
             if place == TOTAL:
                 values = values + _STEP * criteria[:, NUMBER]
             elif place == START:
-                values = -np.where(values == 0, NOW, values)
+                values = -np.where(values == 0, NOT_STARTED, values)
             least = values == values.min()
             if np.count_nonzero(least) == len(left):
                 continue

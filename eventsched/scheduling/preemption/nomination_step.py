@@ -18,7 +18,7 @@ from eventsched.scheduling.queueing.engine_step import EngineStep
 from eventsched.scheduling.queueing.requeueing import Requeueing
 
 GIVEN_UP = PostFilterResult(Status(Code.SUCCESS), "")
-"""The result of an attempt without a PostFilter result. The pod loses its nomination."""
+"""Stands for: no PostFilter ran. The pod loses its nomination."""
 
 
 class NominationStep:

@@ -27,8 +27,8 @@ NO_VICTIM = -3
 """Outcome: the pod fits without any eviction."""
 OVER_QUOTA = -5
 """Outcome: the pod would fit, but a quota does not allow it."""
-NOW = 2**62
-"""The start (µs) that a pod that has not started is compared with: later than all others (upstream:
+NOT_STARTED = 2**62
+"""Stands for the start (µs) of a pod that has not started: later than every start (upstream:
 util.GetPodStartTime)."""
 
 
@@ -68,7 +68,7 @@ class Candidate(NamedTuple):
 
 def importance(pod: Pod) -> tuple[int, int]:
     """Smaller for more important pods: higher priority, then earlier start."""
-    return -pod.priority, pod.started_at or NOW
+    return -pod.priority, pod.started_at or NOT_STARTED
 
 
 def try_rows(

@@ -95,8 +95,8 @@ class EngineStep:
         return self.profiles.get(self.state.serves or pod.scheduler_name) or self._no_plugins
 
     def signatures(self, state: PodState) -> tuple[Any, ...]:
-        """The profile's name, and per plugin that refused the pod, what its hint may read of the
-        pod: its signature; nothing if it has no hint; the pod's uid if it does not sign."""
+        """The profile's name, then a value for each plugin that refused the pod: the signature for
+        its hint; None without a hint; the pod's uid if the plugin has no signature."""
         profile = self.profile(state)
         if profile is None:
             return ()

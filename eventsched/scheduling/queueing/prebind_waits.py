@@ -1,7 +1,7 @@
-"""Which pods that wait in PreBind a change of an object affects.
+"""An index from objects to the pods that wait for them in PreBind.
 
-A cache of the answers of ``prepared``. A pod without an answer, as after a restart, is affected by
-every change; asking its plugins once too often is harmless.
+A cache of what the plugins' method ``prepared`` has answered. A pod without an answer, as after a
+restart, is affected by every change; asking its plugins once too often is harmless.
 """
 
 from collections.abc import Iterable

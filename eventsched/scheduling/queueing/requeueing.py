@@ -155,7 +155,8 @@ class Requeueing:
             self.wake([ClusterEvent.ASSIGNED_POD_DELETE], row=row, pod=pod)
 
     def move_to_active_or_backoff(self, state: PodState, event: ClusterEvent) -> None:
-        """Moves a waiting pod to active, or to backoff if that is not over; asks no hints."""
+        """Moves a waiting pod to active, or to backoff if its backoff is not over. No hint is
+        asked."""
         self._move_to_active_or_backoff(state, event, "")
 
     def eviction_failed(self, state: PodState, cause: MoveCause) -> None:
