@@ -1,9 +1,11 @@
 """The second document of a configuration file: what it may contain, and the messages about the
 rest."""
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -42,29 +44,59 @@ def test_a_budget_of_work_is_a_number_of_units_or_0_for_none() -> None:
     assert problem.startswith("f.yaml: workBudget")
 
 
-def test_all_fields() -> None:
-    """As they are documented."""
-    found = settings.load(
-        HEAD
-        + """
-database: {urlFile: /etc/eventsched/database-url}
-stream: default-scheduler
-batch: {records: 100, bytes: 1000000}
-detail: digest
-retention: {detail: 168h}
-snapshot: {records: 1000}
-serving: {bindAddress: 0.0.0.0, port: 443, certFile: c, keyFile: k, authorization: off,
-          plainHealthPort: 8080}
-logging: {format: json, level: debug}
-client: {kubeconfig: ~/.kube/config, context: kind, concurrency: 8, timeout: 1m30s}
-""".replace("authorization: off", "authorization: 'off'"),
-        "f.yaml",
+EVERY_FIELD: dict[str, Any] = {
+    "database": {"urlFile": "/etc/eventsched/database-url"},
+    "stream": "default-scheduler",
+    "batch": {"records": 100, "bytes": 1_000_000},
+    "detail": "digest",
+    "retention": {"detail": "168h"},
+    "snapshot": {"records": 1000},
+    "checkpoints": {"key": "/etc/eventsched/checkpoint.pem", "every": "1h", "to": "/var/lib"},
+    "serving": {
+        "bindAddress": "0.0.0.0", "port": 443, "certFile": "c", "keyFile": "k",
+        "authorization": "off", "plainHealthPort": 8080,
+    },
+    "logging": {"format": "json", "level": "debug"},
+    "client": {
+        "kubeconfig": "~/.kube/config", "context": "kind", "concurrency": 8, "timeout": "1m30s",
+    },
+    "extender": {
+        "profile": "other", "bindAddress": "0.0.0.0", "port": 8443, "tls": True, "certFile": "c",
+        "keyFile": "k", "clientCAFile": "ca", "timeout": "2s",
+        "paths": {"filter": "/f", "prioritize": "/s", "preempt": "/p", "bind": "/b"},
+    },
+    "keepAnnotations": ("example.com/",),
+    "pluginDeadline": "1s",
+    "workBudget": 1,
+}  # fmt: skip
+"""Each field with a value that is not its default."""
+
+
+def leaves(part: Any, path: str = "") -> dict[str, Any]:
+    """The values of a document by path."""
+    if not isinstance(part, dict):
+        return {path: part}
+    nested = [leaves(value, f"{path}.{name}") for name, value in part.items()]
+    return {name: value for found in nested for name, value in found.items()}
+
+
+def test_every_field_is_read() -> None:
+    lines = [f"{name}: {json.dumps(value)}\n" for name, value in EVERY_FIELD.items()]
+    found = settings.load(HEAD + "".join(lines), "f.yaml")
+    read, default = leaves(msgspec.to_builtins(found)), leaves(msgspec.to_builtins(Settings()))
+    assert {name: value for name, value in read.items() if value != default[name]} == leaves(
+        EVERY_FIELD
     )
-    assert (found.stream, found.detail, found.batch.records) == ("default-scheduler", "digest", 100)
-    assert settings.seconds(found.retention.detail) == 7 * 24 * 3600
-    assert settings.seconds(found.client.timeout) == 90
-    assert (found.serving.port, found.serving.authorization) == (443, "off")
-    assert found.client.context == "kind"
+    others = {".database.url", ".database.dataDir"}
+    assert default.keys() - leaves(EVERY_FIELD).keys() == others, "a field has no value above"
+    for name in ("url", "dataDir"):
+        given = settings.load(HEAD + f"database: {{{name}: x}}\n", "f.yaml")
+        assert msgspec.to_builtins(given.database)[name] == "x"
+
+
+def test_durations_are_seconds() -> None:
+    assert settings.seconds("168h") == 7 * 24 * 3600
+    assert settings.seconds("1m30s") == 90
 
 
 def test_an_off_without_quotes_is_off() -> None:
