@@ -17,13 +17,13 @@ from eventsched.scheduling.framework import PluginError
 from eventsched.scheduling.preemption.disruption_budgets import Budgets
 from eventsched.scheduling.preemption.victim_rules import BY_PRIORITY, VictimRule
 from eventsched.scheduling.preemption.victims import (
-    NONE_LESS_IMPORTANT,
     NOT_STARTED,
+    NOTHING_REMOVABLE,
     Candidate,
     try_rows,
 )
 
-STALE = -4
+NOT_TRIED = -4
 """Outcome of a row that was not tried yet, or has changed since."""
 TOGETHER = 16
 """The least number of rows to try in one dry run, if there are that many stale rows."""
@@ -77,17 +77,17 @@ class CandidateTable:
         budgets = dry_run.cycle.registry.version(PodDisruptionBudget)
         self._grow(table.size)
         if budgets != self._budgets or any(rows is None for rows in changed):
-            self.outcomes[:] = STALE
+            self.outcomes[:] = NOT_TRIED
         else:
             for rows in changed:
                 if rows is not None:
-                    self.outcomes[rows[rows >= 0]] = STALE
+                    self.outcomes[rows[rows >= 0]] = NOT_TRIED
         self._budgets = budgets
         self._cursors = (journals[0].end, journals[1].end, journals[2].end)
 
     def mark_stale(self, row: int) -> None:
         """Marks a row as stale."""
-        self.outcomes[row] = STALE
+        self.outcomes[row] = NOT_TRIED
 
     def search(self, dry_run: DryRun, rows: Rows, wanted: int) -> Window:
         """Tries rows in order until ``wanted`` candidates are found, at least one of which breaks
@@ -98,7 +98,7 @@ class CandidateTable:
             part = rows[:reach]
             outcomes = self.outcomes[part]
             positions, end = self._known_candidates(part, outcomes, wanted)
-            stale = np.flatnonzero(outcomes[:end] == STALE)
+            stale = np.flatnonzero(outcomes[:end] == NOT_TRIED)
             if len(stale):
                 # A new candidate may end the search, so try no more rows than may be needed.
                 certain = int(np.searchsorted(positions, stale[0]))
@@ -154,7 +154,7 @@ class CandidateTable:
         many rows cost little more than one, and the next pod of the class will need them. Raises
         PluginError, but only for a needed row."""
         if dry_run.repeatable and len(needed) < TOGETHER:
-            stale = rows[self.outcomes[rows] == STALE]
+            stale = rows[self.outcomes[rows] == NOT_TRIED]
             others = stale[~np.isin(stale, needed)][: TOGETHER - len(needed)]
             try:
                 self._try(dry_run, np.concatenate([needed, others]), budgets)
@@ -171,7 +171,7 @@ class CandidateTable:
         self.criteria[rows] = 0
         inside = self.rule.narrowed(rows)
         if inside is not None:
-            self.outcomes[rows[~inside]] = NONE_LESS_IMPORTANT
+            self.outcomes[rows[~inside]] = NOTHING_REMOVABLE
             rows = rows[inside]
         candidates = try_rows(dry_run, rows, budgets, self.rule)
         for row, candidate in zip(rows.tolist(), candidates, strict=True):
@@ -184,7 +184,7 @@ class CandidateTable:
         more = size - len(self.by_row)
         if more:
             self.by_row += [None] * more
-            self.outcomes = np.pad(self.outcomes, (0, more), constant_values=STALE)
+            self.outcomes = np.pad(self.outcomes, (0, more), constant_values=NOT_TRIED)
             self.stamps = np.pad(self.stamps, (0, more))
             self.criteria = np.pad(self.criteria, ((0, more), (0, 0)))
 

@@ -28,7 +28,11 @@ from eventsched.scheduling.framework.extender import ExtenderError
 from eventsched.scheduling.preemption.candidates import CandidateTable, Window, candidate_table_of
 from eventsched.scheduling.preemption.extender_candidates import NONE_LEFT, ask_extenders
 from eventsched.scheduling.preemption.victim_rules import BY_PRIORITY, VictimRule
-from eventsched.scheduling.preemption.victims import NO_VICTIM, NONE_LESS_IMPORTANT, OVER_QUOTA
+from eventsched.scheduling.preemption.victims import (
+    FITS_WITHOUT_EVICTION,
+    NOTHING_REMOVABLE,
+    OVER_QUOTA,
+)
 
 NEVER = "not eligible due to preemptionPolicy=Never."
 NOT_HELPFUL = "Preemption is not helpful for scheduling"
@@ -67,11 +71,11 @@ def preempt(
     judged: Judgement, percentage: int, absolute: int, rule: VictimRule = BY_PRIORITY
 ) -> PostFilterResult:
     """The PostFilter result for a pod that found no node. ``rule`` selects the possible victims.
-    The search ends after ``absolute`` candidates or ``percentage`` of the helpful nodes, whichever
+    The search ends after ``absolute`` candidates or ``percentage`` of the potential nodes, whichever
     is more. Raises PluginError."""
     dry_run = judged.dry_run
     assert dry_run is not None
-    rows = helpful(judged)
+    rows = potential_nodes(judged)
     problem = _ineligible(judged, dry_run, rule)
     if problem:
         return PostFilterResult(Status.unschedulable(problem))
@@ -109,7 +113,7 @@ def preempt(
 def _search(
     judged: Judgement, dry_run: DryRun, rows: Rows, wanted: int, rule: VictimRule
 ) -> _Search:
-    """Tries the helpful ``rows`` in order, from a drawn one on, until ``wanted`` candidates are
+    """Tries the potential ``rows`` in order, from a drawn one on, until ``wanted`` candidates are
     found. Raises PluginError."""
     candidate_table, number = candidate_table_of(dry_run, rule), 0
     if not len(rows):
@@ -141,7 +145,7 @@ def _try_in_order(
         candidate_table.mark_stale(nominated_row)
 
 
-def helpful(judged: Judgement) -> Rows:
+def potential_nodes(judged: Judgement) -> Rows:
     """The rows, ascending, of the nodes that might accept the pod after evictions (upstream:
     NodeToStatus.NodesForStatusCode)."""
     if judged.refusal is not None:
@@ -196,11 +200,13 @@ def _without_candidate(
         reasons[NOT_HELPFUL] = nodes - len(tried)
     values, numbers = np.unique(outcomes, return_counts=True)
     counted: Mapping[int, int] = dict(zip(values.tolist(), numbers.tolist(), strict=True))
-    if NO_VICTIM in counted:
+    if FITS_WITHOUT_EVICTION in counted:
         return PostFilterResult(
-            Status.error(_no_victims_message(judged.dry_run, tried[outcomes == NO_VICTIM]))
+            Status.error(
+                _fits_without_eviction(judged.dry_run, tried[outcomes == FITS_WITHOUT_EVICTION])
+            )
         )
-    reasons_by_outcome = {NONE_LESS_IMPORTANT: (NO_VICTIMS,), OVER_QUOTA: (QUOTA,)}
+    reasons_by_outcome = {NOTHING_REMOVABLE: (NO_VICTIMS,), OVER_QUOTA: (QUOTA,)}
     for outcome, number in counted.items():
         for reason in reasons_by_outcome.get(outcome) or judged.verdict(CycleKey(outcome)).reasons:
             reasons[reason] = reasons.get(reason, 0) + number
@@ -208,7 +214,7 @@ def _without_candidate(
     return PostFilterResult(Status.unschedulable(f"0/{nodes} nodes are available: {summary}."), "")
 
 
-def _no_victims_message(dry_run: DryRun, rows: Rows) -> str:
+def _fits_without_eviction(dry_run: DryRun, rows: Rows) -> str:
     """Upstream's message for nodes that refused the pod but accept it without any eviction."""
     names = [dry_run.table.names[row] for row in rows]
     errors = [f'expected at least one victim pod on node "{name}"' for name in names]

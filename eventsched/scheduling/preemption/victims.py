@@ -21,9 +21,9 @@ from eventsched.scheduling.cycle.dry_run import DryRun, NominatedPods
 from eventsched.scheduling.preemption.disruption_budgets import Budgets
 from eventsched.scheduling.preemption.victim_rules import BY_PRIORITY, QuotaCheck, VictimRule
 
-NONE_LESS_IMPORTANT = -2
+NOTHING_REMOVABLE = -2
 """Outcome: no pod on the node is less important."""
-NO_VICTIM = -3
+FITS_WITHOUT_EVICTION = -3
 """Outcome: the pod fits without any eviction."""
 OVER_QUOTA = -5
 """Outcome: the pod would fit, but a quota does not allow it."""
@@ -35,8 +35,8 @@ util.GetPodStartTime)."""
 class Candidate(NamedTuple):
     """The result of a node's dry run. If evictions help, ``outcome`` is KEY_PASSES, ``victims`` has
     the most important pod first, and ``violations`` is how many of them break a budget. Otherwise
-    ``outcome`` is NONE_LESS_IMPORTANT, NO_VICTIM, OVER_QUOTA, or the CycleKey of the filter that
-    refuses the pod in spite of the evictions."""
+    ``outcome`` is NOTHING_REMOVABLE, FITS_WITHOUT_EVICTION, OVER_QUOTA, or the CycleKey of the
+    filter that refuses the pod in spite of the evictions."""
 
     outcome: int
     victims: tuple[Pod, ...] = ()
@@ -83,7 +83,7 @@ def try_rows(
     for place, row in enumerate(rows.tolist()):
         removable, check = rule.removable(dry_run, row)
         if not removable:
-            candidates[place] = Candidate(NONE_LESS_IMPORTANT)
+            candidates[place] = Candidate(NOTHING_REMOVABLE)
             continue
         removable.sort(key=importance)
         first, others = budgets.split(removable)
@@ -105,7 +105,7 @@ def _candidate(outcome: int, stays: list[bool], order: list[Pod], breaking: int)
         return Candidate(outcome)
     victims = [pod for pod, stayed in zip(order, stays, strict=True) if not stayed]
     if not victims:
-        return Candidate(NO_VICTIM)
+        return Candidate(FITS_WITHOUT_EVICTION)
     victims.sort(key=importance)
     return Candidate(KEY_PASSES, tuple(victims), stays[:breaking].count(False))
 
