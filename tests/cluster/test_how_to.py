@@ -27,7 +27,7 @@ from tests.cluster.harness.pods import Pods
 from tests.cluster.harness.scheduler import Schedulers
 from tests.cluster.harness.servers import Server
 from tests.cluster.harness.stage import Stage
-from tests.databases import ROOT, embedded_programs
+from tests.databases import ROOT, complete_programs, embedded_programs
 from tests.deploy.rendering import example_secret
 from tests.pages import Page
 
@@ -93,7 +93,7 @@ def test_a_restored_dump(
             **dict.fromkeys(("REPLICATION_URL", "RECOVERED_URL", "BACKUP", "ARCHIVE"), ""),
             "KUBECONFIG": str(plane.kubeconfig),
         },
-        path=(list(embedded_programs().values())[-1], kubectl),
+        path=(complete_programs(list(embedded_programs().values())[-1], tmp_path), kubectl),
         before=before,
     )
     assert page.run(until="## Base backup and WAL") == 8
@@ -141,7 +141,7 @@ def test_a_new_log(
             "SCHEDULER_URL": postgres.url,
             "KUBECONFIG": str(plane.kubeconfig),
         },
-        path=(list(embedded_programs().values())[-1], kubectl),
+        path=(complete_programs(list(embedded_programs().values())[-1], tmp_path), kubectl),
         before=before,
     )
     assert page.run() == 8

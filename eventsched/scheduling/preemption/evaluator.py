@@ -71,8 +71,8 @@ def preempt(
     judged: Judgement, percentage: int, absolute: int, rule: VictimRule = BY_PRIORITY
 ) -> PostFilterResult:
     """The PostFilter result for a pod that found no node. ``rule`` selects the possible victims.
-    The search ends after ``absolute`` candidates or ``percentage`` of the potential nodes, whichever
-    is more. Raises PluginError."""
+    The search ends after ``absolute`` candidates or ``percentage`` of the potential nodes,
+    whichever is more. Raises PluginError."""
     dry_run = judged.dry_run
     assert dry_run is not None
     rows = potential_nodes(judged)
