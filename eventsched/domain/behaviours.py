@@ -34,6 +34,10 @@ class Behaviour(IntEnum):
     """A new configuration retries the waiting pods in the order in which they were added. Without
     it: in an order that also depends on the snapshot from which the leader's state was loaded."""
 
+    REUSES_ROWS = 5
+    """A new node may get the row of a deleted one (``NodeAdded.row``). Without it: always a new
+    row."""
+
 
 CURRENT: tuple[int, ...] = tuple(Behaviour)
 """The behaviours of new streams and terms."""

@@ -1,9 +1,14 @@
 """Stimuli compared with the state: a watch that starts over repeats some and leaves out others."""
 
 from eventsched.domain import records
+from eventsched.domain.behaviours import Behaviour
 from eventsched.domain.objects.registry import TYPES
 from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.scheduling.framework.sampling import of_nodes
+
+ROW_REST = 600_000_000
+"""How long (µs) the row of a deleted node stays free: what still refers to it (requests to an
+extender, and answers on their way) is over by then."""
 
 
 def as_seen(state: SchedulerState, stimulus: records.Stimulus) -> records.Stimulus | None:
@@ -18,10 +23,10 @@ def as_seen(state: SchedulerState, stimulus: records.Stimulus) -> records.Stimul
             return records.PodAdded(pod=stimulus.pod)
         case records.PodDeleted() if stimulus.uid not in pods:
             return None
-        case records.NodeAdded() if stimulus.node.name in nodes:
-            return records.NodeUpdated(node=stimulus.node)
-        case records.NodeUpdated() if stimulus.node.name not in nodes:
-            return records.NodeAdded(node=stimulus.node)
+        case records.NodeAdded() | records.NodeUpdated():
+            if stimulus.node.name in nodes:
+                return records.NodeUpdated(node=stimulus.node)
+            return records.NodeAdded(node=stimulus.node, row=_free_row(state))
         case records.NodeDeleted() if stimulus.name not in nodes:
             return None
         case records.ExtenderAnswered():
@@ -34,6 +39,13 @@ def as_seen(state: SchedulerState, stimulus: records.Stimulus) -> records.Stimul
             is_known = kind in TYPES and state.registry.get(TYPES[kind], name, namespace)
             return stimulus if is_known else None
     return stimulus
+
+
+def _free_row(state: SchedulerState) -> int:
+    """The row for a new node; -1 for one at the end."""
+    if Behaviour.REUSES_ROWS not in state.flags or state.consultation is not None:
+        return -1
+    return state.nodes.rested_row(state.now - ROW_REST)
 
 
 def is_no_change(state: SchedulerState, stimulus: records.Stimulus) -> bool:

@@ -227,7 +227,7 @@ EXAMPLES: list[AnyRecord] = [
     ),
     records.HistoryLost(timeline="7301/2"),
     records.WatchRelisted(resource="Pod", since=4711, upto=4720),
-    records.NodeAdded(node=NODE),
+    records.NodeAdded(node=NODE, row=3),
     records.NodeUpdated(node=Node(name="n1")),
     records.NodeDeleted(name="n1"),
     records.PodAdded(pod=POD),

@@ -17,6 +17,7 @@ from eventsched.process.extender_server_requests import Names, inquiry
 from eventsched.runtime.effects.replies import Replies
 from eventsched.runtime.leader.catch_up import FollowedStream
 from eventsched.runtime.leader.leader import Leader
+from eventsched.scheduling import seen_stimuli
 from tests.builders import PROFILE
 
 from . import cluster
@@ -96,8 +97,9 @@ class ServingAuditor(Auditor):
 
 
 class ServingWorld(World):
-    """A world with a scheduler that calls us."""
+    """A world with a scheduler that calls us. Requests name rows, so these need their rest."""
 
+    row_rests = (seen_stimuli.ROW_REST,) * 3
     audited_by = ServingAuditor
     auditor: ServingAuditor
 

@@ -107,6 +107,8 @@ class Auditor:
             case records.PodBound(uid=uid, node=node):
                 ensure(self._api.was_placed(uid, node), f"{uid} is not on {node}: PodBound")
         self.kinds[type(record).__name__] += 1
+        if isinstance(record, records.NodeAdded) and record.row >= 0:
+            self.kinds["NodeAdded to a free row"] += 1
         self._expected_reports.read(logged, state)
         self.engine.apply(logged)
         if isinstance(record, records.PodDecided) and record.node:

@@ -33,7 +33,8 @@ lost ReportPod; late ReportPod; ghost ReportPod; unanswered ReportPod;
 lost Announce; late Announce; ghost Announce; unanswered Announce;
 record ObjectChanged; record ObjectDeleted; record WatchRelisted; record NodeOvercommitted;
 unanswered ListCluster; unanswered Renew;
-record BindIntended; record BindRetried; record BindVoided; record PodUnreserved; record TimePassed
+record BindIntended; record BindRetried; record BindVoided; record PodUnreserved; record TimePassed;
+record NodeAdded to a free row
 """
 """Reached in every chunk of seeds: each crash, and each fault of each request."""
 REACHED_IF_LOSSY = """

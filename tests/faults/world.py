@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from random import Random
 from typing import Any
+from unittest.mock import patch
 
 from eventsched.cluster.messages import (
     Announce,
@@ -46,6 +47,7 @@ from eventsched.runtime.leader.leader_messages import (
     Request,
     Tick,
 )
+from eventsched.scheduling import seen_stimuli
 
 from . import cluster, rates
 from .apiserver import ApiServer
@@ -68,6 +70,8 @@ class World:
 
     server: type[ApiServer] = ApiServer
     audited_by: type[Auditor] = Auditor
+    row_rests = (seen_stimuli.ROW_REST, 200 * MILLISECOND, 0)
+    """How long the rows of deleted nodes stay free, by the seed."""
 
     def __init__(
         self,
@@ -104,6 +108,10 @@ class World:
 
     def run(self, steps: int = 500) -> "World":
         """Both phases. Raises ViolationError, which names seed and step."""
+        with patch.object(seen_stimuli, "ROW_REST", self.row_rests[self.seed % 3]):
+            return self._run(steps)
+
+    def _run(self, steps: int) -> "World":
         try:
             for _ in range(steps):
                 self.step()

@@ -2,8 +2,8 @@
 values.
 
 Part of SchedulerState, changed only by its ``apply``. Plugins see it through a NodeView
-(node_views.py): all rows or some of them. The row of a deleted node is never reused, so a row
-number in the log always means the same node.
+(node_views.py): all rows or some of them. A new node may get the row of a deleted one: a row number
+in the log means the node that has the row at that position.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from eventsched.domain.int64 import wrapped
 from eventsched.domain.journal import Journal, Rows
+from eventsched.domain.nodes.dictionary_column import DictionaryColumn
 from eventsched.domain.nodes.host_ports import HostPortUse
 from eventsched.domain.nodes.pod_counts import DomainIndex, PodQuery, RowCounts, Tallies
 from eventsched.domain.nodes.samples import Samples
@@ -43,48 +44,6 @@ ALLOCATABLE, REQUESTED, NONZERO = range(3)
 containers that request no cpu or memory (upstream: NodeInfo.NonZeroRequested)."""
 
 
-class DictionaryColumn:
-    """A column of hashable values, stored as numbers. A function of the value is computed once for
-    each distinct value and then spread over the rows."""
-
-    def __init__(self, values: list[Hashable], capacity: int) -> None:
-        self.values: list[Hashable] = []
-        self._known: dict[Hashable, int] = {}
-        self.ids = np.zeros(capacity, dtype=np.intp)
-        self._integers: Int64s = np.zeros(0, dtype=np.int64)
-        for row, value in enumerate(values):
-            self.put(row, value)
-
-    def put(self, row: int, value: Hashable) -> None:
-        """Sets the row's value."""
-        number = self._known.setdefault(value, len(self._known))
-        if number == len(self.values):
-            self.values.append(value)
-        self.ids[row] = number
-
-    def number(self, value: Hashable) -> int:
-        """The number of a value in ``ids``; -1 if no row has ever had the value."""
-        return self._known.get(value, -1)
-
-    def answer(self, rows: Rows, question: Callable[[Any], int]) -> Int64s:
-        """int64[n]: ``question(value)`` of each row."""
-        ids = self.ids[rows]
-        if len(rows) < len(self.values):
-            answers = {number: question(self.values[number]) for number in set(ids.tolist())}
-            return np.array([answers[number] for number in ids.tolist()], dtype=np.int64)
-        return np.array([question(value) for value in self.values], dtype=np.int64)[ids]
-
-    @property
-    def integers(self) -> Int64s:
-        """int64[values]: the values of a column of integers, by number; 0 for a deleted node. Read
-        only."""
-        known = len(self._integers)
-        if known < len(self.values):
-            fresh = np.array([value or 0 for value in self.values[known:]], dtype=np.int64)
-            self._integers = np.concatenate([self._integers, fresh])
-        return self._integers
-
-
 class _PodUsage(NamedTuple):
     """What a pod uses of a node. ``load`` is int64[2, resource], what it adds to the books
     REQUESTED and NONZERO; ``other`` are its requests of resources without a column. Valid while
@@ -108,6 +67,8 @@ class NodeTable:
         self.names: list[str] = []
         self.rows: dict[str, int] = {}
         self.nodes: list[Node | None] = []
+        self.free_rows: dict[int, int] = {}
+        """The rows of deleted nodes and when they became free (µs), the longest free ones first."""
         self.usage_journal = Journal()
         self.node_journal = Journal()
         self.image_version = 0
@@ -126,7 +87,10 @@ class NodeTable:
         self._selections: dict[tuple[str, ...], slice | Rows] = {}
         self._derived: dict[Hashable, DictionaryColumn] = {}
         self._readers: dict[Hashable, Callable[[Node], Hashable]] = {}
-        self._label_names: set[str] = set()
+        self._label_names: dict[str, int] = {}
+        """The names of labels, and how many nodes have each."""
+        self.additions = 0
+        """How many nodes were added."""
         self._no_label = (
             DictionaryColumn([None], self._capacity),
             DictionaryColumn([""], self._capacity),
@@ -152,16 +116,15 @@ class NodeTable:
 
     # --- changes, called by SchedulerState.apply only -------------------------------------
 
-    def add(self, node: Node) -> int:
-        """Gives the node a new row and returns it. Raises KeyError if its name is in use."""
+    def add(self, node: Node, free_row: int = -1) -> int:
+        """Gives the node a free row, or a new one, and returns it. Raises KeyError if its name is
+        in use or the row is not free."""
         if node.name in self.rows:
             raise KeyError(node.name)
-        row = len(self.names)
-        if row == self._capacity:
-            self._grow(self._capacity * 2)
-        self.names.append(node.name)
-        self.nodes.append(None)
-        self.residents.append({})
+        row = free_row if free_row >= 0 else self._new_row()
+        del self.free_rows[row]
+        self.additions += 1
+        self.names[row] = node.name
         self.rows[node.name] = row
         self.alive[row] = True
         self._write(row, node)
@@ -173,13 +136,39 @@ class NodeTable:
         self._write(row, node)
         return row
 
-    def remove(self, name: str) -> int:
-        """Removes a node; its row stays unused. Returns the row."""
+    def put_back(self, name: str, node: Node | None) -> None:
+        """Gives the next row to a node of a snapshot; None if it was deleted."""
+        row = self._new_row()
+        self.names[row] = name
+        if node is not None:
+            self.add(node, row)
+
+    def rested_row(self, since: int) -> int:
+        """The row that became free first, if that was at or before a time (µs); else -1."""
+        row, at = next(iter(self.free_rows.items()), (-1, 0))
+        return row if at <= since else -1
+
+    def _new_row(self) -> int:
+        row = len(self.names)
+        if row == self._capacity:
+            self._grow(self._capacity * 2)
+        self.names.append("")
+        self.nodes.append(None)
+        self.residents.append({})
+        self.free_rows[row] = 0
+        return row
+
+    def remove(self, name: str, at: int) -> int:
+        """Removes a node at a time (µs); its row becomes free. Returns the row."""
         row = self.rows.pop(name)
+        self.free_rows[row] = at
         self._put_images(row, None)
         self._offer(row, -1)
         self.books[row, ALLOCATABLE] = 0
+        self._put_labels(row, None)
         self.nodes[row] = None
+        for dictionary in self._derived.values():
+            dictionary.put(row, None)
         self.alive[row] = False
         self.node_journal.touch(row)
         return row
@@ -302,7 +291,7 @@ class NodeTable:
         self._offer(row, 1)
         self.unschedulable[row] = node.unschedulable
         self._put_images(row, node)
-        self._label_names.update(node.labels)
+        self._put_labels(row, node)
         self.nodes[row] = node
         for key, dictionary in self._derived.items():
             dictionary.put(row, self._readers[key](node))
@@ -310,6 +299,22 @@ class NodeTable:
 
     def _offer(self, row: int, sign: int) -> None:
         self.totals[ALLOCATABLE] += sign * self.books[row, ALLOCATABLE]
+
+    def _put_labels(self, row: int, node: Node | None) -> None:
+        """Counts the names of labels. The columns of a label that no node has any longer go."""
+        before = self.nodes[row]
+        old, new = before.labels if before else {}, node.labels if node else {}
+        if old.keys() == new.keys():
+            return
+        for name in new:
+            self._label_names[name] = self._label_names.get(name, 0) + 1
+        for name in old:
+            self._label_names[name] -= 1
+            if not self._label_names[name]:
+                del self._label_names[name]
+                for key in (("label", name), ("label", name, "")):
+                    self._derived.pop(key, None)
+                    self._readers.pop(key, None)
 
     def _put_images(self, row: int, node: Node | None) -> None:
         before = self.nodes[row]
@@ -372,7 +377,7 @@ class NodeTable:
 
     def label(self, name: str, *, blank: bool = False) -> DictionaryColumn:
         """The column of a label's values; for nodes without the label None, or with ``blank`` the
-        empty text. Labels that no node ever had share one column: pods may name any label."""
+        empty text. Labels that no node has share one column: pods may name any label."""
         if name not in self._label_names:
             return self._no_label[blank]
         if blank:

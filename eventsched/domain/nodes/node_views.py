@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eventsched.domain.journal import Rows
+from eventsched.domain.nodes.dictionary_column import DictionaryColumn
 from eventsched.domain.nodes.node_table import (
     ALLOCATABLE,
     NONZERO,
     REQUESTED,
-    DictionaryColumn,
     NodeTable,
 )
 from eventsched.domain.objects import PODS, HostPort, Node, Pod
@@ -199,7 +199,9 @@ class NodeView:
     def sampled(self, source: str) -> Floats:
         """float64[n]: the newest values of a source of samples, NaN for a node without a valid one.
         A plugin that reads them declares ``DependsOn.SAMPLES``."""
-        return self._table.samples.column(source, self._table.rows, self._table.size)[self.rows]
+        table = self._table
+        column = table.samples.column(source, table.rows, table.size, table.additions)
+        return column[self.rows]
 
     def label_among(self, name: str, values: Iterable[str | None]) -> Bools:
         """bool[n]: whether the label's value is one of these; None stands for a node without the

@@ -18,7 +18,7 @@ class Samples:
         self._by_source: dict[str, SamplesTaken] = {}
         self._now = 0
         self._ends = _NEVER
-        self._columns: dict[str, tuple[int, int, Floats]] = {}
+        self._columns: dict[str, tuple[tuple[int, int], Floats]] = {}
 
     def take(self, taken: SamplesTaken) -> None:
         """Replaces the samples of a source. A record without values leaves them as they are."""
@@ -41,17 +41,18 @@ class Samples:
         samples = self._by_source.get(source)
         return 0.0 if samples is None else max(samples.values.values())
 
-    def column(self, source: str, rows: dict[str, int], size: int) -> Floats:
+    def column(self, source: str, rows: dict[str, int], size: int, additions: int) -> Floats:
         """float64[size]: the values of a source by node row, NaN without one; read only. ``rows``
-        is node name → row."""
-        version, length, column = self._columns.get(source, (-1, -1, None))
-        if column is None or (version, length) != (self.version, size):
+        is node name → row, ``additions`` how many nodes were ever added to it."""
+        now = self.version, additions
+        version, column = self._columns.get(source, (None, None))
+        if column is None or version != now:
             column = np.full(size, np.nan)
             samples = self._by_source.get(source)
             for name, value in samples.values.items() if samples is not None else ():
                 if name in rows:
                     column[rows[name]] = value
-            self._columns[source] = self.version, size, column
+            self._columns[source] = now, column
         return column
 
     def _changed(self) -> None:

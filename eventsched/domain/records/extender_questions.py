@@ -1,7 +1,8 @@
 """The questions to extenders during an attempt, and their answers (ADR 13).
 
 Attempts are made one after the other, so at most one of them has questions. Nodes are named by
-their rows, which are never reused; many rows are written as ranges: ``0-41,43-4999``.
+their rows, which no other node gets before the answer; many rows are written as ranges:
+``0-41,43-4999``.
 
 Upstream: k8s.io/kube-scheduler/extender/v1 types.go.
 """

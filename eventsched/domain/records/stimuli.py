@@ -105,9 +105,11 @@ class WatchRelisted(Stimulus, frozen=True, tag=True):
 
 
 class NodeAdded(Stimulus, frozen=True, tag=True):
-    """A node joined the cluster."""
+    """A node joined the cluster. ``row`` is the row of a deleted node that it gets; -1 for a new
+    row at the end."""
 
     node: Node
+    row: int = -1
 
 
 class NodeUpdated(Stimulus, frozen=True, tag=True):

@@ -5,6 +5,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 from eventsched.domain import objects
+from eventsched.domain.behaviours import Behaviour
 
 if TYPE_CHECKING:
     from eventsched.domain.state.scheduler_state import SchedulerState
@@ -36,6 +37,7 @@ def digest_of(
 def _optional_parts(state: "SchedulerState") -> list[Any]:
     """Parts that the digest leaves out while they are empty."""
     topologies = state.topologies.summary()
+    reuses_rows = Behaviour.REUSES_ROWS in state.flags
     return [
         state.next_start,
         state.consultation and state.consultation.summary(),
@@ -44,6 +46,7 @@ def _optional_parts(state: "SchedulerState") -> list[Any]:
         state.work_budget and {"workBudget": state.work_budget},
         state.nodes.samples.held(),
         topologies and {"topologies": topologies},
+        reuses_rows and state.nodes.free_rows and {"freeRows": list(state.nodes.free_rows.items())},
     ]
 
 

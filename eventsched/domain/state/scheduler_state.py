@@ -136,7 +136,7 @@ class SchedulerState(PodPlaces):
         self.timeline = lost.timeline
 
     def _node_added(self, added: records.NodeAdded) -> None:
-        self.nodes.add(added.node)
+        self.nodes.add(added.node, added.row)
         for uid in self._on_unknown_nodes.pop(added.node.name, {}):
             self._book_on_row(self.pods[uid])
 
@@ -144,7 +144,7 @@ class SchedulerState(PodPlaces):
         self.nodes.update(updated.node)
 
     def _node_deleted(self, deleted: records.NodeDeleted) -> None:
-        row = self.nodes.remove(deleted.name)
+        row = self.nodes.remove(deleted.name, self.now)
         for uid, pod in list(self.nodes.residents[row].items()):
             self.nodes.place(row, pod, -1)
             self.pods[uid].row = -1

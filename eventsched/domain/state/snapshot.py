@@ -80,8 +80,9 @@ class ZoneReportSnapshot(msgspec.Struct, frozen=True, array_like=True):
 
 
 class StateSnapshot(msgspec.Struct, frozen=True):
-    """A whole state. ``nodes`` has the name of every row that was ever used, and its node or None
-    if that is deleted. ``resources`` are in the order of their columns. Of ``pods`` those with a
+    """A whole state. ``nodes`` has for every row the name of its last node, and the node or None
+    if that is deleted. ``free_rows`` are the rows of deleted nodes and when they became free, in
+    that order. ``resources`` are in the order of their columns. Of ``pods`` those with a
     reservation come first, in the order in which they wait at Permit."""
 
     now: int
@@ -108,6 +109,7 @@ class StateSnapshot(msgspec.Struct, frozen=True):
     flags: tuple[int, ...] = ()
     work_budget: int = 0
     topologies: dict[str, ZoneReportSnapshot] = {}
+    free_rows: list[tuple[int, int]] | None = None
 
 
 _encoder = msgspec.json.Encoder()
@@ -125,6 +127,7 @@ def encode(state: SchedulerState) -> bytes:
             bookings=state.bookings,
             resources=list(state.nodes.resource_index),
             nodes=list(zip(state.nodes.names, state.nodes.nodes, strict=True)),
+            free_rows=list(state.nodes.free_rows.items()),
             pods=[_attributes(PodSnapshot, state.pods[uid]) for uid in reserved_first],
             reservations={
                 uid: _attributes(ReservationSnapshot, reservation)
@@ -185,13 +188,15 @@ def restore(state: SchedulerState, body: bytes) -> None:
 
 
 def _restore_nodes(state: SchedulerState, snapshot: StateSnapshot) -> None:
-    """Every node gets the row that it had; the rows of deleted nodes stay empty."""
+    """Every node gets the row that it had; the rows of deleted nodes stay free."""
     for resource in snapshot.resources:
         state.nodes.resource(resource)
     for name, node in snapshot.nodes:
-        state.nodes.add(node or Node(name=name))
-        if node is None:
-            state.nodes.remove(name)
+        state.nodes.put_back(name, node)
+    free_rows = dict(snapshot.free_rows or ())
+    if free_rows.keys() != state.nodes.free_rows.keys():
+        raise msgspec.ValidationError("the free rows are not those of deleted nodes")
+    state.nodes.free_rows = free_rows
 
 
 def _restore_pods(state: SchedulerState, snapshot: StateSnapshot) -> None:

@@ -117,7 +117,7 @@ snapshot = Table(
 node = Table(
     "node",
     metadata,
-    _big("seq"),
+    _big("seq", key=True),
     _int("stream", key=True),
     _int("ordinal", key=True),
     _text("name"),
@@ -215,7 +215,9 @@ _COMMENTS = {
     "[[time in µs, cause, version, record], …]",
     "detail": "Codes and raw scores of every node for a decision, whole or as a delta to base",
     "snapshot": "State at a position; a cache",
-    "node": "Derived: the node of each row of the vectors",
+    "node": (
+        "Derived: the nodes of each row of the vectors; the newest before a position has it there"
+    ),
     "pod": "Derived: names of pods",
     "pod_now": "Derived: the pods that there are, and where each stands; gone with the pod",
     "decision": "Derived: one row an attempt",

@@ -73,8 +73,11 @@ class Evidence(Protocol):
     def samples(self, before: int) -> list[Stored]:
         """The last SamplesTaken records before a position, the newest first."""
 
-    def nodes(self) -> list[str]:
-        """The names of all rows."""
+    def nodes(self, before: int) -> list[str]:
+        """The names of all rows before a position: of a deleted node until another has its row."""
+
+    def has_node(self, name: str) -> bool:
+        """Whether a node of that name was ever there."""
 
     def verdicts(self) -> Mapping[int, Verdict]:
         """The verdicts by code."""
@@ -98,7 +101,9 @@ class ScannedEvidence:
         self._log = log
         self._stream = stream
         self._pods: dict[str, LoggedPod] = {}
-        self._nodes: list[str] = []
+        self._nodes: list[tuple[int, int, str]] = []
+        """Position, row and name of every node that was added."""
+        self._rows = 0
         self._verdicts: dict[int, Verdict] = {}
         self._columns: dict[int, tuple[ScoreColumn, ...]] = {0: ()}
         self._homes: dict[str, list[tuple[int, str]]] = {}
@@ -112,7 +117,9 @@ class ScannedEvidence:
     def _take(self, position: int, record: AnyRecord) -> None:
         match record:
             case records.NodeAdded():
-                self._nodes.append(record.node.name)
+                row = self._rows if record.row < 0 else record.row
+                self._rows = max(self._rows, row + 1)
+                self._nodes.append((position, row, record.node.name))
             case records.VerdictDefined():
                 self._verdicts[record.number] = record.verdict
             case records.ScoringDefined():
@@ -181,9 +188,18 @@ class ScannedEvidence:
         earlier = [stored for stored in self._samples if stored.position < before]
         return earlier[: -LOOKED_BACK - 1 : -1]
 
-    def nodes(self) -> list[str]:
+    def nodes(self, before: int) -> list[str]:
         """See Evidence."""
-        return self._nodes
+        names: list[str] = []
+        for position, row, name in self._nodes:
+            if position >= before:
+                break
+            names[row : row + 1] = [name]
+        return names
+
+    def has_node(self, name: str) -> bool:
+        """See Evidence."""
+        return any(name == added for _, _, added in self._nodes)
 
     def verdicts(self) -> Mapping[int, Verdict]:
         """See Evidence."""

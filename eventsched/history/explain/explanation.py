@@ -300,7 +300,9 @@ def _with_vectors(
                 "leave the option out",
             )
         return attempt
-    vectors = _Vectors(decided, detail, evidence.nodes(), evidence.columns(decided.scoring))
+    vectors = _Vectors(
+        decided, detail, evidence.nodes(attempt.position), evidence.columns(decided.scoring)
+    )
     refusals = tuple(
         replace(refusal, examples=vectors.refused(number))
         for refusal, (number, _) in zip(attempt.refusals, decided.counts, strict=True)
@@ -312,20 +314,23 @@ def _with_vectors(
         attempt,
         refusals=refusals,
         compared=tuple(compared),
-        node_answer=None if node is None else _node_answer(vectors, verdicts, node),
+        node_answer=None if node is None else _node_answer(evidence, vectors, verdicts, node),
         has_vectors=True,
         samples=sample_ages_at(evidence, attempt.position, attempt.at, decided),
     )
 
 
-def _node_answer(vectors: "_Vectors", verdicts: Mapping[int, Verdict], node: str) -> NodeAnswer:
+def _node_answer(
+    evidence: Evidence, vectors: "_Vectors", verdicts: Mapping[int, Verdict], node: str
+) -> NodeAnswer:
     """The attempt's result for a node. Raises InputError if the node was not there."""
     if node not in vectors.present:
         nearest = get_close_matches(node, vectors.present, _SUGGESTED)
         remedy = f"did you mean {' or '.join(nearest)}?"
         if not nearest:
             remedy = "see `eventsched sql` on verdicts()"
-        problem = "was not there at that attempt" if node in vectors.names else "is not known"
+        was_ever_there = evidence.has_node(node)
+        problem = "was not there at that attempt" if was_ever_there else "is not known"
         raise InputError("--node", f"{node} {problem}", remedy)
     row = vectors.present[node]
     number = int(vectors.codes[row])

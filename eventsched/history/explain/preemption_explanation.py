@@ -66,7 +66,7 @@ def explain_preemption(
         decided,
         tuple(names.get(uid, uid) for uid in decided.victims),
         tuple(_outcomes(evidence, position, decided)),
-        () if detail is None else _compared(evidence, decided, detail),
+        () if detail is None else _compared(evidence, position, decided, detail),
         landed,
         landed_at,
     )
@@ -100,7 +100,7 @@ def _outcome(evidence: Evidence, position: int, uid: str) -> str:
 
 
 def _compared(
-    evidence: Evidence, decided: PreemptionDecided, detail: Detail
+    evidence: Evidence, position: int, decided: PreemptionDecided, detail: Detail
 ) -> tuple[ExplainedCandidate, ...]:
     """The chosen candidate and the next best."""
     assert isinstance(detail.codes, np.ndarray), "a whole record has all columns"
@@ -115,7 +115,7 @@ def _compared(
     keys = (rows < first, -late, counts, total + _STEP * counts, highest, violations)
     best = [place for place in np.lexsort(keys).tolist() if rows[place] != decided.row]
     chosen = np.flatnonzero(rows == decided.row).tolist()
-    names = evidence.nodes()
+    names = evidence.nodes(position)
     return tuple(
         ExplainedCandidate(
             names[rows[place]],

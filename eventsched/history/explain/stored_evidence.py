@@ -27,6 +27,16 @@ ORDER BY (SELECT count(*) FROM unnest(CAST(:pairs AS text[])) AS pair WHERE strp
 LIMIT {_SIMILAR_NAMES}
 """
 
+_NODES = """
+SELECT n.name
+FROM generate_series(0, (SELECT max(ordinal) FROM eventsched_log.node WHERE stream = :s)) AS row
+CROSS JOIN LATERAL (
+    SELECT name FROM eventsched_log.node
+    WHERE stream = :s AND ordinal = row AND seq < :before ORDER BY seq DESC LIMIT 1
+) n
+ORDER BY row
+"""
+
 _SPAN, _WIDEST_SPAN = 1_000, 64_000
 """Records that one query searches for those of a pod: the first query (most pods are decided soon),
 and the largest."""
@@ -164,10 +174,14 @@ class StoredEvidence:
         ]
         return sorted(samples, key=lambda stored: -stored.position)
 
-    def nodes(self) -> list[str]:
+    def nodes(self, before: int) -> list[str]:
         """See Evidence."""
-        query = "SELECT name FROM eventsched_log.node WHERE stream = :s ORDER BY ordinal"
-        return [row["name"] for row in self._reader.rows(query)]
+        return [row["name"] for row in self._reader.rows(_NODES, before=before)]
+
+    def has_node(self, name: str) -> bool:
+        """See Evidence."""
+        query = "SELECT FROM eventsched_log.node WHERE stream = :s AND name = :name LIMIT 1"
+        return bool(self._reader.rows(query, name=name))
 
     def verdicts(self) -> Mapping[int, Verdict]:
         """See Evidence."""

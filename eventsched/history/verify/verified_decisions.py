@@ -50,8 +50,11 @@ class Facts:
                 name = record["node"]["name"]
                 if name in self.live:
                     return f"node {name!r} is added, but it is there already"
-                self.live[name] = len(self.names)
-                self.names.append(name)
+                row = record.get("row", len(self.names))
+                if row in self.live.values() or not 0 <= row <= len(self.names):
+                    return f"node {name!r} gets row {row!r}, which is not free"
+                self.live[name] = row
+                self.names[row : row + 1] = [name]
             case "NodeDeleted":
                 if self.live.pop(record["name"], None) is None:
                     return f"node {record['name']!r} is deleted, but it is not there"

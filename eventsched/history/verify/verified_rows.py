@@ -23,7 +23,7 @@ class RowCheck:
         self._dictionaries = {name: tables.dictionary(name) for name in ("verdict", "scoring")}
 
     def expect(self, position: int, at: int, record: Record, nodes: int) -> None:
-        """Adds the rows of a record; ``nodes`` is the number of NodeAdded records before it. Raises
+        """Adds the rows of a record; ``nodes`` is the number of the nodes' rows before it. Raises
         KeyError, TypeError, ValueError and AttributeError for a record of a wrong shape."""
         match record["kind"]:
             case "PodDecided":
@@ -33,7 +33,8 @@ class RowCheck:
                 row = (position, uuid(pod["uid"]), pod.get("namespace", "default"), pod["name"])
                 self._expected["pod"].append(row)
             case "NodeAdded":
-                self._expected["node"].append((position, nodes, record["node"]["name"]))
+                ordinal = record.get("row", nodes)
+                self._expected["node"].append((position, ordinal, record["node"]["name"]))
             case "VerdictDefined":
                 verdict = record["verdict"]
                 entry = (verdict["plugin"], verdict["code"], list(verdict["reasons"]))

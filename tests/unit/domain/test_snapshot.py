@@ -133,7 +133,12 @@ def test_no_part_of_the_state_is_forgotten() -> None:
         "_handlers",
         "quotas",
     }
-    parts = set(vars(SchedulerState())) - derived - {"nodes"} | {"resources", "nodes", "samples"}
+    parts = set(vars(SchedulerState())) - derived - {"nodes"} | {
+        "resources",
+        "nodes",
+        "free_rows",
+        "samples",
+    }
     assert set(snapshot.StateSnapshot.__struct_fields__) == parts
 
 

@@ -9,7 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from eventsched.domain.nodes.node_table import DictionaryColumn, NodeTable
+from eventsched.domain.nodes.dictionary_column import DictionaryColumn
+from eventsched.domain.nodes.node_table import NodeTable
 from eventsched.domain.nodes.node_views import NodeView
 from eventsched.domain.nodes.pod_counts import RowCounts
 

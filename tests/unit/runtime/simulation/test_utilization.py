@@ -37,7 +37,7 @@ def test_the_totals_follow_nodes_that_come_change_and_go() -> None:
     table.update(node("n1", 5000))
     assert Meter(table).report()["cpu"].mean == 1000 / 8000
     table.place(gone, pod(1000), -1)
-    table.remove("n2")
+    table.remove("n2", 0)
     assert Meter(table).report()["cpu"] == Utilization(0.0, 0.0)
 
 
