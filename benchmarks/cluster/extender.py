@@ -30,7 +30,7 @@ from tests.cluster.harness.plane import ADMIN, ControlPlane, free_ports
 _DEFAULT = "default-scheduler"
 _WARM = 50
 """Pods that are placed before anything is measured."""
-_PATIENCE = 120.0
+_WAIT_SECONDS = 120.0
 _ASKS = {"filterVerb": "filter", "prioritizeVerb": "prioritize", "weight": 1}
 _NAMES = {**_ASKS, "nodeCacheCapable": True}
 SHAPES: Mapping[str, Mapping[str, Any] | None] = {
@@ -145,15 +145,15 @@ async def _place(
 ) -> Outcome:
     """Warms up, then measures ``count`` pods. ``running`` is kube-scheduler, then the extender."""
     await _create(client, watching, "warm", _WARM)
-    await watching.bound("warm", _PATIENCE)
+    await watching.bound("warm", _WAIT_SECONDS)
     running[0].pause()
     await _create(client, watching, "measured", count)
-    await watching.seen("measured", count, _PATIENCE)
+    await watching.seen("measured", count, _WAIT_SECONDS)
     before, servers = [each.use() for each in running], _servers(plane)
     watching.collect({"measured"})
     watching.restart()
     running[0].go_on()
-    await watching.bound("measured", _PATIENCE)
+    await watching.bound("measured", _WAIT_SECONDS)
     after, servers = [each.use() for each in running], _servers(plane) - servers
     for each in running:
         each.check()

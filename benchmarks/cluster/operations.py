@@ -14,7 +14,7 @@ from benchmarks.cluster.client import Client, collection
 from benchmarks.cluster.watching import Watching
 from benchmarks.cluster.workloads import Workload, seconds
 
-PATIENCE = 1_200.0
+WAIT_SECONDS = 1_200.0
 """Seconds that a barrier waits for pods."""
 
 
@@ -144,7 +144,7 @@ class Operations:
             await self._client.create_all(pods)
         self._watching.expect(namespace, op["count"])
         if not op.get("skipWaitToCompletion"):
-            await self._watching.bound(namespace, PATIENCE)
+            await self._watching.bound(namespace, WAIT_SECONDS)
         if op.get("collectMetrics"):
             self._watching.stop()
 
@@ -152,7 +152,7 @@ class Operations:
         """Creates pods that the scheduler sees only when all of them are there."""
         self._runner.pause()
         await self._client.create_all(pods)
-        await self._watching.seen(namespace, count, PATIENCE)
+        await self._watching.seen(namespace, count, WAIT_SECONDS)
         self._watching.restart()
         self._runner.go_on()
 
@@ -259,7 +259,7 @@ class Operations:
     async def _barrier(self, op: Mapping[str, Any]) -> None:
         attempted = op.get("stageRequirement") == "Attempted"
         for namespace in op.get("namespaces") or self._watching.expected:
-            await self._watching.bound(namespace, PATIENCE, attempted=attempted)
+            await self._watching.bound(namespace, WAIT_SECONDS, attempted=attempted)
 
     async def _start_collecting(self, op: Mapping[str, Any]) -> None:
         self.measured += op["namespaces"]

@@ -32,7 +32,7 @@ from tests.databases import Server, servers, serving
 RESULTS = Path(__file__).parents[1] / "results"
 LEASE = {"leaseDuration": "15s", "renewDeadline": "10s", "retryPeriod": "2s"}
 """The default of both schedulers."""
-_PATIENCE = 300.0
+_WAIT_SECONDS = 300.0
 _STEPS = (
     ("interpreter, imports, configuration", "eventsched"),
     ("lists of the cluster", "the cluster is watched"),
@@ -69,7 +69,7 @@ def main() -> int:
         plane = running.enter_context(ControlPlane(flags=FLAGS))
         asyncio.run(fill(plane, options.nodes, options.pods))
         give_images(plane, min(100, options.nodes), 0)
-        upstream, cpu = first_bind(plane, LEASE, _PATIENCE)
+        upstream, cpu = first_bind(plane, LEASE, _WAIT_SECONDS)
         found: dict[str, Any] = {"kube-scheduler": {"first bind": round(upstream, 2), "CPU": cpu}}
         _show("kube-scheduler", found["kube-scheduler"])
         for root in filter(None, (options.also, ROOT)):
@@ -116,12 +116,12 @@ def _measured(trial: Trial, options: argparse.Namespace) -> dict[str, Any]:
     with trial.postgres.fresh(trial.prepare) as database:
         replicas = [trial.replica(database, number) for number in range(2)]
         try:
-            replicas[0].start(_PATIENCE)
+            replicas[0].start(_WAIT_SECONDS)
             replicas[1].server.start()
-            replicas[1].server.until(lambda: _is_ready(replicas[1]), "ready", _PATIENCE)
+            replicas[1].server.until(lambda: _is_ready(replicas[1]), "ready", _WAIT_SECONDS)
             load = Load(trial.plane, f"load-{trial.name.split()[0]}")
             with load:
-                load.run(options.load, options.updates, _PATIENCE)
+                load.run(options.load, options.updates, _WAIT_SECONDS)
                 return _restarted(replicas, database, load)
         finally:
             for each in replicas:
@@ -139,9 +139,9 @@ def _restarted(replicas: list[Scheduler], database: str, load: Load) -> dict[str
     began = datetime.now().timestamp()
     for each in replicas:
         each.server.start()
-    bound = load.first_bound(_PATIENCE) - began
+    bound = load.first_bound(_WAIT_SECONDS) - began
     cpu = [cpu_of(each.server.pid) for each in replicas]
-    load.stop(_PATIENCE)
+    load.stop(_WAIT_SECONDS)
     said = [each.lines()[count:] for each, count in zip(replicas, lines, strict=True)]
     leads = [any(line["event"] == "deciding" for line in each) for each in said].index(True)
     leader = said[leads]

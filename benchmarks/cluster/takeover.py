@@ -22,7 +22,7 @@ from tests.databases import migrate, servers, serving
 
 _LEASE = {"leaseDuration": "6s", "renewDeadline": "4s", "retryPeriod": "1s"}
 _ELECTION = {"leaderElect": True, "resourceName": "bench", "resourceNamespace": "default"}
-_PATIENCE = 300.0
+_WAIT_SECONDS = 300.0
 _AT_ONCE = 5
 """Pods that wait at a takeover."""
 
@@ -68,22 +68,22 @@ class Trial:
 
     def bound(self, names: list[str]) -> float:
         """When (s since 1970) the first of them was bound."""
-        self.pods.node(names[0], _PATIENCE)
+        self.pods.node(names[0], _WAIT_SECONDS)
         return time.time()
 
     def swap(self) -> None:
         """The other replica leads now; the one that did is started again, and stands by."""
         self.leading, self.standing_by = self.standing_by, self.leading
         self.standing_by.server.start()
-        wait_for(lambda: _is_ready(self.standing_by), "a replica stands by", _PATIENCE)
+        wait_for(lambda: _is_ready(self.standing_by), "a replica stands by", _WAIT_SECONDS)
 
 
 def _measure(trial: Trial, runs: int) -> None:
     began = time.time()
-    trial.leading.start(_PATIENCE)
+    trial.leading.start(_WAIT_SECONDS)
     print(f"from a process's start to its first attempts: {time.time() - began:.2f} s", flush=True)
     trial.standing_by.server.start()
-    wait_for(lambda: _is_ready(trial.standing_by), "a replica stands by", _PATIENCE)
+    wait_for(lambda: _is_ready(trial.standing_by), "a replica stands by", _WAIT_SECONDS)
     for _ in range(runs):
         trial.leading.kill()
         names, free = trial.waiting(), trial.free_at()

@@ -9,7 +9,7 @@ from pathlib import Path
 from eventsched.authoring.templates import FILES
 from eventsched.domain.errors import InputError
 
-MAX_LENGTH = 40
+MAX_NAME_LENGTH = 40
 """Characters of a name, so that no line of the templates becomes too long."""
 _RESERVED = {*sys.stdlib_module_names, *("eventsched", "msgspec", "numpy", "pytest", "tests")}
 _WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z][a-z0-9]*|[a-z0-9]+")
@@ -54,8 +54,8 @@ def _check(name: str, taken: Collection[str]) -> None:
     module = "_".join(parts)
     if not re.fullmatch(r"[A-Z][A-Za-z0-9]*", name) or not name.isascii():
         raise InputError(where, "is not a class name", "write it like FastDisk")
-    if len(name) > MAX_LENGTH:
-        raise InputError(where, "is too long", f"use at most {MAX_LENGTH} characters")
+    if len(name) > MAX_NAME_LENGTH:
+        raise InputError(where, "is too long", f"use at most {MAX_NAME_LENGTH} characters")
     if keyword.iskeyword(module) or keyword.iskeyword(name) or module in _RESERVED:
         raise InputError(where, f"a package cannot be called {module}", "choose another name")
     if name in taken:

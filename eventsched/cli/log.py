@@ -37,11 +37,11 @@ from eventsched.history.explain.update_differences import in_words
 from eventsched.history.export import export
 
 KINDS = sorted(row.name for row in CATALOGUE)
-_CHUNK = 256
+_RECORDS_AT_ONCE = 256
 """Records whose pods are looked up together."""
-_REMEMBERED = 4_096
+_MAX_CACHED_PODS = 4_096
 """Pods at most whose last update is kept, to say what the next one changes."""
-_POLL = 1.0
+_POLL_SECONDS = 1.0
 """Seconds between two looks at a log that is followed."""
 _LINE = "{:>9}  {:<23}  {:<15}  {:<28}  {}"
 
@@ -233,7 +233,7 @@ def follow(
     reader: Reader,
     position: int,
     show: Callable[[Iterable[Stored]], None],
-    wait: Callable[[], None] = lambda: time.sleep(_POLL),
+    wait: Callable[[], None] = lambda: time.sleep(_POLL_SECONDS),
 ) -> None:
     """Shows the records from a position on as they come, until ``wait`` raises. Raises
     UnavailableError if the database becomes unreachable."""
@@ -251,7 +251,7 @@ def _show(output: str, reader: Reader, listing: Iterable[Stored], *, header: boo
         print(_LINE.format("POSITION", "TIME", "KIND", "POD", "WHAT"))
     rest = iter(listing)
     pods: dict[str, Pod] = {}
-    while chunk := list(islice(rest, _CHUNK)):
+    while chunk := list(islice(rest, _RECORDS_AT_ONCE)):
         decoded = [(stored, stored.record) for stored in chunk]
         uids = {uid for _, record in decoded if (uid := pod_of(record)) is not None}
         uids |= {r.by for _, r in decoded if isinstance(r, records.PermitGranted) and r.by}
@@ -266,7 +266,7 @@ def _changed(pods: dict[str, Pod], record: AnyRecord) -> str:
         return ""
     before = pods.pop(record.pod.uid, None)
     pods[record.pod.uid] = record.pod
-    if len(pods) > _REMEMBERED:
+    if len(pods) > _MAX_CACHED_PODS:
         del pods[next(iter(pods))]
     if before is None or isinstance(record, records.PodAdded):
         return ""

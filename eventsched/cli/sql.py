@@ -34,7 +34,7 @@ _SERVER_ERRORS = ("08", "57P", "53")
 """Beginnings of SQLSTATEs that mean that the server, not the query, is at fault."""
 _WRITES_A_VIEW = "55000"
 """Postgres then hints at a trigger, which would not help."""
-_NEAR = 20
+_SHOWN_AROUND_ERROR = 20
 """Characters of a query that are shown around the place of an error."""
 
 
@@ -171,7 +171,7 @@ def _reported(address: str, query: str, problem: psycopg.Error) -> Exception:
     where = "query"
     if problem.diag.statement_position:
         at = int(problem.diag.statement_position)
-        near = " ".join(query[at - 1 : at - 1 + _NEAR].split())
+        near = " ".join(query[at - 1 : at - 1 + _SHOWN_AROUND_ERROR].split())
         where += f", character {at} (at {near!r})"
     remedy = problem.diag.message_hint or "docs/sql.md lists the views and functions"
     if "multiple commands" in message:

@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 
 Int64s = NDArray[np.int64]
 
-SMALLEST = -(2**63)
-LARGEST = 2**63 - 1
+INT64_MIN = -(2**63)
+INT64_MAX = 2**63 - 1
 
 _BEYOND = float(2**63)
 
 
 def wrapped(number: int) -> int:
     """The number wrapped around to int64."""
-    if SMALLEST <= number <= LARGEST:
+    if INT64_MIN <= number <= INT64_MAX:
         return number
     return (number + 2**63) % 2**64 - 2**63
 
@@ -69,9 +69,9 @@ def from_floats(numbers: NDArray[np.float64]) -> Int64s:
     if np.maximum.reduce(np.abs(numbers), axis=None, initial=0.0) < _BEYOND:
         return numbers.astype(np.int64)
     fits = (numbers >= -_BEYOND) & (numbers < _BEYOND)
-    return np.where(fits, np.where(fits, numbers, 0.0).astype(np.int64), SMALLEST)
+    return np.where(fits, np.where(fits, numbers, 0.0).astype(np.int64), INT64_MIN)
 
 
 def from_float(number: float) -> int:
     """Go's ``int64(number)`` on amd64; see ``from_floats``."""
-    return int(number) if -_BEYOND <= number < _BEYOND else SMALLEST
+    return int(number) if -_BEYOND <= number < _BEYOND else INT64_MIN

@@ -25,7 +25,7 @@ unknown database; no privilege to connect to it."""
 _SQLSTATE = re.compile(rb'ErrorResponse\t S "[^"]*" V "[^"]*" C "(\w{5})"')
 _CONNECT_LIMIT = 5.0
 """Seconds for the traced connection."""
-_INTERVAL = 60.0
+_TRACE_INTERVAL = 60.0
 """Seconds between two traced connections: each leaks the buffer of its trace."""
 
 
@@ -34,7 +34,7 @@ def is_permanent(address: str, message: str) -> bool:
     libpq's message of the failed connection."""
     if _SEPARATOR not in message:
         return False
-    return _sqlstate(address, message, time.monotonic() // _INTERVAL).startswith(_PERMANENT)
+    return _sqlstate(address, message, time.monotonic() // _TRACE_INTERVAL).startswith(_PERMANENT)
 
 
 @lru_cache(maxsize=16)

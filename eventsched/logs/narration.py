@@ -20,7 +20,7 @@ from eventsched.domain.records.record_catalogue import CATALOGUE, Level
 from eventsched.domain.units import SECOND
 from eventsched.logs import output
 
-MOST = 100
+MAX_LINES_PER_SECOND = 100
 """Lines of one kind that are logged at most for one second of the records' own time."""
 
 _API_EVENTS: dict[type[Record], str] = {
@@ -53,7 +53,7 @@ class Narrator:
     """Turns the records of one stream into lines."""
 
     def __init__(
-        self, stream: str, pod_name: Callable[[str], str | None], most: int = MOST
+        self, stream: str, pod_name: Callable[[str], str | None], most: int = MAX_LINES_PER_SECOND
     ) -> None:
         """``pod_name`` returns ``namespace/name`` for a uid, or None if it is not known (any more);
         the line then has the uid. At most ``most`` lines of a kind are logged for a second."""

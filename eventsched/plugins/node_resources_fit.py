@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from eventsched.domain.errors import InputError
 from eventsched.domain.int64 import (
-    LARGEST,
+    INT64_MAX,
     percent,
     percents,
     quotient,
@@ -269,7 +269,7 @@ def _single_node_code(numbers: tuple[int, ...], books: list[list[int]]) -> int:
     code = 0
     for index, (number, room, used) in enumerate(zip(numbers, allocatable, requested, strict=True)):
         free = room - used
-        if number <= free <= LARGEST:
+        if number <= free <= INT64_MAX:
             continue
         if number > wrapped(free):
             code |= 2 << index

@@ -26,7 +26,7 @@ from eventsched.runtime.effects.replies import Replies
 from eventsched.runtime.live.driver import Driver
 
 _REQUEST = "the request"
-STARTING = 60.0
+START_SECONDS = 60.0
 """Seconds without a term after which requests are no longer held: a scheduler that can do without
 an answer (``ignorable``) would lose that time with each of its pods."""
 _POLL_PERIOD = 0.02
@@ -98,7 +98,7 @@ class Inquiries:
             if self._waiting_since is None:
                 self._waiting_since = now
             leader = self._leader()
-            is_late = now >= deadline or now - self._waiting_since > STARTING
+            is_late = now >= deadline or now - self._waiting_since > START_SECONDS
             if leader or is_late or self._is_closed:
                 problem = f"does not lead; {leader} does" if leader else "does not lead yet"
                 raise UnavailableError("this replica", problem, "ask the one that does, or later")

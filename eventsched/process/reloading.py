@@ -26,7 +26,7 @@ from eventsched.process.service_plan import ServiceOptions, kept_annotations
 from eventsched.runtime.live.replica import Reload, Replica, ReplicaPlan
 from eventsched.web.reload_metrics import ReloadMetrics
 
-PERIOD = 2.0
+POLL_PERIOD = 2.0
 """Seconds between two looks at the files."""
 LIST_TIMEOUT = 60.0
 """Seconds that the lists for another configuration may take."""
@@ -73,7 +73,7 @@ class Reloader:
         metrics: ReloadMetrics,
         announcer: Announcer,
         *,
-        period: float = PERIOD,
+        period: float = POLL_PERIOD,
     ) -> None:
         """``job`` has files."""
         assert job.files is not None

@@ -19,7 +19,7 @@ from eventsched.runtime.leader.leader import Leader
 from eventsched.runtime.live.replica import Replica
 from eventsched.runtime.reconciliation.divergences import PodDivergence
 
-STALE = 180.0
+STALE_SECONDS = 180.0
 """Seconds of silence after which a watch counts as stalled. An API server sends at least a bookmark
 about every minute, and the watch itself is given up after 120 s."""
 _SHOWN = 3
@@ -82,7 +82,7 @@ class LiveStatus:
             troubles = [
                 f"{name}: nothing heard for {watch.lag:.0f} s"
                 for name, watch in facts
-                if watch.lag > STALE
+                if watch.lag > STALE_SECONDS
             ]
         return _some(troubles)
 
@@ -123,7 +123,7 @@ class LiveStatus:
     def log_head(self) -> int:
         """The number of records that are known to be committed."""
         if self._leader is not None and self._leader.leading:
-            return self._leader.engine.position - self._leader.backlog
+            return self._leader.engine.position - self._leader.uncommitted
         return (
             self.replica.followed_stream.head.next + self.log_lag if self.replica is not None else 0
         )

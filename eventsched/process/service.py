@@ -148,7 +148,7 @@ class _Process:
         self._status = LiveStatus(lease)
         self._metrics = Metrics()
         self._api: ApiClient | None = None
-        self._most = descriptors.MOST
+        self._most = descriptors.MAX_CONNECTIONS
 
     async def run(self) -> int:
         """Runs the process from start to end, and returns its exit code."""
@@ -355,7 +355,9 @@ class _Process:
         return LeaseElection(kube, section, identity) if section.leader_elect else Unopposed()
 
 
-def extender_options(settings: ExtenderSettings, most: int = descriptors.MOST) -> Options:
+def extender_options(
+    settings: ExtenderSettings, most: int = descriptors.MAX_CONNECTIONS
+) -> Options:
     """The port on which other schedulers send their requests."""
     return Options(
         settings.bind_address,
@@ -368,7 +370,7 @@ def extender_options(settings: ExtenderSettings, most: int = descriptors.MOST) -
     )
 
 
-def _options(settings: ServingSettings, most: int = descriptors.MOST) -> Options:
+def _options(settings: ServingSettings, most: int = descriptors.MAX_CONNECTIONS) -> Options:
     return Options(
         settings.bind_address,
         settings.port or None,

@@ -22,13 +22,13 @@ from typing import Any, NamedTuple
 import eventsched
 from eventsched.scheduling.framework.call_guard import Guard, OverrunError
 
-DEFAULT = 5.0
+DEFAULT_DEADLINE = 5.0
 """Seconds that a call of a plugin may take, by default."""
 _RETRY_AFTER = 0.05
 """Seconds between two attempts to end a call."""
-_PATIENCE = 20
+_GRACE_ATTEMPTS = 20
 """Attempts during which eventsched's own code may finish: one second of them."""
-_ARRIVAL = 1_000
+_ARRIVAL_STEPS = 1_000
 """Steps within which an exception raised for another thread arrives, unless a plugin caught it."""
 _PACKAGE = str(Path(eventsched.__file__).parent) + os.sep
 
@@ -50,7 +50,7 @@ class _Call(NamedTuple):
 class Deadlines(Guard):
     """A guard that interrupts calls after ``seconds`` seconds."""
 
-    def __init__(self, seconds: float = DEFAULT) -> None:
+    def __init__(self, seconds: float = DEFAULT_DEADLINE) -> None:
         super().__init__()
         self.seconds = seconds
         self._under_way: tuple[str, str] | None = None
@@ -89,7 +89,7 @@ class Deadlines(Guard):
         if self._under_way is None:
             return
         self._attempts += 1
-        if self._attempts <= _PATIENCE and _is_own_code(frame):
+        if self._attempts <= _GRACE_ATTEMPTS and _is_own_code(frame):
             return
         plugin, method = self._under_way
         raise OverrunError(plugin, method, self.seconds)
@@ -110,7 +110,7 @@ class Deadlines(Guard):
             finally:
                 with self._lock:
                     self._elsewhere = None
-                for _ in range(_ARRIVAL if self._has_raised else 0):
+                for _ in range(_ARRIVAL_STEPS if self._has_raised else 0):
                     time.sleep(0)  # the exception was raised and arrives here
         except _LateError:
             self._elsewhere, self._has_raised = None, False

@@ -48,7 +48,7 @@ from eventsched.runtime.reconciliation.seen_versions import NODE, POD, SeenResou
 
 OWN = "scheduler"
 """Key in the inputs of a stream's first record: the custom scheduler that decides."""
-_BATCH = 500
+_BATCH_RECORDS = 500
 """A batch is committed once it has this many records and the step is complete."""
 
 
@@ -234,7 +234,7 @@ class Logbook:
 
     def _step(self, *step: Record) -> None:
         """Adds the records of a step; the first is the cause of the others."""
-        if len(self._open) >= _BATCH:
+        if len(self._open) >= _BATCH_RECORDS:
             self._commit()
         at, cause = max(self.state.now, self._clock()), self.state.position
         for record in step:

@@ -31,7 +31,7 @@ from eventsched.scheduling.framework import PluginError
 from eventsched.scheduling.framework.profile import Profile
 from eventsched.scheduling.queueing.engine_step import EngineStep
 
-HIGHEST = 10
+MAX_SCORE = 10
 """The best score (upstream: extender/v1 MaxExtenderPriority)."""
 GONE = "node(s) are not known to the extender any more"
 
@@ -167,7 +167,7 @@ def _scores(totals: Rows, rows: Rows, nodes: str) -> tuple[tuple[int, str], ...]
     best = int(totals.max(initial=0))
     if best <= 0:
         return ()
-    scaled = (np.maximum(totals, 0) * HIGHEST * 2 + best) // (2 * best)
+    scaled = (np.maximum(totals, 0) * MAX_SCORE * 2 + best) // (2 * best)
     distinct = np.flatnonzero(np.bincount(scaled)).tolist()
     if len(distinct) == 1:
         return ((distinct[0], nodes),)

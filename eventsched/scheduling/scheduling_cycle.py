@@ -31,7 +31,7 @@ from eventsched.scheduling.queueing.requeueing import Requeueing
 
 NO_NODES = "no nodes available to schedule pods"
 """Upstream: schedule_one.go ErrNoNodesAvailable."""
-LONGEST_WAIT = 900
+MAX_WAIT_SECONDS = 900
 """The longest wait of a pod at Permit, in seconds (upstream: framework/runtime maxTimeout)."""
 
 NOTHING_RECORDED = RecordedJudgement([], 0, (), (), "", None)
@@ -223,7 +223,8 @@ class SchedulingCycle:
         waits = placed.waits or placed.preparations
         now = self._step.state.now
         deadlines = {
-            name: now + round(min(seconds, LONGEST_WAIT) * SECOND) for name, seconds in placed.waits
+            name: now + round(min(seconds, MAX_WAIT_SECONDS) * SECOND)
+            for name, seconds in placed.waits
         }
         self._log(
             attempt,

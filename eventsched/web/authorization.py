@@ -21,14 +21,14 @@ import structlog
 
 TOKEN_REVIEW = "/apis/authentication.k8s.io/v1/tokenreviews"
 ACCESS_REVIEW = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
-REMEMBERED = 10.0
+CACHE_SECONDS = 10.0
 """Seconds for which an answer is cached (upstream: CacheTTL, AllowCacheTTL, DenyCacheTTL)."""
-TIMEOUT = 10.0
+REVIEW_TIMEOUT = 10.0
 """Seconds for a request's reviews (upstream: TokenRequestTimeout)."""
 _MOST_REMEMBERED = 1024
 _AT_ONCE = 8
 """Reviews under way at most, so that unknown clients cannot use up the API client."""
-_QUIET = 10.0
+_LOG_INTERVAL = 10.0
 """Seconds between two log lines about reviews that fail."""
 _ALL_POWERFUL = "system:masters"
 """A group that may do everything (upstream: AlwaysAllowGroups)."""
@@ -143,7 +143,7 @@ class Reviews:
         group = path.split("/")[2]
         body = msgspec.json.encode({"apiVersion": f"{group}/v1", "kind": kind, "spec": spec})
         try:
-            async with asyncio.timeout(TIMEOUT), self._at_once:
+            async with asyncio.timeout(REVIEW_TIMEOUT), self._at_once:
                 status, answer = await self._ask(path, body)
             if status in (HTTPStatus.OK, HTTPStatus.CREATED):
                 return msgspec.json.decode(answer, type=shape)
@@ -159,7 +159,7 @@ class Reviews:
     def _complain(self, kind: str, problem: str) -> None:
         """Logs, at most once in _QUIET seconds, why a review failed; the response omits it."""
         if self._clock() >= self._quiet_until:
-            self._quiet_until = self._clock() + _QUIET
+            self._quiet_until = self._clock() + _LOG_INTERVAL
             remedy = "bind the ClusterRole system:auth-delegator to eventsched's ServiceAccount"
             remedy = remedy if problem.startswith("HTTP 403") else "see the API server"
             logger.warning("a review failed", kind=kind, problem=problem, remedy=remedy)
@@ -187,6 +187,6 @@ class _Remembered(Generic[_V]):
 
     def put(self, key: bytes, value: _V) -> None:
         self._entries.pop(key, None)
-        self._entries[key] = self._clock() + REMEMBERED, value
+        self._entries[key] = self._clock() + CACHE_SECONDS, value
         if len(self._entries) > _MOST_REMEMBERED:
             self._entries.popitem(last=False)

@@ -29,9 +29,9 @@ from eventsched.web.status import ProcessStatus
 
 _OPEN = ("healthz", "livez", "readyz")
 _HEADERS = ((b"cache-control", b"no-cache, private"), (b"x-content-type-options", b"nosniff"))
-_LONGEST = 1024
+_MAX_BODY_BYTES = 1024
 """Largest body of a request in bytes."""
-_MOST = 1000
+_MAX_LISTED = 1000
 """Objects that a page lists at most."""
 MOST_UNDER_WAY = 64
 """Requests under way at most, without those to the health paths; more are answered 503."""
@@ -57,7 +57,7 @@ def application(
     async def undecodable(_: Request) -> Response:
         skipped = [
             {"resource": obj.resource, "name": obj.name, "reason": obj.reason, "kept": obj.kept}
-            for obj in islice(status.undecodable, _MOST)
+            for obj in islice(status.undecodable, _MAX_LISTED)
         ]
         return JSONResponse(masked_value(skipped))
 
@@ -78,7 +78,7 @@ def application(
 
 def _application(routes: list[Route], reviews: Reviews | None) -> Starlette:
     middleware = Middleware(_PageMiddleware, reviews=reviews)
-    starlette = Starlette(routes=routes, middleware=[middleware], max_body_size=_LONGEST)
+    starlette = Starlette(routes=routes, middleware=[middleware], max_body_size=_MAX_BODY_BYTES)
     starlette.router.redirect_slashes = False
     return starlette
 

@@ -17,7 +17,7 @@ from tests.cluster.harness.servers import Server
 
 NODES, PODS, SEED = 100, 500, 6
 """With this number of nodes kube-scheduler looks at all of them."""
-PATIENCE = 30
+WAIT_SECONDS = 30
 """Seconds for one pod."""
 
 BEST = """
@@ -63,7 +63,7 @@ class Judge:
                 if found["metadata"]["uid"] == uid and wanted(event["type"], found):
                     return found
             self._events = self._watch()
-        raise TimeoutError(f"{uid} is not judged within {PATIENCE} s")
+        raise TimeoutError(f"{uid} is not judged within {WAIT_SECONDS} s")
 
     def close(self) -> None:
         """Ends the watch."""
@@ -71,7 +71,7 @@ class Judge:
 
     def _watch(self) -> Generator[Object, None, None]:
         return self._client.watch(
-            "Pod", self._namespace, seconds=PATIENCE, resourceVersion=self._version
+            "Pod", self._namespace, seconds=WAIT_SECONDS, resourceVersion=self._version
         )
 
 

@@ -243,7 +243,7 @@ def test_a_question_does_not_wait_forever(monkeypatch: pytest.MonkeyPatch) -> No
     late = (503, "this replica: does not lead yet")
     assert asyncio.run(story()) == late
     assert asyncio.run(story(closes=True)) == late
-    monkeypatch.setattr(extender_server_requests, "STARTING", 0.0)
+    monkeypatch.setattr(extender_server_requests, "START_SECONDS", 0.0)
     assert asyncio.run(story()) == late
 
 

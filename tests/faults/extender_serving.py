@@ -32,7 +32,7 @@ OPENING = msgspec.structs.replace(cluster.OPENING, inputs={SERVES: PROFILE})
 LIMITS = cluster.LIMITS._replace(linger=20 * MILLISECOND)
 MOST = 3
 """Open questions at a time: a pod is bound while the next one is filtered."""
-PATIENCE = 4 * SECOND
+ANSWER_TIMEOUT = 4 * SECOND
 
 
 class Answering(Leader):
@@ -158,7 +158,7 @@ class ServingWorld(World):
         self.counts[f"asked {asked.verb}"] += 1
         seen = {name: len(history) for name, history in self.api.histories.items()}
         version = self.api.version if process.cursors == seen and not process.gaps else -1
-        self.questions[uid] = Question(process, question, self.now + PATIENCE, version)
+        self.questions[uid] = Question(process, question, self.now + ANSWER_TIMEOUT, version)
         self.deliver(process, question)
 
     # --- answers --------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from eventsched.domain.records import MoveCause, Outcome, PodAdded, PodDecided, 
 from eventsched.domain.records.stimuli import WORK_BUDGET
 from eventsched.runtime.leader.catch_up import FollowedStream
 from eventsched.runtime.leader.leader import Leader
-from eventsched.scheduling.cycle.work_budget import FIXED
+from eventsched.scheduling.cycle.work_budget import FIXED_COST
 
 from . import cluster
 from .database import stored_of
@@ -20,7 +20,7 @@ from .world import World
 SEEDS = 60
 HEAVY = {f"label-{number}": "" for number in range(65)}
 """With these labels a pod is above the budget."""
-OPENING = msgspec.structs.replace(cluster.OPENING, inputs={WORK_BUDGET: str(FIXED + 100)})
+OPENING = msgspec.structs.replace(cluster.OPENING, inputs={WORK_BUDGET: str(FIXED_COST + 100)})
 
 ordinary, is_to_be_bound = cluster.pod, cluster.is_to_be_bound
 

@@ -34,7 +34,7 @@ _MARGIN = 600
 """Seconds that a fuzzer may take longer than it was given."""
 LARGEST_MEMORY = 2_048
 """MiB that the process may have."""
-LONGEST = 4_096
+MAX_INPUT_BYTES = 4_096
 """Bytes of an input that the fuzzer makes."""
 _COMMAND = (sys.executable, "-m", "tests.fuzz.run")
 
@@ -111,7 +111,8 @@ def _fuzz(target: str, seconds: int) -> None:
     FOUND.mkdir(exist_ok=True)
     options = [
         f"-max_total_time={seconds}", f"-timeout={_HANGING}", f"-rss_limit_mb={LARGEST_MEMORY}",
-        f"-max_len={LONGEST}", f"-artifact_prefix={FOUND}/{target}-", "-print_final_stats=1",
+        f"-max_len={MAX_INPUT_BYTES}",
+        f"-artifact_prefix={FOUND}/{target}-", "-print_final_stats=1",
         f"-report_slow_units={_HANGING}",
         "-verbosity=0",
     ]  # fmt: skip

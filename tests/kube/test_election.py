@@ -27,7 +27,7 @@ from tests.kube.scripted import (
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
 FAST = Timing(lease_duration=3.0, renew_deadline=1.0, retry_period=0.1)
 SLOW = Timing(lease_duration=60.0, renew_deadline=40.0, retry_period=20.0)
-PATIENCE = 20.0
+TEST_SECONDS = 20.0
 """Seconds of the loop for a test. With SLOW an unwatched Lease is read no earlier than that."""
 
 
@@ -130,17 +130,17 @@ async def stage() -> AsyncIterator[Stage]:
 
 
 def staged(play: Callable[[Stage], Awaitable[Any]]) -> Any:
-    """Plays on a stage for at most ``PATIENCE``."""
+    """Plays on a stage for at most ``TEST_SECONDS``."""
 
     async def run() -> Any:
-        async with asyncio.timeout(PATIENCE), stage() as made:
+        async with asyncio.timeout(TEST_SECONDS), stage() as made:
             return await play(made)
 
     return skipping_time.run(run())
 
 
 async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TEST_SECONDS):
         while not condition():
             await asyncio.sleep(0.05)
 

@@ -98,7 +98,7 @@ def test_an_exec_plugin_that_hangs_delays_no_request(
     server: Guarded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Requests are sent with the old credentials; the late result is used once it comes."""
-    monkeypatch.setattr(access, "LIMIT", 0.05)
+    monkeypatch.setattr(access, "REREAD_TIMEOUT", 0.05)
 
     async def body() -> None:
         server.tokens = {"token-1", "token-2"}

@@ -24,7 +24,7 @@ from tests.kubelet.harness.postgres_pod import PostgresPod
 from tests.kubelet.harness.real_cluster import RealCluster
 
 PODS = 6
-LONGEST = 15.0
+LONGEST_WAIT_SECONDS = 15.0
 """The longest wait of a pod, in seconds, with nothing broken."""
 
 
@@ -33,7 +33,7 @@ def _schedules(installed: Installation, namespace: str, name: str, url: str) -> 
     arrivals = Arrivals(installed.cluster, namespace, name)
     with arrivals:
         arrivals.wait_placed(PODS)
-    arrivals.check(url, name, LONGEST)
+    arrivals.check(url, name, LONGEST_WAIT_SECONDS)
 
 
 def test_external_postgres(cluster: RealCluster, postgres: PostgresPod, namespace: str) -> None:

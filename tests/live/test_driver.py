@@ -8,7 +8,7 @@ import pytest
 
 from eventsched.cluster.messages import BindPod
 from eventsched.runtime.leader.leader import Leader
-from eventsched.runtime.live.driver import _MAX_ATTEMPTS, TURN
+from eventsched.runtime.live.driver import _MAX_ATTEMPTS, TURN_CPU_SECONDS
 from tests.builders import make_node
 from tests.live.stage import LiveCluster, Stage, nodes, pods, until
 
@@ -86,12 +86,12 @@ def test_events_stay_in_the_store_while_the_log_is_too_slow() -> None:
         await until(lambda: not stage.driver.subscribed)
         stage.cluster.server.delete_pod("0-0")
         stage.cluster.put(*pods(5, "late-"))
-        assert stage.driver.waiting + stage.leader.backlog < 200
+        assert stage.driver.waiting + stage.leader.uncommitted < 200
         stage.database.unreachable = False
         await until(lambda: len(stage.bound) == 20 * 20 - 1 + 5)
         assert stage.driver.subscribed
 
-    stage = play(story, backlog=100)
+    stage = play(story, max_queued=100)
     assert stage.cluster.lists >= 2
     assert "0-0" not in stage.leader.engine.state.pods
 
@@ -108,7 +108,7 @@ def test_the_list_that_replaces_events_is_retried() -> None:
         stage.database.unreachable = False
         await until(lambda: len(stage.bound) == 100)
 
-    assert play(story, backlog=50).cluster.lists >= 5
+    assert play(story, max_queued=50).cluster.lists >= 5
 
 
 def test_after_a_lost_answer_the_pod_is_read() -> None:
@@ -214,12 +214,12 @@ def test_turns_adapt_to_the_time_they_may_take(monkeypatch: pytest.MonkeyPatch) 
         stage.cluster.put(*pods(400))
         await until(lambda: len(stage.bound) == 400)
         assert max(asked) == _MAX_ATTEMPTS
-        duration[0] = TURN / 4
+        duration[0] = TURN_CPU_SECONDS / 4
         asked.clear()
         stage.cluster.put(*pods(400, "q"))
         await until(lambda: len(stage.bound) == 800)
         assert asked[-1] <= 5
-        duration[0] = TURN * 2
+        duration[0] = TURN_CPU_SECONDS * 2
         stage.cluster.put(*pods(40, "r"))
         await until(lambda: len(stage.bound) == 840)
         assert asked[-1] == 1
@@ -241,7 +241,7 @@ def test_slow_messages_leave_time_for_attempts(
         def heard() -> Iterator[Any]:
             for message in messages:
                 taken.append(message)
-                clock[0] += TURN
+                clock[0] += TURN_CPU_SECONDS
                 yield message
 
         made = step(self, heard(), now, attempts)

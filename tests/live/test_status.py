@@ -12,7 +12,7 @@ from eventsched.cluster.kube.http.api import HttpAnswer
 from eventsched.cluster.kube.http.refusals import Refusals
 from eventsched.cluster.kube.watch.resource_store import UndecodableObject, WatchProgress
 from eventsched.domain.records import PodAdded
-from eventsched.process.replica_status import STALE, LiveStatus, WatchFacts
+from eventsched.process.replica_status import STALE_SECONDS, LiveStatus, WatchFacts
 from eventsched.runtime.effects.event_outbox import DROPPED, REFUSED
 from eventsched.runtime.leader.catch_up import FollowedStream
 from eventsched.runtime.live.database_health import DatabaseHealth
@@ -94,9 +94,11 @@ def test_a_process_that_has_just_started() -> None:
 def test_watches_that_are_broken_come_before_those_that_are_silent() -> None:
     """Some are named, the others counted."""
     broken = {f"R{number}": WatchProgress(problem=f"broken {number}") for number in range(5)}
-    status = running(replica(follower=follower()), Pod=live(STALE + 5), Node=live(STALE))
+    status = running(
+        replica(follower=follower()), Pod=live(STALE_SECONDS + 5), Node=live(STALE_SECONDS)
+    )
     assert status.readiness == {**WELL, "watches": "Pod: nothing heard for 185 s"}
-    status = running(replica(follower=follower()), Pod=live(STALE + 5), **broken)
+    status = running(replica(follower=follower()), Pod=live(STALE_SECONDS + 5), **broken)
     assert status.readiness == {
         **WELL,
         "watches": "R0: broken 0; R1: broken 1; R2: broken 2 (and 2 more)",

@@ -128,7 +128,7 @@ def test_a_bind_without_an_answer_is_repeated_and_not_given_up(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The next term looks it up."""
-    monkeypatch.setattr(replica_module, "SETTLE", 0.05)
+    monkeypatch.setattr(replica_module, "RELOAD_GRACE_SECONDS", 0.05)
 
     async def story(scene: Scene, _: "asyncio.Task[None]") -> None:
         await until(lambda: scene.settled)

@@ -77,7 +77,7 @@ def test_a_database_that_this_replica_alone_does_not_reach(proxy: Proxy, databas
         await until(lambda: scene.settled)
         assert scene.booth.stood > 1
 
-    play(proxy.url, story, patience=3.0, rest=0.05)
+    play(proxy.url, story, database_patience=3.0, stand_down=0.05)
 
 
 @pytest.mark.row(31)

@@ -36,7 +36,7 @@ def test_without_shared_memory_files_are_used(place: Path, monkeypatch: pytest.M
 def test_with_little_shared_memory_files_are_used(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shared_memory, "ENOUGH", 2**60)
+    monkeypatch.setattr(shared_memory, "ENOUGH_BYTES", 2**60)
     assert _used(place) == ("mmap", True)
 
 

@@ -25,7 +25,7 @@ from eventsched.runtime.assembly import assembled
 from eventsched.runtime.simulation.simulation import Simulation
 from eventsched.scheduling.config import configuration
 from eventsched.scheduling.cycle.equivalence import ClassCache
-from eventsched.scheduling.cycle.work_budget import FIXED
+from eventsched.scheduling.cycle.work_budget import FIXED_COST
 from eventsched.scheduling.engine import Engine
 
 from . import driving, strategies
@@ -152,7 +152,7 @@ def test_detail_changes_no_decision(shapes: list[Any], operations: list[Operatio
         assert full.engine.state.digest() == bare.engine.state.digest()
 
 
-BUDGET = {WORK_BUDGET: str(FIXED + 2)}
+BUDGET = {WORK_BUDGET: str(FIXED_COST + 2)}
 """Pods of two questions are over it, and from three nodes on all."""
 
 

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from eventsched.web import extender_paths, pages
 from eventsched.web.authorization import Reviews
-from eventsched.web.http.descriptors import MOST
+from eventsched.web.http.descriptors import MAX_CONNECTIONS
 from eventsched.web.http.https_server import Options, answering, serving
 from eventsched.web.metrics import Metrics
 from tests.web.facts import Facts, trusting
@@ -50,7 +50,7 @@ async def _agree(verb: str, body: bytes) -> tuple[int, bytes]:
 @asynccontextmanager
 async def listening(
     kind: str,
-    most: int = MOST,
+    most: int = MAX_CONNECTIONS,
     review: Callable[[str, bytes], Awaitable[tuple[int, bytes]]] | None = None,
     ask: extender_paths.Ask = _agree,
 ) -> AsyncIterator[Port]:

@@ -172,7 +172,7 @@ def test_reviews_are_cached_for_a_while() -> None:
     for header in ("Bearer good", "Bearer good", "Bearer bad", "Bearer bad"):
         outcome(reviews, header)
     assert server.asked == [TOKEN_REVIEW, ACCESS_REVIEW, TOKEN_REVIEW]
-    now[0] = authorization.REMEMBERED
+    now[0] = authorization.CACHE_SECONDS
     server.users.clear()
     assert outcome(reviews, "Bearer good")[0] == 401
 

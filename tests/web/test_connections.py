@@ -67,7 +67,7 @@ def test_a_connection_without_a_whole_request_ends(
 ) -> None:
     async def story() -> list[bytes]:
         async with running() as at:
-            monkeypatch.setattr(listener, "PATIENCE", 0.2)
+            monkeypatch.setattr(listener, "TRANSFER_SECONDS", 0.2)
             async with held(at, 2, sent) as made:
                 return [await ended(each) for each in made]
 
@@ -75,7 +75,7 @@ def test_a_connection_without_a_whole_request_ends(
 
 
 def test_a_connection_without_a_handshake_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listener, "HANDSHAKE", 0.2)
+    monkeypatch.setattr(listener, "HANDSHAKE_SECONDS", 0.2)
 
     async def story() -> bytes:
         async with running() as at:

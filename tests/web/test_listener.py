@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from eventsched.web.http import descriptors, listener
-from eventsched.web.http.descriptors import MOST, RESERVE
+from eventsched.web.http.descriptors import MAX_CONNECTIONS, RESERVED_DESCRIPTORS
 from tests.web.ports import KINDS, Streams, answer, ended, leave, listening
 
 HALF_HEAD = b"POST /filter HTTP/1.1\r\nHost: x\r\nX-Slow: "
@@ -72,8 +72,8 @@ def test_connections_before_their_handshake_count(kind: str) -> None:
 def test_each_stage_has_a_deadline(stage: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also for a client that keeps sending, a byte at a time; on all kinds of ports together."""
     if stage == "handshake":
-        monkeypatch.setattr(listener, "HANDSHAKE", 0.2)
-    monkeypatch.setattr(listener, "PATIENCE", 0.3)
+        monkeypatch.setattr(listener, "HANDSHAKE_SECONDS", 0.2)
+    monkeypatch.setattr(listener, "TRANSFER_SECONDS", 0.3)
 
     async def story(kind: str) -> bytes:
         async with listening(kind) as port:
@@ -104,7 +104,7 @@ async def _dribble(writer: asyncio.StreamWriter, goes_on: bool) -> None:
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in SECURE])
 def test_a_client_that_does_not_read_is_dropped(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """It sends many requests and reads no answer."""
-    monkeypatch.setattr(listener, "PATIENCE", 0.3)
+    monkeypatch.setattr(listener, "TRANSFER_SECONDS", 0.3)
     before = _descriptors()
 
     async def story() -> None:
@@ -153,7 +153,7 @@ def test_a_process_without_descriptors_accepts_again_when_there_are_some(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A connection that never sent a request is dropped, so that other requests are answered."""
-    monkeypatch.setattr(listener, "_PAUSE", 0.01)
+    monkeypatch.setattr(listener, "_ACCEPT_PAUSE", 0.01)
     real = socket.socket.accept
     failures = iter([OSError(24, "Too many open files")] * 3)
 
@@ -194,7 +194,11 @@ def limits(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
 
 def test_the_soft_limit_is_raised_as_far_as_needed(limits: list[tuple[int, int]]) -> None:
     shares = descriptors.shared(ports=2, requests=128)
-    assert shares == (RESERVE + 128 + 2 * MOST, RESERVE + 128, MOST)
+    assert shares == (
+        RESERVED_DESCRIPTORS + 128 + 2 * MAX_CONNECTIONS,
+        RESERVED_DESCRIPTORS + 128,
+        MAX_CONNECTIONS,
+    )
     assert limits[-1] == (shares.limit, 4096)
     limits.append((10**6, 10**6))
     assert descriptors.shared(2, 128)[1:] == shares[1:]
@@ -207,9 +211,9 @@ def test_clients_share_what_is_left(limit: int, ports: int, limits: list[tuple[i
     limits.append((limit, limit))
     shares = descriptors.shared(ports, 128)
     assert shares.limit == limit
-    assert shares.reserved >= min(RESERVE + 128, limit // 2)
-    assert shares.connections == max(1, min(MOST, (limit - shares.reserved) // ports))
-    assert shares.are_few == (limit < 2 * RESERVE)
+    assert shares.reserved >= min(RESERVED_DESCRIPTORS + 128, limit // 2)
+    assert shares.connections == max(1, min(MAX_CONNECTIONS, (limit - shares.reserved) // ports))
+    assert shares.are_few == (limit < 2 * RESERVED_DESCRIPTORS)
 
 
 def test_a_limit_that_may_not_be_raised_holds(

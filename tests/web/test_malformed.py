@@ -110,8 +110,8 @@ def statuses(came: bytes) -> list[bytes]:
 def test_no_request_is_the_servers_fault(
     kind: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(listener, "PATIENCE", 0.5)
-    monkeypatch.setattr(posts, "IDLE", 0.5)
+    monkeypatch.setattr(listener, "TRANSFER_SECONDS", 0.5)
+    monkeypatch.setattr(posts, "IDLE_SECONDS", 0.5)
     before = _descriptors()
     troubles: list[Any] = []
     found: dict[int, list[bytes]] = {}

@@ -8,7 +8,7 @@ from http import HTTPStatus
 import pytest
 
 from eventsched.web.http import listener, posts
-from eventsched.web.http.descriptors import MOST
+from eventsched.web.http.descriptors import MAX_CONNECTIONS
 from eventsched.web.http.https_server import Options, answering
 from eventsched.web.http.posts import PostAnswer, PostedRequest
 
@@ -45,7 +45,7 @@ class Server:
 
 
 @asynccontextmanager
-async def served(most: int = MOST) -> AsyncIterator[Server]:
+async def served(most: int = MAX_CONNECTIONS) -> AsyncIterator[Server]:
     made: list[Server] = []
     options = Options(port=None, plain_health_port=0, most=most)
     async with answering(options, lambda asked: made[0].answer(asked)) as url:
@@ -101,7 +101,7 @@ def test_requests_that_are_accepted_and_refused(
     sent: bytes, status: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A compressed body is not decompressed: no client sends one, and it could be huge."""
-    monkeypatch.setattr(posts, "LONGEST", 8)
+    monkeypatch.setattr(posts, "MAX_BODY_BYTES", 8)
     assert said(sent).split()[1] == status
 
 
@@ -127,7 +127,7 @@ def test_open_requests_are_answered_when_the_server_ends() -> None:
 
 def test_slow_connections_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     """And of too many connections the oldest."""
-    monkeypatch.setattr(listener, "PATIENCE", 0.05)
+    monkeypatch.setattr(listener, "TRANSFER_SECONDS", 0.05)
 
     async def story() -> list[bytes]:
         async with served(most=2) as server:

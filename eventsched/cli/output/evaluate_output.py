@@ -7,7 +7,7 @@ from eventsched.cli.output.tables import table
 from eventsched.history.explain.record_text import CRITERIA
 from eventsched.runtime.queries.placement_query import PlacementAnswer, Refused, Room
 
-FEW = 10
+NODES_SHOWN = 10
 """Nodes that are shown where not all are asked for."""
 
 
@@ -20,7 +20,7 @@ def answer_text(answer: PlacementAnswer, *, wide: bool = False, node: str = "") 
     shown = [
         ranked
         for place, ranked in enumerate(answer.ranked)
-        if wide or place < FEW or ranked.node == node
+        if wide or place < NODES_SHOWN or ranked.node == node
     ]
     if shown:
         plugins = [name for name in shown[0].scores if any(r.scores[name] for r in answer.ranked)]
@@ -55,8 +55,8 @@ def _verdict(answer: PlacementAnswer) -> str:
     if not best:
         return f"{would} go nowhere: {answer.message}"
     if len(best) > 1:
-        names = ", ".join(ranked.node for ranked in best[:FEW])
-        more = f" and {len(best) - FEW} more" if len(best) > FEW else ""
+        names = ", ".join(ranked.node for ranked in best[:NODES_SHOWN])
+        more = f" and {len(best) - NODES_SHOWN} more" if len(best) > NODES_SHOWN else ""
         return (
             f"{would} go to one of {len(best)} nodes with the same total of "
             f"{best[0].total}, by a draw: {names}{more}"

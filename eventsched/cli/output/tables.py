@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 from textwrap import wrap
 
-NARROWEST = 16
+MIN_WRAPPED_WIDTH = 16
 """Minimum width of a wrapped column, in characters."""
 _GAP = 3
 
@@ -42,7 +42,7 @@ def _narrow(widths: list[int], longest: Sequence[int], width: int) -> None:
     """Narrows the widest columns until the row fits, but no column below its longest word."""
     while width and (over := sum(widths) + _GAP * (len(widths) - 1) - width) > 0:
         widest = max(range(len(widths)), key=lambda c: (widths[c] > longest[c], widths[c]))
-        room = widths[widest] - max(longest[widest], NARROWEST)
+        room = widths[widest] - max(longest[widest], MIN_WRAPPED_WIDTH)
         if room <= 0:
             return
         others = [w for column, w in enumerate(widths) if column != widest]
@@ -68,7 +68,7 @@ def filled(text: str, width: int) -> str:
     """A paragraph, wrapped to the width (0: one line)."""
     if not width:
         return text
-    return "\n".join(wrap(text, max(width, NARROWEST), break_long_words=False))
+    return "\n".join(wrap(text, max(width, MIN_WRAPPED_WIDTH), break_long_words=False))
 
 
 def counted(number: int, noun: str) -> str:

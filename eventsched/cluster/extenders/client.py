@@ -18,13 +18,13 @@ from eventsched.domain.units import nanoseconds
 from eventsched.scheduling.config.extenders import in_order, problems
 from eventsched.scheduling.config.sections import ExtenderSection
 
-TIMEOUT = 5.0
+DEFAULT_TIMEOUT = 5.0
 """Seconds if httpTimeout is not set (upstream: DefaultExtenderTimeout)."""
-LARGEST = 64 * 2**20
+MAX_ANSWER_BYTES = 64 * 2**20
 """The largest accepted answer, in bytes."""
-_EXCERPT = 60
+_EXCERPT_BYTES = 60
 """Bytes of an answer that is not JSON that a message quotes."""
-_ERROR_EXCERPT = 200
+_ERROR_EXCERPT_BYTES = 200
 """Bytes of the text of an HTTP error that a message quotes."""
 _VERB_FIELDS = {
     FILTER: "filterVerb", PRIORITIZE: "prioritizeVerb", PREEMPT: "preemptVerb", BIND: "bindVerb",
@@ -125,7 +125,7 @@ class _Server:
     def __init__(self, configured: ExtenderSection, where: str) -> None:
         self.configured = configured
         nanos = nanoseconds(configured.http_timeout)
-        self.timeout = nanos / 1e9 if nanos > 0 else TIMEOUT
+        self.timeout = nanos / 1e9 if nanos > 0 else DEFAULT_TIMEOUT
         settings = configured.tls_config
         self._server_name = settings.server_name or None if settings else None
         context = extender_tls.context(configured, where)
@@ -156,7 +156,7 @@ class _Server:
                     problem = _http_problem(url, verb, answer.status) + await _error_excerpt(answer)
                     raise FailedError(problem, refused=True)
                 content = await _content(answer)
-                if len(content) > LARGEST:
+                if len(content) > MAX_ANSWER_BYTES:
                     raise FailedError(f"POST {url}: the answer is too long", refused=True)
                 return answer.content_type, content
         except TimeoutError:
@@ -177,18 +177,18 @@ class _Server:
                 f"POST {url}: the answer has another shape: {wrong}", refused=True
             ) from None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            excerpt = body[:_EXCERPT].decode(errors="replace").strip()
+            excerpt = body[:_EXCERPT_BYTES].decode(errors="replace").strip()
             problem = f"the answer is no JSON but {content_type}, and begins with {excerpt!r}"
             raise FailedError(f"POST {url}: {problem}", refused=True) from None
 
 
 async def _content(answer: aiohttp.ClientResponse) -> bytes:
-    """The body; of one above ``LARGEST``, some more than that many bytes."""
+    """The body; of one above ``MAX_ANSWER_BYTES``, some more than that many bytes."""
     parts, size = [], 0
     async for part in answer.content.iter_any():
         parts.append(part)
         size += len(part)
-        if size > LARGEST:
+        if size > MAX_ANSWER_BYTES:
             break
     return b"".join(parts)
 
@@ -208,7 +208,7 @@ async def _error_excerpt(answer: aiohttp.ClientResponse) -> str:
     HTML pages and for texts that only repeat the status code."""
     if answer.status not in (404, 405) or answer.content_type != "text/plain":
         return ""
-    text = (await answer.content.read(_ERROR_EXCERPT)).decode(errors="replace").strip()
+    text = (await answer.content.read(_ERROR_EXCERPT_BYTES)).decode(errors="replace").strip()
     return f"; it says: {text!r}" if text and not text.startswith(str(answer.status)) else ""
 
 

@@ -10,7 +10,11 @@ from collections.abc import Iterable
 from heapq import heapify, heappop, heappush
 from typing import Any
 
-from eventsched.cluster.simulated.volume_controller import BINDING, Reaction, VolumeController
+from eventsched.cluster.simulated.volume_controller import (
+    CLAIM_BINDING_DELAY,
+    Reaction,
+    VolumeController,
+)
 from eventsched.cluster.sources.arrivals import TracePod
 from eventsched.domain import records
 from eventsched.domain.objects import Node, Pod
@@ -28,7 +32,7 @@ from eventsched.domain.records import (
 
 BIND_DELAY = 1_000
 """Microseconds from a decision to the outcome of its bind or eviction."""
-TERMINATION = 1_000_000
+TERMINATION_DELAY = 1_000_000
 """Microseconds from the outcome of an eviction to the end of the pod."""
 
 _OBJECT, _NODE, _BOUND_POD, _OUTCOME, _END, _GONE, _ARRIVAL = range(-1, 6)
@@ -152,7 +156,7 @@ class SimulatedCluster:
         """Executes an effect that was decided at ``at``. The outcome follows after the bind delay.
 
         - ``Bind``: the pod runs from the outcome on, and ends when its running time is over.
-        - ``Evict``: the pod ends ``TERMINATION`` after the outcome.
+        - ``Evict``: the pod ends ``TERMINATION_DELAY`` after the outcome.
         - ``Prepare``: the change is visible together with the outcome.
 
         Raises ValueError for ``Consult``: there are no extenders.
@@ -165,8 +169,8 @@ class SimulatedCluster:
             raise ValueError("there are no extenders in a simulated cluster")
         if isinstance(effect, Evict):
             self._push(bound_at, _OUTCOME, records.EvictionSucceeded(uid=effect.uid))
-            self._push(bound_at + TERMINATION, _GONE, records.PodDeleted(uid=effect.uid))
-            self._release(effect.uid, bound_at + TERMINATION)
+            self._push(bound_at + TERMINATION_DELAY, _GONE, records.PodDeleted(uid=effect.uid))
+            self._release(effect.uid, bound_at + TERMINATION_DELAY)
             if effect.uid in self._runs_for:
                 self._cut_short.add(effect.uid)
             return
@@ -200,10 +204,10 @@ class SimulatedCluster:
         for claim in self._claims.get(uid, ()):
             volume, deletes_volume = self._volumes.release(claim)
             if volume is not None and not deletes_volume:
-                self._push(at + BINDING, _OBJECT, records.ObjectChanged(object=volume))
+                self._push(at + CLAIM_BINDING_DELAY, _OBJECT, records.ObjectChanged(object=volume))
             for deleted in [claim] + ([volume] if volume is not None and deletes_volume else []):
                 self._push(
-                    at + BINDING,
+                    at + CLAIM_BINDING_DELAY,
                     _OBJECT,
                     records.ObjectDeleted(
                         type=type(deleted).__name__, name=deleted.name, namespace=deleted.namespace

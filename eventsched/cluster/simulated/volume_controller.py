@@ -24,9 +24,9 @@ from eventsched.domain.records.object_writes import BindVolume, SelectNode, Writ
 from eventsched.scheduling.rules.volumes.claims import WAITS, belongs_to, class_of, is_bound
 from eventsched.scheduling.rules.volumes.provisioning import NO_PROVISIONER
 
-BINDING = 100_000
+CLAIM_BINDING_DELAY = 100_000
 """Microseconds that the volume controller takes to bind a claim to a volume."""
-PROVISIONING = 2_000_000
+PROVISIONING_DELAY = 2_000_000
 """Microseconds that it takes to provision a volume."""
 
 _SELECTED_NODE = "volume.kubernetes.io/selected-node"
@@ -67,12 +67,12 @@ class VolumeController:
         for claim in list(self._registry.all(PersistentVolumeClaim).values()):
             if not is_bound(claim) and not claim.deleting and claim.phase != "Lost":
                 later += self._bind_at_once(claim)
-        return Reaction(now, "", PROVISIONING, later)
+        return Reaction(now, "", PROVISIONING_DELAY, later)
 
     def add(self, claim: PersistentVolumeClaim) -> Reaction:
         """Creates a claim, for a pod."""
         self._update(claim)
-        return Reaction([claim], "", PROVISIONING, self._bind_at_once(claim))
+        return Reaction([claim], "", PROVISIONING_DELAY, self._bind_at_once(claim))
 
     def write(self, write: Write) -> Reaction:
         """Executes a write. The reaction is empty if the object has the written value already."""
@@ -114,7 +114,7 @@ class VolumeController:
         self._update(prebound)
         claim = self._claim(*claim_ref)
         later = self._bind_pair(claim, prebound) if claim is not None else []
-        return Reaction([prebound], "", BINDING, later)
+        return Reaction([prebound], "", CLAIM_BINDING_DELAY, later)
 
     def _select(self, write: SelectNode) -> Reaction:
         claim = self._claim(write.namespace, write.claim, write.claim_uid)
@@ -128,7 +128,7 @@ class VolumeController:
         selected = msgspec.structs.replace(claim, selected_node=write.node, annotations=annotations)
         self._update(selected)
         later = [] if selected.volume else self._provision(selected)
-        return Reaction([selected], "", PROVISIONING, later)
+        return Reaction([selected], "", PROVISIONING_DELAY, later)
 
     # --- the controllers ------------------------------------------------------------------
 

@@ -253,9 +253,9 @@ _Loader.yaml_implicit_resolvers = {
 }
 
 
-_DEEPEST = 1_000
+_MAX_NESTING = 1_000
 """Levels of nesting that are read. libyaml's composer exhausts the stack at some 25,000."""
-_HARMLESS = 10_000
+_HARMLESS_BRACKETS = 10_000
 """A text with fewer brackets cannot exhaust the stack in flow style."""
 _LONG_PREFIX = re.compile(r"^[ \t?:-]{2500}", re.MULTILINE)
 """The beginning of a line that may open thousands of levels in block style."""
@@ -265,13 +265,13 @@ _CLOSING = (yaml.SequenceEndEvent, yaml.MappingEndEvent)
 
 def _refuse_deep(text: str) -> None:
     """Raises RecursionError for YAML that is nested too deeply."""
-    if text.count("[") + text.count("{") < _HARMLESS and not _LONG_PREFIX.search(text):
+    if text.count("[") + text.count("{") < _HARMLESS_BRACKETS and not _LONG_PREFIX.search(text):
         return
     depth = 0
     for event in yaml.parse(text, _Loader):
         if isinstance(event, _OPENING):
             depth += 1
-            if depth > _DEEPEST:
+            if depth > _MAX_NESTING:
                 raise RecursionError
         elif isinstance(event, _CLOSING):
             depth -= 1

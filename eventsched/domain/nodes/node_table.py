@@ -36,7 +36,7 @@ Int64s = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 _FIRST_CAPACITY = 64
-_SELECTIONS = 4096
+_MAX_SELECTIONS = 4096
 """The most combinations of resources whose selections are cached."""
 
 ALLOCATABLE, REQUESTED, NONZERO = range(3)
@@ -244,7 +244,7 @@ class NodeTable:
                 selection = slice(index[0], index[-1] + 1)
             else:
                 selection = np.array(index, dtype=np.intp)
-            if len(self._selections) >= _SELECTIONS:
+            if len(self._selections) >= _MAX_SELECTIONS:
                 self._selections.clear()
             self._selections[resources] = selection
         return selection

@@ -21,7 +21,7 @@ Int64s = NDArray[np.int64]
 
 MOST_QUERIES = 4096
 """The most queries that are cached; the least recently used one is dropped first."""
-_MOST_ABOUT = 512
+_MAX_CACHED_KINDS = 512
 """The most kinds of pods for which the terms about them are cached."""
 _LONGEST_LOG = 4096
 _SPARSE = 16
@@ -293,7 +293,7 @@ class Tallies:
         key = pod.namespace, *labels
         terms = self._about.get(key)
         if terms is None:
-            if len(self._about) >= _MOST_ABOUT:
+            if len(self._about) >= _MAX_CACHED_KINDS:
                 self._about.clear()
             terms = self._about[key] = [
                 (term, self._owners[term])

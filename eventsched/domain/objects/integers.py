@@ -2,7 +2,7 @@
 
 import re
 
-from eventsched.domain.int64 import LARGEST, SMALLEST
+from eventsched.domain.int64 import INT64_MAX, INT64_MIN
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
 
@@ -13,4 +13,4 @@ def integer(text: str | None) -> int | None:
     if text is None or not _INTEGER.fullmatch(text):
         return None
     number = int(text)
-    return number if SMALLEST <= number <= LARGEST else None
+    return number if INT64_MIN <= number <= INT64_MAX else None

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from eventsched.domain.errors import InputError
-from eventsched.domain.int64 import LARGEST, wrapped
+from eventsched.domain.int64 import INT64_MAX, wrapped
 
 _PATTERN = re.compile(
     r"(?P<number>[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))"
@@ -28,7 +28,7 @@ _WRAPPING = (0, 1, 2, 3, 6, 9)
 """Powers of ten that upstream multiplies by in one step, so that the product wraps around. For
 other powers it multiplies step by step, and a step beyond int64 makes the result 0 (math.go
 positiveScaleInt64)."""
-_LONG = 64
+_MAX_REMEMBERED_LENGTH = 64
 """A longer text is not remembered: an object of a custom resource may have a quantity of a
 megabyte."""
 _LARGEST_EXPONENT = 9_999
@@ -47,7 +47,7 @@ def parse(text: str | int | float, scale: int = 1) -> int:
     ``scale`` 1 gives bytes or counts, 1000 gives millicores. Larger numbers than int64 holds are
     cut to its bounds. Raises InputError for text outside the grammar.
     """
-    return (_parse if len(str(text)) > _LONG else _remembered_parse)(text, scale)
+    return (_parse if len(str(text)) > _MAX_REMEMBERED_LENGTH else _remembered_parse)(text, scale)
 
 
 def amount(text: str | int | float, scale: int = 1) -> int:
@@ -57,25 +57,25 @@ def amount(text: str | int | float, scale: int = 1) -> int:
     2**63 - 1 bytes, 10E is 0 and 10000000000000000000 is 10**19 - 2**64 bytes. Raises InputError
     for text outside the grammar.
     """
-    return (_amount if len(str(text)) > _LONG else _remembered_amount)(text, scale)
+    return (_amount if len(str(text)) > _MAX_REMEMBERED_LENGTH else _remembered_amount)(text, scale)
 
 
 def _parse(text: str | int | float, scale: int) -> int:
     whole = _rounded(_exact(_parts(text)), scale)
-    return max(-LARGEST, min(LARGEST, whole))
+    return max(-INT64_MAX, min(INT64_MAX, whole))
 
 
 def _amount(text: str | int | float, scale: int) -> int:
     parts = _parts(text)
     exact = _exact(parts)
     whole = _rounded(exact, scale)
-    if -LARGEST <= whole <= LARGEST:
+    if -INT64_MAX <= whole <= INT64_MAX:
         return whole
     power = _power(parts)
     if power is not None and power + (3 if scale == 1000 else 0) not in _WRAPPING:
         return 0
-    if parts.suffix in _BINARY and exact.copy_abs() > LARGEST:
-        whole = LARGEST * scale if exact > 0 else -LARGEST * scale
+    if parts.suffix in _BINARY and exact.copy_abs() > INT64_MAX:
+        whole = INT64_MAX * scale if exact > 0 else -INT64_MAX * scale
     return wrapped(whole)
 
 

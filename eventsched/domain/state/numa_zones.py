@@ -10,7 +10,7 @@ node if the fingerprint is theirs; otherwise the last object that covered its po
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from eventsched.domain.int64 import LARGEST
+from eventsched.domain.int64 import INT64_MAX
 from eventsched.domain.objects import CPU, MEMORY, Pod, PodSpec, Resources
 from eventsched.domain.objects.pod_requests import of_containers
 from eventsched.domain.objects.registry import NodeResourceTopology, Registry
@@ -200,6 +200,6 @@ def zone_request(spec: PodSpec) -> Resources:
     cached: Resources | None = spec.__dict__.get("_zone_request")
     if cached is None:
         # Cut to int64 so that it fits into a column; no zone has that much.
-        cached = {name: min(amount, LARGEST) for name, amount in of_containers(spec).items()}
+        cached = {name: min(amount, INT64_MAX) for name, amount in of_containers(spec).items()}
         spec.__dict__["_zone_request"] = cached
     return cached

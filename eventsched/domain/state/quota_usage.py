@@ -9,7 +9,7 @@ node before its quota was created is counted only after a restart; here it alway
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 
-from eventsched.domain.int64 import LARGEST, wrapped
+from eventsched.domain.int64 import INT64_MAX, wrapped
 from eventsched.domain.objects import (
     CPU,
     EPHEMERAL_STORAGE,
@@ -25,7 +25,7 @@ from eventsched.domain.state.pod_state import PodState
 
 STANDARD = (CPU, MEMORY, EPHEMERAL_STORAGE)
 """Resources that are always compared: a limit that does not name one of them allows none of it."""
-_UNLIMITED = dict.fromkeys(STANDARD, LARGEST)
+_UNLIMITED = dict.fromkeys(STANDARD, INT64_MAX)
 _NO_RESOURCES: Resources = {}
 
 
@@ -211,7 +211,7 @@ class HypotheticalUsage:
         quota = self._quotas.of(namespace)
         assert quota is not None
         limit = _UNLIMITED if quota.max is None else quota.max
-        return self._is_over_with(namespace, more, limit, LARGEST)
+        return self._is_over_with(namespace, more, limit, INT64_MAX)
 
     def is_over_all_with(self, more: Mapping[str, int]) -> bool:
         """Whether all namespaces with quotas together would use more than all their guarantees

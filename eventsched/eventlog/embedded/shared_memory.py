@@ -11,14 +11,14 @@ import sys
 from pathlib import Path
 
 PLACE = Path("/dev/shm")
-ENOUGH = 256 * 1024 * 1024
+ENOUGH_BYTES = 256 * 1024 * 1024
 """The free bytes in PLACE that are required to use it: some concurrent parallel hash joins, each
 with up to work_mem times hash_mem_multiplier per process (by default 24 MB)."""
 
 
 def settings() -> dict[str, str]:
     """The Postgres settings for this machine; empty if the defaults work."""
-    if sys.platform != "linux" or _free(PLACE) >= ENOUGH:
+    if sys.platform != "linux" or _free(PLACE) >= ENOUGH_BYTES:
         return {}
     return {"dynamic_shared_memory_type": "mmap"}
 

@@ -24,7 +24,7 @@ from eventsched.eventlog.postgres.stored_batch import BATCH_COLUMNS, StoredBatch
 from eventsched.eventlog.postgres.writer_connection import connected, limited
 from eventsched.eventlog.schema import migrations
 
-_LIMIT = 60.0
+_ANSWER_LIMIT = 60.0
 """Seconds to wait for an answer, which may be a snapshot."""
 _HEAD = """
 SELECT h.stream, h.next, h.hash, h.epoch, h.holder, h.renewals
@@ -161,7 +161,7 @@ class Tail:
         try:
             if self._connection is None:
                 self._connection = self._connect()
-            with limited(self._connection, _LIMIT):
+            with limited(self._connection, _ANSWER_LIMIT):
                 return self._connection.execute(query, values).fetchall()  # type: ignore[call-overload, no-any-return]
         except psycopg.errors.InsufficientPrivilege as problem:
             self.close()

@@ -23,7 +23,7 @@ from eventsched.eventlog.postgres.reader import Reader
 from eventsched.eventlog.postgres.writer_connection import WriterConnection
 from eventsched.eventlog.schema import migrations
 
-PATIENCE = 30.0
+RESEND_SECONDS = 30.0
 """Seconds for which a batch is sent again to a database that does not answer."""
 
 
@@ -36,7 +36,7 @@ class PostgresEventLog(ChainWriter):
         stream: str,
         holder: str = "eventsched",
         *,
-        patience: float = PATIENCE,
+        patience: float = RESEND_SECONDS,
         clock: Callable[[], int] = lambda: time.time_ns() // 1000,
     ) -> None:
         """``clock`` returns the wall-clock time (µs) stored with each batch. Raises

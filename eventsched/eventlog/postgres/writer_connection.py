@@ -66,7 +66,7 @@ _COPY = (
 """A restored dump has new tables, and a copied database a new number, even on the same server. An
 operator who has put back a disk says so in the database's comment."""
 _HIDDEN_SYSTEM = "hidden"
-LIMIT = 30.0
+CALL_LIMIT = 30.0
 """Seconds for calls other than appends; a snapshot may be large."""
 _HIDDEN = (
     psycopg.errors.InsufficientPrivilege,
@@ -121,7 +121,9 @@ class WriterConnection:
             self._connection.close()
             raise migrations.unreachable(address, _first_line(problem)) from problem
 
-    def acquire(self, stream: str, holder: str, limit: float = LIMIT) -> tuple[int, Term, Head]:
+    def acquire(
+        self, stream: str, holder: str, limit: float = CALL_LIMIT
+    ) -> tuple[int, Term, Head]:
         """Begins an epoch with a new token. Returns the stream's number, the term and the head.
         Raises DatabaseRefusedError if the user lacks the privilege, and psycopg.Error otherwise,
         also if the call takes longer than ``limit`` (s)."""
@@ -140,7 +142,7 @@ class WriterConnection:
         assert row is not None
         return row[0], Term(stream, row[1], token.bytes), Head(row[2], bytes(row[3]))
 
-    def history(self, limit: float = LIMIT) -> str:
+    def history(self, limit: float = CALL_LIMIT) -> str:
         """The history that the database is on, as ``system identifier/timeline/copy``, or
         ``hidden/copy`` if the database hides the first two; it differs after a failover or a
         restore. Raises UnavailableError if the database is read-only, such as a standby, or does
@@ -171,7 +173,9 @@ class WriterConnection:
         except psycopg.OperationalError as problem:
             raise UnknownOutcomeError(_first_line(problem)) from problem
 
-    def keep(self, number: int, term: Term, snapshot: StoredSnapshot, limit: float = LIMIT) -> None:
+    def keep(
+        self, number: int, term: Term, snapshot: StoredSnapshot, limit: float = CALL_LIMIT
+    ) -> None:
         """Stores a snapshot in place of older ones. Snapshots are a cache: losing one costs time
         only. If it takes longer than ``limit`` (s), the connection is broken off."""
         query = "SELECT eventsched_log.keep_snapshot(%s, %s, %s, %s, %s, %s, %s, %s)"

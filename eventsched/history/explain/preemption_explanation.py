@@ -11,11 +11,11 @@ from eventsched.domain.records import Outcome, PodDecided, PreemptionDecided
 from eventsched.domain.records.verdicts import Detail
 from eventsched.history.explain.evidence import Evidence
 
-SHOWN = 4
+NODES_SHOWN = 4
 """The number of candidates shown, including the chosen one."""
 _CRITERIA = 4
-_LATE = 2**62
-_STEP = 2**31
+_NOT_STARTED = 2**62
+_PER_VICTIM = 2**31
 
 
 @dataclass(frozen=True)
@@ -111,8 +111,8 @@ def _compared(
     columns = [column[rows] for column in detail.scores if isinstance(column, np.ndarray)]
     counts = detail.codes[rows].astype(np.int64)
     violations, highest, total, start = columns[:_CRITERIA]
-    late = np.where(start == 0, _LATE, start)
-    keys = (rows < first, -late, counts, total + _STEP * counts, highest, violations)
+    late = np.where(start == 0, _NOT_STARTED, start)
+    keys = (rows < first, -late, counts, total + _PER_VICTIM * counts, highest, violations)
     best = [place for place in np.lexsort(keys).tolist() if rows[place] != decided.row]
     chosen = np.flatnonzero(rows == decided.row).tolist()
     names = evidence.nodes(position)
@@ -126,7 +126,7 @@ def _compared(
             int(total[place]),
             int(start[place]),
         )
-        for place in (chosen + best)[:SHOWN]
+        for place in (chosen + best)[:NODES_SHOWN]
     )
 
 

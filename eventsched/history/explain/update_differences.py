@@ -6,7 +6,7 @@ from eventsched.domain import records
 from eventsched.domain.objects import Pod, PodSpec
 from eventsched.domain.records import AnyRecord
 
-_LONGEST = 60
+_MAX_LENGTH = 60
 """The number of characters shown of a label's or annotation's value."""
 
 
@@ -59,4 +59,4 @@ def _keys(kind: str, old: Mapping[str, str], new: Mapping[str, str]) -> Iterator
 
 def _short(value: str) -> str:
     text = value if value and value.isprintable() else repr(value)
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+    return text if len(text) <= _MAX_LENGTH else f"{text[:_MAX_LENGTH]}…"

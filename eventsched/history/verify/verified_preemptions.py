@@ -19,8 +19,8 @@ from eventsched.history.verify.verified_vectors import (
     Whole,
 )
 
-_LATE, _MOST = 2**62, 250
-_STEP = 2**31
+_NOT_STARTED, _MAX_VICTIMS = 2**62, 250
+_PER_VICTIM = 2**31
 _CRITERIA = ("violations", "highest", "total", "number", "start")
 
 Record = dict[str, Any]
@@ -167,7 +167,7 @@ class PreemptionCheck:
                 return f"row {row} has victims {numbers}, not all of which are there"
             if not all(self._may_displace(record, pod) for pod in known):
                 return f"row {row} has a victim that is not less important"
-            if count <= _MOST and criteria[1:] != _numbers(known):
+            if count <= _MAX_VICTIMS and criteria[1:] != _numbers(known):
                 return f"row {row} has criteria {criteria[1:]}, expected {_numbers(known)}"
             if not 0 <= criteria[0] <= count:
                 return f"row {row} has {criteria[0]} violations with {count} victims"
@@ -182,7 +182,7 @@ class PreemptionCheck:
             )
         index = int(np.searchsorted(considered.rows, row))
         uids = [self._pods.by_number[number].uid for number in considered.victims[index]]
-        if uids != list(record["victims"])[:_MOST]:
+        if uids != list(record["victims"])[:_MAX_VICTIMS]:
             return f"victims {record['victims']}, expected {uids} by the vectors"
         criteria = [record.get(name, 0) for name in ("violations", "highest", "total", "start")]
         expected = considered.criteria[index].tolist()
@@ -208,10 +208,12 @@ def candidates(whole: Whole, first: int, last: int) -> Candidates:
     rows = np.flatnonzero(inside & (whole.codes > 0))
     columns = [column[rows].astype(np.int64) for column in whole.columns if column is not None]
     counts = columns[0]
-    if len(rows) and min(counts.max(), _MOST) > whole.scores - 4:
+    if len(rows) and min(counts.max(), _MAX_VICTIMS) > whole.scores - 4:
         raise VectorError(f"{counts.max()} victims in {whole.scores - 4} columns")
     flat = np.stack(columns[5:], axis=1) if len(columns) > 5 else np.zeros((len(rows), 0), np.int64)
-    victims = [flat[i, :n].tolist() for i, n in enumerate(np.minimum(counts, _MOST).tolist())]
+    victims = [
+        flat[i, :n].tolist() for i, n in enumerate(np.minimum(counts, _MAX_VICTIMS).tolist())
+    ]
     return Candidates(rows, counts, np.stack(columns[1:5], axis=1), victims)
 
 
@@ -233,9 +235,9 @@ def choice(considered: Candidates, first: int) -> tuple[int, str]:
     values = {
         "violations": violations,
         "highest": highest,
-        "total": total + _STEP * considered.counts,
+        "total": total + _PER_VICTIM * considered.counts,
         "number": considered.counts,
-        "start": -np.where(start == 0, _LATE, start),
+        "start": -np.where(start == 0, _NOT_STARTED, start),
     }
     left = np.argsort(considered.rows < first, kind="stable")
     for name in _CRITERIA:

@@ -23,7 +23,7 @@ UNSCHEDULABLE, ERROR = "Unschedulable", "SchedulerError"
 PodReasonSchedulerError)."""
 WORK_BUDGET_EXCEEDED = "WorkBudgetExceeded"
 """A reason of eventsched: the pod was not tried because it needs too much work (ADR 15)."""
-LONGEST_NOTE = 1024
+MAX_NOTE_BYTES = 1024
 """The longest note of an Event, in bytes (upstream: apis/events/validation NoteLengthLimit)."""
 CUT = " ..."
 _REASONS: dict[str, str] = {MoveCause.OVER_BUDGET: WORK_BUDGET_EXCEEDED}
@@ -236,6 +236,6 @@ def cut(note: str) -> str:
     """The note, shortened to the longest that an Event may have (upstream: schedule_one.go
     truncateMessage)."""
     encoded = note.encode()
-    if len(encoded) <= LONGEST_NOTE:
+    if len(encoded) <= MAX_NOTE_BYTES:
         return note
-    return encoded[: LONGEST_NOTE - len(CUT)].decode(errors="ignore") + CUT
+    return encoded[: MAX_NOTE_BYTES - len(CUT)].decode(errors="ignore") + CUT

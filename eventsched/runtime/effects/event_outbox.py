@@ -20,9 +20,9 @@ from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.runtime.effects.event_drafts import Draft, DraftedStatus
 from eventsched.runtime.reconciliation.seen_versions import SeenVersions
 
-AT_ONCE = 32
+MAX_CONCURRENT_REPORTS = 32
 """Reports under way at most."""
-BACKLOG = 10_000
+MAX_WAITING_REPORTS = 10_000
 """Reports that wait at most; beyond that some are dropped."""
 DROPPED, REFUSED = "reports dropped", "reports refused"
 Report = ReportPod | Announce
@@ -37,8 +37,8 @@ class EventOutbox:
         seen_versions: SeenVersions,
         counts: Counter[str],
         *,
-        at_once: int = AT_ONCE,
-        backlog: int = BACKLOG,
+        at_once: int = MAX_CONCURRENT_REPORTS,
+        max_waiting: int = MAX_WAITING_REPORTS,
     ) -> None:
         """``seen_versions`` are those of pods. ``counts`` counts the reports that were dropped and
         those that the API server refused (``DROPPED``, ``REFUSED``)."""
@@ -46,7 +46,7 @@ class EventOutbox:
         self._state = state
         self._seen_versions = seen_versions
         self._at_once = at_once
-        self._backlog = backlog
+        self._max_waiting = max_waiting
         self._number = 0
         self._open: dict[int, int] = {}
         """Number → position of the drafts that are not reported yet, oldest first."""
@@ -105,7 +105,7 @@ class EventOutbox:
         if event is not None and event.reason == "FailedScheduling":
             self._failures[number] = None
         self._waiting[number] = draft
-        if len(self._waiting) > self._backlog:
+        if len(self._waiting) > self._max_waiting:
             oldest = next(iter(self._failures), next(iter(self._waiting)))
             self._take(oldest)
             del self._open[oldest]

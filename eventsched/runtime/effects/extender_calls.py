@@ -28,14 +28,14 @@ from eventsched.domain.records.logged import Logged
 from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.runtime.effects.tracker import Action
 
-HIGHEST = 10
+MAX_SCORE = 10
 """The best score (upstream: extender/v1 MaxExtenderPriority)."""
-REASONS = 100
+MAX_REASONS = 100
 """How many different reasons of an answer are kept; the others become one."""
-LONGEST = 300
+MAX_REASON_LENGTH = 300
 """The length of a reason, at most."""
 _OTHERS = "other reasons"
-_NAMED = 3
+_MAX_NAMED_NODES = 3
 """How many unknown nodes a remark names."""
 
 
@@ -161,8 +161,8 @@ def _grouped(
     for name, row in rows_asked.items():
         if name in passed or name not in reasons:
             continue
-        reason = reasons[name].strip()[:LONGEST]
-        if reason not in rows_by_reason and len(rows_by_reason) >= REASONS:
+        reason = reasons[name].strip()[:MAX_REASON_LENGTH]
+        if reason not in rows_by_reason and len(rows_by_reason) >= MAX_REASONS:
             reason = _OTHERS
         rows_by_reason.setdefault(reason, []).append(row)
     return {reason: ranges(np.array(rows)) for reason, rows in rows_by_reason.items()}
@@ -176,8 +176,8 @@ def _prioritized(
     strange = []
     scores: dict[str, int] = {}
     for name, score in reply.scores:
-        if not 0 <= score <= HIGHEST:
-            problem = f"the score {score} of node {name} is not between 0 and {HIGHEST}"
+        if not 0 <= score <= MAX_SCORE:
+            problem = f"the score {score} of node {name} is not between 0 and {MAX_SCORE}"
             return {"problem": f"{problem}: none of its scores is used"}
         if name in rows_asked:
             scores[name] = score
@@ -206,8 +206,10 @@ def _strange(names: Iterable[str]) -> str:
     strange = sorted(set(names))
     if not strange:
         return ""
-    more = f" and {len(strange) - _NAMED} more" if len(strange) > _NAMED else ""
-    return f"it names nodes that it was not asked about: {', '.join(strange[:_NAMED])}{more}"
+    more = f" and {len(strange) - _MAX_NAMED_NODES} more" if len(strange) > _MAX_NAMED_NODES else ""
+    return (
+        f"it names nodes that it was not asked about: {', '.join(strange[:_MAX_NAMED_NODES])}{more}"
+    )
 
 
 _READERS = {FILTER: _filtered, PRIORITIZE: _prioritized, PREEMPT: _preempted}

@@ -38,7 +38,7 @@ from eventsched.runtime.reconciliation import takeover
 from eventsched.runtime.reconciliation.seen_versions import SeenVersions
 from eventsched.scheduling.framework.extender import Extender
 
-TRIES = 4
+MAX_TRIES = 4
 """Binds sent for one intent before it is given up."""
 
 
@@ -209,7 +209,7 @@ class BindTracker:
             return "the node is gone"
         if self._pod(uid).deleting:
             return "the pod is being deleted"
-        return f"{TRIES} binds did not come through" if intent.tries >= TRIES else ""
+        return f"{MAX_TRIES} binds did not come through" if intent.tries >= MAX_TRIES else ""
 
     def _add(self, uid: str, node: str, attempt: int, version: int) -> Intent:
         decision = self._decisions.intents[uid]

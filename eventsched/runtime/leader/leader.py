@@ -164,12 +164,12 @@ class Leader:
     @property
     def settled(self) -> bool:
         """Whether every observation and decision is known to be committed."""
-        return isinstance(self._phase, Leading) and not self._phase.leader_term.backlog
+        return isinstance(self._phase, Leading) and not self._phase.leader_term.uncommitted
 
     @property
-    def backlog(self) -> int:
+    def uncommitted(self) -> int:
         """How many records were made and are not known to be committed."""
-        return self._phase.leader_term.backlog if isinstance(self._phase, Leading) else 0
+        return self._phase.leader_term.uncommitted if isinstance(self._phase, Leading) else 0
 
     @property
     def reports(self) -> EventOutbox | None:
@@ -304,7 +304,7 @@ class Leader:
         match request:
             case Renew():
                 if leader_term is not None:
-                    leader_term.renew_after(self._database.patience(self._clock.now))
+                    leader_term.renew_after(self._database.delay(self._clock.now))
             case Acquire() | Append():
                 self._database.put(request, self._clock.now)
             case _:

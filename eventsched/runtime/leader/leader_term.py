@@ -94,7 +94,7 @@ class LeaderTerm:
             self._seen.of(POD),
             self._counts,
             at_once=self._limits.reports,
-            backlog=self._limits.reports_waiting,
+            max_waiting=self._limits.reports_waiting,
         )
 
     # --- status ---------------------------------------------------------------------------
@@ -105,7 +105,7 @@ class LeaderTerm:
         return not self._batch_builder.full and not self._engine.idle
 
     @property
-    def backlog(self) -> int:
+    def uncommitted(self) -> int:
         """How many records were made and are not known to be committed."""
         return self._engine.position - self._head.next
 
@@ -127,7 +127,7 @@ class LeaderTerm:
     def hand_over(self) -> bool:
         """Leaves what was followed as it is in the log, for another term. False if that is not
         possible, because some records are not known to be committed."""
-        if self.backlog:
+        if self.uncommitted:
             return False
         self._stream_state.head, self._stream_state.drafts = self._head, self.trackers.reports.open
         return True

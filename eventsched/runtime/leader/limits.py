@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from eventsched.runtime.effects.event_outbox import AT_ONCE, BACKLOG
+from eventsched.runtime.effects.event_outbox import MAX_CONCURRENT_REPORTS, MAX_WAITING_REPORTS
 
 
 class Limits(NamedTuple):
@@ -15,7 +15,7 @@ class Limits(NamedTuple):
     records: int = 256
     size: int = 1 << 20
     touches: int = 64
-    reports: int = AT_ONCE
-    reports_waiting: int = BACKLOG
+    reports: int = MAX_CONCURRENT_REPORTS
+    reports_waiting: int = MAX_WAITING_REPORTS
     snapshot_every: int | None = None
     linger: int = 0

@@ -7,9 +7,9 @@ from typing import Generic, TypeVar
 
 from eventsched.domain.units import SECOND
 
-PATIENCE = SECOND // 5
+RETRY_DELAY = SECOND // 5
 """Microseconds before a request with an unknown outcome is retried."""
-LONGEST = 5 * SECOND
+LONGEST_RETRY_DELAY = 5 * SECOND
 """Microseconds to which this delay may grow while nothing is answered."""
 
 RequestT = TypeVar("RequestT")
@@ -28,15 +28,15 @@ class RetryQueue(Generic[RequestT]):
         """Notes that the server has answered something."""
         self._silent_since = None
 
-    def patience(self, now: int) -> int:
+    def delay(self, now: int) -> int:
         """Microseconds to wait after an unanswered request."""
         if self._silent_since is None:
             self._silent_since = now
-        return min(max(PATIENCE, now - self._silent_since), LONGEST)
+        return min(max(RETRY_DELAY, now - self._silent_since), LONGEST_RETRY_DELAY)
 
     def put(self, request: RequestT, now: int) -> None:
         """Adds a request to retry."""
-        heappush(self._later, (now + self.patience(now), next(self._order), request))
+        heappush(self._later, (now + self.delay(now), next(self._order), request))
 
     def due(self, now: int) -> Iterator[RequestT]:
         """Removes and yields the requests that are due."""

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-SLOW = 5.0
+SLOW_SECONDS = 5.0
 """Seconds after which a request without an answer counts as trouble."""
 
 
@@ -51,4 +51,4 @@ class DatabaseHealth:
         if self._since is not None:
             return f"unreachable for {self._clock() - self._since:.0f} s: {self._problem}"
         waited = 0.0 if self._asked_at is None else self._clock() - self._asked_at
-        return f"no answer for {waited:.0f} s" if waited > SLOW else ""
+        return f"no answer for {waited:.0f} s" if waited > SLOW_SECONDS else ""

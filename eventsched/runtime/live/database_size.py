@@ -12,12 +12,15 @@ from eventsched.eventlog.log_errors import UnavailableError
 from eventsched.runtime.live.database_client import DatabaseClient
 from eventsched.runtime.live.worker import Worker
 
-PERIOD = 60.0
+MEASUREMENT_PERIOD = 60.0
 """Seconds between two measurements."""
 
 
 async def measure_size(
-    measure: Callable[[], int], worker: Worker, database: DatabaseClient, period: float = PERIOD
+    measure: Callable[[], int],
+    worker: Worker,
+    database: DatabaseClient,
+    period: float = MEASUREMENT_PERIOD,
 ) -> None:
     """Keeps the size in ``database.size``, until cancelled. While the database is unreachable the
     last size stays; others report that."""

@@ -31,7 +31,7 @@ from eventsched.runtime.leader.leader_messages import (
 from eventsched.runtime.live.ports import Cluster
 from eventsched.scheduling.framework.call_guard import OverrunError
 
-TURN = 0.008
+TURN_CPU_SECONDS = 0.008
 """CPU seconds that a turn should take at most, half of them for messages and half for attempts, so
 that neither starves the other. A request to the API server needs four turns."""
 _MAX_ATTEMPTS = 256
@@ -40,7 +40,7 @@ _MAX_MESSAGES = 64
 """Messages of one turn at most: each takes about a tenth of a millisecond."""
 _RETRY_AFTER = 1.0
 """Seconds between two attempts to list a cluster that cannot be listed."""
-BACKLOG = 50_000
+MAX_QUEUED_EVENTS = 50_000
 """Watch events and records that may wait while the database is unreachable. Beyond that the driver
 unsubscribes from events. The cluster's store keeps the newest version of each object, and a list
 replaces the events."""
@@ -70,7 +70,7 @@ class Driver:
         now: Callable[[], int],
         *,
         on_leading: Callable[[], None] = lambda: None,
-        backlog: int = BACKLOG,
+        max_queued: int = MAX_QUEUED_EVENTS,
     ) -> None:
         """``now`` returns µs since 1970 and never goes back. ``on_leading`` is called when attempts
         begin."""
@@ -79,7 +79,7 @@ class Driver:
         self.turns = 0
         self.longest = 0.0
         self._cluster, self._database, self._now = cluster, database, now
-        self._on_leading, self._max_backlog = on_leading, backlog
+        self._on_leading, self._max_queued = on_leading, max_queued
         self._answers: deque[Message] = deque()
         self._events: deque[WatchEvent] = deque()
         self._wakeup = asyncio.Event()
@@ -144,7 +144,7 @@ class Driver:
 
     @property
     def _at_rest(self) -> bool:
-        return not self._tasks and not self._answers and not self.leader.backlog
+        return not self._tasks and not self._answers and not self.leader.uncommitted
 
     # --- turns ----------------------------------------------------------------------------
 
@@ -229,7 +229,7 @@ class Driver:
     def _has_room(self) -> bool:
         """Whether events may be received again."""
         is_running = self.leader.leading and not self._ending
-        return is_running and self.leader.backlog < self._max_backlog // 2
+        return is_running and self.leader.uncommitted < self._max_queued // 2
 
     def _received(self, event: Listed | WatchEvent) -> None:
         """Takes lists and events from the cluster."""
@@ -239,7 +239,7 @@ class Driver:
             self._answers.append(event)
         elif self.subscribed and not self._ending:
             self._events.append(event)
-            if len(self._events) + self.leader.backlog > self._max_backlog:
+            if len(self._events) + self.leader.uncommitted > self._max_queued:
                 logger.warning("the log is too slow: watch events wait in the store")
                 self.subscribed = False
                 self._events.clear()
@@ -289,6 +289,6 @@ class Driver:
 def _next_count(count: int, seconds: float, most: int) -> int:
     """How many messages or attempts the next turn takes, after ``count`` took ``seconds`` of CPU
     time."""
-    if seconds > TURN / 2:
+    if seconds > TURN_CPU_SECONDS / 2:
         return max(1, count // 2)
-    return min(most, count + 1 + count // 4) if seconds < TURN / 4 else count
+    return min(most, count + 1 + count // 4) if seconds < TURN_CPU_SECONDS / 4 else count

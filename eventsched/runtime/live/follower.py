@@ -25,7 +25,7 @@ from eventsched.runtime.leader.catch_up import FollowedStream
 from eventsched.runtime.live.database_health import DatabaseHealth
 from eventsched.runtime.live.worker import Worker
 
-PERIOD = 0.2
+POLL_PERIOD = 0.2
 """Seconds between two polls of the log."""
 _RETRY_AFTER = 2.0
 """Seconds between two attempts to reach the database."""
@@ -62,7 +62,7 @@ class Follower:
             if self.caught_up and not self._caught_up_once.is_set():
                 self._caught_up_once.set()
                 self._log_start()
-            await asyncio.sleep(PERIOD if self.caught_up else 0)
+            await asyncio.sleep(POLL_PERIOD if self.caught_up else 0)
 
     async def there(self) -> None:
         """Waits until the log was caught up with once, while ``run`` follows."""
@@ -80,7 +80,7 @@ class Follower:
             if self._followed_stream.head.next > head.next:
                 raise HistoryChangedError("another replica has written since the term began")
             if self._followed_stream.head == before:
-                await asyncio.sleep(PERIOD)
+                await asyncio.sleep(POLL_PERIOD)
         self._answered()
         return time.perf_counter() - began
 

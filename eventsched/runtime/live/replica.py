@@ -38,13 +38,13 @@ from eventsched.runtime.live.request_source import pass_on_requests
 from eventsched.runtime.live.worker import Worker
 from eventsched.scheduling.engine import Engine
 
-GRACE = 5.0
+END_GRACE_SECONDS = 5.0
 """Seconds that requests under way may take after ``end``."""
-PATIENCE = 45.0
+DATABASE_PATIENCE_SECONDS = 45.0
 """Seconds that a leader waits for its database before it gives the lease back."""
-REST = 15.0
+STAND_DOWN_SECONDS = 15.0
 """Seconds for which it does not run for leader afterwards: as long as a Lease lasts."""
-SETTLE = 1.0
+RELOAD_GRACE_SECONDS = 1.0
 """Seconds that requests under way may take before a reload. The next term repeats the others."""
 _MAX_DEPOSED, _WINDOW = 5, 300.0
 """This many terms ended by another writer within this many seconds are too many."""
@@ -69,9 +69,9 @@ class ReplicaPlan:
     keeps_vectors: bool = True
     vectors_age: float = 0.0
     """Seconds after which vectors are deleted; 0: never."""
-    grace: float = GRACE
-    patience: float = PATIENCE
-    rest: float = REST
+    grace: float = END_GRACE_SECONDS
+    database_patience: float = DATABASE_PATIENCE_SECONDS
+    stand_down: float = STAND_DOWN_SECONDS
     checkpointer: Checkpointer | None = None
     sample: Callable[[Driver], Awaitable[None]] | None = None
     """Feeds a term's driver the samples that plugins want, until cancelled."""
@@ -118,7 +118,7 @@ class Replica:
         self._is_handed_over = False
         """Whether ``followed_stream`` is then at a position of the log."""
         self._deposed: deque[float] = deque(maxlen=_MAX_DEPOSED)
-        self._rest = 0.0
+        self._stand_down = 0.0
         """Seconds to wait before running for leader."""
         self._history_lost = False
         """Whether the log lacks records that were once committed, and no term has dealt with it
@@ -138,7 +138,8 @@ class Replica:
 
     def reload(self, reload: Reload) -> None:
         """Goes on with another plan: a standby at once, a leader with a new term as soon as the
-        requests under way have their outcome (``SETTLE`` at most). The Lease is kept."""
+        requests under way have their outcome (at most ``RELOAD_GRACE_SECONDS``). The Lease is
+        kept."""
         self._reload = reload
         self._reloading.set()
 
@@ -218,8 +219,8 @@ class Replica:
     async def _won(self, follower: Follower) -> None:
         await follower.there()
         await self._cluster.listed()
-        await asyncio.sleep(self._rest)
-        self._rest = 0.0
+        await asyncio.sleep(self._stand_down)
+        self._stand_down = 0.0
         if not self._ended.is_set():
             await self._election.won()
 
@@ -280,7 +281,7 @@ class Replica:
             await _first(running, losing, ending, reloading)
             if reloading.done() and not ending.done():
                 driver.end()
-                await _first(running, losing, ending, timeout=SETTLE)
+                await _first(running, losing, ending, timeout=RELOAD_GRACE_SECONDS)
             if ending.done() and not running.done() and not losing.done():
                 driver.end()
                 await _first(running, losing, timeout=self.plan.grace)
@@ -306,9 +307,9 @@ class Replica:
         try:
             while not losing.done():
                 assert self.database is not None
-                left = self.plan.patience - self.database.health.lacking
+                left = self.plan.database_patience - self.database.health.lacking
                 if left <= 0:
-                    self._rest = self.plan.rest
+                    self._stand_down = self.plan.stand_down
                     return f"the database: {self.database.health.trouble}"
                 await _first(losing, timeout=left)
             return losing.result()

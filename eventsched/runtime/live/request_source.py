@@ -13,7 +13,7 @@ from eventsched.domain.records import MemoryForgotten, Stimulus
 from eventsched.eventlog.log_errors import UnavailableError
 from eventsched.runtime.live.worker import Worker
 
-PERIOD = 1.0
+POLL_PERIOD = 1.0
 """Seconds between two polls."""
 
 
@@ -36,7 +36,7 @@ class StimulusReceiver(Protocol):
 
 
 async def pass_on_requests(
-    queue: RequestQueue, worker: Worker, leader: StimulusReceiver, period: float = PERIOD
+    queue: RequestQueue, worker: Worker, leader: StimulusReceiver, period: float = POLL_PERIOD
 ) -> None:
     """Passes each request to the leader once, until cancelled. While the database is unreachable it
     does nothing; others report that."""

@@ -17,7 +17,7 @@ from eventsched.scheduling.framework import (
 from eventsched.scheduling.framework.plugin_calls import PluginCalls
 from eventsched.scheduling.framework.profile import Profile
 
-LATE = "what the bind waits for took too long"
+WAIT_TIMED_OUT = "what the bind waits for took too long"
 """Message for an overdue preparation if its plugin does not set its own."""
 
 
@@ -94,7 +94,7 @@ def prepared(
 
 def overdue(plugin: PluginCalls) -> Status:
     """The status of a preparation that took too long, in the plugin's words if it has any."""
-    return Status.error(LATE if plugin.traits.overdue is None else plugin.traits.overdue)
+    return Status.error(WAIT_TIMED_OUT if plugin.traits.overdue is None else plugin.traits.overdue)
 
 
 def bind(profile: Profile, pod: Pod, node: str, cycle: Cycle) -> Placement:

@@ -10,7 +10,7 @@ from eventsched.domain.errors import InputError
 from eventsched.scheduling.config import sections
 from eventsched.scheduling.framework.extender import Extender
 
-HEAVIEST = 2**31 - 1
+MAX_WEIGHT = 2**31 - 1
 """The largest weight with which sums of scores stay exact (upstream lets them overflow)."""
 
 
@@ -65,9 +65,9 @@ def problems(configured: Sequence[sections.ExtenderSection]) -> Iterator[InputEr
                 "has a user or password in it, and the log holds the configuration",
                 "take them out; tlsConfig.certFile and keyFile prove who asks",
             )
-        if section.weight > HEAVIEST:
+        if section.weight > MAX_WEIGHT:
             yield InputError(
-                f"{where}.weight", f"{section.weight} is out of range", f"use 1 to {HEAVIEST}"
+                f"{where}.weight", f"{section.weight} is out of range", f"use 1 to {MAX_WEIGHT}"
             )
         if section.tls_config is not None and section.tls_config.key_data:
             yield InputError(

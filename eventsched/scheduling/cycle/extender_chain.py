@@ -29,8 +29,8 @@ from eventsched.scheduling.framework.extender import EXTENDER, Extender, Extende
 _SCALE = 10
 """From an extender's 0..10 to 0..100 (upstream: MaxNodeScore / MaxExtenderPriority)."""
 _NOBODY: Mapping[str, Victims] = {}
-SILENT = "node(s) were left out by the extender without a reason"
-LATE = "node(s) came too late for the extender to be asked"
+NO_REASON_GIVEN = "node(s) were left out by the extender without a reason"
+NOT_ASKED = "node(s) came too late for the extender to be asked"
 
 
 class Question(NamedTuple):
@@ -114,7 +114,7 @@ class ExtenderChain:
     ) -> None:  # fmt: skip
         """Nodes that were not part of the call (they were added, or became feasible, since) are
         refused: the next attempt includes them."""
-        words = self._words.setdefault(extender.index, [(Code.UNSCHEDULABLE, LATE)])
+        words = self._words.setdefault(extender.index, [(Code.UNSCHEDULABLE, NOT_ASKED)])
         codes = np.zeros(max(int(rows[-1]) + 1, _size(asked)), dtype=np.int64)
         codes[:] = 1
         codes[rows_of(asked.nodes)] = 0
@@ -123,7 +123,7 @@ class ExtenderChain:
             (Code.UNRESOLVABLE, answered.unresolvable),
         ):
             for reason in sorted(groups):
-                words.append((code, reason or SILENT))
+                words.append((code, reason or NO_REASON_GIVEN))
                 codes[rows_of(groups[reason])] = len(words)
         more.refuse(rows, codes[rows], (position + extender.index) * CODES_A_FILTER)
 

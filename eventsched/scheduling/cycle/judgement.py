@@ -37,7 +37,7 @@ from eventsched.scheduling.cycle.pod_specific_verdicts import (
 )
 from eventsched.scheduling.cycle.prefilter import Narrowed, Refusal, ask_pre_filter, unsatisfiable
 from eventsched.scheduling.framework import Cycle, PluginError
-from eventsched.scheduling.framework.profile import SCORES, Filter, Profile
+from eventsched.scheduling.framework.profile import FIRST_SCORE_POSITION, Filter, Profile
 
 
 @dataclass
@@ -90,8 +90,8 @@ class Judgement:
             reason = f"node(s) didn't satisfy plugin(s) [{' '.join(self.narrowed_by)}]"
             return Verdict(plugin="", code=Code.UNRESOLVABLE, reasons=(reason,))
         position, code = divmod(key, CODES_A_FILTER)
-        if position >= SCORES:
-            return self.profile.scores[position - SCORES].verdict
+        if position >= FIRST_SCORE_POSITION:
+            return self.profile.scores[position - FIRST_SCORE_POSITION].verdict
         if position >= len(self.profile.filters) and self.extender_chain is not None:
             return self.extender_chain.verdict(position - len(self.profile.filters), code)
         return self.profile.filters[position].verdict(self.cycle, self.pod, code)
@@ -99,7 +99,10 @@ class Judgement:
     def entry(self, key: CycleKey) -> Verdict:
         """The verdict of a key as an entry of the stream's dictionary."""
         position, code = divmod(key, CODES_A_FILTER)
-        if len(self.profile.filters) <= position < SCORES and self.extender_chain is not None:
+        if (
+            len(self.profile.filters) <= position < FIRST_SCORE_POSITION
+            and self.extender_chain is not None
+        ):
             return self.extender_chain.entry(position - len(self.profile.filters), code)
         return self.verdict(key)
 

@@ -44,7 +44,7 @@ from eventsched.scheduling.framework import PluginError
 LONGEST_CHAIN = 64
 """The most deltas in a row before the vectors of a class are written whole again."""
 
-FEW = 8
+FEW_KEYS = 8
 """Up to this number of different keys, each is searched for on its own."""
 
 MOST_VERDICTS = 16_384
@@ -340,7 +340,7 @@ def _encode(
     if len(keys) == 1:
         return np.array([numbers[keys[0].item()]], dtype=np.uint16)
     codes = np.zeros(len(keys), dtype=np.uint16)
-    if 0 < len(kinds) <= FEW:
+    if 0 < len(kinds) <= FEW_KEYS:
         for kind in kinds:
             if kind != KEY_PASSES:
                 np.putmask(codes, keys == kind, numbers[kind])

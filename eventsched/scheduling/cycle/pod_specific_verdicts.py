@@ -31,7 +31,7 @@ from eventsched.scheduling.cycle.prefilter import Narrowed, skips_score
 from eventsched.scheduling.framework import Cycle, IntColumn, PluginError
 from eventsched.scheduling.framework.profile import Filter, Profile, Score
 
-FEWEST = 100
+MIN_FEASIBLE_NODES = 100
 """The smallest number of feasible nodes at which a search may stop (upstream:
 minFeasibleNodesToFind)."""
 
@@ -142,9 +142,9 @@ class PodSpecificVerdicts:
         if not 0 < percentage < 100:
             return
         nodes = np.flatnonzero((self.keys != KEY_NO_NODE) & (self.keys != KEY_EXCLUDED))
-        if len(nodes) < FEWEST:
+        if len(nodes) < MIN_FEASIBLE_NODES:
             return
-        enough = max(FEWEST, len(nodes) * percentage // 100)
+        enough = max(MIN_FEASIBLE_NODES, len(nodes) * percentage // 100)
         order = np.roll(nodes, -(start % len(nodes)))
         feasible_so_far = np.cumsum(self.keys[order] == KEY_PASSES)
         if feasible_so_far[-1] <= enough:

@@ -5,7 +5,7 @@ questions times nodes. It depends on neither time nor caches, so a replay, a sta
 engine compute the same number (ADR 15). A plugin's own code is not counted; its calls have
 deadlines (call_guard.py).
 
-The unit is one question about one node. The fixed cost of a question equals ``FIXED`` nodes.
+The unit is one question about one node. The fixed cost of a question equals ``FIXED_COST`` nodes.
 """
 
 from collections.abc import Iterable
@@ -20,7 +20,7 @@ from eventsched.domain.objects import (
     Selector,
 )
 
-FIXED = 5_000
+FIXED_COST = 5_000
 """The fixed cost of a question, in nodes: about 30 µs, the time to answer it by columns for this
 many nodes."""
 DEFAULT_BUDGET = 4_000_000
@@ -42,7 +42,7 @@ def questions(pod: Pod) -> int:
 
 def work(pod: Pod, nodes: int) -> int:
     """The most work of one attempt, in units, in a cluster of ``nodes`` nodes."""
-    return questions(pod) * (nodes + FIXED)
+    return questions(pod) * (nodes + FIXED_COST)
 
 
 def over_budget_message(pod: Pod, nodes: int, budget: int) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from eventsched.domain.int64 import LARGEST, SMALLEST
+from eventsched.domain.int64 import INT64_MAX, INT64_MIN
 from eventsched.domain.nodes.node_views import NodeView
 from eventsched.domain.objects import Node, Pod
 from eventsched.scheduling.framework.cycle_context import Cycle
@@ -76,7 +76,7 @@ class _Scoring(PerNode):
                 raise PluginError(self.name, "score_node", f"returned {score!r}; an int is due")
         # Numbers beyond int64 are cut to its bounds, which are out of range as well.
         return np.array(
-            [max(SMALLEST, min(LARGEST, int(score))) for score in scores], dtype=np.int64
+            [max(INT64_MIN, min(INT64_MAX, int(score))) for score in scores], dtype=np.int64
         )
 
 

@@ -21,7 +21,7 @@ from eventsched.scheduling.framework.plugin_columns import (
     score_range,
 )
 
-SCORES = 16_384
+FIRST_SCORE_POSITION = 16_384
 """The first position of Score plugins; those before are for filters and extenders."""
 
 
@@ -153,7 +153,7 @@ class Profile:
         self.post_filter = self._at("postFilter")
         self.pre_score = self._at("preScore")
         self.scores = [
-            Score(SCORES + i, plugin, weights.get(plugin.name, 1))
+            Score(FIRST_SCORE_POSITION + i, plugin, weights.get(plugin.name, 1))
             for i, plugin in enumerate(self._at("score"))
         ]
         self.reserve = self._at("reserve")

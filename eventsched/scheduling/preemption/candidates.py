@@ -25,13 +25,13 @@ from eventsched.scheduling.preemption.victims import (
 
 NOT_TRIED = -4
 """Outcome of a row that was not tried yet, or has changed since."""
-TOGETHER = 16
+MIN_TRIED_TOGETHER = 16
 """The least number of rows to try in one dry run, if there are that many stale rows."""
-_STEP = 2**31
+_PER_VICTIM = 2**31
 """The weight of one victim in the sum of priorities: fewer victims are better (upstream:
 math.MaxInt32+1)."""
 
-VIOLATIONS, HIGHEST, TOTAL, NUMBER, START = range(5)
+VIOLATIONS, HIGHEST_PRIORITY, PRIORITY_SUM, VICTIM_COUNT, START = range(5)
 CRITERIA = ("violations", "highest", "total", "number", "start")
 """The criteria, in order. The latest start is best; for the others, the smallest value."""
 ONLY, FIRST = "only", "first"
@@ -137,8 +137,8 @@ class CandidateTable:
         criteria = self.criteria[left]
         for place, name in enumerate(CRITERIA):
             values = criteria[:, place]
-            if place == TOTAL:
-                values = values + _STEP * criteria[:, NUMBER]
+            if place == PRIORITY_SUM:
+                values = values + _PER_VICTIM * criteria[:, VICTIM_COUNT]
             elif place == START:
                 values = -np.where(values == 0, NOT_STARTED, values)
             least = values == values.min()
@@ -153,9 +153,9 @@ class CandidateTable:
         """Tries the rows needed now. If they are few, other stale ``rows`` are tried with them:
         many rows cost little more than one, and the next pod of the class will need them. Raises
         PluginError, but only for a needed row."""
-        if dry_run.repeatable and len(needed) < TOGETHER:
+        if dry_run.repeatable and len(needed) < MIN_TRIED_TOGETHER:
             stale = rows[self.outcomes[rows] == NOT_TRIED]
-            others = stale[~np.isin(stale, needed)][: TOGETHER - len(needed)]
+            others = stale[~np.isin(stale, needed)][: MIN_TRIED_TOGETHER - len(needed)]
             try:
                 self._try(dry_run, np.concatenate([needed, others]), budgets)
                 return

@@ -42,7 +42,7 @@ class Pages(H11Protocol):
         """The response is sent. If the whole request was read, the client may send the next one;
         otherwise the rest of its body is still expected."""
         if self.conn.their_state is not h11.SEND_BODY:
-            self._connection.answered(listener.PATIENCE)
+            self._connection.answered(listener.TRANSFER_SECONDS)
         super().on_response_complete()
         self._report_complete_request()
 

@@ -7,9 +7,9 @@ So clients cannot stop the scheduler's work, however many they are.
 import resource
 from typing import NamedTuple
 
-MOST = 512
+MAX_CONNECTIONS = 512
 """Connections of a port at a time."""
-RESERVE = 256
+RESERVED_DESCRIPTORS = 256
 """Descriptors that are reserved for the database, files, watches and libraries."""
 
 
@@ -24,18 +24,18 @@ class Descriptors(NamedTuple):
     @property
     def are_few(self) -> bool:
         """Whether fewer descriptors are reserved than the scheduler should have."""
-        return self.reserved < RESERVE
+        return self.reserved < RESERVED_DESCRIPTORS
 
 
 def shared(ports: int, requests: int) -> Descriptors:
     """Divides the descriptors between the scheduler and ``ports`` ports. At most ``requests``
     requests to the API server are under way at a time. If the soft limit is too low for all this,
     it is raised first, at most to the hard limit."""
-    wanted = RESERVE + requests + ports * MOST
+    wanted = RESERVED_DESCRIPTORS + requests + ports * MAX_CONNECTIONS
     limit = _raised(wanted)
-    reserved = min(RESERVE + requests, limit // 2)
+    reserved = min(RESERVED_DESCRIPTORS + requests, limit // 2)
     per_port = (limit - reserved) // max(1, ports)
-    return Descriptors(limit, reserved, max(1, min(MOST, per_port)))
+    return Descriptors(limit, reserved, max(1, min(MAX_CONNECTIONS, per_port)))
 
 
 def _raised(wanted: int) -> int:

@@ -21,11 +21,11 @@ from eventsched.domain.errors import InputError, UnavailableError
 from eventsched.web.http import posts
 from eventsched.web.http.certificates import Certificates, Files, SelfMade, own_names
 from eventsched.web.http.connections import Pages
-from eventsched.web.http.descriptors import MOST
+from eventsched.web.http.descriptors import MAX_CONNECTIONS
 from eventsched.web.http.listener import Listener
 from eventsched.web.http.posts import Handle
 
-_END = 5
+_END_SECONDS = 5
 """Seconds that requests under way get when serving ends (upstream: cmd/kube-scheduler/app
 server.go, shutdownTimeout)."""
 _BACKLOG = 128
@@ -44,7 +44,7 @@ class Options:
     plain_health_port: int | None = None
     client_ca_file: Path | None = None
     """Clients over HTTPS need a certificate of one of these authorities; None: they need none."""
-    most: int = MOST
+    most: int = MAX_CONNECTIONS
     """Connections of each port at a time."""
 
 
@@ -124,7 +124,7 @@ async def _run(
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        timeout_graceful_shutdown=_END,
+        timeout_graceful_shutdown=_END_SECONDS,
     )
     server = _Server(config)
     port_listener = Listener(

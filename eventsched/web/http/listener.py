@@ -20,13 +20,13 @@ from enum import IntEnum
 
 import structlog
 
-HANDSHAKE = 10.0
+HANDSHAKE_SECONDS = 10.0
 """Seconds for a handshake."""
-PATIENCE = 10.0
+TRANSFER_SECONDS = 10.0
 """Seconds for the headers of a request, for its body, and for a client to take what is written."""
-_BATCH = 16
+_ACCEPTED_AT_ONCE = 16
 """Connections accepted at a time; the scheduler shares the event loop."""
-_PAUSE = 0.5
+_ACCEPT_PAUSE = 0.5
 """Seconds without accepting when the process or the machine is out of descriptors."""
 _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
@@ -81,7 +81,7 @@ class Connection:
         first call, not from each part."""
         if not self._receives and self.is_open:
             self._receives = True
-            self._due_in(PATIENCE)
+            self._due_in(TRANSFER_SECONDS)
 
     def answering(self) -> None:
         """A request is complete and is being answered, without a deadline."""
@@ -104,7 +104,7 @@ class Connection:
     def blocked(self) -> None:
         """The client does not read what is written."""
         if self._blocked is None and self.is_open:
-            self._blocked = self._loop.call_later(PATIENCE, self.drop)
+            self._blocked = self._loop.call_later(TRANSFER_SECONDS, self.drop)
 
     def unblocked(self) -> None:
         """The client reads again."""
@@ -135,7 +135,7 @@ class Connection:
         client_socket, self._socket = self._socket, None
         assert client_socket is not None
         tls = self._listener.tls
-        patience = None if tls is None else HANDSHAKE
+        patience = None if tls is None else HANDSHAKE_SECONDS
         try:
             await self._loop.connect_accepted_socket(
                 lambda: self._listener.protocol(self),
@@ -216,7 +216,7 @@ class Listener:
         return connection in self._ranked[connection.rank]
 
     def _accept(self) -> None:
-        for _ in range(_BATCH):
+        for _ in range(_ACCEPTED_AT_ONCE):
             try:
                 client_socket, _address = self._listening_socket.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
@@ -238,8 +238,10 @@ class Listener:
     def _pause(self, error: OSError) -> None:
         """Out of descriptors: drops a connection that never completed a request, and stops
         accepting for a while."""
-        logger.warning("no connection can be accepted", reason=error.strerror, again_in=_PAUSE)
+        logger.warning(
+            "no connection can be accepted", reason=error.strerror, again_in=_ACCEPT_PAUSE
+        )
         if self._ranked[_Rank.FRESH]:
             self._first().drop()
         self._loop.remove_reader(self._listening_socket)
-        self._resuming = self._loop.call_later(_PAUSE, self.start)
+        self._resuming = self._loop.call_later(_ACCEPT_PAUSE, self.start)

@@ -21,17 +21,17 @@ from aiohttp.http_parser import RawRequestMessage
 from aiohttp.web import RequestPayloadError
 
 from eventsched.web.http import listener
-from eventsched.web.http.descriptors import MOST
+from eventsched.web.http.descriptors import MAX_CONNECTIONS
 from eventsched.web.http.listener import Connection, Listener
 
-LONGEST = 256 * 2**20
+MAX_BODY_BYTES = 256 * 2**20
 """Largest body in bytes; 15,000 complete nodes have about 150 MB."""
-IDLE = 120.0
+IDLE_SECONDS = 120.0
 """Seconds that a connection may wait for the next request. Longer than the 90 s of Go's clients: a
 request fails if the server closes the connection at the moment it is sent."""
-_END = 5.0
+_END_SECONDS = 5.0
 """Seconds that requests in flight get when the server stops."""
-_LINGER = 1.0
+_LINGER_SECONDS = 1.0
 """Seconds for which the rest of a refused body is read, so that the client sees the answer."""
 
 logger = structlog.get_logger()
@@ -68,8 +68,8 @@ class _Protocol(web.RequestHandler):
             server,
             loop=asyncio.get_running_loop(),
             access_log=None,  # type: ignore[arg-type]
-            keepalive_timeout=IDLE,
-            lingering_time=_LINGER,
+            keepalive_timeout=IDLE_SECONDS,
+            lingering_time=_LINGER_SECONDS,
             auto_decompress=False,
         )
         self.connection = connection
@@ -108,7 +108,7 @@ class _Protocol(web.RequestHandler):
         try:
             return await super().finish_response(request, resp, start_time)
         finally:
-            self.connection.answered(IDLE)
+            self.connection.answered(IDLE_SECONDS)
 
     def log_exception(self, *args: Any, **kw: Any) -> None:
         """A malformed request is the client's error: logged at debug only."""
@@ -124,14 +124,14 @@ async def _answer(request: web.BaseRequest, connection: Connection, handle: Hand
         return PostAnswer(HTTPStatus.BAD_REQUEST, b"two lengths of a body\n", last=True)
     connection.untimed()
     try:
-        async with asyncio.timeout(listener.PATIENCE):
+        async with asyncio.timeout(listener.TRANSFER_SECONDS):
             body = await request.read()
     except TimeoutError:
         return PostAnswer(HTTPStatus.REQUEST_TIMEOUT, b"the body does not come\n", last=True)
     except RequestPayloadError:
         return PostAnswer(HTTPStatus.BAD_REQUEST, b"the body cannot be read\n", last=True)
     except web.HTTPRequestEntityTooLarge:
-        problem = f"a request has at most {LONGEST} bytes\n"
+        problem = f"a request has at most {MAX_BODY_BYTES} bytes\n"
         return PostAnswer(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, problem.encode(), last=True)
     connection.answering()
     return await handle(PostedRequest(request.method, request.path, body))
@@ -142,7 +142,7 @@ async def serve(
     listening_socket: socket.socket,
     tls: ssl.SSLContext | None,
     handle: Handle,
-    most: int = MOST,
+    most: int = MAX_CONNECTIONS,
 ) -> AsyncIterator[None]:
     """Serves while the block runs, with at most ``most`` connections at a time; with ``tls`` over
     HTTPS. Afterwards requests in flight get a few seconds."""
@@ -156,7 +156,7 @@ async def serve(
         task: "asyncio.Task[None]",
     ) -> web.BaseRequest:
         return web.BaseRequest(
-            message, payload, protocol, writer, task, loop, client_max_size=LONGEST
+            message, payload, protocol, writer, task, loop, client_max_size=MAX_BODY_BYTES
         )
 
     async def respond(request: web.BaseRequest) -> web.StreamResponse:
@@ -179,5 +179,5 @@ async def serve(
     finally:
         port_listener.close()
         server.pre_shutdown()
-        await server.shutdown(_END)
+        await server.shutdown(_END_SECONDS)
         port_listener.drop_all()

@@ -23,7 +23,7 @@ from tests.cluster.harness.observer import Observer
 from tests.cluster.harness.plane import ControlPlane
 from tests.cluster.harness.scheduler import Schedulers
 
-PATIENCE = 15.0
+WAIT_SECONDS = 15.0
 """Seconds in which a boundary is to be met; then the kill comes anyway."""
 
 
@@ -203,7 +203,7 @@ class Campaign:
 
     def _met(self, rule: Rule) -> bool:
         try:
-            rule.wait(within=PATIENCE)
+            rule.wait(within=WAIT_SECONDS)
         except TimeoutError:
             return False
         return True

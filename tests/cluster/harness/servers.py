@@ -12,7 +12,7 @@ from pathlib import Path
 from tests.cluster.harness.guard import Guard
 from tests.waiting import joined
 
-_PATIENCE = 10  # starts of a server that keeps ending
+_MAX_STARTS = 10  # starts of a server that keeps ending
 
 
 class Server:
@@ -106,7 +106,7 @@ class Server:
         log, when it takes too long, and at once when the server ends."""
         deadline = time.monotonic() + within
         while not condition():
-            if not self.running and (not self._keep or self.restarts >= _PATIENCE):
+            if not self.running and (not self._keep or self.restarts >= _MAX_STARTS):
                 raise TimeoutError(f"{self.name} ended before {what}\n{self.tail()}")
             if time.monotonic() > deadline:
                 raise TimeoutError(f"{self.name}: not {what} within {within} s\n{self.tail()}")
@@ -143,7 +143,7 @@ class Server:
             assert process is not None
             process.wait()
             with self._lock:
-                if not self._wanted or self.restarts >= _PATIENCE:
+                if not self._wanted or self.restarts >= _MAX_STARTS:
                     return
                 if process is self._process:
                     self._guard.ended(process.pid)

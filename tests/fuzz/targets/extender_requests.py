@@ -24,7 +24,7 @@ from tests.fuzz.targets import is_choices
 
 PATHS = {FILTER: "/filter", PRIORITIZE: "/prioritize", PREEMPT: "/preempt", BIND: "/bind"}
 _MOST_RECORDS = 400
-_PATIENCE = 0.01
+_WAIT_SECONDS = 0.01
 
 
 class _Driver:
@@ -35,7 +35,7 @@ class _Driver:
     def __init__(self) -> None:
         self.leader = self
         self.engine = _engine()
-        self.inquiries = Inquiries(lambda: self, _PATIENCE)  # type: ignore[arg-type, return-value]
+        self.inquiries = Inquiries(lambda: self, _WAIT_SECONDS)  # type: ignore[arg-type, return-value]
         self.handle = extender_paths.application(PATHS, self.inquiries.ask)
 
     def submit(self, inquired: ExtenderInquired) -> None:

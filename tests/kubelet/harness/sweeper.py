@@ -23,7 +23,7 @@ LINKS = "evs-node-"
 """What the names of links begin with."""
 FOLDERS = ("run", "import")
 """Folders of a run in the cache: programs that work there are ended."""
-_PATIENCE = 30.0
+_WAIT_SECONDS = 30.0
 """Seconds for processes to be gone."""
 _ROOT = Path(__file__).resolve().parents[3]
 _SWEEP = "--when-input-ends"
@@ -59,7 +59,7 @@ def sweep() -> list[str]:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
             found.append(f"process {pid}")
-    deadline = time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + _WAIT_SECONDS
     while ({*_workers(), *_members()}) and time.monotonic() < deadline:
         time.sleep(0.05)
     for folder in _cgroups():

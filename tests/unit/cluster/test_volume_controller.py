@@ -8,8 +8,8 @@ import pytest
 
 from eventsched.cluster.simulated.cluster import BIND_DELAY, SimulatedCluster
 from eventsched.cluster.simulated.volume_controller import (
-    BINDING,
-    PROVISIONING,
+    CLAIM_BINDING_DELAY,
+    PROVISIONING_DELAY,
     Reaction,
     VolumeController,
 )
@@ -59,7 +59,7 @@ def test_a_volume_is_pre_bound_and_then_bound() -> None:
     assert it.write(promise()) == Reaction(
         [volume(claim=OURS, annotations=NOTES)],
         "",
-        BINDING,
+        CLAIM_BINDING_DELAY,
         [
             volume(claim=OURS, annotations=NOTES, phase="Bound"),
             claim(volume="v", bound=True, phase="Bound", annotations=COMPLETED),
@@ -104,7 +104,7 @@ def test_a_volume_is_provisioned_for_the_selected_node() -> None:
     assert it.write(selection()) == Reaction(
         [claim(annotations=SELECTED, **selected)],
         "",
-        PROVISIONING,
+        PROVISIONING_DELAY,
         [made_volume(), claim(annotations={**SELECTED, **COMPLETED}, **selected, **bound)],
     )
     assert it.write(selection()) == Reaction()

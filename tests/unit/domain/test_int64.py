@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eventsched.domain import int64
-from eventsched.domain.int64 import LARGEST, SMALLEST
+from eventsched.domain.int64 import INT64_MAX, INT64_MIN
 from tests.properties.strategies import deterministic
 
-EDGES = (0, 1, -1, 2, 100, 2**31, 2**53, 2**53 + 1, 2**56, LARGEST // 100, LARGEST // 100 + 1,
-         2**62, -(2**62), LARGEST - 1, LARGEST, SMALLEST, SMALLEST + 1)  # fmt: skip
+EDGES = (0, 1, -1, 2, 100, 2**31, 2**53, 2**53 + 1, 2**56, INT64_MAX // 100, INT64_MAX // 100 + 1,
+         2**62, -(2**62), INT64_MAX - 1, INT64_MAX, INT64_MIN, INT64_MIN + 1)  # fmt: skip
 numbers = st.one_of(
-    st.sampled_from(EDGES), st.integers(SMALLEST, LARGEST), st.integers(-1000, 1000)
+    st.sampled_from(EDGES), st.integers(INT64_MIN, INT64_MAX), st.integers(-1000, 1000)
 )
 
 
@@ -59,9 +59,9 @@ def test_numbers_wrap_around(number: int) -> None:
     ("number", "expected"),
     [
         (0.0, 0), (1.999, 1), (-1.999, -1), (2.0**53, 2**53), (2.0**62, 2**62),
-        (float(2**63 - 1024), 2**63 - 1024), (-(2.0**63), SMALLEST), (2.0**63, SMALLEST),
-        (1e300, SMALLEST), (-1e300, SMALLEST), (math.inf, SMALLEST), (-math.inf, SMALLEST),
-        (math.nan, SMALLEST),
+        (float(2**63 - 1024), 2**63 - 1024), (-(2.0**63), INT64_MIN), (2.0**63, INT64_MIN),
+        (1e300, INT64_MIN), (-1e300, INT64_MIN), (math.inf, INT64_MIN), (-math.inf, INT64_MIN),
+        (math.nan, INT64_MIN),
     ],
 )  # fmt: skip
 def test_floats_become_integers_as_on_amd64(number: float, expected: int) -> None:

@@ -34,7 +34,7 @@ from eventsched.runtime.effects.decision_names import OpenDecisions
 from eventsched.runtime.effects.event_drafts import WORK_BUDGET_EXCEEDED as REASON
 from eventsched.runtime.effects.event_drafts import DraftedStatus, EventDrafter
 from eventsched.scheduling.cycle import work_budget
-from eventsched.scheduling.cycle.work_budget import FIXED
+from eventsched.scheduling.cycle.work_budget import FIXED_COST
 from eventsched.scheduling.engine import Engine
 from tests.builders import (
     PROFILE,
@@ -48,7 +48,7 @@ from tests.builders import (
     observed,
 )
 
-BUDGET = 10 * (FIXED + 10)
+BUDGET = 10 * (FIXED_COST + 10)
 
 
 def spread(count: int) -> tuple[SpreadConstraint, ...]:
@@ -82,7 +82,7 @@ def message(asked: int = 13, budget: int = BUDGET, nodes: int = 1) -> str:
     return (
         "the pod asks for more work than the budget of an attempt allows: "
         f"{asked} questions (terms, expressions, constraints, volumes, ports…) about "
-        f"{nodes} nodes are {asked * (FIXED + nodes):,} units, and workBudget is {budget:,}; "
+        f"{nodes} nodes are {asked * (FIXED_COST + nodes):,} units, and workBudget is {budget:,}; "
         "ask for less in its manifest"
     )
 
@@ -202,7 +202,7 @@ TERM = AffinityTerm(topology_key="k", selector=(REQUIREMENT,))
 def test_what_counts(pod: dict[str, Any], questions: int) -> None:
     found = Pod(uid="p1", name="p1", spec=PodSpec(**pod))
     assert work_budget.questions(found) == questions
-    assert work_budget.work(found, 1_000) == questions * (1_000 + FIXED)
+    assert work_budget.work(found, 1_000) == questions * (1_000 + FIXED_COST)
 
 
 def test_volumes_count() -> None:

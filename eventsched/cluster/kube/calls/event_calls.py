@@ -20,9 +20,9 @@ from eventsched.cluster.kube.http.api import MERGE_PATCH, ApiClient, path
 from eventsched.cluster.kube.http.refusals import Refusals, is_absent, is_done, is_refused, words
 from eventsched.cluster.messages import Announce, Reported, Unknown
 
-REMEMBERED = 10_000
+MAX_COUNTED_PODS = 10_000
 """Pods whose failures are counted. Beyond that the least recently used is dropped."""
-INTERVAL = 300_000_000
+WRITE_INTERVAL = 300_000_000
 """Microseconds between two written failures of a pod after the burst."""
 BURST = 5
 """Failures of a pod that are written without a pause."""
@@ -40,7 +40,7 @@ class _Series:
     counted_at: int = -1
     written_at: int = -1
     bucket_empty_at: int = 0
-    """When the leaky bucket that limits writes is empty: each write adds ``INTERVAL``."""
+    """When the leaky bucket that limits writes is empty: each write adds ``WRITE_INTERVAL``."""
     lock: Lock = field(default_factory=Lock)
 
     def add_occurrence(self, at: int) -> None:
@@ -51,12 +51,12 @@ class _Series:
 
     def may_write(self, at: int) -> bool:
         """Whether the rate limit allows another write."""
-        return self.bucket_empty_at <= at + (BURST - 1) * INTERVAL
+        return self.bucket_empty_at <= at + (BURST - 1) * WRITE_INTERVAL
 
     def add_write(self, at: int) -> None:
         """Records that a failure was written."""
         self.written_at = at
-        self.bucket_empty_at = max(self.bucket_empty_at, at) + INTERVAL
+        self.bucket_empty_at = max(self.bucket_empty_at, at) + WRITE_INTERVAL
 
 
 class EventCalls:
@@ -118,7 +118,7 @@ class EventCalls:
         key = request.uid, request.controller
         series = self._series.pop(key, None) or _Series()
         self._series[key] = series
-        if len(self._series) > REMEMBERED:
+        if len(self._series) > MAX_COUNTED_PODS:
             del self._series[next(iter(self._series))]
         return series
 

@@ -15,7 +15,7 @@ from eventsched.cluster.kube.http.api import STRATEGIC_PATCH, HttpAnswer
 from eventsched.cluster.kube.http.refusals import is_done, is_refused, words
 from eventsched.cluster.messages import PodAbsent, PodSeen, PodShown, Reported, ReportPod, Unknown
 
-REMEMBERED = 10_000
+MAX_CACHED_PODS = 10_000
 """Pods whose status is cached. Beyond that the least recently used is dropped."""
 _SCHEDULED = "PodScheduled"
 
@@ -86,7 +86,7 @@ class StatusCalls:
 
     def _remember(self, uid: str, known: _KnownStatus) -> None:
         self._known[uid] = known
-        if len(self._known) > REMEMBERED:
+        if len(self._known) > MAX_CACHED_PODS:
             del self._known[next(iter(self._known))]
 
 

@@ -20,8 +20,8 @@ import structlog
 
 from eventsched.cluster.kube.http import credential_expiry, kubeconfig, service_account
 from eventsched.cluster.kube.http.api import (
-    PATIENCE,
     REQUEST_TIMEOUT,
+    RETRY_SECONDS,
     ApiClient,
     HttpAnswer,
     UnansweredError,
@@ -31,13 +31,13 @@ from eventsched.cluster.kube.http.kubeconfig import context_names
 from eventsched.cluster.kube.http.refusals import words
 from eventsched.domain.errors import InputError, UnavailableError
 
-REFRESH = 60.0
+REFRESH_SECONDS = 60.0
 """Seconds between two reads of files and tokens, as for token files in client-go."""
-_SKEW = 300.0
+_EXPIRY_MARGIN = 300.0
 """Seconds before its expiry at which a token of an exec plugin is replaced."""
-LIMIT = 10.0
+REREAD_TIMEOUT = 10.0
 """Seconds that a request waits for credentials to be read again: an exec plugin may hang."""
-_PATIENCE = 5.0
+_REREAD_PAUSE = 5.0
 """Seconds after a 401 in which another one does not make the credentials be read again."""
 _HOME = Path(".kube") / "config"
 
@@ -87,13 +87,13 @@ class KubeAccess:
         async with self._reading:
             if not self.due() and not self._is_pressing(refused):
                 return  # another task has read them meanwhile
-            self._next = self._clock() + REFRESH
+            self._next = self._clock() + REFRESH_SECONDS
             known = self._credentials
             if known.costly and refused is None and not _ends_soon(known.expires):
                 return
             if self._task is None or self._task.done():
                 self._task = asyncio.create_task(self._read())
-                await asyncio.wait((self._task,), timeout=LIMIT)
+                await asyncio.wait((self._task,), timeout=REREAD_TIMEOUT)
             if not self._task.done():
                 logger.warning("credentials cannot be read again", reason="that takes too long")
 
@@ -108,7 +108,7 @@ class KubeAccess:
         run a program."""
         if refused != (self.authorization or "") or self._clock() < self._patient_until:
             return False
-        self._patient_until = self._clock() + _PATIENCE
+        self._patient_until = self._clock() + _REREAD_PAUSE
         return True
 
     def expired(self) -> str:
@@ -132,7 +132,7 @@ class KubeAccess:
             self._files = files
         self.authorization = settings.authorization
         self._credentials = credentials
-        self._next = self._clock() + REFRESH
+        self._next = self._clock() + REFRESH_SECONDS
 
 
 def in_cluster(
@@ -174,7 +174,7 @@ async def connect(
     *,
     user_agent: str = "eventsched",
     timeout: float = REQUEST_TIMEOUT,
-    patience: float = PATIENCE,
+    patience: float = RETRY_SECONDS,
     environ: Mapping[str, str] = os.environ,
 ) -> ApiClient:
     """Connects to an API server and checks that it answers. The first of these is used:
@@ -276,7 +276,7 @@ def _is_version(answer: HttpAnswer) -> bool:
 
 
 def _ends_soon(expires: float | None) -> bool:
-    return expires is not None and time.time() >= expires - _SKEW
+    return expires is not None and time.time() >= expires - _EXPIRY_MARGIN
 
 
 def _tls(settings: ConnectionSettings) -> ssl.SSLContext:

@@ -25,10 +25,10 @@ STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 
 REQUEST_TIMEOUT = 10.0
 """Seconds for one request, including its answer's body."""
-PATIENCE = 30.0
+RETRY_SECONDS = 30.0
 """Seconds for which a request is repeated while the server sends Retry-After."""
 _CONNECT_TIMEOUT = 5.0
-_KEPT_ALIVE = 60.0
+_KEEP_ALIVE_SECONDS = 60.0
 """Seconds; less than the 90 after which an API server closes an idle connection."""
 _KEEPALIVE = {"TCP_KEEPIDLE": 15, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 30_000}
 """Seconds, seconds, probes, milliseconds."""
@@ -118,7 +118,7 @@ class ApiClient:
         *,
         user_agent: str = "eventsched",
         timeout: float = REQUEST_TIMEOUT,
-        patience: float = PATIENCE,
+        patience: float = RETRY_SECONDS,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         clock: Callable[[], float] = time.monotonic,
         draw: Callable[[], float] = random.random,
@@ -139,7 +139,7 @@ class ApiClient:
             connector=Connector(
                 limit=0,
                 socket_factory=_socket,
-                keepalive_timeout=_KEPT_ALIVE,
+                keepalive_timeout=_KEEP_ALIVE_SECONDS,
                 ttl_dns_cache=30,
             ),
             auto_decompress=False,

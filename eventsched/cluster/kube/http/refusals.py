@@ -20,12 +20,12 @@ _NOT_NOW = (401, 408, 429)
 _FORBIDDEN = re.compile(
     r'cannot (?P<verb>\S+) resource "(?P<resource>[^"]+)" in API group "(?P<group>[^"]*)"'
 )
-_PAUSE = 60.0
+_LOG_INTERVAL = 60.0
 """Seconds between two log lines about the same refusal."""
-_HOLDS = 300.0
+_FORBIDDEN_SECONDS = 300.0
 """Seconds for which a request counts as forbidden after the last refusal. A replica that no longer
 leads does not send it again, so it would otherwise count forever."""
-_SHOWN = 300
+_MAX_SHOWN_LENGTH = 300
 
 logger: Any = structlog.get_logger()
 
@@ -72,7 +72,7 @@ def is_absent(answer: HttpAnswer) -> bool:
 
 def words(answer: HttpAnswer) -> str:
     """An answer for people: the server's message, or the HTTP status."""
-    return status_of(answer).message[:_SHOWN] or f"HTTP {answer.status}"
+    return status_of(answer).message[:_MAX_SHOWN_LENGTH] or f"HTTP {answer.status}"
 
 
 def missing_rule(answer: HttpAnswer) -> str:
@@ -118,7 +118,7 @@ class Refusals:
     def forbidden(self) -> list[str]:
         """One sentence for each kind of request whose last answer was a recent 401 or 403, with the
         RBAC rule to add."""
-        since = self._clock() - _HOLDS
+        since = self._clock() - _FORBIDDEN_SECONDS
         return [
             trouble.text
             for trouble in self._troubles.values()
@@ -153,12 +153,14 @@ class Refusals:
     def _trouble(self, asked: str, text: str, *, is_forbidden: bool) -> _Trouble:
         """Records one more failure of a kind of request."""
         now = self._clock()
-        trouble = self._troubles.setdefault(asked, _Trouble(text, now - _PAUSE, is_forbidden))
+        trouble = self._troubles.setdefault(
+            asked, _Trouble(text, now - _LOG_INTERVAL, is_forbidden)
+        )
         trouble.text, trouble.is_forbidden, trouble.seen = text, is_forbidden, now
         trouble.times += 1
         return trouble
 
     def _log(self, trouble: _Trouble, event: str, **facts: str) -> None:
-        if trouble.seen - trouble.logged_at >= _PAUSE:
+        if trouble.seen - trouble.logged_at >= _LOG_INTERVAL:
             trouble.logged_at = trouble.seen
             logger.error(event, times=trouble.times, **facts)

@@ -35,7 +35,7 @@ _FINAL = (400, 401, 403, 404, 405)
 """At the first list these statuses mean a wrong configuration: the reflector gives up."""
 _PROBES = 2
 """Probes (short watches) that ``catch_up`` waits for before it lists."""
-_LASTING = 5.0
+_LASTING_SECONDS = 5.0
 """Seconds; a watch that lasted this long resumes at once when it breaks."""
 _PROBE_SECONDS = 3
 """The shortest watch that gets a bookmark: it comes 2 s before the end (apiserver
@@ -89,7 +89,7 @@ class Reflector:
                 busy = await self._watch()
             except (UnansweredError, WatchRefusedError, WatchError) as error:
                 lasted = self._pace.clock() - began
-                self._was_silent = lasted >= _LASTING and self._last_line_at <= began
+                self._was_silent = lasted >= _LASTING_SECONDS and self._last_line_at <= began
                 pause = self._handle_failure(error, lasted)
                 unreachable = isinstance(error, UnansweredError)
             else:
@@ -338,7 +338,7 @@ class Reflector:
             # It is back, without its history: the pauses were for its return.
             self._backoff.restart()
         self._was_unreachable = isinstance(error, UnansweredError)
-        pause = 0.0 if lasted >= _LASTING and not refusal else self._backoff.pause()
+        pause = 0.0 if lasted >= _LASTING_SECONDS and not refusal else self._backoff.pause()
         if refusal and refusal.retry_after:
             pause = max(pause, refusal.retry_after)
         self.store.progress.problem = reason

@@ -6,7 +6,7 @@ import msgspec
 
 from eventsched.cluster.kube.watch import object_fields
 
-MOST = 2**18
+MAX_FINGERPRINTS = 2**18
 """Largest number of fingerprints that are kept; beyond it all are dropped."""
 _encode = msgspec.json.Encoder().encode
 
@@ -37,7 +37,7 @@ class Fingerprints:
 
     def keep(self, uid: str, digest: bytes, version: int) -> None:
         """Stores the fingerprint of a pod at a resourceVersion."""
-        if len(self._entries) >= MOST:
+        if len(self._entries) >= MAX_FINGERPRINTS:
             self._entries.clear()
         self._entries[uid] = digest + version.to_bytes(8)
 

@@ -11,7 +11,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from eventsched.domain.int64 import LARGEST, percents
+from eventsched.domain.int64 import INT64_MAX, percents
 from eventsched.domain.objects import CPU
 from eventsched.domain.records.verdicts import MAX_NODE_SCORE
 from eventsched.scheduling.rules.numa.zone_columns import ABSENT, UNKNOWN_COST, Bools, Int64s, Zones
@@ -23,7 +23,7 @@ Strategy = Callable[[Requests, Zones, Mapping[str, int]], Int64s]
 MOST_ZONES = 8
 """LeastNUMANodes skips nodes with more zones, because it tries all combinations. The kubelet's
 topology manager supports no more by default either."""
-_VAST = LARGEST // MOST_ZONES
+_VAST = INT64_MAX // MOST_ZONES
 """More than any zone has; the sum over MOST_ZONES zones fits into int64."""
 
 
@@ -86,8 +86,8 @@ def _weighted(
 
 def lowest(scores: Int64s, zones: Zones) -> Int64s:
     """int64[n]: the lowest score of a node's zones that is not 0; 0 if all are."""
-    counted = np.where((zones.numbers != ABSENT) & (scores != 0), scores, LARGEST).min(axis=1)
-    return np.where(counted == LARGEST, 0, counted)
+    counted = np.where((zones.numbers != ABSENT) & (scores != 0), scores, INT64_MAX).min(axis=1)
+    return np.where(counted == INT64_MAX, 0, counted)
 
 
 def _whole(name: str, amount: int) -> int:

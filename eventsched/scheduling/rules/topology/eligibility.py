@@ -20,7 +20,7 @@ from eventsched.scheduling.rules.tolerations import COLUMN, taints_of, untolerat
 
 Bools = NDArray[np.bool_]
 
-MOST = 1024
+MAX_COLUMNS = 1024
 """The most columns cached of each kind."""
 
 
@@ -86,7 +86,7 @@ class Eligibilities:
         key = (labels, affinity, tolerations)
         eligibility = self._known.get(key)
         if eligibility is None:
-            if len(self._known) >= MOST:
+            if len(self._known) >= MAX_COLUMNS:
                 self._known.clear()
             eligibility = self._known[key] = Eligibility(*key)
         return eligibility
@@ -106,7 +106,7 @@ class TopologyDomains:
             return cached
         changed = None if cached is None else table.node_journal.since(version)
         if cached is None or changed is None:
-            if len(self._eligible) >= MOST:
+            if len(self._eligible) >= MAX_COLUMNS:
                 self._eligible.clear()
             column = where.of(table, np.arange(table.size, dtype=np.intp))
         else:
@@ -125,7 +125,7 @@ class TopologyDomains:
         version, cached = self._inhabited.get(key, (-1, None))
         if cached is not None and version == table.node_journal.end:
             return cached
-        if len(self._inhabited) >= MOST:
+        if len(self._inhabited) >= MAX_COLUMNS:
             self._inhabited.clear()
         ids = table.label(label, blank=blank).ids[: table.size][self.eligible(table, where)]
         values = np.flatnonzero(np.bincount(ids))

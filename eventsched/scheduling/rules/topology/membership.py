@@ -24,7 +24,7 @@ SETS: dict[str, _Set] = {
     "StatefulSet": StatefulSet,
 }
 """Kind of an owner → its type."""
-MOST = 8192
+MAX_SELECTORS = 8192
 """The most selectors cached."""
 
 _Requirements = tuple[Requirement, ...]
@@ -67,7 +67,7 @@ class DefaultSelectors:
         key = (labels, replaces, None if owner is None else owner.selector)
         requirements = self._selectors.get(key)
         if requirements is None:
-            if len(self._selectors) >= MOST:
+            if len(self._selectors) >= MAX_SELECTORS:
                 self._selectors.clear()
             requirements = self._selectors[key] = _merged(*key)
         return requirements
@@ -85,7 +85,7 @@ class DefaultSelectors:
         key = (pod.namespace, tuple(sorted(pod.labels.items())))
         labels = self._of_services.get(key)
         if labels is None:
-            if len(self._of_services) >= MOST:
+            if len(self._of_services) >= MAX_SELECTORS:
                 self._of_services.clear()
             named = {
                 (requirement.key, requirement.values[0])

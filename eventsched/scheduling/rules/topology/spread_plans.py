@@ -16,7 +16,7 @@ from eventsched.scheduling.rules.topology.eligibility import Affinity, Eligibili
 from eventsched.scheduling.rules.topology.membership import DefaultSelectors, can_belong
 from eventsched.scheduling.rules.topology.spreading import Constraint, constraints_of
 
-MOST = 8192
+MAX_PLANS = 8192
 """The most plans cached."""
 
 
@@ -71,7 +71,7 @@ class Plans:
         key = (pod.spec.key, pod.namespace, tuple(sorted(pod.labels.items())), selector)
         plan = self._plans.get(key)
         if plan is None:
-            if len(self._plans) >= MOST:
+            if len(self._plans) >= MAX_PLANS:
                 self._plans.clear()
             plan = self._plans[key] = self._make(pod, selector)
         return plan

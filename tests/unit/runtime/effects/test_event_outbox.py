@@ -160,7 +160,7 @@ def test_a_pod_that_is_gone_needs_no_report() -> None:
 
 def test_failures_are_dropped_first_where_there_are_too_many() -> None:
     """The oldest, and they are counted."""
-    harness = OutboxHarness(at_once=1, backlog=2)
+    harness = OutboxHarness(at_once=1, max_waiting=2)
     events = [
         event("p0", at=0), event("p1", at=1), event("p2", "FailedScheduling", at=2),
         event("p3", "FailedScheduling", at=3), event("p4", at=4), event("p5", at=5),

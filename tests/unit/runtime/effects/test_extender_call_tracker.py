@@ -13,7 +13,7 @@ from eventsched.domain.records.extender_questions import (
     ExtenderAsked,
     Victims,
 )
-from eventsched.runtime.effects.extender_calls import LONGEST, REASONS, outcome
+from eventsched.runtime.effects.extender_calls import MAX_REASON_LENGTH, MAX_REASONS, outcome
 
 NAMES = [f"n{number}" for number in range(300)]
 
@@ -62,9 +62,9 @@ def test_filter(reply: dict[str, Any], fields: dict[str, Any]) -> None:
 def test_a_reason_for_each_node_is_kept_for_some() -> None:
     reasons = {name: f"{name} " + "x" * 1000 for name in NAMES}
     found = meant(FILTER, nodes="0-299", failed=reasons)
-    assert len(found.failed) == REASONS + 1
-    assert found.failed["other reasons"] == f"{REASONS}-299"
-    assert {len(reason) for reason in found.failed} == {LONGEST, len("other reasons")}
+    assert len(found.failed) == MAX_REASONS + 1
+    assert found.failed["other reasons"] == f"{MAX_REASONS}-299"
+    assert {len(reason) for reason in found.failed} == {MAX_REASON_LENGTH, len("other reasons")}
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ from eventsched.plugins.volume_binding import VolumeBinding
 from eventsched.runtime.leader.catch_up import FollowedStream
 from eventsched.runtime.leader.leader import Leader
 from eventsched.runtime.leader.leader_messages import Acquired, Append, Committed, Tick
-from eventsched.runtime.leader.retry_queue import PATIENCE
+from eventsched.runtime.leader.retry_queue import RETRY_DELAY
 from tests.builders import SECOND, engine_of
 from tests.faults.database import stored_of
 from tests.volumes import LOCAL, claim, node, pod, promise, volume
@@ -157,8 +157,8 @@ def test_a_refused_change_gives_its_reason_and_the_pod_is_retried() -> None:
 def test_a_change_without_an_answer_is_requested_again() -> None:
     harness = waiting()
     assert harness.send(Unknown(WRITE)) == []
-    assert harness.send(Tick(), PATIENCE / SECOND - 0.001) == []
-    assert harness.send(Tick(), PATIENCE / SECOND) == [WRITE]
+    assert harness.send(Tick(), RETRY_DELAY / SECOND - 0.001) == []
+    assert harness.send(Tick(), RETRY_DELAY / SECOND) == [WRITE]
     harness.send(Written(WRITE, ObjectSeen(PROMISED, 31)), 1)
     assert MADE in harness.new_records()
 

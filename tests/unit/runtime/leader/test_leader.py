@@ -32,7 +32,7 @@ from eventsched.runtime.leader.leader_messages import (
     Tick,
 )
 from eventsched.runtime.leader.leader_term import HEARTBEAT
-from eventsched.runtime.leader.retry_queue import PATIENCE
+from eventsched.runtime.leader.retry_queue import RETRY_DELAY
 from tests.builders import SECOND, make_node, make_pod
 from tests.leader_harness import (
     BIND,
@@ -70,7 +70,7 @@ def test_after_an_unknown_outcome_the_same_batch_is_offered_again() -> None:
     [append] = harness.lead(make_node(), make_pod())
     assert harness.send(Unknown(append)) == []
     assert harness.send(PodSeen(make_pod("p2"), 21)) == []
-    assert harness.leader.wake_at == NOW + PATIENCE
+    assert harness.leader.wake_at == NOW + RETRY_DELAY
     assert harness.send(Tick(), after=1) == [append]
 
 

@@ -10,7 +10,7 @@ from eventsched.cluster.messages import (
     Unknown,
 )
 from eventsched.runtime.leader.leader_messages import Append, Tick
-from eventsched.runtime.leader.retry_queue import LONGEST, PATIENCE
+from eventsched.runtime.leader.retry_queue import LONGEST_RETRY_DELAY, RETRY_DELAY
 from tests.builders import SECOND, make_node, make_pod
 from tests.leader_harness import BIND, GET, NOW, LeaderHarness, kinds, leading, listed, offered
 
@@ -47,11 +47,11 @@ def test_no_attempts_while_the_database_does_not_answer() -> None:
     state = harness.leader.engine.state
     assert len(state.pods) == 20
     assert len(state.reservations) < 10
-    assert harness.leader.backlog > 20
+    assert harness.leader.uncommitted > 20
     assert not harness.leader.can_attempt
     binds = [each for each in harness.commit_all(first) if isinstance(each, BindPod)]
     assert len(binds) == 20
-    assert harness.leader.backlog == 0
+    assert harness.leader.uncommitted == 0
 
 
 def test_a_step_makes_at_most_the_given_number_of_attempts() -> None:
@@ -94,5 +94,5 @@ def test_the_delay_of_retries_grows_with_the_silence() -> None:
         if harness.leader.handle(Tick(), NOW + now) == [GET]:
             harness.leader.handle(Unknown(GET), NOW + now)
         waits = [each for each in waits if each != 2 * SECOND]
-    assert waits[0] == PATIENCE
-    assert max(waits) <= LONGEST
+    assert waits[0] == RETRY_DELAY
+    assert max(waits) <= LONGEST_RETRY_DELAY
