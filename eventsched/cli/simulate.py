@@ -80,7 +80,7 @@ def _add_cluster_options(group: argparse._ArgumentGroup) -> None:
         "--generate",
         metavar="nodes=N,pods=N,shape=S,seed=N",
         help="a generated load; shapes: plain, mixed, tight; also rate=PODS_PER_SECOND, "
-        "runtime=SECONDS",
+        "runtime=SECONDS; node-life=TIME and churn=TIME replace and change nodes (90s, 30m, 12h)",
     )
     group.add_argument(
         "--arrivals",

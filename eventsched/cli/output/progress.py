@@ -42,11 +42,12 @@ class ProgressLine:
     def line(self, counters: RunCounters, elapsed: float) -> str:
         """The line after ``elapsed`` seconds."""
         rate = counters.decided / elapsed if elapsed > 0 else 0.0
-        share = min(1.0, counters.decided / self._total) if self._total else 1.0
+        total = max(self._total, counters.decided)  # pods of replaced nodes begin again
+        share = counters.decided / total if total else 1.0
         filled = int(share * 20)
         queues = "  ".join(f"{queue.value} {counters.queues.get(queue, 0)}" for queue in Queue)
         return (
-            f"[{'#' * filled}{'.' * (20 - filled)}] {counters.decided}/{self._total} pods decided  "
+            f"[{'#' * filled}{'.' * (20 - filled)}] {counters.decided}/{total} pods decided  "
             f"{rate:,.0f} pods/s  {queues}  t={duration(counters.now)}"
         )
 

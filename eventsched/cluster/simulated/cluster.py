@@ -10,12 +10,14 @@ from collections.abc import Iterable
 from heapq import heapify, heappop, heappush
 from typing import Any
 
+from eventsched.cluster.simulated.drain import Drain
 from eventsched.cluster.simulated.volume_controller import (
     CLAIM_BINDING_DELAY,
     Reaction,
     VolumeController,
 )
 from eventsched.cluster.sources.arrivals import TracePod
+from eventsched.cluster.sources.node_churn import NodeChurn
 from eventsched.domain import records
 from eventsched.domain.objects import Node, Pod
 from eventsched.domain.objects.registry import AnyObject
@@ -36,6 +38,7 @@ TERMINATION_DELAY = 1_000_000
 """Microseconds from the outcome of an eviction to the end of the pod."""
 
 _OBJECT, _NODE, _BOUND_POD, _OUTCOME, _END, _GONE, _ARRIVAL = range(-1, 6)
+_NEVER = 2**63, _ARRIVAL
 
 
 class SimulatedCluster:
@@ -49,16 +52,21 @@ class SimulatedCluster:
         *,
         objects: Iterable[AnyObject] = (),
         samples: Iterable[SamplesTaken] = (),
+        churn: NodeChurn | None = None,
         bind_delay: int = BIND_DELAY,
     ) -> None:
         """``bound`` pods are on their nodes from the start. ``objects`` and ``samples`` also exist
-        from the start. Pods without a time arrive at 0. All times are in µs."""
+        from the start. Pods without a time arrive at 0. ``churn`` replaces and changes nodes. All
+        times are in µs."""
         self._bind_delay = bind_delay
         self._order = 0
         self._events: list[tuple[int, int, int, Stimulus]] = []
         self._runs_for: dict[str, int] = {}
         self._cut_short: set[str] = set()
         """Uids of evicted pods: their regular ends, still in ``_events``, are dropped."""
+        self._churn, self._drain = churn, Drain()
+        self._runs_again: dict[str, int] = {}
+        """How long (µs) the successors of drained pods run, by uid."""
         nodes, objects = list(nodes), list(objects)
         self._volumes = VolumeController(objects, nodes)
         initial = self._volumes.begin()
@@ -67,8 +75,11 @@ class SimulatedCluster:
             current = changed.get(obj.title, obj)
             self._push(0, _OBJECT, records.ObjectChanged(object=current))
         self._react(initial._replace(now=()), 0)
-        for node in nodes:
+        for index, node in enumerate(nodes):
             self._push(0, _NODE, records.NodeAdded(node=node))
+            if churn is not None:
+                self._push_end(churn, index, 0)
+                self._push_change(churn, index, 0)
         for sample in samples:
             self._push(0, _NODE, sample)
         for pod in bound:
@@ -89,8 +100,7 @@ class SimulatedCluster:
     @property
     def next_at(self) -> int | None:
         """The time of the next event if the scheduler does nothing; None if there is none."""
-        while self._events and self._is_cut_short(self._events[0]):
-            self._cut_short.discard(heappop(self._events)[3].uid)  # type: ignore[attr-defined]
+        self._drop_cut_short()
         events = self._events[0][0] if self._events else None
         arrival = self._arrivals[-1][0] if self._arrivals else None
         if events is None or arrival is None:
@@ -99,33 +109,43 @@ class SimulatedCluster:
 
     def take(self, now: int) -> list[Stimulus]:
         """The events up to ``now``, in order. They are removed."""
-        return [event[3] for event in self._due(now)]
-
-    def _due(self, now: int) -> list[tuple[int, int, int, Stimulus]]:
-        due: list[tuple[int, int, int, Stimulus]] = []
-        while self._events and self._events[0][0] <= now:
-            event = heappop(self._events)
-            if self._is_cut_short(event):
-                self._cut_short.discard(event[3].uid)  # type: ignore[attr-defined]
-            else:
-                due.append(event)
-        while self._arrivals and self._arrivals[-1][0] <= now:
-            at, order, arrival = self._arrivals.pop()
-            due.append((at, _ARRIVAL, order, records.PodAdded(pod=arrival.pod)))
-        due.sort(key=lambda event: event[:3])
+        due: list[Stimulus] = []
+        while (at := self.next_at) is not None and at <= now:
+            due.append(self._next())
         return due
+
+    def _next(self) -> Stimulus:
+        """Removes the next event, of which there is one, and adds what follows from it."""
+        at, kind = self._events[0][:2] if self._events else _NEVER
+        if self._arrivals and (self._arrivals[-1][0], _ARRIVAL) <= (at, kind):
+            at, _, arrival = self._arrivals.pop()
+            stimulus: Stimulus = records.PodAdded(pod=arrival.pod)
+        else:
+            stimulus = heappop(self._events)[3]
+        if self._churn is not None:
+            self._follow_up(self._churn, at, stimulus)
+        return stimulus
+
+    def _drop_cut_short(self) -> None:
+        while self._events and self._is_cut_short(self._events[0]):
+            self._cut_short.discard(heappop(self._events)[3].uid)  # type: ignore[attr-defined]
+
+    def forget_before(self, at: int) -> int:
+        """Drops the events before a time (µs), because they are in the log already. Returns how
+        many there were. Call it before the effects of that time are executed again."""
+        number = 0
+        while (next_at := self.next_at) is not None and next_at < at:
+            self._next()
+            number += 1
+        return number
 
     def forget(self, number: int) -> None:
         """Drops the next ``number`` events, because they are in the log already. First execute the
         effects of the log again. Raises ValueError if there are fewer events."""
-        while number > 0:
-            now = self.next_at
-            if now is None:
+        for _ in range(number):
+            if self.next_at is None:
                 raise ValueError("the log has more events than these inputs produce")
-            due = self._due(now)
-            for event in due[number:]:
-                heappush(self._events, event)
-            number -= len(due)
+            self._next()
 
     def snapshot(self) -> list[Any]:
         """The future events and the changed volumes, as JSON values, for ``restore``."""
@@ -136,11 +156,14 @@ class SimulatedCluster:
         volumes = [
             encode(records.ObjectChanged(object=obj)).decode() for obj in self._volumes.snapshot()
         ]
-        return [len(self._arrivals), self._order, events, sorted(self._cut_short), volumes]
+        state = [len(self._arrivals), self._order, events, sorted(self._cut_short), volumes]
+        return [*state, self._drain.snapshot(), self._runs_again]
 
     def restore(self, snapshot: list[Any]) -> None:
         """Continues from a snapshot of a cluster with the same inputs."""
-        arrivals, self._order, events, cut_short, volumes = snapshot
+        arrivals, self._order, events, cut_short, volumes, drain, self._runs_again = snapshot
+        self._drain.restore(drain)
+        self._runs_for.update(self._runs_again)
         self._cut_short = set(cut_short)
         changes = [decode(text.encode()) for text in volumes]
         self._volumes.restore([c.object for c in changes if isinstance(c, records.ObjectChanged)])
@@ -168,6 +191,7 @@ class SimulatedCluster:
         if isinstance(effect, Consult):
             raise ValueError("there are no extenders in a simulated cluster")
         if isinstance(effect, Evict):
+            self._drain.ended(effect.uid)
             self._push(bound_at, _OUTCOME, records.EvictionSucceeded(uid=effect.uid))
             self._push(bound_at + TERMINATION_DELAY, _GONE, records.PodDeleted(uid=effect.uid))
             self._release(effect.uid, bound_at + TERMINATION_DELAY)
@@ -177,9 +201,49 @@ class SimulatedCluster:
         outcome = records.BindSucceeded(uid=effect.uid, node=effect.node)
         self._push(bound_at, _OUTCOME, outcome)
         runs_for = self._runs_for.get(effect.uid)
+        if self._churn is not None:
+            ends_at = None if runs_for is None else bound_at + runs_for
+            self._drain.bound(effect.uid, effect.node, ends_at)
         if runs_for is not None:
             self._push(bound_at + runs_for, _END, records.PodDeleted(uid=effect.uid))
             self._release(effect.uid, bound_at + runs_for)
+
+    def _follow_up(self, churn: NodeChurn, at: int, stimulus: Stimulus) -> None:
+        """What follows from an event: a node's successor and the end of its pods, which begin again
+        elsewhere; the next change of a node."""
+        match stimulus:
+            case records.NodeDeleted(name=name):
+                index = churn.index(name)
+                self._push(at, _NODE, records.NodeAdded(node=churn.node(index, at)))
+                self._push_end(churn, index, at)
+                self._drain_node(name, at)
+            case records.NodeUpdated(node=node):
+                self._push_change(churn, churn.index(node.name), at)
+            case records.PodAdded(pod=pod):
+                self._drain.arrived(pod)
+            case records.PodDeleted(uid=uid):
+                self._drain.ended(uid)
+                self._runs_again.pop(uid, None)
+
+    def _drain_node(self, name: str, at: int) -> None:
+        for uid, successor, runs_for in self._drain.drained(name, at):
+            gone_at = at + TERMINATION_DELAY
+            self._push(gone_at, _GONE, records.PodDeleted(uid=uid))
+            self._release(uid, gone_at)
+            if runs_for is not None:
+                self._cut_short.add(uid)
+                self._runs_for[successor.uid] = self._runs_again[successor.uid] = runs_for
+            self._push(gone_at, _ARRIVAL, records.PodAdded(pod=successor))
+
+    def _push_end(self, churn: NodeChurn, index: int, after: int) -> None:
+        at = churn.next_end(index, after)
+        if at is not None:
+            self._push(at, _NODE, records.NodeDeleted(name=churn.node(index, after).name))
+
+    def _push_change(self, churn: NodeChurn, index: int, after: int) -> None:
+        at = churn.next_change(index, after)
+        if at is not None:
+            self._push(at, _NODE, records.NodeUpdated(node=churn.node(index, at)))
 
     def _write(self, effect: Prepare, at: int) -> None:
         reaction = self._volumes.write(effect.write)

@@ -18,6 +18,7 @@ from decimal import Decimal, InvalidOperation
 from hashlib import blake2b
 
 from eventsched.cluster.sources.arrivals import TracePod
+from eventsched.cluster.sources.node_churn import NodeChurn
 from eventsched.cluster.translate.manifest import pod_uid
 from eventsched.domain.errors import InputError
 from eventsched.domain.objects import (
@@ -50,8 +51,10 @@ TIGHT_ARRIVAL_SECONDS = 60
 _WHERE = "--generate"
 _REMEDY = (
     "write nodes=N,pods=N[,shape=plain|mixed|tight][,seed=N][,rate=PODS_PER_SECOND]"
-    "[,runtime=SECONDS]"
+    "[,runtime=SECONDS][,node-life=TIME][,churn=TIME]"
 )
+_NAMES = ("nodes", "pods", "shape", "seed", "rate", "runtime", "node-life", "churn")
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _LARGEST = 1_000_000
 _MIB = 1024 * 1024
 _GIB = 1024 * _MIB
@@ -66,7 +69,9 @@ _TIGHT_MEAN_CPU = sum(_TIGHT_CPU) // len(_TIGHT_CPU)
 class Load:
     """A load to generate. ``rate`` is in pods per second (None: all arrive at 0), ``runtime`` in
     seconds (None: pods do not end). In shape plain all pods run for ``runtime``, in the others for
-    0.5 to 1.5 times as long."""
+    0.5 to 1.5 times as long. ``node_life`` is how long a node lives before another takes its place,
+    ``churn`` the time between two changes of a node's labels and taints, both in seconds (None:
+    never), until the last pod has arrived and has run."""
 
     node_count: int
     pod_count: int
@@ -74,11 +79,16 @@ class Load:
     seed: int = 1
     rate: Decimal | None = None
     runtime: Decimal | None = None
+    node_life: Decimal | None = None
+    churn: Decimal | None = None
 
     def __str__(self) -> str:
         """The text that ``parse`` reads, in canonical form. It identifies the load."""
         text = f"nodes={self.node_count},pods={self.pod_count},shape={self.shape},seed={self.seed}"
-        for name, value in (("rate", self.rate), ("runtime", self.runtime)):
+        for name, value in (
+            ("rate", self.rate), ("runtime", self.runtime), ("node-life", self.node_life),
+            ("churn", self.churn),
+        ):  # fmt: skip
             if value is not None:
                 text += f",{name}={value.normalize():f}"
         return text
@@ -110,6 +120,17 @@ class Load:
             pods.append(TracePod(pod, at, self._runs_for(runtime, index)))
         return pods
 
+    def node_churn(self) -> NodeChurn | None:
+        """How the nodes are replaced and changed; None if they stay as they are."""
+        if self.node_life is None and self.churn is None:
+            return None
+        end = 0 if self.rate is None else self.pod_count / self.rate
+        end += 0 if self.runtime is None else self.runtime * 3 / 2
+        return NodeChurn(
+            self.nodes(), self.number, _micros(self.node_life), _micros(self.churn),
+            int(end * 1_000_000),
+        )  # fmt: skip
+
     def number(self, what: str, index: int) -> int:
         """A number in [0, 2**64) that depends on the seed and the arguments alone."""
         key = str(self.seed).encode()
@@ -133,7 +154,7 @@ def parse(text: str) -> Load:
         name, equals, value = (piece.strip() for piece in part.partition("="))
         if not equals:
             raise InputError(_WHERE, f"{part.strip()!r} is not of the form name=value", _REMEDY)
-        if name not in ("nodes", "pods", "shape", "seed", "rate", "runtime"):
+        if name not in _NAMES:
             raise InputError(_WHERE, f"{name!r} is not known", _REMEDY)
         if name in settings:
             raise InputError(_WHERE, f"{name} is given twice", _REMEDY)
@@ -159,6 +180,8 @@ def parse(text: str) -> Load:
         seed=_count("seed", settings.get("seed", "1"), lowest=0, highest=2**63 - 1),
         rate=rate,
         runtime=runtime,
+        node_life=_duration("node-life", settings),
+        churn=_duration("churn", settings),
     )
 
 
@@ -182,6 +205,19 @@ def _positive(name: str, text: str) -> Decimal:
             _WHERE, f"{name}={text} is not a number from 0.000001 to 1000000000", _REMEDY
         )
     return number
+
+
+def _duration(name: str, settings: dict[str, str]) -> Decimal | None:
+    """Seconds; the text may have a unit."""
+    text = settings.get(name)
+    if text is None:
+        return None
+    factor = _UNITS.get(text[-1:], 0)
+    return _positive(name, text[:-1]) * factor if factor else _positive(name, text)
+
+
+def _micros(seconds: Decimal | None) -> int | None:
+    return None if seconds is None else max(1, int(seconds * 1_000_000))
 
 
 def _workload(index: int) -> tuple[dict[str, str], Owner]:

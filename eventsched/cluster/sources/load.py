@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from eventsched.cluster.sources import generated, manifests, openb
 from eventsched.cluster.sources.arrivals import TracePod
+from eventsched.cluster.sources.node_churn import NodeChurn
 from eventsched.cluster.translate.kept_annotations import KeptAnnotations
 from eventsched.domain.errors import InputError
 from eventsched.domain.objects import Node, Pod
@@ -30,6 +31,7 @@ class Source:
     warnings: tuple[str, ...] = ()
     digests: dict[str, str] | None = None
     samples: Sequence[SamplesTaken] = ()
+    churn: NodeChurn | None = None
 
     def together(self) -> "Source":
         """A variant in which all pods arrive at 0, in their order, and do not end."""
@@ -121,7 +123,8 @@ def read(
         )
     if generate is not None:
         load = generated.parse(generate)
-        return Source(load.nodes(), load.pods(), digests={"generate": str(load)})
+        digests = {"generate": str(load)}
+        return Source(load.nodes(), load.pods(), churn=load.node_churn(), digests=digests)
     if objects:
         return _from_manifests(objects)
     if nodes is None or pods is None:

@@ -45,6 +45,7 @@ def begun(
             source.bound,
             objects=source.objects,
             samples=source.samples,
+            churn=source.churn,
         )
         return Simulation(assembly, cluster, log, seed=seed, inputs=source.digests, keep=keep)
 
@@ -75,6 +76,7 @@ def resume(simulation: Simulation, log: "Reader", *, use_snapshot: bool = True) 
     for stored in log.read(simulation.engine.position):
         if stored.at > simulation.engine.state.now:
             simulation.meter.advance(stored.at)
+            simulation.observed += simulation.cluster.forget_before(stored.at)
         logged = _applied(simulation, stored)
         simulation.counters.count(logged.record)
         for effect in simulation.batch_builder.effects(logged):

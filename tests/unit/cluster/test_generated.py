@@ -2,15 +2,19 @@
 
 import cProfile
 from collections import Counter
+from decimal import Decimal
 from hashlib import blake2b
+from itertools import pairwise
 
 import pytest
 
 from eventsched.cluster.sources import generated
+from eventsched.cluster.sources.node_churn import CHANGE
 from eventsched.cluster.translate.manifest import pod_uid
 from eventsched.domain.errors import InputError
 from eventsched.domain.objects import canonical
 from eventsched.domain.objects.pod_requests import of
+from eventsched.domain.units import SECOND
 
 SHAPES = ["plain", "mixed", "tight"]
 
@@ -24,6 +28,44 @@ def test_parse_reads_every_key() -> None:
     assert (found.node_count, found.pod_count, found.shape, found.seed) == (3, 7, "mixed", 9)
     assert (str(found.rate), str(found.runtime)) == ("2.5", "60")
     assert str(found) == "nodes=3,pods=7,shape=mixed,seed=9,rate=2.5,runtime=60"
+
+
+def test_durations_have_units() -> None:
+    found = load("nodes=1,pods=1,node-life=12h,churn=1.5m")
+    assert found == generated.Load(1, 1, node_life=Decimal(43_200), churn=Decimal(90))
+    assert str(found).endswith(",node-life=43200,churn=90")
+    assert (
+        load("nodes=1,pods=1,node-life=7").node_life
+        == load("nodes=1,pods=1,node-life=7s").node_life
+    )
+
+
+def test_nodes_are_replaced_once_in_a_life_until_the_last_pod_has_run() -> None:
+    churn = load("nodes=9,pods=3,rate=0.001,runtime=2000,node-life=500,churn=250").node_churn()
+    assert churn is not None
+    assert churn.until == 6_000 * SECOND
+    for index in range(9):
+        ends, at = [], churn.next_end(index, 0)
+        while at is not None:
+            assert churn.index(churn.node(index, at).name) == index
+            ends.append(at)
+            at = churn.next_end(index, at)
+        assert 0 < ends[0] <= 500 * SECOND
+        assert {later - sooner for sooner, later in pairwise(ends)} == {500 * SECOND}
+        assert ends[-1] > 5_500 * SECOND
+        names = [churn.node(index, at).name for at in (0, ends[0] - 1, ends[0], ends[1])]
+        assert names == [f"node-0000{index}"] * 2 + [f"node-0000{index}-1", f"node-0000{index}-2"]
+
+
+def test_churn_changes_a_label_and_a_taint() -> None:
+    churn = load("nodes=1,pods=1,rate=1,runtime=1000,churn=100").node_churn()
+    assert churn is not None
+    first = churn.next_change(0, 0)
+    assert first is not None
+    seen = [churn.node(0, first + 100 * SECOND * number) for number in range(3)]
+    assert [node.labels[CHANGE] for node in seen] == ["1", "2", "3"]
+    assert [[taint.value for taint in node.taints] for node in seen] == [["1"], [], ["3"]]
+    assert load("nodes=1,pods=1").node_churn() is None
 
 
 def test_defaults() -> None:
@@ -58,6 +100,8 @@ def test_the_canonical_text_names_the_same_load(shape: str) -> None:
         ("nodes=1,pods=1,rate=fast", "rate=fast is not a number from"),
         ("nodes=1,pods=1,runtime=nan", "runtime=nan is not a number from"),
         ("nodes=1,pods=1,runtime=-1", "runtime=-1 is not a number from"),
+        ("nodes=1,pods=1,node-life=0s", "node-life=0 is not a number from"),
+        ("nodes=1,pods=1,churn=1w", "churn=1w is not a number from"),
     ],
 )
 def test_a_bad_text_is_refused(text: str, problem: str) -> None:

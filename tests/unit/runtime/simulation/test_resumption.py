@@ -156,7 +156,8 @@ def assembly_of(*plugins: type[Any], text: str = "") -> Assembly:
 
 def load(text: str) -> Source:
     found = generated.parse(text)
-    return Source(found.nodes(), found.pods(), digests={"generate": str(found)})
+    digests = {"generate": str(found)}
+    return Source(found.nodes(), found.pods(), churn=found.node_churn(), digests=digests)
 
 
 def without_backoff(assembly: Assembly) -> Assembly:
@@ -242,6 +243,10 @@ CASES: dict[str, Callable[[], Case]] = {
     ),
     "repetition": lambda: Case(Source([make_node()], stuck()), assembly_of(Absent)),
     "volumes": lambda: Case(volumes.load(), assembly_of(), until=20 * SECOND),
+    "churn": lambda: Case(
+        load("nodes=3,pods=20,shape=mixed,seed=1,rate=0.01,runtime=900,node-life=1500,churn=400"),
+        assembly_of(),
+    ),
 }
 
 
@@ -281,8 +286,9 @@ class Run:
 
 def simulation_of(case: Case, log: Kept, batch_size: int, keep: Any, every: int) -> Simulation:
     cluster = SimulatedCluster(
-        case.source.nodes, case.source.arrivals, case.source.bound, objects=case.source.objects
-    )
+        case.source.nodes, case.source.arrivals, case.source.bound, objects=case.source.objects,
+        churn=case.source.churn,
+    )  # fmt: skip
     return Simulation(
         case.assembly, cluster, log, inputs=case.source.digests, batch_size=batch_size,
         keep=keep, keep_every=every,
